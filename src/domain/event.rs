@@ -325,7 +325,7 @@ pub enum Event {
         log: PathBuf,
         /// The deadline, in seconds from now.
         timeout: f64,
-        /// The value to beat.
+        /// The value to beat; absent where a threshold decides.
         incumbent: Option<Number>,
     },
     /// A run is still active. No file contains this event.
@@ -381,7 +381,7 @@ pub enum Event {
     ExperimentFinished {
         /// Its record.
         record: Box<Record>,
-        /// The best value afterwards, with its experiment.
+        /// The value to beat afterwards, with its experiment; absent where a threshold decides.
         incumbent: Option<(ExperimentId, Number)>,
     },
     /// The session has had no keep for so long that it is flagged for review.

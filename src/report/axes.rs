@@ -6,6 +6,7 @@ use super::chart::{Mark, Panel};
 use super::found::Report;
 use super::grid::{Align, Grid, text};
 use super::sections::Section;
+use super::sources::Sources;
 use crate::domain::{Axis, COMPOSITE, Composite, Contract, Form};
 use crate::rules::{self, AxisValues, History, axis_values, bring, brought, four_decimals, in_form};
 
@@ -42,6 +43,7 @@ impl Report {
             }
         }
         self.composite = composite.cloned();
+        self.sources = Sources::of(history.records());
         self.keep_above = contract.and_then(|contract| contract.keep_above);
         self
     }

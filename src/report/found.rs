@@ -10,6 +10,7 @@ use super::beside::{described, with};
 use super::chart::Series;
 use super::cost::Cost;
 use super::point::value;
+use super::sources::Sources;
 use crate::domain::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Note,
     Outcome, Record, Spent, Tokens,
@@ -177,6 +178,8 @@ pub struct Report {
     pub(super) spent: Spent,
     /// The axes of its experiments, where it has some.
     pub(super) composite: Option<Composite>,
+    /// The sources of a research session.
+    pub(super) sources: Option<Sources>,
     /// From which value on experiments are kept, whatever the best is.
     pub(super) keep_above: Option<f64>,
     /// What was assumed and how to say otherwise, a sentence each.
@@ -305,6 +308,7 @@ impl Report {
             ledger,
             points: &self.points,
             direction: self.direction,
+            has_threshold: self.keep_above.is_some(),
             summary: &self.summary,
             spread: self.spread.as_ref(),
             time: self.time_split.as_ref(),

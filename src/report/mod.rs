@@ -27,6 +27,7 @@ mod ratings;
 mod render;
 mod safe;
 mod sections;
+mod sources;
 mod status;
 mod styled;
 mod watch;

@@ -14,6 +14,7 @@ use super::each::Each;
 use super::found::{Lane, Report};
 use super::grid::{Align, Grid, escape_markdown, text};
 use super::point::{commit, signed_gain, value};
+use super::sources::Sources;
 use super::width::wrap;
 use crate::domain::{FailureClass, count_of, experiment_name, one_line, percent_text, span_text, two_digits};
 use crate::rules::{KeptStep, Margin, MarginBy, Miss, Point, Repeated, listed};
@@ -59,7 +60,7 @@ impl Section {
         Section { title: title.into(), grid: Some(grid), lines: Vec::new() }
     }
 
-    fn lines(title: impl Into<String>, lines: impl IntoIterator<Item = (String, Option<String>)>) -> Self {
+    pub(super) fn lines(title: impl Into<String>, lines: impl IntoIterator<Item = (String, Option<String>)>) -> Self {
         Section { title: title.into(), grid: None, lines: lines.into_iter().collect() }
     }
 
@@ -94,6 +95,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
     [
         kept(report),
         axes_section(report),
+        report.sources.as_ref().map(Sources::section),
         near_misses(report),
         failed(report),
         repeated(report),
@@ -111,6 +113,9 @@ pub(super) fn fields<M: SerializeMap>(report: &Report, fields: &mut M) -> Result
     fields.serialize_entry("kept", &Each(|| kept_data(report)))?;
     if report.composite.is_some() {
         fields.serialize_entry("axes", &report.axes())?;
+    }
+    if let Some(sources) = &report.sources {
+        fields.serialize_entry("sources", sources)?;
     }
     let misses: Vec<_> = misses_data(report).collect();
     fields.serialize_entry("near_misses", &json!({"margin": report.margin, "experiments": misses}))?;

@@ -67,7 +67,7 @@ pub(super) fn flagged(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
-/// A branch whose tip is not the best experiment.
+/// A branch whose tip is not the last keep, or not the best experiment where a comparison decides.
 pub(super) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
     let (tag, tip) = (evidence.tag?, evidence.tip?);
     let (best, last) =
@@ -81,7 +81,7 @@ pub(super) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
             hint: Some(format!("run `ar doctor {tag}` for the fix")),
         });
     }
-    (!is_at(best)).then(|| Warning {
+    (!evidence.has_threshold && !is_at(best)).then(|| Warning {
         kind,
         what: format!(
             "the branch is at {}, which was kept without being better; the best is {}",

@@ -29,6 +29,8 @@ pub struct Evidence<'a> {
     pub points: &'a [Point],
     /// The metric's direction.
     pub direction: Direction,
+    /// Whether a threshold keeps, whatever the best is.
+    pub has_threshold: bool,
     /// Their summary.
     pub summary: &'a Summary,
     /// The spread of repeated measurements.
@@ -94,6 +96,7 @@ pub(super) mod tests {
             ledger: None,
             points: &points,
             direction: Direction::Lower,
+            has_threshold: false,
             summary: &summary,
             spread: None,
             time: None,

@@ -8,6 +8,17 @@ use crate::rules::{AxisValues, bring, composite_number, in_form};
 /// How much of a claim is shown.
 const SHOWN: usize = 100;
 
+/// The name under which a log says how many sources were cited so far.
+pub const SOURCES_CITED: &str = "sources_cited";
+
+/// The name under which a log says how many sources an iteration both stores and relies on.
+pub const FIRST_STORED: &str = "first_stored";
+
+/// The name under which a log says how diverse sources are by their `organisation`, `medium` or `year`.
+pub fn by_metric(by: &str) -> String {
+    format!("by_{by}")
+}
+
 /// The lines that explain a score: the axes, the worst one first, each with what would raise it; what they are together in
 /// each form; warnings and problems.
 pub fn explain(score: &Score, terms: &ResearchTerms) -> Vec<String> {
@@ -38,9 +49,12 @@ pub fn explain(score: &Score, terms: &ResearchTerms) -> Vec<String> {
     };
     lines.push(format!("together, where {decides} decides: {}", forms.join(", ")));
     let diversity: Vec<String> =
-        score.diversity.iter().map(|(by, value)| format!("{by} ({})", number(*value))).collect();
-    lines.push(format!("{} cited so far; diversity by {}", count_of(score.sources.0, "source"), diversity.join(", ")));
-    lines.push(format!("stored by this iteration and cited by it: first_stored = {}", score.first_stored));
+        score.diversity.iter().map(|(by, value)| format!("{} = {}", by_metric(by), number(*value))).collect();
+    lines.push(format!("diversity by what is said of sources: {}", diversity.join(", ")));
+    lines.push(format!(
+        "sources cited so far: {SOURCES_CITED} = {}, stored and relied on by this iteration: {FIRST_STORED} = {}",
+        score.sources.0, score.first_stored
+    ));
     if let Some((citations, failed)) = score.batch {
         lines.push(format!("verified anew: {}; {}", count_of(citations, "citation"), count_of(failed, "problem")));
     }

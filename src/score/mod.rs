@@ -21,10 +21,12 @@ mod text;
 pub use artifact::{Artifact, Claim};
 pub use axes::{DIVERSITY_CAP, claim_density, source_diversity, topic_coverage};
 pub use citation::Citation;
-pub use explain::explain;
+pub use explain::{FIRST_STORED, SOURCES_CITED, by_metric, explain};
 pub use library::{Catalogue, Library};
 pub use problem::Problem;
-pub use scoring::{AXIS_ORDER, Earlier, FRESHNESS, Judged, Request, Score, Scoring, Verdicts};
+pub use scoring::{
+    AXIS_ORDER, DIVERSITY_BY, Earlier, FRESHNESS, Judged, NOISY_SOURCES, Request, Score, Scoring, Verdicts,
+};
 pub use similarity::{Closest, closest, novelty};
 pub use source::{FrontMatter, Source, source_id};
 pub use templates::{artifact_template, program_template, terms_template};

@@ -18,8 +18,11 @@ pub const AXIS_ORDER: [&str; 4] = RESEARCH_AXES;
 /// The axis that is there only where the composite has it: the mean date of publication of the cited sources, in years.
 pub const FRESHNESS: &str = "freshness";
 
-/// From how many sources on diversity is warned of: the Madani adapter saw only noise past 25.
-const NOISY_SOURCES: usize = 25;
+/// The number of cited sources past which diversity is warned of: the Madani adapter saw only noise past 25.
+pub const NOISY_SOURCES: usize = 25;
+
+/// What is said of sources beside their names, by which their diversity is counted, too.
+pub const DIVERSITY_BY: [&str; 3] = ["organisation", "medium", "year"];
 
 /// What earlier iterations brought, kept or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -349,7 +352,7 @@ impl<'a> Scoring<'a> {
             let of: Vec<&str> = of.iter().map(String::as_str).collect();
             (by, source_diversity(&counts(&of), all.len()).and_then(four_decimals))
         };
-        ["organisation", "medium", "year"].map(by).to_vec()
+        DIVERSITY_BY.map(by).to_vec()
     }
 
     fn warnings(&self, new: &[&Claim], sources: usize) -> Vec<String> {

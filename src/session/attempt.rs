@@ -445,7 +445,7 @@ fn settle_tree(
     store.remember(record)?;
     crash::point("settling.remembered");
     store.learn_from(record, before)?;
-    let incumbent = store.history.best();
+    let incumbent = store.to_beat(None);
     store.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent });
     store.say_directive(before);
     Ok(())

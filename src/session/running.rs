@@ -163,7 +163,7 @@ impl Attempt {
             description: self.open.description.clone(),
             log,
             timeout,
-            incumbent: store.history.best_on(self.open.beside.gpu.as_deref()).map(|(_, number)| number),
+            incumbent: store.to_beat(self.open.beside.gpu.as_deref()).map(|(_, number)| number),
         });
         // The run is active meanwhile, and does not need it.
         store.repo.sync_deferred()?;

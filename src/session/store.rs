@@ -15,8 +15,8 @@ use super::room::{refuse_full, refuse_spoilt};
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{
-    Clock, CommitId, Contract, Directive, Event, ExperimentId, Notice, Outcome, Phase, Record, Rung, Stall, StopReason,
-    ToldStep, with_causes,
+    Clock, CommitId, Contract, Directive, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Rung, Stall,
+    StopReason, ToldStep, with_causes,
 };
 use crate::exec;
 use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
@@ -385,6 +385,12 @@ impl Store {
         self.written.unsynced.add(self.folder.state().join(FINDINGS));
         self.watch_again(&self.folder.state());
         Ok(())
+    }
+
+    /// The value that the next experiment has to beat, with its experiment; on a model of GPU where `gpu` names one. None
+    /// where a threshold decides.
+    pub(super) fn to_beat(&self, gpu: Option<&str>) -> Option<(ExperimentId, Number)> {
+        self.history.best_on(gpu).filter(|_| self.contract.keep_above.is_none())
     }
 
     /// What the next experiment is told.

@@ -121,6 +121,13 @@ fn the_research_demo_keeps_by_the_threshold_ends_by_a_rule_and_draws_its_axes() 
         (&report["counts"]["keep"], &report["counts"]["discard"], &report["counts"]["crash"]),
         (&7.into(), &5.into(), &1.into())
     );
+    let sources = &report["sources"];
+    assert_eq!((&sources["cited"], &sources["first_stored"]), (&11.into(), &11.into()), "{sources:#}");
+    assert!(sources["diversity"]["medium"].as_f64().is_some_and(|mean| mean > 0.0 && mean < 1.0), "{sources:#}");
+    assert!(
+        shown.contains("11 sources cited, 11 of them first stored by the iteration that relies on them"),
+        "{shown}"
+    );
     // A claim that was not kept and comes again is not novel.
     let novelty = |id: usize| report["experiments"][id]["axes"]["novelty"].as_f64().unwrap();
     assert!(novelty(2) > 0.7 && novelty(7) > 0.7 && novelty(11) < 0.3 && novelty(12) < 0.3, "{report}");

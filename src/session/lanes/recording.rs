@@ -172,7 +172,7 @@ impl Store {
             self.remember(record)?;
             crash::point("settling.remembered");
             self.learn_from(record, before)?;
-            let incumbent = self.history.best();
+            let incumbent = self.to_beat(None);
             self.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent });
             self.say_directive(before);
             match record.outcome {

@@ -92,6 +92,7 @@ fn the_best_is_the_best_number_and_not_the_last_keep() {
     assert!(text.contains("\nbest         0.7000") && text.contains("\nincumbent    0.5000"), "{text}");
     let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
     assert_eq!(report["best"]["id"], 1);
+    assert_eq!(report["warnings"].as_array().map(Vec::len), Some(0), "by its terms: {report:#}");
 }
 
 #[test]

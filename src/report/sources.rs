@@ -1,0 +1,56 @@
+//! The sources of a research session, as `ar score` printed them in the logs of its experiments.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::sections::Section;
+use crate::domain::{Outcome, Record, count_of};
+use crate::rules::four_decimals;
+use crate::score::{DIVERSITY_BY, FIRST_STORED, NOISY_SOURCES, SOURCES_CITED, by_metric};
+
+/// What the sources of a session are.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Sources {
+    /// How many were cited.
+    cited: usize,
+    /// How many of them the very iteration stored that was kept for relying on them.
+    first_stored: usize,
+    /// The mean diversity of the experiments by organisation, medium and year, 0..1, each where it is known.
+    diversity: BTreeMap<&'static str, Option<f64>>,
+}
+
+impl Sources {
+    /// Sums up what records say of sources; nothing where none was scored by `ar score`.
+    pub(super) fn of(records: &[Record]) -> Option<Sources> {
+        let numbers = |name: &str| -> Vec<f64> {
+            let all = records.iter().filter_map(|record| record.metrics.get(name));
+            all.filter(|number| number.is_finite()).collect()
+        };
+        let cited = numbers(SOURCES_CITED).into_iter().reduce(f64::max)?;
+        let kept = records.iter().filter(|record| record.outcome == Outcome::Keep);
+        let first_stored: f64 = kept.filter_map(|record| record.metrics.get(FIRST_STORED)).sum();
+        let mean =
+            |numbers: Vec<f64>| (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64);
+        let diversity = DIVERSITY_BY.map(|by| (by, mean(numbers(&by_metric(by)))));
+        Some(Sources { cited: cited as usize, first_stored: first_stored as usize, diversity: diversity.into() })
+    }
+
+    /// They as a part of a report.
+    pub(super) fn section(&self) -> Section {
+        let mut lines = vec![format!(
+            "{} cited, {} of them first stored by the iteration that relies on them",
+            count_of(self.cited, "source"),
+            self.first_stored
+        )];
+        let known = self.diversity.iter().filter_map(|(by, value)| Some(format!("{by} {}", four_decimals((*value)?))));
+        let known: Vec<String> = known.collect();
+        if !known.is_empty() {
+            lines.push(format!("mean diversity by {}", known.join(", by ")));
+        }
+        if self.cited > NOISY_SOURCES {
+            lines.push(format!("with more than {NOISY_SOURCES} sources, source diversity is mostly noise"));
+        }
+        Section::lines("sources", lines.into_iter().map(|line| (line, None)))
+    }
+}
