@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::as_text::as_text;
 use super::duration_text;
 use super::values::duration;
 
@@ -46,19 +47,7 @@ impl FromStr for Cadence {
     }
 }
 
-impl TryFrom<String> for Cadence {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<Cadence> for String {
-    fn from(cadence: Cadence) -> Self {
-        cadence.to_string()
-    }
-}
+as_text!(Cadence);
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::as_text::as_text;
 use super::values::positive;
 
 /// How one is drawn, written `best` or `uniform:50`.
@@ -46,19 +47,7 @@ impl FromStr for Draw {
     }
 }
 
-impl TryFrom<String> for Draw {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<Draw> for String {
-    fn from(draw: Draw) -> Self {
-        draw.to_string()
-    }
-}
+as_text!(Draw);
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::as_text::as_text;
 use super::bytes_text;
 
 /// A GPU, or one MIG instance of a GPU, which programs see as a GPU of its own.
@@ -127,19 +128,7 @@ impl fmt::Display for GpuChoice {
     }
 }
 
-impl TryFrom<String> for GpuChoice {
-    type Error = GpuChoiceError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<GpuChoice> for String {
-    fn from(choice: GpuChoice) -> Self {
-        choice.to_string()
-    }
-}
+as_text!(GpuChoice);
 
 /// The use of a GPU by all processes.
 #[derive(Debug, Clone, PartialEq, Eq)]

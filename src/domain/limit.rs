@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::as_text::as_text;
+
 /// The comparison of a value with a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Comparison {
@@ -77,19 +79,7 @@ impl fmt::Display for Limit {
     }
 }
 
-impl TryFrom<String> for Limit {
-    type Error = LimitError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<Limit> for String {
-    fn from(limit: Limit) -> Self {
-        limit.to_string()
-    }
-}
+as_text!(Limit);
 
 #[cfg(test)]
 mod tests {

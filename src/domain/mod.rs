@@ -3,6 +3,7 @@
 //! Nothing here knows of git, files, processes or terminals.
 
 mod alert;
+mod as_text;
 mod beside;
 mod cadence;
 mod clock;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::as_text::as_text;
 use super::count_of;
 use super::values::{finite, positive};
 
@@ -76,19 +77,7 @@ impl FromStr for StopRule {
     }
 }
 
-impl TryFrom<String> for StopRule {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<StopRule> for String {
-    fn from(rule: StopRule) -> Self {
-        rule.to_string()
-    }
-}
+as_text!(StopRule);
 
 #[cfg(test)]
 mod tests {
