@@ -131,6 +131,16 @@ impl History {
         best_kept_of(&self.records, None).map(|(record, _)| record)
     }
 
+    /// The experiment with the best number, kept or not; the first of equals.
+    pub fn best_measured(&self) -> Option<&Record> {
+        let is_better = |one: &Record, other: &Record| {
+            let values = one.metric.value.zip(other.metric.value);
+            values.is_some_and(|(value, other)| one.metric.direction.better(value, other))
+        };
+        let measured = self.records.iter().filter(|record| record.metric.value.is_some());
+        measured.reduce(|best, record| if is_better(record, best) { record } else { best })
+    }
+
     /// The number of crashes in a row at the end, among records from place `first` on. Lost runs do not count.
     pub fn crashes_in_a_row(&self, first: u32) -> u32 {
         let is_lost = |record: &&Record| record.failure.as_ref().is_some_and(|it| it.class == FailureClass::Lost);

@@ -65,7 +65,7 @@ pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Opti
     let last = new.last()?;
     let kept = new.iter().filter(|record| record.outcome == Outcome::Keep).count();
     let mut insight = format!("{}, {kept} kept", count_of(new.len(), "experiment"));
-    if let Some(best) = history.incumbent() {
+    if let Some(best) = history.best_kept_record() {
         let number = best.metric.number().map_or("-".into(), |number| number.raw);
         insight += &format!("; best {number} (experiment {}: {})", best.id, best.description);
     }

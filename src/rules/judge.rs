@@ -6,7 +6,9 @@ use super::decide::{Verdict, decide, decide_by_threshold, describe_failure};
 use super::history::{History, best_kept_of, best_of};
 use super::limits::unmet;
 use super::simplicity::{Rivals, decide_by_simplicity};
-use crate::domain::{Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record, Run};
+use crate::domain::{
+    COMPOSITE, Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record, Run,
+};
 
 /// The outcome of a run, or why there was none.
 #[derive(Debug, Clone, Default)]
@@ -52,11 +54,10 @@ impl Measured {
     }
 }
 
-/// Whether a baseline that ended like this only has nothing to measure yet, as a text without claims: its axes, or the number
-/// that is to reach a threshold, are printed and are not finite. It is recorded without a number then.
+/// Whether a baseline that ended like this only has nothing to measure yet, as a text without claims: its composite or
+/// an axis of it is printed and is not finite. It is recorded without a number then.
 pub fn is_empty_baseline(contract: &Contract, class: FailureClass, exit: Option<i32>) -> bool {
-    let may_be_empty = contract.deciding_composite().is_some() || contract.keep_above.is_some();
-    may_be_empty && class == FailureClass::Nan && exit == Some(0)
+    contract.metric.name == COMPOSITE && class == FailureClass::Nan && exit == Some(0)
 }
 
 /// The verdict on experiment `id`, whose change has this size, and the limits that count against it.
@@ -205,8 +206,8 @@ mod tests {
         let (plain, axes) = (contract(&[]), with_axes(contract(&[])));
         let threshold = Contract { keep_above: Some(3.0), ..contract(&[]) };
         let is_empty = |contract: &Contract, class, exit| is_empty_baseline(contract, class, exit);
-        assert!(is_empty(&axes, FailureClass::Nan, Some(0)) && is_empty(&threshold, FailureClass::Nan, Some(0)));
-        assert!(!is_empty(&plain, FailureClass::Nan, Some(0)) && !is_empty(&axes, FailureClass::NoMetric, Some(0)));
+        assert!(is_empty(&axes, FailureClass::Nan, Some(0)) && !is_empty(&axes, FailureClass::NoMetric, Some(0)));
+        assert!(!is_empty(&plain, FailureClass::Nan, Some(0)) && !is_empty(&threshold, FailureClass::Nan, Some(0)));
         assert!(!is_empty(&axes, FailureClass::Nan, Some(1)));
         let (kept, reason, _) = outcome(&axes, 0, &Measured::default());
         assert_eq!(

@@ -38,7 +38,8 @@ pub fn train_tolerance(min_delta: f64, baseline_runs: &[f64]) -> f64 {
 }
 
 /// The verdict on merged winners, whose tree differs from the incumbent's by `diff`, and the limits that count against
-/// it. It is that of a single change, also by simplicity; then the value is compared with the best car's alone.
+/// it. It is that of a single change, also by simplicity or by a threshold. Without a threshold the value is then compared with the
+/// best car's alone.
 pub fn judge_train<'a>(
     contract: &Contract,
     history: &History,
@@ -54,6 +55,9 @@ pub fn judge_train<'a>(
     let (Some(value), Outcome::Keep) = (&measured.value, verdict.outcome) else {
         return (Tested::NotBetter(measured.value.clone().filter(|_| measured.failure.is_none())), verdict, unmet);
     };
+    if contract.keep_above.is_some() {
+        return (Tested::Holds(value.clone()), verdict, unmet);
+    }
     let better =
         |one: &'a Car, other: &'a Car| if direction.better(one.number.value, other.number.value) { one } else { other };
     let best = cars.iter().copied().reduce(|best, car| better(car, best));
@@ -106,10 +110,21 @@ mod tests {
     }
 
     fn judged(direction: Direction, measured: &Measured, alone: &[&str], tolerance: f64) -> (Tested, String) {
+        judged_by(None, direction, measured, alone, tolerance)
+    }
+
+    fn judged_by(
+        keep_above: Option<f64>,
+        direction: Direction,
+        measured: &Measured,
+        alone: &[&str],
+        tolerance: f64,
+    ) -> (Tested, String) {
         let metric = MetricSpec { name: "loss".into(), direction, source: MetricSource::default() };
         let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));
         let mut contract = Contract::new(tag, metric, "true".into(), start, jiff::Timestamp::UNIX_EPOCH);
         contract.limits = vec!["memory_gb<=40".parse().unwrap()];
+        contract.keep_above = keep_above;
         let history = History::new(vec![record(json!({"value": "2.0"}))]);
         let cars: Vec<Car> =
             alone.iter().zip(3..).map(|(value, id)| Car::new(id.into(), 0.into(), number(value), 0.1)).collect();
@@ -120,6 +135,14 @@ mod tests {
 
     fn measured(value: &str) -> Measured {
         Measured { value: Some(number(value)), memory_gb: Some(4.0), ..Measured::default() }
+    }
+
+    #[test]
+    fn a_train_that_reaches_the_threshold_holds_whatever_its_cars_had_alone() {
+        let train = |value| judged_by(Some(1.8), Direction::Lower, &measured(value), &["1.25"], 0.0);
+        let (tested, reason) = train("1.75");
+        assert_eq!((tested, reason.contains("less good")), (Tested::Holds(number("1.75")), false), "{reason}");
+        assert_eq!(train("1.9").0, Tested::NotBetter(Some(number("1.9"))));
     }
 
     #[test]

@@ -90,7 +90,8 @@ fn kill2(contract: &Contract, history: &History) -> Option<StopReason> {
 }
 
 fn plateau(contract: &Contract, history: &History, times: u32) -> Option<StopReason> {
-    let best = history.best_kept_record();
+    // Below a threshold nothing is kept, however much better it gets.
+    let best = if contract.keep_above.is_some() { history.best_measured() } else { history.best_kept_record() };
     let since = best.map_or(0, |best| best.sequence());
     let without = experiments(history).rev().take_while(|record| best.is_none() || record.sequence() > since).count();
     if without < times as usize {
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn plateau_counts_experiments_since_the_best_one_that_was_kept() {
+    fn plateau_counts_experiments_since_the_best_one() {
         let lower = |rule: &str, values: &[(&str, &str)]| {
             let mut contract = contract(rule);
             contract.metric.direction = Direction::Lower;
@@ -237,6 +238,23 @@ mod tests {
         );
         assert_eq!(lower("plateau:4", &course), None);
         assert_eq!(lower("plateau:1", &course[..1]), None, "the baseline is no experiment");
+        let mut threshold = contract("plateau:3");
+        (threshold.metric.direction, threshold.keep_above) = (Direction::Lower, Some(1.0));
+        let falling = ["2.0", "1.8", "1.6", "1.4", "1.5", "1.6", "1.7"].into_iter().enumerate().map(|(id, value)| {
+            let outcome = if id == 0 { "keep" } else { "discard" };
+            record(json!({"id": id, "value": value, "outcome": outcome}))
+        });
+        let falling: Vec<Record> = falling.collect();
+        let reason = |count: usize| super::course(&threshold, &History::new(falling[..count].to_vec()));
+        assert_eq!(
+            reason(6).map(|reason| reason.to_string()),
+            None,
+            "nothing reached the threshold, and it got better"
+        );
+        assert_eq!(
+            reason(7).map(|reason| reason.to_string()),
+            Some("plateau: no new best in 3 experiments; the best composite is 1.4 of experiment 3".into())
+        );
         assert_eq!(fired("plateau:2", &[None]), None);
         let none = History::new(vec![record(json!({})), record(json!({"id": 1, "outcome": "crash"}))]);
         let reason = super::course(&contract("plateau:1"), &none).unwrap().to_string();

@@ -303,7 +303,7 @@ impl<'a> Calling<'a> {
             false => agent::prompt(program.as_deref(), &briefing),
         };
         let baseline = store.history.baseline().and_then(|record| record.metric.number());
-        let best = store.history.best().map(|(_, number)| number);
+        let best = store.history.best_kept();
         let mut env = agent::variables(
             &contract,
             id,

@@ -143,7 +143,7 @@ fn question(store: &Store, directive: Directive) -> String {
         "directive": directive,
         "metric": contract.metric.name,
         "direction": contract.metric.direction,
-        "best": history.best().map(|(_, number)| number.value),
+        "best": history.best_kept().map(|number| number.value),
         "tried": tried,
     });
     format!("{question}\n")

@@ -102,11 +102,14 @@ pub(super) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut
     let kept = store.history.records().iter().filter(|record| record.outcome == Outcome::Keep);
     let kept: Vec<ExperimentId> = kept.map(|record| record.id).collect();
     let gpus = store.history.gpus();
+    let contract = &store.contract;
+    // No number is so much better that it may remove what reached the threshold.
+    let min_delta = if contract.keep_above.is_some() { f64::INFINITY } else { contract.min_delta };
     let standing = Standing {
         incumbent,
         number: number.as_ref(),
         direction: store.contract.metric.direction,
-        min_delta: store.contract.min_delta,
+        min_delta,
         kept: &kept,
         slots: store.journal.layout.as_ref().map_or(1, |layout| layout.slots),
         gpus: &gpus,
