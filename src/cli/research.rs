@@ -99,7 +99,7 @@ fn asked(given: Asked) -> Asked {
         metric: Some(COMPOSITE.into()),
         direction: Some(Direction::Higher),
         command: Some(COMMAND.into()),
-        scope: Some(vec![ARTIFACT.into(), format!("{SOURCES}/**")]),
+        scope: Some(vec![ARTIFACT.into(), format!("{SOURCES}/**/*.md"), format!("{SOURCES}/.gitkeep")]),
         ..given.or(defaults)
     }
 }

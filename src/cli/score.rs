@@ -3,20 +3,18 @@
 use std::env;
 use std::process::ExitCode;
 
-use autoresearch::domain::{ExperimentId, FORMAT_VERSION, Tag, count_of, one_line};
+use autoresearch::domain::{COMPOSITE, CommitId, ExperimentId, FORMAT_VERSION, Tag, count_of, one_line};
 use autoresearch::git::Repo;
 use autoresearch::report::{Align, Format, Grid};
+use autoresearch::rules::four_decimals;
 use autoresearch::score::{Score, explain};
-use autoresearch::session::{Compared, Scored, score};
+use autoresearch::session::{Compared, Scored, ScoredOf, score};
 use serde_json::{Map, Value, json};
 
 use super::args::ScoreArgs;
 use super::error::CliError;
 use super::process::{current_dir, runtime};
 use super::{chosen, output};
-
-/// The name of the composite among the lines of the axes.
-const COMPOSITE: &str = "composite";
 
 /// Prints what the research artifact of the working tree scores. Only an artifact or terms that cannot be read are an error.
 pub(super) fn run(args: ScoreArgs) -> Result<ExitCode, CliError> {
@@ -26,11 +24,12 @@ pub(super) fn run(args: ScoreArgs) -> Result<ExitCode, CliError> {
     // The experiment whose run or agent this is a part of.
     let own = variable("AR_EXPERIMENT").and_then(|id| id.parse::<ExperimentId>().ok());
     let own = own.filter(|_| of_call.is_some() && named.as_ref().is_none_or(|tag| Some(tag) == of_call.as_ref()));
-    let tag = match named {
+    let commit = variable("AR_COMMIT").filter(|_| own.is_some()).map(|commit| CommitId::new(&commit));
+    let tag = match named.or(of_call) {
         Some(tag) => Some(chosen::find(&Repo::find(&dir)?, Some(tag))?),
-        None => of_call,
+        None => None,
     };
-    let scored = runtime()?.block_on(score(&dir, tag, own))?;
+    let scored = runtime()?.block_on(score(&dir, tag, ScoredOf { experiment: own, commit }))?;
     match Format::from(args.format) {
         Format::Json => output::json(&document(&scored)),
         Format::Table => output::text(&text(&scored)),
@@ -64,7 +63,7 @@ fn text(scored: &Scored) -> String {
 
 /// The axes and the composite as they are printed.
 fn lines(score: &Score) -> Vec<(&'static str, String)> {
-    let number = |value: Option<f64>| value.map_or("nan".to_owned(), |value| format!("{:.4}", value + 0.0));
+    let number = |value: Option<f64>| value.map_or("nan".to_owned(), four_decimals);
     let mut lines: Vec<_> = score.axes.iter().map(|(name, value)| (*name, number(*value))).collect();
     lines.push((COMPOSITE, score.composite.as_ref().map_or("nan".to_owned(), |value| value.raw.clone())));
     lines
@@ -94,19 +93,19 @@ fn document(scored: &Scored) -> Value {
         score.forms.iter().map(|(form, value)| (form.to_string(), json!(value.as_ref().map(|it| it.value)))).collect();
     let topics =
         |places: &mut dyn Iterator<Item = usize>| places.map(|place| terms.topics[place].clone()).collect::<Vec<_>>();
-    json!({
+    let texts = json!({
         "version": FORMAT_VERSION,
-        "axes": axes,
-        "composite": score.composite.as_ref().map(|value| value.value),
-        "form": terms.composite.form.to_string(),
-        "forms": forms,
-        "worst": score.worst.as_ref().map(|(name, _)| name),
-        "claims": {"new": score.claims.0, "verified": score.claims.1},
         "topics": {
             "addressed": topics(&mut score.addressed.iter().copied()),
             "new": topics(&mut score.newly.iter().copied()),
             "open": topics(&mut (0..terms.topics.len()).filter(|place| !score.addressed.contains(place))),
         },
+        "warnings": score.warnings,
+        "problems": score.problems,
+    });
+    let numbers = json!({
+        "claims": {"new": score.claims.0, "verified": score.claims.1},
+        "removed": score.removed,
         "sources": {"cited": score.sources.0, "first_stored": score.first_stored, "diversity": by},
         "compared": {
             "session": compared.session,
@@ -115,7 +114,12 @@ fn document(scored: &Scored) -> Value {
             "earlier": compared.earlier,
         },
         "reverified": score.batch.map(|(citations, failed)| json!({"citations": citations, "problems": failed})),
-        "warnings": score.warnings,
-        "problems": score.problems,
-    })
+        "form": terms.composite.form.to_string(),
+        "forms": forms,
+        "worst": score.worst,
+        "axes": axes,
+        "composite": score.composite.as_ref().map(|value| value.value),
+    });
+    // In a log the last number of a name counts: no text that an agent wrote comes after the numbers.
+    Value::Object([texts, numbers].into_iter().filter_map(|part| part.as_object().cloned()).flatten().collect())
 }

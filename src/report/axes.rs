@@ -8,9 +8,9 @@ use super::grid::{Align, Grid, text};
 use super::sections::Section;
 use super::sources::Sources;
 use crate::domain::{Axis, COMPOSITE, Composite, Contract, Form};
-use crate::rules::{self, AxisValues, History, axis_values, bring, brought, four_decimals, in_form};
+use crate::rules::{self, AxisValues, History, KeptStep, axis_values, bring, brought, four_decimals, in_form};
 
-/// What a session made of an axis, its numbers brought to 0..1.
+/// What the experiments of a session, without its baseline, made of an axis. Its numbers are brought to 0..1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct AxisCourse<'a> {
     name: &'a str,
@@ -45,6 +45,10 @@ impl Report {
         self.composite = composite.cloned();
         self.sources = Sources::of(history.records());
         self.keep_above = contract.and_then(|contract| contract.keep_above);
+        if self.keep_above.is_some() {
+            // None of them had to be better than another.
+            self.summary.kept.iter_mut().for_each(KeptStep::forget_gain);
+        }
         self
     }
 
@@ -95,7 +99,8 @@ impl Report {
 
     fn course_of<'a>(&'a self, name: &'a str, axis: &Axis) -> Option<AxisCourse<'a>> {
         let at = |place: usize| Some(bring(self.details.get(place)?.axes.as_ref()?.get(name).copied()??, axis.range));
-        let numbers: Vec<f64> = (0..self.details.len()).filter_map(at).collect();
+        let experiments = (0..self.details.len()).filter(|place| Some(*place) != self.baseline);
+        let numbers: Vec<f64> = experiments.filter_map(at).collect();
         let count = numbers.len();
         Some(AxisCourse {
             name,

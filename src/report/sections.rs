@@ -130,13 +130,17 @@ pub(super) fn failed_fields<M: SerializeMap>(report: &Report, fields: &mut M) ->
     fields.serialize_entry("failed", &Each(|| failed_data(report)))
 }
 
+/// The column of what a keep gained over the one before.
+const GAIN: &str = "gain";
+
 /// The column of what a change of a train gained by itself.
 const ALONE: &str = "by itself";
 
 /// The kept chain with what each step gained, where that is more than the baseline.
 fn kept(report: &Report) -> Option<Section> {
     let kept = &report.summary.kept;
-    if !kept.iter().any(|step| step.gain.is_some()) {
+    let has_threshold = report.keep_above.is_some();
+    if !kept.iter().any(|step| step.gain.is_some() || has_threshold && step.over.is_some()) {
         return None;
     }
     // One without a number stands beside the one that has the number of its train.
@@ -144,12 +148,17 @@ fn kept(report: &Report) -> Option<Section> {
         let is_numbered = |step: &&KeptStep| report.points[step.index].value.is_some();
         kept[*place..].iter().find(is_numbered)
     };
-    let gain = |place: &usize| last_of_train(place).and_then(|step| step.gain).unwrap_or(f64::INFINITY);
+    let rank = |step: &KeptStep| match &report.points[step.index].value {
+        Some(number) if has_threshold => Some(report.direction.gain(number.value, 0.0)),
+        _ => step.gain,
+    };
+    let gain = |place: &usize| last_of_train(place).and_then(rank).unwrap_or(f64::INFINITY);
     let mut by_gain: Vec<usize> = (0..kept.len()).collect();
     by_gain.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
     let small: BTreeSet<usize> = by_gain.into_iter().skip(MOST_KEPT).collect();
     let percent = |ratio: Option<f64>| text(ratio.map(percent_text));
     let gain = |step: &KeptStep| {
+        step.gain?;
         let (value, before) = (report.points[step.index].value.as_ref()?, report.points[step.over?].value.as_ref()?);
         Some(signed_gain(report.direction, value, before))
     };
@@ -164,7 +173,7 @@ fn kept(report: &Report) -> Option<Section> {
             ("#", Align::Right, &|(_, point)| point.id.to_string()),
             ("commit", Align::Left, &|(_, point)| commit(point)),
             (report.metric_name(), Align::Right, &|(step, _)| report.number_at(step.index)),
-            ("gain", Align::Right, &|(step, _)| text(gain(step))),
+            (GAIN, Align::Right, &|(step, _)| text(gain(step))),
             (ALONE, Align::Right, &|(step, _)| text(alone(step))),
             ("relative", Align::Right, &|(step, _)| percent(step.relative_gain)),
             ("share", Align::Right, &|(step, _)| percent(step.share)),
@@ -172,15 +181,22 @@ fn kept(report: &Report) -> Option<Section> {
         ],
     )
     .without_if_empty(ALONE)
+    .without_if_empty(GAIN)
+    .without_if_empty("relative")
+    .without_if_empty("share")
     .sparing(["share", "relative"]);
-    let mut section = Section::table("kept experiments and their gains", grid);
+    let title = if has_threshold { "kept experiments" } else { "kept experiments and their gains" };
+    let mut section = Section::table(title, grid);
     if kept.iter().any(|step| step.keeps > 1 && step.gain.is_some()) {
         section.lines.push(("the gain of a train is that of all its changes together".into(), None));
     }
     if !small.is_empty() {
         let together: f64 = small.iter().filter_map(|place| kept[*place].gain).sum();
-        let steps = count_of(small.len(), "smaller step");
-        section.lines.push((format!("and {steps}, together {}", two_digits(together)), None));
+        let rest = match has_threshold {
+            true => format!("and {} with worse numbers", count_of(small.len(), "other")),
+            false => format!("and {}, together {}", count_of(small.len(), "smaller step"), two_digits(together)),
+        };
+        section.lines.push((rest, None));
     }
     Some(section)
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::sections::Section;
 use crate::domain::{Outcome, Record, count_of};
 use crate::rules::four_decimals;
-use crate::score::{DIVERSITY_BY, FIRST_STORED, NOISY_SOURCES, SOURCES_CITED, by_metric};
+use crate::score::{CLAIMS_REMOVED, DIVERSITY_BY, FIRST_STORED, NOISY_SOURCES, SOURCES_CITED, by_metric};
 
 /// What the sources of a session are.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,6 +16,8 @@ pub(super) struct Sources {
     cited: usize,
     /// How many of them the very iteration stored that was kept for relying on them.
     first_stored: usize,
+    /// How many claims of earlier ones kept iterations removed.
+    claims_removed: usize,
     /// The mean diversity of the experiments by organisation, medium and year, 0..1, each where it is known.
     diversity: BTreeMap<&'static str, Option<f64>>,
 }
@@ -28,12 +30,19 @@ impl Sources {
             all.filter(|number| number.is_finite()).collect()
         };
         let cited = numbers(SOURCES_CITED).into_iter().reduce(f64::max)?;
-        let kept = records.iter().filter(|record| record.outcome == Outcome::Keep);
-        let first_stored: f64 = kept.filter_map(|record| record.metrics.get(FIRST_STORED)).sum();
+        let of_kept = |name: &str| {
+            let kept = records.iter().filter(|record| record.outcome == Outcome::Keep);
+            kept.filter_map(|record| record.metrics.get(name)).sum::<f64>() as usize
+        };
         let mean =
             |numbers: Vec<f64>| (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64);
         let diversity = DIVERSITY_BY.map(|by| (by, mean(numbers(&by_metric(by)))));
-        Some(Sources { cited: cited as usize, first_stored: first_stored as usize, diversity: diversity.into() })
+        Some(Sources {
+            cited: cited as usize,
+            first_stored: of_kept(FIRST_STORED),
+            claims_removed: of_kept(CLAIMS_REMOVED),
+            diversity: diversity.into(),
+        })
     }
 
     /// They as a part of a report.
@@ -47,6 +56,12 @@ impl Sources {
         let known: Vec<String> = known.collect();
         if !known.is_empty() {
             lines.push(format!("mean diversity by {}", known.join(", by ")));
+        }
+        if self.claims_removed > 0 {
+            let removed = count_of(self.claims_removed, "claim");
+            lines.push(format!(
+                "kept iterations removed {removed} of earlier ones: compare the artifact with their commits"
+            ));
         }
         if self.cited > NOISY_SOURCES {
             lines.push(format!("with more than {NOISY_SOURCES} sources, source diversity is mostly noise"));

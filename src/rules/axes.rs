@@ -58,10 +58,12 @@ pub fn brought<'a>(
     })
 }
 
-/// The mean of each axis over a session's experiments, brought to 0..1; `None` for an axis that never had a number.
+/// The mean of each axis over a session's experiments, brought to 0..1, without the baseline unless there is nothing else; `None` for an axis that never had a number.
 pub fn axis_means(composite: &Composite, records: &[Record]) -> AxisValues {
+    let first = records.iter().position(|record| !record.id.is_baseline()).unwrap_or(0);
+    let counted = &records[first..];
     let mean = |name: &str, range: Option<[f64; 2]>| {
-        let numbers = records.iter().filter_map(|record| record.metrics.get(name)).filter(|number| number.is_finite());
+        let numbers = counted.iter().filter_map(|record| record.metrics.get(name)).filter(|number| number.is_finite());
         let (sum, count) = numbers.fold((0.0, 0_u32), |(sum, count), number| (sum + bring(number, range), count + 1));
         (count > 0).then(|| sum / f64::from(count))
     };

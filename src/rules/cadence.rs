@@ -111,6 +111,9 @@ fn adaptive(contract: &Contract, history: &History, iteration: LastIteration) ->
     if !rises && since_keep >= COLD_AFTER {
         return (EXPLORATION_COLD, format!("exploration-cold: {since_keep} experiments since the last keep"));
     }
+    if experiments(history).next().is_none() {
+        return (SYNTHESIS_WARM, "synthesis-warm: no experiment yet".to_owned());
+    }
     let course = if rises { format!("{name} gets better") } else { "keeps are recent".to_owned() };
     match iteration.added_files {
         true => (EXPLORATION_WARM, format!("exploration-warm: {course}, and the last change added files")),
@@ -118,10 +121,13 @@ fn adaptive(contract: &Contract, history: &History, iteration: LastIteration) ->
     }
 }
 
-/// The pause by the novelty of the last experiment, `None` for no pause; or why the loop ends.
+/// The pause by the novelty of the last experiment, `None` for no pause, as while none has a number; or why the loop ends.
 fn by_novelty(contract: &Contract, history: &History) -> Result<Option<(Duration, String)>, StopReason> {
     let range = contract.composite.as_ref().and_then(|composite| composite.axes.get(NOVELTY)?.range);
     let novelty = |record: &Record| record.metrics.get(NOVELTY).map(|number| bring(number, range));
+    if experiments(history).all(|record| novelty(record).is_none()) {
+        return Ok(None);
+    }
     let Some(last) = experiments(history).next().and_then(novelty) else {
         return Ok(Some((HALF_HOUR, format!("the last experiment has no {NOVELTY}"))));
     };
@@ -226,7 +232,8 @@ mod tests {
             matches!(paced, Pace::Pause { sums_up: true, .. })
         };
         assert_eq!([sums_up(0.3, false), sums_up(0.29, false), sums_up(0.29, true)], [false, true, true]);
-        assert_eq!(paused(&[("keep", None)], false), 1800, "no number is no novelty of 0");
+        assert_eq!(paused(&[("keep", Some(0.9)), ("keep", None)], false), 1800, "no number is no novelty of 0");
+        assert_eq!(paused(&[("keep", None)], false), 0, "nothing has a novelty");
         let low = [("discard", Some(0.1)); 4];
         assert_eq!([1, 2, 3, 4].map(|count| paused(&low[..count], false)), [21600; 4]);
         assert_eq!([1, 2].map(|count| paused(&low[..count], true)), [5400; 2]);

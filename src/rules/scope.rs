@@ -120,6 +120,11 @@ impl FileTerms {
         FileTerms { sources, ..self }
     }
 
+    /// The folder whose stored sources are protected.
+    pub fn sources(&self) -> Option<&Path> {
+        self.sources.as_deref()
+    }
+
     /// Whether an edit changes or removes a stored source.
     fn changes_source(&self, edit: &FileEdit) -> bool {
         let is_source = || edit.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md"));

@@ -8,10 +8,10 @@ use super::History;
 use super::axes::{axis_values, four_decimals, weak_axis, worst_axis};
 use crate::domain::{Contract, Record, StopReason, StopRule, count_of};
 
-/// The numbers that `kill` looks at, the largest slope per number that is no rise to it, and the level below which it acts.
+/// The numbers that `kill` looks at, the slope per number below which it acts, and the level below which it acts.
 const KILL: (usize, f64, f64) = (50, 0.001, 0.55);
 
-/// The numbers whose slope `kill2` looks at, the largest slope that is no rise to it, and the fewest numbers before it acts.
+/// The numbers whose slope `kill2` looks at, the slope below which it acts, and the fewest numbers before it acts.
 const KILL2: (usize, f64, usize) = (5, 0.01, 10);
 
 /// The first of the contract's rules that says that the loop is to stop.

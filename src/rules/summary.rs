@@ -53,6 +53,11 @@ pub struct KeptStep {
 }
 
 impl KeptStep {
+    /// Makes it one that had nothing to gain.
+    pub fn forget_gain(&mut self) {
+        (self.gain, self.relative_gain, self.share) = (None, None, None);
+    }
+
     /// The gain, shared out among the keeps that it belongs to.
     pub(super) fn gain_of_each(&self) -> Option<f64> {
         Some(self.gain? / f64::from(self.keeps))

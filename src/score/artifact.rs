@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
 
-use super::citation::{Citation, Cited, citations};
+use super::citation::{Citation, Cited, lift, part};
 use super::problem::Problem;
-use super::text::{key, line_at};
+use super::text::key;
 use crate::domain::{cut, one_line};
 
 /// A claim of an artifact.
@@ -49,13 +49,15 @@ impl Artifact {
     pub fn read(file: &str, markdown: &str, topics: &[String]) -> Artifact {
         let known: BTreeMap<String, usize> =
             topics.iter().enumerate().map(|(n, topic)| (topic_key(topic), n)).collect();
-        let mut read = Reading { file, markdown, claims: Vec::new(), problems: Vec::new() };
+        let (markdown, cited) = lift(markdown);
+        let ends = memchr::memchr_iter(b'\n', markdown.as_bytes()).collect();
+        let mut read = Reading { file, ends, cited, claims: Vec::new(), problems: Vec::new() };
         // The headings above the current place, each with the sub-topic that it names.
         let mut headings: Vec<(HeadingLevel, Option<usize>)> = Vec::new();
         let mut heading: Option<String> = None;
         let mut items: Vec<Item> = Vec::new();
-        let mut is_code = false;
-        for (event, range) in Parser::new(markdown).into_offset_iter() {
+        let (mut is_code, mut images) = (false, 0_u32);
+        for (event, range) in Parser::new(&markdown).into_offset_iter() {
             match event {
                 Event::Start(Tag::Heading { .. }) if items.is_empty() => heading = Some(String::new()),
                 Event::End(TagEnd::Heading(level)) => {
@@ -75,7 +77,10 @@ impl Artifact {
                 }
                 Event::Start(Tag::CodeBlock(_)) => is_code = true,
                 Event::End(TagEnd::CodeBlock) => is_code = false,
-                Event::Text(text) | Event::Code(text) if !is_code => {
+                // What an image shows is not what its text says.
+                Event::Start(Tag::Image { .. }) => images += 1,
+                Event::End(TagEnd::Image) => images -= 1,
+                Event::Text(text) | Event::Code(text) if !is_code && images == 0 => {
                     if let Some(into) = heading.as_mut().or(items.last_mut().map(|item| &mut item.text)) {
                         into.push_str(&text);
                     }
@@ -95,7 +100,10 @@ impl Artifact {
 /// What is read so far.
 struct Reading<'a> {
     file: &'a str,
-    markdown: &'a str,
+    /// Where in the text lines end.
+    ends: Vec<usize>,
+    /// The citations that marks in the text stand for, each with its line.
+    cited: Vec<(Cited, usize)>,
     claims: Vec<Claim>,
     problems: Vec<Problem>,
 }
@@ -103,27 +111,23 @@ struct Reading<'a> {
 impl Reading<'_> {
     /// Takes a list item to its end.
     fn take(&mut self, Item { range, text, topic }: Item) {
-        let (text, cited) = citations(&text);
-        let (text, line) = (one_line(&text), line_at(self.markdown, range.start));
+        let (text, places) = part(&text);
+        let (text, line) = (one_line(&text), self.line_at(range.start));
         let Some(topic) = topic else {
-            if !cited.is_empty() {
+            if !places.is_empty() {
                 self.say(line, "this item cites sources, but stands below no heading that names a sub-topic");
             }
             return;
         };
-        // The item's own citations come before those of the items in it.
-        let raw = &self.markdown[range.clone()];
-        let lines: Vec<usize> =
-            raw.match_indices("[@").map(|(at, _)| line_at(self.markdown, range.start + at)).collect();
         let mut claim = Claim { topic, key: key(&text), text, citations: Vec::new(), is_sound: true, line };
-        for (n, cited) in cited.into_iter().enumerate() {
-            let line = lines.get(n).copied().unwrap_or(line);
-            match cited {
-                Cited::Source(id, quotation) => claim.citations.push(Citation { id, quotation, line }),
-                Cited::Malformed(what) => {
+        for place in places {
+            match self.cited.get(place).cloned() {
+                Some((Cited::Source(id, quotation), line)) => claim.citations.push(Citation { id, quotation, line }),
+                Some((Cited::Malformed(what), line)) => {
                     claim.is_sound = false;
                     self.say(line, cut(&what, 200));
                 }
+                None => {}
             }
         }
         if claim.key.is_empty() {
@@ -133,6 +137,11 @@ impl Reading<'_> {
             return;
         }
         self.claims.push(claim);
+    }
+
+    /// The number of the line at a byte of the text, from 1.
+    fn line_at(&self, at: usize) -> usize {
+        self.ends.partition_point(|end| *end < at) + 1
     }
 
     fn say(&mut self, line: usize, what: impl Into<String>) {
@@ -194,7 +203,7 @@ mod tests {
     fn claims_are_list_items_below_the_headings_of_sub_topics() {
         let artifact = read(
             "# Question\n- before all\n\n## memory  USE\nText with [@a].\n- **One** claim. [@a \"x y\"]\n  [@b]\n\n### Detail\n\
-             1. `Two` <!-- hidden --> claims\n\n   in paragraphs [@c]\n   - nested [@d]\n\n```\n- code\n```\n## Other\n- elsewhere\n\
+             1. `Two` <!-- hidden -->![not shown](x.png) claims\n\n   in paragraphs [@c]\n   - nested [@d]\n\n```\n- code\n```\n## Other\n- elsewhere\n\
              ## c++\n* three\n",
         );
         let told: Vec<_> = artifact
@@ -213,6 +222,16 @@ mod tests {
         ];
         assert_eq!(told, expected.map(|(topic, line, text, ids)| (topic, line, text, ids.to_owned())));
         assert_eq!(artifact.claims[0].citations[0].quotation.as_deref(), Some("x y"));
+        assert_eq!(artifact.problems, []);
+    }
+
+    #[test]
+    fn a_quotation_says_what_is_written_whatever_markdown_makes_of_it() {
+        let artifact =
+            read("## C++\n- It *is* <b>fast</b>. [@a \"the <unk> token with *stars* & \\_\"](http://x) Yes.\n");
+        let claim = &artifact.claims[0];
+        assert_eq!(claim.text, "It is fast. (http://x) Yes.");
+        assert_eq!(claim.citations[0].quotation.as_deref(), Some("the <unk> token with *stars* & \\_"));
         assert_eq!(artifact.problems, []);
     }
 

@@ -24,17 +24,66 @@ pub(super) enum Cited {
 const OPENING: [char; 4] = ['"', '“', '„', '«'];
 const CLOSING: [char; 4] = ['"', '”', '“', '»'];
 
-/// Parts a text: without its citations, and these in order.
-pub(super) fn citations(text: &str) -> (String, Vec<Cited>) {
-    let (mut without, mut found, mut rest) = (String::new(), Vec::new(), text);
-    while let Some(at) = rest.find("[@") {
-        without.push_str(&rest[..at]);
-        let (cited, length) = citation(&rest[at + 2..]);
-        found.push(cited);
-        rest = &rest[at + 2 + length..];
+/// What stands for a citation in a text: its place among all, between two characters that no text uses.
+const MARK: (char, char) = ('\u{E000}', '\u{E001}');
+
+/// What stands on a later line of a citation, so that none of them is blank.
+const FILLER: char = '\u{E002}';
+
+/// Puts marks in the places of the citations of a Markdown text, before Markdown changes what they say. Gives the citations in
+/// order, each with its line, from 1.
+pub(super) fn lift(markdown: &str) -> (String, Vec<(Cited, usize)>) {
+    let (mut marked, mut found) = (String::with_capacity(markdown.len()), Vec::new());
+    let (mut at, mut line, mut block) = (0, 1, 0);
+    while let Some(next) = markdown[at..].find("[@") {
+        let start = at + next;
+        if block <= start {
+            block = start + block_length(&markdown[start..]);
+        }
+        let (cited, length) = citation(&markdown[start + 2..block.max(start + 2)]);
+        let end = start + 2 + length;
+        marked.push_str(&markdown[at..start]);
+        marked.push_str(&format!("{}{}{}", MARK.0, found.len(), MARK.1));
+        line += count_lines(&markdown[at..start]);
+        found.push((cited, line));
+        for more in markdown[start..end].split('\n').skip(1) {
+            let indent = &more[..more.len() - more.trim_start().len()];
+            marked.push_str(&format!("\n{indent}{FILLER}"));
+        }
+        line += count_lines(&markdown[start..end]);
+        at = end;
     }
-    without.push_str(rest);
-    (without, found)
+    marked.push_str(&markdown[at..]);
+    (marked, found)
+}
+
+/// Parts a text with marks: the text without them, and the places of the citations in it, in order.
+pub(super) fn part(text: &str) -> (String, Vec<usize>) {
+    let (mut without, mut places) = (String::new(), Vec::<usize>::new());
+    for (n, piece) in text.split(MARK.0).enumerate() {
+        let mark = piece.split_once(MARK.1).filter(|_| n > 0);
+        let place: Option<usize> = mark.and_then(|(place, _)| place.parse().ok());
+        places.extend(place);
+        let rest = mark.filter(|_| place.is_some()).map_or(piece, |(_, rest)| rest);
+        without.extend(rest.chars().filter(|c| *c != FILLER));
+    }
+    (without, places)
+}
+
+fn count_lines(text: &str) -> usize {
+    memchr::memchr_iter(b'\n', text.as_bytes()).count()
+}
+
+/// How many bytes a text has before a blank line, a heading, a fence or the next list item: no citation goes on there.
+fn block_length(text: &str) -> usize {
+    let begins_block = |line: &str| {
+        let line = line.trim_start();
+        let unnumbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_numbered = unnumbered.len() < line.len() && unnumbered.starts_with(['.', ')']);
+        line.is_empty() || is_numbered || ["#", "```", "- ", "* ", "+ "].iter().any(|mark| line.starts_with(mark))
+    };
+    let ends = |(at, _): &(usize, &str)| begins_block(text[at + 1..].lines().next().unwrap_or_default());
+    text.match_indices('\n').find(ends).map_or(text.len(), |(at, _)| at)
 }
 
 /// Reads what follows `[@`, and how many bytes of it belong to the citation.
@@ -55,7 +104,7 @@ fn citation(text: &str) -> (Cited, usize) {
         return (Cited::Source(id.to_owned(), None), start + 1);
     }
     let Some(quoted) = after.strip_prefix(OPENING) else {
-        return malformed("write one source a bracket, as in [@kwon2023 \"a quotation\"]");
+        return malformed("write an id, and after it a quotation or nothing: [@kwon2023 \"a quotation\"] [@other]");
     };
     let opening = after.len() - quoted.len();
     let end = quoted.match_indices(']').find_map(|(at, _)| {
@@ -77,6 +126,14 @@ mod tests {
         Cited::Source(id.into(), quotation.map(str::to_owned))
     }
 
+    /// The text without its citations, and these.
+    fn citations(text: &str) -> (String, Vec<Cited>) {
+        let (marked, found) = lift(text);
+        let (without, places) = part(&marked);
+        assert_eq!(places, (0..found.len()).collect::<Vec<_>>());
+        (without, found.into_iter().map(|(cited, _)| cited).collect())
+    }
+
     #[test]
     fn citations_are_parted_from_the_text() {
         let text = "It wastes under 4 %. [@kwon2023 \"waste of under 4%\"] [@other] Yes.";
@@ -90,6 +147,18 @@ mod tests {
         }
         assert_eq!(citations("[@a \"he said \"no\" twice\"]").1, [source("a", Some("he said \"no\" twice"))]);
         assert_eq!(citations("none [here] (@a)").1, []);
+        let odd = format!("{}7{} {}x", MARK.0, MARK.1, MARK.0);
+        assert_eq!(part(&odd), (" x".to_owned(), vec![7]), "who writes marks cites what is there, or nothing");
+    }
+
+    #[test]
+    fn a_citation_ends_with_its_block_and_has_its_line() {
+        let (marked, found) = lift("- a [@x \"one\n  two\"] b\n- [@y \"open\n- [@z]\n\nend\n");
+        let told: Vec<_> = found.iter().map(|(cited, line)| (matches!(cited, Cited::Source(..)), *line)).collect();
+        assert_eq!(told, [(true, 1), (false, 3), (true, 4)]);
+        assert_eq!(found[0].0, source("x", Some("one\n  two")));
+        assert_eq!(marked.lines().count(), 6, "{marked:?}");
+        assert_eq!(part(&marked).0, "- a \n   b\n- \n- \n\nend\n");
     }
 
     #[test]
@@ -97,10 +166,16 @@ mod tests {
         for (text, what) in [
             ("[@]", "`[@]`: a citation needs an id, as in [@kwon2023]"),
             ("[@ a]", "`[@ a]`: a citation needs an id, as in [@kwon2023]"),
-            ("[@a; @b] x", "`[@a; @b]`: write one source a bracket, as in [@kwon2023 \"a quotation\"]"),
+            (
+                "[@a; @b] x",
+                "`[@a; @b]`: write an id, and after it a quotation or nothing: [@kwon2023 \"a quotation\"] [@other]",
+            ),
             ("[@a \"open] x", "`[@a \"open]`: its quotation does not end with a quotation mark and a bracket"),
             ("[@a \"\"]", "`[@a \"\"]`: its quotation is empty"),
-            ("[@a", "`[@a`: write one source a bracket, as in [@kwon2023 \"a quotation\"]"),
+            (
+                "[@a 'single']",
+                "`[@a 'single']`: write an id, and after it a quotation or nothing: [@kwon2023 \"a quotation\"] [@other]",
+            ),
         ] {
             assert_eq!(citations(text).1, [Cited::Malformed(what.into())], "{text}");
         }

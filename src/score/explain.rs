@@ -1,8 +1,8 @@
 //! What a score comes from, in words.
 
-use super::scoring::{AXIS_ORDER, FRESHNESS, Score};
-use super::terms::ResearchTerms;
-use crate::domain::{Composite, Form, count_of, cut};
+use super::scoring::{FRESHNESS, Score};
+use super::terms::{ResearchTerms, TERMS_FILE};
+use crate::domain::{Composite, RESEARCH_AXES, count_of, cut};
 use crate::rules::{AxisValues, bring, composite_number, in_form};
 
 /// How much of a claim is shown.
@@ -19,10 +19,15 @@ pub fn by_metric(by: &str) -> String {
     format!("by_{by}")
 }
 
+/// The name under which a log says how many claims of the kept artifact are gone.
+pub const CLAIMS_REMOVED: &str = "claims_removed";
+
 /// The lines that explain a score: the axes, the worst one first, each with what would raise it; what they are together in
 /// each form; warnings and problems.
 pub fn explain(score: &Score, terms: &ResearchTerms) -> Vec<String> {
-    let mut lines = vec![format!("{}, {} verified", count_of(score.claims.0, "new claim"), score.claims.1)];
+    let (new, verified) = score.claims;
+    let removed = score.removed;
+    let mut lines = vec![format!("{}, {verified} verified; {CLAIMS_REMOVED} = {removed}", count_of(new, "new claim"))];
     lines.push("the worst axis first:".into());
     let mut axes: Vec<_> = score.axes.iter().filter(|(name, _)| terms.composite.axes.contains_key(*name)).collect();
     let brought = |name: &str, value: Option<f64>| value.map(|value| bring(value, terms.composite.axes[name].range));
@@ -38,16 +43,9 @@ pub fn explain(score: &Score, terms: &ResearchTerms) -> Vec<String> {
     let forms: Vec<String> = score
         .forms
         .iter()
-        .map(|(form, value)| {
-            let name = if *form == Form::Multiplicative { "product".to_owned() } else { form.to_string() };
-            format!("{name} = {}", value.as_ref().map_or("nan", |value| value.raw.as_str()))
-        })
+        .map(|(form, value)| format!("{form} = {}", value.as_ref().map_or("nan", |value| value.raw.as_str())))
         .collect();
-    let decides = match terms.composite.form {
-        Form::Multiplicative => "product".to_owned(),
-        form => form.to_string(),
-    };
-    lines.push(format!("together, where {decides} decides: {}", forms.join(", ")));
+    lines.push(format!("together, where {} decides: {}", terms.composite.form, forms.join(", ")));
     let diversity: Vec<String> =
         score.diversity.iter().map(|(by, value)| format!("{} = {}", by_metric(by), number(*value))).collect();
     lines.push(format!("diversity by what is said of sources: {}", diversity.join(", ")));
@@ -82,25 +80,27 @@ fn at_best(score: &Score, composite: &Composite, name: &str) -> Option<String> {
 /// Where an axis stands, and what would raise it.
 fn advice(score: &Score, terms: &ResearchTerms, name: &str) -> String {
     let (new, verified) = score.claims;
-    let density = AXIS_ORDER[0];
+    let [density, diversity, coverage, novelty] = RESEARCH_AXES;
+    let failed = if name == novelty { "novelty" } else { "verify" };
+    if score.failed.contains(&failed) && name != FRESHNESS {
+        return format!("the command `{failed}` of {TERMS_FILE} gave no answer; see its problem below");
+    }
     match name {
         _ if name == density && new == 0 => "no new claim; add one below the heading of a sub-topic".into(),
         _ if name == density && verified == new => "all new claims are verified".into(),
         _ if name == density => {
             format!("{verified} of {new} new claims verified; quote for each what a stored source says")
         }
-        "source_diversity" if score.sources.1 == 0 => {
+        _ if name == diversity && score.sources.1 == 0 => {
             "no citation of a new claim is supported by its source; quote what the source says".into()
         }
-        "source_diversity" => {
+        _ if name == diversity => {
             let (so_far, citations) = score.sources;
-            format!(
-                "{} of {} so far; cite more of them, and each about as often",
-                count_of(citations, "supported citation"),
-                count_of(so_far, "source")
-            )
+            let of = format!("{} of {} so far", count_of(citations, "supported citation"), count_of(so_far, "source"));
+            let is_best = score.axes.iter().any(|(known, value)| *known == name && *value == Some(1.0));
+            if is_best { of } else { format!("{of}; cite more of them, and each about as often") }
         }
-        "topic_coverage" => {
+        _ if name == coverage => {
             let name = |place: &usize| cut(&terms.topics[*place], SHOWN);
             let of: Vec<String> = score.newly.iter().map(name).collect();
             let open: Vec<usize> = (0..terms.topics.len()).filter(|place| !score.addressed.contains(place)).collect();

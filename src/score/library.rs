@@ -1,6 +1,7 @@
 //! The stored sources of an artifact, and which quotations stand in which of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use aho_corasick::AhoCorasick;
@@ -112,7 +113,8 @@ impl Library {
         // An excerpt over several lines has a mark of its own on each.
         let lines: Vec<&str> = text.lines().map(|line| line.trim_start().trim_start_matches('>')).collect();
         let text = normal(&lines.join("\n"));
-        for hit in self.searcher.iter().flat_map(|searcher| searcher.find_overlapping_iter(&text)) {
+        let hits = self.searcher.iter().flat_map(|searcher| searcher.find_overlapping_iter(&text));
+        for hit in hits.filter(|hit| stands_alone(&text, hit.range())) {
             let found = &mut self.found[hit.pattern().as_usize()];
             if !found.contains(id) {
                 found.insert(id.to_owned());
@@ -147,6 +149,22 @@ impl Library {
         let id = id.to_lowercase();
         self.holding(quotation).any(|holding| holding == id)
     }
+}
+
+/// Whether a part of a text begins and ends with whole words and numbers, in scripts that have spaces between them.
+fn stands_alone(text: &str, part: Range<usize>) -> bool {
+    /// Latin, Greek and Cyrillic letters come before this.
+    const OTHER_SCRIPTS: char = '\u{530}';
+    let is_of_word = |c: &char| *c < OTHER_SCRIPTS && c.is_alphanumeric();
+    let (before, within, after) = (&text[..part.start], &text[part.clone()], &text[part.end..]);
+    let is_cut = |outer: &mut dyn Iterator<Item = char>, inner: Option<char>| {
+        let Some(inner) = inner.filter(is_of_word) else { return false };
+        let next = outer.next();
+        // The rest of a number stands beyond its point.
+        let is_point = inner.is_ascii_digit() && matches!(next, Some('.' | ','));
+        next.is_some_and(|c| is_of_word(&c)) || is_point && outer.next().is_some_and(|c| c.is_ascii_digit())
+    };
+    !is_cut(&mut before.chars().rev(), within.chars().next()) && !is_cut(&mut after.chars(), within.chars().next_back())
 }
 
 #[cfg(test)]
@@ -202,5 +220,22 @@ mod tests {
             "several sources have the id b: sources/b.md, sources/sub/b.md",
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_quotation_has_whole_words_and_numbers() {
+        let holds = |quotation: &str, text: &str| {
+            let mut library = Library::new(&Catalogue::default(), [quotation]);
+            let source = format!("---\nurl: https://example.com/a\ntitle: A\n---\n{text}\n");
+            library.add("a", Path::new("sources/a.md"), source.as_bytes());
+            library.holds("A", quotation)
+        };
+        let text = "It saves 60.4% of memory, 1,250 pages. Überall 注意機構は有効";
+        for quotation in ["60.4% of memory", "of Memory", "saves 60.4%", "1,250 pages", "überall", "機構は有効"] {
+            assert!(holds(quotation, text), "{quotation}");
+        }
+        for quotation in ["4% of memory", "ves 60.4%", "250 pages", "memory, 1", "saves 60", "o", "60", "of mem"] {
+            assert!(!holds(quotation, text), "{quotation}");
+        }
     }
 }

@@ -21,13 +21,10 @@ mod text;
 pub use artifact::{Artifact, Claim};
 pub use axes::{DIVERSITY_CAP, claim_density, source_diversity, topic_coverage};
 pub use citation::Citation;
-pub use explain::{FIRST_STORED, SOURCES_CITED, by_metric, explain};
+pub use explain::{CLAIMS_REMOVED, FIRST_STORED, SOURCES_CITED, by_metric, explain};
 pub use library::{Catalogue, Library};
 pub use problem::Problem;
-pub use scoring::{
-    AXIS_ORDER, DIVERSITY_BY, Earlier, FRESHNESS, Judged, NOISY_SOURCES, Request, Score, Scoring, Verdicts,
-};
-pub use similarity::{Closest, closest, novelty};
+pub use scoring::{DIVERSITY_BY, Earlier, FRESHNESS, Judged, NOISY_SOURCES, Request, Score, Scoring, Verdicts};
 pub use source::{FrontMatter, Source, source_id};
 pub use templates::{artifact_template, program_template, terms_template};
 pub use terms::{ARTIFACT, ResearchTerms, SOURCES, TERMS_FILE, TermsError};

@@ -9,11 +9,8 @@ use super::library::Library;
 use super::problem::Problem;
 use super::similarity::{Closest, closest};
 use super::terms::ResearchTerms;
-use crate::domain::{Form, Number, RESEARCH_AXES, count_of, cut};
+use crate::domain::{Composite, Form, Number, RESEARCH_AXES, count_of, cut};
 use crate::rules::{AxisValues, composite_number, in_form, worst_axis};
-
-/// The axes in the order in which they are printed.
-pub const AXIS_ORDER: [&str; 4] = RESEARCH_AXES;
 
 /// The axis that is there only where the composite has it: the mean date of publication of the cited sources, in years.
 pub const FRESHNESS: &str = "freshness";
@@ -105,10 +102,12 @@ pub struct Score {
     pub composite: Option<Number>,
     /// The same in each form.
     pub forms: Vec<(Form, Option<Number>)>,
-    /// The worst axis, and its value within 0..1.
-    pub worst: Option<(String, f64)>,
+    /// The worst axis: one without a number, or else the one with the smallest.
+    pub worst: Option<String>,
     /// How many claims are new, and how many of those are verified.
     pub claims: (usize, usize),
+    /// How many claims of the kept artifact are gone.
+    pub removed: usize,
     /// The sub-topics with a verified claim, and those of them that had none before.
     pub addressed: BTreeSet<usize>,
     /// Those that had none in the kept state.
@@ -123,6 +122,8 @@ pub struct Score {
     pub closest: Option<(String, String, f64)>,
     /// How many citations were verified anew, and how many problems that found; where it was due.
     pub batch: Option<(usize, usize)>,
+    /// The commands of the terms that gave no answer, `verify` and `novelty`.
+    pub failed: Vec<&'static str>,
     /// What to know of the numbers.
     pub warnings: Vec<String>,
     /// What is wrong with artifact and sources.
@@ -157,12 +158,12 @@ impl<'a> Scoring<'a> {
         claim.citations.iter().map(|citation| Request::of(claim, citation)).collect()
     }
 
-    /// The claims that can show that a sub-topic was addressed before, as the kept artifact has them and as they stand now.
+    /// The claims that can show that a sub-topic was addressed before: those that the kept artifact has below its heading, as
+    /// they stand now. One that is gone shows nothing.
     pub fn kept_claims(&self, topic: usize) -> Vec<&'a Claim> {
-        let kept: BTreeSet<&str> =
-            self.kept.claims.iter().filter(|claim| claim.topic == topic).map(|claim| claim.key.as_str()).collect();
-        let now = self.artifact.claims.iter().filter(|claim| kept.contains(claim.key.as_str()));
-        self.kept.claims.iter().filter(|claim| claim.topic == topic).chain(now).collect()
+        let kept = self.kept.claims.iter().filter(|claim| claim.topic == topic);
+        let kept: BTreeSet<&str> = kept.map(|claim| claim.key.as_str()).collect();
+        self.artifact.claims.iter().filter(|claim| kept.contains(claim.key.as_str())).collect()
     }
 
     /// How many sub-topics there are.
@@ -241,12 +242,13 @@ impl<'a> Scoring<'a> {
             None => Some(closest.as_ref().map_or(1.0, |(_, _, similarity)| 1.0 - similarity)),
         };
         let judged_by = |value: Option<f64>| value.filter(|_| known.is_ok());
-        let mut axes = vec![
-            (AXIS_ORDER[0], judged_by(claim_density(new.len(), verified))),
-            (AXIS_ORDER[1], judged_by(source_diversity(&counts(&supporting), so_far))),
-            (AXIS_ORDER[2], judged_by(topic_coverage(addressed.len(), self.topics()))),
-            (AXIS_ORDER[3], novelty),
+        let values = [
+            judged_by(claim_density(new.len(), verified)),
+            judged_by(source_diversity(&counts(&supporting), so_far)),
+            judged_by(topic_coverage(addressed.len(), self.topics())),
+            novelty,
         ];
+        let mut axes: Vec<_> = RESEARCH_AXES.into_iter().zip(values).collect();
         if self.terms.composite.axes.contains_key(FRESHNESS) {
             axes.push((FRESHNESS, self.freshness(&cited)));
         }
@@ -258,11 +260,14 @@ impl<'a> Scoring<'a> {
         let of_form = |form| in_form(composite, form, &values).and_then(composite_number);
         problems.sort();
         problems.dedup();
+        let is_failed = [("verify", known.is_err()), ("novelty", matches!(verdicts.novelty, Some(Err(_))))];
         Score {
+            failed: is_failed.into_iter().filter_map(|(name, failed)| failed.then_some(name)).collect(),
             composite: of_form(composite.form),
             forms: [Form::Weighted, Form::Multiplicative, Form::V2].map(|form| (form, of_form(form))).to_vec(),
-            worst: worst_axis(composite, &values).map(|(name, value)| (name.to_owned(), value)),
+            worst: worst(composite, &values),
             claims: (new.len(), verified),
+            removed: self.removed(),
             addressed,
             newly,
             sources: (so_far, supporting.len()),
@@ -366,13 +371,39 @@ impl<'a> Scoring<'a> {
                 count_of(sources, "source")
             ));
         }
-        let now: BTreeSet<&str> = self.artifact.claims.iter().map(|claim| claim.key.as_str()).collect();
-        let removed = self.kept.claims.iter().filter(|claim| !now.contains(claim.key.as_str())).count();
+        let quotations = new.iter().flat_map(|claim| &claim.citations).filter_map(|it| it.quotation.as_deref());
+        let short = quotations.filter(|quotation| is_short(quotation)).count();
+        if short > 0 {
+            let what = if short == 1 {
+                "one quotation is a short word".into()
+            } else {
+                format!("{short} quotations are short words")
+            };
+            warnings.push(format!("{what}, and shows little: quote the phrase that the claim relies on"));
+        }
+        let removed = self.removed();
         if removed > 0 {
             warnings.push(format!("this artifact lacks {} of the kept one", count_of(removed, "claim")));
         }
         warnings
     }
+
+    /// How many claims of the kept artifact are gone.
+    fn removed(&self) -> usize {
+        let now: BTreeSet<&str> = self.artifact.claims.iter().map(|claim| claim.key.as_str()).collect();
+        self.kept.claims.iter().filter(|claim| !now.contains(claim.key.as_str())).count()
+    }
+}
+
+/// The worst axis, of equal ones the first by name.
+fn worst(composite: &Composite, values: &AxisValues) -> Option<String> {
+    let without = composite.axes.keys().find(|name| values.get(*name).is_some_and(Option::is_none));
+    without.cloned().or_else(|| Some(worst_axis(composite, values)?.0.to_owned()))
+}
+
+/// Whether a quotation is a word as it stands in most texts.
+fn is_short(quotation: &str) -> bool {
+    quotation.chars().filter(|c| c.is_alphanumeric()).count() < 4
 }
 
 /// How often each text occurs.

@@ -20,7 +20,7 @@ const LONG: usize = 4;
 
 /// A pair of a new claim and an earlier one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Closest {
+pub(super) struct Closest {
     /// How similar they are, 0..1.
     pub similarity: f64,
     /// The place of the new claim.
@@ -30,7 +30,7 @@ pub struct Closest {
 }
 
 /// The most similar pair of a new claim and an earlier one; of equally similar ones the first. `None` without a pair.
-pub fn closest<'a>(
+pub(super) fn closest<'a>(
     new: impl IntoIterator<Item = &'a str>,
     earlier: impl IntoIterator<Item = &'a str>,
 ) -> Option<Closest> {
@@ -47,15 +47,6 @@ pub fn closest<'a>(
         }
     }
     closest
-}
-
-/// 1 minus the largest similarity of a new claim and an earlier one; 1 where there is no earlier one, `None` without new ones.
-pub fn novelty<'a>(
-    new: impl IntoIterator<Item = &'a str> + Clone,
-    earlier: impl IntoIterator<Item = &'a str>,
-) -> Option<f64> {
-    new.clone().into_iter().next()?;
-    Some(closest(new, earlier).map_or(1.0, |closest| 1.0 - closest.similarity))
 }
 
 /// How often a text has each n-gram, times its weight, sorted by the n-gram.
@@ -118,6 +109,10 @@ mod tests {
 
     use super::*;
 
+    fn novelty<'a, const N: usize, const M: usize>(new: [&'a str; N], earlier: [&'a str; M]) -> Option<f64> {
+        closest(new, earlier).map(|closest| 1.0 - closest.similarity)
+    }
+
     fn of(new: &str, earlier: &str) -> f64 {
         novelty([new], [earlier]).unwrap()
     }
@@ -134,8 +129,7 @@ mod tests {
         // 1.3125 / √((1.3125 + (1 word, 2 triples, 1 pair) × 0.0625) × 1.3125) = √(1.3125 / 1.5625) = 0.916515.
         assert_eq!(format!("{:.4}", of("alpha of", "alpha")), "0.0835");
         assert_eq!((of("alpha", "alpha!"), of("alpha", "kiwi")), (0.0, 1.0));
-        assert_eq!(novelty(["alpha"], []), Some(1.0));
-        assert_eq!(novelty([], ["alpha"]), None);
+        assert_eq!([novelty(["alpha"], []), novelty([], ["alpha"])], [None, None]);
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::artifact::topic_key;
-use super::scoring::{AXIS_ORDER, FRESHNESS};
+use super::scoring::FRESHNESS;
 use crate::domain::values::{command_line, duration};
-use crate::domain::{Composite, CompositeError, PRESETS, one_line};
+use crate::domain::{Composite, CompositeError, PRESETS, RESEARCH_AXES, one_line};
 
 /// The file of the terms, in the repository's root.
 pub const TERMS_FILE: &str = "research.toml";
@@ -119,13 +119,13 @@ impl TermsError {
             TermsError::NoTopics | TermsError::EmptyTopic(_) => {
                 format!("name what an answer must cover in {TERMS_FILE}: subtopics = [\"Memory\", \"Speed\"]")
             }
-            TermsError::SameTopic(_) => format!("remove one of them from {TERMS_FILE}"),
+            TermsError::SameTopic(_) => "name each sub-topic once".into(),
             TermsError::Kind(_) => format!("the types are {}", PRESETS.map(|(name, _)| name).join(", ")),
             TermsError::Outside { .. } => "write a path below the repository's root, without `..`".into(),
             TermsError::Value(key, _) => format!("correct {key} in {TERMS_FILE}"),
-            TermsError::Axis(_) => format!("the axes are {} and {FRESHNESS}", AXIS_ORDER.join(", ")),
+            TermsError::Axis(_) => format!("the axes are {} and {FRESHNESS}", RESEARCH_AXES.join(", ")),
             TermsError::Freshness => {
-                format!("write range = [2016, 2026] below [composite.axes.{FRESHNESS}] in {TERMS_FILE}")
+                format!("write range = [2016, 2026] below [composite.axes.{FRESHNESS}]")
             }
             TermsError::Composite(error) => error.hint().to_owned(),
         }
@@ -172,7 +172,18 @@ impl ResearchTerms {
             None => COMMAND_TIMEOUT,
             Some(text) => duration(text).map_err(|error| TermsError::Value("command_timeout", error))?,
         };
-        let (composite, warnings) = settled(&file.kind, file.composite)?;
+        let preset = Composite::preset(&file.kind).ok_or_else(|| TermsError::Kind(one_line(&file.kind)))?;
+        let composite = match file.composite {
+            None => preset,
+            // Another form of the same axes.
+            Some(asked) if asked.axes.is_empty() => Composite { form: asked.form, ..preset },
+            Some(asked) => asked,
+        };
+        let known = |name: &&String| RESEARCH_AXES.contains(&name.as_str()) || *name == FRESHNESS;
+        if let Some(name) = composite.axes.keys().find(|name| !known(name)) {
+            return Err(TermsError::Axis(one_line(name)));
+        }
+        let (composite, warnings) = settled(composite)?;
         Ok(ResearchTerms {
             question,
             topics: file.subtopics.iter().map(|topic| one_line(topic)).collect(),
@@ -185,21 +196,20 @@ impl ResearchTerms {
             warnings,
         })
     }
+
+    /// The same with another composite, whose axes may be any numbers of a log.
+    ///
+    /// # Errors
+    ///
+    /// The composite cannot be used.
+    pub fn with_composite(self, composite: Composite) -> Result<ResearchTerms, TermsError> {
+        let (composite, warnings) = settled(composite)?;
+        Ok(ResearchTerms { composite, warnings, ..self })
+    }
 }
 
-/// The composite of a type of question, or the one that was asked for, with weights that sum to 1; and what to warn of.
-fn settled(kind: &str, asked: Option<Composite>) -> Result<(Composite, Vec<String>), TermsError> {
-    let preset = Composite::preset(kind).ok_or_else(|| TermsError::Kind(one_line(kind)))?;
-    let composite = match asked {
-        None => preset,
-        // Another form of the same axes.
-        Some(asked) if asked.axes.is_empty() => Composite { form: asked.form, ..preset },
-        Some(asked) => asked,
-    };
-    let known = |name: &&String| AXIS_ORDER.contains(&name.as_str()) || *name == FRESHNESS;
-    if let Some(name) = composite.axes.keys().find(|name| !known(name)) {
-        return Err(TermsError::Axis(one_line(name)));
-    }
+/// A composite with weights that sum to 1, and what to warn of.
+fn settled(composite: Composite) -> Result<(Composite, Vec<String>), TermsError> {
     if composite.axes.get(FRESHNESS).is_some_and(|axis| axis.range.is_none()) {
         return Err(TermsError::Freshness);
     }

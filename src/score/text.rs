@@ -24,9 +24,10 @@ pub fn as_text(bytes: &[u8]) -> Result<&str, NotText> {
         .map_err(|error| NotText { line: line(error.valid_up_to()), what: "it is not valid UTF-8" })
 }
 
-/// The number of the line at a byte of a text, from 1.
-pub(super) fn line_at(text: &str, at: usize) -> usize {
-    text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
+/// Whether a character shows nothing and parts nothing: soft hyphens, joiners and marks of direction.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
 /// The words of a claim, in lower case, with single spaces: without punctuation, but with the signs that change what a
@@ -38,9 +39,13 @@ pub(super) fn key(text: &str) -> String {
             key.push(' ');
         }
     };
-    for c in text.chars() {
+    let mut chars = text.chars().filter(|c| !is_invisible(*c)).peekable();
+    while let Some(c) = chars.next() {
+        let is_apart = key.is_empty() || key.ends_with(' ');
         if c.is_alphanumeric() {
             key.extend(c.to_lowercase());
+        } else if is_apart && matches!(c, '-' | '−') && chars.peek().is_some_and(char::is_ascii_digit) {
+            key.push('-');
         } else if matches!(c, '<' | '>' | '=' | '≤' | '≥' | '+' | '±' | '≈') {
             space(&mut key);
             key.push(c);
@@ -53,11 +58,15 @@ pub(super) fn key(text: &str) -> String {
     key
 }
 
-/// A text in which quotations are looked for: in lower case, with single spaces and plain quotation marks.
+/// A text in which quotations are looked for: in lower case, with single spaces and plain quotation marks, and without the
+/// backslash before a sign.
 pub(super) fn normal(text: &str) -> String {
     let mut normal = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut chars = text.chars().filter(|c| !is_invisible(*c)).peekable();
+    while let Some(c) = chars.next() {
         match c {
+            // Markdown and TeX write a sign like this that has a meaning there.
+            '\\' if chars.peek().is_some_and(char::is_ascii_punctuation) => {}
             _ if c.is_whitespace() => {
                 if !normal.is_empty() && !normal.ends_with(' ') {
                     normal.push(' ');
@@ -84,14 +93,17 @@ mod tests {
             assert_eq!(key(text), same, "{text}");
         }
         assert_eq!(key("Ünder ÄÖ"), "ünder äö");
+        assert_eq!(key("wa\u{ad}st\u{200b}es\u{feff} \u{202e}it"), "wastes it");
         assert_ne!(key("a < 4"), key("a > 4"));
         assert_eq!(key("a<4"), key("a < 4"));
+        assert_eq!([key("by -5 points"), key("by 5 points - or 3-5")], ["by -5 points", "by 5 points or 3 5"]);
         assert_eq!([key(""), key(" .,— ")], ["", ""]);
     }
 
     #[test]
     fn a_quotation_is_compared_without_whitespace_case_and_typographic_marks() {
         assert_eq!(normal(" “Waste”\n of\u{a0} UNDER\t4%, it’s "), "\"waste\" of under 4%, it's");
+        assert_eq!(normal("\\_a\\% \\alpha \\"), "_a% \\alpha \\");
     }
 
     #[test]

@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use super::error::SessionError;
 use super::research::ResearchError;
-use super::scoring::read_file;
+use super::research_files::ResearchFiles;
 use crate::agent::{last_line, read_answer};
 use crate::domain::{cut, duration_text, one_line, with_causes};
 use crate::exec::{Executor, Exit, Job};
 use crate::fs::{read_at_most, read_tail, write_atomic};
 use crate::measure::plain_text;
-use crate::score::{Request, Source};
+use crate::score::{Catalogue, Request, Source};
 
 /// How many calls are made at the same time: models answer in seconds, and an artifact has hundreds of citations.
 const AT_ONCE: usize = 8;
@@ -38,15 +38,15 @@ type Answer = Result<String, String>;
 pub(super) async fn ask_verify(
     command: &str,
     limit: Duration,
-    root: &Path,
-    files: &[(String, PathBuf)],
+    files: &ResearchFiles<'_>,
+    catalogue: &Catalogue,
     requests: Vec<Request>,
 ) -> Result<Result<BTreeMap<Request, bool>, String>, SessionError> {
     let folder = Folder::new()?;
     let has_failed = Cell::new(false);
     let ask = async |folder: &Path, request: &Request| {
-        let call = Call { command, limit, cwd: root, folder };
-        let said = call.ask(&document(root, files, request)?.to_string()).await?;
+        let call = Call { command, limit, cwd: files.root(), folder };
+        let said = call.ask(&document(files, catalogue, request)?.to_string()).await?;
         match said.as_str() {
             "true" => Ok(true),
             "false" => Ok(false),
@@ -91,10 +91,10 @@ fn shown(said: &str) -> String {
 }
 
 /// What the `verify` command reads.
-fn document(root: &Path, files: &[(String, PathBuf)], request: &Request) -> Result<Value, String> {
+fn document(files: &ResearchFiles<'_>, catalogue: &Catalogue, request: &Request) -> Result<Value, String> {
     let id = request.id.to_lowercase();
-    let (_, path) = files.iter().find(|(known, _)| *known == id).ok_or_else(|| format!("{id} is missing"))?;
-    let bytes = read_file(&root.join(path)).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let (_, path) = catalogue.files.iter().find(|(known, _)| *known == id).ok_or_else(|| format!("{id} is missing"))?;
+    let bytes = files.read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let source = Source::read(&path.to_string_lossy(), &bytes, &mut Vec::new()).map_err(|problem| problem.what)?;
     let front = source.front;
     Ok(json!({

@@ -8,6 +8,7 @@ use super::workspace::Workspace;
 use crate::domain::{CommitId, ExperimentId, Failure, FailureClass, Fingerprint, Notice, bytes_text};
 use crate::git::{ChangeKind, ChangedPath, EntryKind, TooLarge};
 use crate::rules::{FileEdit, FileTerms, Forbidden, fingerprint, is_same_change, measured_before};
+use crate::score::source_id;
 use crate::state::OpenExperiment;
 
 impl Workspace {
@@ -23,7 +24,10 @@ impl Workspace {
     ) -> Result<(), SessionError> {
         let diff = store.repo.objects.diff_text(&open.base, commit)?;
         let change = fingerprint(store.repo.objects.tree_of(commit)?, &diff);
-        open.refused = match self.file_terms.refuse(&edits(store, &self.file_terms, &open.base, commit)?, found) {
+        let edits = edits(store, &self.file_terms, &open.base, commit)?;
+        let mut found = found.clone();
+        found.protected.extend(self.taken_ids(store, commit, &edits)?);
+        open.refused = match self.file_terms.refuse(&edits, &found) {
             None if !too_large.is_empty() => {
                 let lines =
                     too_large.iter().map(|file| format!("{} has {}", file.path.display(), bytes_text(file.size)));
@@ -42,6 +46,21 @@ impl Workspace {
         };
         open.fingerprint = Some(change);
         Ok(())
+    }
+
+    /// The new sources of a change whose id another source has, each with the reason to refuse it: neither could be cited, and
+    /// a stored source is never removed.
+    fn taken_ids(&self, store: &Store, commit: &CommitId, edits: &[FileEdit]) -> Result<Vec<String>, SessionError> {
+        let Some(folder) = self.file_terms.sources() else { return Ok(Vec::new()) };
+        let stored = store.repo.objects.files_below(commit, folder)?;
+        let new = edits.iter().filter(|edit| edit.is_new && edit.path.starts_with(folder));
+        let taken = new.filter_map(|edit| {
+            let id = source_id(&edit.path)?;
+            let other = stored.iter().find(|path| **path != edit.path && source_id(path).as_ref() == Some(&id))?;
+            let (path, other) = (edit.path.display(), other.display());
+            Some(format!("{path} has the id of {other}; give it another name"))
+        });
+        Ok(taken.collect())
     }
 
     /// The tracked files that are no longer as the commit has them that was checked out.

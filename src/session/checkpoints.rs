@@ -22,13 +22,13 @@ use crate::state::IdeaFile;
 /// The file of the agent's summary.
 const SUMMARY: &str = "summary.md";
 
-/// Whether the agent was asked for a summary.
+/// Whether the agent was asked for a summary that was due.
 pub(super) enum SummedUp {
     /// None was due.
     No,
-    /// It was, whatever came of it.
+    /// The agent was asked, whatever came of it.
     Yes,
-    /// It was not to be had.
+    /// The agent was unavailable.
     Outage,
 }
 
@@ -57,7 +57,7 @@ impl Shared<'_> {
         if is_there { self.store().write_journal() } else { self.write_checkpoint(now) }
     }
 
-    /// Writes the checkpoint of a moment. That it does not go is told, and stops nothing.
+    /// Writes the checkpoint of a moment. A failure is reported and does not stop the loop.
     fn write_checkpoint(&self, at: Timestamp) -> Result<(), SessionError> {
         self.store().begin_checkpoint(at)?;
         let written = checkpoint(&self.store(), at);

@@ -64,7 +64,7 @@ pub fn research_demo_terms() -> Asked {
         direction: Some(Direction::Higher),
         command: Some("ar score".into()),
         agent: Some("./agent.sh".into()),
-        scope: Some(vec![ARTIFACT.into(), format!("{SOURCES}/**")]),
+        scope: Some(vec![ARTIFACT.into(), format!("{SOURCES}/**/*.md"), format!("{SOURCES}/.gitkeep")]),
         keep_above: Some(RESEARCH_THRESHOLD),
         stop_rules: Some(vec![StopRule::Plateau(PLATEAU)]),
         max_experiments: Some(RESEARCH_EXPERIMENTS),

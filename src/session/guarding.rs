@@ -171,6 +171,7 @@ impl Attempt {
                 command,
                 &store.contract.tag,
                 self.open.id,
+                &commit_of(&self.open)?,
                 &store.folder.state(),
                 folder,
             )),

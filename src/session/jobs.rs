@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::own_program::own_path;
-use crate::domain::{ExperimentId, Tag};
+use crate::domain::{CommitId, ExperimentId, Tag};
 
 /// What the job of the agent is called.
 pub(super) const AGENT: &str = "agent";
@@ -20,17 +20,19 @@ pub(super) fn guard_name(number: usize) -> String {
     format!("guard-{number}")
 }
 
-/// The variables that a measuring command or a guard gets.
+/// The variables that a measuring command or a guard of a commit gets.
 pub(super) fn run_variables(
     command: &str,
     tag: &Tag,
     id: ExperimentId,
+    commit: &CommitId,
     state: &Path,
     folder: &Path,
 ) -> Vec<(String, String)> {
     let variables = [
         ("AR_TAG".into(), tag.to_string()),
         ("AR_EXPERIMENT".into(), id.to_string()),
+        ("AR_COMMIT".into(), commit.to_string()),
         ("AR_STATE_DIR".into(), state.to_string_lossy().into_owned()),
         ("AR_RUN_DIR".into(), folder.to_string_lossy().into_owned()),
     ];

@@ -123,7 +123,7 @@ impl Plan {
             }
             None => new_contract(&repo, tag, asked, &head, said.dialect(), clock)?,
         };
-        let (contract, sources) = with_research(&repo, contract, !continued)?;
+        let (contract, sources, odd) = with_research(&repo, contract, !continued)?;
         let (contract, weights) = with_axes(contract)?;
         // A pattern that cannot work is refused before anything starts.
         Scanner::new(&contract.metric)?;
@@ -185,7 +185,7 @@ impl Plan {
             check_command("agent", agent, repo.worktree())?;
         }
         let mut notices = unread;
-        notices.extend(weights);
+        notices.extend(odd.into_iter().chain(weights));
         if let Some(layout) = &mut placing.layout
             && drive != Drive::Ending
         {

@@ -162,7 +162,7 @@ impl SessionView {
             name: RUN.into(),
             command: command.to_owned(),
             cwd: root.to_owned(),
-            env: run_variables(command, &self.tag, record.id, &self.folder.state(), &folder),
+            env: run_variables(command, &self.tag, record.id, &record.commit, &self.folder.state(), &folder),
             folder,
             log,
             log_limit: None,

@@ -8,7 +8,7 @@ use strum::EnumProperty;
 
 use super::error::SessionError;
 use super::reading::{is_session, session_of_head};
-use super::scoring::read_terms;
+use super::scoring::{ScoreError, read_terms};
 use super::watchdog::watch_programs;
 use crate::domain::{COMPOSITE, Contract, StopRule, Tag, list};
 use crate::fs::{make_folder, read_regular};
@@ -40,26 +40,33 @@ pub enum ResearchError {
 }
 
 /// The terms of a new session of research with the question and the axes of its `research.toml`, and the stop rule of such
-/// sessions, where none were asked for; and the folder of its sources. Leaves the terms of other sessions as they are.
+/// sessions, where none were asked for; the folder of its sources; and what to warn of. Leaves the terms of other sessions as
+/// they are.
 pub(super) fn with_research(
     repo: &Repo,
     mut contract: Contract,
     is_new: bool,
-) -> Result<(Contract, Option<PathBuf>), SessionError> {
+) -> Result<(Contract, Option<PathBuf>, Vec<String>), SessionError> {
     if !calls_score(&contract.command) {
-        return Ok((contract, None));
+        return Ok((contract, None, Vec::new()));
     }
-    let terms = read_terms(repo, Some(&contract.start))?;
+    let mut terms = read_terms(repo, Some(&contract.start))?;
+    let mut warnings = Vec::new();
     if is_new {
-        contract.goal_text.get_or_insert(terms.question);
+        contract.goal_text.get_or_insert_with(|| terms.question.clone());
     }
     if is_new && contract.metric.name == COMPOSITE {
-        contract.composite.get_or_insert(terms.composite);
+        if let Some(own) = contract.composite.take() {
+            let of = || "[composite] of ar.toml".to_owned();
+            terms = terms.with_composite(own).map_err(|source| ScoreError::Terms { terms: of(), source })?;
+        }
+        contract.composite = Some(terms.composite);
+        warnings = terms.warnings;
         if contract.stop_rules.is_empty() {
             contract.stop_rules.push(StopRule::Kill2);
         }
     }
-    Ok((contract, Some(terms.sources)))
+    Ok((contract, Some(terms.sources), warnings))
 }
 
 /// Writes new files, each with its path and content, and commits them alone, on HEAD's branch. A file that is there with the same

@@ -144,6 +144,7 @@ impl Attempt {
                 &contract.command,
                 &contract.tag,
                 self.open.id,
+                &commit,
                 &store.folder.state(),
                 &folder,
             )),

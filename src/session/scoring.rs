@@ -1,24 +1,20 @@
 //! `ar score`: what a research artifact scores against the kept state and all earlier iterations.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::asking::{ask_novelty, ask_verify};
 use super::error::SessionError;
 use super::reading::{is_session, read_history, session_of_head, stored_contract};
+use super::research_files::{LARGEST_TEXT, ResearchFiles, read_file};
 use crate::domain::{CommitId, Composite, ExperimentId, Outcome, Record, Tag, bytes_text};
-use crate::fs::{absent, read_at_most};
+use crate::fs::absent;
 use crate::git::{Repo, Stored};
-use crate::rules::{History, LARGEST_ADDED};
+use crate::rules::History;
 use crate::score::{
-    Artifact, Catalogue, Claim, Earlier, Library, Problem, ResearchTerms, Score, Scoring, TERMS_FILE, TermsError,
-    Verdicts, as_text, source_id,
+    Artifact, Catalogue, Claim, Earlier, ResearchTerms, Score, Scoring, TERMS_FILE, TermsError, Verdicts, as_text,
+    source_id,
 };
-
-/// The largest artifact and the largest source, in bytes: what a change may add, and several books.
-pub(super) const LARGEST_TEXT: u64 = LARGEST_ADDED;
 
 /// How often all citations are verified anew, in iterations: 20, as in the Madani adapter.
 const BATCH: usize = 20;
@@ -51,11 +47,11 @@ pub enum ScoreError {
         /// Why.
         why: String,
     },
-    /// It cannot be used.
-    #[error("cannot use {TERMS_FILE} of {place}")]
+    /// Terms cannot be used.
+    #[error("cannot use {terms}")]
     Terms {
-        /// Where it stands.
-        place: String,
+        /// The terms, with the place where they stand.
+        terms: String,
         /// Why.
         source: TermsError,
     },
@@ -90,6 +86,15 @@ pub struct Compared {
     pub earlier: usize,
 }
 
+/// What is scored, where the call is part of an experiment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScoredOf {
+    /// The experiment, which is none of the earlier ones.
+    pub experiment: Option<ExperimentId>,
+    /// The commit that its run measures; artifact and sources are read from it, and else from the working tree.
+    pub commit: Option<CommitId>,
+}
+
 /// A score with what belongs to it.
 #[derive(Debug)]
 pub struct Scored {
@@ -102,12 +107,13 @@ pub struct Scored {
 }
 
 /// Scores the artifact of the working tree that `dir` is in. It goes by the session `tag`, else by that of HEAD's branch, else by
-/// HEAD alone. `own` is the experiment that is being measured, which is none of the earlier ones.
+/// HEAD alone.
 ///
 /// # Errors
 ///
 /// The artifact or the terms cannot be read. Everything else is told in the score.
-pub async fn score(dir: &Path, tag: Option<Tag>, own: Option<ExperimentId>) -> Result<Scored, SessionError> {
+pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored, SessionError> {
+    let own = of.experiment;
     let repo = Repo::find(dir)?;
     let head = repo.refs.head()?;
     let of_head = || session_of_head(&head);
@@ -130,12 +136,13 @@ pub async fn score(dir: &Path, tag: Option<Tag>, own: Option<ExperimentId>) -> R
     };
     let mut terms = read_terms(&repo, before.start.as_ref())?;
     if let Some(composite) = before.composite.clone() {
-        terms.composite = composite;
+        let of = || "[composite] of the session".to_owned();
+        terms = terms.with_composite(composite).map_err(|source| ScoreError::Terms { terms: of(), source })?;
     }
-    let root = repo.worktree();
+    let files = ResearchFiles::new(&repo, of.commit);
     let path = terms.artifact.clone();
     let unreadable = |why: String| ScoreError::Artifact { path: path.clone(), why };
-    let bytes = read_file(&root.join(&terms.artifact)).map_err(|error| unreadable(error.to_string()))?;
+    let bytes = files.read(&terms.artifact).map_err(|error| unreadable(error.to_string()))?;
     let text = as_text(&bytes).map_err(|error| unreadable(error.to_string()))?;
     let file = terms.artifact.to_string_lossy();
     let artifact = Artifact::read(&file, text, &terms.topics);
@@ -144,16 +151,14 @@ pub async fn score(dir: &Path, tag: Option<Tag>, own: Option<ExperimentId>) -> R
         None => Default::default(),
     };
     let earlier = earlier(&repo, &before, (&kept, &stored), &terms)?;
-    let (files, catalogue, unread) = catalogue(&repo, &terms.sources)?;
     let claims = artifact.claims.iter().chain(&kept.claims);
     let quotations = claims.flat_map(|claim| &claim.citations).filter_map(|citation| citation.quotation.as_deref());
-    let mut library = read_sources(root, &files, &catalogue, quotations);
-    library.problems.extend(unread);
+    let (catalogue, library) = files.sources(&terms.sources, quotations)?;
     let scoring = Scoring::new(&terms, &artifact, &kept, &earlier, &library, &stored);
     let is_batch = tag.is_some() && (before.experiments() + 1).is_multiple_of(BATCH);
-    let verdicts = verdicts(&scoring, &terms, &artifact, &earlier, (root, &catalogue), is_batch).await?;
+    let verdicts = verdicts(&scoring, &terms, &artifact, &earlier, (&files, &catalogue), is_batch).await?;
     let score = scoring.score(&verdicts, is_batch);
-    let iterations = if tag.is_some() { before.earlier.len() } else { usize::from(!kept.claims.is_empty()) };
+    let iterations = if tag.is_some() { before.experiments() } else { usize::from(!kept.claims.is_empty()) };
     let (commit, experiment) = before.kept.unzip();
     let compared = Compared { session: tag, kept: commit, experiment: experiment.flatten(), earlier: iterations };
     Ok(Scored { compared, score, terms })
@@ -201,10 +206,11 @@ impl Before {
             let last = earlier.iter().rev().find(|record| kept.get(&record.commit) == Some(&record.id))?;
             Some((last.commit.clone(), Some(last.id)))
         };
-        // The baseline is compared with nothing: it is the first iteration.
-        let begin = || start.clone().filter(|_| !own.is_some_and(ExperimentId::is_baseline)).map(|start| (start, None));
+        let begin = || start.clone().map(|start| (start, None));
         let kept = found.or_else(last).or_else(begin);
-        let commits = earlier.iter().filter(|record| record.commit.is_known());
+        // What was refused was never scored, and may come again without what it was refused for.
+        let was_scored = |record: &&&Record| !record.failure.as_ref().is_some_and(|it| it.class.is_refusal());
+        let commits = earlier.iter().filter(was_scored).filter(|record| record.commit.is_known());
         let commits = commits.map(|record| (record.id, record.commit.clone())).collect();
         Ok(Before { start, composite, kept, earlier: commits })
     }
@@ -242,15 +248,8 @@ pub(super) fn read_terms(repo: &Repo, start: Option<&CommitId>) -> Result<Resear
         },
     };
     let text = as_text(&bytes).map_err(|error| unreadable(error.to_string()))?;
-    Ok(ResearchTerms::read(text).map_err(|source| ScoreError::Terms { place, source })?)
-}
-
-/// Reads a file of the working tree that is no link.
-pub(super) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    if fs::symlink_metadata(path)?.is_symlink() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "it is a link"));
-    }
-    read_at_most(path, LARGEST_TEXT)
+    let terms = || format!("{TERMS_FILE} of {place}");
+    Ok(ResearchTerms::read(text).map_err(|source| ScoreError::Terms { terms: terms(), source })?)
 }
 
 /// The artifact of a commit; one without claims where it cannot be read.
@@ -288,82 +287,13 @@ fn earlier(
     Ok(earlier)
 }
 
-/// The files below the folder of sources, each with the reason why it is not a source that a commit would hold, if there is one.
-type Files = BTreeMap<PathBuf, Option<&'static str>>;
-
-fn catalogue(repo: &Repo, folder: &Path) -> Result<(Files, Catalogue, Vec<Problem>), SessionError> {
-    let root = repo.worktree();
-    let mut problems = Vec::new();
-    let mut files = Files::new();
-    let mut folders = vec![folder.to_owned()];
-    if fs::symlink_metadata(root.join(folder)).is_ok_and(|there| there.is_symlink()) {
-        problems.push(Problem::at(
-            &folder.to_string_lossy(),
-            1,
-            "the folder is a link, so no commit has what is in it",
-        ));
-        folders.clear();
-    }
-    while let Some(folder) = folders.pop() {
-        let entries = match fs::read_dir(root.join(&folder)) {
-            Err(error) if absent(&error) => continue,
-            Err(error) => {
-                let what = format!("the folder cannot be read: {error}");
-                problems.push(Problem::at(&folder.to_string_lossy(), 1, what));
-                continue;
-            }
-            Ok(entries) => entries,
-        };
-        for entry in entries.flatten() {
-            let path = folder.join(entry.file_name());
-            let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() {
-                folders.push(path);
-            } else if source_id(&path).is_some() {
-                let why = match kind.is_file() {
-                    false => Some("it is not a regular file"),
-                    true if repo.working_tree.is_ignored(&path)? => Some("git ignores it, so no commit has it"),
-                    true => None,
-                };
-                files.insert(path, why);
-            }
-        }
-    }
-    let catalogue = Catalogue::of(files.keys().cloned());
-    Ok((files, catalogue, problems))
-}
-
-/// Reads the sources one after the other.
-fn read_sources<'a>(
-    root: &Path,
-    files: &Files,
-    catalogue: &Catalogue,
-    quotations: impl IntoIterator<Item = &'a str>,
-) -> Library {
-    let mut library = Library::new(catalogue, quotations);
-    for (id, path) in &catalogue.files {
-        match (files.get(path).copied().flatten(), fs::symlink_metadata(root.join(path))) {
-            (Some(why), _) => library.leave_out(id, path, why),
-            (None, Ok(meta)) if meta.len() > LARGEST_TEXT => {
-                let (size, most) = (bytes_text(meta.len()), bytes_text(LARGEST_TEXT));
-                library.leave_out(id, path, format!("it has {size}, and a source may have {most}; store excerpts"));
-            }
-            (None, _) => match read_file(&root.join(path)) {
-                Ok(bytes) => library.add(id, path, &bytes),
-                Err(error) => library.leave_out(id, path, format!("it cannot be read: {error}")),
-            },
-        }
-    }
-    library
-}
-
 /// Asks the commands of the terms.
 async fn verdicts(
     scoring: &Scoring<'_>,
     terms: &ResearchTerms,
     artifact: &Artifact,
     earlier: &Earlier,
-    (root, catalogue): (&Path, &Catalogue),
+    (files, catalogue): (&ResearchFiles<'_>, &Catalogue),
     is_batch: bool,
 ) -> Result<Verdicts, SessionError> {
     let mut verdicts = Verdicts::default();
@@ -372,10 +302,10 @@ async fn verdicts(
         let asked: Vec<&Claim> = if is_batch { artifact.claims.iter().collect() } else { new.clone() };
         let ask = async |claims: &[&Claim]| {
             let requests = claims.iter().flat_map(|claim| scoring.requests(claim)).collect();
-            ask_verify(command, terms.command_timeout, root, &catalogue.files, requests).await
+            ask_verify(command, terms.command_timeout, files, catalogue, requests).await
         };
         let mut known = ask(&asked).await?;
-        // Whether a sub-topic was addressed before shows the first claim that holds.
+        // The first verified claim shows that the sub-topic was addressed.
         for topic in 0..scoring.topics() {
             let Ok(answers) = &mut known else { break };
             let holds = |answers: &BTreeMap<_, _>, claim: &Claim| scoring.judge(claim, Some(answers)).is_verified;
@@ -403,7 +333,7 @@ async fn verdicts(
     {
         let claims: Vec<&str> = new.iter().map(|claim| claim.text.as_str()).collect();
         let texts: Vec<&str> = earlier.texts().collect();
-        verdicts.novelty = Some(ask_novelty(command, terms.command_timeout, root, &claims, &texts).await?);
+        verdicts.novelty = Some(ask_novelty(command, terms.command_timeout, files.root(), &claims, &texts).await?);
     }
     Ok(verdicts)
 }

@@ -105,7 +105,7 @@ impl Shared<'_> {
         room: u64,
     ) -> Result<Ending<Result<String, String>>, SessionError> {
         let folder = self.store().run_folder(id)?.join(format!("{SEARCH}-{number}"));
-        // What an `ar` that was killed had asked may be about to end.
+        // A search of an `ar` that was killed may still be going on.
         exec::end_left_over(&folder, SEARCH).await;
         let job = job(&self.store(), id, command, &folder, room);
         let mut job = match self.start_search(&job, question) {
@@ -189,10 +189,10 @@ fn text_in(printed: &[u8]) -> Result<String, String> {
         Err(error) if error.error_len().is_none() => {
             str::from_utf8(&printed[..error.valid_up_to()]).unwrap_or_default()
         }
-        Err(_) => return Err("what it printed is no UTF-8".into()),
+        Err(_) => return Err("its output is not valid UTF-8".into()),
     };
     if text.contains('\0') {
-        return Err("what it printed is no text".into());
+        return Err("its output is not text".into());
     }
     let text = plain_text(text.as_bytes());
     if text.trim().is_empty() { Err("it printed nothing".into()) } else { Ok(text) }

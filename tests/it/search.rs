@@ -110,8 +110,8 @@ fn several_engines_are_asked_at_once_and_what_fails_is_left_out() {
         "exit 3 after",
         "ended by ar after",
         "ended by ar after",
-        "what it printed is no text",
-        "what it printed is no UTF-8",
+        "its output is not text",
+        "its output is not valid UTF-8",
         "it printed nothing",
         "exit 127 after",
     ]) {

@@ -18,10 +18,8 @@ pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
     found.extend(ignored(facts));
     if found.is_empty() {
         let history = facts.history();
-        let best = match history.best() {
-            Some((id, number)) => format!(", the best is {number} of experiment {id}"),
-            None => String::new(),
-        };
+        let best = history.best_kept_record().and_then(|record| Some((record.id, record.metric.number()?)));
+        let best = best.map(|(id, number)| format!(", the best is {number} of experiment {id}")).unwrap_or_default();
         found.push(Finding::ok(Area::Session, format!("{}{best}", count_of(history.experiments(), "experiment"))));
     }
     found.into_iter().map(|finding| finding.of(&facts.tag)).collect()

@@ -55,6 +55,7 @@ pub(in crate::session) async fn run_in_slot(
         &contract.command,
         &contract.tag,
         ExperimentId::BASELINE,
+        &contract.start,
         &shared.store().folder.state(),
         &folder,
     );

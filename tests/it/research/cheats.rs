@@ -96,3 +96,54 @@ fn terms_and_stored_sources_are_out_of_reach() {
         "{scored}"
     );
 }
+
+#[test]
+fn a_run_is_scored_as_its_commit_has_the_files() {
+    let repo = repo();
+    let elsewhere = repo.outside().join("elsewhere");
+    let at = elsewhere.display();
+    let cheat = format!(
+        "mkdir {at}; cp -r research_artifact.md sources research.toml {at}/; (cd {at}; {}); \
+         git config core.worktree {at}; echo 'junk' > sources/junk.md",
+        claims("Speed", "Out of sight.", "b", "b says so", "b says so")
+    );
+    let cheats = [claims("Memory", "Alpha.", "a", "a says", "a says"), cheat];
+    session(&repo, &agent(&cheats.each_ref().map(String::as_str)), 2, &flags()).ok();
+    assert_eq!(fate(&repo, 1).0, "keep");
+    assert_eq!(fate(&repo, 2), ("crash".into(), "nan".into()), "{}", record(&repo, 2));
+}
+
+#[test]
+fn files_that_change_what_git_stores_are_out_of_scope_and_an_id_is_taken_once() {
+    let repo = repo();
+    let cheats = [
+        claims("Memory", "Alpha.", "a", "a says", "a says"),
+        "echo '*.md ident' > sources/.gitattributes; echo >> research_artifact.md".into(),
+        "echo '*.md' > sources/.gitignore; echo >> research_artifact.md".into(),
+        claims("Speed", "Beta.", "A", "A says", "A says"),
+        claims("Speed", "Beta.", "b", "b says", "b says"),
+    ];
+    session(&repo, &agent(&cheats.each_ref().map(String::as_str)), 5, &flags()).ok();
+    let fates = [2, 3, 4].map(|id| fate(&repo, id));
+    let refused = |class: &str| ("crash".to_owned(), class.to_owned());
+    assert_eq!(fates, [refused("scope"), refused("scope"), refused("protected")], "{}", record(&repo, 4));
+    let why = record(&repo, 4)["reason"].as_str().unwrap().to_owned();
+    assert!(why.contains("sources/A.md has the id of sources/a.md; give it another name"), "{why}");
+    assert_eq!(fate(&repo, 5).0, "keep");
+    // The claim of a refused experiment was never scored, and is as new as before.
+    assert!(axis(&repo, 5, "novelty") > 0.5, "{}", record(&repo, 5));
+}
+
+#[test]
+fn removed_claims_address_nothing_and_are_counted() {
+    let repo = repo();
+    let replace = "printf '# How?\\n\\n## Memory\\n\\n## Speed\\n\\n## Cost\\n' > research_artifact.md; ";
+    let second = format!("{replace}{}", claims("Speed", "Charlie delta.", "b", "b says", "b says"));
+    let cheats = [claims("Memory", "Alpha bravo.", "a", "a says", "a says"), second];
+    session(&repo, &agent(&cheats.each_ref().map(String::as_str)), 2, &flags()).ok();
+    // Only one of three sub-topics has a claim then.
+    assert_eq!((axis(&repo, 2, "topic_coverage"), axis(&repo, 2, "claims_removed")), (0.3333, 1.0));
+    let report = crate::support::ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    let removed = u32::from(fate(&repo, 2).0 == "keep");
+    assert_eq!(report["sources"]["claims_removed"], removed, "{report:#}");
+}

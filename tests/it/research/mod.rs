@@ -3,6 +3,8 @@
 mod cheats;
 mod commands;
 mod init;
+// Pauses are real ones without debug assertions.
+#[cfg(debug_assertions)]
 mod score;
 mod sessions;
 
@@ -103,7 +105,8 @@ fn session(repo: &TestRepo, agent: &str, count: usize, flags: &[&str]) -> Called
 const FLAGS: [&str; 7] = ["--metric", "composite", "--higher", "--cmd", "ar score", "--keep-above", "0.45"];
 
 /// What a scope of artifact and sources is as flags.
-const SCOPE: [&str; 4] = ["--scope", "research_artifact.md", "--scope", "sources/**"];
+const SCOPE: [&str; 6] =
+    ["--scope", "research_artifact.md", "--scope", "sources/**/*.md", "--scope", "sources/.gitkeep"];
 
 fn flags() -> Vec<&'static str> {
     [&FLAGS[..], &SCOPE[..]].concat()

@@ -21,7 +21,7 @@ fn the_numbers_come_last_and_after_what_explains_them() {
     assert_eq!(numbers(&called), ["0.5000", "0.0000", "0.3333", "1.0000", "0.4583"]);
     let place = |text: &str| called.stdout.find(text).unwrap_or_else(|| panic!("{text}: {called:?}"));
     assert!(place("\n  source_diversity 0.0000: ") < place("\n  topic_coverage 0.3333: "), "the worst one first");
-    assert!(place("weighted = 0.4583, product = 0.0000, v2 = 0.0000") < place("\nclaim_density: "));
+    assert!(place("weighted = 0.4583, multiplicative = 0.0000, v2 = 0.0000") < place("\nclaim_density: "));
     place("research_artifact.md:7: \"c says 1\" is not in sources/b.md, but in [@c]\n");
     let json = scored(&repo);
     assert_eq!(json["version"], 1);
@@ -66,7 +66,7 @@ fn an_artifact_that_cannot_be_read_is_the_only_failure() {
     assert!(ar(&repo, ["score"]).exits(1).stderr.contains("it is a link"));
     repo.rm("research_artifact.md");
     File::create(repo.file("research_artifact.md")).unwrap().set_len(100_000_000).unwrap();
-    assert!(ar(&repo, ["score"]).exits(1).stderr.contains("larger than"));
+    assert!(ar(&repo, ["score"]).exits(1).stderr.contains("at most 5.0 MB are read"));
     repo.write("research_artifact.md", EMPTY);
     ar(&repo, ["score"]).ok();
     repo.write("research.toml", format!("{TERMS}colour = 1\n"));
@@ -109,7 +109,7 @@ fn bad_sources_are_named_and_verify_nothing() {
         "sources/yaml.md:",
         "sources/link.md:1: it is not a regular file",
         "sources/hidden.md:1: git ignores it, so no commit has it",
-        "sources/large.md:1: it has 100 MB, and a source may have 5.0 MB; store excerpts",
+        "sources/large.md:1: it has 100 MB, and at most 5.0 MB are read; store excerpts",
     ] {
         assert!(is_told(what), "{what}: {problems:#?}");
     }
