@@ -85,8 +85,8 @@ fn timeless(text: &str) -> String {
         .map(|document| {
             let mut document = document.unwrap();
             if let Some(fields) = document.as_object_mut() {
-                // How many calls there were depends on where the kill was.
-                for name in ["ts", "last_seen", "worktree", "spent"] {
+                // How many calls there were depends on where the kill was, and a checkpoint is known by its time.
+                for name in ["ts", "last_seen", "worktree", "spent", "checkpoints"] {
                     fields.remove(name);
                 }
             }

@@ -5,6 +5,7 @@ mod commands;
 mod init;
 // Pauses are real ones without debug assertions.
 #[cfg(debug_assertions)]
+mod night;
 mod score;
 mod sessions;
 
