@@ -4,6 +4,7 @@
 //!
 //! | module | what lives there |
 //! |---|---|
+//! | [`guardian`] | patrols over all sessions: what keeps an eye on loops and drivers |
 //! | [`session`] | the loop: wires all below it together |
 //! | [`report`] | records to tables, JSON, CSV, Markdown |
 //! | [`agent`] | prompt, launch, proposal |
@@ -24,6 +25,7 @@ pub mod domain;
 pub mod exec;
 pub mod fs;
 pub mod git;
+pub mod guardian;
 pub mod ledger;
 pub mod measure;
 pub mod report;

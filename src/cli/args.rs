@@ -4,6 +4,7 @@ mod driving;
 mod exchange;
 mod formats;
 mod former;
+mod guard;
 mod guide;
 mod reading;
 mod session;
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand};
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TryArgs};
 pub(super) use exchange::{ExportArgs, ImportArgs};
 pub(super) use formats::{AnswerFormat, ExportFormat, OutputFormat, ReportFormat, StreamFormat};
+pub(super) use guard::{GuardArgs, PatrolFormat};
 pub(crate) use guide::{commands, program};
 pub(super) use guide::{examples, with_groups};
 pub(super) use reading::{
@@ -81,6 +83,8 @@ pub(super) enum Command {
     Score(ScoreArgs),
     /// Check for problems and suggest fixes
     Doctor(DoctorArgs),
+    /// Patrol all sessions: restart dead loops, nudge silent drivers
+    Guard(GuardArgs),
     /// Write ar.toml and program.md to start from
     Init(InitArgs),
     /// Run the whole loop on a built-in example
@@ -115,6 +119,7 @@ impl Command {
             Command::Repro(_) => Some("repro"),
             Command::Finalize(_) => Some("finalize"),
             Command::Import(_) => Some("import"),
+            Command::Guard(_) => Some("guard"),
             Command::Init(_) => Some("init"),
             Command::Rate(args) => args.rates().then_some("rate"),
             Command::Doctor(args) => args.repair.then_some("doctor --repair"),

@@ -2,13 +2,27 @@
 
 use std::process::ExitCode;
 
+use autoresearch::domain::Event;
+use autoresearch::session::hear_guards;
+
 use super::args::BriefArgs;
 use super::error::CliError;
+use super::process::runtime;
 use super::settings::{called_by_loop, clock};
 use super::{chosen, output};
 
 /// Prints what an agent has to know for the next experiment.
 pub(super) fn run(args: BriefArgs) -> Result<ExitCode, CliError> {
-    output::text(&chosen::open(args.session.tag())?.brief(clock()?.now(), called_by_loop())?);
+    let (tag, clock) = (args.session.tag(), clock()?);
+    let view = chosen::open(tag)?;
+    if !called_by_loop() {
+        let notices = Box::new(|event: &Event| {
+            if let Event::Notice(notice) = event {
+                output::note(&notice.to_string());
+            }
+        });
+        runtime()?.block_on(hear_guards(&view.repo, &view.tag, clock, notices))?;
+    }
+    output::text(&view.brief(clock.now(), called_by_loop())?);
     Ok(ExitCode::SUCCESS)
 }

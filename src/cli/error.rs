@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::shell_word;
 use autoresearch::git::GitError;
+use autoresearch::guardian::GuardError;
 use autoresearch::measure::PatternError;
 use autoresearch::session::SessionError;
 
@@ -80,6 +81,15 @@ impl From<SessionError> for CliError {
             _ => String::new(),
         };
         CliError { code: exit::of_error(error.kind()), hint: error.hint(), excerpt, source: Box::new(error) }
+    }
+}
+
+impl From<GuardError> for CliError {
+    fn from(error: GuardError) -> Self {
+        match error {
+            GuardError::Session(error) => error.into(),
+            error => CliError::new(error.to_string(), error.hint()),
+        }
     }
 }
 

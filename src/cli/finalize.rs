@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use autoresearch::domain::{Asked, Tag, count_of};
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
-use autoresearch::session::{Drive, Interrupts, Plan, Session};
+use autoresearch::session::{Drive, Interrupts, Plan, Session, note_stopped};
 
 use super::args::FinalizeArgs;
 use super::error::CliError;
@@ -22,6 +22,7 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
         view = chosen::open(Some(view.tag))?;
     }
     let finalized = view.finalize(args.branch, args.squash)?;
+    note_stopped(&view.repo, &view.tag, settings::clock()?)?;
     let commits = count_of(finalized.commits.len(), "commit");
     output::line(&format!("{} has {commits} on {}:", finalized.branch, finalized.start.short(8)));
     for (commit, subject) in &finalized.commits {

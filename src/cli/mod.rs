@@ -15,6 +15,7 @@ mod extract;
 mod finalize;
 mod foreign;
 mod globals;
+mod guard;
 mod idea;
 mod import;
 mod init;
@@ -144,6 +145,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Extract(args) => extract::run(args),
         Command::Score(args) => score::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Guard(args) => guard::run(args),
         Command::Init(args) => init::run(args).map_err(CliError::of_start),
         Command::Demo(args) => demo::run(args),
         Command::Completions(args) => completions::run(&args),

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{Asked, Clock, ExperimentId, StopWhen, Tag, experiment_name, experiment_names};
 use autoresearch::git::Repo;
-use autoresearch::session::{Drive, Interrupt, Plan, Session, SessionError, Stopped, Tried, ask_to_stop, end_run_only};
+use autoresearch::session::{
+    Drive, Interrupt, Plan, Session, SessionError, Stopped, Tried, ask_to_stop, end_run_only, note_stopped,
+};
 
 use super::args::StopArgs;
 use super::error::CliError;
@@ -20,6 +22,9 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
     let tag = chosen::find(&repo, args.session.tag())?;
     let when = if args.now { StopWhen::Now } else { StopWhen::Experiment };
     let stopped = ask_to_stop(&repo, &tag, when, clock)?;
+    if matches!(stopped, Stopped::NobodyThere | Stopped::RunsAlone(_) | Stopped::Left(_)) {
+        note_stopped(&repo, &tag, clock)?;
+    }
     output::line(&match stopped {
         Stopped::NobodyThere => format!("session {tag} is idle; nothing to stop"),
         Stopped::RunsAlone(id) if args.now => end_open(repo, &tag, id, false, clock)?,

@@ -221,6 +221,12 @@ pub enum Notice {
     LessonsTracked(&'static str),
     #[error("lessons or ideas are not recorded: {0}")]
     NotRecorded(String),
+    #[error("guardians do not know of this session: {0}")]
+    NoRegister(String),
+    #[error("cannot read what guardians said: {0}")]
+    GuardUnread(String),
+    #[error("a guardian found no progress, so the session is flagged and begins anew: {0}")]
+    Redirected(String),
     #[error("cannot pack the refs of the records: {0}")]
     NotPacked(String),
     #[error("skipped a record of session {tag}: {why}")]

@@ -67,7 +67,7 @@ pub fn disk_space(path: &Path) -> io::Result<Space> {
 }
 
 /// This boot of the machine, where the system names it.
-pub(super) fn boot_id() -> Option<String> {
+pub fn boot_id() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
 }
 

@@ -21,7 +21,7 @@ mod unix;
 mod usage;
 
 pub use beat::{beat, runtime};
-pub use environment::{disk_space, environment, lock_file_hash};
+pub use environment::{boot_id, disk_space, environment, lock_file_hash};
 pub use error::ExecError;
 pub use executor::Executor;
 pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};
@@ -31,7 +31,7 @@ pub use opens::OpensWatch;
 pub use running::{Running, end_left_over, is_going_on, is_held, shims};
 pub use shim::shim_main;
 pub use tree::kill_other_children;
-pub use unix::{end_by_signals, leave_interrupts_to_others, shield_from_terminal};
+pub use unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
 
 /// The hidden first argument that makes the program a shim; the second is the job file.
 pub const SHIM_ARGUMENT: &str = "__shim";

@@ -3,7 +3,11 @@
 
 use std::fs;
 use std::mem;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::ptr;
+
+use rustix::process::setsid;
 
 fn set_disposition(signal: libc::c_int, disposition: libc::sighandler_t) {
     debug_assert!([libc::SIG_DFL, libc::SIG_IGN].contains(&disposition));
@@ -61,6 +65,14 @@ pub(super) fn close_all_but_standard() {
                 libc::close(fd);
             }
         }
+    }
+}
+
+/// Has a command start in a session of its own, where neither the terminal nor Ctrl-C reaches it.
+pub fn in_own_session(command: &mut Command) {
+    // SAFETY: `setsid` is async-signal-safe, allocates nothing and touches no memory of this process.
+    unsafe {
+        command.pre_exec(|| Ok(setsid().map(drop)?));
     }
 }
 

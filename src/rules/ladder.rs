@@ -52,6 +52,11 @@ pub fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
     }
 }
 
+/// Begins anew in an untried direction, as after a flag: a guardian found that nothing comes of the session any more.
+pub fn redirected(rung: Rung) -> Rung {
+    flag(rung)
+}
+
 /// The directive for an agent in a seat, counted from 0: at a pivot each of several gets another way out.
 pub fn in_seat(directive: Directive, seat: u32) -> Directive {
     let other = |perturbation: Perturbation| {

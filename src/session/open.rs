@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Instant;
 
 use serde_json::json;
 
@@ -97,6 +98,8 @@ impl<'a> Session<'a> {
         }
         let mut journal = Journal::read(&state)?;
         if let Some(journal) = &mut journal {
+            journal.awake(&contract, drive);
+            journal.show(&state, clock.now())?;
             let tip = expected_tip(&contract, history.incumbent().map(|record| &record.commit));
             if let Some(trouble) = contradiction(&repo, &history, &tip, journal) {
                 return Err(SessionError::Contradiction(trouble_text(trouble)));
@@ -126,6 +129,7 @@ impl<'a> Session<'a> {
                     true => rebuilt_journal(&history, Some(&contract), tip.as_ref(), repo.worktree(), clock.now()),
                     false => Journal::new(repo.worktree(), clock.now()),
                 };
+                journal.awake(&contract, drive);
                 journal.layout = layout.clone();
                 journal.write(&state, clock.now())?;
                 journal
@@ -141,7 +145,7 @@ impl<'a> Session<'a> {
         let mut session = Session {
             shared: Shared {
                 store: RefCell::new(Store {
-                    written: Written { journal: journal.clone(), unsynced: Unsynced::default() },
+                    written: Written { journal: journal.clone(), unsynced: Unsynced::default(), at: Instant::now() },
                     journal,
                     repo,
                     folder,
@@ -189,8 +193,10 @@ impl<'a> Session<'a> {
             return Err(error);
         }
         let store = session.shared.store.get_mut();
+        store.register(continued);
         notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.say(notice));
         session.shared.tell()?;
+        session.shared.hear_guards()?;
         Ok(session)
     }
 
@@ -233,8 +239,9 @@ impl<'a> Session<'a> {
         crash::point("open.branch_taken");
         let store = self.shared.store.get_mut();
         store.journal.worktree = store.repo.worktree().to_owned();
-        store.journal.status = Status::Running;
-        store.journal.ended = None;
+        if drive != Drive::Ending {
+            (store.journal.status, store.journal.ended) = (Status::Running, None);
+        }
         match drive {
             Drive::Loop { .. } => store.journal.wait_later(store.contract.agent.as_deref()),
             // Nobody calls the agent.

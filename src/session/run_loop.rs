@@ -126,6 +126,7 @@ impl Session<'_> {
                 Interrupt::Detach => return Ok(StopReason::Detached),
                 Interrupt::AfterExperiment | Interrupt::Now => return Ok(self.shared.interrupted()),
             }
+            self.shared.hear_guards()?;
             if let Some(reason) = self.shared.reason_to_stop(first) {
                 self.shared.tell()?;
                 return Ok(reason);

@@ -96,6 +96,12 @@ impl Shared<'_> {
         store.write_journal()
     }
 
+    /// Writes the journal as a sign of life, if it was not written for a while.
+    pub(super) fn show_life(&self) -> Result<(), SessionError> {
+        let store = &mut *self.store();
+        if store.written.at.elapsed() < HEARTBEAT { Ok(()) } else { store.write_journal() }
+    }
+
     /// Notes that nobody waits for a run any more; returns whether that is new.
     pub(super) fn overtake(&self, id: ExperimentId) -> bool {
         self.overtaken.borrow_mut().insert(id)

@@ -9,12 +9,12 @@ use tokio::time::sleep;
 use super::error::SessionError;
 use super::jobs::RUN;
 use super::reading::read_history;
-use crate::domain::{Clock, DEFAULT_GRACE, ExperimentId, Phase, StopWhen, Tag, experiment_name};
+use crate::domain::{Clock, DEFAULT_GRACE, ExperimentId, Phase, StopReason, StopWhen, Tag, experiment_name};
 use crate::exec::{self, ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, Seen, activity};
-use crate::state::{Journal, Owner, SessionFolder};
+use crate::state::{Journal, Owner, SessionFolder, StateError, Status};
 
 /// How long an active loop has to hear a request. It looks each second, but not while it is busy with git, whose filters and
 /// signing programs have [`WAY_BACK`] before they are ended.
@@ -92,6 +92,28 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         }
         thread::sleep(LOOK);
     }
+}
+
+/// Notes in the journal of a session that nobody holds that a person stopped it: guardians neither restart it nor nudge
+/// its driver then. A journal that is missing or cannot be parsed is left as it is.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionError> {
+    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let running = || journal(&folder).filter(|journal| !journal.is_stopped());
+    let Some(found) = running() else { return Ok(()) };
+    let _lock = match folder.lock(repo.git_dir(), found.layout.is_none()) {
+        Ok(lock) => lock,
+        // Whoever has it now was begun later.
+        Err(StateError::Held { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(mut journal) = running() else { return Ok(()) };
+    journal.status = Status::Stopped;
+    journal.ended = Some(StopReason::Interrupted { requested: true }.in_short());
+    Ok(journal.write(&folder.state(), clock.now())?)
 }
 
 /// Ends the run of an experiment at once and does nothing else: it needs no journal, and no room on the disk.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Instant;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -23,7 +24,7 @@ use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
 use crate::git::{Proposal as Change, Repo, SaveAs, Saved};
 use crate::ledger::{Entry, LedgerFile};
 use crate::rules::{
-    History, Turn, UNNAMED_LIMIT, climb, directions_tried, same_direction, stall, turn_of, unnamed_in_a_row,
+    History, Turn, UNNAMED_LIMIT, climb, directions_tried, redirected, same_direction, stall, turn_of, unnamed_in_a_row,
 };
 use crate::state::{
     FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, json_text,
@@ -62,6 +63,8 @@ pub(super) struct Written {
     pub(super) journal: Journal,
     /// What must be on the disk before the journal is written the next time, beside what the repository knows of.
     pub(super) unsynced: Unsynced,
+    /// When it was last written.
+    pub(super) at: Instant,
 }
 
 /// What the store and the workspace did and nobody was told of yet.
@@ -162,7 +165,7 @@ impl Store {
         let mut unsynced = std::mem::take(&mut self.written.unsynced);
         unsynced.append(self.repo.unsynced());
         self.journal.write_after(unsynced, &self.folder.state(), now)?;
-        self.written.journal = self.journal.clone();
+        (self.written.journal, self.written.at) = (self.journal.clone(), Instant::now());
         self.watch_again(&self.folder.state().join(PROGRESS));
         Ok(())
     }
@@ -350,6 +353,7 @@ impl Store {
 
     /// Updates the memory files and the counters with an experiment that is over.
     pub(super) fn remember(&mut self, record: &Record) -> Result<(), SessionError> {
+        self.journal.progressed = Some(self.now());
         if record.id.is_baseline() {
             return Ok(());
         }
@@ -380,6 +384,7 @@ impl Store {
         if findings.is_empty() {
             return Ok(());
         }
+        self.journal.progressed = Some(self.now());
         self.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
         self.memory().add_findings(self.now(), id, findings)?;
         self.written.unsynced.add(self.folder.state().join(FINDINGS));
@@ -400,17 +405,28 @@ impl Store {
 
     /// Takes one iteration into account, in the journal that is written when its experiment is closed.
     pub(super) fn climb(&mut self, turn: Turn) {
-        let Rung { flags, directive, .. } = self.journal.rung;
-        self.journal.rung = climb(self.contract.ladder, self.journal.rung, turn, self.contract.allows_research());
-        let now = self.journal.rung.directive;
-        if turn == Turn::Kept {
+        let rung = climb(self.contract.ladder, self.journal.rung, turn, self.contract.allows_research());
+        self.step_to(rung, turn == Turn::Kept);
+    }
+
+    /// Begins anew in an untried direction, with a flag.
+    pub(super) fn redirect(&mut self) {
+        let before = self.journal.rung;
+        self.step_to(redirected(before), false);
+        self.say_directive(before);
+    }
+
+    fn step_to(&mut self, rung: Rung, is_kept: bool) {
+        let Rung { flags, directive, .. } = std::mem::replace(&mut self.journal.rung, rung);
+        let now = rung.directive;
+        if is_kept {
             self.journal.told.clear();
         } else if now != directive && now != Directive::Free {
             self.journal.told.push(ToldStep { after: self.last_id(), directive: now });
             let surplus = self.journal.told.len().saturating_sub(TOLD);
             self.journal.told.drain(..surplus);
         }
-        if self.journal.rung.flags > flags {
+        if rung.flags > flags {
             self.journal.flagged.push(self.last_id());
             self.journal.stops_for_flag = self.contract.stop_when_flagged;
         }

@@ -63,6 +63,7 @@ impl Shared<'_> {
             let asked = self.asked()?;
             self.keep_checkpoint()?;
             tick()?;
+            self.show_life()?;
             Ok(asked)
         };
         match supervise(job, &self.interrupts, deadline, tick).await {

@@ -12,7 +12,7 @@ use super::opened::{Texts, add_said};
 use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{ExperimentId, FailureClass, LastCall, Outcome, Phase, Record, Unparsed, Version};
+use crate::domain::{ExperimentId, FailureClass, LastCall, Outcome, Phase, Record, StopReason, Unparsed, Version};
 use crate::rules::{Again, History, REWORKS, again, directions_tried};
 use crate::state::{OpenExperiment, Status};
 
@@ -84,7 +84,7 @@ impl Session<'_> {
         if self.workspace.is_linked && self.shared.store().history.baseline().is_some() {
             // Everything that goes on in slots is ended.
             self.turn_lanes().await?;
-            self.stop(crate::domain::StopReason::Interrupted { requested: true })?;
+            self.stop(StopReason::Interrupted { requested: true })?;
             return Ok(Tried::RolledBack);
         }
         let recovered = self.recover(deadline).await?;
@@ -163,6 +163,9 @@ impl Session<'_> {
         if !store.taken_back {
             let goes_on = attempted == Attempted::StillRunning;
             store.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
+            if let Some(reason) = ended_by_hand(store) {
+                store.journal.ended = Some(reason.in_short());
+            }
             // The answer says it.
             store.journal.stops_for_flag = false;
             store.write_journal()?;
@@ -243,6 +246,16 @@ impl Session<'_> {
         store.journal.rework = None;
         Ok(attempt)
     }
+}
+
+/// Why nobody drives the session by `ar try` any more, if so.
+fn ended_by_hand(store: &Store) -> Option<StopReason> {
+    if store.folder.heard_stop().is_some() {
+        return Some(StopReason::Interrupted { requested: true });
+    }
+    let experiments = store.history.experiments();
+    let limit = store.contract.max_experiments.filter(|limit| experiments >= *limit)?;
+    Some(StopReason::MaxExperiments { limit, experiments })
 }
 
 /// The last experiment, if it failed a guard and may be reworked, and how often it was.

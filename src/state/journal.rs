@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after};
+use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
 use super::{Checkpoints, Sleep, StateError};
 use crate::domain::{
     AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, LastCall, Layout, Outage, Phase, Record, Rung,
     Spent, ToldStep, Version,
 };
 use crate::fs::Unsynced;
-use crate::rules::{Line, Tested, Trial};
+use crate::rules::{Driver, Line, Tested, Trial};
 
 /// The version of a journal with at most one.
 const OF_ONE: u32 = 1;
@@ -293,6 +293,21 @@ pub struct Journal {
     /// A change that was taken out of the working tree until the baseline is measured.
     #[serde(default)]
     pub aside: Option<Aside>,
+    /// Who made the changes last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<Driver>,
+    /// When the session last came to something: an experiment, or a finding.
+    #[serde(default, with = "crate::domain::millis::option", skip_serializing_if = "Option::is_none")]
+    pub progressed: Option<Timestamp>,
+    /// How many lines of guardians the session has copied.
+    #[serde(default)]
+    pub guard_lines: usize,
+    /// The time within which an active loop writes the journal again, in seconds.
+    #[serde(default)]
+    pub interval: Option<u64>,
+    /// The boot of the machine on which it was opened last; absent where the system does not name it.
+    #[serde(default)]
+    pub boot_id: Option<String>,
     /// When the journal was last written.
     #[serde(with = "crate::domain::millis")]
     pub last_seen: Timestamp,
@@ -335,6 +350,11 @@ impl Journal {
             gpus: Vec::new(),
             line: Line::default(),
             aside: None,
+            driver: None,
+            progressed: None,
+            guard_lines: 0,
+            interval: None,
+            boot_id: None,
             last_seen: now,
             more: Map::new(),
         }
@@ -406,6 +426,17 @@ impl Journal {
         self.given = self.attempts.iter().map(|attempt| attempt.open.id).max().max(self.given);
         let OpenAttempt { phase, open } = self.attempts.remove(0);
         (self.phase, self.open) = (phase, Some(open));
+    }
+
+    /// Whether the session was stopped in good order, and by now nobody drives it by `ar try`.
+    pub fn is_stopped(&self) -> bool {
+        self.status == Status::Stopped && (self.driver != Some(Driver::Hand) || self.ended.is_some())
+    }
+
+    /// Writes it as a sign of life. A power cut may take that back, and nothing else.
+    pub fn show(&mut self, state: &Path, now: Timestamp) -> Result<(), StateError> {
+        self.last_seen = now;
+        write_json_unsynced(&state.join(PROGRESS), self)
     }
 
     /// Writes it durably.

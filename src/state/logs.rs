@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::StateError;
+use super::{GuardLine, StateError};
 use crate::domain::{cut, one_line};
 use crate::fs::append;
+use crate::rules::GuardAction;
 
 /// The files of the event logs.
 pub const EVENT_LOGS: [&str; 3] = ["work.jsonl", "orchestrator.jsonl", "heartbeat.jsonl"];
@@ -72,6 +73,14 @@ impl EventLog {
         self.write("heartbeat.jsonl", Line { ts, source: "session", level, event: "heartbeat", detail, data })
     }
 
+    /// Copies what a guardian did about the session.
+    pub fn guard(&self, line: &GuardLine) -> Result<(), StateError> {
+        let (ts, event, data) = (line.ts, line.action.to_string(), json!({"detail": line.detail}));
+        let level = if line.action == GuardAction::Nudge { Level::Info } else { Level::Warn };
+        let (event, detail) = (event.as_str(), detail_of(&data));
+        self.write("heartbeat.jsonl", Line { ts, source: "guard", level, event, detail, data: &data })
+    }
+
     fn write(&self, file: &str, line: Line<'_>) -> Result<(), StateError> {
         let path = self.folder.join(file);
         let text = serde_json::to_string(&line).map_err(|source| StateError::Json { path: path.clone(), source })?;
@@ -98,8 +107,6 @@ fn detail_of(data: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

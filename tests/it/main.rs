@@ -62,6 +62,7 @@ mod odd_places;
 mod outage;
 mod outcome;
 mod page;
+mod patrol;
 mod presets;
 mod programs;
 #[cfg(debug_assertions)]

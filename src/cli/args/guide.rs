@@ -6,10 +6,11 @@ use clap::{Command, CommandFactory};
 use super::Cli;
 
 /// The commands, each in one group, as the help lists them.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Run experiments", &["init", "run", "try", "resume", "stop", "idea"]),
     ("Read results", &["status", "report", "log", "show", "diff", "brief", "extract", "score", "doctor"]),
     ("Check results", &["repro", "note", "rate"]),
+    ("Watch over sessions", &["guard"]),
     ("Move results", &["restore", "finalize", "import", "export"]),
     ("Setup and help", &["demo", "completions", "man", "help", "version"]),
 ];
@@ -67,7 +68,14 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             ("Write a page for the browser", "ar report --format html > report.html"),
             ("Draw the chart of another tool's ledger", "ar report --ledger results.tsv --chart chart.svg"),
         ],
-        "status" => &[("Follow a session on the terminal", "ar status --watch")],
+        "status" => &[
+            ("Follow a session on the terminal", "ar status --watch"),
+            ("See all sessions of this machine", "ar status --all"),
+        ],
+        "guard" => &[
+            ("Restart what died, nudge the drivers of `ar try` sessions", "ar guard --nudge \"claude -p --continue\""),
+            ("Patrol one repository, for a program", "ar guard ~/train --format json"),
+        ],
         "stop" => {
             &[("Finish the current experiment, then stop", "ar stop"), ("Stop and roll back now", "ar stop --now")]
         }

@@ -59,6 +59,9 @@ pub(in crate::cli) struct SaidArgs {
 pub(in crate::cli) struct StatusArgs {
     #[command(flatten)]
     pub(in crate::cli) session: SessionArgs,
+    /// Show all sessions of this user on this machine, a line for each
+    #[arg(long, conflicts_with_all = ["session", "tag"])]
+    pub(in crate::cli) all: bool,
     /// Fill the terminal and refresh it each second until `q` is pressed; quitting does not stop the loop
     #[arg(long, conflicts_with = "format")]
     pub(in crate::cli) watch: bool,

@@ -138,6 +138,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             if asked == Interrupt::Detach {
                 return Ok(StopReason::Detached);
             }
+            self.shared.hear_guards()?;
             if self.ending.is_none() && asked == Interrupt::None {
                 self.ending = self.shared.rule_to_stop(first);
             }

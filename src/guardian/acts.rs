@@ -1,0 +1,99 @@
+//! What a patrol does: it restarts a loop, or nudges whoever drives. Both go on without it.
+
+use std::env;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::facts::Seen;
+use super::nudge_text::nudge_text;
+use crate::domain::{DEFAULT_GRACE, Tag, with_causes};
+use crate::exec::{Executor, Job, in_own_session};
+use crate::fs::{create_folder, read_regular, write_atomic};
+use crate::state::GuardFiles;
+
+/// What the job of a nudge is called.
+const NUDGE: &str = "nudge";
+
+/// How long the agent of a nudge may work: it is the driver from then on, and drives for a night.
+const LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// How many bytes of its output are kept.
+const OUTPUT: u64 = 1024 * 1024;
+
+/// Restarts the loop of a session by its stored terms, detached; why that failed, if it did.
+pub(super) fn restart(seen: &Seen, tag: &Tag, files: &GuardFiles) -> Result<(), String> {
+    let start = || -> io::Result<()> {
+        let log = File::create(files.folder().join("resume.log"))?;
+        let mut command = Command::new(env::current_exe()?);
+        command.args(["resume", "--tag", tag.as_str()]).current_dir(&seen.worktree);
+        for name in own_variables() {
+            command.env_remove(name);
+        }
+        in_own_session(&mut command);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().map(drop)
+    };
+    start().map_err(|error| format!("cannot start `ar resume`: {error}"))
+}
+
+/// Calls the nudge command of a session, detached and under a shim. An earlier call that is still there is ended first.
+pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardFiles, why: &str) -> Result<(), String> {
+    let Some(command) = &seen.nudge else { return Ok(()) };
+    let (folder, executor) = (files.folder().join(NUDGE), Executor::local());
+    executor.stop(&folder, NUDGE).await.map_err(|error| with_causes(&error))?;
+    create_folder(&folder).map_err(|error| with_causes(&error))?;
+    let task = read_regular(&seen.folder.state().join("task_spec.md")).unwrap_or_default();
+    let text = nudge_text(tag, why, seen.watched.driver, &String::from_utf8_lossy(&task), &seen.journal);
+    let prompt = folder.join("prompt.md");
+    write_atomic(&prompt, text.as_bytes()).map_err(|error| with_causes(&error))?;
+    let job = Job {
+        name: NUDGE.into(),
+        command: without(&own_variables(), command),
+        cwd: seen.worktree.clone(),
+        log: files.folder().join("nudge.log"),
+        log_limit: Some(OUTPUT),
+        stdin: Some(prompt),
+        env: vec![("AR_TAG".into(), tag.to_string()), ("AR_STATE_DIR".into(), state_dir(seen.folder.root()))],
+        timeout: LIMIT,
+        grace: DEFAULT_GRACE,
+        tied: false,
+        folder,
+    };
+    executor.start(&job).map(drop).map_err(|error| with_causes(&error))
+}
+
+fn state_dir(folder: &Path) -> String {
+    folder.to_string_lossy().into_owned()
+}
+
+/// The names of `ar`'s variables in the environment of this process. They are settings of a patrol, and of nobody that it
+/// starts.
+fn own_variables() -> Vec<String> {
+    let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names.filter(|name| name.starts_with("AR_")).collect()
+}
+
+/// The same command, for a shell, without these variables but for those that a nudge has.
+fn without(names: &[String], command: &str) -> String {
+    let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let cleared: Vec<&str> = names
+        .iter()
+        .map(String::as_str)
+        .filter(|name| is_plain(name) && !["AR_TAG", "AR_STATE_DIR"].contains(name))
+        .collect();
+    if cleared.is_empty() { command.to_owned() } else { format!("unset {}\n{command}", cleared.join(" ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nudge_has_no_variables_but_its_own() {
+        let names = ["AR_TAG", "AR_CLOCK", "AR_ODD-NAME", "AR_METRIC", "AR_STATE_DIR"].map(str::to_owned);
+        assert_eq!(without(&names, "claude -p"), "unset AR_CLOCK AR_METRIC\nclaude -p");
+        assert_eq!(without(&[], "claude -p"), "claude -p");
+    }
+}

@@ -1,0 +1,38 @@
+//! What can go wrong on a patrol as a whole. What is wrong with one session is part of what is said about it.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::session::SessionError;
+use crate::state::StateError;
+
+/// Why there is no patrol.
+#[derive(Debug, Error)]
+pub enum GuardError {
+    /// Nobody knows where the register is.
+    #[error("there is no register of sessions: neither HOME nor XDG_STATE_HOME is an absolute path")]
+    NoHome,
+    /// Another patrol takes too long.
+    #[error("another patrol is active: it holds {}", .0.display())]
+    Busy(PathBuf),
+    /// A file of guardians cannot be read or written.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// A repository that was named cannot be read.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+impl GuardError {
+    /// What to type next.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            GuardError::NoHome => Some("set XDG_STATE_HOME to a folder that outlives the machine's restarts".into()),
+            GuardError::Busy(_) => Some("wait for it, then run `ar guard` again".into()),
+            GuardError::State(_) => None,
+            GuardError::Session(error) => error.hint(),
+        }
+    }
+}

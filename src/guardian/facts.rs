@@ -1,0 +1,81 @@
+//! What a patrol sees of a session: its journal, its contract and its locks, and nothing of its experiments.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::domain::{Contract, Phase, Tag};
+use crate::exec::{boot_id, is_held};
+use crate::git::Repo;
+use crate::rules::{Driver, Watched, interval};
+use crate::session::SessionError;
+use crate::state::{Journal, SessionFolder};
+
+/// The file by which a session waits for a person.
+const ESCALATION: &str = "escalation.md";
+
+/// A session on a patrol.
+pub(super) struct Seen {
+    /// The facts to decide by.
+    pub(super) watched: Watched,
+    /// Its folder.
+    pub(super) folder: SessionFolder,
+    /// The working tree that it is active in.
+    pub(super) worktree: PathBuf,
+    /// The command that a nudge calls.
+    pub(super) nudge: Option<String>,
+    /// Its journal.
+    pub(super) journal: Journal,
+}
+
+/// Looks at a session; `None` where it has no journal, as one that is only being opened. `nudge` is the command that was
+/// given for nudges.
+pub(super) fn look(
+    repository: &Path,
+    tag: &Tag,
+    nudge: Option<&str>,
+    now: Timestamp,
+) -> Result<Option<Seen>, SessionError> {
+    let repo = Repo::discover(repository)?;
+    let folder = SessionFolder::new(repository, tag);
+    let Some(journal) = Journal::read(&folder.state())? else { return Ok(None) };
+    let Some(contract) = folder.contract()? else { return Ok(None) };
+    let owner = folder.owner(repo.git_dir())?;
+    let driver = journal.driver.unwrap_or(Driver::Loop);
+    // A second agent may only go where nobody else calls one.
+    let own_agent = contract.agent.as_deref().filter(|_| driver == Driver::Loop);
+    let nudge = nudge.or(own_agent).map(str::to_owned);
+    let begun = journal.open_attempts().map(|open| open.started).max();
+    let held_since = owner.as_ref().and_then(|owner| owner.since).filter(|since| *since <= now);
+    let outage = journal.outage.as_ref().and_then(|outage| outage.until);
+    let sleep = journal.sleep.as_ref().filter(|sleep| sleep.after == journal.iteration);
+    let watched = Watched {
+        now,
+        held: owner.is_some(),
+        stopped: journal.is_stopped(),
+        driver,
+        last_seen: journal.last_seen,
+        // Journals of an earlier `ar` have none.
+        interval: Duration::from_secs(journal.interval.unwrap_or_else(|| interval(&[]))),
+        same_boot: journal.boot_id == boot_id() || journal.boot_id.is_none(),
+        asks: journal.last_call.question.is_some(),
+        paused_until: outage.or_else(|| sleep.and_then(|sleep| sleep.until)),
+        progress: journal.progressed,
+        since: begun
+            .unwrap_or_else(|| journal.progressed.unwrap_or(journal.last_seen))
+            .max(held_since.unwrap_or_default()),
+        patience: patience(&folder, &journal, &contract),
+        escalated: folder.state().join(ESCALATION).exists(),
+        can_nudge: nudge.is_some(),
+    };
+    let worktree = if journal.worktree.is_dir() { journal.worktree.clone() } else { repository.to_owned() };
+    Ok(Some(Seen { watched, folder, worktree, nudge, journal }))
+}
+
+/// How long the longest of the jobs may take that go on now; zero for none.
+fn patience(folder: &SessionFolder, journal: &Journal, contract: &Contract) -> Duration {
+    let going = journal.steps().filter(|(_, open)| is_held(&folder.run(open.id)));
+    let limit = |phase| if phase == Phase::Proposing { contract.agent_timeout } else { contract.timeout };
+    going.map(|(phase, _)| limit(phase).saturating_add(contract.grace)).max().unwrap_or_default()
+}

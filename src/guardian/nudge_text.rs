@@ -1,0 +1,33 @@
+//! The text of a nudge.
+
+use crate::domain::{Tag, exact_time};
+use crate::rules::Driver;
+use crate::state::Journal;
+
+/// What an agent is told that is to go on with a session: why, what to do, the task, and how far it came.
+pub(super) fn nudge_text(tag: &Tag, why: &str, driver: Driver, task: &str, journal: &Journal) -> String {
+    let what = match driver {
+        Driver::Hand => format!(
+            "You drive session {tag} of `ar`, and {why}. Nobody will answer a question: decide yourself, and log why.\n\n\
+             Go on now. `ar brief {tag}` says what to know for the next experiment. Change the files, then measure the \
+             change with `ar try --tag {tag} -m \"what it changes\" --direction NAME`. Go on until the task is done or a \
+             limit is reached; `ar stop {tag}` says that it is done. Update the state as you go: name the direction of each \
+             change, and hand in findings with `--proposal`."
+        ),
+        Driver::Loop => format!(
+            "The loop of session {tag} of `ar` is active, but there is {why}. Nobody will answer a question.\n\n\
+             Find out what holds it up, and remove it: `ar status {tag}`, `ar log {tag}` and `ar doctor {tag}` look, and the \
+             logs are in $AR_STATE_DIR. Start no second loop, and make no experiment yourself: the loop goes on and updates \
+             its state. Offer it what you find with `ar idea add`."
+        ),
+    };
+    let progress = [
+        ("iterations", journal.iteration.to_string()),
+        ("findings", journal.total_findings.to_string()),
+        ("iterations since the last keep", journal.stale_count.to_string()),
+        ("last progress", journal.progressed.map_or("none".into(), exact_time)),
+        ("last seen", exact_time(journal.last_seen)),
+    ];
+    let progress: String = progress.iter().map(|(name, value)| format!("- {name}: {value}\n")).collect();
+    format!("{what}\n\n## Task\n\n{}\n\n## Progress\n\n{progress}", task.trim())
+}

@@ -1,0 +1,122 @@
+//! One patrol: look at each session, decide, act, and leave a beat.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::acts::{nudge, restart};
+use super::facts::look;
+use super::{GuardError, all_sessions, sessions_at};
+use crate::domain::{Clock, FORMAT_VERSION, Tag, exact_time, with_causes};
+use crate::fs::{create_folder, failed, lock_within};
+use crate::rules::{GuardAction, Health, PatrolVerdict, Thresholds, patrol};
+use crate::state::{GuardFiles, GuardLine, StateError, guard_folder, write_json};
+
+/// How long a patrol waits for another one, which may have to end an agent that hangs.
+const TURN: Duration = Duration::from_secs(60);
+
+/// What a patrol says about one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patrolled {
+    /// The main worktree of its repository.
+    pub repository: PathBuf,
+    /// The session.
+    pub tag: Tag,
+    /// Its state, and what was done.
+    pub verdict: PatrolVerdict,
+}
+
+/// A patrol that can be made.
+#[derive(Debug, Clone)]
+pub struct Patrol {
+    /// The user's folder.
+    pub user: PathBuf,
+    /// When a session is stalled or stuck.
+    pub thresholds: Thresholds,
+    /// The command of nudges; the loop's own agent where absent, and nobody for sessions driven by hand.
+    pub nudge: Option<String>,
+    /// The time of day.
+    pub clock: Clock,
+}
+
+impl Patrol {
+    /// Patrols the sessions of the repositories at `paths`, or without any all that are registered.
+    ///
+    /// # Errors
+    ///
+    /// Another patrol does not end, a path is in no repository, or the guardians' own files cannot be written. What is wrong
+    /// with one session stands in its verdict.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with I/O enabled.
+    pub async fn make(&self, paths: &[PathBuf]) -> Result<Vec<Patrolled>, GuardError> {
+        let folder = guard_folder(&self.user);
+        create_folder(&folder).map_err(StateError::from)?;
+        let _turn = take_turn(&folder)?;
+        let sessions = if paths.is_empty() { all_sessions(&self.user)? } else { sessions_at(paths)? };
+        let mut patrolled = Vec::new();
+        for (repository, tag) in sessions {
+            if let Some(verdict) = self.see_to(&repository, &tag).await? {
+                patrolled.push(Patrolled { repository, tag, verdict });
+            }
+        }
+        let beat = json!({"version": FORMAT_VERSION, "at": exact_time(self.clock.now())});
+        write_json(&folder.join("patrol.json"), &beat)?;
+        Ok(patrolled)
+    }
+
+    /// Looks at one session and does what is to be done; `None` for one that is only being opened.
+    async fn see_to(&self, repository: &Path, tag: &Tag) -> Result<Option<PatrolVerdict>, GuardError> {
+        let now = self.clock.now();
+        let seen = match look(repository, tag, self.nudge.as_deref(), now) {
+            Ok(Some(seen)) => seen,
+            Ok(None) => return Ok(None),
+            Err(error) => return Ok(Some(unreadable(&with_causes(&error)))),
+        };
+        let files = GuardFiles::new(&self.user, repository, tag);
+        let before = files.memory()?;
+        let mut memory = before.clone();
+        let mut verdict = patrol(&seen.watched, self.thresholds, &mut memory);
+        if memory != before {
+            files.remember(&memory, line(&verdict, now).as_ref())?;
+        }
+        let done = match verdict.action {
+            GuardAction::Restart => restart(&seen, tag, &files),
+            GuardAction::Nudge => nudge(&seen, tag, &files, &verdict.detail).await,
+            GuardAction::None | GuardAction::Redirect => Ok(()),
+        };
+        if let Err(why) = done {
+            verdict.detail += &format!("; {why}");
+            verdict.needs_person = true;
+        }
+        Ok(Some(verdict))
+    }
+}
+
+/// The line about what is done, if anything is.
+fn line(verdict: &PatrolVerdict, ts: Timestamp) -> Option<GuardLine> {
+    let action = verdict.action;
+    let line = || GuardLine { version: FORMAT_VERSION, ts, action, detail: verdict.detail.clone() };
+    (action != GuardAction::None).then(line)
+}
+
+/// The verdict on a session whose files cannot be read.
+fn unreadable(why: &str) -> PatrolVerdict {
+    let detail = format!("cannot be read: {why}; run `ar doctor`");
+    PatrolVerdict { state: Health::Stuck, action: GuardAction::None, needs_person: true, detail }
+}
+
+/// Waits until no other patrol is active; the turn ends with the file.
+fn take_turn(folder: &Path) -> Result<File, GuardError> {
+    let path = folder.join("lock");
+    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+    let file = file.map_err(failed("open", &path)).map_err(StateError::from)?;
+    match lock_within(&file, TURN).map_err(failed("lock", &path)).map_err(StateError::from)? {
+        true => Ok(file),
+        false => Err(GuardError::Busy(path)),
+    }
+}

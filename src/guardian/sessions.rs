@@ -1,0 +1,45 @@
+//! Which sessions there are: of this user on this machine, or of the repositories named.
+
+use std::path::{Path, PathBuf};
+
+use super::GuardError;
+use crate::domain::Tag;
+use crate::git::Repo;
+use crate::session::{SessionError, session_tags};
+use crate::state::{Register, Registered, SessionFolder};
+
+/// The sessions in the register, as main worktree and tag. Sessions that do not exist any more are dropped from it.
+///
+/// # Errors
+///
+/// The register cannot be read or written.
+pub fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
+    let left = Register::new(user).prune(is_gone)?;
+    Ok(left.into_iter().map(|session| (session.repository, session.tag)).collect())
+}
+
+/// Whether neither the repository nor anybody at work knows a session any more.
+fn is_gone(session: &Registered) -> bool {
+    let folder = SessionFolder::new(&session.repository, &session.tag);
+    // A loop rebuilds a folder that was deleted under it.
+    !session.repository.exists() || !folder.has_contract() && folder.refuse_held().is_ok()
+}
+
+/// The sessions of the repositories that `paths` are in.
+///
+/// # Errors
+///
+/// A path is in no repository, or its refs cannot be read.
+pub fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
+    let mut sessions = Vec::new();
+    for path in paths {
+        let repo = Repo::discover(path).map_err(SessionError::from)?;
+        let root = repo.main_worktree();
+        let tags = session_tags(&repo)?;
+        // A session without a contract was fetched or imported.
+        let own = tags.into_iter().filter(|tag| SessionFolder::new(&root, tag).has_contract());
+        sessions.extend(own.map(|tag| (root.clone(), tag)));
+    }
+    sessions.dedup();
+    Ok(sessions)
+}

@@ -1,0 +1,390 @@
+//! What a patrol does about a session: look on, restart it, nudge it, or have it begin anew.
+//!
+//! States and thresholds follow the guardians of Deli AutoResearch: three intervals without a sign of life are a death, two
+//! hours without progress a stall, four hours stuck, and three nudges without progress end the nudging.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use strum::Display;
+
+use crate::domain::{clock_time, count_of};
+
+/// Intervals without a sign of life after which a session that nobody holds is dead, and restarted.
+const INTERVALS: u32 = 3;
+/// The period in which deaths are counted.
+const HOUR: Duration = Duration::from_secs(3600);
+/// The death within [`HOUR`] that is flagged; the session is restarted once more, and left after the next one.
+const FLAGGED_DEATH: usize = 3;
+/// Nudges without progress after which there are no more.
+const NUDGES: u32 = 3;
+/// How often the journal is written at least while a loop waits, and what is added for a loaded machine.
+const BEAT: Duration = Duration::from_secs(60);
+const SLACK: f64 = 0.5;
+
+/// Who makes the changes of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Driver {
+    /// The loop, which calls agents.
+    Loop,
+    /// An agent or a person, by `ar try`.
+    Hand,
+}
+
+/// The time within which an active loop shows itself again, in whole seconds: the longest of `deadlines`, those of a call,
+/// a run and a pause, but never more than the beat of a loop that waits; and half of it for a loaded machine.
+pub fn interval(deadlines: &[Duration]) -> u64 {
+    let longest = deadlines.iter().max().copied().unwrap_or(BEAT).min(BEAT);
+    longest.mul_f64(1.0 + SLACK).as_secs().max(1)
+}
+
+/// The thresholds of a patrol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// The time without progress after which a session whose driver is silent is stalled; also between two nudges.
+    pub stall: Duration,
+    /// The time without progress after which a loop is stuck.
+    pub stuck: Duration,
+}
+
+/// The state of a session on a patrol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Health {
+    /// A loop holds it, or its driver was there lately.
+    Working,
+    /// Its loop waits for a known time.
+    Paused,
+    /// It was stopped in good order.
+    Stopped,
+    /// Nobody holds it, and nobody stopped it.
+    Dead,
+    /// No progress, and a driver that is silent or an agent that asks.
+    Stalled,
+    /// No progress for long.
+    Stuck,
+}
+
+/// The action of a patrol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum GuardAction {
+    /// Nothing.
+    None,
+    /// `ar resume`.
+    Restart,
+    /// A call of the nudge command.
+    Nudge,
+    /// The session is to begin anew in an untried direction, and is flagged.
+    Redirect,
+}
+
+/// What earlier patrols did about a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PatrolMemory {
+    /// When it was restarted.
+    #[serde(default)]
+    pub deaths: Vec<Timestamp>,
+    /// When it was nudged since its last progress.
+    #[serde(default)]
+    pub nudges: Vec<Timestamp>,
+    /// Whether it was redirected since then.
+    #[serde(default)]
+    pub redirected: bool,
+    /// The progress that the nudges are counted from.
+    #[serde(default)]
+    pub progress: Option<Timestamp>,
+}
+
+/// The facts of a session that a patrol decides by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched {
+    /// The time now.
+    pub now: Timestamp,
+    /// Whether a process holds the session.
+    pub held: bool,
+    /// Whether it was stopped in good order: by itself, by `ar stop` or by `ar finalize`.
+    pub stopped: bool,
+    /// Who makes its changes.
+    pub driver: Driver,
+    /// The last sign of life.
+    pub last_seen: Timestamp,
+    /// The time within which the next one is expected.
+    pub interval: Duration,
+    /// Whether the last sign of life is of this boot of the machine.
+    pub same_boot: bool,
+    /// Whether the last output of its agent is a question.
+    pub asks: bool,
+    /// When the pause ends in which it is.
+    pub paused_until: Option<Timestamp>,
+    /// When it last came to something; absent before that.
+    pub progress: Option<Timestamp>,
+    /// When its open step began, or the session itself.
+    pub since: Timestamp,
+    /// The time that the call or the run may take that goes on now; zero for none.
+    pub patience: Duration,
+    /// Whether it waits for a person already.
+    pub escalated: bool,
+    /// Whether there is a nudge command for it.
+    pub can_nudge: bool,
+}
+
+/// The verdict of a patrol on a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatrolVerdict {
+    /// Its state.
+    pub state: Health,
+    /// What is to be done.
+    pub action: GuardAction,
+    /// Whether a person is needed.
+    pub needs_person: bool,
+    /// Why, as a clause.
+    pub detail: String,
+}
+
+impl PatrolVerdict {
+    fn of(state: Health, action: GuardAction, detail: impl Into<String>) -> PatrolVerdict {
+        PatrolVerdict { state, action, needs_person: false, detail: detail.into() }
+    }
+
+    fn for_person(self) -> PatrolVerdict {
+        PatrolVerdict { needs_person: true, ..self }
+    }
+}
+
+/// Decides about a session. Updates `memory` with the action, which the caller then takes.
+pub fn patrol(watched: &Watched, thresholds: Thresholds, memory: &mut PatrolMemory) -> PatrolVerdict {
+    if watched.progress != memory.progress {
+        (memory.progress, memory.redirected) = (watched.progress, false);
+        memory.nudges.clear();
+    }
+    let verdict = decide(watched, thresholds, memory);
+    match verdict.action {
+        GuardAction::Restart => {
+            memory.deaths.retain(|death| between(*death, watched.now) < HOUR);
+            memory.deaths.push(watched.now);
+        }
+        GuardAction::Nudge => memory.nudges.push(watched.now),
+        GuardAction::Redirect => memory.redirected = true,
+        GuardAction::None => {}
+    }
+    if watched.escalated { verdict.for_person() } else { verdict }
+}
+
+fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> PatrolVerdict {
+    use GuardAction::None;
+    let Watched { now, held, .. } = *watched;
+    if watched.stopped && !held {
+        return PatrolVerdict::of(Health::Stopped, None, "stopped in good order");
+    }
+    if watched.driver == Driver::Loop && !held {
+        return dead(watched, memory);
+    }
+    if let Some(until) = watched.paused_until.filter(|until| *until > now) {
+        return PatrolVerdict::of(Health::Paused, None, format!("waiting for another {}", time(between(now, until))));
+    }
+    let begun = watched.progress.map_or(watched.since, |progress| progress.max(watched.since));
+    let idle = between(begun.max(watched.paused_until.unwrap_or(begun)), now);
+    let silent = between(watched.last_seen, now);
+    match watched.driver {
+        Driver::Hand if held => PatrolVerdict::of(Health::Working, None, "`ar try` is active"),
+        Driver::Hand if idle.min(silent) < thresholds.stall.max(watched.patience) => {
+            PatrolVerdict::of(Health::Working, None, format!("driven by `ar try`, last seen {} ago", time(silent)))
+        }
+        Driver::Hand => {
+            let why = format!("its driver has been silent for {}", time(silent));
+            pushed(watched, thresholds, memory, Health::Stalled, &why)
+        }
+        Driver::Loop if idle >= thresholds.stuck.max(watched.patience) => {
+            pushed(watched, thresholds, memory, Health::Stuck, &format!("no progress for {}", time(idle)))
+        }
+        Driver::Loop if watched.asks && idle >= thresholds.stall.max(watched.patience) => {
+            let why = format!("no progress for {}; its agent asks, and the loop answers", time(idle));
+            PatrolVerdict::of(Health::Stalled, None, why)
+        }
+        Driver::Loop => PatrolVerdict::of(Health::Working, None, format!("last seen {} ago", time(silent))),
+    }
+}
+
+/// A loop that nobody holds and nobody stopped.
+fn dead(watched: &Watched, memory: &PatrolMemory) -> PatrolVerdict {
+    let Watched { now, .. } = *watched;
+    let patience = watched.interval.saturating_mul(INTERVALS);
+    let verdict = |action, detail: String| PatrolVerdict::of(Health::Dead, action, detail);
+    // A clock that was set back makes no session live for ever.
+    let silent = between(watched.last_seen, now);
+    if let Some(restarted) = memory.deaths.last().filter(|death| between(**death, now) < patience) {
+        let ago = time(between(*restarted, now));
+        return verdict(GuardAction::None, format!("restarted {ago} ago and not active; tried again later"));
+    }
+    if watched.same_boot && silent < patience {
+        let left = time(patience.saturating_sub(silent));
+        return verdict(GuardAction::None, format!("last seen {} ago; restarted in {left}", time(silent)));
+    }
+    let why = match watched.same_boot {
+        true => format!("last seen {} ago", time(silent)),
+        false => "the machine was restarted".to_owned(),
+    };
+    let deaths = 1 + memory.deaths.iter().filter(|death| between(**death, now) < HOUR).count();
+    match deaths {
+        ..FLAGGED_DEATH => verdict(GuardAction::Restart, why),
+        FLAGGED_DEATH => verdict(GuardAction::Restart, format!("{why}; death {deaths} within an hour")).for_person(),
+        _ => verdict(GuardAction::None, format!("{why}; death {deaths} within an hour, so it is left")).for_person(),
+    }
+}
+
+/// A session that makes no progress although it could.
+fn pushed(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory, state: Health, why: &str) -> PatrolVerdict {
+    let made = u32::try_from(memory.nudges.len()).unwrap_or(u32::MAX);
+    let last = memory.nudges.last().map(|nudge| between(*nudge, watched.now));
+    match last {
+        _ if memory.redirected => {
+            let detail = format!("{why}; {NUDGES} nudges came to nothing, so it begins anew at its next command");
+            PatrolVerdict::of(state, GuardAction::None, detail).for_person()
+        }
+        Some(ago) if ago < thresholds.stall => {
+            let detail = format!("{why}; {}, the last {} ago", count_of(made, "nudge"), time(ago));
+            PatrolVerdict::of(state, GuardAction::None, detail)
+        }
+        _ if made >= NUDGES => {
+            let detail = format!("{why}; {NUDGES} nudges came to nothing");
+            PatrolVerdict::of(state, GuardAction::Redirect, detail).for_person()
+        }
+        _ if !watched.can_nudge => PatrolVerdict::of(state, GuardAction::None, format!("{why}; no nudge command")),
+        _ => PatrolVerdict::of(state, GuardAction::Nudge, format!("{why}; nudge {} of {NUDGES}", made + 1)),
+    }
+}
+
+/// The time between two moments, whichever is first.
+fn between(one: Timestamp, other: Timestamp) -> Duration {
+    other.duration_since(one).unsigned_abs()
+}
+
+fn time(duration: Duration) -> String {
+    clock_time(duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: u64 = 60;
+    const H: u64 = 3600;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + i64::try_from(seconds).unwrap()).unwrap()
+    }
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    const THRESHOLDS: Thresholds = Thresholds { stall: Duration::from_secs(2 * H), stuck: Duration::from_secs(4 * H) };
+
+    /// A loop that was seen at moment 0, with an interval of 90 s.
+    fn watched(now: u64) -> Watched {
+        Watched {
+            now: at(now),
+            held: true,
+            stopped: false,
+            driver: Driver::Loop,
+            last_seen: at(0),
+            interval: secs(90),
+            same_boot: true,
+            asks: false,
+            paused_until: None,
+            progress: Some(at(0)),
+            since: at(0),
+            patience: Duration::ZERO,
+            escalated: false,
+            can_nudge: true,
+        }
+    }
+
+    fn decided(watched: &Watched, memory: &PatrolMemory) -> (String, bool) {
+        let mut memory = PatrolMemory { progress: watched.progress, ..memory.clone() };
+        let PatrolVerdict { state, action, needs_person, .. } = patrol(watched, THRESHOLDS, &mut memory);
+        (format!("{state} {action}"), needs_person)
+    }
+
+    #[test]
+    fn each_state_has_its_action() {
+        let loose = |now| Watched { held: false, ..watched(now) };
+        let hand = |now| Watched { driver: Driver::Hand, ..loose(now) };
+        let table: &[(&str, Watched, &str)] = &[
+            ("a loop at work", watched(60), "working none"),
+            ("a frozen loop that is held", watched(3 * H), "working none"),
+            ("no progress, long", watched(4 * H), "stuck nudge"),
+            ("the same without a command", Watched { can_nudge: false, ..watched(4 * H) }, "stuck none"),
+            ("a run of nine hours", Watched { patience: secs(9 * H), ..watched(8 * H) }, "working none"),
+            ("past its deadline", Watched { patience: secs(9 * H), ..watched(9 * H) }, "stuck nudge"),
+            ("a step that is young", Watched { since: at(7 * H), ..watched(8 * H) }, "working none"),
+            ("an agent that asks", Watched { asks: true, ..watched(3 * H) }, "stalled none"),
+            ("an outage", Watched { paused_until: Some(at(9 * H)), ..watched(8 * H) }, "paused none"),
+            ("after it", Watched { paused_until: Some(at(7 * H)), ..watched(8 * H) }, "working none"),
+            ("killed", loose(269), "dead none"),
+            ("killed three intervals ago", loose(270), "dead restart"),
+            ("killed, and the clock set back", Watched { last_seen: at(9 * H), ..loose(0) }, "dead restart"),
+            ("a reboot", Watched { same_boot: false, ..loose(1) }, "dead restart"),
+            ("stopped", Watched { stopped: true, same_boot: false, ..loose(9 * H) }, "stopped none"),
+            ("a driver at work", Watched { held: true, ..hand(9 * H) }, "working none"),
+            ("a driver that thinks", hand(2 * H - 1), "working none"),
+            ("a silent driver", hand(2 * H), "stalled nudge"),
+            ("a silent driver, no command", Watched { can_nudge: false, ..hand(2 * H) }, "stalled none"),
+            ("a driver that only looks", Watched { progress: None, last_seen: at(H), ..hand(2 * H) }, "working none"),
+            ("its run goes on", Watched { patience: secs(3 * H), ..hand(2 * H) }, "working none"),
+            ("a driver after a reboot", Watched { same_boot: false, ..hand(60) }, "working none"),
+            ("a driver that was stopped", Watched { stopped: true, ..hand(2 * H) }, "stopped none"),
+        ];
+        for (what, watched, expected) in table {
+            assert_eq!(decided(watched, &PatrolMemory::default()), (expected.to_string(), false), "{what}");
+        }
+        let escalated = Watched { escalated: true, stopped: true, ..loose(60) };
+        assert_eq!(decided(&escalated, &PatrolMemory::default()), ("stopped none".into(), true));
+    }
+
+    #[test]
+    fn the_third_death_within_an_hour_is_flagged_and_the_fourth_left() {
+        let mut memory = PatrolMemory { progress: Some(at(0)), ..PatrolMemory::default() };
+        let mut found = Vec::new();
+        for minute in [5, 7, 20, 40, 50, 66] {
+            let dead = Watched { held: false, ..watched(minute * MINUTE) };
+            let PatrolVerdict { action, needs_person, .. } = patrol(&dead, THRESHOLDS, &mut memory);
+            found.push(format!("{action} {needs_person}"));
+        }
+        let expected = ["restart false", "none false", "restart false", "restart true", "none true", "restart true"];
+        assert_eq!(found, expected, "one within three intervals of a restart is no new one");
+        let later = Watched { held: false, same_boot: false, ..watched(9 * H) };
+        assert_eq!(decided(&later, &memory), ("dead restart".into(), false));
+    }
+
+    #[test]
+    fn three_nudges_in_vain_redirect_once_and_progress_begins_anew() {
+        let hand = |hours| Watched { held: false, driver: Driver::Hand, ..watched(hours * H) };
+        let mut memory = PatrolMemory::default();
+        let mut found = Vec::new();
+        let mut step = |watched: Watched| {
+            let PatrolVerdict { action, needs_person, .. } = patrol(&watched, THRESHOLDS, &mut memory);
+            found.push(format!("{action} {needs_person}"));
+        };
+        for hours in [2, 3, 4, 6, 7, 8, 10, 20] {
+            step(hand(hours));
+        }
+        step(Watched { progress: Some(at(20 * H)), last_seen: at(20 * H), ..hand(22) });
+        let expected =
+            "nudge false|none false|nudge false|nudge false|none false|redirect true|none true|none true|nudge false";
+        assert_eq!(found.join("|"), expected);
+    }
+
+    #[test]
+    fn an_interval_is_that_of_the_longest_wait_and_never_longer_than_a_beat() {
+        for (deadlines, expected) in [(&[1800, 600][..], 90), (&[], 90), (&[4, 2], 6), (&[0], 1)] {
+            let deadlines: Vec<_> = deadlines.iter().map(|seconds| secs(*seconds)).collect();
+            assert_eq!(interval(&deadlines), expected);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The session's side of its guardians: the signs of life that they look for, its line in the register, and what they said
+//! about it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::error::SessionError;
+use super::events::{Events, Observer};
+use super::expected::Expected;
+use super::interrupts::Interrupts;
+use super::plan::Drive;
+use super::reading::{read_history, stored_contract};
+use super::shared::Shared;
+use super::store::{Said, Store, Written};
+use crate::domain::{Cadence, Clock, Contract, Notice, Tag, with_causes};
+use crate::exec::boot_id;
+use crate::fs::Unsynced;
+use crate::git::Repo;
+use crate::ledger::LedgerFile;
+use crate::rules::{Driver, GuardAction, interval};
+use crate::state::{
+    EventLog, GuardFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
+};
+
+impl Journal {
+    /// Takes in what guardians look for: who drives the session now, on which boot, and when it shows itself again.
+    pub(super) fn awake(&mut self, contract: &Contract, drive: Drive) {
+        match drive {
+            Drive::Loop { .. } => self.driver = Some(Driver::Loop),
+            Drive::WorkingTree { .. } => self.driver = Some(Driver::Hand),
+            Drive::Ending => {}
+        }
+        let pause = match contract.cadence {
+            Some(Cadence::Fixed(pause)) => pause,
+            Some(Cadence::Adaptive | Cadence::Novelty) => Duration::MAX,
+            None => Duration::ZERO,
+        };
+        self.interval = Some(interval(&[contract.timeout, contract.agent_timeout, pause]));
+        self.boot_id = boot_id();
+    }
+}
+
+impl Store {
+    /// Enters the session in the register of this user. That it does not go is told, and stops nothing.
+    pub(super) fn register(&mut self, continued: bool) {
+        let Some(user) = user_folder() else {
+            // Each `ar try` would say it again.
+            if !continued || self.journal.driver == Some(Driver::Loop) {
+                self.say(Notice::NoRegister("there is no home folder".into()));
+            }
+            return;
+        };
+        let entered = Register::new(&user).enter(&self.repo.main_worktree(), &self.contract.tag, self.now());
+        if let Err(error) = entered {
+            self.say(Notice::NoRegister(with_causes(&error)));
+        }
+    }
+
+    /// Copies what guardians said since the last time into the log, and begins anew where they said so. Returns whether there
+    /// was anything.
+    fn copy_guard_lines(&mut self, log: &EventLog) -> Result<bool, SessionError> {
+        let Some(files) = guard_files(self.repo.main_worktree(), &self.contract.tag) else { return Ok(false) };
+        let lines = match files.lines() {
+            Ok(lines) => lines,
+            Err(error) => {
+                self.say_once(Notice::GuardUnread(with_causes(&error)));
+                return Ok(false);
+            }
+        };
+        let known = self.journal.guard_lines;
+        if known == lines.len() {
+            return Ok(false);
+        }
+        self.heal()?;
+        // Files that were begun anew have fewer.
+        let new = lines.iter().skip(if known > lines.len() { 0 } else { known }).flatten();
+        for line in new {
+            log.guard(line)?;
+            if line.action == GuardAction::Redirect {
+                self.say(Notice::Redirected(line.detail.clone()));
+                self.redirect();
+            }
+        }
+        self.journal.guard_lines = lines.len();
+        self.watch_again(&self.folder.logs());
+        self.write_journal()?;
+        Ok(true)
+    }
+}
+
+impl Shared<'_> {
+    /// Takes in what guardians said since the last time.
+    pub(super) fn hear_guards(&self) -> Result<(), SessionError> {
+        let log = self.events.borrow().log.clone();
+        let heard = self.store().copy_guard_lines(&log)?;
+        if heard { self.tell() } else { Ok(()) }
+    }
+}
+
+/// Takes in what guardians said about a session that nobody holds, and tells `observer` and the command of `--on-event`.
+/// One that somebody holds takes it in by itself.
+///
+/// # Errors
+///
+/// What the session needs for that cannot be read or written.
+pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observer<'_>) -> Result<(), SessionError> {
+    let root = repo.main_worktree();
+    let folder = SessionFolder::new(&root, tag);
+    let state = folder.state();
+    let Some(files) = guard_files(root.clone(), tag) else { return Ok(()) };
+    // What cannot be read is told by whoever needs it.
+    let said = files.lines().map_or(0, |lines| lines.len());
+    let is_new = |journal: &Journal| journal.guard_lines != said;
+    let Some(journal) = Journal::read(&state).ok().flatten().filter(is_new) else { return Ok(()) };
+    let lock = match folder.lock(repo.git_dir(), journal.layout.is_none()) {
+        Ok(lock) => lock,
+        Err(StateError::Held { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let (Some(journal), Some(contract)) = (Journal::read(&state)?, stored_contract(repo, tag)?) else { return Ok(()) };
+    let ledger = LedgerFile::open(&root.join("results.tsv"), &contract.metric.name, contract.ledger)
+        .map_err(SessionError::Ledger)?;
+    let log = EventLog::new(&folder.logs());
+    let mut store = Store {
+        written: Written { journal: journal.clone(), unsynced: Unsynced::default(), at: Instant::now() },
+        history: read_history(repo, tag)?,
+        repo: Repo::discover(repo.worktree())?.into(),
+        expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
+        journal,
+        folder,
+        contract,
+        ledger,
+        clock,
+        lock,
+        said: Said::default(),
+        taken_back: false,
+    };
+    store.copy_guard_lines(&log)?;
+    let mut events = Events::new(observer, log);
+    for event in store.take_said() {
+        events.emit(&event, &store)?;
+    }
+    events.finish_alerts(&Interrupts::default(), clock).await;
+    events.tell_hook_trouble(&store);
+    Ok(())
+}
+
+/// The files of guardians about a session; none without a home folder.
+fn guard_files(root: PathBuf, tag: &Tag) -> Option<GuardFiles> {
+    Some(GuardFiles::new(&user_folder()?, &root, tag))
+}

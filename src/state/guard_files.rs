@@ -1,0 +1,110 @@
+//! What guardians write: under `guard/` in the user's folder, and never into a session.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::StateError;
+use super::json::{read_json, write_json};
+use crate::domain::{FORMAT_VERSION, Tag};
+use crate::fs::{append, create_folder, failed};
+use crate::rules::{GuardAction, PatrolMemory};
+
+/// How many bytes of the hash name the folder of a session.
+const NAME: usize = 8;
+
+/// The folder of all guardians in the folder of a user.
+pub fn guard_folder(user: &Path) -> PathBuf {
+    user.join("guard")
+}
+
+/// A line about what a guardian did about a session. The session copies it into its own log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuardLine {
+    /// The format's version.
+    pub version: u32,
+    /// When it was done.
+    #[serde(with = "crate::domain::millis")]
+    pub ts: Timestamp,
+    /// What was done.
+    pub action: GuardAction,
+    /// Why, as a clause.
+    pub detail: String,
+}
+
+/// What guardians remember of a session.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Remembered {
+    version: u32,
+    repository: PathBuf,
+    tag: Option<Tag>,
+    memory: PatrolMemory,
+}
+
+/// The files of guardians about one session.
+#[derive(Debug, Clone)]
+pub struct GuardFiles {
+    folder: PathBuf,
+    repository: PathBuf,
+    tag: Tag,
+}
+
+impl GuardFiles {
+    /// Names the files of the session `tag`, whose main worktree is `repository`; creates nothing.
+    pub fn new(user: &Path, repository: &Path, tag: &Tag) -> GuardFiles {
+        let hash = Sha256::digest(repository.as_os_str().as_encoded_bytes());
+        let name: String = hash.iter().take(NAME).map(|byte| format!("{byte:02x}")).collect();
+        let folder = guard_folder(user).join("sessions").join(format!("{name}-{tag}"));
+        GuardFiles { folder, repository: repository.to_owned(), tag: tag.clone() }
+    }
+
+    /// Their folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What earlier patrols did. Files that cannot be parsed count as none: they cost a nudge, not a session.
+    pub fn memory(&self) -> Result<PatrolMemory, StateError> {
+        match read_json::<Remembered>(&self.folder.join("memory.json")) {
+            Ok(remembered) => Ok(remembered.unwrap_or_default().memory),
+            Err(StateError::Json { .. }) => Ok(PatrolMemory::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes what was done, before it is done: a patrol that is killed in between does it at most once.
+    pub fn remember(&self, memory: &PatrolMemory, line: Option<&GuardLine>) -> Result<(), StateError> {
+        create_folder(&self.folder)?;
+        let (repository, tag) = (self.repository.clone(), Some(self.tag.clone()));
+        let remembered = Remembered { version: FORMAT_VERSION, repository, tag, memory: memory.clone() };
+        write_json(&self.folder.join("memory.json"), &remembered)?;
+        if let Some(line) = line {
+            let path = self.lines_path();
+            let text = serde_json::to_string(line).map_err(|source| StateError::Json { path: path.clone(), source })?;
+            append(&path, &text)?;
+        }
+        Ok(())
+    }
+
+    /// All lines about the session, in order; empty ones where a line cannot be parsed, so that the count stays right.
+    pub fn lines(&self) -> Result<Vec<Option<GuardLine>>, StateError> {
+        let path = self.lines_path();
+        match fs::read(&path) {
+            Ok(text) => Ok(text
+                .split(|byte| *byte == b'\n')
+                .filter(|line| !line.is_empty())
+                .map(|line| serde_json::from_slice(line).ok())
+                .collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(failed("read", &path)(error).into()),
+        }
+    }
+
+    fn lines_path(&self) -> PathBuf {
+        self.folder.join("lines.jsonl")
+    }
+}

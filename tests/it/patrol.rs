@@ -1,0 +1,282 @@
+//! `ar guard`: it restarts what died and nudges who is silent, and writes nothing into a session.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::SystemTime;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::interrupt::{signal, waiting_loop};
+use crate::run_loop::training_repo;
+use crate::support::{CLOCK, Called, TestRepo, ar, ar_command, until};
+
+/// So many minutes after the sessions of the tests began.
+fn after(minutes: i64) -> String {
+    let begun: Timestamp = CLOCK.parse().unwrap();
+    (begun + SignedDuration::from_mins(minutes)).to_string()
+}
+
+/// A call of `ar` so many minutes after the session began.
+fn ar_after(repo: &TestRepo, minutes: i64, args: &[&str]) -> Called {
+    ar_command(repo, &repo.path(), args).env("AR_CLOCK", after(minutes)).output().unwrap().into()
+}
+
+/// What a patrol so many minutes after the session began says of the only session; its exit code first.
+#[track_caller]
+fn patrol(repo: &TestRepo, minutes: i64, more: &[&str]) -> String {
+    let called = ar_after(repo, minutes, &[&["guard", "--format", "json"], more].concat());
+    let lines = called.json_lines();
+    let [line] = &lines[..] else { panic!("{called:?}") };
+    assert_eq!(line["version"], 1);
+    assert_eq!(line["repository"].as_str(), repo.path().canonicalize().unwrap().to_str());
+    let text = |name: &str| line[name].as_str().unwrap().to_owned();
+    format!("{} {} {} {}", called.code.unwrap(), text("tag"), text("state"), text("action"))
+}
+
+fn journal(repo: &TestRepo) -> Value {
+    serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap()
+}
+
+fn change_journal(repo: &TestRepo, field: &str, value: &str) {
+    let mut journal = journal(repo);
+    journal[field] = value.into();
+    repo.write(".autoresearch/t/state/progress.json", journal.to_string());
+}
+
+/// The lines of a log that guardians wrote, as their events.
+fn guard_lines(repo: &TestRepo) -> Vec<String> {
+    let log = repo.read(".autoresearch/t/logs/heartbeat.jsonl");
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["source"] == "guard").map(|line| line["event"].as_str().unwrap().to_owned()).collect()
+}
+
+/// All files below a folder, with what is in them and when they were written.
+fn tree(folder: &Path) -> BTreeMap<PathBuf, (SystemTime, Vec<u8>)> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let (path, meta) = entry.map(|entry| (entry.path(), entry.metadata().unwrap())).unwrap();
+            let content = if meta.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+            files.insert(path.clone(), (meta.modified().unwrap(), content));
+            if meta.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    files
+}
+
+fn user_folder(repo: &TestRepo) -> PathBuf {
+    repo.outside().join("home/.local/state/autoresearch")
+}
+
+/// Kills a loop in the middle of its second run, which goes on.
+fn kill(mut child: Child) {
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+}
+
+/// Waits until the loop that a patrol started has come to its end, with every experiment made once.
+#[track_caller]
+fn assert_comes_to_its_end(repo: &TestRepo, go: &Path) {
+    fs::write(go, "").unwrap();
+    until("the end of the session", || (journal(repo)["status"] == "stopped").then_some(()));
+    let ids = repo.git(["for-each-ref", "--format=%(refname:lstrip=3)", "refs/autoresearch/t/0*"]);
+    assert_eq!(ids.lines().collect::<Vec<_>>(), ["00000", "00001", "00002", "00003", "00004", "00005"]);
+    assert_eq!(repo.read("results.tsv").lines().count(), 7);
+    let runs = fs::read_to_string(repo.outside().join("runs")).unwrap();
+    assert_eq!(runs.lines().count(), 6, "no run was made twice");
+    // The process may still be telling its end.
+    until("the lock", || {
+        ar(repo, ["status", "t", "--format", "json"]).json()["sessions"][0]["process"].is_null().then_some(())
+    });
+}
+
+#[test]
+fn a_killed_loop_is_restarted_and_no_experiment_is_lost_or_doubled() {
+    let repo = training_repo();
+    let (child, go) = waiting_loop(&repo);
+    assert_eq!(patrol(&repo, 0, &[]), "0 t working none");
+    assert_eq!(journal(&repo)["interval"], 90);
+    kill(child);
+    let before = tree(&repo.path());
+    assert_eq!(patrol(&repo, 4, &[]), "0 t dead none", "three intervals are not over");
+    assert!(tree(&repo.path()) == before);
+    // A loop by these settings would be refused.
+    let mut command = ar_command(&repo, &repo.path(), ["guard"]);
+    let called = Called::from(command.env("AR_CLOCK", after(5)).env("AR_METRIC", "other").output().unwrap()).ok();
+    assert!(called.stdout.starts_with("dead     restart  t in "), "{called:?}");
+    assert_comes_to_its_end(&repo, &go);
+    assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none");
+    assert_eq!(guard_lines(&repo), ["restart"]);
+    let beat: Value = serde_json::from_slice(&fs::read(user_folder(&repo).join("guard/patrol.json")).unwrap()).unwrap();
+    assert_eq!((&beat["version"], &beat["at"]), (&1.into(), &"2026-11-21T14:39:00.000Z".into()));
+}
+
+#[test]
+fn after_a_reboot_a_loop_is_restarted_at_once() {
+    let repo = training_repo();
+    let (child, go) = waiting_loop(&repo);
+    kill(child);
+    change_journal(&repo, "boot_id", "another boot");
+    assert_eq!(patrol(&repo, 0, &[]), "0 t dead restart");
+    assert_comes_to_its_end(&repo, &go);
+}
+
+#[test]
+fn a_hang_up_is_a_death_and_a_stop_is_none() {
+    let repo = training_repo();
+    let (child, go) = waiting_loop(&repo);
+    kill(child);
+    ar(&repo, ["stop", "t"]).ok();
+    assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none");
+    // Who resumes it has it watched again.
+    change_journal(&repo, "status", "detached");
+    assert_eq!(patrol(&repo, 999, &[]), "0 t dead restart");
+    assert_comes_to_its_end(&repo, &go);
+}
+
+#[test]
+fn a_third_death_within_an_hour_is_flagged_and_a_fourth_left() {
+    let repo = training_repo();
+    let (child, go) = waiting_loop(&repo);
+    kill(child);
+    fs::write(go, "").unwrap();
+    // No loop starts by a contract that was changed.
+    let contract = repo.read(".autoresearch/t/state/contract.json");
+    repo.write(".autoresearch/t/state/contract.json", contract.replace("\"val_bpb\"", "\"val_bpc\""));
+    let found: Vec<_> = [5, 6, 15, 25, 35, 70].map(|minutes| patrol(&repo, minutes, &[])).into();
+    let expected = ["0 t dead restart", "0 t dead none", "0 t dead restart", "4 t dead restart", "4 t dead none"];
+    assert_eq!(found[..5], expected);
+    assert_eq!(found[5], "4 t dead restart", "of the first one an hour has passed");
+}
+
+/// A session that is driven by hand, with one experiment.
+fn driven() -> TestRepo {
+    let repo = training_repo();
+    repo.write("train.sh", repo.read("train.sh").replace("=2.000000", "=1.5"));
+    let told = "echo \"$AR_EVENT\" >> \"$AR_ROOT/../events\"";
+    let first = ["try", "-m", "first", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--on-event", told];
+    ar(&repo, first).ok();
+    repo
+}
+
+#[test]
+fn a_silent_driver_is_nudged_three_times_and_then_begins_anew() {
+    let repo = driven();
+    assert_eq!(patrol(&repo, 600, &[]), "0 t stalled none", "nobody said how");
+    let nudges = repo.outside().join("nudges");
+    let command = "{ echo \"nudge $AR_TAG $AR_STATE_DIR ${AR_CLOCK-} ${AR_NO_PAUSES-}.\"; cat; } >> ../nudges; \
+                   echo 'Shall I go on?'; echo over >> ../nudges";
+    let nudged = || fs::read_to_string(&nudges).map_or(0, |text| text.lines().filter(|line| *line == "over").count());
+    let refs = repo.git(["for-each-ref"]);
+    let before = tree(&repo.path());
+    let mut found = Vec::new();
+    for hours in [1, 2, 3, 4, 6, 8, 10] {
+        let said = patrol(&repo, hours * 60, &["--nudge", command]);
+        let made = found.iter().chain([&said]).filter(|said: &&String| said.ends_with("nudge")).count();
+        until("the nudge", || (nudged() == made).then_some(()));
+        found.push(said);
+    }
+    let states =
+        ["0 t working none", "0 t stalled nudge", "0 t stalled none", "0 t stalled nudge", "0 t stalled nudge"];
+    assert_eq!(found, [&states[..], &["4 t stalled redirect", "4 t stalled none"]].concat());
+    assert!(tree(&repo.path()) == before, "a guardian writes nothing into a repository");
+    assert_eq!(repo.git(["for-each-ref"]), refs);
+    let text = fs::read_to_string(&nudges).unwrap();
+    let folder = repo.path().canonicalize().unwrap().join(".autoresearch/t");
+    assert!(text.starts_with(&format!("nudge t {}  .\nYou drive session t of `ar`", folder.display())), "{text}");
+    let task = repo.read(".autoresearch/t/state/task_spec.md");
+    assert!(text.contains(task.trim()) && text.contains("- iterations: 1\n"), "{text}");
+
+    let brief = ar(&repo, ["brief"]).ok();
+    assert!(brief.stdout.contains("Fresh start."), "{brief:?}");
+    assert!(brief.stderr.contains("is flagged and begins anew"), "{brief:?}");
+    assert_eq!(guard_lines(&repo), ["nudge", "nudge", "nudge", "redirect"]);
+    let flagged = || journal(&repo)["flagged"].clone();
+    assert_eq!(flagged(), serde_json::json!([1]));
+    let events = || fs::read_to_string(repo.outside().join("events")).unwrap();
+    assert!(events().ends_with("flagged\n"), "{}", events());
+    let again = ar(&repo, ["brief"]).ok();
+    assert!(again.stdout.contains("Fresh start.") && again.stderr.is_empty(), "{again:?}");
+
+    repo.write("train.sh", repo.read("train.sh").replace("=1.5", "=1.4"));
+    ar_after(&repo, 660, &["try", "-m", "other", "--direction", "new"]).ok();
+    assert_eq!(flagged(), serde_json::json!([1]), "once");
+    assert_eq!(patrol(&repo, 700, &["--nudge", command]), "0 t working none");
+    assert_eq!(patrol(&repo, 800, &["--nudge", command]), "0 t stalled nudge", "progress sets the count to zero");
+    until("the nudge", || (nudged() == 4).then_some(()));
+}
+
+#[test]
+fn a_driver_that_ended_its_session_is_not_nudged() {
+    for end in ["stop", "finalize"] {
+        let repo = driven();
+        ar(&repo, [end, "t"]).ok();
+        assert_eq!(patrol(&repo, 600, &["--nudge", "echo too late > ../nudges"]), "0 t stopped none", "{end}");
+    }
+    let repo = driven();
+    repo.write("train.sh", repo.read("train.sh").replace("=1.5", "=1.4"));
+    ar(&repo, ["try", "-m", "last", "--max-experiments", "2"]).ok();
+    assert_eq!(patrol(&repo, 600, &["--nudge", "true"]), "0 t stopped none", "it has made all that it may");
+}
+
+#[test]
+fn a_redirect_is_taken_in_by_the_next_try_as_well() {
+    let repo = driven();
+    let nudge = ["--nudge", "true"];
+    for hours in [2, 4, 6] {
+        patrol(&repo, hours * 60, &nudge);
+    }
+    assert_eq!(patrol(&repo, 480, &nudge), "4 t stalled redirect");
+    repo.write("train.sh", repo.read("train.sh").replace("=1.5", "=1.7"));
+    let called = ar_after(&repo, 490, &["try", "-m", "worse"]).ok();
+    assert!(called.stderr.contains("is flagged and begins anew"), "{called:?}");
+    assert_eq!(journal(&repo)["flagged"], serde_json::json!([1]));
+}
+
+#[test]
+fn the_register_has_a_line_for_each_session_that_is_there() {
+    let repo = driven();
+    let register = user_folder(&repo).join("sessions");
+    let lines = || fs::read_to_string(&register).unwrap();
+    let root = repo.path().canonicalize().unwrap();
+    assert_eq!(
+        lines(),
+        format!(
+            "{{\"version\":1,\"repository\":\"{}\",\"tag\":\"t\",\"opened\":\"2026-11-20T22:00:00.000Z\"}}\n",
+            root.display()
+        )
+    );
+    let gone = lines().replace(&format!("{}\"", root.display()), "/is/gone\"");
+    let never = lines().replace("\"t\"", "\"u\"");
+    fs::write(&register, lines() + &gone + &never).unwrap();
+    assert_eq!(patrol(&repo, 0, &[]), "0 t working none");
+    assert_eq!(lines().lines().count(), 1);
+    let path = repo.path();
+    assert_eq!(patrol(&repo, 0, &[path.to_str().unwrap()]), "0 t working none");
+
+    let refused = Called::from(ar_command(&repo, &repo.path(), ["guard"]).env_remove("HOME").output().unwrap());
+    assert!(refused.exits(1).stderr.contains("neither HOME nor XDG_STATE_HOME"));
+    let run = ["run", "--yes", "--tag", "v", "--metric", "val_bpb", "--cmd", "sh train.sh"];
+    let called = Called::from(ar_command(&repo, &repo.path(), run).env_remove("HOME").output().unwrap()).ok();
+    assert!(called.stderr.contains("guardians do not know of this session: there is no home folder"), "{called:?}");
+}
+
+#[test]
+fn a_session_that_cannot_be_read_needs_a_person_and_holds_up_no_other() {
+    let repo = driven();
+    let run = ["run", "--yes", "--tag", "v", "--metric", "val_bpb", "--cmd", "sh train.sh"];
+    ar(&repo, run).ok();
+    repo.write(".autoresearch/t/state/progress.json", "{\"version\": 1, ");
+    let called = ar(&repo, ["guard", "--format", "json"]).exits(4);
+    let states: Vec<_> = called.json_lines().iter().map(|line| format!("{} {}", line["tag"], line["state"])).collect();
+    assert_eq!(states, ["\"t\" \"stuck\"", "\"v\" \"stopped\""]);
+    repo.write(".autoresearch/v/state/escalation.md", "the disk is full\n");
+    repo.rm(".autoresearch/t/state/contract.json");
+    assert_eq!(patrol(&repo, 0, &[]), "4 v stopped none");
+}
