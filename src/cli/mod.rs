@@ -49,6 +49,7 @@ mod try_one;
 mod values;
 mod version;
 mod watch;
+mod watch_all;
 mod weights;
 mod words;
 

@@ -2,8 +2,10 @@
 
 use std::process::ExitCode;
 
-use autoresearch::report::render_status;
-use autoresearch::session::look_at_sessions;
+use autoresearch::guardian::{GuardError, registered_sessions};
+use autoresearch::report::{Format, render_all_status, render_status};
+use autoresearch::session::{look_at_all, look_at_sessions};
+use autoresearch::state::user_folder;
 
 use super::args::StatusArgs;
 use super::error::CliError;
@@ -12,6 +14,9 @@ use super::{exit, output, settings, watch};
 
 /// Prints what is happening to a session, or to each of them.
 pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
+    if args.all {
+        return if args.watch { watch::run_all() } else { all(args.format.into()) };
+    }
     let tag = args.session.tag();
     if args.watch {
         return watch::run(tag);
@@ -19,6 +24,22 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
     let sessions = look_at_sessions(&current_dir()?, tag, settings::clock()?)?;
     let _pager = output::paged();
     output::text(&render_status(&sessions, args.format.into(), output::width()));
+    exit::leave(sessions);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a line for each session of this user on this machine.
+fn all(format: Format) -> Result<ExitCode, CliError> {
+    let user = user_folder().ok_or(GuardError::NoHome)?;
+    let (sessions, troubles) = look_at_all(registered_sessions(&user)?, settings::clock()?);
+    for trouble in troubles {
+        output::note(&trouble);
+    }
+    let _pager = output::paged();
+    match (sessions.is_empty(), format) {
+        (true, Format::Table) => output::line("no sessions"),
+        _ => output::text(&render_all_status(&sessions, format, output::width())),
+    }
     exit::leave(sessions);
     Ok(ExitCode::SUCCESS)
 }

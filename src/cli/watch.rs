@@ -13,9 +13,11 @@ use anstream::{AutoStream, ColorChoice};
 use autoresearch::domain::{Clock, GpuLoad, Tag, with_causes};
 use autoresearch::exec::GpuMonitor;
 use autoresearch::git::Repo;
+use autoresearch::guardian::GuardError;
 use autoresearch::report::{Overview, Scene, Screen, Scroll, draw, fit};
 use autoresearch::rules::SessionStatus;
 use autoresearch::session::{Lookout, SessionError};
+use autoresearch::state::user_folder;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, disable_raw_mode, size};
@@ -28,6 +30,7 @@ use tokio::time::{sleep, timeout};
 
 use super::error::CliError;
 use super::process::{current_dir, no_runtime, runtime};
+use super::watch_all::AllView;
 use super::{chosen, exit, output, settings};
 
 /// How often the session is read again.
@@ -42,18 +45,49 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 /// The size of a terminal that does not report one.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
+/// What fills the terminal.
+pub(super) trait Shown {
+    /// Reads it again.
+    fn look(&mut self);
+    /// Scrolls by so many rows; a screen has `page` of them.
+    fn scroll(&mut self, rows: isize, page: usize);
+    /// Draws it.
+    fn screen(&mut self, width: u16, height: u16) -> Screen;
+}
+
 /// Shows a session until a key or a signal ends it.
 pub(super) fn run(tag: Option<Tag>) -> Result<ExitCode, CliError> {
-    let refused = |why: &str| CliError::new(why, Some("run `ar status` to print it once".into()));
+    refuse_no_terminal()?;
+    let repo = Repo::discover(&current_dir()?)?;
+    let tag = chosen::find(&repo, tag)?;
+    let clock = settings::clock()?;
+    let dir = repo.worktree().to_owned();
+    show(move |ended| watch(View::new(&Repo::discover(&dir).map_err(io::Error::other)?, tag, clock), ended))
+}
+
+/// Shows all sessions of this user on this machine.
+pub(super) fn run_all() -> Result<ExitCode, CliError> {
+    refuse_no_terminal()?;
+    let (user, clock) = (user_folder().ok_or(GuardError::NoHome)?, settings::clock()?);
+    show(move |ended| watch(AllView::new(user, clock), ended))
+}
+
+fn refused(why: &str) -> CliError {
+    CliError::new(why, Some("run `ar status` to print it once".into()))
+}
+
+fn refuse_no_terminal() -> Result<(), CliError> {
     if !output::is_interactive() {
         return Err(refused("--watch needs a terminal"));
     }
     if env::var_os("TERM").is_some_and(|term| term == "dumb") {
         return Err(refused("--watch needs a terminal that can be drawn on, and TERM is dumb"));
     }
-    let repo = Repo::discover(&current_dir()?)?;
-    let tag = chosen::find(&repo, tag)?;
-    let clock = settings::clock()?;
+    Ok(())
+}
+
+/// Runs `watch` on a thread of its own until it is over, or a signal ends it.
+fn show(watch: impl FnOnce(&AtomicBool) -> io::Result<()> + Send + 'static) -> Result<ExitCode, CliError> {
     runtime()?.block_on(async {
         let mut signals = Vec::new();
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
@@ -63,8 +97,7 @@ pub(super) fn run(tag: Option<Tag>) -> Result<ExitCode, CliError> {
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
         // A write to a terminal can block for ever.
-        let dir = repo.worktree().to_owned();
-        let watch = thread::spawn(move || watch(&Repo::discover(&dir).map_err(io::Error::other)?, tag, clock, &seen));
+        let watch = thread::spawn(move || watch(&seen));
         tokio::select! {
             () = over(&watch) => {}
             _ = int.recv() => ended.store(true, Ordering::Relaxed),
@@ -92,10 +125,10 @@ async fn over(thread: &JoinHandle<io::Result<()>>) {
     }
 }
 
-fn watch(repo: &Repo, tag: Tag, clock: Clock, ended: &AtomicBool) -> io::Result<()> {
+fn watch(shown: impl Shown, ended: &AtomicBool) -> io::Result<()> {
     let mut terminal = ratatui::try_init_with_options(TerminalOptions { viewport: Viewport::Fixed(area()) })?;
     let entered = execute!(io::stdout(), EnterAlternateScreen);
-    let watched = entered.and_then(|()| follow(&mut terminal, View::new(repo, tag, clock), ended));
+    let watched = entered.and_then(|()| follow(&mut terminal, shown, ended));
     // A terminal that was closed needs no restoring, and a drop would complain to it and panic.
     let _ = terminal.show_cursor();
     let _ = ratatui::try_restore();
@@ -103,8 +136,8 @@ fn watch(repo: &Repo, tag: Tag, clock: Clock, ended: &AtomicBool) -> io::Result<
     watched
 }
 
-/// Shows the session until a key or `ended` says to stop.
-fn follow(terminal: &mut DefaultTerminal, mut view: View<'_>, ended: &AtomicBool) -> io::Result<()> {
+/// Shows it until a key or `ended` says to stop.
+fn follow(terminal: &mut DefaultTerminal, mut view: impl Shown, ended: &AtomicBool) -> io::Result<()> {
     let is_plain = AutoStream::choice(&io::stdout()) == ColorChoice::Never;
     let (mut looked, mut is_drawn, mut page) = (None::<Instant>, false, 0);
     while !ended.load(Ordering::Relaxed) {
@@ -125,7 +158,6 @@ fn follow(terminal: &mut DefaultTerminal, mut view: View<'_>, ended: &AtomicBool
                 }
             })?;
             (page, is_drawn) = (screen.page, true);
-            view.scroll = screen.scroll;
         }
         let left = looked.map_or(INTERVAL, |at| INTERVAL.saturating_sub(at.elapsed()));
         if !poll(left.min(PATIENCE))? {
@@ -202,7 +234,9 @@ impl<'a> View<'a> {
             tag,
         }
     }
+}
 
+impl Shown for View<'_> {
     fn look(&mut self) {
         self.loads = self.gpus.look();
         if !self.lookout.is_there() {
@@ -231,12 +265,14 @@ impl<'a> View<'a> {
         }
     }
 
-    fn screen(&self, width: u16, height: u16) -> Screen {
+    fn screen(&mut self, width: u16, height: u16) -> Screen {
         let trouble = self.trouble.as_deref();
         match &self.seen {
             Some((status, overview)) => {
                 let scene = Scene { status, overview, log: &self.log, gpus: &self.loads, trouble };
-                draw(&scene, self.scroll, width, height, output::glyphs())
+                let screen = draw(&scene, self.scroll, width, height, output::glyphs());
+                self.scroll = screen.scroll;
+                screen
             }
             None => {
                 let line = fit(trouble.unwrap_or_default(), Some(width));

@@ -12,4 +12,4 @@ mod sessions;
 
 pub use error::GuardError;
 pub use patrol::{Patrol, Patrolled};
-pub use sessions::{all_sessions, sessions_at};
+pub use sessions::registered_sessions;

@@ -10,7 +10,8 @@ pub(super) fn nudge_text(tag: &Tag, why: &str, driver: Driver, task: &str, journ
         Driver::Hand => format!(
             "You drive session {tag} of `ar`, and {why}. Nobody will answer a question: decide yourself, and log why.\n\n\
              Go on now. `ar brief {tag}` says what to know for the next experiment. Change the files, then measure the \
-             change with `ar try --tag {tag} -m \"what it changes\" --direction NAME`. Go on until the task is done or a \
+             change with `ar try --tag {tag} -m \"what it changes\" --direction NAME`; `ar try --continue` waits for a run \
+             that is still going. Go on until the task is done or a \
              limit is reached; `ar stop {tag}` says that it is done. Update the state as you go: name the direction of each \
              change, and hand in findings with `--proposal`."
         ),

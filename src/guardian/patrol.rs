@@ -7,9 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::GuardError;
 use super::acts::{nudge, restart};
 use super::facts::look;
-use super::{GuardError, all_sessions, sessions_at};
+use super::sessions::{all_sessions, sessions_at};
 use crate::domain::{Clock, FORMAT_VERSION, Tag, exact_time, with_causes};
 use crate::fs::{create_folder, failed, lock_within};
 use crate::rules::{GuardAction, Health, PatrolVerdict, Thresholds, patrol};

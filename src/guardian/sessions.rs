@@ -13,9 +13,23 @@ use crate::state::{Register, Registered, SessionFolder};
 /// # Errors
 ///
 /// The register cannot be read or written.
-pub fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
-    let left = Register::new(user).prune(is_gone)?;
-    Ok(left.into_iter().map(|session| (session.repository, session.tag)).collect())
+pub(super) fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
+    Ok(named(Register::new(user).prune(is_gone)?))
+}
+
+/// The sessions in the register that exist, for those who only look.
+///
+/// # Errors
+///
+/// The register cannot be read.
+pub fn registered_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
+    let mut sessions = Register::new(user).sessions()?;
+    sessions.retain(|session| !is_gone(session));
+    Ok(named(sessions))
+}
+
+fn named(sessions: Vec<Registered>) -> Vec<(PathBuf, Tag)> {
+    sessions.into_iter().map(|session| (session.repository, session.tag)).collect()
 }
 
 /// Whether neither the repository nor anybody at work knows a session any more.
@@ -30,7 +44,7 @@ fn is_gone(session: &Registered) -> bool {
 /// # Errors
 ///
 /// A path is in no repository, or its refs cannot be read.
-pub fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
+pub(super) fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
     let mut sessions = Vec::new();
     for path in paths {
         let repo = Repo::discover(path).map_err(SessionError::from)?;

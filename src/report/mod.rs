@@ -51,7 +51,7 @@ pub use ledger::{ledger_grid, ledger_json, select_rows};
 pub use mlflow::{Artifacts, MlflowExperiment, MlflowRun, mlflow_experiment};
 pub use ratings::ratings_grid;
 pub use render::{render_report, report_grid};
-pub use status::render_status;
+pub use status::{render_all_status, render_status};
 pub use watch::{Overview, Scene, Screen, Scroll, draw};
 pub use weights::{render_weights, weights_json};
 pub use width::{columns, fit, in_ascii, wrap};

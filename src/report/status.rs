@@ -1,5 +1,6 @@
 //! What is happening to sessions, as text.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -34,26 +35,47 @@ pub fn render_status(sessions: &[SessionStatus], format: Format, width: Option<u
         }
         (Format::Table, [session]) => session.details(false, width),
         (Format::Markdown, [session]) => session.details(true, width),
-        (Format::Table, _) => grid(sessions).to_lines(width) + "\n`ar status TAG` has the details of one\n",
-        (format, _) => grid(sessions).render(format, width),
+        (Format::Table, _) => grid(in_one(sessions)).to_lines(width) + "\n`ar status TAG` has the details of one\n",
+        (format, _) => grid(in_one(sessions)).render(format, width),
     }
 }
 
-fn grid(sessions: &[SessionStatus]) -> Grid {
+/// Renders sessions as text, each with the repository that it is in and on a line of its own. `width` is the terminal's,
+/// where there is one.
+pub fn render_all_status(sessions: &[(PathBuf, SessionStatus)], format: Format, width: Option<u16>) -> String {
+    if format == Format::Json {
+        let with_repository = |(repository, session): &(PathBuf, SessionStatus)| {
+            let mut fields = session.to_json();
+            fields["repository"] = repository.to_string_lossy().into();
+            fields
+        };
+        let sessions: Vec<Value> = sessions.iter().map(with_repository).collect();
+        return json_text(&json!({"version": FORMAT_VERSION, "sessions": sessions}), true) + "\n";
+    }
+    grid(sessions.iter().map(|(repository, session)| (Some(repository.as_path()), session))).render(format, width)
+}
+
+fn in_one(sessions: &[SessionStatus]) -> impl Iterator<Item = (Option<&Path>, &SessionStatus)> {
+    sessions.iter().map(|session| (None, session))
+}
+
+fn grid<'a>(sessions: impl Iterator<Item = (Option<&'a Path>, &'a SessionStatus)>) -> Grid {
     let metric = |session: &SessionStatus| Some(session.contract.as_ref()?.metric.name.clone());
     Grid::of(
         sessions,
         &[
-            ("session", Align::Left, &|session| session.tag.to_string()),
-            ("doing", Align::Text, &|session| session.doing()),
-            ("metric", Align::Left, &|session| text(metric(session))),
-            ("best", Align::Right, &|session| text(session.history.best_kept())),
-            ("experiments", Align::Right, &|session| session.history.experiments().to_string()),
-            ("since keep", Align::Right, &|session| session.history.since_keep().to_string()),
-            ("process", Align::Right, &|session| text(session.process)),
-            ("damaged", Align::Below, &|session| session.damage.join("; ")),
+            ("session", Align::Left, &|(_, session)| session.tag.to_string()),
+            ("repository", Align::Left, &|(repository, _)| text(repository.map(Path::display))),
+            ("doing", Align::Text, &|(_, session)| session.doing()),
+            ("metric", Align::Left, &|(_, session)| text(metric(session))),
+            ("best", Align::Right, &|(_, session)| text(session.history.best_kept())),
+            ("experiments", Align::Right, &|(_, session)| session.history.experiments().to_string()),
+            ("since keep", Align::Right, &|(_, session)| session.history.since_keep().to_string()),
+            ("process", Align::Right, &|(_, session)| text(session.process)),
+            ("damaged", Align::Below, &|(_, session)| session.damage.join("; ")),
         ],
     )
+    .without_if_empty("repository")
     .sparing(["process", "metric", "since keep"])
 }
 

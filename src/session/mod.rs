@@ -103,7 +103,7 @@ pub use reading::{no_session, session_tags};
 pub use repro::{Reproduced, Rerun, Rerunning};
 pub use research::{RESEARCH_THRESHOLD, ResearchError, commit_new_files};
 pub use scoring::{Compared, ScoreError, Scored, ScoredOf, score};
-pub use status::{Lookout, look_at_sessions};
+pub use status::{Lookout, look_at_all, look_at_sessions};
 pub use stop::{Stopped, ask_to_stop, end_run_only, note_stopped};
 pub use terms::Wanted;
 pub use try_one::Tried;

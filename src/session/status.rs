@@ -12,7 +12,7 @@ use super::fetched::is_fetched;
 use super::jobs::{AGENT, RUN, guard_name};
 use super::known::{Damage, LogTail, Records, Terms};
 use super::reading::{is_session, recorded_terms, session_tags};
-use crate::domain::{Clock, MetricSpec, Number, Phase, Tag};
+use crate::domain::{Clock, MetricSpec, Number, Phase, Tag, with_causes};
 use crate::exec::{self, Executor, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
@@ -35,6 +35,23 @@ pub fn look_at_sessions(dir: &Path, tag: Option<Tag>, clock: Clock) -> Result<Ve
         Choice::Named | Choice::Head | Choice::Only => vec![chosen.tag],
     };
     tags.iter().map(|tag| look_at(&repo, tag, clock)).collect()
+}
+
+/// Looks at sessions of several repositories, named by main worktree and tag. What cannot be read is left out, and said: the
+/// sentences come second.
+pub fn look_at_all(sessions: Vec<(PathBuf, Tag)>, clock: Clock) -> (Vec<(PathBuf, SessionStatus)>, Vec<String>) {
+    let (mut seen, mut troubles) = (Vec::new(), Vec::new());
+    for (repository, tag) in sessions {
+        let looked =
+            Repo::discover(&repository).map_err(SessionError::from).and_then(|repo| look_at(&repo, &tag, clock));
+        match looked {
+            Ok(status) => seen.push((repository, status)),
+            Err(error) => {
+                troubles.push(format!("skipped session {tag} in {}: {}", repository.display(), with_causes(&error)));
+            }
+        }
+    }
+    (seen, troubles)
 }
 
 /// Looks at one session.

@@ -90,6 +90,7 @@ fn help_is_in_groups_with_examples() {
             "Run experiments",
             "Read results",
             "Check results",
+            "Watch over sessions",
             "Move results",
             "Setup and help",
             "Options",

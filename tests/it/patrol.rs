@@ -280,3 +280,66 @@ fn a_session_that_cannot_be_read_needs_a_person_and_holds_up_no_other() {
     repo.rm(".autoresearch/t/state/contract.json");
     assert_eq!(patrol(&repo, 0, &[]), "4 v stopped none");
 }
+
+#[test]
+fn a_stuck_loop_is_nudged_and_takes_a_redirect_in_by_itself() {
+    let repo = training_repo();
+    let (mut child, go) = waiting_loop(&repo);
+    assert_eq!(patrol(&repo, 230, &[]), "0 t working none", "a run of ten minutes has three hours more");
+    let nudge = ["--nudge", "cat >> ../nudges"];
+    let found: Vec<_> = [240, 300, 360, 480, 600].map(|minutes| patrol(&repo, minutes, &nudge)).into();
+    let nudged = "0 t stuck nudge";
+    assert_eq!(found, [nudged, "0 t stuck none", nudged, nudged, "4 t stuck redirect"]);
+    let nudges = || fs::read_to_string(repo.outside().join("nudges")).unwrap_or_default();
+    until("the nudges", || (nudges().matches("Start no second loop").count() == 3).then_some(()));
+    assert_eq!(journal(&repo)["flagged"], serde_json::json!([]));
+    fs::write(go, "").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(journal(&repo)["flagged"], serde_json::json!([1]));
+    assert_eq!(guard_lines(&repo), ["nudge", "nudge", "nudge", "redirect"]);
+    let prompt = repo.read(".autoresearch/t/runs/00002/prompt.md");
+    assert!(prompt.contains("Fresh start."), "{prompt}");
+}
+
+#[test]
+fn the_first_act_of_a_command_is_its_sign_of_life() {
+    let repo = driven();
+    let seen = || journal(&repo)["last_seen"].as_str().unwrap().to_owned();
+    assert_eq!((seen().as_str(), journal(&repo)["driver"].as_str()), ("2026-11-20T22:00:00.000Z", Some("hand")));
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    assert_eq!(journal(&repo)["boot_id"].as_str(), boot.as_deref().map(str::trim));
+    // Nothing comes of a try whose branch leads elsewhere.
+    let mut journal = journal(&repo);
+    journal["open"] = serde_json::json!({"id": 7, "base": "0".repeat(40), "commit": null, "started": CLOCK});
+    journal["phase"] = "committing".into();
+    repo.write(".autoresearch/t/state/progress.json", journal.to_string());
+    ar_after(&repo, 60, &["try", "--continue"]).exits(6);
+    assert_eq!(seen(), "2026-11-20T23:00:00.000Z");
+}
+
+#[test]
+fn all_sessions_have_a_line_each_in_the_status() {
+    let repo = driven();
+    let other = repo.outside().join("other");
+    assert!(std::process::Command::new("cp").arg("-a").args([repo.path(), other.clone()]).status().unwrap().success());
+    fs::remove_dir_all(other.join(".autoresearch")).unwrap();
+    repo.git(["-C", other.to_str().unwrap(), "for-each-ref"]);
+    let run = ["run", "--yes", "--tag", "v", "--metric", "val_bpb", "--cmd", "sh train.sh"];
+    Called::from(ar_command(&repo, &other, run).output().unwrap()).ok();
+    let gone = repo.outside().join("gone");
+    let home = repo.outside().join("home");
+    let all = |args: &[&str]| -> Called { ar_command(&repo, &home, args).output().unwrap().into() };
+    let table = all(&["status", "--all"]).ok().stdout;
+    let lines: Vec<_> = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let root = repo.path().canonicalize().unwrap();
+    assert_eq!(lines.len(), 3, "{table}");
+    assert!(lines[0].starts_with("session repository doing"), "{table}");
+    assert!(lines[1].starts_with(&format!("t {} idle", root.display())), "{table}");
+    assert!(lines[2].starts_with(&format!("v {} idle", root.with_file_name("other").display())), "{table}");
+    let json = all(&["status", "--all", "--format", "json"]).ok().json();
+    assert_eq!((&json["version"], &json["sessions"][1]["tag"]), (&1.into(), &"v".into()));
+    assert_eq!(json["sessions"][0]["repository"].as_str(), root.to_str());
+    fs::rename(&other, &gone).unwrap();
+    assert_eq!(all(&["status", "--all"]).ok().stdout.lines().count(), 2);
+    all(&["status", "--all", "t"]).exits(2);
+}

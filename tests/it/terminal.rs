@@ -259,6 +259,21 @@ fn a_watch_sees_the_session_begin_end_and_disappear() {
 }
 
 #[test]
+fn a_watch_over_all_sessions_has_a_line_for_each() {
+    let repo = training_repo();
+    ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]).ok();
+    let terminal = on_terminal(&repo, "screen", &["status", "--all", "--watch"]);
+    let name = repo.path().file_name().unwrap().to_str().unwrap().to_owned();
+    until("the screen", || screen_has(&repo, &["session", &name, "idle", "q quits"]));
+    ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "echo val_bpb: 7.5", "--tag", "v"]).ok();
+    until("the new session", || screen_has(&repo, &["v ", "7.5"]));
+    ask(&repo, "keys", "jkGg");
+    ask(&repo, "size", "1 1");
+    ask(&repo, "keys", "q");
+    came_to(terminal, "0 as it was");
+}
+
+#[test]
 fn what_cannot_be_drawn_on_gets_an_error_that_names_the_other_way() {
     let repo = training_repo();
     ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]).ok();
