@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use autoresearch::domain::{Asked, Tag, count_of};
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
-use autoresearch::session::{Drive, Interrupts, Plan, Session, note_stopped};
+use autoresearch::session::{Drive, Interrupts, Plan, Session};
 
 use super::args::FinalizeArgs;
 use super::error::CliError;
 use super::printer::Printer;
 use super::process::{current_dir, no_runtime};
 use super::progress::Progress;
-use super::{chosen, output, settings};
+use super::{chosen, output, settings, stop};
 
 /// Makes a clean branch of what a session kept.
 pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
@@ -22,7 +22,7 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
         view = chosen::open(Some(view.tag))?;
     }
     let finalized = view.finalize(args.branch, args.squash)?;
-    note_stopped(&view.repo, &view.tag, settings::clock()?)?;
+    stop::keep_guardians_away(&view.repo, &view.tag, settings::clock()?);
     let commits = count_of(finalized.commits.len(), "commit");
     output::line(&format!("{} has {commits} on {}:", finalized.branch, finalized.start.short(8)));
     for (commit, subject) in &finalized.commits {

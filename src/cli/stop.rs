@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Asked, Clock, ExperimentId, StopWhen, Tag, experiment_name, experiment_names};
+use autoresearch::domain::{Asked, Clock, ExperimentId, StopWhen, Tag, experiment_name, experiment_names, with_causes};
 use autoresearch::git::Repo;
 use autoresearch::session::{
     Drive, Interrupt, Plan, Session, SessionError, Stopped, Tried, ask_to_stop, end_run_only, note_stopped,
@@ -23,7 +23,7 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
     let when = if args.now { StopWhen::Now } else { StopWhen::Experiment };
     let stopped = ask_to_stop(&repo, &tag, when, clock)?;
     if matches!(stopped, Stopped::NobodyThere | Stopped::RunsAlone(_) | Stopped::Left(_)) {
-        note_stopped(&repo, &tag, clock)?;
+        keep_guardians_away(&repo, &tag, clock);
     }
     output::line(&match stopped {
         Stopped::NobodyThere => format!("session {tag} is idle; nothing to stop"),
@@ -54,6 +54,13 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
         Stopped::Ended => format!("session {tag} has stopped"),
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has guardians leave a session alone that nobody holds. That it does not go is said, and stops nothing.
+pub(super) fn keep_guardians_away(repo: &Repo, tag: &Tag, clock: Clock) {
+    if let Err(error) = note_stopped(repo, tag, clock) {
+        output::note(&format!("guardians may restart session {tag}: {}", with_causes(&error)));
+    }
 }
 
 /// Takes over the session, and ends and closes the experiment that is open in it, as the second Ctrl-C does.
