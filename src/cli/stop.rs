@@ -59,7 +59,7 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
 /// Has guardians leave a session alone that nobody holds. That it does not go is said, and stops nothing.
 pub(super) fn keep_guardians_away(repo: &Repo, tag: &Tag, clock: Clock) {
     if let Err(error) = note_stopped(repo, tag, clock) {
-        output::note(&format!("guardians may restart session {tag}: {}", with_causes(&error)));
+        output::note(&format!("`ar guard` may restart session {tag}: {}", with_causes(&error)));
     }
 }
 

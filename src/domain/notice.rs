@@ -221,11 +221,11 @@ pub enum Notice {
     LessonsTracked(&'static str),
     #[error("lessons or ideas are not recorded: {0}")]
     NotRecorded(String),
-    #[error("guardians do not know of this session: {0}")]
+    #[error("cannot register the session for `ar guard`: {0}")]
     NoRegister(String),
-    #[error("cannot read what guardians said: {0}")]
+    #[error("cannot read the messages of `ar guard`: {0}")]
     GuardUnread(String),
-    #[error("a guardian found no progress, so the session is flagged and begins anew: {0}")]
+    #[error("flagged for review, starting over in an untried direction: {0}")]
     Redirected(String),
     #[error("cannot pack the refs of the records: {0}")]
     NotPacked(String),

@@ -8,18 +8,17 @@ use crate::state::Journal;
 pub(super) fn nudge_text(tag: &Tag, why: &str, driver: Driver, task: &str, journal: &Journal) -> String {
     let what = match driver {
         Driver::Hand => format!(
-            "You drive session {tag} of `ar`, and {why}. Nobody will answer a question: decide yourself, and log why.\n\n\
-             Go on now. `ar brief {tag}` says what to know for the next experiment. Change the files, then measure the \
+            "You drive session {tag} of `ar` ({why}). Nobody will answer a question: decide yourself, and log why.\n\n\
+             Continue now. `ar brief {tag}` prints what to know for the next experiment. Change the files, then measure the \
              change with `ar try --tag {tag} -m \"what it changes\" --direction NAME`; `ar try --continue` waits for a run \
-             that is still going. Go on until the task is done or a \
-             limit is reached; `ar stop {tag}` says that it is done. Update the state as you go: name the direction of each \
-             change, and hand in findings with `--proposal`."
+             that is still going. Continue until the task is done or a limit is reached, then run `ar stop {tag}`. Update the \
+             state as you go: name the direction of each change, and report findings with `--proposal`."
         ),
         Driver::Loop => format!(
-            "The loop of session {tag} of `ar` is active, but there is {why}. Nobody will answer a question.\n\n\
-             Find out what holds it up, and remove it: `ar status {tag}`, `ar log {tag}` and `ar doctor {tag}` look, and the \
-             logs are in $AR_STATE_DIR. Start no second loop, and make no experiment yourself: the loop goes on and updates \
-             its state. Offer it what you find with `ar idea add`."
+            "The loop of session {tag} of `ar` is active ({why}). Nobody will answer a question.\n\n\
+             Find and remove what blocks it: run `ar status {tag}`, `ar log {tag}` and `ar doctor {tag}`, and read the logs in \
+             $AR_STATE_DIR. Start no second loop and no experiment: the loop continues and updates its state. Pass on what \
+             you find with `ar idea add`."
         ),
     };
     let progress = [

@@ -65,6 +65,7 @@ impl Patrol {
                 patrolled.push(Patrolled { repository, tag, verdict });
             }
         }
+        // The beat is the last act: whoever reads it knows that the rest was done.
         let beat = json!({"version": FORMAT_VERSION, "at": exact_time(self.clock.now())});
         write_json(&folder.join("patrol.json"), &beat)?;
         Ok(patrolled)

@@ -32,11 +32,11 @@ fn named(sessions: Vec<Registered>) -> Vec<(PathBuf, Tag)> {
     sessions.into_iter().map(|session| (session.repository, session.tag)).collect()
 }
 
-/// Whether neither the repository nor anybody at work knows a session any more.
+/// Whether a session does not exist any more, or its whole repository does not.
 fn is_gone(session: &Registered) -> bool {
     let folder = SessionFolder::new(&session.repository, &session.tag);
     // A loop rebuilds a folder that was deleted under it.
-    !session.repository.exists() || !folder.has_contract() && folder.refuse_held().is_ok()
+    !folder.has_contract() && folder.refuse_held().is_ok()
 }
 
 /// The sessions of the repositories that `paths` are in.

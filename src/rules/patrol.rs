@@ -203,7 +203,7 @@ fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> P
             pushed(watched, thresholds, memory, Health::Stuck, &format!("no progress for {}", time(idle)))
         }
         Driver::Loop if watched.asks && idle >= thresholds.stall.max(watched.patience) => {
-            let why = format!("no progress for {}; its agent asks, and the loop answers", time(idle));
+            let why = format!("no progress for {}; its agent asks, which the loop handles", time(idle));
             PatrolVerdict::of(Health::Stalled, None, why)
         }
         Driver::Loop => PatrolVerdict::of(Health::Working, None, format!("last seen {} ago", time(silent))),
@@ -219,7 +219,7 @@ fn dead(watched: &Watched, memory: &PatrolMemory) -> PatrolVerdict {
     let silent = between(watched.last_seen, now);
     if let Some(restarted) = memory.deaths.last().filter(|death| between(**death, now) < patience) {
         let ago = time(between(*restarted, now));
-        return verdict(GuardAction::None, format!("restarted {ago} ago and not active; tried again later"));
+        return verdict(GuardAction::None, format!("restarted {ago} ago, not active yet; retried later"));
     }
     if watched.same_boot && silent < patience {
         let left = time(patience.saturating_sub(silent));
@@ -233,7 +233,7 @@ fn dead(watched: &Watched, memory: &PatrolMemory) -> PatrolVerdict {
     match deaths {
         ..FLAGGED_DEATH => verdict(GuardAction::Restart, why),
         FLAGGED_DEATH => verdict(GuardAction::Restart, format!("{why}; death {deaths} within an hour")).for_person(),
-        _ => verdict(GuardAction::None, format!("{why}; death {deaths} within an hour, so it is left")).for_person(),
+        _ => verdict(GuardAction::None, format!("{why}; death {deaths} within an hour, not restarted")).for_person(),
     }
 }
 
@@ -243,7 +243,7 @@ fn pushed(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory, stat
     let last = memory.nudges.last().map(|nudge| between(*nudge, watched.now));
     match last {
         _ if memory.redirected => {
-            let detail = format!("{why}; {NUDGES} nudges came to nothing, so it begins anew at its next command");
+            let detail = format!("{why}; {NUDGES} nudges brought no progress, so its next command starts over");
             PatrolVerdict::of(state, GuardAction::None, detail).for_person()
         }
         Some(ago) if ago < thresholds.stall => {
@@ -251,7 +251,7 @@ fn pushed(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory, stat
             PatrolVerdict::of(state, GuardAction::None, detail)
         }
         _ if made >= NUDGES => {
-            let detail = format!("{why}; {NUDGES} nudges came to nothing");
+            let detail = format!("{why}; {NUDGES} nudges brought no progress");
             PatrolVerdict::of(state, GuardAction::Redirect, detail).for_person()
         }
         _ if !watched.can_nudge => PatrolVerdict::of(state, GuardAction::None, format!("{why}; no nudge command")),

@@ -46,7 +46,7 @@ impl Store {
         let Some(user) = user_folder() else {
             // Each `ar try` would say it again.
             if !continued || self.journal.driver == Some(Driver::Loop) {
-                self.say(Notice::NoRegister("there is no home folder".into()));
+                self.say(Notice::NoRegister("neither HOME nor XDG_STATE_HOME is set".into()));
             }
             return;
         };

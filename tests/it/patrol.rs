@@ -189,13 +189,19 @@ fn a_silent_driver_is_nudged_three_times_and_then_begins_anew() {
     assert_eq!(repo.git(["for-each-ref"]), refs);
     let text = fs::read_to_string(&nudges).unwrap();
     let folder = repo.path().canonicalize().unwrap().join(".autoresearch/t");
-    assert!(text.starts_with(&format!("nudge t {}  .\nYou drive session t of `ar`", folder.display())), "{text}");
+    assert!(
+        text.starts_with(&format!(
+            "nudge t {}  .\nYou drive session t of `ar` (its driver has been silent for 2h00m; nudge 1 of 3).",
+            folder.display()
+        )),
+        "{text}"
+    );
     let task = repo.read(".autoresearch/t/state/task_spec.md");
     assert!(text.contains(task.trim()) && text.contains("- iterations: 1\n"), "{text}");
 
     let brief = ar(&repo, ["brief"]).ok();
     assert!(brief.stdout.contains("Fresh start."), "{brief:?}");
-    assert!(brief.stderr.contains("is flagged and begins anew"), "{brief:?}");
+    assert!(brief.stderr.contains("flagged for review, starting over in an untried direction"), "{brief:?}");
     assert_eq!(guard_lines(&repo), ["nudge", "nudge", "nudge", "redirect"]);
     let flagged = || journal(&repo)["flagged"].clone();
     assert_eq!(flagged(), serde_json::json!([1]));
@@ -235,7 +241,7 @@ fn a_redirect_is_taken_in_by_the_next_try_as_well() {
     assert_eq!(patrol(&repo, 480, &nudge), "4 t stalled redirect");
     repo.write("train.sh", repo.read("train.sh").replace("=1.5", "=1.7"));
     let called = ar_after(&repo, 490, &["try", "-m", "worse"]).ok();
-    assert!(called.stderr.contains("is flagged and begins anew"), "{called:?}");
+    assert!(called.stderr.contains("flagged for review, starting over in an untried direction"), "{called:?}");
     assert_eq!(journal(&repo)["flagged"], serde_json::json!([1]));
 }
 
@@ -264,7 +270,7 @@ fn the_register_has_a_line_for_each_session_that_is_there() {
     assert!(refused.exits(1).stderr.contains("neither HOME nor XDG_STATE_HOME"));
     let run = ["run", "--yes", "--tag", "v", "--metric", "val_bpb", "--cmd", "sh train.sh"];
     let called = Called::from(ar_command(&repo, &repo.path(), run).env_remove("HOME").output().unwrap()).ok();
-    assert!(called.stderr.contains("guardians do not know of this session: there is no home folder"), "{called:?}");
+    assert!(called.stderr.contains("cannot register the session for `ar guard`: neither HOME"), "{called:?}");
 }
 
 #[test]
@@ -342,4 +348,24 @@ fn all_sessions_have_a_line_each_in_the_status() {
     fs::rename(&other, &gone).unwrap();
     assert_eq!(all(&["status", "--all"]).ok().stdout.lines().count(), 2);
     all(&["status", "--all", "t"]).exits(2);
+}
+
+#[test]
+fn patrols_at_the_same_time_nudge_once_and_a_nudge_that_hangs_is_ended_by_the_next() {
+    let repo = driven();
+    let pids = repo.outside().join("pids");
+    let started = || fs::read_to_string(&pids).map_or(0, |text| text.lines().count());
+    let guard = |hours: i64| {
+        let mut command = ar_command(&repo, &repo.path(), ["guard", "--nudge", "echo $$ >> ../pids; sleep 600"]);
+        command.env("AR_CLOCK", after(hours * 60)).stdout(std::process::Stdio::null()).spawn().unwrap()
+    };
+    let patrols: Vec<Child> = (0..4).map(|_| guard(2)).collect();
+    patrols.into_iter().for_each(|mut patrol| assert!(patrol.wait().unwrap().success()));
+    until("the nudge", || (started() > 0).then_some(()));
+    assert!(guard(4).wait().unwrap().success());
+    until("the second nudge", || (started() > 1).then_some(()));
+    let pids = fs::read_to_string(&pids).unwrap();
+    let [first, second] = pids.lines().collect::<Vec<_>>()[..] else { panic!("{pids}") };
+    let is_there = |pid: &str| Path::new("/proc").join(pid).exists();
+    assert!(!is_there(first) && is_there(second));
 }
