@@ -4,7 +4,7 @@
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | [`guardian`] | patrols over all sessions: what keeps an eye on loops and drivers |
+//! | [`guardian`] | patrols over all sessions, their service, and the resident guard |
 //! | [`session`] | the loop: wires all below it together |
 //! | [`report`] | records to tables, JSON, CSV, Markdown |
 //! | [`agent`] | prompt, launch, proposal |

@@ -25,6 +25,8 @@ pub enum Area {
     Command,
     /// The agent's command.
     Agent,
+    /// The guard of this user's sessions on this machine.
+    Guardian,
 }
 
 /// The severity of a finding.

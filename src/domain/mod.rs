@@ -41,6 +41,7 @@ mod outcome;
 mod phase;
 mod rating;
 mod record;
+mod resident;
 mod seconds;
 mod setting;
 mod settings;
@@ -94,6 +95,7 @@ pub use record::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, IGNORED_CHANGED, IGNORED_INPUTS,
     MetricValue, RECORD_VERSION, Record, Run,
 };
+pub use resident::Resident;
 pub use setting::{Heading, Kind};
 pub use settings::{
     Asked, CONTRACT_VERSION, Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT,

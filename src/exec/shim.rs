@@ -51,11 +51,22 @@ pub fn shim_main(job_file: &Path) -> ExitCode {
     if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Leaves the session of `ar`, and all that `ar` had from its own starter. Returns the socket and the lock.
-fn settle_in() -> io::Result<(UnixStream, File)> {
+/// Makes this process independent of whoever started it: a session of its own without a terminal, default signals, and no
+/// descriptors but the standard ones. Only for a process that has not opened any itself.
+///
+/// # Errors
+///
+/// It leads a process group already.
+pub fn leave_starter() -> io::Result<()> {
     setsid()?;
     unix::default_signals();
     unix::close_all_but_standard();
+    Ok(())
+}
+
+/// Leaves the session of `ar`, and all that `ar` had from its own starter. Returns the socket and the lock.
+fn settle_in() -> io::Result<(UnixStream, File)> {
+    leave_starter()?;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let lock = io::stdout().as_fd().try_clone_to_owned()?;
     Ok((socket.into(), lock.into()))

@@ -38,7 +38,7 @@ pub fn open_locked(path: &Path) -> io::Result<Option<(File, bool)>> {
 }
 
 /// Whether an open file is the one that has this name.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let held = file.metadata()?;
     match fs::metadata(path) {
         Ok(named) => Ok((named.dev(), named.ino()) == (held.dev(), held.ino())),

@@ -14,7 +14,7 @@ mod write;
 
 pub use error::{FileError, absent, failed, is_disk_full, is_missing};
 pub use links::{make_links, written_to};
-pub use lock::{APPEND_WAIT, GLANCE, lock_within, open_locked, share_within};
+pub use lock::{APPEND_WAIT, GLANCE, is_at, lock_within, open_locked, share_within};
 pub use names::{
     copy_beside, free_beside, free_name, in_writable_folder, make_writable, move_away, move_command,
     move_no_folder_away, move_odd_away, move_to,

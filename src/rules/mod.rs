@@ -5,6 +5,7 @@
 mod activity;
 mod alerts;
 mod axes;
+mod beat;
 mod budget;
 mod cadence;
 mod chance;
@@ -80,6 +81,7 @@ pub use axes::{
     AxisValues, axis_means, axis_values, bring, brought, composite, composite_number, four_decimals, in_form, product,
     v2, weighted, worst_axis,
 };
+pub use beat::{is_beat_missing, pause_after_patrol};
 pub use budget::{End, expected_call, expected_run, nearest_end, stop_for_time};
 pub use cadence::{LastIteration, Pace, pace};
 pub use chance::how_to_repeat;

@@ -1,0 +1,69 @@
+//! Starting the resident guard.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use super::program::{guard_folder, own_program, without_own_variables};
+use super::resident::RESIDENT_ARGUMENT;
+use super::seat::{Seat, seated};
+use super::service_error::ServiceError;
+use super::wanted::{want, wanted};
+use crate::domain::Resident;
+use crate::fs::failed;
+
+/// What became of the resident guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ensured {
+    /// None is wanted.
+    Unwanted,
+    /// It is running.
+    Running,
+    /// It was started, as this process.
+    Started(u32),
+}
+
+/// Starts the resident guard in the background if one is wanted and none is running. It survives this process, its
+/// terminal and its session, and gets no `AR_` variable.
+///
+/// # Errors
+///
+/// There is no home folder, a newer version of `ar` wrote its settings, or it does not start.
+pub fn ensure_resident() -> Result<Ensured, ServiceError> {
+    let folder = guard_folder()?;
+    if wanted(&folder, &Resident::default())?.is_none() {
+        return Ok(Ensured::Unwanted);
+    }
+    if seated(&folder).is_some() {
+        return Ok(Ensured::Running);
+    }
+    let path = folder.join("resident.log");
+    let logs = || -> io::Result<(File, File)> {
+        let log = File::create(&path)?;
+        Ok((log.try_clone()?, log))
+    };
+    let (out, error) = logs().map_err(failed("write", &path))?;
+    let program = own_program()?;
+    let mut command = Command::new(&program);
+    command.args([RESIDENT_ARGUMENT, "detached"]).current_dir("/").stdin(Stdio::null()).stdout(out).stderr(error);
+    let started = without_own_variables(&mut command).spawn();
+    let child = started.map_err(|source| ServiceError::Start { program, source })?;
+    Ok(Ensured::Started(child.id()))
+}
+
+/// Notes that a resident guard is wanted, and turns this process into it, in the foreground. Returns only if that fails.
+pub fn become_resident(settings: &Resident) -> ServiceError {
+    let become_it = || -> Result<ServiceError, ServiceError> {
+        let folder = guard_folder()?;
+        // The lock is free: the program that follows takes it.
+        drop(Seat::take(&folder)?);
+        want(&folder, settings)?;
+        let program = own_program()?;
+        // A fresh program has a third of this one's memory, which reading the command line took.
+        let mut command = Command::new(&program);
+        let source = without_own_variables(command.arg(RESIDENT_ARGUMENT)).exec();
+        Ok(ServiceError::Start { program, source })
+    };
+    become_it().unwrap_or_else(|error| error)
+}

@@ -1,0 +1,44 @@
+//! This program, the folders of this user, and commands without the variables of a session.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::service_error::ServiceError;
+use crate::fs::failed;
+use crate::state::user_folder;
+
+/// What Linux adds to the name of a program whose file was replaced.
+const REPLACED: &str = " (deleted)";
+
+/// The start of the names of this program's variables.
+const OWN: &str = "AR_";
+
+/// Returns the folder that guardians write to: `guard` in the user's state folder.
+///
+/// # Errors
+///
+/// The user has no home folder.
+pub(super) fn guard_folder() -> Result<PathBuf, ServiceError> {
+    user_folder().map(|folder| folder.join("guard")).ok_or(ServiceError::NoHome)
+}
+
+/// The path of this program; after an upgrade, that of the new one.
+pub(super) fn own_program() -> Result<PathBuf, ServiceError> {
+    let path = env::current_exe().map_err(failed("find", Path::new("/proc/self/exe")))?;
+    let replaced = path.to_str().and_then(|text| text.strip_suffix(REPLACED)).map(PathBuf::from);
+    Ok(replaced.unwrap_or(path))
+}
+
+/// The home folder, where it is known.
+pub(super) fn home() -> Option<PathBuf> {
+    env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// Clears the variables of sessions and settings, so that the starter's do not reach what a guard starts.
+pub(super) fn without_own_variables(command: &mut Command) -> &mut Command {
+    for (name, _) in env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(OWN.as_bytes())) {
+        command.env_remove(name);
+    }
+    command
+}
