@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::exec;
+use autoresearch::{exec, guardian};
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     }
     match args.as_slice() {
         [_, first, job_file] if first == exec::SHIM_ARGUMENT => exec::shim_main(Path::new(job_file)),
+        [_, first, mode @ ..] if first == guardian::RESIDENT_ARGUMENT => cli::be_resident(mode.first()),
         _ => cli::main(args),
     }
 }

@@ -5,6 +5,7 @@ mod exchange;
 mod formats;
 mod former;
 mod guard;
+mod guard_service;
 mod guide;
 mod reading;
 mod session;
@@ -17,6 +18,7 @@ pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, 
 pub(super) use exchange::{ExportArgs, ImportArgs};
 pub(super) use formats::{AnswerFormat, ExportFormat, OutputFormat, ReportFormat, StreamFormat};
 pub(super) use guard::{GuardArgs, PatrolFormat};
+pub(super) use guard_service::GuardServiceArgs;
 pub(crate) use guide::{commands, program};
 pub(super) use guide::{examples, with_groups};
 pub(super) use reading::{
@@ -83,7 +85,7 @@ pub(super) enum Command {
     Score(ScoreArgs),
     /// Check for problems and suggest fixes
     Doctor(DoctorArgs),
-    /// Patrol all sessions: restart dead loops, nudge silent drivers
+    /// Patrol all sessions: restart dead loops, nudge silent drivers; or have patrols come by themselves
     Guard(GuardArgs),
     /// Write ar.toml and program.md to start from
     Init(InitArgs),

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{Area, Asked, Finding, Severity, Tag};
 use autoresearch::git::Repo;
+use autoresearch::guardian::examine_guard;
 use autoresearch::ledger;
 use autoresearch::report::{Format, findings_grid, findings_json, findings_text};
 use autoresearch::rules::worst;
@@ -38,6 +39,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
         false => examine(&dir, tag, &asked)?,
     };
     let level = if found.sessions.is_empty() { Severity::Error } else { Severity::Warning };
+    found.findings.extend(examine_guard(settings::clock()?));
     found.findings.extend(trouble.map(|trouble| Finding::new(Area::Command, level, trouble)));
     print(&found.sessions, &found.findings, &found.repaired, found.health(), args.format);
     Ok(match found.health() {

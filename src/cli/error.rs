@@ -28,6 +28,11 @@ impl CliError {
         CliError { code: exit::CANNOT_START, source: source.into(), excerpt: String::new(), hint }
     }
 
+    /// An error with the exit code of its kind.
+    pub(super) fn with_code(code: u8, hint: Option<String>, source: impl Into<Box<dyn Error>>) -> Self {
+        CliError { code, source: source.into(), excerpt: String::new(), hint }
+    }
+
     /// A wrong call.
     pub(super) fn usage(source: impl Into<Box<dyn Error>>, hint: impl Into<String>) -> Self {
         CliError { code: exit::USAGE, source: source.into(), excerpt: String::new(), hint: Some(hint.into()) }

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::FORMAT_VERSION;
-use autoresearch::guardian::{GuardError, Patrol, Patrolled};
+use autoresearch::domain::{FORMAT_VERSION, duration_text};
+use autoresearch::guardian::{GuardError, Patrol, Patrolled, ensure_resident};
 use autoresearch::rules::Thresholds;
 use autoresearch::state::user_folder;
 use serde_json::{Value, json};
@@ -11,18 +11,23 @@ use serde_json::{Value, json};
 use super::args::{GuardArgs, PatrolFormat};
 use super::error::CliError;
 use super::process::runtime;
-use super::{exit, output, settings};
+use super::{exit, guard_service, output, settings};
 
-/// Makes one patrol.
+/// Makes one patrol and starts the resident guard again if it is gone, or does what has patrols come by themselves.
 pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
-    let GuardArgs { paths, stall, stuck, nudge, format } = args;
+    if let Some(code) = guard_service::run(&args.service, &arguments(&args)?)? {
+        return Ok(code);
+    }
+    let GuardArgs { paths, stall, stuck, nudge, format, .. } = args;
+    let usual = Thresholds::default();
     let patrol = Patrol {
         user: user_folder().ok_or(GuardError::NoHome)?,
-        thresholds: Thresholds { stall, stuck },
+        thresholds: Thresholds { stall: stall.unwrap_or(usual.stall), stuck: stuck.unwrap_or(usual.stuck) },
         nudge: nudge.filter(|command| !command.trim().is_empty()),
         clock: settings::clock()?,
     };
     let patrolled = runtime()?.block_on(patrol.make(&paths))?;
+    ensure_resident()?;
     for session in &patrolled {
         match format {
             PatrolFormat::Json => output::json_line(&to_json(session)),
@@ -34,6 +39,23 @@ pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
     }
     let needs_person = patrolled.iter().any(|session| session.verdict.needs_person);
     Ok(if needs_person { ExitCode::from(exit::NEEDS_PERSON) } else { ExitCode::SUCCESS })
+}
+
+/// What each patrol of an installed or a resident guard gets: the options of this one, with absolute paths.
+fn arguments(args: &GuardArgs) -> Result<Vec<String>, CliError> {
+    let mut arguments = Vec::new();
+    for path in &args.paths {
+        let path = path.canonicalize().map_err(|error| CliError::new(error, None))?;
+        arguments.push(path.to_string_lossy().into_owned());
+    }
+    let times = [("--stall", args.stall), ("--stuck", args.stuck)];
+    for (name, time) in times.into_iter().filter_map(|(name, time)| Some((name, time?))) {
+        arguments.extend([name.to_owned(), duration_text(time)]);
+    }
+    if let Some(nudge) = &args.nudge {
+        arguments.extend(["--nudge".to_owned(), nudge.clone()]);
+    }
+    Ok(arguments)
 }
 
 fn to_json(Patrolled { repository, tag, verdict }: &Patrolled) -> Value {

@@ -16,6 +16,7 @@ mod finalize;
 mod foreign;
 mod globals;
 mod guard;
+mod guard_service;
 mod idea;
 mod import;
 mod init;
@@ -66,6 +67,7 @@ use crate::archiver::Asked;
 use args::{Cli, Command};
 pub(crate) use args::{commands, program};
 use error::CliError;
+pub(crate) use guard_service::be_resident;
 #[cfg(test)]
 pub(crate) use words::is_alias;
 

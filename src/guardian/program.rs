@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::service_error::ServiceError;
 use crate::fs::failed;
-use crate::state::user_folder;
+use crate::state::{self, user_folder};
 
 /// What Linux adds to the name of a program whose file was replaced.
 const REPLACED: &str = " (deleted)";
@@ -20,7 +20,7 @@ const OWN: &str = "AR_";
 ///
 /// The user has no home folder.
 pub(super) fn guard_folder() -> Result<PathBuf, ServiceError> {
-    user_folder().map(|folder| folder.join("guard")).ok_or(ServiceError::NoHome)
+    user_folder().map(|user| state::guard_folder(&user)).ok_or(ServiceError::NoHome)
 }
 
 /// The path of this program; after an upgrade, that of the new one.

@@ -49,6 +49,13 @@ pub struct Thresholds {
     pub stuck: Duration,
 }
 
+impl Default for Thresholds {
+    /// Two and four hours, as Deli AutoResearch has them.
+    fn default() -> Self {
+        Thresholds { stall: Duration::from_secs(2 * 3600), stuck: Duration::from_secs(4 * 3600) }
+    }
+}
+
 /// The state of a session on a patrol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Display)]
 #[serde(rename_all = "lowercase")]

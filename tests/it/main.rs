@@ -38,6 +38,7 @@ mod fix;
 mod foreign;
 mod git;
 mod gpus;
+mod guardian;
 mod guards;
 mod hints;
 mod hooks;

@@ -75,6 +75,7 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
         "guard" => &[
             ("Restart what died, nudge the drivers of `ar try` sessions", "ar guard --nudge \"claude -p --continue\""),
             ("Patrol one repository, for a program", "ar guard ~/train --format json"),
+            ("Have a patrol come each hour", "ar guard --install --dry-run; ar guard --install"),
         ],
         "stop" => {
             &[("Finish the current experiment, then stop", "ar stop"), ("Stop and roll back now", "ar stop --now")]

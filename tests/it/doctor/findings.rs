@@ -36,7 +36,10 @@ fn a_session_that_is_in_order_is_said_to_be() {
     );
     let areas: Vec<&str> =
         json["findings"].as_array().unwrap().iter().filter_map(|finding| finding["area"].as_str()).collect();
-    assert_eq!(areas, ["repository", "refs", "session", "ledger", "journal", "disk", "command", "agent", "agent"]);
+    assert_eq!(
+        areas,
+        ["repository", "refs", "session", "ledger", "journal", "disk", "command", "agent", "agent", "guardian"]
+    );
     assert!(
         doctor(&repo, &["--format", "csv"], 0).starts_with("area,session,level,what,hint\nrepository,,ok,HEAD is on")
     );
