@@ -1,17 +1,14 @@
 //! Starting the resident guard.
 
-use std::fs::File;
-use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::program::{guard_folder, own_program, without_own_variables};
+use super::program::{guard_folder, log_to, own_program, without_own_variables};
 use super::resident::RESIDENT_ARGUMENT;
 use super::seat::{Seat, seated};
 use super::service_error::ServiceError;
 use super::wanted::{want, wanted};
 use crate::domain::Resident;
-use crate::fs::failed;
 
 /// What became of the resident guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,15 +35,10 @@ pub fn ensure_resident() -> Result<Ensured, ServiceError> {
     if seated(&folder).is_some() {
         return Ok(Ensured::Running);
     }
-    let path = folder.join("resident.log");
-    let logs = || -> io::Result<(File, File)> {
-        let log = File::create(&path)?;
-        Ok((log.try_clone()?, log))
-    };
-    let (out, error) = logs().map_err(failed("write", &path))?;
     let program = own_program()?;
     let mut command = Command::new(&program);
-    command.args([RESIDENT_ARGUMENT, "detached"]).current_dir("/").stdin(Stdio::null()).stdout(out).stderr(error);
+    command.args([RESIDENT_ARGUMENT, "detached"]).current_dir("/");
+    log_to(&mut command, &folder.join("resident.log"));
     let started = without_own_variables(&mut command).spawn();
     let child = started.map_err(|source| ServiceError::Start { program, source })?;
     Ok(Ensured::Started(child.id()))

@@ -1,8 +1,9 @@
 //! This program, the folders of this user, and commands without the variables of a session.
 
 use std::env;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::service_error::ServiceError;
 use crate::fs::failed;
@@ -41,4 +42,11 @@ pub(super) fn without_own_variables(command: &mut Command) -> &mut Command {
         command.env_remove(name);
     }
     command
+}
+
+/// Has a command read nothing, and write to a new file; nowhere if that cannot be made, as a full disk stops no guard.
+pub(super) fn log_to(command: &mut Command, path: &Path) {
+    let log = File::create(path).and_then(|log| Ok((log.try_clone()?, log)));
+    let (out, error) = log.map_or_else(|_| (Stdio::null(), Stdio::null()), |(out, error)| (out.into(), error.into()));
+    command.stdin(Stdio::null()).stdout(out).stderr(error);
 }

@@ -1,10 +1,9 @@
 //! The resident guard: it depends on no session and no scheduler, and calls a patrol when none comes.
 
-use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::beat::last_patrol;
-use super::program::{guard_folder, home, own_program, without_own_variables};
+use super::program::{guard_folder, home, log_to, own_program, without_own_variables};
 use super::seat::Seat;
 use super::service_error::ServiceError;
 use super::wanted::wanted;
@@ -41,10 +40,10 @@ pub fn reside(mut say: impl FnMut(&str)) -> Result<(), ServiceError> {
     let folder = guard_folder()?;
     let program = own_program()?;
     let mut seat = Seat::take(&folder)?;
-    seat.sign()?;
+    seat.sign();
     let mut settings = wanted(&folder, &Resident::default())?.unwrap_or_default();
     say(&format!("the resident guard {}", settings_text(&settings)));
-    let mut watch = Watch { beat: None, since: Instant::now(), next: Instant::now() };
+    let mut watch = Watch { beat: None, since: Instant::now(), called: Instant::now(), pause: Duration::ZERO };
     loop {
         // First of all: what started this one may be about to make a patrol, too.
         sleep(settings.wake);
@@ -63,7 +62,7 @@ pub fn reside(mut say: impl FnMut(&str)) -> Result<(), ServiceError> {
                 Err(error) => format!("cannot start the patrol: {}", with_causes(error)),
             });
             let succeeded = outcome.is_ok_and(|ended| ended.succeeded());
-            watch.next = Instant::now() + pause_after_patrol(succeeded, settings.beat);
+            (watch.called, watch.pause) = (Instant::now(), pause_after_patrol(succeeded, settings.beat));
         }
     }
 }
@@ -74,8 +73,9 @@ struct Watch {
     beat: Option<Timestamp>,
     /// Since when that is the beat.
     since: Instant,
-    /// When it may call a patrol again.
-    next: Instant,
+    /// When the last patrol that it called ended, and how long it calls none after that.
+    called: Instant,
+    pause: Duration,
 }
 
 impl Watch {
@@ -86,7 +86,7 @@ impl Watch {
             (self.beat, self.since) = (beat, Instant::now());
         }
         let is_missing = is_beat_missing(beat, now, self.since.elapsed(), limit);
-        (is_missing && Instant::now() >= self.next).then(|| match beat {
+        (is_missing && self.called.elapsed() >= self.pause).then(|| match beat {
             Some(beat) if beat <= now => {
                 let age = now.duration_since(beat).as_secs_f64();
                 format!("the last patrol ended {} ago", span_text(age))
@@ -128,21 +128,13 @@ fn call(folder: &Path, program: &Path, settings: &Resident) -> io::Result<Ended>
             patrol
         }
     };
-    // Output that cannot be written, as on a full disk, holds no patrol up.
-    let log = || File::create(folder.join("patrol.log"));
-    let (out, error) = match log().and_then(|log| Ok((log.try_clone()?, log))) {
-        Ok((out, error)) => (out.into(), error.into()),
-        Err(_) => (Stdio::null(), Stdio::null()),
-    };
+    log_to(&mut command, &folder.join("patrol.log"));
     without_own_variables(&mut command)
         .current_dir(home().filter(|home| home.is_dir()).unwrap_or_else(|| PathBuf::from("/")))
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(error)
         .process_group(0);
     let start = Instant::now();
     let mut child = command.spawn()?;
-    let in_time = wait(&mut child, start + settings.beat)?;
+    let in_time = wait(&mut child, settings.beat)?;
     let timed_out = in_time.is_none();
     let status = match in_time {
         Some(status) => status,
@@ -151,11 +143,11 @@ fn call(folder: &Path, program: &Path, settings: &Resident) -> io::Result<Ended>
     Ok(Ended { status, timed_out, seconds: start.elapsed().as_secs_f64() })
 }
 
-/// Waits for a process until a deadline.
-fn wait(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
-    let mut pause = SHORT;
+/// Waits for a process, but not longer than `patience`.
+fn wait(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>> {
+    let (start, mut pause) = (Instant::now(), SHORT);
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = patience.saturating_sub(start.elapsed());
         match child.try_wait()? {
             None if !left.is_zero() => sleep(pause.min(left)),
             ended => return Ok(ended),
@@ -169,7 +161,7 @@ fn terminate(child: &mut Child) -> io::Result<ExitStatus> {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let signal = |signal| group.map(|group| kill_process_group(group, signal));
     signal(Signal::TERM);
-    let ended = wait(child, Instant::now() + GRACE)?;
+    let ended = wait(child, GRACE)?;
     // What its leader left behind, too.
     signal(Signal::KILL);
     match ended {

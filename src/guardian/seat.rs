@@ -39,14 +39,10 @@ impl Seat {
         }
     }
 
-    /// Names this process in the file.
-    pub(super) fn sign(&mut self) -> Result<(), ServiceError> {
-        let write = |file: &mut File| -> io::Result<()> {
-            file.set_len(0)?;
-            file.rewind()?;
-            writeln!(file, "{}", std::process::id())
-        };
-        Ok(write(&mut self.file).map_err(failed("write", &self.path))?)
+    /// Names this process in the file, for messages. A full disk stops no guard.
+    pub(super) fn sign(&mut self) {
+        let _ = self.file.set_len(0).and_then(|()| self.file.rewind());
+        let _ = writeln!(self.file, "{}", std::process::id());
     }
 
     /// Whether the file is still the one that another process would lock.

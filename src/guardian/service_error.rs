@@ -24,7 +24,7 @@ pub enum ServiceError {
         process: Option<u32>,
     },
     /// A path or an argument that the files of a scheduler cannot contain.
-    #[error("cannot install the guard: {what} contains a line break or is not UTF-8")]
+    #[error("cannot write {what} into a file of the guard: it contains a line break or is not UTF-8")]
     Unwritable {
         /// What contains it.
         what: String,
@@ -73,7 +73,7 @@ impl ServiceError {
                 let end = process.map(|pid| format!("run `kill {pid}` to end it, or ")).unwrap_or_default();
                 Some(format!("{end}run `ar guard --uninstall` to want none"))
             }
-            ServiceError::Unwritable { .. } => Some("install `ar` at a path with plain characters".into()),
+            ServiceError::Unwritable { .. } => Some("change it to one line of UTF-8".into()),
             ServiceError::Command { .. } => {
                 Some("run `ar guard --install` again when it works, or `ar guard --uninstall`".into())
             }

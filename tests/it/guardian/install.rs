@@ -78,6 +78,7 @@ fn systemd_gets_a_timer_and_all_of_it_is_removed_again() {
         let line = format!("\nEnvironment=\"{name}={}\"\n", quoted(value.to_str().unwrap()));
         assert!(unit.contains(&line), "{unit}");
     }
+    assert!(!unit.contains("AR_METRIC"), "{unit}");
     check(&["systemd-analyze", "verify", "--man=no"], &units.join("autoresearch-guard.service"));
     check(&["systemd-analyze", "verify", "--man=no"], &units.join("autoresearch-guard.timer"));
 
@@ -232,6 +233,12 @@ fn what_cannot_be_done_is_said_with_a_hint() {
         let said: Called = command.env_remove("HOME").env_remove("XDG_STATE_HOME").output().unwrap().into();
         let expected = "error: no home folder: neither HOME nor XDG_STATE_HOME is an absolute path\nhint: ";
         assert!(said.stderr.starts_with(expected) && said.code == Some(1), "{args:?} {said:?}");
+    }
+    user.program("crontab", CRONTAB);
+    for value in ["/a\nb", "/\u{1b}"] {
+        let said: Called = user.guard_command(&["--install"]).env("XDG_CACHE_HOME", value).output().unwrap().into();
+        let expected = "error: cannot write XDG_CACHE_HOME into a file of the guard: it contains a line break";
+        assert!(said.stderr.starts_with(expected) && said.code == Some(1), "{said:?}");
     }
     for args in [
         ["--install", "--uninstall"].as_slice(),

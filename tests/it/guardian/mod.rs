@@ -10,7 +10,7 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::support::{AR, Called, TestRepo, until};
 
@@ -75,6 +75,7 @@ impl User {
             .env("PATH", self.programs())
             .env("HOME", self.home())
             .env("XDG_STATE_HOME", self.repo.outside().join("state 5%"))
+            .env("AR_METRIC", "x")
             .current_dir(self.repo.path())
             .stdin(Stdio::null());
     }
@@ -148,4 +149,16 @@ fn check(words: &[&str], file: &Path) {
 /// The path of the developer's programs, for commands that need more than the stand-ins.
 fn system_path() -> std::ffi::OsString {
     env::var_os("PATH").unwrap_or_default()
+}
+
+/// Sends a signal to a process.
+fn send(signal: &str, pid: u32) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+/// What a process came to that must end by itself.
+#[track_caller]
+fn ended(mut child: Child) -> Called {
+    until("the end of a process", || child.try_wait().unwrap());
+    child.wait_with_output().unwrap().into()
 }

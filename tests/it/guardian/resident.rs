@@ -2,15 +2,15 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
-use super::{User, system_path};
+use super::{User, ended, send, system_path};
 use crate::support::{Called, until};
 
 /// The resident guard in the foreground, looking ten times a second. What a test started ends with its user.
 fn start(user: &User, args: &[&str]) -> Child {
     let mut command = user.guard_command(&[&["--resident", "--wake", "100ms"], args].concat());
-    command.env("PATH", system_path()).env("AR_METRIC", "x").env("AR_TAG", "t");
+    command.env("PATH", system_path()).env("AR_TAG", "t");
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     assert_eq!(user.resident(), child.id());
     child
@@ -19,10 +19,6 @@ fn start(user: &User, args: &[&str]) -> Child {
 fn end(mut child: Child) {
     child.kill().unwrap();
     child.wait().unwrap();
-}
-
-fn send(signal: &str, pid: u32) {
-    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
 }
 
 /// A field of `/proc/PID/status` in KiB.
@@ -153,7 +149,7 @@ fn it_ends_when_none_is_wanted_and_when_its_files_are_gone() {
     for name in ["resident.json", "resident.lock"] {
         let child = start(&user, &["--beat", "1h"]);
         fs::remove_file(user.guard().join(name)).unwrap();
-        let said: Called = child.wait_with_output().unwrap().into();
+        let said = ended(child);
         assert!(said.code == Some(0) && said.stderr.contains("no resident guard is wanted any more"), "{said:?}");
     }
     fs::remove_file(user.guard().join("resident.json")).unwrap();

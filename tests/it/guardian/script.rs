@@ -1,10 +1,11 @@
 //! The resident guard as a shell script.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use super::{User, check, system_path};
+use super::{User, check, ended, send, system_path};
 use crate::support::{Called, until};
 
 /// Shells that stand for those of many systems.
@@ -24,7 +25,7 @@ fn print(user: &User, args: &[&str]) -> PathBuf {
 fn start(user: &User, shell: &str, script: &PathBuf) -> Option<Child> {
     let mut command = Command::new(shell);
     user.environment(&mut command);
-    command.env("PATH", system_path()).env("AR_METRIC", "x").env_remove("XDG_STATE_HOME");
+    command.env("PATH", system_path()).env_remove("XDG_STATE_HOME");
     command.args((shell == "busybox").then_some("sh")).arg(script).stderr(Stdio::piped());
     command.spawn().inspect_err(|error| eprintln!("skipped: {shell}: {error}")).ok()
 }
@@ -53,11 +54,11 @@ fn the_script_calls_a_patrol_when_the_last_one_is_too_old() {
         let new = || Some(user.reads("patrol.json")).filter(|beat| !beat.is_empty() && *beat != old);
         until("a patrol", new);
         let second = start(&user, shell, &user.repo.outside().join("guard.sh")).unwrap();
-        let said: Called = second.wait_with_output().unwrap().into();
+        let said = ended(second);
         let expected = format!("another resident guard is running: process {}\n", child.id());
         assert_eq!((said.code, said.stderr), (Some(5), expected), "{shell}");
-        child.kill().unwrap();
-        child.wait().unwrap();
+        send("-TERM", child.id());
+        assert_eq!(child.wait().unwrap().signal(), Some(15), "{shell}");
         // What a killed one left holds up nobody, and garbage is no beat.
         fs::write(user.guard().join("patrol.json"), "\0\"at\": \"2026-").unwrap();
         let mut child = start(&user, shell, &user.repo.outside().join("guard.sh")).unwrap();
