@@ -58,6 +58,7 @@ pub(super) fn others_text(others: &[Other]) -> String {
         let Other { id, description, direction, phase, slot, lasted } = other;
         let place = match (phase, slot) {
             (Phase::Proposing, _) => "an agent works on it".to_owned(),
+            (Phase::Reviewing, _) => "better than its base; a reviewer looks at it".to_owned(),
             (Phase::Waiting, _) => "better than its base; waits to be measured on the incumbent".to_owned(),
             (Phase::Running | Phase::Guarding | Phase::Recording, Some(slot)) => format!("runs in slot {slot}"),
             _ => "waits for a slot".to_owned(),

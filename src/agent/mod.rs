@@ -13,6 +13,7 @@ mod memory;
 mod preset;
 mod prompt;
 mod proposal;
+mod review;
 mod stall;
 mod summary;
 
@@ -26,4 +27,5 @@ pub use memory::Memories;
 pub use preset::{PRESETS, Preset, agent_terms, model_in, preset_names, reports};
 pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, goal_sentence, prompt, protected_files, task_spec};
 pub use proposal::{Proposal, last_line, last_words};
+pub use review::{Evidence, NewClaim, Reviewing, read_review, review_prompt};
 pub use summary::summary_prompt;

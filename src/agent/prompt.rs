@@ -299,6 +299,10 @@ fn contract_spec(contract: &Contract) -> String {
     for guard in &contract.guards {
         let _ = writeln!(text, "- guard, which must pass before a change is kept: {}", one_line(guard));
     }
+    if contract.reviewer.is_some() {
+        text +=
+            "- an independent reviewer sees each change before it is kept, and says whether its number was earned\n";
+    }
     for limit in &contract.limits {
         let _ = writeln!(text, "- limit that a kept change must meet: {limit}");
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, EVENT_VERSION, Event, ExperimentId, Number, Outage, OutageKind, Record, Tag, clock_time, count_of,
-    exact_time, experiment_name, moment_text, one_line, shell_word,
+    Clock, EVENT_VERSION, Event, ExperimentId, Number, Outage, OutageKind, Record, ReviewVerdict, Tag, clock_time,
+    count_of, exact_time, experiment_name, moment_text, one_line, shell_word,
 };
 use autoresearch::report::fit;
 use autoresearch::rules::Ended;
@@ -177,6 +177,17 @@ impl Progress {
                 let passed = if guard.passed { "passed" } else { "failed" };
                 format!("{id:>4}  {:<8} guard {} {passed}: {}", "-", guard.command, guard.ended())
             }),
+            Event::ReviewStarted { id } => self.begin(*id, "review".to_owned()),
+            Event::ReviewFinished { id, review, late } => {
+                let line = format!("{id:>4}  {:<8} {}", "review", review.sentence());
+                match review.verdict {
+                    ReviewVerdict::Earned => self.print_detail(|| line),
+                    _ => self.print_fitting(&line),
+                }
+                if *late {
+                    self.end(*id);
+                }
+            }
             Event::CalledAgain { id, reason, time, limit } => {
                 self.print_fitting(&format!(
                     "{id:>4}  {:<8} {reason}; calling the agent again, {time} of {limit}",

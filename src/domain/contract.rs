@@ -68,6 +68,7 @@ impl Contract {
             term("direction", Some(direction.clone()), direction),
             term("metric source", Some(source.to_owned()), self.metric.source.to_string()),
             term("command", Some("cmd".to_owned()), self.command.clone()),
+            term("reviewer", Some("reviewer".to_owned()), self.reviewer.clone().unwrap_or("none".into())),
             term("composite", None, self.composite.as_ref().map_or("none".to_owned(), Composite::to_string)),
         ];
         terms.extend(PLAIN.iter().filter_map(|setting| {

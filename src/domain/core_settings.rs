@@ -99,6 +99,19 @@ pub(super) static CORE: &[Setting] = &[
         ..asked!(agent: String)
     },
     Setting {
+        key: "reviewer",
+        heading: Heading::Keeping,
+        value: "COMMAND",
+        help: "Command that judges whether the number of a change was earned before it is kept, with the prompt on \
+               standard input; runs in a tree of its own, $AR_ROOT is the repository; or {presets}",
+        comment: "A command that judges whether a number was earned before a change is kept, or the name of a preset. \
+                  It runs in a tree of its own.",
+        example: "\"claude\"",
+        check: command_line,
+        lines: |it| line(it.reviewer.as_ref(), |command| format!("reviewer  {command}")),
+        ..asked!(reviewer: String)
+    },
+    Setting {
         key: "tag",
         value: "TAG",
         help: "Session name; the branch is autoresearch/TAG [default: month and day]",

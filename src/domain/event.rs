@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    CommitId, Directive, EnvironmentChange, ExperimentId, GuardRun, Notice, Number, Outage, OutageKind, Record, Tag,
-    ToldStep, TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, time_of_day_text,
+    CommitId, Directive, EnvironmentChange, ExperimentId, GuardRun, Notice, Number, Outage, OutageKind, Record, Review,
+    Tag, ToldStep, TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, time_of_day_text,
 };
 
 /// The version of events in NDJSON and of alerts that this program writes.
@@ -352,6 +352,20 @@ pub enum Event {
         id: ExperimentId,
         /// Its result.
         guard: GuardRun,
+    },
+    /// The reviewer was called for an experiment whose value would be kept, or is.
+    ReviewStarted {
+        /// The experiment.
+        id: ExperimentId,
+    },
+    /// The reviewer finished.
+    ReviewFinished {
+        /// The experiment.
+        id: ExperimentId,
+        /// What it says.
+        review: Review,
+        /// Whether the experiment was kept before.
+        late: bool,
     },
     /// `ar` is about to call the agent again for the same experiment.
     CalledAgain {

@@ -44,6 +44,8 @@ pub enum FailureClass {
     Crash,
     /// A guard command failed.
     GuardFailed,
+    /// The reviewer says that the number was not earned.
+    ReviewFailed,
     /// The change touches files outside the scope.
     Scope,
     /// The change touches protected files.
@@ -81,7 +83,8 @@ impl FailureClass {
 
     /// Whether it says something about the change: the change was run, and nothing else ended the run.
     pub fn judges_change(self) -> bool {
-        !self.is_refusal() && !matches!(self, FailureClass::NoChange | FailureClass::Killed | FailureClass::Lost)
+        use FailureClass::{Killed, Lost, NoChange, ReviewFailed};
+        !self.is_refusal() && !matches!(self, NoChange | Killed | Lost | ReviewFailed)
     }
 
     /// Whether another process on the GPU can be its cause.
@@ -151,6 +154,11 @@ impl FailureClass {
                 "a guard failed ({ended})",
                 "Rework the same idea so that the guard passes, {often}; then drop it. `ar try --rework` brings its change back \
                  into the working tree.",
+            ),
+            FailureClass::ReviewFailed => (
+                "the reviewer says that the number was not earned ({ended})",
+                "An independent reviewer found that the change itself did not earn its number: improve what is measured, \
+                 never how it is measured, and drop this change.",
             ),
             FailureClass::Scope => {
                 ("the change edits files outside the scope ({ended})", "Change only files that you may edit.")

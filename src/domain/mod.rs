@@ -42,6 +42,7 @@ mod phase;
 mod rating;
 mod record;
 mod resident;
+mod review;
 mod seconds;
 mod setting;
 mod settings;
@@ -96,6 +97,7 @@ pub use record::{
     MetricValue, RECORD_VERSION, Record, Run,
 };
 pub use resident::Resident;
+pub use review::{Review, ReviewVerdict};
 pub use setting::{Heading, Kind};
 pub use settings::{
     Asked, CONTRACT_VERSION, Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT,

@@ -27,6 +27,9 @@ pub enum Actor {
     /// A guard.
     #[strum(to_string = "the guard")]
     Guard,
+    /// The reviewer.
+    #[strum(to_string = "the reviewer")]
+    Reviewer,
     /// Nobody but `ar` itself.
     #[strum(to_string = "ar")]
     Ar,
@@ -105,6 +108,8 @@ pub enum Notice {
     ResetCommitRestored(CommitId),
     #[error("untracked files were deleted while the agent was active, {fate}: {}", list(paths))]
     UntrackedDeleted { fate: &'static str, paths: Vec<PathBuf> },
+    #[error("cannot remove the reviewer's working tree {}: {why}", tree.display())]
+    ReviewTreeStays { tree: PathBuf, why: String },
     #[error("moved out of the working tree to {}: {why}", list(to))]
     MovedOut { to: Vec<PathBuf>, why: &'static str },
     #[error("removed locks left behind by a killed git of the {of}: {}", list(locks))]

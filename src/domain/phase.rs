@@ -16,6 +16,8 @@ pub enum Phase {
     Running,
     /// The value would be kept, and the guards run.
     Guarding,
+    /// An independent reviewer judges whether the value was earned.
+    Reviewing,
     /// It beat its own base while another experiment was kept, and waits for a train.
     Waiting,
     /// `ar` records the verdict.

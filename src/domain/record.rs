@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Beside, Direction, Environment, ExperimentId, Failure, GuardRun, IdeaKind, Imported, Metrics, NewIdea, Number,
-    Outcome, Tag, Tokens, Unparsed, Usage, Version,
+    Outcome, Review, Tag, Tokens, Unparsed, Usage, Version,
 };
 
 /// The version of records that this program writes.
@@ -210,6 +210,9 @@ pub struct Record {
     /// The results of the guards in order; empty if none ran.
     #[serde(default)]
     pub guards: Vec<GuardRun>,
+    /// The independent review of a number that would be kept; absent in a session without a reviewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<Review>,
     /// The earlier versions of the change, in order. Their runs come first in `runs`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<Version>,

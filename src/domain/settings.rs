@@ -64,6 +64,7 @@ settings! {
     source: MetricSource,
     command: String,
     agent: String,
+    reviewer: String,
     ledger: LedgerDialect,
     prices: Prices,
     composite: Composite,

@@ -24,6 +24,9 @@ macro_rules! settings {
             /// The name of the preset that the command line is, where it is one.
             #[serde(default)]
             pub agent_preset: Option<String>,
+            /// The command line of the reviewer, who judges each change before it is kept.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub reviewer: Option<String>,
             /// The dialect of a new results.tsv.
             pub ledger: LedgerDialect,
             /// What models cost, for agents that report only tokens.
@@ -58,6 +61,7 @@ macro_rules! settings {
                     command,
                     agent: None,
                     agent_preset: None,
+                    reviewer: None,
                     ledger: LedgerDialect::default(),
                     prices: Prices::new(),
                     composite: None,
@@ -97,6 +101,7 @@ macro_rules! settings {
                 if let Some(source) = asked.source { metric.source = source; }
                 if let Some(command) = asked.command { contract.command = command; }
                 if let Some(agent) = asked.agent { (contract.agent, contract.agent_preset) = (Some(agent), None); }
+                if let Some(reviewer) = asked.reviewer { contract.reviewer = Some(reviewer); }
                 if let Some(prices) = asked.prices { contract.prices = prices; }
                 contract.composite = asked.composite.or(contract.composite);
                 $(if let Some(value) = asked.$field { Held::take(&mut contract.$field, value); })*

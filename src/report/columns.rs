@@ -36,11 +36,15 @@ const fn named(name: &'static str, heading: &'static str, align: Align, cell: Ce
     Named { name, heading, align, cell }
 }
 
+/// The name of the column with the reviewers' verdicts, and of that with the notes.
+const REVIEW: &str = "review";
+const NOTES: &str = "notes";
+
 /// The name of the column with the metric, by which its heading is called.
 const VALUE: &str = "value";
 
 /// The columns that every session has; each number in the logs is one too.
-static COLUMNS: [Named; 15] = [
+static COLUMNS: [Named; 16] = [
     named("id", "#", Right, |shown, _| shown.record.id.to_string()),
     named("commit", "commit", Left, |shown, _| shown.record.commit.short(8).to_owned()),
     named("outcome", "outcome", Left, |shown, _| Ended::of_record(shown.record).to_string()),
@@ -55,13 +59,17 @@ static COLUMNS: [Named; 15] = [
     }),
     named("agent", "agent seconds", Right, |shown, _| tenths(shown.record.agent.as_ref().map(|call| call.seconds))),
     named("failure", "failure", Left, |shown, _| text(shown.record.failure.as_ref().map(|failure| failure.class))),
+    named(REVIEW, REVIEW, Left, |shown, _| {
+        let verdict = shown.record.review.as_ref().map(|review| review.verdict.to_string());
+        verdict.unwrap_or_default().replace('_', " ")
+    }),
     // An imported experiment has no known time.
     named("when", "when", Left, |shown, screen| {
         text(shown.record.imported.is_none().then(|| time(shown.record.finished, screen)))
     }),
     named("direction", "direction", Left, |shown, _| text(shown.record.direction.as_ref())),
     named("reason", "reason", Text, |shown, _| shown.record.reason.clone()),
-    named("notes", "notes", Below, |shown, _| {
+    named(NOTES, NOTES, Below, |shown, _| {
         shown.notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>().join("; ")
     }),
     named("replaced_by", "replaced by", Right, |shown, _| text(shown.replaced_by)),
@@ -70,9 +78,9 @@ static COLUMNS: [Named; 15] = [
     }),
 ];
 
-/// The columns that are shown by default, where some experiment has notes with the last one.
-const DEFAULT: [&str; 10] =
-    ["id", "commit", "outcome", VALUE, "gain", "memory", "seconds", "failure", "description", "notes"];
+/// The columns that are shown by default; those of reviews and notes where there is something in them.
+const DEFAULT: [&str; 11] =
+    ["id", "commit", "outcome", VALUE, "gain", "memory", "seconds", "failure", REVIEW, "description", NOTES];
 
 /// Which of these to omit on a narrow terminal, the least important first.
 pub(super) const SPARE: [&str; 5] = ["seconds", "GiB", "gain", "commit", "failure"];
@@ -104,9 +112,10 @@ impl Column {
     }
 
     /// The columns that are shown by default, with the `axes` behind the value.
-    pub(super) fn defaults(with_notes: bool, axes: &[String]) -> Vec<Column> {
-        let names = &DEFAULT[..DEFAULT.len() - usize::from(!with_notes)];
-        let named = names.iter().filter_map(|name| COLUMNS.iter().find(|column| column.name == *name));
+    pub(super) fn defaults(with_reviews: bool, with_notes: bool, axes: &[String]) -> Vec<Column> {
+        let is_shown = |name: &&&str| (with_reviews || **name != REVIEW) && (with_notes || **name != NOTES);
+        let named =
+            DEFAULT.iter().filter(is_shown).filter_map(|name| COLUMNS.iter().find(|column| column.name == *name));
         let of = |named: &'static Named| {
             let axes = if named.name == VALUE { axes } else { &[] };
             [Column(Kind::Named(named))].into_iter().chain(axes.iter().map(|axis| Column(Kind::Metric(axis.clone()))))

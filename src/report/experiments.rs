@@ -8,7 +8,7 @@ use super::beside::beside;
 use super::columns::{Column, SPARE, Shown, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid};
-use crate::domain::{Clock, Composite, ExperimentId, GuardRun, Note, Record, Run, money_text, one_line};
+use crate::domain::{Clock, Composite, ExperimentId, GuardRun, Note, Record, ReviewVerdict, Run, money_text, one_line};
 use crate::rules::{Ended, History, axis_values};
 
 /// Experiments of a session as a table with these columns; without any, with those that matter most, among them the axes of
@@ -26,8 +26,9 @@ pub fn experiments_grid(
     let mut spare: Vec<Cow<'static, str>> = Vec::new();
     if columns.is_empty() {
         let with_notes = screen.is_some() && selected.iter().any(|record| notes.contains_key(&record.id));
+        let with_reviews = screen.is_some() && selected.iter().any(|record| is_no_plain_yes(record));
         let axes: Vec<String> = composite.map(|it| it.axes.keys().cloned().collect()).unwrap_or_default();
-        columns = Column::defaults(with_notes, &axes);
+        columns = Column::defaults(with_reviews, with_notes, &axes);
         spare = axes.into_iter().map(Cow::Owned).chain(SPARE.map(Cow::Borrowed)).collect();
     }
     let metric = history.records().first().map_or("value", |record| record.metric.name.as_str());
@@ -94,6 +95,8 @@ pub fn record_grid(
     }
     runs.for_each(|run| add("run", run_text(run)));
     record.guards.iter().for_each(|guard| add("guard", guard_text(guard)));
+    let review = record.review.as_ref();
+    add("review", review.map(|it| format!("{} ({:.1} s)", it.sentence(), it.seconds)).unwrap_or_default());
     add(
         "agent",
         record.agent.as_ref().map(|call| format!("{} ({:.1} s)", call.command, call.seconds)).unwrap_or_default(),
@@ -125,6 +128,11 @@ pub fn record_grid(
         }
     }
     grid
+}
+
+/// Whether a reviewer was asked about an experiment and did not say that its number was earned.
+fn is_no_plain_yes(record: &Record) -> bool {
+    record.review.as_ref().is_some_and(|review| review.verdict != ReviewVerdict::Earned)
 }
 
 fn run_text(run: &Run) -> String {

@@ -13,7 +13,7 @@ use super::point::value;
 use super::sources::Sources;
 use crate::domain::{
     AgentCall, CHANGED_WHILE_RUNNING, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Note,
-    Outcome, Record, Spent, Tokens,
+    Outcome, Record, Review, ReviewVerdict, Spent, Tokens,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
@@ -71,6 +71,9 @@ pub(super) struct Details {
     /// The agent's call that made it, and what that used.
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<AgentCall>,
+    /// What an independent reviewer says of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    review: Option<Review>,
     /// What people noted on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Vec<Note>>,
@@ -94,6 +97,7 @@ impl Details {
             started: record.started,
             finished: record.finished,
             agent: record.agent.clone(),
+            review: record.review.clone(),
             notes: None,
             axes: None,
         }
@@ -170,6 +174,8 @@ pub struct Report {
     pub(super) rivals: Vec<Option<usize>>,
     /// Experiments worth another look.
     pub(super) misses: Vec<Miss>,
+    /// The keeps that a reviewer doubts, or has not reviewed.
+    pub(super) reviews: Vec<(ExperimentId, ReviewVerdict)>,
     /// What a person should know before believing the numbers.
     pub(super) warnings: Vec<Warning>,
     /// What is known of each experiment beside its point, in the order of the points; nothing of the rows of a ledger.
@@ -259,6 +265,8 @@ impl Report {
         let tip = course.tip.as_ref().map(CommitId::as_str);
         self.changes = environment_changes(records);
         self.changes.retain(EnvironmentChange::matters);
+        let of_record = |record: &Record| Some((record.id, record.open_review()?.verdict));
+        self.reviews = records.iter().filter_map(of_record).collect();
         self.rivals = history.rivals();
         self.judge(None, (&changed, &ignored_changes(records)), tip, course.saved);
         self
@@ -315,6 +323,7 @@ impl Report {
             changes: &self.changes,
             changed_while_running: changed,
             ignored_changed,
+            reviews: &self.reviews,
             flagged: &self.flagged,
             tip,
             saved,

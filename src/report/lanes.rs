@@ -142,6 +142,7 @@ fn phase_word(phase: Option<Phase>) -> &'static str {
         None => "idle",
         Some(Phase::Guarding) => "guards",
         Some(Phase::Proposing) => "agent",
+        Some(Phase::Reviewing) => "review",
         Some(_) => "running",
     }
 }

@@ -98,6 +98,7 @@ impl SessionStatus {
             Activity::Committing => format!("committing {name}"),
             Activity::Running => format!("running {name}"),
             Activity::Guarding => format!("running the guards of {name}"),
+            Activity::Reviewing => format!("waiting for the review of {name}"),
             Activity::Recording => format!("recording {name}"),
             Activity::Between => match &self.sleep {
                 Some(sleep) => format!("sleeping until {}: {}", moment_text(sleep.until), sleep.why),
@@ -216,6 +217,7 @@ impl SessionStatus {
             | Activity::Committing
             | Activity::Running
             | Activity::Guarding
+            | Activity::Reviewing
             | Activity::Recording
             | Activity::Between
             | Activity::Working => {

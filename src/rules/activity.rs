@@ -32,6 +32,8 @@ pub enum Activity {
     Running,
     /// The guards run, and the loop waits for them.
     Guarding,
+    /// The reviewer judges a change, and the loop waits for it.
+    Reviewing,
     /// The loop records a verdict.
     Recording,
     /// A loop is active between experiments.
@@ -58,9 +60,12 @@ pub fn activity(seen: Seen) -> Activity {
         (true, Some(Phase::Committing)) => Activity::Committing,
         (true, Some(Phase::Running)) => Activity::Running,
         (true, Some(Phase::Guarding)) => Activity::Guarding,
+        (true, Some(Phase::Reviewing)) => Activity::Reviewing,
         (true, Some(Phase::Recording | Phase::Settling)) => Activity::Recording,
         (false, None | Some(Phase::Idle)) => Activity::Idle,
-        (false, Some(Phase::Proposing | Phase::Committing | Phase::Waiting | Phase::Settling)) => Activity::Left,
+        (false, Some(Phase::Proposing | Phase::Committing | Phase::Reviewing | Phase::Waiting | Phase::Settling)) => {
+            Activity::Left
+        }
         (false, Some(Phase::Running | Phase::Guarding | Phase::Recording)) => match seen.job {
             RunFound::Going => Activity::RunningAlone,
             RunFound::Over => Activity::RunOver,
@@ -85,6 +90,8 @@ mod tests {
             (Some(Phase::Guarding), true, Going, Activity::Guarding),
             (Some(Phase::Guarding), false, Going, Activity::RunningAlone),
             (Some(Phase::Guarding), false, Over, Activity::RunOver),
+            (Some(Phase::Reviewing), true, Going, Activity::Reviewing),
+            (Some(Phase::Reviewing), false, Over, Activity::Left),
             (Some(Phase::Proposing), true, Going, Activity::Proposing),
             (Some(Phase::Proposing), false, Going, Activity::Left),
             (Some(Phase::Settling), true, Over, Activity::Recording),

@@ -1,8 +1,8 @@
 //! Warnings about everything beside the values: machine, branch, ledger, reviews.
 
-use super::evidence::{listed, next_tag};
+use super::evidence::{listed, listed_names, next_tag};
 use super::{Evidence, Point, Warning};
-use crate::domain::{Direction, ExperimentId, count_of, cut, experiment_name, shell_word};
+use crate::domain::{Direction, ExperimentId, ReviewVerdict, count_of, cut, experiment_name, shell_word};
 
 /// The most changes of the environment named.
 const CHANGES: usize = 3;
@@ -50,6 +50,33 @@ pub(super) fn ignored_changed(evidence: Evidence<'_>) -> Option<Warning> {
             cut(&files.join(", "), 200)
         ),
         hint: Some("pass --protect FILE to pin an input, or track it with git".into()),
+    })
+}
+
+/// Keeps whose number an independent reviewer doubts.
+pub(super) fn doubted_by_the_reviewer(evidence: Evidence<'_>) -> Option<Warning> {
+    let doubted: Vec<_> =
+        evidence.reviews.iter().filter(|(_, verdict)| *verdict != ReviewVerdict::Unreviewed).collect();
+    let (first, _) = doubted.first()?;
+    let name =
+        |(id, verdict): &&(ExperimentId, ReviewVerdict)| format!("{id} ({})", verdict.to_string().replace('_', " "));
+    let names: Vec<String> = doubted.iter().map(name).collect();
+    Some(Warning {
+        kind: "doubted_by_the_reviewer",
+        what: format!("the reviewer doubts what was kept: {}", listed_names(names)),
+        hint: evidence.tag.map(|tag| format!("run `ar show {first} --tag {tag}` to see why")),
+    })
+}
+
+/// Keeps that no reviewer has judged, in a session that has one.
+pub(super) fn unreviewed(evidence: Evidence<'_>) -> Option<Warning> {
+    let is_left = |(_, verdict): &&(ExperimentId, ReviewVerdict)| *verdict == ReviewVerdict::Unreviewed;
+    let ids: Vec<ExperimentId> = evidence.reviews.iter().filter(is_left).map(|(id, _)| *id).collect();
+    let have = if ids.len() == 1 { "has" } else { "have" };
+    (!ids.is_empty()).then(|| Warning {
+        kind: "unreviewed",
+        what: format!("{} {have} no review: {}", count_of(ids.len(), "keep"), listed(&ids)),
+        hint: evidence.tag.map(|tag| format!("run `ar resume {tag}` to have them reviewed")),
     })
 }
 
@@ -168,6 +195,11 @@ mod tests {
             warnings(Evidence {
                 changes: &changes,
                 changed_while_running: &[1.into()],
+                reviews: &[
+                    (1.into(), ReviewVerdict::Unclear),
+                    (2.into(), ReviewVerdict::Unreviewed),
+                    (3.into(), ReviewVerdict::NotEarned),
+                ],
                 flagged: &[5, 9].map(ExperimentId::from),
                 saved: 2,
                 malformed: 1,
@@ -183,6 +215,8 @@ mod tests {
             [
                 "gpu A100 → H100 from experiment 2 on: numbers before and after are not comparable",
                 "files changed while kept experiments ran, so their numbers may belong to other code: 1",
+                "the reviewer doubts what was kept: 1 (unclear) and 3 (not earned)",
+                "1 keep has no review: 2",
                 "flagged for review 2 times, last after experiment 9: no recent keeps",
                 "the branch is at 01234567…, which is not experiment 1",
                 "saved unfinished or uncommitted work 2 times",

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Point, Spread, Summary, TimeSplit};
-use crate::domain::{Direction, EnvironmentChange, ExperimentId};
+use crate::domain::{Direction, EnvironmentChange, ExperimentId, ReviewVerdict};
 
 /// A warning about a session or a ledger on which the user can act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,6 +43,8 @@ pub struct Evidence<'a> {
     pub changed_while_running: &'a [ExperimentId],
     /// The experiments before whose runs ignored files changed, with those files.
     pub ignored_changed: &'a [(ExperimentId, Vec<String>)],
+    /// The keeps that a reviewer doubts, or has not reviewed.
+    pub reviews: &'a [(ExperimentId, ReviewVerdict)],
     /// The experiments after which the session was flagged for review.
     pub flagged: &'a [ExperimentId],
     /// The commit at the tip of the branch; absent while an experiment is open.
@@ -57,9 +59,14 @@ pub struct Evidence<'a> {
 
 /// Lists experiments in a sentence: `3, 5 and 8`, at most five of them.
 pub fn listed(ids: &[ExperimentId]) -> String {
+    listed_names(ids.iter().map(ToString::to_string).collect())
+}
+
+/// Does the same with their names.
+pub(super) fn listed_names(mut names: Vec<String>) -> String {
     const MOST: usize = 5;
-    let mut names: Vec<String> = ids.iter().take(MOST).map(ToString::to_string).collect();
-    if let Some(more) = ids.len().checked_sub(MOST).filter(|more| *more > 0) {
+    if let Some(more) = names.len().checked_sub(MOST).filter(|more| *more > 0) {
+        names.truncate(MOST);
         names.push(format!("{more} more"));
     }
     match names.split_last() {
@@ -103,6 +110,7 @@ pub(super) mod tests {
             changes: &[],
             changed_while_running: &[],
             ignored_changed: &[],
+            reviews: &[],
             flagged: &[],
             tip: None,
             saved: 0,

@@ -19,6 +19,9 @@ impl History {
             spent.calls = spent.calls.saturating_add(1);
             spent.add(agent.tokens, agent.cost);
         }
+        for review in self.records.iter().filter_map(|record| record.review.as_ref()) {
+            spent.add(review.tokens, review.cost);
+        }
         spent
     }
 
@@ -37,6 +40,13 @@ impl History {
     pub fn push(&mut self, record: Record) {
         self.records.retain(|known| known.id != record.id);
         self.records.push(record);
+    }
+
+    /// Replaces the record with the same number, which keeps its place.
+    pub fn amend(&mut self, record: Record) {
+        if let Some(known) = self.records.iter_mut().find(|known| known.id == record.id) {
+            *known = record;
+        }
     }
 
     /// Removes an experiment that is being measured again, until it is recorded again.

@@ -75,6 +75,8 @@ pub fn recover(found: Found) -> Vec<Step> {
             RunFound::Going | RunFound::Over => vec![Finish],
             RunFound::Unstarted | RunFound::Gone => vec![EndJobs, CheckOut, Finish],
         },
+        // The draft says whether the reviewer had answered.
+        Phase::Reviewing => vec![EndJobs, CheckOut, Finish],
         Phase::Recording if found.has_draft => vec![Record],
         Phase::Running | Phase::Recording | Phase::Settling => match found.run {
             RunFound::Going | RunFound::Over => vec![Finish],
@@ -121,6 +123,7 @@ mod tests {
             (draft(found(Phase::Guarding, false, RunFound::Gone, 1)), vec![EndJobs, CheckOut, Finish]),
             (draft(found(Phase::Guarding, false, RunFound::Unstarted, 1)), vec![EndJobs, CheckOut, Finish]),
             (draft(found(Phase::Guarding, true, RunFound::Over, 1)), vec![Settle, Close]),
+            (draft(found(Phase::Reviewing, false, RunFound::Over, 1)), vec![EndJobs, CheckOut, Finish]),
             (draft(found(Phase::Recording, false, RunFound::Over, 1)), vec![Record]),
             (found(Phase::Recording, false, RunFound::Over, 1), vec![Finish]),
             (found(Phase::Recording, true, RunFound::Over, 1), vec![Settle, Close]),

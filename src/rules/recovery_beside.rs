@@ -71,6 +71,8 @@ pub fn recover_beside(found: FoundBeside) -> Vec<StepBeside> {
         Phase::Running | Phase::Guarding if found.has_tree => vec![Resume],
         // Nobody knows what it measured. Once the tree exists again, nothing tells that it was missing.
         Phase::Running | Phase::Guarding => vec![EndJobs, ForgetRun, Resume],
+        // The loop calls the reviewer again.
+        Phase::Reviewing => vec![EndJobs],
         Phase::Idle | Phase::Settling => vec![Close],
     }
 }

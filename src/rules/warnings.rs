@@ -2,8 +2,8 @@
 
 use super::chance::{jumps, never_repeated, within_spread};
 use super::doubts::{
-    best_is_not_the_tip, changed_while_running, direction_doubted, environment_changed, flagged, ignored_changed,
-    saved, unreadable,
+    best_is_not_the_tip, changed_while_running, direction_doubted, doubted_by_the_reviewer, environment_changed,
+    flagged, ignored_changed, saved, unreadable, unreviewed,
 };
 use super::waste::{crashes, outages, refusals, waiting_for_the_agent};
 use super::{Evidence, Warning};
@@ -17,6 +17,8 @@ pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {
     found.extend(environment_changed(evidence));
     found.extend(changed_while_running(evidence));
     found.extend(ignored_changed(evidence));
+    found.extend(doubted_by_the_reviewer(evidence));
+    found.extend(unreviewed(evidence));
     found.extend(crashes(evidence));
     found.extend(refusals(evidence));
     found.extend(waiting_for_the_agent(evidence));

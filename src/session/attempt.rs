@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 
 use super::error::SessionError;
 use super::ignored::ignored_inputs;
-use super::jobs::{RUN, guard_name};
+use super::jobs::{REVIEW, RUN, guard_name};
 use super::lanes::{judge_trial, record_beside};
 use super::opened::{commit_of, draft_of, is_being_replaced};
 use super::reading::{no_experiment, read_records};
@@ -46,6 +46,8 @@ pub(super) enum Stage {
     Run,
     /// Its guards: its number would be kept.
     Guard,
+    /// Its review: its number would be kept, and its guards passed.
+    Review,
     /// Another call of the agent for it.
     Rework,
     /// Nothing: it is finished, or left open.
@@ -82,6 +84,7 @@ impl Attempt {
     pub(super) fn job(&self) -> String {
         match (self.phase, &self.open.draft) {
             (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
+            (Phase::Reviewing, _) => REVIEW.to_owned(),
             _ => RUN.to_owned(),
         }
     }
@@ -95,16 +98,18 @@ impl Attempt {
     ) -> Result<Attempted, SessionError> {
         let mut stage = match self.phase {
             Phase::Guarding => Stage::Guard,
+            Phase::Reviewing => Stage::Review,
             Phase::Proposing => Stage::Rework,
             _ => Stage::Run,
         };
         loop {
-            if matches!(stage, Stage::Guard | Stage::Rework) {
+            if matches!(stage, Stage::Guard | Stage::Review | Stage::Rework) {
                 workspace.look = None;
             }
             stage = match stage {
                 Stage::Run => self.run(workspace, shared, deadline).await?,
                 Stage::Guard => self.guard(workspace, shared, deadline).await?,
+                Stage::Review => self.review(workspace, shared, deadline).await?,
                 Stage::Rework => self.rework(workspace, shared).await?,
                 Stage::Over(attempted) => {
                     shared.tell()?;
@@ -308,6 +313,7 @@ impl Attempt {
             memory_gb: measured.memory_gb,
             runs,
             guards: Vec::new(),
+            review: None,
             versions: self.open.versions.clone(),
             diff,
             fingerprint: self.open.fingerprint.clone(),
@@ -332,9 +338,12 @@ impl Attempt {
         again(draft.failure.as_ref(), &draft.versions)
     }
 
-    /// Calls the agent again, or records the experiment, as its draft requires.
+    /// Has the experiment reviewed, calls the agent again, or records it, as its draft requires.
     pub(super) fn conclude(&mut self, workspace: &mut Workspace, shared: &Shared<'_>) -> Result<Stage, SessionError> {
         let draft = draft_of(&self.open)?;
+        if self.awaits_review(&shared.store(), &draft) {
+            return Ok(Stage::Review);
+        }
         if shared.calls_agent && self.again(&draft).is_some() {
             if workspace.is_linked {
                 self.begin_rework(workspace, &mut shared.store(), &draft)?;

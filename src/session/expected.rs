@@ -50,6 +50,11 @@ impl Expected {
         self.at_work.iter().any(|(_, open)| *open == id)
     }
 
+    /// Whether an agent or a reviewer is at work, who write no rows that stay.
+    pub(super) fn is_called(&self) -> bool {
+        self.at_work.iter().any(|(who, _)| matches!(who, Actor::Agent | Actor::Reviewer))
+    }
+
     /// The experiments whose run is yet to come, as an agent is at work on them.
     pub(super) fn coming(&self) -> impl Iterator<Item = ExperimentId> {
         self.at_work.iter().filter(|(who, _)| *who == Actor::Agent).map(|(_, id)| *id)

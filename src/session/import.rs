@@ -181,6 +181,7 @@ impl Maker<'_> {
             memory_gb: row.memory_gb,
             runs: Vec::new(),
             guards: Vec::new(),
+            review: None,
             versions: Vec::new(),
             diff,
             fingerprint: None,

@@ -11,6 +11,9 @@ pub(super) const AGENT: &str = "agent";
 /// What the job of the measuring command is called.
 pub(super) const RUN: &str = "run";
 
+/// What the job of the reviewer is called.
+pub(super) const REVIEW: &str = "review";
+
 /// What a run leaves in its folder, and what becomes of it, in the order in which it is removed.
 pub(super) const RUN_FILES: [&str; 7] =
     ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json"];

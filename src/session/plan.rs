@@ -176,6 +176,9 @@ impl Plan {
             for guard in &contract.guards {
                 check_command("guard", guard, repo.worktree())?;
             }
+            if let Some(reviewer) = &contract.reviewer {
+                check_command("reviewer", reviewer, repo.worktree())?;
+            }
             if let Some(hook) = &contract.on_event {
                 // It is called in a folder of its own, from where no relative path leads anywhere.
                 check_command("command of --on-event", hook, Path::new("/"))?;

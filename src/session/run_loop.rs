@@ -55,7 +55,11 @@ impl Session<'_> {
                     false => self.turn().await,
                 };
                 self.workspace.goes_on = false;
-                match turned {
+                let reviewed = match turned {
+                    Ok(reason) if reason != StopReason::Detached => self.shared.review_left().await.map(|()| reason),
+                    turned => turned,
+                };
+                match reviewed {
                     Ok(reason) => reason,
                     Err(error) => self.ended_by(error)?,
                 }

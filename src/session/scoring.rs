@@ -253,7 +253,7 @@ pub(super) fn read_terms(repo: &Repo, start: Option<&CommitId>) -> Result<Resear
 }
 
 /// The artifact of a commit; one without claims where it cannot be read.
-fn artifact_at(repo: &Repo, commit: &CommitId, terms: &ResearchTerms) -> Result<Artifact, SessionError> {
+pub(super) fn artifact_at(repo: &Repo, commit: &CommitId, terms: &ResearchTerms) -> Result<Artifact, SessionError> {
     let Stored::File(bytes) = repo.objects.read_at(commit, &terms.artifact, LARGEST_TEXT)? else {
         return Ok(Artifact::default());
     };

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::choosing::{Choice, choose_session};
 use super::error::SessionError;
 use super::fetched::is_fetched;
-use super::jobs::{AGENT, RUN, guard_name};
+use super::jobs::{AGENT, REVIEW, RUN, guard_name};
 use super::known::{Damage, LogTail, Records, Terms};
 use super::reading::{is_session, recorded_terms, session_tags};
 use crate::domain::{Clock, MetricSpec, Number, Phase, Tag, with_causes};
@@ -196,6 +196,7 @@ impl<'a> Open<'a> {
         match (self.phase, &self.open.draft) {
             (Phase::Running, _) => RUN.to_owned(),
             (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
+            (Phase::Reviewing, _) => REVIEW.to_owned(),
             _ => AGENT.to_owned(),
         }
     }
@@ -240,7 +241,7 @@ fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>>
         (Phase::Running | Phase::Guarding, RunFound::Going) => 0,
         (Phase::Running | Phase::Guarding, RunFound::Over) if !is_owned => 1,
         (Phase::Running | Phase::Guarding, _) => 2,
-        (Phase::Proposing, _) => 3,
+        (Phase::Proposing | Phase::Reviewing, _) => 3,
         (Phase::Recording | Phase::Settling, _) => 4,
         (Phase::Committing, _) => 5,
         (Phase::Waiting | Phase::Idle, _) => 6,

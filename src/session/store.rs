@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::error::SessionError;
 use super::expected::{Expected, Kept};
-use super::jobs::{AGENT, RUN, RUN_FILES, guard_name};
+use super::jobs::{AGENT, REVIEW, RUN, RUN_FILES, guard_name};
 use super::own_files::INDEX_BEFORE;
 use super::reading::{expected_tip, record_message};
 use super::room::{refuse_full, refuse_spoilt};
@@ -31,7 +31,7 @@ use crate::state::{
 };
 
 /// What the folder of a run holds beside the files of the run and of the jobs.
-const MORE: [&str; 3] = ["lock", "prompt.md", "proposal.json"];
+const MORE: [&str; 5] = ["lock", "prompt.md", "proposal.json", "review.md", "review.json"];
 
 /// After how many experiments the refs are packed: so many files are listed in half a millisecond, and packing them takes
 /// some.
@@ -197,6 +197,18 @@ impl Store {
         Ok(self.repo.refs.write_record(&reference, &record.commit, &message)?)
     }
 
+    /// Puts a record in the place of the one with its number, in one step.
+    pub(super) fn amend_record(&mut self, record: &Record) -> Result<(), SessionError> {
+        let (reference, message) = self.record_text(record)?;
+        let former = self.repo.refs.ref_object(&reference)?;
+        let (tag, unsynced) = self.repo.refs.prepare_record(&reference, &record.commit, &message, former.as_deref())?;
+        self.written.unsynced.append(unsynced);
+        self.write_journal()?;
+        self.repo.refs.place_record(tag)?;
+        self.history.amend(record.clone());
+        Ok(())
+    }
+
     /// Makes an experiment count: its ref, and then its row.
     pub(super) fn record(&mut self, open: OpenExperiment, record: &Record) -> Result<(), SessionError> {
         // The row of one that is replaced may stand anywhere.
@@ -257,7 +269,7 @@ impl Store {
     /// The jobs of an experiment, by name.
     pub(super) fn jobs(&self) -> Vec<String> {
         let guards = (1..=self.contract.guards.len()).map(guard_name);
-        [AGENT, RUN].into_iter().map(str::to_owned).chain(guards).collect()
+        [AGENT, RUN, REVIEW].into_iter().map(str::to_owned).chain(guards).collect()
     }
 
     pub(super) fn index_before(&self) -> PathBuf {

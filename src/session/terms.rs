@@ -33,7 +33,10 @@ impl From<Asked> for Wanted {
 
 /// The terms of `contract` with those that are asked for in their place; a preset in place of its name.
 fn put(asked: &Asked, contract: Contract) -> Contract {
-    let contract = asked.over(contract);
+    let mut contract = asked.over(contract);
+    if let Some(line) = &asked.reviewer {
+        contract.reviewer = agent_terms(line).0;
+    }
     match &asked.agent {
         None => contract,
         Some(line) => {

@@ -293,13 +293,8 @@ impl Store {
             records.retain(|record| record.metric.name == contract.metric.name);
             records
         };
-        let mended = self.ledger.mend_since(
-            held,
-            records,
-            &commits,
-            self.expected.coming().next().is_none(),
-            &self.folder.state(),
-        )?;
+        let mended =
+            self.ledger.mend_since(held, records, &commits, !self.expected.is_called(), &self.folder.state())?;
         for trouble in others?.troubles {
             self.say_once(trouble);
         }

@@ -27,7 +27,8 @@ pub(crate) enum Scenario {
     Outage(&'static str),
     /// The loop on the structural ladder, with a direction that is named again when a new one is asked for.
     Pivot,
-    /// The loop with a guard that refuses two versions of the first change and all of the second one.
+    /// The loop with a guard that refuses two versions of the first change and all of the second one, and with a reviewer
+    /// that is out when it is asked first.
     Guards,
     /// The loop with a change that does not run at first, and one that never does.
     Fixes,
@@ -274,6 +275,9 @@ impl Session {
         // It accepts the baseline, and the first change when it was reworked twice.
         let refusing = "[ $AR_EXPERIMENT = 0 ] || { grep -q 'again # again' train.sh && [ $AR_EXPERIMENT = 1 ]; }";
         let tell = format!("echo \"$AR_EVENT\" >> {outside}/told");
+        let reviewer = format!(
+            "mkdir {outside}/reviewed 2>/dev/null && exit 1; echo mine > train.sh; echo '{{\"verdict\": \"earned\"}}'"
+        );
         let count = self.scenario.experiments().to_string();
         let mut args = vec!["run", "--yes", "--agent", &agent, "--max-experiments", &count];
         match self.scenario {
@@ -282,7 +286,7 @@ impl Session {
             Scenario::Pivot => args.extend(["--ladder", "structural"]),
             Scenario::Outage(_) => args.extend(["--on-event", &tell, "--cadence", "2h"]),
             Scenario::Guards => {
-                args.extend(["--guard", "cd docs; echo more >> e.txt", "--guard", refusing]);
+                args.extend(["--guard", "cd docs; echo more >> e.txt", "--guard", refusing, "--reviewer", &reviewer]);
             }
             _ => {}
         }

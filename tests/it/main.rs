@@ -71,6 +71,7 @@ mod pruning;
 mod recovery;
 mod report;
 mod research;
+mod reviewer;
 mod run_loop;
 mod said;
 mod search;

@@ -8,6 +8,7 @@ use super::patients::finding_of;
 use crate::domain::{Area, CommitId, ExperimentId, Finding, Phase, experiment_name};
 use crate::git::{Repo, SaveAs};
 use crate::session::error::SessionError;
+use crate::session::reviewing::review_tree;
 use crate::state::Journal;
 
 /// Names what nothing needs any more. While somebody is active, or the journal cannot be read, nothing is known to be left.
@@ -97,6 +98,7 @@ fn left_trees(repo: &Repo, facts: &Facts) -> Result<Vec<PathBuf>, SessionError> 
         .filter_map(|(phase, open)| match phase {
             Phase::Proposing => open.seat.map(|seat| facts.folder.seat(seat)),
             Phase::Running | Phase::Guarding => open.beside.slot.map(|slot| facts.folder.slot(slot)),
+            Phase::Reviewing => Some(review_tree(&facts.folder, open.id)),
             _ => None,
         })
         .collect();

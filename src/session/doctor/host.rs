@@ -32,6 +32,7 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Findin
     for terms in sessions.iter().filter_map(Facts::terms).filter(|terms| !terms.imported) {
         add(Some(terms.command), terms.agent.or(asked_agent.clone()));
         others.extend(terms.guards.into_iter().map(|line| (Area::Command, "guard", line)));
+        others.extend(terms.reviewer.map(|line| (Area::Agent, "reviewer", line)));
         others.extend(terms.on_event.map(|line| (Area::Command, "command of --on-event", line)));
     }
     if sessions.is_empty() {

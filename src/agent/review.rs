@@ -1,0 +1,236 @@
+//! The reviewer's prompt, and its answer.
+
+use std::fmt::Write;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::fence::fenced;
+use super::prompt::task_spec;
+use crate::domain::{
+    CHANGED_WHILE_RUNNING, Contract, IGNORED_CHANGED, Record, Review, ReviewVerdict, cut, duration_text,
+    experiment_name, one_line,
+};
+use crate::fs::read_at_most;
+use crate::rules::environment_differences;
+
+/// What is asked.
+const TASK: &str = include_str!("review.md");
+
+/// The most bytes of the diff, 256 KiB: more than a reviewer can weigh, and as much as most models read.
+const DIFF: usize = 256 << 10;
+
+/// The most numbers of the log that are listed.
+const NUMBERS: usize = 200;
+
+/// The largest answer in a file, in bytes, and the most characters of the reason in it.
+const LARGEST: u64 = 1 << 20;
+const WHY: usize = 1000;
+
+/// What a reviewer is told of a change.
+#[derive(Debug, Clone, Copy)]
+pub struct Reviewing<'a> {
+    /// The session's contract.
+    pub contract: &'a Contract,
+    /// The experiment as it would be recorded, or is.
+    pub record: &'a Record,
+    /// The experiment that it is based on.
+    pub incumbent: Option<&'a Record>,
+    /// Its changed files, each with what became of it, and the change as a diff.
+    pub files: &'a [String],
+    /// See there.
+    pub diff: &'a str,
+    /// The end of its run's log.
+    pub log: &'a str,
+    /// The claims that it adds to a research artifact; empty in other sessions.
+    pub claims: &'a [NewClaim],
+    /// The file for the answer.
+    pub answer: &'a Path,
+}
+
+/// A claim that is new in a research artifact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewClaim {
+    /// Its text without citations.
+    pub text: String,
+    /// Where it stands: file and line.
+    pub place: String,
+    /// Its citations.
+    pub evidence: Vec<Evidence>,
+}
+
+/// A citation of a claim with what the source says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// The source's id.
+    pub id: String,
+    /// What it says, as the claim quotes it.
+    pub quotation: Option<String>,
+    /// The file of the source; absent where there is none.
+    pub path: Option<PathBuf>,
+    /// The part of it around the quotation, or its beginning.
+    pub excerpt: String,
+}
+
+/// Writes the prompt for a review.
+pub fn review_prompt(reviewing: &Reviewing<'_>) -> String {
+    let Reviewing { contract, record, files, diff, log, claims, answer, .. } = *reviewing;
+    let mut text = TASK.replace("{answer}", &answer.display().to_string());
+    let _ = write!(text, "\n# What the agent was told\n\n{}", task_spec(contract));
+    let _ = writeln!(text, "\n# {}: {}\n", experiment_name(record.id), cut(&record.description, WHY));
+    let hypothesis = record.hypothesis().map(|said| format!("Its author expected: {}\n\n", cut(&said, WHY)));
+    text += &hypothesis.unwrap_or_default();
+    let _ = writeln!(text, "Commit {} on {}. Changed files:\n", record.commit, record.base);
+    files.iter().for_each(|file| _ = writeln!(text, "- {file}"));
+    let _ = writeln!(text, "\n{}", fenced(head(diff, DIFF)).trim_end());
+    if diff.len() > DIFF {
+        let _ = writeln!(text, "\nThe rest: `git diff {} {}`", record.base.short(12), record.commit.short(12));
+    }
+    text += &numbers(reviewing);
+    let _ = writeln!(text, "\n## The end of its log\n\n{}", fenced(log).trim_end());
+    if !claims.is_empty() {
+        text += &claims_text(claims);
+    }
+    text + "\nAnswer now.\n"
+}
+
+/// The numbers of the change beside those of what it is based on.
+fn numbers(reviewing: &Reviewing<'_>) -> String {
+    let Reviewing { contract, record, incumbent, .. } = *reviewing;
+    let mut rows: Vec<(String, [String; 2])> = Vec::new();
+    let both = |name: &str, of: &dyn Fn(&Record) -> Option<String>| {
+        let cell = |record: Option<&Record>| record.and_then(of).unwrap_or_else(|| "-".into());
+        (name.replace('|', "\\|"), [cell(incumbent), cell(Some(record))])
+    };
+    rows.push(both(&record.metric.name, &|record| record.metric.number().map(|number| number.raw)));
+    rows.push(both("run time in seconds", &|record| Some(format!("{:.1}", record.runs.last()?.seconds))));
+    rows.push(both("peak memory in GiB", &|record| Some(record.memory_gb?.to_string())));
+    let of_both = incumbent.into_iter().chain([record]).flat_map(|record| record.metrics.names().iter());
+    let mut names: Vec<&String> = of_both.filter(|name| **name != record.metric.name).collect();
+    names.sort();
+    names.dedup();
+    for name in names.into_iter().take(NUMBERS) {
+        rows.push(both(name, &|record| Some(record.metrics.get(name)?.to_string())));
+    }
+    let title = incumbent.map_or_else(|| "incumbent".to_owned(), |record| experiment_name(record.id));
+    let mut text = format!("\n## The numbers of both\n\n| | {title} | this one |\n|---|---|---|\n");
+    for (name, [before, now]) in rows {
+        let _ = writeln!(text, "| {name} | {before} | {now} |");
+    }
+    let _ = writeln!(text, "\n- outcome so far: {}", one_line(&record.reason));
+    let _ = writeln!(text, "- command: {}", one_line(&contract.command));
+    let _ = writeln!(text, "- time limit per run: {}", duration_text(contract.timeout));
+    for (field, what) in [
+        (CHANGED_WHILE_RUNNING, "files that changed while it ran"),
+        (IGNORED_CHANGED, "ignored files that changed during the agent's call"),
+    ] {
+        if let Some(files) = record.more.get(field) {
+            let _ = writeln!(text, "- {what}: {files}");
+        }
+    }
+    for change in
+        incumbent.map(|before| environment_differences(before, record.id, &record.environment)).into_iter().flatten()
+    {
+        let _ = writeln!(text, "- environment: {change}");
+    }
+    text
+}
+
+/// The evidence of new claims, to be audited.
+fn claims_text(claims: &[NewClaim]) -> String {
+    let mut text = String::from(
+        "\n## Audit the evidence of the new claims\n\nFor each claim: does its source say so? A quotation that is not \
+         there, is torn from its context or does not carry the claim makes the number not earned; so does a source that \
+         is made up. The parts of sources below are around the quotation, or their beginnings.\n",
+    );
+    for claim in claims {
+        let _ = writeln!(text, "\n### {}: {}\n", claim.place, claim.text);
+        if claim.evidence.is_empty() {
+            text += "It cites nothing.\n";
+        }
+        for Evidence { id, quotation, path, excerpt } in &claim.evidence {
+            let path = path.as_ref().map_or("no such source".to_owned(), |path| path.display().to_string());
+            let quoted = quotation.as_ref().map(|quoted| format!(", quoted: {quoted:?}")).unwrap_or_default();
+            let _ = writeln!(text, "- [@{id}] ({path}){quoted}");
+            if !excerpt.is_empty() {
+                let _ = writeln!(text, "\n{}", fenced(excerpt));
+            }
+        }
+    }
+    text
+}
+
+/// The first bytes of a text, at most so many.
+fn head(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    &text[..end]
+}
+
+/// The answer as a reviewer writes it.
+#[derive(Debug, Deserialize)]
+struct Answered {
+    verdict: ReviewVerdict,
+    #[serde(default)]
+    why: String,
+}
+
+/// Reads the answer: in its file, otherwise the last line of what the reviewer said.
+///
+/// # Errors
+///
+/// Neither is a verdict: what is wrong, as a clause about the reviewer.
+pub fn read_review(file: &Path, said: &str) -> Result<Review, String> {
+    let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty() && *line != "```").unwrap_or_default();
+    let in_file = match read_at_most(file, LARGEST) {
+        Ok(bytes) => parse(&bytes),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err("it left no file $AR_REVIEW".into()),
+        Err(error) => Err(format!("$AR_REVIEW cannot be read: {error}")),
+    };
+    in_file.or_else(|why| match parse(last.as_bytes()) {
+        Ok(review) => Ok(review),
+        Err(_) if last.is_empty() => Err(format!("{why}, and it printed nothing")),
+        Err(_) => Err(format!("{why}, and its last line is no verdict: {}", cut(last, 200))),
+    })
+}
+
+fn parse(text: &[u8]) -> Result<Review, String> {
+    let Answered { verdict, why } =
+        serde_json::from_slice(text).map_err(|error| format!("$AR_REVIEW is no verdict: {error}"))?;
+    match verdict {
+        ReviewVerdict::Unreviewed => Err("$AR_REVIEW says `unreviewed`, which is no verdict".into()),
+        verdict => Ok(Review::of(verdict, cut(&one_line(&why), WHY))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_in_its_file_or_the_last_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("review.json");
+        let read = |said: &str| read_review(&file, said).map(|review| review.sentence());
+        let earned = "{\"verdict\": \"earned\", \"why\": \"lr.py:3\\nhalves it\"}";
+        assert_eq!(read(&format!("I looked.\n```json\n{earned}\n```\n\n")).as_deref(), Ok("earned: lr.py:3 halves it"));
+        for nonsense in ["", "earned", "{}", "{\"verdict\": \"maybe\"}", "{\"verdict\": \"unreviewed\"}", "[1]"] {
+            assert!(read(nonsense).is_err(), "{nonsense}");
+        }
+        assert!(read(&format!("{earned}\nand that is all")).unwrap_err().contains("and that is all"));
+        fs::write(&file, "{\"verdict\": \"not_earned\"}").unwrap();
+        assert_eq!(read(earned).as_deref(), Ok("not earned"));
+        fs::write(&file, "nonsense").unwrap();
+        assert_eq!(read(earned).as_deref(), Ok("earned: lr.py:3 halves it"));
+        assert!(read("").unwrap_err().starts_with("$AR_REVIEW is no verdict: "));
+        fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
+        assert!(read("").unwrap_err().starts_with("$AR_REVIEW cannot be read: "));
+    }
+
+    #[test]
+    fn the_beginning_of_a_text_ends_between_characters() {
+        assert_eq!([head("aé", 2), head("aé", 3), head("aé", 9), head("", 1)], ["a", "aé", "aé", ""]);
+    }
+}

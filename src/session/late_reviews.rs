@@ -1,0 +1,65 @@
+//! Reviews of keeps whose reviewer gave no verdict when they were made.
+
+use super::error::SessionError;
+use super::interrupts::Interrupt;
+use super::shared::Shared;
+use super::store::Store;
+use super::supervise::Ending;
+use super::view::NOTES;
+use crate::crash;
+use crate::domain::{Event, Note, Record, Review, ReviewVerdict};
+use crate::git::Notes;
+use crate::rules::{cost_enough, tokens_enough};
+
+/// The author of notes on doubted keeps.
+const REVIEWER: &str = "the reviewer";
+
+impl Shared<'_> {
+    /// Has the keeps reviewed that are unreviewed, the oldest first, until the reviewer gives no verdict again, something is
+    /// asked for, or a budget is spent. What is kept stays kept: a doubt is noted.
+    pub(super) async fn review_left(&self) -> Result<(), SessionError> {
+        let left: Vec<Record> = {
+            let store = self.store();
+            if store.contract.reviewer.is_none() {
+                return Ok(());
+            }
+            store.history.records().iter().filter(|record| record.is_unreviewed()).cloned().collect()
+        };
+        for record in left {
+            let is_spent = {
+                let store = self.store();
+                cost_enough(&store.contract, &store.journal.spent).is_some()
+                    || tokens_enough(&store.contract, &store.journal.spent).is_some()
+            };
+            if is_spent || self.asked()? != Interrupt::None {
+                break;
+            }
+            let Ending::Done(review) = self.review(&record, None).await? else { break };
+            let id = record.id;
+            let is_out = review.verdict == ReviewVerdict::Unreviewed;
+            if !is_out {
+                self.store().note_review(record, review.clone())?;
+            }
+            self.emit(Event::ReviewFinished { id, review, late: true })?;
+            if is_out {
+                break;
+            }
+        }
+        self.tell()
+    }
+}
+
+impl Store {
+    /// Puts a verdict into the record of a keep; a doubt also stands in a note on its commit.
+    fn note_review(&mut self, record: Record, review: Review) -> Result<(), SessionError> {
+        if review.verdict != ReviewVerdict::Earned {
+            let text = format!("reviewed after it was kept, {}", review.sentence());
+            let line = Note::line(self.now(), &self.contract.tag, record.id, REVIEWER, &text);
+            Notes::new(&self.repo.refs, NOTES).add(&record.commit, &line)?;
+        }
+        let record = Record { review: Some(review), ..record };
+        self.amend_record(&record)?;
+        crash::point("reviewing.amended");
+        self.write_journal()
+    }
+}

@@ -1,0 +1,290 @@
+//! The review of a change before it is kept, by an agent of its own in a tree of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::attempt::{Attempt, Attempted, Stage};
+use super::error::SessionError;
+use super::jobs::{REVIEW, run_variables};
+use super::new_claims::new_claims;
+use super::opened::draft_of;
+use super::own_files::remove_file;
+use super::shared::Shared;
+use super::store::Store;
+use super::supervise::{Deadline, Ending, Exited};
+use super::workspace::Workspace;
+use crate::agent::{self, Answer, Reviewing, review_prompt};
+use crate::crash;
+use crate::domain::{
+    Actor, Event, ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Review, ReviewVerdict, Usage,
+    bytes_text, cut, ended_text, with_causes,
+};
+use crate::exec::{self, Job, Running};
+use crate::fs::write_unsynced;
+use crate::git::ChangeKind;
+use crate::measure::last_lines;
+use crate::rules::priced;
+use crate::state::{SessionFolder, read_log_tail};
+
+/// Why git locks the reviewer's working tree.
+const REASON: &str = "made and removed by ar";
+
+/// How many bytes of output are kept: structured answers of long reviews have some MiB. What follows is dropped.
+const OUTPUT: u64 = 16 << 20;
+
+/// How many lines of the run's log a reviewer sees.
+const LOG_LINES: usize = 100;
+
+/// How many characters of a reviewer's last line are told.
+const LAST: usize = 200;
+
+/// The shortest time that a review gets when somebody waits for it no longer.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// The files of a review in the folder of an experiment's runs.
+struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    fn prompt(&self) -> PathBuf {
+        self.folder.join("review.md")
+    }
+
+    fn answer(&self) -> PathBuf {
+        self.folder.join("review.json")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("review.log")
+    }
+}
+
+/// The working tree in which an experiment is reviewed.
+pub(super) fn review_tree(folder: &SessionFolder, id: ExperimentId) -> PathBuf {
+    folder.trees().join(format!("review-{id}"))
+}
+
+impl Attempt {
+    /// Whether its draft would be kept and is to be reviewed before.
+    pub(super) fn awaits_review(&self, store: &Store, draft: &Record) -> bool {
+        let is_own = self.open.trial.is_none() && !self.open.id.is_baseline();
+        let would_be_kept = draft.outcome == Outcome::Keep && draft.review.is_none();
+        is_own && would_be_kept && store.contract.reviewer.is_some()
+    }
+
+    /// Has the change reviewed, which would be kept. Beside others it leaves its slot first.
+    pub(super) async fn review(
+        &mut self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+        deadline: Deadline,
+    ) -> Result<Stage, SessionError> {
+        if self.phase != Phase::Reviewing {
+            self.enter(&mut shared.store(), Phase::Reviewing)?;
+            crash::point("reviewing.entered");
+        }
+        if workspace.is_linked {
+            return Ok(Stage::Over(Attempted::Waiting));
+        }
+        match self.have_reviewed(shared, deadline).await? {
+            Ending::Detached => Ok(Stage::Over(Attempted::StillRunning)),
+            _ => self.conclude(workspace, shared),
+        }
+    }
+
+    /// Puts the verdict and what follows from it into the draft, unless it has one. Every ending but [`Ending::Detached`]
+    /// leaves a draft with a review.
+    pub(super) async fn have_reviewed(
+        &mut self,
+        shared: &Shared<'_>,
+        deadline: Deadline,
+    ) -> Result<Ending<()>, SessionError> {
+        let mut draft = draft_of(&self.open)?;
+        if draft.review.is_some() {
+            return Ok(Ending::Done(()));
+        }
+        let review = match shared.review(&draft, deadline).await? {
+            Ending::Done(review) => review,
+            _ => return Ok(Ending::Detached),
+        };
+        shared.emit(Event::ReviewFinished { id: self.open.id, review: review.clone(), late: false })?;
+        if review.verdict == ReviewVerdict::NotEarned {
+            draft.outcome = Outcome::Discard;
+            draft.reason += &format!(", but the reviewer says {}", review.sentence());
+            draft.failure = Some(Failure { class: FailureClass::ReviewFailed, excerpt: review.why.clone() });
+        }
+        draft.review = Some(review);
+        self.open.draft = Some(Box::new(draft));
+        self.enter(&mut shared.store(), Phase::Reviewing)?;
+        crash::point("reviewing.noted");
+        Ok(Ending::Done(()))
+    }
+}
+
+impl Shared<'_> {
+    /// Has an experiment reviewed; whoever waits for it does so until `deadline`. A reviewer that gives no verdict, whatever the
+    /// reason, makes it `unreviewed`.
+    ///
+    /// # Errors
+    ///
+    /// What is not the reviewer's doing: the session's own files, or a full disk.
+    pub(super) async fn review(&self, record: &Record, deadline: Deadline) -> Result<Ending<Review>, SessionError> {
+        let id = record.id;
+        let tree = review_tree(&self.store().folder, id);
+        let began = Instant::now();
+        let ended = match self.start_review(record, &tree, deadline) {
+            Ok(mut job) => {
+                self.tell()?;
+                let ended = self.wait_for(&mut job, None, || Ok(())).await?;
+                crash::point("reviewing.reviewer_over");
+                ended
+            }
+            Err(error) if error.is_disk_full() => return Err(error),
+            Err(error) => {
+                self.store().end_watch(id)?;
+                self.throw_away(&tree);
+                return Ok(Ending::Done(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)));
+            }
+        };
+        if ended.is_over() {
+            self.put_right_after(id, REVIEW).await?;
+            self.throw_away(&tree);
+        }
+        if matches!(ended, Ending::Detached) {
+            return Ok(Ending::Detached);
+        }
+        let store = &mut *self.store();
+        let answer = agent::read_answer(&Files { folder: store.folder.run(id) }.log(), 0);
+        let usage = store.spend_review(answer.usage.clone());
+        let review = match ended {
+            Ending::Done(exited) => read_review(store, id, exited, answer, began)?,
+            Ending::Interrupted => unreviewed("it was interrupted".into(), began),
+            Ending::Detached | Ending::Lost => unreviewed("its shim was killed".into(), began),
+        };
+        Ok(Ending::Done(Review { tokens: usage.tokens, cost: usage.cost, ..review }))
+    }
+
+    /// Makes the tree, writes the prompt and calls the reviewer.
+    fn start_review(&self, record: &Record, tree: &Path, deadline: Deadline) -> Result<Running, SessionError> {
+        let store = &mut *self.store();
+        let contract = store.contract.clone();
+        let Some(command) = contract.reviewer.clone() else { return Err(SessionError::Missing("--reviewer")) };
+        let files = Files { folder: store.clear_run_folder(record.id)? };
+        // What a review that was cut off has left.
+        store.repo.remove_kept(tree)?;
+        store.repo.keep_worktree(tree, &record.commit, REASON)?;
+        let prompt = prompt(store, record, &files)?;
+        [files.answer(), files.log()].iter().try_for_each(|path| remove_file(path))?;
+        store.begin_watch(Actor::Reviewer, record.id)?;
+        write_unsynced(&files.prompt(), prompt.as_bytes())?;
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        let mut env = run_variables(&command, &contract.tag, record.id, &store.folder.state(), &files.folder);
+        env.extend([
+            ("AR_ROOT".into(), path(store.repo.worktree())),
+            ("AR_PROMPT".into(), path(&files.prompt())),
+            ("AR_REVIEW".into(), path(&files.answer())),
+        ]);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).max(SHORTEST));
+        let job = self.executor.start(&Job {
+            name: REVIEW.into(),
+            command,
+            cwd: tree.to_owned(),
+            log: files.log(),
+            stdin: Some(files.prompt()),
+            folder: files.folder,
+            env,
+            timeout: left.unwrap_or(contract.agent_timeout).min(contract.agent_timeout),
+            grace: contract.grace,
+            log_limit: Some(OUTPUT),
+            tied: true,
+        })?;
+        store.say(Event::ReviewStarted { id: record.id });
+        Ok(job)
+    }
+
+    /// Removes the tree of a review with all that is in it.
+    fn throw_away(&self, tree: &Path) {
+        let store = &mut *self.store();
+        if let Err(error) = store.repo.remove_kept(tree) {
+            store.say(Notice::ReviewTreeStays { tree: tree.to_owned(), why: with_causes(&error) });
+        }
+        // Without slots nothing else is in it.
+        let _ = fs::remove_dir(store.folder.trees());
+    }
+}
+
+impl Store {
+    /// Adds what a reviewer used to what is spent, and gives it with its cost.
+    fn spend_review(&mut self, usage: Usage) -> Usage {
+        let model = agent::model_in(self.contract.reviewer.as_deref().unwrap_or_default());
+        let usage = priced(usage, model, &self.contract.prices);
+        self.journal.spent.add(usage.tokens, usage.cost);
+        usage
+    }
+}
+
+/// What a reviewer that ended has answered.
+fn read_review(
+    store: &Store,
+    id: ExperimentId,
+    exited: Exited,
+    answer: Answer,
+    began: Instant,
+) -> Result<Review, SessionError> {
+    let files = Files { folder: store.folder.run(id) };
+    let exit = match exited {
+        Ok(exit) => exit,
+        Err(full @ exec::ExecError::DiskFull { .. }) => return Err(full.into()),
+        Err(error) => return Ok(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)),
+    };
+    store.refuse_spoilt("the reviewer", exit.exit != Some(0))?;
+    let said = answer.text.or(answer.words).unwrap_or_else(|| agent::last_words(&files.log(), 0));
+    let review = match exit.exit {
+        Some(0) if !exit.timed_out => {
+            agent::read_review(&files.answer(), &said).unwrap_or_else(|why| unreviewed(why, began))
+        }
+        _ => {
+            let ended = ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds);
+            let last = agent::last_line(&said).map(|line| format!(": {}", cut(&line, LAST))).unwrap_or_default();
+            unreviewed(format!("it gave no verdict ({ended}){last}"), began)
+        }
+    };
+    Ok(Review { seconds: exit.seconds, ..review })
+}
+
+/// A review without a verdict.
+fn unreviewed(why: String, began: Instant) -> Review {
+    Review { seconds: began.elapsed().as_secs_f64(), ..Review::of(ReviewVerdict::Unreviewed, why) }
+}
+
+/// What the reviewer of an experiment is told.
+fn prompt(store: &Store, record: &Record, files: &Files) -> Result<String, SessionError> {
+    let objects = &store.repo.objects;
+    let (base, commit) = (&record.base, &record.commit);
+    let changed = objects.changed_between(base, commit)?;
+    let changed = changed.iter().map(|changed| {
+        let path = changed.path.display();
+        match changed.kind {
+            ChangeKind::Deleted => format!("{path}: deleted"),
+            ChangeKind::Added => format!("{path}: new, {}", bytes_text(changed.size)),
+            ChangeKind::Modified => format!("{path}: changed, {}", bytes_text(changed.size)),
+            ChangeKind::TypeChanged => format!("{path}: another kind of file now, {}", bytes_text(changed.size)),
+        }
+    });
+    let incumbent = store.history.kept_at(base).and_then(|id| store.history.get(id));
+    let log = read_log_tail(&store.folder.log(record.id, "run.log"));
+    Ok(review_prompt(&Reviewing {
+        contract: &store.contract,
+        record,
+        incumbent,
+        files: &changed.collect::<Vec<_>>(),
+        diff: &String::from_utf8_lossy(&objects.diff_text(base, commit)?),
+        log: &log.map(|log| last_lines(&log, LOG_LINES)).unwrap_or_default(),
+        claims: &new_claims(&store.repo, &store.contract, base, commit)?,
+        answer: &files.answer(),
+    }))
+}

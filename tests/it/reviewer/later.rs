@@ -1,0 +1,61 @@
+//! Reviews that come after a change was kept.
+
+use super::{record, repo, reviewed, reviewer, value, verdict};
+use crate::guards::session;
+use crate::support::ar;
+
+#[test]
+fn a_keep_without_a_review_is_reviewed_when_the_loop_ends_and_a_late_doubt_is_flagged() {
+    let repo = repo();
+    // It is out while the loop turns, and back at its end.
+    let script = "
+        echo call >> \"$AR_ROOT/../reviews\"
+        [ $(wc -l < \"$AR_ROOT/../reviews\") -gt 3 ] || { echo 'overloaded'; exit 1; }
+        case $AR_EXPERIMENT in
+            1) echo '{\"verdict\": \"not_earned\", \"why\": \"src/value:1\"}';;
+            2) echo '{\"verdict\": \"earned\", \"why\": \"well\"}';;
+            3) echo '{\"verdict\": \"unclear\", \"why\": \"hm\"}';;
+        esac";
+    let edits = ["1.5", "1.4", "1.3"].map(value);
+    reviewed(&repo, script, &edits.each_ref().map(String::as_str), &[]).ok();
+    let records = [1, 2, 3].map(|id| record(&repo, id));
+    assert_eq!(records.each_ref().map(verdict), ["not_earned", "earned", "unclear"]);
+    assert!(records.iter().all(|record| record["outcome"] == "keep" && record["failure"].is_null()));
+    assert_eq!(repo.head(), records[2]["commit"].as_str().unwrap(), "nothing is removed without a run");
+    let shown = ar(&repo, ["show", "1"]).ok().stdout;
+    assert!(shown.contains("reviewed after it was kept, not earned: src/value:1"), "{shown}");
+    let notes = repo.git(["notes", "--ref=autoresearch", "show", records[0]["commit"].as_str().unwrap()]);
+    assert!(notes.contains("t/1 the reviewer: reviewed after it was kept, not earned: src/value:1"), "{notes}");
+    let report = ar(&repo, ["report"]).ok().stdout;
+    assert!(report.contains("the reviewer doubts what was kept: 1 (not earned) and 3 (unclear)"), "{report}");
+    ar(&repo, ["doctor"]).ok();
+}
+
+#[test]
+fn the_reviews_that_are_left_end_with_the_first_that_gives_no_verdict() {
+    let repo = repo();
+    let script = "echo call >> \"$AR_ROOT/../reviews\"; exit 1";
+    let edits = ["1.5", "1.4", "1.3"].map(value);
+    reviewed(&repo, script, &edits.each_ref().map(String::as_str), &[]).ok();
+    assert_eq!(crate::guards::lines(&repo, "reviews"), 4, "one for each keep, and one at the end");
+    // It is back for the next call.
+    reviewer(&repo, super::EARNED);
+    ar(&repo, ["resume"]).ok();
+    assert_eq!([1, 2, 3].map(|id| verdict(&record(&repo, id)).to_owned()), ["earned"; 3]);
+}
+
+#[test]
+fn a_review_that_is_interrupted_leaves_the_keep_unreviewed() {
+    let repo = repo();
+    let script = "[ -e \"$AR_ROOT/../second\" ] && { echo '{\"verdict\": \"earned\"}'; exit; }; : > \"$AR_ROOT/../second\"; \
+                  cd \"$AR_ROOT\"; env -u AR_EXPERIMENT ar stop --now; sleep 60";
+    let command = reviewer(&repo, script);
+    let path = format!("PATH={}:$PATH", env!("CARGO_BIN_EXE_ar").rsplit_once('/').unwrap().0);
+    let command = format!("{path} {command}");
+    session(&repo, &["--reviewer", &command], &[&value("1.5")], 3).exits(130);
+    let first = record(&repo, 1);
+    assert_eq!((&first["outcome"], verdict(&first)), (&"keep".into(), "unreviewed"), "{first}");
+    assert!(first["review"]["why"].as_str().unwrap().contains("interrupted"));
+    ar(&repo, ["resume", "--max-experiments", "1"]).ok();
+    assert_eq!(verdict(&record(&repo, 1)), "earned");
+}
