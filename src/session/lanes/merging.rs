@@ -5,7 +5,8 @@ use super::line::merge_onto;
 use crate::agent::Merging;
 use crate::crash;
 use crate::domain::{
-    CommitId, Event, ExperimentId, Failure, FailureClass, Outcome, Phase, Record, Replay, experiment_name,
+    CommitId, Event, ExperimentId, Failure, FailureClass, Outcome, Phase, Record, Replay, Review, ReviewVerdict,
+    experiment_name,
 };
 use crate::rules::{BeforeRun, FileTerms, Forbidden, before_run};
 use crate::session::attempt::Attempt;
@@ -171,6 +172,9 @@ async fn end_merge(
             let base = again.open.base.clone();
             store.keep_commit_as(format!("experiment {id}, merged by the agent"), &base, &commit)?;
             attempt.open.ported = Some(Ported { base, commit });
+            if let Some(review) = attempt.open.draft.as_mut().and_then(|draft| draft.review.as_mut()) {
+                *review = Review::of(ReviewVerdict::Unreviewed, "the agent merged it with what was kept since");
+            }
         }
         store.journal.line.answered(id);
         (attempt.open.merge_with, attempt.open.seat) = (None, None);

@@ -7,6 +7,7 @@ mod line;
 mod merging;
 mod recording;
 mod recover;
+mod reviews;
 mod scheduler;
 mod trees;
 mod trial;

@@ -1,6 +1,7 @@
 //! What an earlier process left open beside others, and what is put away when a loop ends.
 
 use super::line::{close_trials, discard};
+use super::reviews::to_review;
 use super::scheduler::Lanes;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason};
@@ -89,7 +90,8 @@ impl Session<'_> {
     /// Ends the session for good: winners that wait for a train are recorded as discarded. Returns which.
     pub fn end_for_good(&mut self) -> Result<Vec<ExperimentId>, SessionError> {
         self.shelve()?;
-        let winners: Vec<ExperimentId> = self.shared.store().journal.line.cars().map(|car| car.id).collect();
+        let mut winners: Vec<ExperimentId> = self.shared.store().journal.line.cars().map(|car| car.id).collect();
+        winners.extend(to_review(&self.shared.store()));
         for id in &winners {
             discard(&mut self.shared.store(), *id, Why::SessionEnds)?;
         }

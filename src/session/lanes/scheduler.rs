@@ -1,6 +1,6 @@
 //! The loop over slots and seats: it carries out what the scheduler and the line of winners say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::thread::JoinHandle;
@@ -13,6 +13,7 @@ use super::calls::{Called, call_again, propose};
 use super::gpu_turn::await_gpus;
 use super::line::{Chains, open_attempt, settle_line};
 use super::merging::make_fresh;
+use super::reviews::{review, to_review};
 use super::trees::{Trees, open_seat, open_slot};
 use super::trial::open_trial;
 use crate::domain::{ExperimentId, Layout, Notice, Phase, StopReason, with_causes};
@@ -34,6 +35,8 @@ pub(super) enum Done {
     Called { seat: u32, workspace: Box<Workspace>, ended: Result<Called, SessionError> },
     /// A run ended, with its guards.
     Ran { slot: u32, workspace: Box<Workspace>, ended: Result<Attempted, SessionError> },
+    /// A review ended.
+    Reviewed { id: ExperimentId, ended: Result<Attempted, SessionError> },
     /// The agent may be called again, or the outage has taken too long.
     Waited(Result<Option<StopReason>, SessionError>),
     /// A run that nobody waits for was ended.
@@ -69,6 +72,8 @@ pub(super) struct Lanes<'s, 'a> {
     jobs: FuturesUnordered<Job<'s>>,
     slots: BTreeMap<u32, Busy>,
     seats: BTreeMap<u32, ExperimentId>,
+    /// The attempts that are being reviewed.
+    reviews: BTreeSet<ExperimentId>,
     /// The attempts that wait for a slot, in the order in which they became ready.
     ready: Vec<ExperimentId>,
     keeper: Option<Keeper>,
@@ -122,6 +127,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             jobs: FuturesUnordered::new(),
             slots: BTreeMap::new(),
             seats: BTreeMap::new(),
+            reviews: BTreeSet::new(),
             ready: Vec::new(),
             keeper: None,
             waits: false,
@@ -146,6 +152,9 @@ impl<'s, 'a> Lanes<'s, 'a> {
             let may_ask = self.shared.calls_agent && demand == Demand::New;
             let trials = settle_line(&mut self.shared.store(), &mut self.chains, may_ask || self.waits)?;
             self.shared.tell()?;
+            if asked != Interrupt::Now {
+                self.start_reviews()?;
+            }
             let plan = self.plan(demand, &trials);
             let bar = plan.bar;
             let is_over = plan.is_empty() && self.jobs.is_empty();
@@ -237,7 +246,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 (Some(seat), _) => Place::Seat(seat),
                 (None, Phase::Proposing) => Place::NeedsCall,
                 (None, Phase::Committing) => Place::Ready,
-                (None, Phase::Waiting) => Place::Winner,
+                (None, Phase::Waiting | Phase::Reviewing) => Place::Winner,
                 (None, _) => Place::Slot,
             }
         };
@@ -332,6 +341,21 @@ impl<'s, 'a> Lanes<'s, 'a> {
             let ended = ended.map(|attempted| attempted.unwrap_or(Attempted::Waiting));
             Done::Ran { slot, workspace: Box::new(workspace), ended }
         }));
+        Ok(())
+    }
+
+    /// Has reviewed what waits for that.
+    fn start_reviews(&mut self) -> Result<(), SessionError> {
+        let shared = self.shared;
+        let waiting = to_review(&shared.store());
+        for id in waiting.into_iter().filter(|id| !self.reviews.contains(id)).collect::<Vec<_>>() {
+            let mut attempt = Attempt::at(open_attempt(&shared.store(), id)?, Phase::Reviewing);
+            self.reviews.insert(id);
+            self.jobs.push(Box::pin(async move {
+                let ended = review(&mut attempt, shared).await;
+                Done::Reviewed { id, ended }
+            }));
+        }
         Ok(())
     }
 
@@ -443,6 +467,10 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 self.waits = false;
                 self.ending = waited?.or(self.ending.take());
                 Ok(())
+            }
+            Done::Reviewed { id, ended } => {
+                self.reviews.remove(&id);
+                ended.map(drop)
             }
             Done::Stopped(stopped) => stopped,
         }

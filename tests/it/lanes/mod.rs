@@ -7,4 +7,5 @@ mod landscape;
 mod links;
 mod nights;
 mod plans;
+mod reviews;
 mod told;

@@ -1,0 +1,27 @@
+//! Reviews beside others: a change that would be kept has left its slot, and joins the line of winners afterwards.
+
+use super::recording::record_beside;
+use crate::domain::{ExperimentId, Phase};
+use crate::session::attempt::{Attempt, Attempted};
+use crate::session::error::SessionError;
+use crate::session::opened::draft_of;
+use crate::session::shared::Shared;
+use crate::session::store::Store;
+use crate::session::supervise::Ending;
+
+/// The attempts that are to be reviewed, or are being reviewed.
+pub(super) fn to_review(store: &Store) -> Vec<ExperimentId> {
+    let steps = store.journal.steps().filter(|(phase, _)| *phase == Phase::Reviewing);
+    steps.map(|(_, open)| open.id).collect()
+}
+
+/// Has an attempt reviewed. Then it is a winner, or is recorded.
+pub(super) async fn review(attempt: &mut Attempt, shared: &Shared<'_>) -> Result<Attempted, SessionError> {
+    if let Ending::Detached = attempt.have_reviewed(shared, None).await? {
+        return Ok(Attempted::StillRunning);
+    }
+    let draft = draft_of(&attempt.open)?;
+    let attempted = record_beside(attempt, &mut shared.store(), draft)?;
+    shared.tell()?;
+    Ok(attempted)
+}
