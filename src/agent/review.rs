@@ -207,7 +207,11 @@ fn parse(text: &[u8]) -> Result<Review, String> {
 mod tests {
     use std::fs;
 
+    use serde_json::json;
+
     use super::*;
+    use crate::domain::{CommitId, Direction, MetricSource, MetricSpec};
+    use crate::rules::sample::{record, run};
 
     #[test]
     fn an_answer_is_in_its_file_or_the_last_line() {
@@ -227,6 +231,41 @@ mod tests {
         assert!(read("").unwrap_err().starts_with("$AR_REVIEW is no verdict: "));
         fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
         assert!(read("").unwrap_err().starts_with("$AR_REVIEW cannot be read: "));
+    }
+
+    #[test]
+    fn a_reviewer_is_told_of_both_and_of_what_was_seen() {
+        let before = record(json!({"id": 3, "value": "2.5", "runs": [run(60.0, None)], "metrics": {"steps": 100.0}}));
+        let now = record(json!({"id": 7, "value": "2.25", "runs": [run(10.0, None), run(90.0, None)], "memory_gb": 1.5,
+            "metrics": {"steps": 150.0, "a|b": 1.0}, "changed_while_running": ["data.bin"], "reason": "better"}));
+        let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
+        let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));
+        let contract = Contract::new(tag, metric, "sh train.sh".into(), start, jiff::Timestamp::UNIX_EPOCH);
+        let diff = format!("+first\n```\n{}", "+more\n".repeat(DIFF));
+        let reviewing = Reviewing {
+            contract: &contract,
+            record: &now,
+            incumbent: Some(&before),
+            files: &["train.sh: changed, 12 B".to_owned()],
+            diff: &diff,
+            log: "loss: 2.25",
+            claims: &[],
+            answer: Path::new("/runs/00007/review.json"),
+        };
+        let prompt = review_prompt(&reviewing);
+        for part in [
+            "in the file `$AR_REVIEW` (/runs/00007/review.json)",
+            "- command: sh train.sh\n",
+            "- train.sh: changed, 12 B\n\n````text\n+first\n```\n+more\n",
+            "The rest: `git diff ",
+            "| | experiment 3 | this one |\n|---|---|---|\n| loss | 2.5 | 2.25 |\n| run time in seconds | 60.0 | 90.0 |\n\
+             | peak memory in GiB | - | 1.5 |\n| a\\|b | - | 1 |\n| steps | 100 | 150 |\n",
+            "- files that changed while it ran: [\"data.bin\"]\n",
+            "## The end of its log\n\n```text\nloss: 2.25\n```\n",
+        ] {
+            assert!(prompt.contains(part), "{part}\n{}", &prompt.replace("+more\n", ""));
+        }
+        assert!(prompt.len() < DIFF + 16 * 1024 && !prompt.contains("Audit"), "{} bytes", prompt.len());
     }
 
     #[test]

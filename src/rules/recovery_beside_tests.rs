@@ -31,6 +31,7 @@ fn every_way_to_leave_an_attempt_beside_others_has_its_steps() {
         (found(Phase::Committing), vec![AwaitSlot]),
         (trial(found(Phase::Committing)), vec![Close]),
         (found(Phase::Running), vec![Resume]),
+        (draft(found(Phase::Reviewing)), vec![EndJobs]),
         (draft(found(Phase::Guarding)), vec![Resume]),
         (no_tree(found(Phase::Running)), vec![EndJobs, ForgetRun, Resume]),
         (no_tree(draft(found(Phase::Guarding))), vec![EndJobs, ForgetRun, Resume]),

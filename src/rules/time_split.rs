@@ -28,7 +28,7 @@ pub struct TimeSplit {
     pub runs: f64,
     /// The agent worked, also without changes.
     pub agent: f64,
-    /// Guards ran.
+    /// Guards ran, and reviews.
     pub guards: f64,
     /// The agent was unavailable.
     pub outages: f64,
@@ -54,7 +54,8 @@ pub fn time_split(records: &[Record], waits: Waits, total: f64) -> Option<TimeSp
     }
     let guards = |record: &Record| {
         let earlier = record.versions.iter().flat_map(|version| &version.guards);
-        earlier.chain(&record.guards).map(|guard: &GuardRun| guard.seconds).sum::<f64>()
+        let guards = earlier.chain(&record.guards).map(|guard: &GuardRun| guard.seconds).sum::<f64>();
+        guards + record.review.as_ref().map_or(0.0, |review| review.seconds)
     };
     let mut left = total;
     let mut part = |seconds: f64| {
@@ -84,16 +85,18 @@ mod tests {
         let guard = json!({"command": "", "exit": 0, "signal": null, "seconds": 6.0, "passed": true});
         let version =
             json!({"commit": "v", "saved": "s", "failure": null, "reason": "", "value": 3.0, "guards": [&guard]});
+        let review = json!({"verdict": "earned", "why": "", "seconds": 1.0});
         let records =
             [record(json!({"runs": [run(10.0, None), run(20.0, None)], "guards": [&guard], "versions": [version],
+            "review": review,
             "agent": {"command": "", "seconds": 5.0}}))];
         let waits = Waits { idle_calls: 2.0, outages: 8.0, nobody: 40.0, limit_met: None };
         let split = |total| time_split(&records, waits, total);
         let parts = |total, nobody, rest| {
-            Some(TimeSplit { total, runs: 30.0, agent: 7.0, guards: 12.0, outages: 8.0, nobody, rest, limit_met: None })
+            Some(TimeSplit { total, runs: 30.0, agent: 7.0, guards: 13.0, outages: 8.0, nobody, rest, limit_met: None })
         };
-        assert_eq!(split(100.0), parts(100.0, 40.0, 3.0));
-        assert_eq!(split(60.0), parts(60.0, 3.0, 0.0), "a run went on while nobody was at work");
+        assert_eq!(split(100.0), parts(100.0, 40.0, 2.0));
+        assert_eq!(split(60.0), parts(60.0, 2.0, 0.0), "a run went on while nobody was at work");
         assert_eq!(split(59.0), None);
     }
 }

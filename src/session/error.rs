@@ -108,6 +108,9 @@ pub enum SessionError {
     ContractChanged { path: PathBuf, drifts: Vec<Drift> },
     #[error("cannot start the {what}: `{word}` not found")]
     NoCommand { what: &'static str, word: String },
+    #[error("the reviewer works in a tree of its own, which lacks {}: git does not track it", .0.display())]
+    #[strum(props(hint = "commit it, or name it in --reviewer by its full path or below $AR_ROOT"))]
+    ReviewerUntracked(PathBuf),
     #[error("{0} is tracked by git: a reset would undo what ar writes there")]
     Tracked(&'static str),
     #[error("protected files were changed and their copies are missing: {}", list(.0))]

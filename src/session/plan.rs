@@ -24,7 +24,7 @@ use crate::domain::{Clock, Contract, ExperimentId, Layout, Tag, list, with_cause
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
-use crate::rules::{FileTerms, GpuSlot, gaps, idle_limits};
+use crate::rules::{FileTerms, GpuSlot, gaps, idle_limits, named_files};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, refuse_held};
 
 /// Who makes the changes.
@@ -178,6 +178,11 @@ impl Plan {
             }
             if let Some(reviewer) = &contract.reviewer {
                 check_command("reviewer", reviewer, repo.worktree())?;
+                for script in named_files(reviewer).into_iter().filter(|file| file.is_script) {
+                    if !repo.working_tree.is_tracked(&script.path)? {
+                        return Err(SessionError::ReviewerUntracked(script.path));
+                    }
+                }
             }
             if let Some(hook) = &contract.on_event {
                 // It is called in a folder of its own, from where no relative path leads anywhere.

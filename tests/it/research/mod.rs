@@ -6,6 +6,7 @@ mod init;
 // Pauses are real ones without debug assertions.
 #[cfg(debug_assertions)]
 mod night;
+mod reviewed;
 mod score;
 mod sessions;
 

@@ -40,6 +40,7 @@ set -- $(row steps)
 [ "$2" -gt "$1" ] && say not_earned "$2 steps instead of $1"
 case $added in SEED=*|*"
 SEED="*) say not_earned "a seed is fixed";; esac
+prompt | sed -n '/^## The end of its log/,$p' | grep -q "^$metric: [0-9]" || exit 1
 [ -n "$added" ] && [ -n "$1" ] || exit 1
 say earned "nothing of the five"
 "#;

@@ -107,6 +107,10 @@ fn a_reviewer_is_a_term_of_the_session() {
     let repo = repo();
     let missing = session(&repo, &["--reviewer", "no-such-program --now"], &[&value("1.5")], 1).exits(1);
     assert!(missing.stderr.contains("cannot start the reviewer: `no-such-program` not found"), "{missing:?}");
+    repo.write("mine.sh", EARNED);
+    let untracked = session(&repo, &["--reviewer", "sh mine.sh"], &[&value("1.5")], 1).exits(1);
+    assert!(untracked.stderr.contains("which lacks mine.sh: git does not track it"), "{untracked:?}");
+    assert!(!repo.exists(".autoresearch"));
     reviewed(&repo, EARNED, &[&value("1.5")], &[]).ok();
     let other = ar(&repo, ["resume", "--reviewer", "true"]).exits(1);
     assert!(other.stderr.contains("reviewer"), "{other:?}");
@@ -114,6 +118,17 @@ fn a_reviewer_is_a_term_of_the_session() {
     let agent = value("1.2");
     ar(&repo, ["resume", "--agent", &agent, "--max-experiments", "2"]).ok();
     assert_eq!(verdict(&record(&repo, 2)), "earned");
+}
+
+#[test]
+fn no_agent_edits_its_reviewer() {
+    let repo = repo();
+    repo.write("mine.sh", "echo '{\"verdict\": \"not_earned\", \"why\": \"never\"}'");
+    repo.commit_all("a reviewer");
+    let bribe = format!("echo \"{}\" > mine.sh; {}", EARNED.replace('"', "\\\""), value("1.5"));
+    session(&repo, &["--reviewer", "sh mine.sh"], &[&bribe, &value("1.4")], 2).ok();
+    assert_eq!(record(&repo, 1)["failure"]["class"], "protected");
+    assert_eq!(verdict(&record(&repo, 2)), "not_earned");
 }
 
 #[test]
