@@ -278,6 +278,10 @@ fn contract_spec(contract: &Contract) -> String {
     }
     let _ = writeln!(text, "- command: {}", contract.command);
     let _ = writeln!(text, "- time limit per run: {}", duration_text(contract.timeout));
+    if let Some(limit) = contract.caps.silence {
+        let limit = duration_text(limit);
+        let _ = writeln!(text, "- a run that prints nothing and does nothing is ended after: {limit}");
+    }
     if let Some(axes) = contract.deciding_composite() {
         let _ = writeln!(text, "- ar computes {} from the axes that the command prints: {axes}", contract.metric.name);
     }

@@ -19,6 +19,14 @@ pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
         };
         text += "Make a change that you can finish in time.\n";
     }
+    if let Some(why) = &last.ended_for {
+        text += &format!("\nThe last call was terminated: {why}. ");
+        text += match idle_calls {
+            0 => "What it had changed by then was measured. ",
+            _ => "",
+        };
+        text += "Make a smaller change, and start nothing that waits.\n";
+    }
     if let Some(question) = &last.question {
         text += &format!("\nThe last call asked: \"{}\" ", cut(question, QUESTION));
         text += match idle_calls {

@@ -1,5 +1,6 @@
 //! The settings that are known by name beyond their own rule.
 
+use super::cap_settings::CAPS;
 use super::layout_settings::LAYOUT;
 use super::setting::{Form, Heading, choices, line, texts};
 use super::settings::{PLAIN, asked};
@@ -149,7 +150,7 @@ fn file(source: &MetricSource) -> Option<&MetricSource> {
 
 /// All settings.
 fn all() -> impl Iterator<Item = &'static Setting> {
-    CORE.iter().chain(LAYOUT).chain(PLAIN)
+    CORE.iter().chain(LAYOUT).chain(CAPS).chain(PLAIN)
 }
 
 /// All settings, in the order of the help: by heading, and first what a session cannot start without.

@@ -209,6 +209,8 @@ pub enum Notice {
          --max-tokens"
     )]
     CostUnknown { limit: f64, model: String },
+    #[error("ended the agent's call for experiment {id}: {why}")]
+    CallEnded { id: ExperimentId, why: String },
     // Of what the loop does not depend on.
     #[error("the search command `{command}` is left out: {why}")]
     SearchFailed { command: String, why: String },

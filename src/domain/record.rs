@@ -95,6 +95,9 @@ pub struct Run {
     pub exit: Option<i32>,
     /// The signal that terminated it.
     pub signal: Option<i32>,
+    /// After how many seconds of silence `ar` terminated it, if that is why it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent: Option<f64>,
     /// The measured value.
     pub value: Option<f64>,
     /// The commit that it executed, where that is not the record's.

@@ -2,7 +2,7 @@
 //!
 //! The macro makes of each the field of [`Contract`] and of [`Asked`]; flag, variable, key of `ar.toml`, the line of its
 //! template and the line that is confirmed are made of the description. The few settings that are known by name elsewhere
-//! are in `core_settings`, and those that are no terms of the contract in `layout_settings`.
+//! are in `core_settings`, the caps in `cap_settings`, and those that are no terms of the contract in `layout_settings`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,8 +16,9 @@ use super::setting::{Form, Heading, Held, SettingOf, choices, joined, line, stor
 use super::settings_macro::settings;
 use super::values::{command_line, non_negative, not_zero};
 use super::{
-    Cadence, CommitId, Composite, Direction, Draw, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource,
-    MetricSpec, Prices, StopRule, Tag, count_of, duration_text, money_text, time_of_day_text, tokens_text,
+    Cadence, Caps, CommitId, Composite, Direction, Draw, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit,
+    MetricSource, MetricSpec, Prices, StopRule, Tag, count_of, duration_text, money_text, time_of_day_text,
+    tokens_text,
 };
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
@@ -74,7 +75,9 @@ settings! {
     mixed_gpus: bool,
     ahead: u32,
     calls: u32,
-    links: Vec<PathBuf>;
+    links: Vec<PathBuf>,
+    silence: Duration,
+    agent_silence: Duration;
     /// How much better than the incumbent a number must be; 0 or more.
     min_delta: f64 as f64 = 0.0, {
         key: "min-delta", heading: Heading::Keeping, value: "DELTA",

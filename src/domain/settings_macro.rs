@@ -1,7 +1,7 @@
 //! What the table of settings becomes: the fields of [`Contract`](super::Contract) and [`Asked`](super::Asked).
 
 /// Declares [`Contract`] and [`Asked`] with the fields of all settings, and [`PLAIN`]. First come the fields of
-/// [`Asked`] that `core_settings` and `layout_settings` describe. A setting is declared as
+/// [`Asked`] that `core_settings`, `layout_settings` and `cap_settings` describe. A setting is declared as
 /// `field: type of what is asked as type of what is stored = default { description }`.
 macro_rules! settings {
     ($($own:ident: $type:ty),*; $(
@@ -35,6 +35,9 @@ macro_rules! settings {
             /// The axes of each experiment and what they are together, where there are some.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub composite: Option<Composite>,
+            /// What ends runs and calls before their time limits.
+            #[serde(default, skip_serializing_if = "Caps::is_empty")]
+            pub caps: Caps,
             $($(#[$meta])* pub $field: $held,)*
             /// The commit that the session started from.
             pub start: CommitId,
@@ -65,6 +68,7 @@ macro_rules! settings {
                     ledger: LedgerDialect::default(),
                     prices: Prices::new(),
                     composite: None,
+                    caps: Caps::default(),
                     $($field: $default,)*
                     start,
                     started_from: None,
@@ -104,6 +108,7 @@ macro_rules! settings {
                 if let Some(reviewer) = asked.reviewer { contract.reviewer = Some(reviewer); }
                 if let Some(prices) = asked.prices { contract.prices = prices; }
                 contract.composite = asked.composite.or(contract.composite);
+                contract.caps.take(self);
                 $(if let Some(value) = asked.$field { Held::take(&mut contract.$field, value); })*
                 contract
             }

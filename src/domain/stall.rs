@@ -20,6 +20,9 @@ pub struct LastCall {
     pub question: Option<String>,
     /// The time limit in seconds at which `ar` terminated it.
     pub ended_after: Option<f64>,
+    /// The cap at which `ar` terminated it before its time limit, in words: `silent for 10 min`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_for: Option<String>,
     /// Why `ar` ignored its proposal, or a part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,

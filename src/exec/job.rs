@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::SHIM_ARGUMENT;
 use super::environment::boot_id;
 use crate::domain::FORMAT_VERSION;
+use crate::rules::Silence;
 
 /// A command to run under a shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,9 @@ pub struct Job {
     pub env: Vec<(String, String)>,
     /// The deadline, counted from the start of the command while the machine is awake.
     pub timeout: Duration,
+    /// After how much silence the command ends, if it does; only for one whose log has no limit.
+    #[serde(default)]
+    pub silence: Option<Silence>,
     /// The time between TERM and KILL.
     pub grace: Duration,
     /// Whether the command ends with the process that started the job.
@@ -80,8 +84,11 @@ pub struct Exit {
     pub exit: Option<i32>,
     /// The signal that ended the shell.
     pub signal: Option<i32>,
-    /// Whether it was terminated at its time limit.
+    /// Whether it was terminated at its time limit, or because it was silent.
     pub timed_out: bool,
+    /// After how many seconds of silence it was terminated, if that is why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent: Option<f64>,
     /// Whether it was terminated on request, or because its owner was gone.
     pub stopped: bool,
     /// Whether the kernel killed it for lack of memory.
@@ -116,6 +123,7 @@ impl Exit {
             exit: None,
             signal: None,
             timed_out: false,
+            silent: None,
             stopped: false,
             oom_killed: false,
             started,

@@ -16,6 +16,9 @@ use crate::fs::{
 };
 use crate::state::{write_json, write_json_unsynced};
 
+/// What tells of a log whether more was written to it: size, seconds and nanoseconds of the last change.
+pub(super) type Written = (u64, i64, i64);
+
 /// The files by which a job is found, and the lock that shows that it is running.
 pub(super) struct Place<'a> {
     job: &'a Job,
@@ -68,6 +71,12 @@ impl<'a> Place<'a> {
     /// The log, for the command to write to.
     pub(super) fn log_for_command(&self) -> Result<File, ExecError> {
         self.log.try_clone().map_err(|source| ExecError::File { path: self.job.log.clone(), source })
+    }
+
+    /// The size of the log and the time of its last change, by which more output is seen.
+    pub(super) fn written(&self) -> Option<Written> {
+        let log = self.log.metadata().ok()?;
+        Some((log.len(), log.mtime(), log.mtime_nsec()))
     }
 
     /// Writes the log again where its name is missing or leads to something else, which is retained beside it.

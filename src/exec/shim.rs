@@ -146,7 +146,7 @@ async fn watch_over(
     let lasting = place.make_last();
     let leader = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
     let tree = Tree::new(leader.ok_or_else(|| ExecError::Watch(io::ErrorKind::NotFound.into()))?);
-    let mut sampler = Sampler::new(start);
+    let mut sampler = Sampler::new(start, job.silence);
     // This clock stands still while the machine sleeps: a closed laptop does not use up the deadline.
     let deadline = start.checked_add(job.timeout);
 
@@ -163,6 +163,10 @@ async fn watch_over(
                 sampler.sample(&tree);
                 // What cannot be restored now is restored later.
                 let _ = place.keep();
+                if let Some(silence) = sampler.silence(&tree, place.written()) {
+                    (exit.timed_out, exit.silent) = (true, Some(silence.as_secs_f64()));
+                    break None;
+                }
             }
         }
     };

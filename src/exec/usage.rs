@@ -1,16 +1,19 @@
-//! What a process tree uses: memory, the GPU's memory, and whether the kernel killed a process for lack of memory.
+//! What a process tree uses: memory, the GPU's memory, processor time; and whether the kernel killed a process for lack of
+//! memory.
 
 use std::fs;
 use std::time::Duration;
 
-use rustix::param::page_size;
-use rustix::process::Pid;
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::{Pid, getpid};
 use tokio::time::Instant;
 
 use super::beat::beat;
 use super::gpu::GpuWatch;
+use super::place::Written;
 use super::tree::Tree;
 use super::unix::peak_rss_of_reaped;
+use crate::rules::{LifeSign, Quiet, Silence};
 
 /// The first pause between two samples; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(8);
@@ -24,6 +27,9 @@ const SHARE: u32 = 200;
 /// The age of a run at which GPU sampling begins, so that short commands do not pay for opening the driver.
 const GPU_AFTER: Duration = Duration::from_secs(1);
 
+/// How many samples a silence has at least.
+const SAMPLES: u32 = 4;
+
 /// Takes samples of a tree and keeps the largest.
 #[derive(Debug)]
 pub(super) struct Sampler {
@@ -32,11 +38,21 @@ pub(super) struct Sampler {
     pause: Duration,
     peak_rss: u64,
     gpu: Option<GpuWatch>,
+    quiet: Option<Listening>,
+}
+
+/// What ends a silent tree.
+#[derive(Debug)]
+struct Listening {
+    silence: Silence,
+    quiet: Quiet<Option<Written>>,
+    last: Instant,
 }
 
 impl Sampler {
-    pub(super) fn new(start: Instant) -> Sampler {
-        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, gpu: None }
+    pub(super) fn new(start: Instant, silence: Option<Silence>) -> Sampler {
+        let quiet = silence.map(|silence| Listening { silence, quiet: Quiet::new(silence), last: start });
+        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, gpu: None, quiet }
     }
 
     /// When the next sample is due.
@@ -52,15 +68,26 @@ impl Sampler {
         self.peak_rss = self.peak_rss.max(rss);
         if self.start.elapsed() >= GPU_AFTER {
             let members = members.into_iter().map(|pid| pid.as_raw_pid().cast_unsigned()).collect();
-            self.gpu.get_or_insert_with(GpuWatch::start).look(members);
+            self.gpu.get_or_insert_with(|| GpuWatch::start(self.quiet.is_some())).look(members);
         }
         let cost = began.elapsed() * SHARE;
         self.pause *= 2;
         while self.pause < cost {
             self.pause *= 2;
         }
-        self.pause = self.pause.min(LONGEST_PAUSE);
+        let longest = self.quiet.as_ref().map_or(LONGEST_PAUSE, |it| LONGEST_PAUSE.min(it.silence.after / SAMPLES));
+        self.pause = self.pause.min(longest);
         self.next = beat(self.pause);
+    }
+
+    /// Listens for signs of life after a sample. Returns how long the tree may be silent once it was for so long.
+    pub(super) fn silence(&mut self, tree: &Tree, written: Option<Written>) -> Option<Duration> {
+        let Listening { silence, quiet, last } = self.quiet.as_mut()?;
+        let (now, gpu) = (Instant::now(), self.gpu.as_ref().and_then(GpuWatch::life));
+        let sign = LifeSign { written, processor: processor_time(&tree.members()), gpu };
+        let is_over = quiet.note(now - *last, sign);
+        *last = now;
+        is_over.then_some(silence.after)
     }
 
     /// The largest resident set, in bytes, at least what the kernel counted for the largest single process. Valid when all
@@ -82,6 +109,21 @@ impl Sampler {
 
 fn resident_pages(pid: Pid) -> Option<u64> {
     fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// The processor time of these processes and of all that they and this process have waited for; `None` where the system does
+/// not tell. Whoever ends adds its time to that of its parent.
+fn processor_time(members: &[Pid]) -> Option<Duration> {
+    // User, system, and the same of children that were waited for: 14 to 17 of proc_pid_stat(5).
+    let ticks = |pid: Pid| -> Option<[u64; 4]> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3)?.parse().ok();
+        Some([field(14)?, field(15)?, field(16)?, field(17)?])
+    };
+    let [_, _, user, system] = ticks(getpid())?;
+    let ticks = user + system + members.iter().filter_map(|pid| ticks(*pid)).flatten().sum::<u64>();
+    Some(Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64))
 }
 
 /// How many processes of this process's control group the kernel has killed for lack of memory; of the whole

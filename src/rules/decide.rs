@@ -1,6 +1,6 @@
 //! Keep or discard.
 
-use crate::domain::{Direction, ExperimentId, Failure, MetricSpec, Number, Outcome, percent_text};
+use crate::domain::{Direction, ExperimentId, Failure, MetricSpec, Number, Outcome, Run, percent_text, span_text};
 
 /// An outcome with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,8 +103,11 @@ pub fn relative_gain(direction: Direction, a: f64, b: f64) -> Option<f64> {
     ratio.is_finite().then_some(ratio)
 }
 
-/// One sentence that says why an experiment has no number.
-pub fn describe_failure(failure: &Failure, metric: &str, ended: &str) -> String {
+/// One sentence that says why an experiment has no number. `run` is the one that failed, if there was one.
+pub fn describe_failure(failure: &Failure, metric: &str, ended: &str, run: Option<&Run>) -> String {
+    if let Some(seconds) = run.and_then(|run| run.silent) {
+        return format!("silent for {} ({ended})", span_text(seconds));
+    }
     failure.class.texts().reason.replace("{metric}", metric).replace("{ended}", ended)
 }
 

@@ -98,7 +98,7 @@ fn judge_against(
     let gpu = measured.run.as_ref().and_then(|run| run.gpu.as_deref());
     let mut verdict = match (&measured.value, &measured.failure) {
         (_, Some(failure)) => {
-            let reason = describe_failure(failure, &contract.metric.name, &measured.ended);
+            let reason = describe_failure(failure, &contract.metric.name, &measured.ended, measured.run.as_ref());
             Verdict { outcome: Outcome::Crash, reason }
         }
         (Some(value), None) => match contract.keep_above.filter(|_| !id.is_baseline()) {

@@ -56,6 +56,7 @@ mod scope;
 mod select;
 mod settle;
 mod shadow;
+mod silence;
 mod simplicity;
 mod space;
 mod spending;
@@ -131,6 +132,7 @@ pub use scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED, folder
 pub use select::{Candidate, Selection, SortBy, select, select_places};
 pub use settle::{BeforeRun, before_run, judge_elsewhere, judge_train, train_tolerance};
 pub use shadow::{is_bytecode, is_compiled, modules_behind};
+pub use silence::{GpuLife, LifeSign, Quiet, Silence};
 pub use space::{spoilt_by_full_disk, too_little_room};
 pub use spending::{Reports, cost_enough, idle_limits, priced, tokens_enough};
 pub use spread::{Elsewhere, Repeated, Spread, spread};

@@ -171,6 +171,7 @@ impl Call<'_> {
             stdin: Some(prompt.clone()),
             env: variables.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())).to_vec(),
             timeout: limit,
+            silence: None,
             grace: GRACE,
             tied: true,
         });

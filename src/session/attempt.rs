@@ -215,7 +215,7 @@ impl Attempt {
             let measured = Measured::refused(failure.clone());
             if self.open.draft.is_some() {
                 let store = &mut *shared.store();
-                let why = describe_failure(&failure, &store.contract.metric.name, &measured.ended);
+                let why = describe_failure(&failure, &store.contract.metric.name, &measured.ended, None);
                 return self.end_with_draft(workspace, store, &format!("its next version was not run, as {why}"));
             }
             let record = self.judge(workspace, &shared.store(), measured, shared.environment())?;

@@ -199,7 +199,8 @@ impl Session<'_> {
         for Baseline { slot, run, failure, log } in beside {
             if let Some(failure) = failure {
                 let ended = ended_text(run.exit, run.signal, false, run.seconds);
-                record.reason = format!("in slot {slot}, {}", describe_failure(&failure, &record.metric.name, &ended));
+                let why = describe_failure(&failure, &record.metric.name, &ended, Some(&run));
+                record.reason = format!("in slot {slot}, {why}");
                 record.failure = Some(failure);
                 let log = log.strip_prefix(store.folder.run(ExperimentId::BASELINE)).unwrap_or(&log).to_owned();
                 return Err(self.refuse_baseline(record, &log.to_string_lossy(), Vec::new()));

@@ -22,10 +22,12 @@ use super::supervise::{Ending, Exited};
 use super::workspace::Workspace;
 use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
 use crate::crash;
-use crate::domain::{Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Usage};
+use crate::domain::{
+    Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Usage, span_text,
+};
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
-use crate::rules::{Again, CallEnd, described, idle_limits, in_seat, outage, priced, question, refused};
+use crate::rules::{Again, CallEnd, Silence, described, idle_limits, in_seat, outage, priced, question, refused};
 use crate::state::{OpenExperiment, SessionFolder};
 
 /// What a finished call left.
@@ -142,7 +144,7 @@ impl<'a> Calling<'a> {
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
         let (attempt, log) = (self.attempt, self.files.log());
         let Before { log_from, commits_from, rows, is_capped, memories } = before;
-        let exit = match ended {
+        let mut exit = match ended {
             Ending::Done(Err(ExecError::Command { detail, .. })) => {
                 self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
                 return Ok(Ending::Done(None));
@@ -160,7 +162,8 @@ impl<'a> Calling<'a> {
             }
         };
         store.name_written_links(exit.started);
-        let cut_short = is_capped && exit.timed_out;
+        let ended_for = exit.silent.map(|seconds| format!("silent for {}", span_text(seconds)));
+        let cut_short = is_capped && exit.timed_out && ended_for.is_none();
         let Answer { refusal, usage, text, words: streamed } = agent::read_answer(&log, log_from);
         let usage = spend(store, usage);
         // The experiment begins again when there is space.
@@ -186,13 +189,19 @@ impl<'a> Calling<'a> {
         let said = agent::last_line(&speech);
         store.journal.last_call = LastCall {
             question: said.as_deref().and_then(question).map(str::to_owned),
-            ended_after: (exit.timed_out && !cut_short).then_some(store.contract.agent_timeout.as_secs_f64()),
+            ended_after: (exit.timed_out && ended_for.is_none() && !cut_short)
+                .then_some(store.contract.agent_timeout.as_secs_f64()),
+            ended_for: ended_for.clone(),
             commits: if commits.made > 1 { commits.made } else { 0 },
             reset: commits.reset,
             rows,
             proposal_error: None,
             ignored: std::mem::take(&mut store.journal.last_call.ignored),
         };
+        if let Some(why) = ended_for {
+            store.say(Notice::CallEnded { id: attempt.open.id, why });
+            exit.timed_out = false;
+        }
         let proposal = self.read_proposal(store);
         // Ideas are worth keeping even if the change is not.
         store.add_ideas(attempt.open.id, &proposal.ideas)?;
@@ -327,6 +336,7 @@ impl<'a> Calling<'a> {
             stdin: Some(files.prompt()),
             env,
             timeout: left.unwrap_or(contract.agent_timeout),
+            silence: contract.caps.agent_silence.map(|after| Silence { after, by_gpu: false }),
             grace: contract.grace,
             log_limit: None,
             tied: true,

@@ -180,6 +180,7 @@ impl Attempt {
             log_limit: None,
             stdin: None,
             timeout: store.contract.timeout,
+            silence: None,
             grace: store.contract.grace,
             tied: false,
         })?;

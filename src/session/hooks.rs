@@ -187,6 +187,7 @@ impl Courier {
                 ("AR_ROOT".into(), self.root.to_string_lossy().into_owned()),
             ],
             timeout: limit.saturating_sub(GRACE),
+            silence: None,
             grace: GRACE,
             tied: true,
         });

@@ -9,7 +9,7 @@ use super::error::SessionError;
 use super::follow::LogFollower;
 use super::interrupts::{Interrupt, Interrupts};
 use super::jobs::{RUN, run_variables};
-use super::running::{judge_run, metric_file_stamp};
+use super::running::{judge_run, metric_file_stamp, silence_of_runs};
 use super::supervise::{Ending, supervise};
 use super::view::SessionView;
 use super::watchdog::watch_programs_until;
@@ -168,6 +168,7 @@ impl SessionView {
             log_limit: None,
             stdin: None,
             timeout: contract.timeout,
+            silence: silence_of_runs(contract),
             grace: contract.grace,
             tied: true,
         })?;

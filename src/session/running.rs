@@ -26,7 +26,7 @@ use crate::domain::{Actor, Contract, Event, MetricSource, Notice, Phase, Run, en
 use crate::exec::{ExecError, Executor, Exit, Job, Running, Started};
 use crate::fs::{read_at_most, remove_left_over};
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
-use crate::rules::{LOST_RETRIES, Measured, RunFound, is_empty_baseline, outside_cause};
+use crate::rules::{LOST_RETRIES, Measured, RunFound, Silence, is_empty_baseline, outside_cause};
 use crate::state::read_json;
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
@@ -152,6 +152,7 @@ impl Attempt {
             log: log.clone(),
             stdin: None,
             timeout: contract.timeout,
+            silence: silence_of_runs(contract),
             grace: contract.grace,
             log_limit: None,
             tied: false,
@@ -358,6 +359,11 @@ pub(super) fn judge_run(
     (summary, verdict)
 }
 
+/// The silence at which a run ends, where its contract has one.
+pub(super) fn silence_of_runs(contract: &Contract) -> Option<Silence> {
+    contract.caps.silence.map(|after| Silence { after, by_gpu: true })
+}
+
 /// A run as it ended, without its value.
 pub(super) fn run_of(command: &str, exit: &Exit) -> Run {
     Run {
@@ -367,6 +373,7 @@ pub(super) fn run_of(command: &str, exit: &Exit) -> Run {
         seconds: exit.seconds,
         exit: exit.exit,
         signal: exit.signal,
+        silent: exit.silent,
         value: None,
         commit: None,
         gpu: None,

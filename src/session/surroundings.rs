@@ -170,6 +170,7 @@ impl Questions {
             stdin: None,
             env: Vec::new(),
             timeout: LIMIT,
+            silence: None,
             grace: Duration::ZERO,
             tied: true,
         };

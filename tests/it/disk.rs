@@ -285,6 +285,7 @@ fn a_job_that_cannot_begin_on_a_full_disk_leaves_no_word_that_it_failed() {
         stdin: None,
         env: Vec::new(),
         timeout: Duration::from_secs(60),
+        silence: None,
         grace: Duration::from_secs(60),
         log_limit: None,
         tied: false,

@@ -52,6 +52,7 @@ impl Bench {
             stdin: None,
             env: vec![(MARKER.to_owned(), self.marker.clone())],
             timeout: Duration::from_secs(60),
+            silence: None,
             grace: Duration::from_secs(60),
             log_limit: None,
             tied: false,
@@ -86,7 +87,7 @@ impl Bench {
     }
 
     /// The end of a job, after which none of its processes may be there.
-    fn end(&self, job: &Job) -> Exit {
+    pub(crate) fn end(&self, job: &Job) -> Exit {
         let exit = block_on(async { start(job).wait().await }).unwrap();
         assert_eq!(self.processes(), [0_u32; 0], "left behind by {}", job.command);
         assert_eq!(exit.survivors, 0);
@@ -352,7 +353,7 @@ fn a_short_peak_of_memory_counts() {
 }
 
 /// Makes the test binary start a job as another process would, wait for it, and be killed at will.
-const OWNED_JOB: &str = "AR_TEST_OWNED_JOB";
+pub(crate) const OWNED_JOB: &str = "AR_TEST_OWNED_JOB";
 
 /// In the process that [`owner`] starts: starts the job and waits.
 pub(crate) fn owned_here() -> bool {
@@ -368,7 +369,7 @@ pub(crate) fn owner(name: &str, job: &Job) -> Child {
     owner_command(name, job).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-fn owner_command(name: &str, job: &Job) -> Command {
+pub(crate) fn owner_command(name: &str, job: &Job) -> Command {
     let script = "trap '' HUP INT QUIT USR1; exec \"$0\" --exact \"$1\" --nocapture 9>&1";
     let mut command = Command::new("sh");
     command.args(["-c", script]).arg(env::current_exe().unwrap()).arg(name);

@@ -79,6 +79,7 @@ mod sessions;
 mod settings;
 mod shell;
 mod shims;
+mod silence;
 mod simulation;
 mod spending;
 mod status;

@@ -10,6 +10,7 @@ use nvml_wrapper::{Device, Nvml};
 
 use super::library::{devices, library, units};
 use crate::domain::GpuLoad;
+use crate::rules::GpuLife;
 
 /// Watches the GPU memory of a process tree on a thread of its own: a driver call can take long, or never return
 /// when a GPU is lost, and the deadline must not wait for it.
@@ -18,22 +19,29 @@ pub(in crate::exec) struct GpuWatch {
     trees: SyncSender<Vec<u32>>,
     peak: Arc<AtomicU64>,
     others: Arc<AtomicU64>,
+    life: Arc<Mutex<Option<GpuLife>>>,
 }
 
 impl GpuWatch {
-    pub(in crate::exec) fn start() -> GpuWatch {
+    /// Starts the thread, which ends when this is dropped; `listens` has it ask also whether the GPUs compute.
+    pub(in crate::exec) fn start(listens: bool) -> GpuWatch {
         let (trees, requests) = sync_channel::<Vec<u32>>(1);
         let (peak, others) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let watched = (Arc::clone(&peak), Arc::clone(&others));
+        let life = Arc::new(Mutex::new(None));
+        let watched = (Arc::clone(&peak), Arc::clone(&others), Arc::clone(&life));
         thread::spawn(move || {
             let Some(library) = library() else { return };
             for pids in requests {
-                let used = used_by(&processes(library), &pids);
+                let devices = processes(library);
+                let used = used_by(&devices, &pids);
                 watched.0.fetch_max(used.tree, Ordering::Relaxed);
                 watched.1.fetch_max(used.others, Ordering::Relaxed);
+                if let Some(mut life) = watched.2.lock().ok().filter(|_| listens) {
+                    *life = Some(life_on(devices.iter().zip(loads(library)), &pids));
+                }
             }
         });
-        GpuWatch { trees, peak, others }
+        GpuWatch { trees, peak, others, life }
     }
 
     /// Asks for a sample of these processes, unless the last one is not done or there is no GPU.
@@ -49,6 +57,11 @@ impl GpuWatch {
     /// The most that other processes used of the same GPUs, in bytes; `None` when there were none.
     pub(in crate::exec) fn others(&self) -> Option<u64> {
         Some(self.others.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    /// What the GPUs of the processes do, if that was answered since the last call.
+    pub(in crate::exec) fn life(&self) -> Option<GpuLife> {
+        self.life.lock().ok()?.take()
     }
 }
 
@@ -107,6 +120,23 @@ fn processes(library: &'static Nvml) -> Vec<Vec<(u32, u64)>> {
     units(library).map(of).collect()
 }
 
+/// How busy each GPU or MIG instance is, in percent, in the order of [`processes`]; absent where the driver does not tell, as of
+/// instances.
+fn loads(library: &'static Nvml) -> impl Iterator<Item = Option<u32>> {
+    units(library).map(|unit| unit.utilization_rates().ok().map(|rates| rates.gpu))
+}
+
+/// What the GPUs do that the tree of `pids` is on; each with its processes and how busy it is, in percent.
+fn life_on<'a>(devices: impl Iterator<Item = (&'a Vec<(u32, u64)>, Option<u32>)>, pids: &[u32]) -> GpuLife {
+    let own = devices.filter(|(processes, _)| processes.iter().any(|(pid, _)| pids.contains(pid)));
+    let known: Vec<u32> = own.filter_map(|(_, percent)| percent).collect();
+    match known.iter().max() {
+        None => GpuLife::Unknown,
+        Some(0) => GpuLife::Idle,
+        Some(_) => GpuLife::Busy,
+    }
+}
+
 /// How much memory a process tree and others use, in bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Used {
@@ -129,7 +159,7 @@ fn used_by(devices: &[Vec<(u32, u64)>], pids: &[u32]) -> Used {
 
 #[cfg(test)]
 mod tests {
-    use super::{Used, used_by};
+    use super::{GpuLife, Used, life_on, used_by};
 
     #[test]
     fn others_are_counted_on_the_gpus_of_the_tree() {
@@ -137,5 +167,16 @@ mod tests {
         assert_eq!(used_by(&devices, &[7]), Used { tree: 10, others: 20 });
         assert_eq!(used_by(&devices, &[1]), Used { tree: 0, others: 0 });
         assert_eq!(used_by(&devices[..1], &[1]), Used { tree: 0, others: 30 }, "it may have found no room");
+    }
+
+    #[test]
+    fn only_the_gpus_that_the_tree_is_on_are_listened_to() {
+        let devices = [vec![(7, 10), (8, 20)], vec![(9, 40)], vec![(7, 1)]];
+        let life = |loads: [Option<u32>; 3], pid| life_on(devices.iter().zip(loads), &[pid]);
+        assert_eq!(life([Some(0), Some(90), Some(0)], 7), GpuLife::Idle);
+        assert_eq!(life([Some(0), Some(0), Some(1)], 7), GpuLife::Busy);
+        assert_eq!(life([None, Some(90), Some(0)], 7), GpuLife::Idle);
+        assert_eq!(life([None, Some(90), None], 7), GpuLife::Unknown);
+        assert_eq!(life([Some(90); 3], 1), GpuLife::Unknown);
     }
 }

@@ -125,6 +125,7 @@ impl LeftOfRun {
             seconds: exit.seconds,
             exit: exit.exit,
             signal: exit.signal,
+            silent: exit.silent,
             value,
             commit: None,
             gpu: None,

@@ -12,7 +12,7 @@ use crate::session::error::SessionError;
 use crate::session::follow::LogFollower;
 use crate::session::jobs::{RUN, run_variables};
 use crate::session::own_files::remove_file;
-use crate::session::running::{judge_run, metric_file_stamp, run_of};
+use crate::session::running::{judge_run, metric_file_stamp, run_of, silence_of_runs};
 use crate::session::shared::Shared;
 use crate::session::supervise::Ending;
 
@@ -68,6 +68,7 @@ pub(in crate::session) async fn run_in_slot(
         log: log.clone(),
         stdin: None,
         timeout: contract.timeout,
+        silence: silence_of_runs(&contract),
         grace: contract.grace,
         log_limit: None,
         tied: true,
