@@ -17,14 +17,14 @@ mod review;
 mod stall;
 mod summary;
 
-pub use answer::{Answer, read_answer};
+pub use answer::{Answer, Rounds, read_answer};
 pub use beside::{Merging, Other};
 pub use directive::{AskedAgain, directive_text};
 pub use failure::{LOG_LINES, Reworked, failure_text};
 pub use finding::Finding;
 pub use launch::{Call, variables};
 pub use memory::Memories;
-pub use preset::{PRESETS, Preset, agent_terms, model_in, preset_names, reports};
+pub use preset::{PRESETS, Preset, agent_terms, model_in, preset_names, reports, tells_rounds, with_rounds};
 pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, goal_sentence, prompt, protected_files, task_spec};
 pub use proposal::{Proposal, last_line, last_words};
 pub use review::{Evidence, NewClaim, Reviewing, read_review, review_prompt};

@@ -15,6 +15,19 @@ pub struct Preset {
     pub needs: &'static str,
     /// What it reports of its calls; of one that has a machine-readable mode, in that.
     pub reports: Reports,
+    /// How its rounds can be limited.
+    rounds: RoundLimit,
+}
+
+/// How the rounds of an agent's call can be limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RoundLimit {
+    /// By an option of its own, which a number follows; and its stream tells them.
+    Option(&'static str),
+    /// Its stream tells them.
+    Told,
+    /// Not at all.
+    Unknown,
 }
 
 /// All presets, sorted by name. The options fit aider 0.86, claude 2.1, codex 0.169, gemini 0.61 and opencode 1.18;
@@ -32,6 +45,7 @@ pub const PRESETS: [Preset; 5] = [
         install: "python3 -m pip install aider-chat",
         needs: "a model and its key, such as AIDER_MODEL and OPENAI_API_KEY",
         reports: Reports::Cost,
+        rounds: RoundLimit::Unknown,
     },
     Preset {
         name: "claude",
@@ -39,6 +53,7 @@ pub const PRESETS: [Preset; 5] = [
         install: "npm install -g @anthropic-ai/claude-code",
         needs: "a login, made by calling `claude` once, or ANTHROPIC_API_KEY; as root also IS_SANDBOX=1",
         reports: Reports::Cost,
+        rounds: RoundLimit::Option("--max-turns"),
     },
     Preset {
         name: "codex",
@@ -47,6 +62,7 @@ pub const PRESETS: [Preset; 5] = [
         install: "npm install -g @openai/codex",
         needs: "a login, made with `codex login`, or CODEX_API_KEY",
         reports: Reports::Tokens,
+        rounds: RoundLimit::Unknown,
     },
     Preset {
         name: "gemini",
@@ -54,6 +70,7 @@ pub const PRESETS: [Preset; 5] = [
         install: "npm install -g @google/gemini-cli",
         needs: "a login, made by calling `gemini` once, or GEMINI_API_KEY",
         reports: Reports::Tokens,
+        rounds: RoundLimit::Told,
     },
     Preset {
         name: "opencode",
@@ -61,6 +78,7 @@ pub const PRESETS: [Preset; 5] = [
         install: "npm install -g opencode-ai",
         needs: "a login, made with `opencode auth login`, or the key of a provider, and a model in opencode.json",
         reports: Reports::Cost,
+        rounds: RoundLimit::Told,
     },
 ];
 
@@ -87,9 +105,28 @@ pub fn preset_names() -> String {
 
 /// What a command line's program reports of its calls, judging by name and options.
 pub fn reports(command: &str) -> Reports {
+    in_its_mode(command).map_or(Reports::Nothing, |preset| preset.reports)
+}
+
+/// Whether a command line's program tells the rounds of a call while it works, judging by name and options.
+pub fn tells_rounds(command: &str) -> bool {
+    // `json` alone is one document at the end.
+    let streams = |line: &str| line.contains("stream-json") || !line.contains("--output-format");
+    in_its_mode(command).is_some_and(|preset| preset.rounds != RoundLimit::Unknown && streams(command))
+}
+
+/// The command line with a limit on the rounds of its call, if it is that of a preset and its program has an option for it.
+pub fn with_rounds(command: &str, preset: Option<&str>, rounds: u32) -> String {
+    match preset.and_then(Preset::named).map(|preset| preset.rounds) {
+        Some(RoundLimit::Option(option)) => format!("{command} {option} {rounds}"),
+        _ => command.to_owned(),
+    }
+}
+
+/// The known program of a command line, if it is called in its machine-readable mode or has none.
+fn in_its_mode(command: &str) -> Option<&'static Preset> {
     let has_mode = |line: &str| line.contains("json");
-    let preset = Preset::named(program(command)).filter(|preset| has_mode(command) || !has_mode(preset.command));
-    preset.map_or(Reports::Nothing, |preset| preset.reports)
+    Preset::named(program(command)).filter(|preset| has_mode(command) || !has_mode(preset.command))
 }
 
 /// The name of a command line's program, after variable assignments.
@@ -147,6 +184,26 @@ mod tests {
         ] {
             assert_eq!(model_in(command), model, "{command}");
         }
+    }
+
+    #[test]
+    fn rounds_are_limited_by_an_option_or_counted_where_the_stream_tells_them() {
+        let line = |name: &str| Preset::named(name).unwrap().command;
+        for (command, tells) in [
+            (line("claude"), true),
+            (line("gemini"), true),
+            (line("opencode"), true),
+            (line("codex"), false),
+            (line("aider"), false),
+            ("claude -p --output-format json", false),
+            ("claude -p", false),
+            ("sh agent.sh", false),
+        ] {
+            assert_eq!(tells_rounds(command), tells, "{command}");
+        }
+        assert_eq!(with_rounds("claude -p", Some("claude"), 15), "claude -p --max-turns 15");
+        assert_eq!(with_rounds("claude -p | tee log", None, 15), "claude -p | tee log");
+        assert_eq!(with_rounds(line("gemini"), Some("gemini"), 15), line("gemini"));
     }
 
     #[test]

@@ -319,6 +319,12 @@ fn contract_spec(contract: &Contract) -> String {
             let _ = writeln!(text, "- {what} that one experiment may change: {limit}");
         }
     }
+    if let Some(limit) = contract.caps.max_file_total {
+        let _ = writeln!(text, "- lines that a file may have which you add or change: {limit}");
+    }
+    if let Some(limit) = contract.caps.agent_rounds {
+        let _ = writeln!(text, "- rounds of this call: {limit}; then it is terminated");
+    }
     if contract.allow_search {
         text += "- ideas from outside the repository: allowed where a directive says so\n";
     }

@@ -1,4 +1,4 @@
-//! Caps on what goes on unwatched.
+//! Caps on what goes on unwatched: silence of runs and calls, rounds of a call, length of a file.
 
 use std::time::Duration;
 
@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::setting::{Form, Heading, line, texts};
 use super::settings::asked;
-use super::{Asked, Setting, duration_text};
+use super::values::not_zero;
+use super::{Asked, Setting, count_of, duration_text};
 
-/// What ends a run or a call before its time limit; nothing by default.
+/// What ends a run or a call before its time limit, and how long a file may get; nothing by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Caps {
@@ -18,6 +19,12 @@ pub struct Caps {
     /// How long a call of the agent may write nothing and use no processor.
     #[serde(with = "crate::domain::seconds::option", skip_serializing_if = "Option::is_none")]
     pub agent_silence: Option<Duration>,
+    /// How many rounds a call of the agent may take: answers of its model, each with what it does then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_rounds: Option<u32>,
+    /// How many lines a file of a change may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_file_total: Option<u32>,
 }
 
 impl Caps {
@@ -30,6 +37,8 @@ impl Caps {
     pub(super) fn take(&mut self, asked: &Asked) {
         self.silence = asked.silence.or(self.silence);
         self.agent_silence = asked.agent_silence.or(self.agent_silence);
+        self.agent_rounds = asked.agent_rounds.or(self.agent_rounds);
+        self.max_file_total = asked.max_file_total.or(self.max_file_total);
     }
 }
 
@@ -59,5 +68,34 @@ pub(super) static CAPS: &[Setting] = &[
         },
         stored: |it| texts(it.caps.agent_silence.as_ref()),
         ..asked!(agent_silence: Duration)
+    },
+    Setting {
+        key: "agent-rounds",
+        heading: Heading::Agent,
+        value: "N",
+        help: "Largest number of rounds in an agent call, for agents that report them: claude, gemini and opencode \
+               [default: none]",
+        comment: "How many rounds an agent call may take, for agents that report them.",
+        example: "15",
+        check: not_zero,
+        lines: |it| line(it.caps.agent_rounds, |rounds| format!("at most   {} in a call", count_of(rounds, "round"))),
+        stored: |it| texts(it.caps.agent_rounds.as_ref()),
+        ..asked!(agent_rounds: u32)
+    },
+    Setting {
+        key: "max-file-total",
+        heading: Heading::Changes,
+        value: "N",
+        help: "Largest number of lines that a file may have which an experiment adds or changes",
+        comment: "How many lines a file may have that an experiment adds or changes.",
+        example: "300",
+        check: not_zero,
+        lines: |it| {
+            line(it.caps.max_file_total, |lines| {
+                format!("files     of at most {} in a change", count_of(lines, "line"))
+            })
+        },
+        stored: |it| texts(it.caps.max_file_total.as_ref()),
+        ..asked!(max_file_total: u32)
     },
 ];

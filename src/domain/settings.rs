@@ -77,7 +77,9 @@ settings! {
     calls: u32,
     links: Vec<PathBuf>,
     silence: Duration,
-    agent_silence: Duration;
+    agent_silence: Duration,
+    agent_rounds: u32,
+    max_file_total: u32;
     /// How much better than the incumbent a number must be; 0 or more.
     min_delta: f64 as f64 = 0.0, {
         key: "min-delta", heading: Heading::Keeping, value: "DELTA",

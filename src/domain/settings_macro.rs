@@ -35,7 +35,7 @@ macro_rules! settings {
             /// The axes of each experiment and what they are together, where there are some.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub composite: Option<Composite>,
-            /// What ends runs and calls before their time limits.
+            /// What ends runs and calls before their time limits, and how long a file may get.
             #[serde(default, skip_serializing_if = "Caps::is_empty")]
             pub caps: Caps,
             $($(#[$meta])* pub $field: $held,)*

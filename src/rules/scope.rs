@@ -29,6 +29,8 @@ pub struct FileEdit {
     pub size: u64,
     /// How many lines were added or deleted; 0 if not needed.
     pub lines: u32,
+    /// How many lines it has after the change; 0 if not needed, or without lines: deleted, binary, a link or a submodule.
+    pub total: u32,
 }
 
 /// Forbidden finds on the disk that no commit shows, each on a line with the reason.
@@ -72,6 +74,7 @@ pub struct FileTerms {
     named: Vec<PathBuf>,
     max_files: Option<u32>,
     max_file_lines: Option<u32>,
+    max_file_total: Option<u32>,
     /// Whether the environment of runs is the user's, which all slots share.
     shares_environment: bool,
     /// The folder of stored sources, in a session of research.
@@ -105,6 +108,7 @@ impl FileTerms {
             named,
             max_files: contract.max_files,
             max_file_lines: contract.max_file_lines,
+            max_file_total: contract.caps.max_file_total,
             shares_environment: false,
             sources: None,
         })
@@ -136,6 +140,11 @@ impl FileTerms {
     /// Whether a limit needs the line counts of changed files.
     pub fn counts_lines(&self) -> bool {
         self.max_file_lines.is_some()
+    }
+
+    /// Whether a limit needs to know how long the changed files are.
+    pub fn counts_totals(&self) -> bool {
+        self.max_file_total.is_some()
     }
 
     /// Whether the scope includes a file.
@@ -210,6 +219,10 @@ impl FileTerms {
                     let why =
                         |edit: &FileEdit| format!("has {} changed, and {limit} may be", count_of(edit.lines, "line"));
                     lines.extend(named(&|edit| edit.lines > limit, &why));
+                }
+                if let Some(limit) = self.max_file_total {
+                    let why = |edit: &FileEdit| format!("has {}, and {limit} may be", count_of(edit.total, "line"));
+                    lines.extend(named(&|edit| edit.total > limit, &why));
                 }
                 let files = u32::try_from(change.len()).unwrap_or(u32::MAX);
                 if let Some(limit) = self.max_files.filter(|limit| files > *limit) {

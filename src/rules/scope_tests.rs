@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::*;
-use crate::domain::{CommitId, Direction, MetricSource, MetricSpec};
+use crate::domain::{Caps, CommitId, Direction, MetricSource, MetricSpec};
 
 fn contract(scope: &[&str], protect: &[&str], command: &str) -> Contract {
     let list = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect();
@@ -14,7 +14,7 @@ fn contract(scope: &[&str], protect: &[&str], command: &str) -> Contract {
 }
 
 fn edit(path: &str) -> FileEdit {
-    FileEdit { path: path.into(), is_new: false, is_opaque: false, size: 10, lines: 1 }
+    FileEdit { path: path.into(), is_new: false, is_opaque: false, size: 10, lines: 1, total: 50 }
 }
 
 fn verdict(contract: &Contract, paths: &[&str]) -> Option<(FailureClass, String)> {
@@ -102,6 +102,16 @@ fn limits_name_the_files_that_are_over_them() {
     let lines = "weights.bin has 5.0 MB, and a new file may have 5.0 MB\nb has 21 lines changed, and 20 may be\n\
                  3 files changed, and 2 may be";
     assert_eq!(excerpt(&too_much), Some((FailureClass::TooLarge, lines.into())));
+}
+
+#[test]
+fn a_file_may_be_as_long_as_the_cap_says() {
+    let caps = Caps { max_file_total: Some(300), ..Caps::default() };
+    let terms = FileTerms::of(&Contract { caps, ..contract(&[], &[], "true") }).unwrap();
+    let refuse = |total| terms.refuse(&[FileEdit { total, ..edit("a.py") }], &Forbidden::default());
+    assert_eq!(refuse(300), None);
+    let excerpt = "a.py has 301 lines, and 300 may be".to_owned();
+    assert_eq!(refuse(301), Some(Failure { class: FailureClass::TooLarge, excerpt }));
 }
 
 #[test]

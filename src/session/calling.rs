@@ -60,6 +60,8 @@ struct Before {
     rows: u32,
     /// Whether the loop had less time left than a call may take.
     is_capped: bool,
+    /// Whether it was ended since it took too many rounds.
+    over_rounds: bool,
     memories: Memories,
 }
 
@@ -111,7 +113,8 @@ impl<'a> Calling<'a> {
         let log_from = fs::metadata(self.files.log()).map_or(0, |meta| meta.len());
         let commits_from = workspace.repo.refs.head_log_size();
         let memories = shared.store().recall(self.attempt.open.id);
-        let (mut ended, is_capped) = self.call(workspace, shared, &memories, &found, asked_again).await?;
+        let told = Told { memories: &memories, found: &found, asked_again };
+        let ((mut ended, over_rounds), is_capped) = self.call(workspace, shared, told, log_from).await?;
         crash::point("proposing.agent_over");
         let mut rows = 0;
         if ended.is_over() {
@@ -124,7 +127,7 @@ impl<'a> Calling<'a> {
             }
             workspace.put_untracked_back(store)?;
         }
-        let before = Before { log_from, commits_from, rows, is_capped, memories };
+        let before = Before { log_from, commits_from, rows, is_capped, over_rounds, memories };
         self.read_work(workspace, &mut shared.store(), ended, before)
     }
 
@@ -143,7 +146,7 @@ impl<'a> Calling<'a> {
         before: Before,
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
         let (attempt, log) = (self.attempt, self.files.log());
-        let Before { log_from, commits_from, rows, is_capped, memories } = before;
+        let Before { log_from, commits_from, rows, is_capped, over_rounds, memories } = before;
         let mut exit = match ended {
             Ending::Done(Err(ExecError::Command { detail, .. })) => {
                 self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
@@ -162,9 +165,11 @@ impl<'a> Calling<'a> {
             }
         };
         store.name_written_links(exit.started);
-        let ended_for = exit.silent.map(|seconds| format!("silent for {}", span_text(seconds)));
+        let Answer { refusal, usage, text, words: streamed, rounds_are_up, .. } = agent::read_answer(&log, log_from);
+        let ended_for = ended_for(&exit, over_rounds || rounds_are_up, store.contract.caps.agent_rounds);
         let cut_short = is_capped && exit.timed_out && ended_for.is_none();
-        let Answer { refusal, usage, text, words: streamed } = agent::read_answer(&log, log_from);
+        // A cap is a limit like that of its time.
+        exit.timed_out |= ended_for.is_some();
         let usage = spend(store, usage);
         // The experiment begins again when there is space.
         store.refuse_spoilt("the agent", exit.exit != Some(0))?;
@@ -253,19 +258,18 @@ impl<'a> Calling<'a> {
         proposal
     }
 
-    /// Calls the agent and waits for it. Returns also whether the loop has less time left than a call may take.
+    /// Calls the agent and waits for it. Returns also whether it took too many rounds, and whether the loop has less time left
+    /// than a call may take.
     async fn call(
         &self,
         workspace: &Workspace,
         shared: &Shared<'_>,
-        memories: &Memories,
-        found: &[Finding],
-        asked_again: Option<&AskedAgain>,
-    ) -> Result<(Ending<Exited>, bool), SessionError> {
+        told: Told<'_>,
+        log_from: u64,
+    ) -> Result<((Ending<Exited>, bool), bool), SessionError> {
         let left = shared.times.end(&shared.store()).map(|end| end.left);
-        let told = Told { memories, found, asked_again };
         let (mut job, is_capped) = self.start(workspace, &mut shared.store(), &shared.executor, left, told)?;
-        Ok((shared.wait_for(&mut job, None, || Ok(())).await?, is_capped))
+        Ok((shared.wait_for_call(&mut job, &self.files.log(), log_from).await?, is_capped))
     }
 
     /// Writes the prompt and starts the agent; `left` is how long the loop goes on. Returns also whether that is less than a
@@ -280,7 +284,10 @@ impl<'a> Calling<'a> {
     ) -> Result<(Running, bool), SessionError> {
         let (id, files) = (self.attempt.open.id, &self.files);
         let contract = store.contract.clone();
-        let Some(command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
+        let Some(mut command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
+        if let Some(rounds) = contract.caps.agent_rounds {
+            command = agent::with_rounds(&command, contract.agent_preset.as_deref(), rounds);
+        }
         let root = workspace.root().to_owned();
         store.clear_run_folder(id)?;
         let users_root = if workspace.is_linked { store.repo.worktree().to_owned() } else { root.clone() };
@@ -433,6 +440,14 @@ fn others(store: &Store, id: ExperimentId) -> Vec<Other> {
         lasted: now.duration_since(open.started).try_into().unwrap_or_default(),
     };
     others.map(told).collect()
+}
+
+/// The cap that ended a call before its time limit, in words; `rounds` are those that it may take.
+fn ended_for(exit: &exec::Exit, over_rounds: bool, rounds: Option<u32>) -> Option<String> {
+    let silent = exit.silent.map(|seconds| format!("silent for {}", span_text(seconds)));
+    let rounds =
+        || rounds.map_or("all its rounds were used".to_owned(), |limit| format!("all {limit} rounds were used"));
+    silent.or_else(|| over_rounds.then(rounds))
 }
 
 /// What keeps an agent from its work that could not even be started.

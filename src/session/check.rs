@@ -6,7 +6,7 @@ use super::error::SessionError;
 use super::store::Store;
 use super::workspace::Workspace;
 use crate::domain::{CommitId, ExperimentId, Failure, FailureClass, Fingerprint, Notice, bytes_text};
-use crate::git::{ChangeKind, ChangedPath, EntryKind, TooLarge};
+use crate::git::{ChangeKind, ChangedPath, Diff, EntryKind, TooLarge};
 use crate::rules::{FileEdit, FileTerms, Forbidden, fingerprint, is_same_change, measured_before};
 use crate::score::source_id;
 use crate::state::OpenExperiment;
@@ -112,17 +112,19 @@ pub(super) fn edits(
     base: &CommitId,
     commit: &CommitId,
 ) -> Result<Vec<FileEdit>, SessionError> {
-    let counted = match terms.counts_lines() {
-        true => store.repo.objects.diff(base, commit)?.file_stats(),
-        false => Vec::new(),
-    };
+    let is_read = terms.counts_lines() || terms.counts_totals();
+    let diff = is_read.then(|| store.repo.objects.diff(base, commit)).transpose()?;
+    let counted = diff.as_ref().filter(|_| terms.counts_lines()).map(Diff::file_stats).unwrap_or_default();
     let lines = |path: &Path| {
         let stat = counted.iter().find(|(counted, _)| counted == path);
         stat.map_or(0, |(_, stat)| stat.added.saturating_add(stat.deleted))
     };
+    let totals = diff.as_ref().map(Diff::file_totals).unwrap_or_default();
+    let total = |path: &Path| totals.iter().find(|(known, _)| known == path).map_or(0, |(_, total)| *total);
     let changed = store.repo.objects.changed_between(base, commit)?;
     let edits = changed.into_iter().map(|ChangedPath { path, kind, entry, size }| FileEdit {
         lines: lines(&path),
+        total: total(&path),
         path,
         is_new: kind == ChangeKind::Added,
         is_opaque: kind != ChangeKind::Deleted && entry != EntryKind::File,

@@ -63,6 +63,7 @@ mod research;
 mod research_files;
 mod reviewing;
 mod room;
+mod rounds;
 mod run_log;
 mod run_loop;
 mod running;

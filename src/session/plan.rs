@@ -19,7 +19,7 @@ use super::research::with_research;
 use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
 use super::watchdog::watch_programs;
-use crate::agent::reports;
+use crate::agent::{reports, tells_rounds};
 use crate::domain::{Clock, Contract, ExperimentId, Layout, Tag, list, with_causes};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
@@ -222,6 +222,9 @@ impl Plan {
         if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {
             let spent = journal.as_ref().map(|journal| journal.spent).unwrap_or_default();
             notices.extend(idle_limits(&contract, reports(agent), &spent));
+            if contract.caps.agent_rounds.is_some() && !tells_rounds(agent) {
+                notices.push("--agent-rounds cannot act: the agent is not known to report its rounds".to_owned());
+            }
         }
         if !continued && asked.tag.is_none() {
             notices.extend(unfinished_beside(&repo)?);

@@ -59,12 +59,26 @@ impl Shared<'_> {
         deadline: Deadline,
         mut tick: impl FnMut() -> Result<(), SessionError>,
     ) -> Result<Ending<Exited>, SessionError> {
+        self.wait_or_end(job, deadline, || tick().map(|()| Interrupt::None)).await
+    }
+
+    /// Does the same, and what `tick` asks for as if the user had asked for it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `tick`.
+    pub(super) async fn wait_or_end(
+        &self,
+        job: &mut Running,
+        deadline: Deadline,
+        mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
+    ) -> Result<Ending<Exited>, SessionError> {
         let tick = || {
             let asked = self.asked()?;
             self.keep_checkpoint()?;
-            tick()?;
+            let wanted = tick()?;
             self.show_life()?;
-            Ok(asked)
+            Ok(wanted.max(asked))
         };
         match supervise(job, &self.interrupts, deadline, tick).await {
             Err(SessionError::Exec(error @ ExecError::OtherMachine { .. })) => {

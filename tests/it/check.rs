@@ -141,6 +141,34 @@ fn a_change_over_a_limit_is_named() {
 }
 
 #[test]
+fn a_file_of_the_change_that_is_too_long_is_named() {
+    let repo = repo();
+    repo.write("src/long", "line\n".repeat(40));
+    repo.write("src/other", "line\n".repeat(40));
+    repo.commit_all("long files");
+    let edits = [
+        "seq 31 > src/value",
+        "sed -i 1d src/long",
+        "printf 'a\\n%.0s' $(seq 30) > src/value; printf b >> src/value",
+        "{ printf '\\0'; seq 500; } > src/weights.bin; seq 30 > src/new; sed -i '11,$d' src/long; rm src/other; echo 1.5 > src/value",
+    ];
+    session(&repo, &["--max-file-total", "30"], &edits).ok();
+    for (id, excerpt) in [
+        (1, "src/value has 31 lines, and 30 may be"),
+        (2, "src/long has 39 lines, and 30 may be"),
+        (3, "src/value has 31 lines, and 30 may be"),
+    ] {
+        let record = record(&repo, id);
+        assert_eq!(record["failure"]["class"], "too_large", "{record}");
+        assert_eq!(record["failure"]["excerpt"], excerpt, "{record}");
+    }
+    assert_eq!(record(&repo, 4)["outcome"], "keep", "binary files have no lines, and files may get shorter or go");
+    assert_eq!(runs(&repo), 2);
+    let prompt = fs::read_to_string(repo.outside().join("prompt-1")).unwrap();
+    assert!(prompt.contains("- lines that a file may have which you add or change: 30"), "{prompt}");
+}
+
+#[test]
 fn what_was_measured_is_not_measured_again() {
     let repo = repo();
     let edits = [

@@ -72,6 +72,7 @@ mod recovery;
 mod report;
 mod research;
 mod reviewer;
+mod rounds;
 mod run_loop;
 mod said;
 mod search;

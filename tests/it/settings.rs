@@ -63,6 +63,10 @@ fn init_writes_every_setting_that_was_given_as_a_user_would() {
         ("--until", "7:00", "until = \"07:00\""),
         ("--max-crashes", "5", "max-crashes = 5"),
         ("--on-event", "./notify.sh", "on-event = \"./notify.sh\""),
+        ("--silence", "20m", "silence = \"20m\""),
+        ("--agent-silence", "10m", "agent-silence = \"10m\""),
+        ("--agent-rounds", "15", "agent-rounds = 15"),
+        ("--max-file-total", "300", "max-file-total = 300"),
     ];
     let repo = training_repo();
     let flags = ["init", "--higher", "--allow-search", "--stop-when-flagged"];

@@ -9,6 +9,9 @@ use crate::domain::{Refusal, Tokens, Usage};
 /// How claude calls the model of messages that it wrote itself.
 const SYNTHETIC: &str = "<synthetic>";
 
+/// How it calls a call that took as many rounds as `--max-turns` allows.
+const TOO_MANY_ROUNDS: &str = "error_max_turns";
+
 /// A line; those of other kinds hold nothing that is looked for.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -19,6 +22,8 @@ enum Line {
     },
     Assistant {
         message: Message,
+        /// Present in what an agent says that it called itself.
+        parent_tool_use_id: Option<String>,
     },
     User {
         #[serde(rename = "session_id")]
@@ -78,6 +83,8 @@ impl Counts {
 /// What a stream has said of a call that it has not summed up yet.
 #[derive(Default)]
 pub(super) struct Stream {
+    /// The newest message that no agent of its own said.
+    round: Option<String>,
     /// The newest message, and what it used: each of its lines says that anew.
     message: Option<String>,
     newest: Usage,
@@ -96,7 +103,9 @@ impl Stream {
                     answer.usage.model = model.or(answer.usage.model.take());
                 }
             }
-            Ok(Line::Assistant { message }) => self.take_message(message, answer),
+            Ok(Line::Assistant { message, parent_tool_use_id: parent }) => {
+                self.take_message(message, parent.is_none(), answer)
+            }
             Ok(Line::User { .. }) => {}
             Ok(Line::RateLimitEvent { rate_limit_info: limit }) => {
                 let resets_at = limit.resets_at.filter(|_| limit.status == "rejected");
@@ -108,7 +117,11 @@ impl Stream {
         true
     }
 
-    fn take_message(&mut self, message: Message, answer: &mut Answer) {
+    fn take_message(&mut self, message: Message, is_own: bool, answer: &mut Answer) {
+        if is_own && (message.id.is_none() || message.id != self.round) {
+            answer.rounds += 1;
+            self.round.clone_from(&message.id);
+        }
         if message.id.is_none() || message.id != self.message {
             self.before.add(std::mem::take(&mut self.newest));
             self.message = message.id;
@@ -121,6 +134,7 @@ impl Stream {
     fn take_outcome(&mut self, outcome: Outcome, answer: &mut Answer) {
         let tokens = outcome.usage.map(|usage| usage.tokens());
         answer.usage.add(Usage { tokens, cost: outcome.total_cost_usd, ..Usage::default() });
+        answer.rounds_are_up = outcome.subtype == TOO_MANY_ROUNDS;
         let until = self.until.take();
         *self = Stream::default();
         let said = outcome.result.into_iter().chain(outcome.errors).find(|text| !text.trim().is_empty());

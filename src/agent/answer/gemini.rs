@@ -10,6 +10,9 @@ use crate::domain::{Refusal, Tokens, Usage};
 /// How many bytes of its final words are kept; they come in pieces.
 const LONGEST_TEXT: usize = 64 << 10;
 
+/// Who speaks in messages of the model.
+const ASSISTANT: &str = "assistant";
+
 /// A line of the stream.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -74,13 +77,21 @@ struct ModelStats {
     total_tokens: u64,
 }
 
-/// Takes a line; whether it is one of gemini's stream.
-pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
+/// Takes a line; whether it is one of gemini's stream. `in_round` is whether its model has answered since the last result of a
+/// tool.
+pub(super) fn take_line(line: &[u8], in_round: &mut bool, answer: &mut Answer) -> bool {
     let Ok(line) = serde_json::from_slice(line) else { return false };
+    // Its model answers again once it has the results of its tools.
+    let speaks =
+        matches!(&line, Line::Message { role, .. } if role == ASSISTANT) || matches!(line, Line::ToolUse { .. });
+    if speaks && !*in_round {
+        answer.rounds += 1;
+    }
+    *in_round = speaks || *in_round && !matches!(line, Line::ToolResult { .. });
     match line {
         Line::Init { model } => answer.usage.model = model,
         Line::Message { role, content, delta } => {
-            if role == "assistant" {
+            if role == ASSISTANT {
                 let text = answer.text.take().filter(|text| delta && text.len() < LONGEST_TEXT);
                 answer.text = Some(text.unwrap_or_default() + &content);
             }

@@ -12,4 +12,4 @@ mod opencode;
 mod reader;
 
 pub use content::Answer;
-pub use reader::read_answer;
+pub use reader::{Rounds, read_answer};

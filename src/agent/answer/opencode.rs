@@ -78,7 +78,8 @@ const RETRY_AFTER: &str = "retry-after";
 pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
     let Ok(Line { event, .. }) = serde_json::from_slice(line) else { return false };
     match event {
-        Event::StepStart {} | Event::ToolUse {} | Event::Reasoning {} | Event::Done {} => {}
+        Event::StepStart {} => answer.rounds += 1,
+        Event::ToolUse {} | Event::Reasoning {} | Event::Done {} => {}
         Event::Text { part } => answer.text = Some(part.text),
         Event::StepFinish { part: Step { tokens, cost } } => {
             answer.refusal = None;

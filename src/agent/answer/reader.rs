@@ -1,6 +1,7 @@
 //! Reading the output of an agent line by line.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -25,11 +26,29 @@ pub fn read_answer(log: &Path, from: u64) -> Answer {
     if file.seek(SeekFrom::Start(from)).is_err() {
         return reader.finish();
     }
-    let mut chunk = vec![0; CHUNK];
-    while let Ok(count @ 1..) = file.read(&mut chunk) {
-        reader.push(&chunk[..count]);
-    }
+    reader.push_all(&mut file);
     reader.finish()
+}
+
+/// Counts the rounds of an agent while it works.
+pub struct Rounds {
+    log: File,
+    reader: Reader,
+}
+
+impl Rounds {
+    /// Reads what is written to `log` from byte `from` on; `None` where the log cannot be read.
+    pub fn of(log: &Path, from: u64) -> Option<Rounds> {
+        let mut log = open_regular(log).ok()?;
+        log.seek(SeekFrom::Start(from)).ok()?;
+        Some(Rounds { log, reader: Reader::default() })
+    }
+
+    /// How many rounds it has begun by now.
+    pub fn count(&mut self) -> u32 {
+        self.reader.push_all(&mut self.log);
+        self.reader.answer.rounds
+    }
 }
 
 /// Takes output in any pieces and makes an answer of it, in bounded memory.
@@ -41,11 +60,20 @@ struct Reader {
     plain: VecDeque<Vec<u8>>,
     is_stream: bool,
     claude: claude::Stream,
+    in_gemini_round: bool,
     aider: aider::Lines,
     answer: Answer,
 }
 
 impl Reader {
+    /// Takes all that a log has by now.
+    fn push_all(&mut self, log: &mut File) {
+        let mut chunk = vec![0; CHUNK];
+        while let Ok(count @ 1..) = log.read(&mut chunk) {
+            self.push(&chunk[..count]);
+        }
+    }
+
     fn push(&mut self, mut bytes: &[u8]) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             self.keep(&bytes[..end]);
@@ -107,7 +135,7 @@ impl Reader {
         let answer = &mut self.answer;
         // An error of codex is a message alone; what else has one, has more.
         self.claude.take_line(line, answer)
-            || gemini::take_line(line, answer)
+            || gemini::take_line(line, &mut self.in_gemini_round, answer)
             || opencode::take_line(line, answer)
             || codex::take_line(line, answer)
     }

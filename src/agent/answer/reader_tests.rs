@@ -45,6 +45,34 @@ fn the_stream_of_claude() {
 }
 
 #[test]
+fn rounds_are_answers_of_the_model_itself() {
+    let rounds = |output: &str| read(output).rounds;
+    let message = |id: &str, parent: &str| {
+        let message = CLAUDE_MESSAGE.replace("m1", id);
+        message.replace("\"parent_tool_use_id\":null", &format!("\"parent_tool_use_id\":{parent}")) + "\n"
+    };
+    let claude = [message("m1", "null"), message("m1", "null"), message("s1", "\"t\""), message("m1", "null")].concat();
+    assert_eq!(
+        rounds(&(claude + &message("m2", "null"))),
+        2,
+        "parts of a message, and an agent of its own, are no rounds"
+    );
+    let gemini = |kinds: &[&str]| {
+        let line = |kind: &&str| match *kind {
+            "tool_use" | "tool_result" => format!("{{\"type\":\"{kind}\",\"tool_id\":\"r\"}}\n"),
+            role => format!("{{\"type\":\"message\",\"role\":\"{role}\",\"content\":\"a\",\"delta\":true}}\n"),
+        };
+        rounds(&kinds.iter().map(line).collect::<String>())
+    };
+    let calls = ["user", "assistant", "assistant", "tool_use", "tool_use", "tool_result", "tool_result", "assistant"];
+    assert_eq!([gemini(&calls), gemini(&calls[..5]), gemini(&calls[..1])], [2, 1, 0]);
+    let step = "{\"type\":\"step_start\",\"timestamp\":1,\"sessionID\":\"ses\",\"part\":{}}\n";
+    assert_eq!([rounds(&step.repeat(3)), rounds("no stream\n")], [3, 0]);
+    let up = r#"{"type":"result","subtype":"error_max_turns","is_error":true,"num_turns":15,"session_id":"s","errors":["Reached maximum number of turns (15)"]}"#;
+    assert_eq!([read(up), read(CLAUDE_REFUSED)].map(|answer| answer.rounds_are_up), [true, false]);
+}
+
+#[test]
 fn the_stream_of_codex() {
     let begun = "{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n{\"type\":\"item.completed\",\"item\":{\"id\":\"item_0\",\"type\":\"error\",\"message\":\"Model metadata not found\"}}\n{\"type\":\"turn.started\"}\n{\"type\":\"error\",\"message\":\"Reconnecting... 1/5 (exceeded retry limit, last status: 429 Too Many Requests)\"}\n";
     let done = "{\"type\":\"item.completed\",\"item\":{\"id\":\"item_3\",\"type\":\"agent_message\",\"text\":\"raise the rate\"}}\n{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":1200,\"cached_input_tokens\":200,\"output_tokens\":345,\"reasoning_output_tokens\":5}}\n";

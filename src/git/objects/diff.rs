@@ -113,6 +113,23 @@ impl Diff {
         let files = self.files.iter().filter_map(|change| Some((to_path(change.path()?.as_ref()), change.stat())));
         files.collect()
     }
+
+    /// How many lines each file has after the change; 0 of one without lines: deleted, binary, a link or a submodule.
+    pub fn file_totals(&self) -> Vec<(PathBuf, u32)> {
+        let total = |change: &FileChange| change.new.as_ref().map_or(0, line_count);
+        let files = self.files.iter().filter_map(|change| Some((to_path(change.path()?.as_ref()), total(change))));
+        files.collect()
+    }
+}
+
+/// How many lines a file has, as an editor counts them: also a last one without a line break; 0 of a binary one.
+fn line_count(side: &Side) -> u32 {
+    if side.is_binary() || side.version.0 == Mode::COMMIT || side.version.0 == Mode::SYMLINK {
+        return 0;
+    }
+    let breaks = memchr::memchr_iter(b'\n', &side.data).count();
+    let is_cut = side.data.last().is_some_and(|last| *last != b'\n');
+    u32::try_from(breaks + usize::from(is_cut)).unwrap_or(u32::MAX)
 }
 
 /// The same where files may have been renamed.
