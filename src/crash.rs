@@ -165,6 +165,7 @@ mod armed {
         "state.line_appended",
         "stop.journal_written",
         "stop.lesson_added",
+        "words.heard",
     ];
 
     static IS_SHIM: AtomicBool = AtomicBool::new(false);

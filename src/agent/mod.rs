@@ -10,6 +10,7 @@ mod fence;
 mod finding;
 mod launch;
 mod memory;
+mod person;
 mod preset;
 mod prompt;
 mod proposal;

@@ -7,9 +7,10 @@ use super::directive::{AskedAgain, asked_again_text, directive_text, unnamed_tex
 use super::failure::{Reworked, last_failure, rework_text};
 use super::finding::{Finding, findings_text};
 use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
+use super::person::person_text;
 use super::stall::last_call_text;
 use crate::domain::{
-    Contract, Direction, Directive, ExperimentId, LastCall, MetricSource, Outcome, Record, count_of, cut,
+    Contract, Direction, Directive, ExperimentId, LastCall, MetricSource, Outcome, Record, Word, count_of, cut,
     duration_text, one_line,
 };
 use crate::rules::{History, directions_tried, why_not_kept};
@@ -32,6 +33,9 @@ const DIRECTION: usize = 60;
 const BRIEF_GOAL: usize = 400;
 const BRIEF_CONTRACT: usize = 1000;
 const BRIEF_EXCERPT: usize = 600;
+
+/// The most bytes of a word of the user in [`brief`].
+const BRIEF_WORD: usize = 4096;
 
 /// The parts of one prompt.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +64,8 @@ pub struct Briefing<'a> {
     pub others: &'a [Other],
     /// What the agent is to merge, if it is called for that.
     pub merging: Option<&'a Merging>,
+    /// What the user says.
+    pub words: &'a [Word],
     /// The end of the last experiment's log, if it failed.
     pub failed_log: &'a str,
 }
@@ -70,6 +76,7 @@ pub fn prompt(program: Option<&str>, briefing: &Briefing<'_>) -> String {
     let goals = program.map(goals_text).unwrap_or_default();
     let mut text = format!("{protocol}\n\n{goals}{}", task_spec(briefing.contract));
     text += &standing(briefing, usize::MAX, IN_PROMPT);
+    text += &person_text(briefing.words, usize::MAX);
     text += "\n## Now\n\n";
     match (&briefing.reworked, briefing.merging) {
         (_, Some(merging)) => text += &merging_text(merging),
@@ -98,11 +105,12 @@ fn goals_text(program: &str) -> String {
 }
 
 /// The prompt without the protocol, for an agent that drives by itself or, with `is_called`, for one change; always
-/// below 8 KB.
+/// below 8 KB beside what the user says.
 pub fn brief(briefing: &Briefing<'_>, is_called: bool) -> String {
     let mut text = head(&goal_spec(briefing.contract), BRIEF_GOAL);
     text += &head(&contract_spec(briefing.contract), BRIEF_CONTRACT);
     text += &standing(briefing, BRIEF_EXCERPT, IN_BRIEF);
+    text += &person_text(briefing.words, BRIEF_WORD);
     let (experiment, made) = (briefing.experiment, briefing.history.experiments());
     let now = match briefing.contract.max_experiments {
         Some(limit) if made >= limit => {

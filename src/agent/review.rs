@@ -236,7 +236,8 @@ mod tests {
     #[test]
     fn a_reviewer_is_told_of_both_and_of_what_was_seen() {
         let before = record(json!({"id": 3, "value": "2.5", "runs": [run(60.0, None)], "metrics": {"steps": 100.0}}));
-        let now = record(json!({"id": 7, "value": "2.25", "runs": [run(10.0, None), run(90.0, None)], "memory_gb": 1.5,
+        let now =
+            record(json!({"id": 7, "value": "2.25", "runs": [run(10.0, None), run(90.0, None)], "memory_gb": 1.5,
             "metrics": {"steps": 150.0, "a|b": 1.0}, "changed_while_running": ["data.bin"], "reason": "better"}));
         let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
         let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));

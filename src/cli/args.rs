@@ -14,7 +14,7 @@ mod taking;
 
 use clap::{Parser, Subcommand};
 
-pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TryArgs};
+pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TellArgs, TryArgs};
 pub(super) use exchange::{ExportArgs, ImportArgs};
 pub(super) use formats::{AnswerFormat, ExportFormat, OutputFormat, ReportFormat, StreamFormat};
 pub(super) use guard::{GuardArgs, PatrolFormat};
@@ -55,6 +55,8 @@ pub(super) enum Command {
     Status(StatusArgs),
     /// Finish the current experiment, then stop
     Stop(StopArgs),
+    /// Say something to the agents of a session, also while it is active
+    Tell(TellArgs),
     /// List the experiments of a session
     Log(LogArgs),
     /// Show one experiment: record, diff, end of the log
@@ -123,6 +125,7 @@ impl Command {
             Command::Import(_) => Some("import"),
             Command::Guard(_) => Some("guard"),
             Command::Init(_) => Some("init"),
+            Command::Tell(args) => (!args.list).then_some("tell"),
             Command::Rate(args) => args.rates().then_some("rate"),
             Command::Doctor(args) => args.repair.then_some("doctor --repair"),
             Command::Report(_)

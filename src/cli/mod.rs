@@ -45,6 +45,7 @@ mod show;
 mod signals;
 mod status;
 mod stop;
+mod tell;
 mod terms;
 mod try_one;
 mod values;
@@ -133,6 +134,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Report(args) => report::run(args),
         Command::Status(args) => status::run(args),
         Command::Stop(args) => stop::run(args),
+        Command::Tell(args) => tell::run(args),
         Command::Log(args) => log::run(args),
         Command::Show(args) => show::run(args),
         Command::Diff(args) => diff::run(args),

@@ -15,7 +15,7 @@ use super::output;
 use super::progress::Progress;
 
 /// How long a terminal may take nothing before the end stops waiting for it.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How often it is looked meanwhile whether it took something.
 const LOOK: Duration = Duration::from_millis(2);

@@ -151,6 +151,10 @@ impl Progress {
                 self.print(&format!("      sleeping until {}: {why}", moment_text(*until)));
                 self.begin(*id, format!("sleeping until {}", moment_text(*until)));
             }
+            Event::Told { id, text, .. } => {
+                self.end_idle(None);
+                self.print_fitting(&format!("      told, word {id}: {text}"));
+            }
             Event::Searched { answers, ideas, .. } => {
                 let (answers, ideas) = (count_of(*answers, "answer"), count_of(*ideas, "new idea"));
                 self.print(&format!("      searched: {answers}, {ideas}"));

@@ -4,9 +4,10 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc;
 
 use autoresearch::agent::{Proposal, directive_text, failure_text};
-use autoresearch::domain::{Contract, Directive, FORMAT_VERSION, Outcome, Record, StopReason, one_line};
+use autoresearch::domain::{Contract, Directive, FORMAT_VERSION, Outcome, Record, StopReason, Word, one_line};
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
 use autoresearch::rules::History;
@@ -15,11 +16,19 @@ use serde_json::{Value, json};
 
 use super::args::{AnswerFormat, TryArgs};
 use super::error::CliError;
-use super::printer::Printer;
+use super::printer::{PATIENCE, Printer};
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::{Progress, experiment_line};
 use super::settings::{self, Settings};
 use super::{exit, output, signals};
+
+/// What the next attempt is told.
+#[derive(Clone, Copy)]
+struct Next<'a> {
+    directive: Directive,
+    /// What the user says.
+    words: &'a [Word],
+}
 
 /// Makes the change in the working tree an experiment and waits for its outcome.
 pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
@@ -43,8 +52,18 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
             let (history, directive) = (session.history(), session.directive());
             status = code(tried, &history).filter(|_| args.exit_code || tried == Tried::RolledBack);
             let contract = session.contract();
-            printer.answer(move || answer(&history, tried, directive, &contract, args.format));
+            let words = if matches!(tried, Tried::Recorded(_)) { session.words() } else { Vec::new() };
+            let told = words.clone();
+            let (printed, is_printed) = mpsc::channel();
+            printer.answer(move || {
+                answer(&history, tried, Next { directive, words: &told }, &contract, args.format);
+                let _ = printed.send(());
+            });
             if let Tried::Recorded(_) = tried {
+                // On a terminal that takes nothing they were not read, and come again.
+                if !words.is_empty() && is_printed.recv_timeout(PATIENCE).is_ok() {
+                    let _ = session.note_printed(&words);
+                }
                 // The answer is given; what cannot be done now is done the next time.
                 let _ = session.keep_newest_logs();
             }
@@ -99,13 +118,13 @@ fn code(tried: Tried, history: &History) -> Option<u8> {
 }
 
 /// Says what came of a try.
-fn answer(history: &History, tried: Tried, directive: Directive, contract: &Contract, format: AnswerFormat) {
+fn answer(history: &History, tried: Tried, next: Next<'_>, contract: &Contract, format: AnswerFormat) {
     match tried {
         Tried::Recorded(id) => {
             let Some(record) = history.get(id) else { return };
             match format {
-                AnswerFormat::Table => print_outcome(history, record, directive, contract),
-                AnswerFormat::Json => output::json_line(&with_next(record, history, directive)),
+                AnswerFormat::Table => print_outcome(history, record, next, contract),
+                AnswerFormat::Json => output::json_line(&with_next(record, history, next)),
             }
         }
         Tried::StillRunning(id) => match format {
@@ -136,9 +155,12 @@ fn answer(history: &History, tried: Tried, directive: Directive, contract: &Cont
     }
 }
 
-/// A record with what the next attempt is told: the directive's fields and words, and what the failure means for it.
-fn with_next(record: &Record, history: &History, directive: Directive) -> Value {
+/// A record with what the next attempt is told: what the user says, the directive's fields and words, and what the failure means for it.
+fn with_next(record: &Record, history: &History, Next { directive, words }: Next<'_>) -> Value {
     let mut answer = json!(record);
+    if !words.is_empty() {
+        answer["words"] = json!(words);
+    }
     if let Some(words) = directive_text(directive, history) {
         answer["next"] = json!(directive);
         answer["next"]["words"] = words.into();
@@ -159,7 +181,7 @@ fn print_reworking(record: &Record) {
     output::line("      next: edit it so that the guard passes, then run `ar try`");
 }
 
-fn print_outcome(history: &History, record: &Record, directive: Directive, contract: &Contract) {
+fn print_outcome(history: &History, record: &Record, Next { directive, words }: Next<'_>, contract: &Contract) {
     output::line(&fit(&experiment_line(record), output::width()));
     if let Some(failure) = record.failure.as_ref().filter(|failure| !failure.excerpt.trim().is_empty()) {
         for line in failure.excerpt.lines() {
@@ -180,10 +202,22 @@ fn print_outcome(history: &History, record: &Record, directive: Directive, contr
     if let Some(limit) = contract.max_experiments.filter(|limit| experiments >= *limit) {
         let reason = StopReason::MaxExperiments { limit, experiments };
         output::line(&format!("      {next}; {reason}: stop here, `ar show {}` shows this one", record.id));
+        print_words(words);
         return;
     }
     output::line(&format!("      {next}; edit and `ar try` again, `ar show {}` shows this one", record.id));
+    print_words(words);
     for words in failure_text(record).into_iter().chain(directive_text(directive, history)) {
         output::line(&format!("      next: {words}"));
+    }
+}
+
+/// Prints what the user says to whoever makes the next change.
+fn print_words(words: &[Word]) {
+    if !words.is_empty() {
+        output::line("      from the person in charge:");
+    }
+    for line in words.iter().flat_map(|word| word.text.lines()) {
+        output::line(&format!("      | {line}"));
     }
 }

@@ -287,6 +287,16 @@ pub enum Event {
         /// Why, as a clause.
         why: String,
     },
+    /// The user said something to the agents.
+    Told {
+        /// The number of the word.
+        #[serde(rename = "word")]
+        id: u32,
+        /// The beginning of its text, on one line.
+        text: String,
+        /// Whether each prompt has it from now on.
+        standing: bool,
+    },
     /// The search commands were asked.
     Searched {
         /// The experiment that they were asked for.

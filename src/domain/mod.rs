@@ -57,6 +57,7 @@ mod text;
 mod unparsed;
 mod usage;
 pub mod values;
+mod word;
 
 pub use alert::{Alert, AlertKind};
 pub use beside::{Beside, Replay, Train};
@@ -116,3 +117,4 @@ pub use text::{
 };
 pub use unparsed::Unparsed;
 pub use usage::{CURRENCY, Price, Prices, Spent, Tokens, Usage, money_text, tokens_text};
+pub use word::Word;

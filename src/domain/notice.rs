@@ -169,6 +169,13 @@ pub enum Notice {
     RefsRestored { who: Actors, names: Vec<String> },
     #[error("restored deleted refs of records: {}", .0.join(", "))]
     RecordsRestored(Vec<String>),
+    #[error(
+        "removed {} that ar tell did not write from words.jsonl; the file found is {}", count_of(*count, "line"),
+        found.display()
+    )]
+    WordsRemoved { count: usize, found: PathBuf },
+    #[error("restored words of the user's, deleted from words.jsonl")]
+    WordsRestored,
     #[error("results.tsv was not a file or far too large; moved it to {}", .0.display())]
     LedgerMoved(PathBuf),
     #[error("repaired {} of results.tsv from the records; the old file is {}", count_of(*rows, "row"), old.display())]

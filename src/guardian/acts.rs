@@ -57,6 +57,7 @@ pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardFiles, why: &str)
         stdin: Some(prompt),
         env: vec![("AR_TAG".into(), tag.to_string()), ("AR_STATE_DIR".into(), state_dir(seen.folder.root()))],
         timeout: LIMIT,
+        silence: None,
         grace: DEFAULT_GRACE,
         tied: false,
         folder,

@@ -33,6 +33,7 @@ mod styled;
 mod watch;
 mod weights;
 mod width;
+mod words;
 
 pub use chart::{
     Edge, Glyphs, Limits, Mark, MarkKind, Panel, PngError, Series, Step, chart_png, chart_svg, chart_text,
@@ -55,3 +56,4 @@ pub use status::{render_all_status, render_status};
 pub use watch::{Overview, Scene, Screen, Scroll, draw};
 pub use weights::{render_weights, weights_json};
 pub use width::{columns, fit, in_ascii, wrap};
+pub use words::words_grid;

@@ -23,7 +23,7 @@ use super::workspace::Workspace;
 use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
 use crate::crash;
 use crate::domain::{
-    Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Usage, span_text,
+    Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Usage, Word, span_text,
 };
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
@@ -48,6 +48,8 @@ pub(super) struct Work {
     pub(super) described: Option<String>,
     /// What it was told of earlier sessions.
     pub(super) memories: Memories,
+    /// What the user said in its prompt.
+    pub(super) words: Vec<Word>,
 }
 
 /// What is known of a call before its work is read.
@@ -63,11 +65,13 @@ struct Before {
     /// Whether it was ended since it took too many rounds.
     over_rounds: bool,
     memories: Memories,
+    words: Vec<Word>,
 }
 
 /// What a call is told beside what the session knows.
 struct Told<'a> {
     memories: &'a Memories,
+    words: &'a [Word],
     found: &'a [Finding],
     asked_again: Option<&'a AskedAgain>,
 }
@@ -113,7 +117,9 @@ impl<'a> Calling<'a> {
         let log_from = fs::metadata(self.files.log()).map_or(0, |meta| meta.len());
         let commits_from = workspace.repo.refs.head_log_size();
         let memories = shared.store().recall(self.attempt.open.id);
-        let told = Told { memories: &memories, found: &found, asked_again };
+        // A summary is nothing that a word of the user's is for.
+        let words = if self.sums_up { Vec::new() } else { shared.store().words_for(self.attempt.open.id) };
+        let told = Told { memories: &memories, words: &words, found: &found, asked_again };
         let ((mut ended, over_rounds), is_capped) = self.call(workspace, shared, told, log_from).await?;
         crash::point("proposing.agent_over");
         let mut rows = 0;
@@ -127,7 +133,7 @@ impl<'a> Calling<'a> {
             }
             workspace.put_untracked_back(store)?;
         }
-        let before = Before { log_from, commits_from, rows, is_capped, over_rounds, memories };
+        let before = Before { log_from, commits_from, rows, is_capped, over_rounds, memories, words };
         self.read_work(workspace, &mut shared.store(), ended, before)
     }
 
@@ -146,7 +152,7 @@ impl<'a> Calling<'a> {
         before: Before,
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
         let (attempt, log) = (self.attempt, self.files.log());
-        let Before { log_from, commits_from, rows, is_capped, over_rounds, memories } = before;
+        let Before { log_from, commits_from, rows, is_capped, over_rounds, memories, words: told } = before;
         let mut exit = match ended {
             Ending::Done(Err(ExecError::Command { detail, .. })) => {
                 self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
@@ -211,7 +217,8 @@ impl<'a> Calling<'a> {
         // Ideas are worth keeping even if the change is not.
         store.add_ideas(attempt.open.id, &proposal.ideas)?;
         let described = described(&speech);
-        Ok(Ending::Done(Some(Box::new(Work { exit, cut_short, usage, proposal, speech, said, described, memories }))))
+        let work = Work { exit, cut_short, usage, proposal, speech, said, described, memories, words: told };
+        Ok(Ending::Done(Some(Box::new(work))))
     }
 
     /// The outage that kept the agent from its work, if that is why its call failed: by its answer, otherwise by `words`, the
@@ -280,7 +287,7 @@ impl<'a> Calling<'a> {
         store: &mut Store,
         executor: &Executor,
         left: Option<Duration>,
-        Told { memories, found, asked_again }: Told<'_>,
+        Told { memories, words, found, asked_again }: Told<'_>,
     ) -> Result<(Running, bool), SessionError> {
         let (id, files) = (self.attempt.open.id, &self.files);
         let contract = store.contract.clone();
@@ -311,6 +318,7 @@ impl<'a> Calling<'a> {
             reworked: task.as_ref().map(Task::told),
             others: &others,
             merging: self.merging.as_ref(),
+            words,
             failed_log: &failed_log,
         };
         remove_file(&files.proposal())?;

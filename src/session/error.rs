@@ -9,6 +9,7 @@ use super::error_texts::{changed_terms, drifted, import_hint, missing_command, n
 use super::layout_error::LayoutError;
 use super::research::ResearchError;
 use super::scoring::ScoreError;
+use super::words::WordError;
 use crate::domain::{
     Drift, ExperimentId, FailureClass, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text,
     count_of, few, list, nearest, shell_word,
@@ -67,6 +68,8 @@ pub enum SessionError {
     Score(#[from] ScoreError),
     #[error(transparent)]
     Research(#[from] ResearchError),
+    #[error(transparent)]
+    Word(#[from] WordError),
     #[error(transparent)]
     #[strum(props(kind = "usage"))]
     Pattern(#[from] PatternError),
@@ -273,6 +276,7 @@ impl SessionError {
             SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
             SessionError::Layout(error) => error.kind(),
             SessionError::Axes(error) => error.kind(),
+            SessionError::Word(WordError::Empty | WordError::TooLong(_)) => ErrorKind::Usage,
             SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
             _ => self.get_str("kind").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::CannotStart),
         }
@@ -301,6 +305,7 @@ impl SessionError {
             SessionError::Axes(error) => return error.hint(),
             SessionError::Score(error) => error.hint(),
             SessionError::Research(error) => return error.get_str("hint").map(str::to_owned),
+            SessionError::Word(error) => return error.get_str("hint").map(str::to_owned),
             SessionError::Pattern(error) => return error.hint(),
             SessionError::ForeignBranch(branch) => {
                 format!(

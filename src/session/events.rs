@@ -6,7 +6,7 @@ use super::error::SessionError;
 use super::hooks::Hooks;
 use super::interrupts::{Interrupt, Interrupts};
 use super::store::Store;
-use crate::domain::{Clock, Event};
+use crate::domain::{Clock, Event, USER};
 use crate::state::{EventLog, Level};
 
 /// Whoever watches the loop.
@@ -47,6 +47,7 @@ impl<'a> Events<'a> {
             | Event::Flagged { .. }
             | Event::OutageOver { .. }
             | Event::Sleep { .. }
+            | Event::Told { .. }
             | Event::SessionStopped { .. } => (Level::Info, true),
             _ => (Level::Info, false),
         };
@@ -54,7 +55,8 @@ impl<'a> Events<'a> {
         let detail = event_detail(event);
         self.log.work(now, level, event.into(), &detail)?;
         if decision {
-            self.log.decision(now, event.into(), &detail)?;
+            let source = if matches!(event, Event::Told { .. }) { USER } else { "rules" };
+            self.log.decision(now, source, event.into(), &detail)?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use super::plan::Drive;
 use super::reading::{read_history, stored_contract};
 use super::shared::Shared;
 use super::store::{Said, Store, Written};
+use super::words::HeardWords;
 use crate::domain::{Cadence, Clock, Contract, Notice, Tag, with_causes};
 use crate::exec::boot_id;
 use crate::fs::Unsynced;
@@ -133,6 +134,7 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
         clock,
         lock,
         said: Said::default(),
+        words: HeardWords::default(),
         taken_back: false,
     };
     store.copy_guard_lines(&log)?;

@@ -82,6 +82,7 @@ mod try_one;
 mod view;
 mod watch;
 mod watchdog;
+mod words;
 mod workspace;
 
 pub use asking::ask_subtopics;
@@ -112,3 +113,4 @@ pub use stop::{Stopped, ask_to_stop, end_run_only, note_stopped};
 pub use terms::Wanted;
 pub use try_one::Tried;
 pub use view::SessionView;
+pub use words::{Told, WordError, drop_word, tell, waiting_words};

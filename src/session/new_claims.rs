@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::error::SessionError;
-use super::scoring::{LARGEST_TEXT, artifact_at, read_terms};
+use super::research_files::LARGEST_TEXT;
+use super::scoring::{artifact_at, read_terms};
 use crate::agent::{Evidence, NewClaim};
 use crate::domain::{CommitId, Contract};
 use crate::git::{Repo, Stored};

@@ -29,6 +29,7 @@ use super::store::{Said, Store, Written};
 use super::surroundings::Place;
 use super::times::Times;
 use super::watchdog::listen;
+use super::words::HeardWords;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::task_spec;
 use crate::crash;
@@ -156,6 +157,7 @@ impl<'a> Session<'a> {
                     lock,
                     expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
                     said: Said::default(),
+                    words: HeardWords::default(),
                     taken_back: false,
                 }),
                 events: RefCell::new(Events::new(observer, log)),

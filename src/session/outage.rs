@@ -49,7 +49,7 @@ impl Shared<'_> {
         crash::point("outage.noted");
         self.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
 
-        self.pause(pause, again, || false).await?;
+        self.pause_unless_told(pause, again).await?;
         let store = &mut *self.store();
         store.journal.wait_no_more();
         store.write_journal()?;
@@ -62,9 +62,15 @@ impl Shared<'_> {
         let pause = crash::pace(pause_after_idle(self.store().journal.idle_calls, seconds));
         let again = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
         if !pause.is_zero() {
-            self.pause(pause, again.unwrap_or(Timestamp::MAX), || false).await?;
+            self.pause_unless_told(pause, again.unwrap_or(Timestamp::MAX)).await?;
         }
         Ok(())
+    }
+
+    /// Waits like [`pause`](Self::pause), until the user says something new.
+    async fn pause_unless_told(&self, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
+        let newest = self.store().newest_word();
+        self.pause(pause, again, || self.store().newest_word() != newest).await.map(drop)
     }
 
     /// Waits for so long, or until that moment, at most until the end of this invocation. Any request, and what `is_woken`

@@ -93,7 +93,7 @@ impl Attempt {
         store: &mut Store,
         work: Work,
     ) -> Result<CallResult, SessionError> {
-        let Work { exit, cut_short, usage, proposal, said, described, memories, .. } = work;
+        let Work { exit, cut_short, usage, proposal, said, described, memories, words, .. } = work;
         let open = &mut self.open;
         let id = open.id;
         open.direction = proposal.direction.clone();
@@ -106,6 +106,8 @@ impl Attempt {
         store.journal.iteration += 1;
         let texts = Texts { own: proposal.description.clone(), fallback: described, before: None };
         let known = workspace.known_untracked()?;
+        let delivered = store.journal.words.delivered.clone();
+        store.note_delivered(&words);
         let committed = self.commit_change(workspace, store, &known, texts)?;
         crash::point("proposing.change_committed");
         store.say(Event::AgentFinished {
@@ -122,6 +124,7 @@ impl Attempt {
         let before = store.journal.rung;
         if cut_short {
             // Its outcome is unknown, so it is repeated.
+            store.journal.words.delivered = delivered;
             store.journal.iteration = store.journal.iteration.saturating_sub(1);
         } else {
             store.note_idle_call(&said.unwrap_or_default())?;
@@ -198,7 +201,8 @@ impl Attempt {
         store: &mut Store,
         work: Work,
     ) -> Result<Stage, SessionError> {
-        let Work { exit, usage, proposal, said, described, .. } = work;
+        let Work { exit, usage, proposal, said, described, words, .. } = work;
+        store.note_delivered(&words);
         let open = &mut self.open;
         open.agent = open.agent.take().map(|agent| agent.with(exit.seconds, usage));
         open.direction = proposal.direction.clone().or(open.direction.take());

@@ -182,7 +182,8 @@ impl Shared<'_> {
         store.begin_watch(Actor::Reviewer, record.id)?;
         write_unsynced(&files.prompt(), prompt.as_bytes())?;
         let path = |path: &Path| path.to_string_lossy().into_owned();
-        let mut env = run_variables(&command, &contract.tag, record.id, &store.folder.state(), &files.folder);
+        let mut env =
+            run_variables(&command, &contract.tag, record.id, &record.commit, &store.folder.state(), &files.folder);
         env.extend([
             ("AR_ROOT".into(), path(store.repo.worktree())),
             ("AR_PROMPT".into(), path(&files.prompt())),
@@ -198,6 +199,7 @@ impl Shared<'_> {
             folder: files.folder,
             env,
             timeout: left.unwrap_or(contract.agent_timeout).min(contract.agent_timeout),
+            silence: None,
             grace: contract.grace,
             log_limit: Some(OUTPUT),
             tied: true,

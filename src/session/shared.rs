@@ -107,8 +107,9 @@ impl Shared<'_> {
         self.overtaken.borrow_mut().insert(id)
     }
 
-    /// What was asked for so far, by signals and by `ar stop`. What is new is told.
+    /// What was asked for so far, by signals and by `ar stop`. What is new is told, words of the user's among it.
     pub(super) fn asked(&self) -> Result<Interrupt, SessionError> {
+        self.hear_words()?;
         let told = self.events.borrow().told;
         let asked = self.interrupts.hear(&mut self.store(), told);
         self.events.borrow_mut().told = asked.max(told);

@@ -25,8 +25,8 @@ pub(super) enum Paced {
 }
 
 impl Shared<'_> {
-    /// Pauses after the last iteration as the cadence says, at most until the end of this invocation. Any request and a new
-    /// idea end the pause at once. `is_begun` says that the iteration was made by an earlier process.
+    /// Pauses after the last iteration as the cadence says, at most until the end of this invocation. Any request, a new
+    /// idea and a word of the user's end the pause at once. `is_begun` says that the iteration was made by an earlier process.
     pub(super) async fn keep_pace(&self, is_begun: bool) -> Result<Paced, SessionError> {
         let Some(cadence) = self.store().contract.cadence else { return Ok(Paced::Ready) };
         if self.store().journal.iteration == 0 {
@@ -56,8 +56,8 @@ impl Shared<'_> {
         let id = self.store().history.next_id();
         self.emit(Event::Sleep { id, until, seconds: pause.as_secs_f64(), why: sleep.why.clone() })?;
         let pause = crash::pace(pause);
-        let has_ideas = || ideas(&self.store()) != sleep.ideas;
-        let is_over = self.pause(pause, until, has_ideas).await?;
+        let is_woken = || ideas(&self.store()) != sleep.ideas || !self.store().undelivered_words().is_empty();
+        let is_over = self.pause(pause, until, is_woken).await?;
         if is_over && self.asked()? == Interrupt::None {
             self.wake(sleep)?;
         }

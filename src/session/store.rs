@@ -13,6 +13,7 @@ use super::jobs::{AGENT, REVIEW, RUN, RUN_FILES, guard_name};
 use super::own_files::INDEX_BEFORE;
 use super::reading::{expected_tip, record_message};
 use super::room::{refuse_full, refuse_spoilt};
+use super::words::HeardWords;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{
@@ -53,6 +54,7 @@ pub(super) struct Store {
     pub(super) clock: Clock,
     pub(super) expected: Expected,
     pub(super) said: Said,
+    pub(super) words: HeardWords,
     /// Whether the opening of the session was taken back.
     pub(super) taken_back: bool,
 }
@@ -97,6 +99,11 @@ impl Store {
     /// Gives what is to be told, in order.
     pub(super) fn take_said(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.said.events)
+    }
+
+    /// Whether there is something to be told.
+    pub(super) fn said_something(&self) -> bool {
+        !self.said.events.is_empty()
     }
 
     /// Writes a state file, and keeps its content for the case that somebody deletes it.

@@ -12,7 +12,9 @@ use super::opened::{Texts, add_said};
 use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{ExperimentId, FailureClass, LastCall, Outcome, Phase, Record, StopReason, Unparsed, Version};
+use crate::domain::{
+    ExperimentId, FailureClass, LastCall, Outcome, Phase, Record, StopReason, Unparsed, Version, Word,
+};
 use crate::rules::{Again, History, REWORKS, again, directions_tried};
 use crate::state::{OpenExperiment, Status};
 
@@ -77,6 +79,25 @@ impl Session<'_> {
             self.or_take_back(first)?
         };
         self.tried(attempted)
+    }
+
+    /// What the user says to whoever makes the next change.
+    pub fn words(&self) -> Vec<Word> {
+        let store = &mut *self.shared.store();
+        store.hear_words();
+        store.coming_words()
+    }
+
+    /// Notes that these words were printed.
+    ///
+    /// # Errors
+    ///
+    /// The journal cannot be written.
+    pub fn note_printed(&self, words: &[Word]) -> Result<(), SessionError> {
+        self.shared.tell()?;
+        let store = &mut *self.shared.store();
+        store.note_delivered(words);
+        store.write_journal()
     }
 
     async fn wait_on(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {

@@ -14,6 +14,7 @@ use super::learning::{Files, memories};
 use super::reading::{
     climbed, no_experiment, no_session, parse_record, read_history, refuse_changed, session_tags, stored_contract,
 };
+use super::words::waiting_words;
 use crate::agent::{self, Briefing, Memories};
 use crate::domain::{
     Clock, CommitId, Contract, ExperimentId, ExperimentName, Imported, Note, Outcome, Record, Tag, Which, cut,
@@ -148,7 +149,7 @@ impl SessionView {
         })
     }
 
-    /// What an agent has to know for the next experiment; below 8 KB. `is_called` says that the loop has called it for that.
+    /// What an agent has to know for the next experiment; below 8 KB beside what the user says. `is_called` says that the loop has called it for that.
     ///
     /// # Errors
     ///
@@ -176,6 +177,7 @@ impl SessionView {
             reworked: None,
             others: &[],
             merging: None,
+            words: &waiting_words(&self.repo, &self.tag).unwrap_or_default(),
             failed_log: &last_failed_log(&self.folder, &self.history),
         };
         Ok(agent::brief(&briefing, is_called))

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
-use super::{Checkpoints, Sleep, StateError};
+use super::{Checkpoints, Sleep, StateError, WordMarks};
 use crate::domain::{
     AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, LastCall, Layout, Outage, Phase, Record, Rung,
     Spent, ToldStep, Version,
@@ -256,6 +256,9 @@ pub struct Journal {
     /// What was written down of the session for people.
     #[serde(default, skip_serializing_if = "Checkpoints::are_none")]
     pub checkpoints: Checkpoints,
+    /// What became of the user's words.
+    #[serde(default, skip_serializing_if = "WordMarks::are_none")]
+    pub words: WordMarks,
     /// What all calls of the agent used.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent: Spent,
@@ -337,6 +340,7 @@ impl Journal {
             was_out: false,
             sleep: None,
             checkpoints: Checkpoints::default(),
+            words: WordMarks::default(),
             spent: Spent::default(),
             summed_up: 0,
             ended: None,

@@ -61,10 +61,10 @@ impl EventLog {
         self.write("work.jsonl", Line { ts, source: "session", level, event, detail: detail_of(data), data })
     }
 
-    /// Writes a line about a decision of the loop.
-    pub fn decision(&self, ts: Timestamp, event: &str, data: &Value) -> Result<(), StateError> {
+    /// Writes a line about a decision of `source`, the rules or the user.
+    pub fn decision(&self, ts: Timestamp, source: &str, event: &str, data: &Value) -> Result<(), StateError> {
         let detail = detail_of(data);
-        self.write("orchestrator.jsonl", Line { ts, source: "rules", level: Level::Decision, event, detail, data })
+        self.write("orchestrator.jsonl", Line { ts, source, level: Level::Decision, event, detail, data })
     }
 
     /// Writes a heartbeat.

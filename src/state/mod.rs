@@ -22,6 +22,7 @@ mod run_logs;
 mod sleep;
 mod stop_request;
 mod user_folder;
+mod words;
 
 pub use checkpoints::Checkpoints;
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
@@ -42,3 +43,4 @@ pub use register::{Register, Registered};
 pub use run_logs::{is_compressed, plain_log, read_log_tail};
 pub use sleep::Sleep;
 pub use user_folder::user_folder;
+pub use words::{Heard, WordFile, WordKey, WordLine, WordMarks, words_of};

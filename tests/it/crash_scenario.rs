@@ -9,7 +9,7 @@ use autoresearch::exec::is_held;
 
 use crate::outcome::{outcome, results};
 use crate::run_loop::{agent, training_repo};
-use crate::support::{Called, FIND_OWNER, TestRepo, ar_command};
+use crate::support::{AR, Called, FIND_OWNER, TestRepo, ar_command};
 
 /// One way to use a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,7 +252,8 @@ impl Session {
         let before = match self.scenario {
             Scenario::Deletes(_) => "rm -rf .autoresearch results.tsv; mkdir -p \"${AR_PROPOSAL%/*}\"; ".to_owned(),
             Scenario::Outage(_) => format!(
-                "if mkdir {outside}/limited 2>/dev/null; then touch half.txt; \
+                "[ -s .autoresearch/t/words.jsonl ] || env -u AR_EXPERIMENT -u AR_CRASH_TRACE {AR} tell steady >/dev/null; \
+                 if mkdir {outside}/limited 2>/dev/null; then touch half.txt; \
                  echo 'rate limit exceeded, try again in 0.02 seconds'; exit 1; fi; "
             ),
             _ => String::new(),

@@ -41,6 +41,8 @@ fn in_a_call_of_the_agent_only_what_reads_works_and_other_repositories_are_free(
         "import results.tsv --tag old",
         "init",
         "doctor --repair",
+        "tell psst",
+        "tell --drop 1",
     ];
     let reading = [
         "status",
@@ -53,6 +55,7 @@ fn in_a_call_of_the_agent_only_what_reads_works_and_other_repositories_are_free(
         "note 0 seen",
         "idea list",
         "rate t",
+        "tell --list",
     ];
     let elsewhere = "mkdir ../other; cd ../other; git init --quiet; echo echo loss: 1 > t.sh; git add t.sh; \
                      git commit --quiet -m t; ";

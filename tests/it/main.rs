@@ -88,4 +88,5 @@ mod stop;
 mod support;
 mod terminal;
 mod try_one;
+mod words;
 mod worktrees;

@@ -85,6 +85,31 @@ pub(in crate::cli) struct StopArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "ar tell [OPTIONS] <TEXT>\n       ar tell [OPTIONS] --list\n       ar tell [OPTIONS] --drop <ID>"
+)]
+pub(in crate::cli) struct TellArgs {
+    /// What the next agent is told; `-` for standard input
+    #[arg(value_name = "TEXT", required_unless_present_any = ["list", "drop"], conflicts_with_all = ["list", "drop"])]
+    pub(in crate::cli) text: Option<String>,
+    /// Tell every agent from now on, not only the next one
+    #[arg(long, conflicts_with_all = ["list", "drop"])]
+    pub(in crate::cli) standing: bool,
+    /// List what was said and no agent was told yet, and what every agent is told
+    #[arg(long, conflicts_with = "drop")]
+    pub(in crate::cli) list: bool,
+    /// Drop what was said, by its number in the list
+    #[arg(long, value_name = "ID", value_parser = positive::<u32>)]
+    pub(in crate::cli) drop: Option<u32>,
+    /// Session [default: that of HEAD, else the active one, else the newest]
+    #[arg(long)]
+    pub(in crate::cli) tag: Option<Tag>,
+    /// Output format of --list
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
 pub(in crate::cli) struct InitArgs {
     /// Begin a research session: write and commit program.md, research.toml, the artifact, sources/ and ar.toml
     #[arg(long, value_name = "QUESTION", help_heading = "Research")]

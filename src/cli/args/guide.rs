@@ -7,7 +7,7 @@ use super::Cli;
 
 /// The commands, each in one group, as the help lists them.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Run experiments", &["init", "run", "try", "resume", "stop", "idea"]),
+    ("Run experiments", &["init", "run", "try", "resume", "stop", "tell", "idea"]),
     ("Read results", &["status", "report", "log", "show", "diff", "brief", "extract", "score", "doctor"]),
     ("Check results", &["repro", "note", "rate"]),
     ("Watch over sessions", &["guard"]),
@@ -80,6 +80,11 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
         "stop" => {
             &[("Finish the current experiment, then stop", "ar stop"), ("Stop and roll back now", "ar stop --now")]
         }
+        "tell" => &[
+            ("Tell the next agent, also while the loop is active", "ar tell \"keep the batch size at 64\""),
+            ("Tell every agent from now on", "ar tell --standing \"do not touch the tokenizer\""),
+            ("List what no agent was told yet, drop one", "ar tell --list; ar tell --drop 2"),
+        ],
         "log" => &[
             ("List the ten best experiments", "ar log --sort best --top 10"),
             (

@@ -133,7 +133,8 @@ fn commit_merge(
     store: &mut Store,
     work: Work,
 ) -> Result<bool, SessionError> {
-    let Work { exit, usage, proposal, .. } = work;
+    let Work { exit, usage, proposal, words, .. } = work;
+    store.note_delivered(&words);
     let open = &mut attempt.open;
     open.agent = open.agent.take().map(|agent| agent.with(exit.seconds, usage));
     add_said(&mut open.proposal, proposal.more());

@@ -1,0 +1,54 @@
+//! `ar tell`.
+
+use std::io::{self, Read};
+use std::process::ExitCode;
+
+use autoresearch::domain::{FORMAT_VERSION, Word};
+use autoresearch::git::Repo;
+use autoresearch::report::{Format, words_grid};
+use autoresearch::session::{drop_word, tell, waiting_words};
+use serde_json::json;
+
+use super::args::{OutputFormat, TellArgs};
+use super::error::CliError;
+use super::process::current_dir;
+use super::{chosen, output, settings};
+
+/// How much of standard input is read: more than a word may have, so that one that is too long is refused.
+const INPUT: u64 = 2 << 20;
+
+/// Says something to the agents of a session, lists what was said and not delivered, or drops it.
+pub(super) fn run(args: TellArgs) -> Result<ExitCode, CliError> {
+    let clock = settings::clock()?;
+    let repo = Repo::discover(&current_dir()?)?;
+    let tag = chosen::find(&repo, args.tag)?;
+    match (args.text, args.drop) {
+        (Some(text), _) => {
+            let text = if text == "-" { read_input()? } else { text };
+            let told = tell(&repo, &tag, &text, args.standing, clock)?;
+            let prompts = if args.standing { "each prompt from now on has it" } else { "the next prompt has it" };
+            let idle = if told.is_active { "" } else { "; no process is active now" };
+            output::line(&format!("told session {tag}, word {}: {prompts}{idle}", told.id));
+        }
+        (None, Some(id)) => {
+            let word = drop_word(&repo, &tag, id, clock)?;
+            output::line(&format!("dropped word {id}: {}", word.text));
+        }
+        (None, None) => list(&waiting_words(&repo, &tag)?, args.format),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_input() -> Result<String, CliError> {
+    let mut bytes = Vec::new();
+    let read = io::stdin().take(INPUT).read_to_end(&mut bytes);
+    read.map_err(|error| CliError::new(format!("cannot read standard input: {error}"), None))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn list(words: &[Word], format: OutputFormat) {
+    match Format::from(format) {
+        Format::Json => output::json(&json!({"version": FORMAT_VERSION, "words": words})),
+        format => output::text(&words_grid(words).render(format, output::width())),
+    }
+}

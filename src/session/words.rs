@@ -1,0 +1,209 @@
+//! `ar tell`: what the user says to the agents of a session, by another process, and how the session hears it.
+
+use std::collections::BTreeMap;
+
+use strum::EnumProperty;
+
+use super::error::SessionError;
+use super::store::Store;
+use crate::crash;
+use crate::domain::{Clock, Event, ExperimentId, Notice, Phase, Tag, Word, bytes_text, cut, one_line, with_causes};
+use crate::fs::FileStamp;
+use crate::git::Repo;
+use crate::measure::PlainText;
+use crate::state::{Heard, Journal, SessionFolder, WordFile, WordKey, WordLine, WordMarks, words_of};
+
+/// The longest text of a word, in bytes.
+const LONGEST: usize = 1 << 20;
+
+/// The most characters of a word in an event.
+const SHOWN: usize = 500;
+
+/// Why a word cannot be said or dropped.
+#[derive(Debug, EnumProperty, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum WordError {
+    #[error("the text is empty")]
+    #[strum(props(hint = "write what the agent must know, as in `ar tell \"keep the batch size\"`"))]
+    Empty,
+    #[error("the text has {}, more than the limit of {}", bytes_text(*.0 as u64), bytes_text(LONGEST as u64))]
+    #[strum(props(hint = "put it into a file that the agent can read, and name that file"))]
+    TooLong(usize),
+    #[error("session {tag} has no word {id}")]
+    #[strum(props(hint = "run `ar tell --list` to see them"))]
+    NoWord { tag: Tag, id: u32 },
+    #[error("no home folder for the key that marks a word as yours")]
+    #[strum(props(hint = "set HOME, or XDG_STATE_HOME to an absolute path"))]
+    NoHome,
+}
+
+/// A word that was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Its number.
+    pub id: u32,
+    /// Whether a process is active in the session, which hears it.
+    pub is_active: bool,
+}
+
+/// Says something to the agents of a session, also while it is active: to the next one, or `standing` to all. It is on
+/// disk when this returns.
+///
+/// # Errors
+///
+/// [`WordError`]; the file cannot be written.
+pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) -> Result<Told, SessionError> {
+    if text.len() > LONGEST {
+        return Err(WordError::TooLong(text.len()).into());
+    }
+    let mut plain = PlainText::default();
+    let mut bytes = plain.push(text.as_bytes());
+    bytes.extend(plain.finish());
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(WordError::Empty.into());
+    }
+    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let key = WordKey::read_or_make()?.ok_or(WordError::NoHome)?;
+    // A number that the journal has as delivered is never given again.
+    let marks = marks(&folder);
+    let after = marks.delivered.last().copied().unwrap_or(0).max(marks.heard);
+    let id = WordFile::new(&folder, tag).add(&key, after, (text, standing), clock.now())?;
+    Ok(Told { id, is_active: folder.owner(repo.git_dir())?.is_some() })
+}
+
+/// The words of a session that a coming prompt has: those that no call had yet, and the standing ones.
+///
+/// # Errors
+///
+/// They cannot be read.
+pub fn waiting_words(repo: &Repo, tag: &Tag) -> Result<Vec<Word>, SessionError> {
+    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let mut words = WordFile::new(&folder, tag).words()?;
+    let marks = marks(&folder);
+    words.retain(|word| word.standing || !marks.delivered.contains(&word.id));
+    Ok(words)
+}
+
+/// Drops a word of a session; returns it.
+///
+/// # Errors
+///
+/// [`WordError::NoWord`] if no coming prompt has it; the file cannot be written.
+pub fn drop_word(repo: &Repo, tag: &Tag, id: u32, clock: Clock) -> Result<Word, SessionError> {
+    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let no_word = || WordError::NoWord { tag: tag.clone(), id };
+    if !waiting_words(repo, tag)?.iter().any(|word| word.id == id) {
+        return Err(no_word().into());
+    }
+    let key = WordKey::read_or_make()?.ok_or(WordError::NoHome)?;
+    let dropped = WordFile::new(&folder, tag).drop_word(&key, id, clock.now())?;
+    Ok(dropped.ok_or_else(no_word)?)
+}
+
+/// What the journal knows of the words, as far as it can be read.
+fn marks(folder: &SessionFolder) -> WordMarks {
+    Journal::read(&folder.state()).ok().flatten().map(|journal| journal.words).unwrap_or_default()
+}
+
+/// The words of the user as an open session has heard them.
+#[derive(Debug, Default)]
+pub(super) struct HeardWords {
+    /// The file when it was last looked at; absent before the first look.
+    looked: Option<Option<FileStamp>>,
+    lines: Vec<WordLine>,
+    /// Which experiment's call was given a word that no finished call had.
+    claims: BTreeMap<u32, ExperimentId>,
+}
+
+impl HeardWords {
+    fn all(&self) -> Vec<Word> {
+        words_of(&self.lines)
+    }
+}
+
+impl Store {
+    /// Hears what the user has said since the last time, and notes what is to be told. Puts the file right where somebody
+    /// else wrote to it. Returns whether anything is to be told.
+    pub(super) fn hear_words(&mut self) -> bool {
+        let file = WordFile::new(&self.folder, &self.contract.tag);
+        let stamp = FileStamp::of(file.path());
+        if self.taken_back || self.words.looked == Some(stamp) || stamp.is_none() && self.words.lines.is_empty() {
+            return false;
+        }
+        self.words.looked = Some(stamp);
+        match file.hear(&self.words.lines) {
+            Ok(Heard { lines, foreign, restored, found }) => {
+                if let Some(found) = found {
+                    self.say(Notice::WordsRemoved { count: foreign, found });
+                }
+                if restored {
+                    self.say(Notice::WordsRestored);
+                }
+                self.words.lines = lines;
+            }
+            Err(error) => self.say_once(Notice::MemoryUnread { what: "words", why: with_causes(&error) }),
+        }
+        let heard = self.journal.words.heard;
+        for word in self.words.all().into_iter().filter(|word| word.id > heard) {
+            self.journal.words.heard = self.journal.words.heard.max(word.id);
+            self.say(Event::Told { id: word.id, text: cut(&one_line(&word.text), SHOWN), standing: word.standing });
+        }
+        self.said_something()
+    }
+
+    /// The words for the prompt of the next call for this experiment. Those that only one prompt has are given to no call
+    /// for another experiment, as long as this one may come to something.
+    pub(super) fn words_for(&mut self, id: ExperimentId) -> Vec<Word> {
+        self.hear_words();
+        let proposing: Vec<ExperimentId> =
+            self.journal.steps().filter(|(phase, _)| *phase == Phase::Proposing).map(|(_, open)| open.id).collect();
+        self.words.claims.retain(|_, of| proposing.contains(of));
+        let mut words = self.words.all();
+        let is_free = |word: &Word| {
+            let claimed = self.words.claims.get(&word.id).is_some_and(|of| *of != id);
+            !claimed && !self.journal.words.delivered.contains(&word.id)
+        };
+        words.retain(|word| word.standing || is_free(word));
+        self.words.claims.extend(words.iter().map(|word| (word.id, id)));
+        words
+    }
+
+    /// Notes that a call that is over had these words; the journal that is written next says so.
+    pub(super) fn note_delivered(&mut self, words: &[Word]) {
+        self.journal.words.delivered.extend(words.iter().map(|word| word.id));
+    }
+
+    /// The words that no call had yet.
+    pub(super) fn undelivered_words(&self) -> Vec<Word> {
+        let mut words = self.words.all();
+        words.retain(|word| !self.journal.words.delivered.contains(&word.id));
+        words
+    }
+
+    /// Those, and the ones that each prompt has.
+    pub(super) fn coming_words(&self) -> Vec<Word> {
+        let mut words = self.words.all();
+        words.retain(|word| word.standing || !self.journal.words.delivered.contains(&word.id));
+        words
+    }
+
+    /// The number of the newest word that was heard; 0 without one.
+    pub(super) fn newest_word(&self) -> u32 {
+        self.journal.words.heard
+    }
+}
+
+impl super::shared::Shared<'_> {
+    /// Hears what the user has said, and tells and notes what is new.
+    pub(super) fn hear_words(&self) -> Result<(), SessionError> {
+        let is_new = self.store().hear_words();
+        if is_new {
+            self.tell()?;
+            crash::point("words.heard");
+            self.store().write_journal()?;
+        }
+        Ok(())
+    }
+}

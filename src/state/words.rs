@@ -1,0 +1,351 @@
+//! The words of the user to a session, `words.jsonl` in its folder: a line for each word and for each one dropped.
+//!
+//! Several processes may append at the same time. Each line has a seal made with a key of the user's, so that a line that
+//! an agent writes there does not pass for the user's. What became of a word is in the journal.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::{SessionFolder, StateError, user_folder};
+use crate::domain::{FORMAT_VERSION, Tag, Word};
+use crate::fs::{
+    append_line, copy_beside, create_folder, failed, move_away, move_odd_away, open_locked, read_at_most, write_atomic,
+};
+
+/// The largest file, in bytes: more than sixty words of the largest size.
+const LARGEST: u64 = 64 << 20;
+
+/// The file of the key in the user's folder, and its length in bytes.
+const KEY: &str = "key";
+const KEY_BYTES: usize = 32;
+
+/// The field of a line with its seal.
+const SEAL: &str = "seal";
+
+/// What is known of the words of a session beside their text.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WordMarks {
+    /// The highest number of a word that is in the logs.
+    #[serde(default)]
+    pub heard: u32,
+    /// The words that a finished call of the agent had.
+    #[serde(default)]
+    pub delivered: BTreeSet<u32>,
+}
+
+impl WordMarks {
+    /// Whether there are none.
+    pub fn are_none(&self) -> bool {
+        *self == WordMarks::default()
+    }
+}
+
+/// One line: a word, or without a text that the word of this number is dropped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WordLine {
+    version: u32,
+    id: u32,
+    #[serde(with = "crate::domain::millis")]
+    ts: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    standing: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seal: Option<String>,
+}
+
+/// The key that the user's own lines are sealed with.
+#[derive(Debug, Clone)]
+pub struct WordKey(Vec<u8>);
+
+impl WordKey {
+    /// Reads the user's key; `None` if there is none yet, or no home folder.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn read() -> Result<Option<WordKey>, StateError> {
+        let Some(path) = user_folder().map(|folder| folder.join(KEY)) else { return Ok(None) };
+        match read_at_most(&path, 4096) {
+            Ok(key) if key.len() >= KEY_BYTES => Ok(Some(WordKey(key))),
+            Ok(_) => Ok(None),
+            Err(error) if crate::fs::absent(&error) => Ok(None),
+            Err(error) => Err(failed("read", &path)(error).into()),
+        }
+    }
+
+    /// Reads the user's key, and makes one if there is none; `None` without a home folder.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read or written.
+    pub fn read_or_make() -> Result<Option<WordKey>, StateError> {
+        let Some(folder) = user_folder() else { return Ok(None) };
+        if let Some(key) = WordKey::read()? {
+            return Ok(Some(key));
+        }
+        create_folder(&folder)?;
+        let path = folder.join(KEY);
+        let make = || -> io::Result<()> {
+            let mut key = [0; KEY_BYTES];
+            fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
+            // Readable by the user alone.
+            let mut file = tempfile::NamedTempFile::new_in(&folder)?;
+            file.write_all(&key)?;
+            file.as_file().sync_all()?;
+            match file.persist_noclobber(&path) {
+                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                Err(error) => Err(error.error),
+                Ok(_) => fs::File::open(&folder)?.sync_all(),
+            }
+        };
+        make().map_err(failed("write", &path))?;
+        WordKey::read()
+    }
+
+    /// The seal of a line of this session, given without its seal: a hash that nobody can make without the key.
+    fn seal(&self, tag: &Tag, line: &Value) -> String {
+        let text = format!("{tag}\n{line}");
+        let hash = |text: &[u8]| Sha256::new().chain_update(&self.0).chain_update(text).finalize();
+        // Hashed twice, so that no text can be appended to a sealed one.
+        hash(&hash(text.as_bytes())).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The content of the file.
+#[derive(Debug, Default)]
+struct Content {
+    /// The lines of the user, in their order.
+    lines: Vec<WordLine>,
+    /// How many others there are.
+    foreign: usize,
+}
+
+/// The content of the file as a session hears it, put right.
+#[derive(Debug)]
+pub struct Heard {
+    /// The lines of the user, in their order.
+    pub lines: Vec<WordLine>,
+    /// How many lines of others were removed.
+    pub foreign: usize,
+    /// Whether known lines were missing, and are restored.
+    pub restored: bool,
+    /// The file as it was found, if it had lines of others.
+    pub found: Option<PathBuf>,
+}
+
+/// The words among some lines that are not dropped, in their order.
+pub fn words_of(lines: &[WordLine]) -> Vec<Word> {
+    let is_dropped = |id| lines.iter().any(|line| line.id == id && line.text.is_none());
+    let word = |line: &WordLine| Some(Word { id: line.id, text: line.text.clone()?, standing: line.standing });
+    lines.iter().filter(|line| !is_dropped(line.id)).filter_map(word).collect()
+}
+
+/// The file.
+#[derive(Debug, Clone)]
+pub struct WordFile {
+    path: PathBuf,
+    tag: Tag,
+}
+
+impl WordFile {
+    /// Names the file of a session.
+    pub fn new(folder: &SessionFolder, tag: &Tag) -> Self {
+        WordFile { path: folder.root().join("words.jsonl"), tag: tag.clone() }
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The words that are not dropped, in their order; lines of others are left out.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or a newer version of `ar` wrote it.
+    pub fn words(&self) -> Result<Vec<Word>, StateError> {
+        Ok(words_of(&self.read(WordKey::read()?.as_ref())?.lines))
+    }
+
+    /// Adds a word, with a number above `after`. It is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or written, is from a newer version, or another process locks it for too long.
+    pub fn add(
+        &self,
+        key: &WordKey,
+        after: u32,
+        (text, standing): (&str, bool),
+        now: Timestamp,
+    ) -> Result<u32, StateError> {
+        self.locked(|| {
+            let last = self.read(Some(key))?.lines.iter().map(|line| line.id).max().unwrap_or(0);
+            let id = last.max(after).saturating_add(1);
+            self.append(key, id, Some((text, standing)), now)?;
+            Ok(id)
+        })
+    }
+
+    /// Drops the word of this number; returns it, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// See [`add`](Self::add).
+    pub fn drop_word(&self, key: &WordKey, id: u32, now: Timestamp) -> Result<Option<Word>, StateError> {
+        self.locked(|| {
+            let words = words_of(&self.read(Some(key))?.lines);
+            let Some(word) = words.into_iter().find(|word| word.id == id) else { return Ok(None) };
+            self.append(key, id, None, now)?;
+            Ok(Some(word))
+        })
+    }
+
+    /// Reads the file, removes lines of others, and restores the `known` ones that are missing. What it held is kept beside
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// See [`add`](Self::add).
+    pub fn hear(&self, known: &[WordLine]) -> Result<Heard, StateError> {
+        let key = WordKey::read()?;
+        let is_whole = |content: &Content| {
+            content.foreign == 0 && known.iter().all(|line| content.lines.contains(line)) && !self.is_odd()
+        };
+        if let Some(content) = self.read(key.as_ref()).ok().filter(is_whole) {
+            return Ok(Heard { lines: content.lines, foreign: 0, restored: false, found: None });
+        }
+        if self.is_odd() {
+            move_odd_away(&self.path).map_err(failed("move", &self.path))?;
+        }
+        if fs::metadata(&self.path).is_ok_and(|meta| meta.len() > LARGEST) {
+            move_away(&self.path).map_err(failed("move", &self.path))?;
+        }
+        self.locked(|| {
+            let Content { lines, foreign } = self.read(key.as_ref())?;
+            let mut whole = known.to_vec();
+            whole.extend(lines.iter().filter(|line| !known.contains(line)).cloned());
+            let found = match foreign {
+                0 => None,
+                _ => Some(copy_beside(&self.path, &self.bytes()?, ".rewritten")?),
+            };
+            let restored = whole.len() > lines.len();
+            let text = whole.iter().map(|line| self.text(line)).collect::<Result<String, _>>()?;
+            write_atomic(&self.path, text.as_bytes())?;
+            Ok(Heard { lines: whole, foreign, restored, found })
+        })
+    }
+
+    /// Whether something else stands in the place of the file.
+    fn is_odd(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|meta| !meta.is_file())
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, StateError> {
+        match read_at_most(&self.path, LARGEST) {
+            Err(error) if crate::fs::absent(&error) => Ok(Vec::new()),
+            read => Ok(read.map_err(failed("read", &self.path))?),
+        }
+    }
+
+    fn read(&self, key: Option<&WordKey>) -> Result<Content, StateError> {
+        let mut content = Content::default();
+        for text in self.bytes()?.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+            let line = key.and_then(|key| self.unsealed(text, key));
+            let version = line.as_ref().and_then(|line| line.get("version")?.as_u64());
+            if let Some(found) = version.filter(|version| *version > u64::from(FORMAT_VERSION)) {
+                return Err(StateError::Newer { path: self.path.clone(), found, known: FORMAT_VERSION });
+            }
+            match line.and_then(|line| serde_json::from_value(line).ok()) {
+                // A line that is there twice counts once.
+                Some(line) if content.lines.contains(&line) => {}
+                Some(line) => content.lines.push(line),
+                None => content.foreign += 1,
+            }
+        }
+        Ok(content)
+    }
+
+    /// The JSON of a line that has the user's seal for this session.
+    fn unsealed(&self, text: &[u8], key: &WordKey) -> Option<Value> {
+        let mut line: Value = serde_json::from_slice(text).ok()?;
+        let seal = line.as_object_mut()?.remove(SEAL)?;
+        let is_sealed = seal == key.seal(&self.tag, &line);
+        line[SEAL] = seal;
+        is_sealed.then_some(line)
+    }
+
+    fn locked<T>(&self, act: impl FnOnce() -> Result<T, StateError>) -> Result<T, StateError> {
+        if let Some(folder) = self.path.parent() {
+            create_folder(folder)?;
+        }
+        let Some((_file, _)) = open_locked(&self.path).map_err(failed("write", &self.path))? else {
+            return Err(failed("lock", &self.path)(ErrorKind::TimedOut.into()).into());
+        };
+        act()
+    }
+
+    fn append(&self, key: &WordKey, id: u32, word: Option<(&str, bool)>, now: Timestamp) -> Result<(), StateError> {
+        let (text, standing) = word.map_or((None, false), |(text, standing)| (Some(text.to_owned()), standing));
+        // As the file has it, without what is finer than a millisecond.
+        let ts = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
+        let json = |source| StateError::Json { path: self.path.clone(), source };
+        let mut line = WordLine { version: FORMAT_VERSION, id, ts, text, standing, seal: None };
+        line.seal = Some(key.seal(&self.tag, &serde_json::to_value(&line).map_err(json)?));
+        append_line(&self.path, self.text(&line)?.trim_end())?;
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        Ok(fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", &self.path))?)
+    }
+
+    fn text(&self, line: &WordLine) -> Result<String, StateError> {
+        let text = serde_json::to_string(line);
+        Ok(text.map_err(|source| StateError::Json { path: self.path.clone(), source })? + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(folder: &Path) -> WordFile {
+        let tag: Tag = "t".parse().unwrap();
+        WordFile::new(&SessionFolder::new(folder, &tag), &tag)
+    }
+
+    #[test]
+    fn only_lines_with_the_users_seal_for_this_session_are_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, key, other) = (file(folder.path()), WordKey(vec![7; KEY_BYTES]), WordKey(vec![8; KEY_BYTES]));
+        let now: Timestamp = "2026-11-20T22:00:00.123456Z".parse().unwrap();
+        let words = |key: &WordKey| words_of(&file.read(Some(key)).unwrap().lines);
+        assert_eq!(file.add(&key, 0, ("halve the rate\nsoon", false), now).unwrap(), 1);
+        assert_eq!(file.add(&key, 4, ("keep it small", true), now).unwrap(), 5);
+        assert_eq!(words(&key).iter().map(|word| word.id).collect::<Vec<_>>(), [1, 5]);
+        assert_eq!((words(&other), file.read(None).unwrap().foreign), (vec![], 2));
+
+        let text = fs::read_to_string(file.path()).unwrap();
+        let forged = text.replace("halve", "raise");
+        fs::write(file.path(), format!("{text}{text}{forged}torn")).unwrap();
+        let content = file.read(Some(&key)).unwrap();
+        assert_eq!(
+            (content.lines.len(), content.foreign),
+            (2, 2),
+            "a copy counts once, a changed or torn line not at all"
+        );
+        let of_another = WordFile { tag: "u".parse().unwrap(), ..file.clone() };
+        assert_eq!(of_another.read(Some(&key)).unwrap().lines, []);
+
+        assert_eq!(file.drop_word(&key, 5, now).unwrap().unwrap().text, "keep it small");
+        assert_eq!(file.drop_word(&key, 5, now).unwrap(), None);
+        assert_eq!(words(&key).len(), 1);
+    }
+}
