@@ -77,6 +77,7 @@ mod armed {
         "committing.branch_advanced",
         "committing.commit_noted",
         "committing.commit_written",
+        "escalation.told",
         "git.change_kept",
         "git.changes_written",
         "git.commit_unsynced",

@@ -151,6 +151,15 @@ impl Progress {
                 self.print(&format!("      sleeping until {}: {why}", moment_text(*until)));
                 self.begin(*id, format!("sleeping until {}", moment_text(*until)));
             }
+            Event::Escalated { what, needed, waits, report, .. } => {
+                self.end_idle(None);
+                self.print(&format!("      needs you: {what}"));
+                self.print(&format!("      {needed}; the report is {}", shell_word(self.as_seen_here(report))));
+                if *waits {
+                    self.print("      waiting until the cause is gone, or for a word by `ar tell`");
+                }
+            }
+            Event::EscalationOver { why, .. } => self.print(&format!("      continuing: {why}")),
             Event::Told { id, text, .. } => {
                 self.end_idle(None);
                 self.print_fitting(&format!("      told, word {id}: {text}"));

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::StopReason;
+use autoresearch::domain::{Asked, StopReason};
 use autoresearch::git::Repo;
-use autoresearch::session::{Drive, Plan, Session, session_tags};
+use autoresearch::session::{Drive, Driven, Plan, Session, session_tags};
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
 use super::error::CliError;
@@ -52,11 +52,16 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
     let named = args.session.or_else(|| settings.given.tag.clone());
     let tag = chosen::find(&repo, named.or_else(|| settings.tag_in_file(&session_tags(&repo).ok()?)))?;
     settings.given.tag = Some(tag);
-    let drive = Drive::Loop { adopt: false };
+    let drive = drive_on();
     let main_worktree = repo.main_worktree();
     let plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
     Ok(ExitCode::from(exit::of_stop(&reason)))
+}
+
+/// A loop that continues.
+fn drive_on() -> Drive {
+    Drive::Loop { adopt: false }
 }
 
 /// Opens the session of a plan and runs its loop to the end.
@@ -64,8 +69,21 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
     let printer = Printer::start(progress).map_err(no_runtime)?;
     let reason = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
-        let mut session = Session::open(plan, printer.observer(), interrupts)?;
-        Ok(session.run(drive).await?)
+        let mut session = Session::open(plan, printer.observer(), interrupts.clone())?;
+        let mut driven = session.run(drive).await?;
+        loop {
+            let resumed = match driven {
+                Driven::Stopped(reason) => return Ok(reason),
+                Driven::Again(resumed) => resumed,
+            };
+            // As after a kill: what is open is picked up by what is on disk.
+            let (root, tag) = (session.root(), session.contract().tag);
+            drop(session);
+            let asked = Asked { tag: Some(tag), ..Asked::default() };
+            let plan = Plan::new(Repo::discover(&root)?, &asked.into(), drive_on(), settings::clock()?)?;
+            session = Session::open(plan.leave_out(output::files()), printer.observer(), interrupts.clone())?;
+            driven = session.run_again(resumed).await?;
+        }
     });
     printer.finish();
     reason

@@ -21,6 +21,8 @@ pub enum AlertKind {
     Flagged,
     /// The agent is unavailable for a while.
     Outage,
+    /// The session met what it cannot solve by itself.
+    Escalated,
     /// The loop ended.
     Stopped,
 }

@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 
 use super::{
     CommitId, Directive, EnvironmentChange, ExperimentId, GuardRun, Notice, Number, Outage, OutageKind, Record, Review,
-    Tag, ToldStep, TriedDirection, clock_time, count_of, duration_text, experiment_name, moment_text, time_of_day_text,
+    Tag, ToldStep, TriedDirection, Trouble, clock_time, count_of, duration_text, experiment_name, moment_text,
+    time_of_day_text,
 };
 
 /// The version of events in NDJSON and of alerts that this program writes.
@@ -296,6 +297,28 @@ pub enum Event {
         text: String,
         /// Whether each prompt has it from now on.
         standing: bool,
+    },
+    /// The session met what it cannot solve by itself.
+    Escalated {
+        /// What it is.
+        kind: Trouble,
+        /// What happened.
+        what: String,
+        /// What the user is asked to do.
+        needed: String,
+        /// How often in a row, from 1.
+        times: u32,
+        /// Whether the session waits for an answer instead of stopping.
+        waits: bool,
+        /// The report.
+        report: PathBuf,
+    },
+    /// The session goes on after a wait for an answer.
+    EscalationOver {
+        /// What it waited for.
+        kind: Trouble,
+        /// Why it goes on.
+        why: &'static str,
     },
     /// The search commands were asked.
     Searched {

@@ -10,8 +10,8 @@ use strum::{EnumMessage, VariantArray};
 
 use super::values::{duration, finite, time_of_day, whole};
 use super::{
-    Cadence, Draw, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, StopRule, Tag, duration_text,
-    time_of_day_text,
+    Cadence, Draw, Escalate, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, StopRule, Tag,
+    duration_text, time_of_day_text,
 };
 
 /// The heading that a flag has in the help, in the order of the help.
@@ -189,6 +189,7 @@ values! {
     MetricSource: Text, metric_file, MetricSource::to_string;
     LedgerDialect: Text, choice, LedgerDialect::to_string;
     Ladder: Text, choice, Ladder::to_string;
+    Escalate: Text, choice, Escalate::to_string;
 }
 
 fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {

@@ -16,7 +16,7 @@ use super::setting::{Form, Heading, Held, SettingOf, choices, joined, line, stor
 use super::settings_macro::settings;
 use super::values::{command_line, non_negative, not_zero};
 use super::{
-    Cadence, Caps, CommitId, Composite, Direction, Draw, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit,
+    Cadence, Caps, CommitId, Composite, Direction, Draw, Escalate, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit,
     MetricSource, MetricSpec, Prices, StopRule, Tag, count_of, duration_text, money_text, time_of_day_text,
     tokens_text,
 };
@@ -434,6 +434,18 @@ settings! {
         help: "Age of the session at which the agent summarises it once, in checkpoints/summary.md",
         comment: "The age of the session at which the agent summarises it once.", example: "\"5h\"",
         lines: |it| line(it.summary_at, |age| format!("summary   by the agent after {}", duration_text(age))),
+    }
+
+    /// What the session does about what it cannot solve by itself.
+    #[serde(default)]
+    escalate: Escalate as Escalate = Escalate::default(), {
+        key: "escalate", heading: Heading::Session, value: "HOW", choices: choices::<Escalate>,
+        help: "What to do about an outage over its limit, a full disk or another error, once state/escalation.md is \
+               written [default: stop]",
+        comment: "What to do about what ar cannot solve by itself: stop, or wait for an answer.", example: "\"wait\"",
+        lines: |it| line((it.escalate == Escalate::Wait).then_some("for you"), |whom| {
+            format!("trouble   waits {whom}, by `ar tell`, or for its end")
+        }),
     }
 
     /// How much of the logs is kept.

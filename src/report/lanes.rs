@@ -246,6 +246,7 @@ mod tests {
             ended: None,
             outage: None,
             sleep: None,
+            escalation: None,
             lanes: lanes_status(&history, Some(&layout), &attempts, &gpus, Some(now)),
             attempts,
             owner: Some("process 123".into()),

@@ -10,6 +10,7 @@ mod columns;
 mod compared;
 mod cost;
 mod each;
+mod escalation;
 mod experiments;
 mod exported;
 mod findings;
@@ -41,6 +42,7 @@ pub use chart::{
 pub use checkpoint::checkpoint_text;
 pub use columns::{Column, ColumnError};
 pub use compared::{compared_grid, compared_json};
+pub use escalation::escalation_text;
 pub use experiments::{experiments_grid, record_grid};
 pub use exported::{exported_grid, imported_grid, record_json};
 pub use findings::{findings_grid, findings_json, findings_text};

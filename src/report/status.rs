@@ -85,6 +85,9 @@ impl SessionStatus {
         if let Some(several) = self.doing_several() {
             return several + self.stopping_clause();
         }
+        if let Some(open) = self.escalation.as_ref().filter(|open| open.waits && self.owner.is_some()) {
+            return format!("waiting for you: {}{}", open.what, self.stopping_clause());
+        }
         let name = self.open().map_or("an experiment".into(), |open| experiment_name(open.id));
         let what = match self.activity {
             Activity::Waiting => match &self.outage {
@@ -221,6 +224,9 @@ impl SessionStatus {
             | Activity::Recording
             | Activity::Between
             | Activity::Working => {
+                if self.escalation.is_some() {
+                    next.push((format!("ar tell --tag {tag} \"it is solved\""), "continues at once"));
+                }
                 if self.stopping.is_none() {
                     let what = if is_concurrent { "stops after these runs" } else { "stops after this experiment" };
                     next.push((format!("ar stop {tag}"), what));
@@ -315,6 +321,13 @@ impl SessionStatus {
                 "since": exact_time(outage.since),
                 "until": exact_time(outage.again),
             })),
+            "escalation": self.escalation.as_ref().map(|open| json!({
+                "kind": open.kind,
+                "what": open.what,
+                "needed": open.needed,
+                "since": exact_time(open.since),
+                "waits": open.waits && self.owner.is_some(),
+            })),
             "sleep": self.sleep.as_ref().map(|sleep| json!({"until": exact_time(sleep.until), "why": sleep.why})),
             "open": self.open().map(open_json),
             "attempts": self.attempts.iter().map(open_json).collect::<Vec<_>>(),
@@ -367,6 +380,9 @@ impl SessionStatus {
         add("doing", self.doing());
         if let Some(ended) = &self.ended {
             add("ended", ended.clone());
+        }
+        if let Some(open) = &self.escalation {
+            add("needed", open.needed.clone());
         }
         if let Some(outage) = self.outage.as_ref().filter(|outage| !outage.outage.said.is_empty()) {
             add("agent said", outage.outage.said.clone());

@@ -35,6 +35,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
         ended: None,
         outage: None,
         sleep: None,
+        escalation: None,
         attempts: vec![OpenStatus {
             id: (records.len() as u32).into(),
             phase: Phase::Running,

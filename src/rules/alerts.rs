@@ -56,6 +56,11 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
             let text = format!("{}, waiting until {}: {}", outage.kind, moment_text(*again), outage.said);
             vec![alert(AlertKind::Outage, Some(*id), &outage.kind.to_string(), text)]
         }
+        Event::Escalated { what, needed, waits, times: 1, .. } => {
+            let meanwhile = if *waits { "waiting for an answer" } else { "stopping" };
+            let text = format!("needs you, {meanwhile}: {what}; {needed}");
+            vec![alert(AlertKind::Escalated, history.records().last().map(|record| record.id), what, text)]
+        }
         Event::SessionStopped { reason, experiments } => {
             let reason = reason.to_string();
             let best = best.as_ref().map(|best| format!(", best {} {best}", contract.metric.name)).unwrap_or_default();

@@ -115,7 +115,7 @@ pub use meant::{SessionSign, session_meant};
 pub use misses::{Margin, MarginBy, Miss, margin, misses};
 pub use named_files::{NamedFile, files_named, named_files};
 pub use novelty::{fingerprint, is_same_change, measured_before, outside_cause};
-pub use outage::{CallEnd, Patience, SoFar, outage, patience, pause_after_idle, refused};
+pub use outage::{CallEnd, Patience, SoFar, outage, patience, pause_after_idle, pause_on, refused, retry_pause};
 pub use patrol::{Driver, GuardAction, Health, PatrolMemory, PatrolVerdict, Thresholds, Watched, interval, patrol};
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use recovery_beside::{FoundBeside, Shelved, StepBeside, recover_beside, shelve};

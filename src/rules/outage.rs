@@ -175,6 +175,21 @@ pub fn patience(outage: &Outage, so_far: SoFar, limit: Duration, now: Timestamp)
     }
 }
 
+/// The pause before the next call in an outage that is waited out for however long it takes.
+pub fn pause_on(outage: &Outage, so_far: SoFar, now: Timestamp) -> Duration {
+    let so_far = SoFar { lasted: Duration::ZERO, failed: Duration::ZERO, repeats: 0, ..so_far };
+    let outage = Outage { kind: OutageKind::Overloaded, ..outage.clone() };
+    match patience(&outage, so_far, Duration::MAX, now) {
+        Patience::Wait(pause) => pause,
+        Patience::GiveUp => LONGEST_PAUSE,
+    }
+}
+
+/// The pause before the session tries again after trouble that it met `times` times in a row, from 1: it doubles.
+pub fn retry_pause(times: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << times.saturating_sub(1).min(13)).min(LONGEST_PAUSE)
+}
+
 /// Cuts a line to its first bytes.
 fn head(line: &str) -> &str {
     let end = (0..=LINE.min(line.len())).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);

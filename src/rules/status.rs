@@ -11,7 +11,7 @@ use super::history::History;
 use super::lanes::slots_so_far;
 use super::schedule::{Capacity, Expected, call_limit, calls_are_short};
 use super::train_steps::Trial;
-use crate::domain::{Contract, ExperimentId, Layout, Number, Outage, Phase, Spent, StopWhen, Tag};
+use crate::domain::{Contract, Escalation, ExperimentId, Layout, Number, Outage, Phase, Spent, StopWhen, Tag};
 
 /// The observed state of a session at one moment.
 #[derive(Debug, Clone)]
@@ -28,6 +28,8 @@ pub struct SessionStatus {
     pub ended: Option<String>,
     /// The outage for whose end the loop waits.
     pub outage: Option<OutageStatus>,
+    /// What the session could not solve by itself: what the loop waits for, or why the last one ended.
+    pub escalation: Option<Escalation>,
     /// The pause between two experiments that the loop makes.
     pub sleep: Option<SleepStatus>,
     /// The open attempts, in the order in which they were opened; *in place* at most one.

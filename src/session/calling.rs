@@ -189,6 +189,7 @@ impl<'a> Calling<'a> {
         if let Some(over) = store.journal.outage.take() {
             store.journal.was_out = store.contract.cadence.is_some();
             store.say(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
+            store.end_escalation("the agent is back");
         }
         let commits = workspace.look_after_commits(store, &attempt.open, commits_from)?;
         // Only the agent's own words count, not the rest of a stream.

@@ -40,12 +40,13 @@ impl<'a> Events<'a> {
         let (level, decision) = match event {
             Event::RunProgress { .. } => return Ok(()),
             Event::ChangesSaved { .. } | Event::EnvironmentChanged { .. } => (Level::Warn, false),
-            Event::Outage { .. } => (Level::Warn, true),
+            Event::Outage { .. } | Event::Escalated { .. } => (Level::Warn, true),
             Event::ExperimentFinished { .. }
             | Event::CalledAgain { .. }
             | Event::Directed { .. }
             | Event::Flagged { .. }
             | Event::OutageOver { .. }
+            | Event::EscalationOver { .. }
             | Event::Sleep { .. }
             | Event::Told { .. }
             | Event::SessionStopped { .. } => (Level::Info, true),
@@ -81,7 +82,7 @@ impl<'a> Events<'a> {
 }
 
 /// An event for the logs: without its name, and a record cut down to what a line of a log is read for.
-fn event_detail(event: &Event) -> Value {
+pub(super) fn event_detail(event: &Event) -> Value {
     if let Event::ExperimentFinished { record, .. } = event {
         return json!({
             "experiment": record.id,

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::contradiction::{contradiction, trouble_text};
 use super::error::SessionError;
+use super::escalating::report_contradiction;
 use super::events::{Events, Observer};
 use super::expected::Expected;
 use super::fetched::is_fetched;
@@ -33,7 +34,7 @@ use super::words::HeardWords;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, Gpu, Notice, StopReason};
+use crate::domain::{Contract, Directive, Event, ExperimentId, Gpu, Notice, StopReason};
 use crate::exec::{Executor, GpuHolder, GpuLocks};
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
@@ -103,6 +104,8 @@ impl<'a> Session<'a> {
             journal.show(&state, clock.now())?;
             let tip = expected_tip(&contract, history.incumbent().map(|record| &record.commit));
             if let Some(trouble) = contradiction(&repo, &history, &tip, journal) {
+                let last = history.records().last().map_or(ExperimentId::BASELINE, |record| record.id);
+                report_contradiction(&repo, &folder, last, clock.now(), trouble_text(trouble));
                 return Err(SessionError::Contradiction(trouble_text(trouble)));
             }
             if let Some(open) = &journal.open
@@ -242,6 +245,7 @@ impl<'a> Session<'a> {
         let store = self.shared.store.get_mut();
         store.journal.worktree = store.repo.worktree().to_owned();
         if drive != Drive::Ending {
+            store.forget_solved();
             (store.journal.status, store.journal.ended) = (Status::Running, None);
         }
         match drive {
@@ -255,6 +259,11 @@ impl<'a> Session<'a> {
         }
         crash::point("open.journal_written");
         Ok(self.shared.events.get_mut().log.heartbeat(store.now(), &json!({"process": std::process::id()}))?)
+    }
+
+    /// The working tree of the user.
+    pub fn root(&self) -> PathBuf {
+        self.shared.store().repo.worktree().to_owned()
     }
 
     /// The terms.

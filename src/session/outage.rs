@@ -12,7 +12,7 @@ use super::shared::{Heartbeat, Shared};
 use super::store::Store;
 use crate::crash;
 use crate::domain::{Event, Outage, StopReason, exact_time};
-use crate::rules::{Patience, SoFar, patience, pause_after_idle};
+use crate::rules::{Patience, SoFar, patience, pause_after_idle, pause_on};
 use crate::state::OpenOutage;
 
 impl Shared<'_> {
@@ -35,6 +35,7 @@ impl Shared<'_> {
         let limit = self.store().contract.outage_limit;
         let pause = match patience(&open.outage, so_far, limit, now) {
             Patience::Wait(pause) => pause,
+            Patience::GiveUp if self.escalate_outage(&open)? => pause_on(&open.outage, so_far, now),
             Patience::GiveUp => {
                 let Outage { kind, said, until } = open.outage;
                 return Ok(Some(StopReason::Outage { reason: kind, said, until, seconds: open.seconds }));

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::attempt::{Attempt, Attempted};
 use super::checkpoints::SummedUp;
 use super::error::SessionError;
+use super::escalating::{Driven, Resumed};
 use super::interrupts::Interrupt;
 use super::open::Session;
 use super::plan::Drive;
@@ -29,15 +30,29 @@ fn agent_lost() -> StopReason {
 impl Session<'_> {
     /// Finishes what is open, measures the baseline if there is none, adopts a change if asked to, and calls the agent
     /// until something ends the loop.
-    pub async fn run(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
-        let reason = self.run_on(drive).await;
+    pub async fn run(&mut self, drive: Drive) -> Result<Driven, SessionError> {
+        let driven = self.run_on(drive, None).await;
         self.finish_alerts().await;
-        reason
+        driven
     }
 
-    async fn run_on(&mut self, drive: Drive) -> Result<StopReason, SessionError> {
+    /// Goes on with the loop of a session that was opened again after a wait for an answer.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    pub async fn run_again(&mut self, resumed: Resumed) -> Result<Driven, SessionError> {
+        let driven = self.run_on(Drive::Loop { adopt: false }, Some(resumed)).await;
+        self.finish_alerts().await;
+        driven
+    }
+
+    async fn run_on(&mut self, drive: Drive, resumed: Option<Resumed>) -> Result<Driven, SessionError> {
         let store = self.shared.store.get_mut();
-        let (times, ends) = Times::begin(store);
+        let (times, ends) = match resumed {
+            Some(Resumed(times)) => (times, None),
+            None => Times::begin(store),
+        };
         end_programs_in(&store.repo, times.end(store).map(|end| end.left));
         self.shared.times = times;
         if let Some(ends) = ends {
@@ -47,7 +62,10 @@ impl Session<'_> {
         let begun = self.begin(drive).await;
         let reason = match self.or_take_back(begun) {
             Err(error) if self.shared.store().taken_back => return Err(error),
-            Err(error) => self.ended_by(error)?,
+            Err(error) => match self.ended_by(error).await? {
+                Driven::Stopped(reason) => reason,
+                again @ Driven::Again(_) => return Ok(again),
+            },
             Ok(Attempted::Recorded | Attempted::Waiting) => {
                 self.workspace.goes_on = true;
                 let turned = match self.workspace.is_linked {
@@ -59,9 +77,13 @@ impl Session<'_> {
                     Ok(reason) if reason != StopReason::Detached => self.shared.review_left().await.map(|()| reason),
                     turned => turned,
                 };
-                match reviewed {
-                    Ok(reason) => reason,
-                    Err(error) => self.ended_by(error)?,
+                let driven = match reviewed {
+                    Ok(reason) => self.escalate_agent(&reason).await.unwrap_or(Driven::Stopped(reason)),
+                    Err(error) => self.ended_by(error).await?,
+                };
+                match driven {
+                    Driven::Stopped(reason) => reason,
+                    again @ Driven::Again(_) => return Ok(again),
                 }
             }
             Ok(Attempted::StillRunning) => StopReason::Detached,
@@ -70,7 +92,7 @@ impl Session<'_> {
         if !self.shared.store().taken_back {
             self.stop(reason.clone())?;
         }
-        Ok(reason)
+        Ok(Driven::Stopped(reason))
     }
 
     /// Takes a session back that fails before it has a baseline: nothing of it may stay. On a full disk it does, to be
@@ -85,9 +107,15 @@ impl Session<'_> {
         result
     }
 
-    /// Why the loop stops after `error`; the error itself, where that is the reason.
-    fn ended_by(&mut self, error: SessionError) -> Result<StopReason, SessionError> {
-        self.cut_short(&error).ok_or_else(|| self.stopped_by(error))
+    /// What becomes of the loop after `error`; the error itself, where it stops for that reason.
+    async fn ended_by(&mut self, error: SessionError) -> Result<Driven, SessionError> {
+        if let Some(reason) = self.cut_short(&error) {
+            return Ok(Driven::Stopped(reason));
+        }
+        match self.escalate_error(&error).await {
+            Some(driven) => Ok(driven),
+            None => Err(self.stopped_by(error)),
+        }
     }
 
     /// Notes what stopped the loop, as far as that can still be written.

@@ -148,6 +148,11 @@ impl<'a> Lookout<'a> {
             ended: journal.as_ref().filter(|_| owner.is_none()).and_then(|journal| journal.ended.clone()),
             activity,
             outage: outage.filter(|_| activity == Activity::Waiting || owner.is_some() && lanes.is_concurrent),
+            // Without a loop nobody waits, and one that was answered waits no more.
+            escalation: journal
+                .as_ref()
+                .and_then(|journal| journal.escalation.clone())
+                .filter(|open| owner.is_none() || open.waits),
             sleep: journal.as_ref().filter(|_| activity == Activity::Between).and_then(sleep_of),
             attempts,
             lanes,

@@ -377,6 +377,7 @@ impl Store {
             return Ok(());
         }
         self.journal.idle_calls = 0;
+        self.journal.escalation.take_if(|open| !open.waits);
         // One that is measured once more has counted before.
         let has_counted = self.journal.open_attempts().any(|open| open.id == record.id && open.replaces.is_some());
         if record.outcome == Outcome::Keep || !has_counted {

@@ -94,6 +94,11 @@ impl SessionFolder {
         &self.root
     }
 
+    /// The session.
+    pub fn tag(&self) -> &Tag {
+        &self.tag
+    }
+
     /// The folder of the state files.
     pub fn state(&self) -> PathBuf {
         self.root.join("state")

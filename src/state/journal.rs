@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
 use super::{Checkpoints, Sleep, StateError, WordMarks};
 use crate::domain::{
-    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, LastCall, Layout, Outage, Phase, Record, Rung,
-    Spent, ToldStep, Version,
+    AgentCall, Beside, CommitId, Escalation, ExperimentId, Failure, Fingerprint, LastCall, Layout, Outage, Phase,
+    Record, Rung, Spent, ToldStep, Version,
 };
 use crate::fs::Unsynced;
 use crate::rules::{Driver, Line, Tested, Trial};
@@ -247,6 +247,9 @@ pub struct Journal {
     /// The outage that keeps the agent from its work.
     #[serde(default)]
     pub outage: Option<OpenOutage>,
+    /// What the session could not solve by itself the last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalation: Option<Escalation>,
     /// Whether an outage ended since the last pause between experiments.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub was_out: bool,
@@ -337,6 +340,7 @@ impl Journal {
             rework: None,
             last_call: LastCall::default(),
             outage: None,
+            escalation: None,
             was_out: false,
             sleep: None,
             checkpoints: Checkpoints::default(),

@@ -159,7 +159,7 @@ impl Session {
         if let Scenario::Outage(_) = self.scenario {
             assert!(!is_held(&self.repo.file(".autoresearch/t/logs/on-event")), "it goes on");
             let told = fs::read_to_string(self.repo.outside().join("told")).unwrap_or_default();
-            assert!(lost > 0 || told == "outage\nkeep\nbest\nstopped\n", "{told}");
+            assert!(lost > 0 || told == "escalated\noutage\nkeep\nbest\nstopped\n", "{told}");
         }
     }
 
@@ -285,7 +285,10 @@ impl Session {
             Scenario::Try => args = vec!["try", "-m", "change-1"],
             Scenario::Adopt | Scenario::AdoptInVain => args.push("--adopt"),
             Scenario::Pivot => args.extend(["--ladder", "structural"]),
-            Scenario::Outage(_) => args.extend(["--on-event", &tell, "--cadence", "2h"]),
+            // The outage is longer than its limit.
+            Scenario::Outage(_) => {
+                args.extend(["--outage-limit", "10ms", "--on-event", &tell, "--cadence", "2h", "--escalate", "wait"])
+            }
             Scenario::Guards => {
                 args.extend(["--guard", "cd docs; echo more >> e.txt", "--guard", refusing, "--reviewer", &reviewer]);
             }

@@ -32,6 +32,7 @@ mod docs;
 mod doctor;
 mod durable;
 mod environment;
+mod escalation;
 mod exchange;
 mod exec;
 mod fix;

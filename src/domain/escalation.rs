@@ -1,0 +1,79 @@
+//! What a session cannot solve by itself.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
+
+use super::ExperimentId;
+
+/// What a session does about what it cannot solve by itself, once it has written a report for the user.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display, EnumMessage, EnumString, VariantArray,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Escalate {
+    /// It stops.
+    #[default]
+    #[strum(message = "Stop with exit code 4")]
+    Stop,
+    /// It waits until the cause is gone or the user says something.
+    #[strum(message = "Wait for the cause to go, or for a word by `ar tell`")]
+    Wait,
+}
+
+/// What a session cannot solve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Trouble {
+    /// An outage of the agent exceeds its limit.
+    Outage,
+    /// The agent's shim was killed each time.
+    Agent,
+    /// A disk is full.
+    Disk,
+    /// Records, journal or files contradict each other or are damaged.
+    Contradiction,
+    /// Another error, such as a lock that another program holds.
+    Error,
+}
+
+impl Trouble {
+    /// Whether it can go without the user. What is damaged cannot, and its repair needs the locks of the session.
+    pub fn may_go(self) -> bool {
+        self != Trouble::Contradiction
+    }
+
+    /// What was tried against it.
+    pub fn tried(self) -> &'static str {
+        match self {
+            Trouble::Outage => "ar called the agent again, with growing pauses, up to --outage-limit",
+            Trouble::Agent => "ar called the agent again as often as a lost call is repeated",
+            Trouble::Disk => "ar compressed and dropped logs of runs as far as --keep-logs allows",
+            Trouble::Contradiction => "ar compared journal, records and commits, and repairs none of them by guessing",
+            Trouble::Error => "ar repeated what may pass by itself",
+        }
+    }
+}
+
+/// A report to the user of what a session cannot solve.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Escalation {
+    /// What it is.
+    pub kind: Trouble,
+    /// What happened, with its causes, on one line.
+    pub what: String,
+    /// What the user is asked to do.
+    pub needed: String,
+    /// When it happened.
+    #[serde(with = "crate::domain::millis")]
+    pub since: Timestamp,
+    /// The experiment before it.
+    pub after: ExperimentId,
+    /// How often in a row the session met it, from 1.
+    pub times: u32,
+    /// Whether the session waits for an answer now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits: bool,
+}

@@ -1,0 +1,251 @@
+//! What the session cannot solve by itself: the report to the user, and the wait for an answer.
+
+use std::fs;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::error::{ErrorKind, SessionError};
+use super::events::event_detail;
+use super::interrupts::Interrupt;
+use super::open::Session;
+use super::shared::{Heartbeat, Shared};
+use super::store::Store;
+use super::times::Times;
+use crate::crash;
+use crate::domain::{
+    Contract, Escalate, Escalation, Event, ExperimentId, Outage, OutageKind, StopReason, Trouble, one_line, with_causes,
+};
+use crate::fs::write_atomic;
+use crate::git::Repo;
+use crate::report::escalation_text;
+use crate::rules::retry_pause;
+use crate::state::{EventLog, OpenOutage, SEE_DOCTOR, SessionFolder, Status};
+
+/// The file of the report in the state folder.
+pub const ESCALATION: &str = "escalation.md";
+
+/// Whether the session waits for the answer to what it cannot solve, instead of stopping.
+fn waits(contract: &Contract) -> bool {
+    contract.escalate == Escalate::Wait
+}
+
+/// How driving a session ended.
+#[derive(Debug)]
+pub enum Driven {
+    /// It stopped.
+    Stopped(StopReason),
+    /// What kept it from its work is gone, or the user answered: the session is to be opened again.
+    Again(Resumed),
+}
+
+/// A loop that waited for an answer: its time goes on counting.
+#[derive(Debug, Clone, Copy)]
+pub struct Resumed(pub(super) Times);
+
+/// What ended the wait for an answer.
+enum Answer {
+    Again,
+    Stop(StopReason),
+}
+
+impl Shared<'_> {
+    /// Reports an outage that exceeds its limit, once; returns whether the loop waits on.
+    pub(super) fn escalate_outage(&self, open: &OpenOutage) -> Result<bool, SessionError> {
+        let waits = waits(&self.store().contract);
+        let is_known = |known: &Escalation| known.kind == Trouble::Outage && known.waits;
+        if self.store().journal.escalation.as_ref().is_some_and(is_known) {
+            return Ok(waits);
+        }
+        let Outage { kind, said, .. } = &open.outage;
+        let what = format!("{kind}, longer than --outage-limit allows: {said}");
+        self.escalate(Trouble::Outage, &what, kind.remedy(), waits)?;
+        Ok(waits)
+    }
+
+    /// Writes the report of what the session cannot solve, and tells it.
+    fn escalate(&self, kind: Trouble, what: &str, needed: &str, waits: bool) -> Result<(), SessionError> {
+        let escalation = self.store().begin_escalation(kind, what, needed, waits);
+        let report = self.store().folder.state().join(ESCALATION);
+        let text = {
+            let store = self.store();
+            escalation_text(&store.contract.tag, store.repo.worktree(), &escalation)
+        };
+        // On a full disk the event is what is left.
+        let written = write_atomic(&report, text.as_bytes());
+        let Escalation { what, needed, times, .. } = escalation;
+        self.emit(Event::Escalated { kind, what, needed, times, waits, report })?;
+        crash::point("escalation.told");
+        self.store().write_journal()?;
+        Ok(written?)
+    }
+
+    /// Tells that the session goes on after what it could not solve.
+    pub(super) fn end_escalation(&self, why: &'static str) -> Result<(), SessionError> {
+        let kind = self.store().end_escalation(why);
+        if kind.is_some() { self.tell() } else { Ok(()) }
+    }
+
+    /// Waits until the cause may be gone or the user says something, at most until the end of this invocation. Nothing that
+    /// cannot be written meanwhile ends the wait.
+    async fn await_answer(&self, kind: Trouble, times: u32) -> Answer {
+        let newest = self.store().newest_word();
+        let due = Instant::now() + retry_pause(times);
+        let mut heartbeat = Heartbeat::new();
+        let mut listener = self.interrupts.listen();
+        loop {
+            let _ = self.hear_words();
+            let told = self.events.borrow().told;
+            let asked = self.interrupts.hear(&mut self.store(), told);
+            match asked {
+                Interrupt::None => {}
+                Interrupt::Detach => return Answer::Stop(StopReason::Detached),
+                Interrupt::AfterExperiment | Interrupt::Now => return Answer::Stop(self.interrupted()),
+            }
+            if let Some(end) = self.times.end(&self.store()).filter(|end| end.left == Duration::ZERO) {
+                return Answer::Stop(end.reason);
+            }
+            let is_told = self.store().newest_word() != newest;
+            let has_room = kind != Trouble::Disk || self.store().check_room().is_ok();
+            if is_told || Instant::now() >= due && has_room {
+                let why = if is_told { "the user answered" } else { "the cause may be gone" };
+                if is_told {
+                    self.store().forget_escalations();
+                }
+                let _ = self.end_escalation(why).and_then(|()| self.store().write_journal());
+                return Answer::Again;
+            }
+            let _ = self.beat(&mut heartbeat, || json!({"waiting_for": kind}));
+            listener.signal_or_look().await;
+        }
+    }
+}
+
+impl Store {
+    /// Enters what the session cannot solve in the journal in memory; gives the report.
+    fn begin_escalation(&mut self, kind: Trouble, what: &str, needed: &str, waits: bool) -> Escalation {
+        let after = self.last_id();
+        let again = self.journal.escalation.as_ref().filter(|last| last.kind == kind && last.after == after);
+        let times = again.map_or(1, |last| last.times.saturating_add(1));
+        let escalation =
+            Escalation { kind, what: one_line(what), needed: one_line(needed), since: self.now(), after, times, waits };
+        self.journal.escalation = Some(escalation.clone());
+        escalation
+    }
+
+    /// Notes that the session waits for no answer any more, and what is to be told; gives what it waited for.
+    pub(super) fn end_escalation(&mut self, why: &'static str) -> Option<Trouble> {
+        let open = self.journal.escalation.as_mut().filter(|open| open.waits)?;
+        open.waits = false;
+        let kind = open.kind;
+        if kind == Trouble::Outage {
+            self.journal.escalation = None;
+        }
+        self.remove_report();
+        self.say(Event::EscalationOver { kind, why });
+        Some(kind)
+    }
+
+    /// Forgets what the session could not solve, unless a process that was killed waited for an answer: the next one may
+    /// meet it again.
+    pub(super) fn forget_solved(&mut self) {
+        if self.journal.status != Status::Running {
+            self.journal.escalation = None;
+        }
+        if self.journal.escalation.is_none() {
+            self.remove_report();
+        }
+    }
+
+    /// Removes the report of what is over; the logs have it.
+    fn remove_report(&self) {
+        let _ = fs::remove_file(self.folder.state().join(ESCALATION));
+    }
+
+    /// Counts what comes next as the first of its kind.
+    fn forget_escalations(&mut self) {
+        if let Some(open) = &mut self.journal.escalation {
+            open.times = 0;
+        }
+    }
+}
+
+/// Reports a contradiction that keeps a session from being opened.
+pub(super) fn report_contradiction(
+    repo: &Repo,
+    folder: &SessionFolder,
+    after: ExperimentId,
+    now: Timestamp,
+    why: &str,
+) {
+    let escalation = Escalation {
+        kind: Trouble::Contradiction,
+        what: why.to_owned(),
+        needed: SEE_DOCTOR.to_owned(),
+        since: now,
+        after,
+        times: 1,
+        waits: false,
+    };
+    let report = folder.state().join(ESCALATION);
+    // The error itself is told in any case.
+    let _ = write_atomic(&report, escalation_text(folder.tag(), repo.worktree(), &escalation).as_bytes());
+    let event = Event::Escalated {
+        kind: escalation.kind,
+        what: escalation.what,
+        needed: escalation.needed,
+        times: 1,
+        waits: false,
+        report,
+    };
+    let _ = EventLog::new(&folder.logs()).decision(now, "rules", (&event).into(), &event_detail(&event));
+}
+
+/// What kind of trouble an error is that ends the loop; `None` for what somebody asked for.
+fn trouble_of(error: &SessionError) -> Option<Trouble> {
+    if error.is_disk_full() {
+        return Some(Trouble::Disk);
+    }
+    match error.kind() {
+        ErrorKind::Damaged => Some(Trouble::Contradiction),
+        ErrorKind::CannotStart | ErrorKind::NeedsPerson => Some(Trouble::Error),
+        ErrorKind::Usage | ErrorKind::BaselineFailed | ErrorKind::Held | ErrorKind::Interrupted => None,
+    }
+}
+
+impl Session<'_> {
+    /// Reports an error that ends the loop, where the user is needed, and waits for the answer where the session does that.
+    /// `None` where the loop is to stop.
+    pub(super) async fn escalate_error(&mut self, error: &SessionError) -> Option<Driven> {
+        let kind = trouble_of(error)?;
+        // What others wrote is put right first, and from here on nobody's doing is told from this process's own.
+        let _ = self.shared.tell();
+        let store = self.shared.store.get_mut();
+        (store.expected.watch, store.expected.at_work) = (None, Vec::new());
+        store.forget_unwritten();
+        let needed = error.hint().unwrap_or_else(|| "find the cause, and remove it".to_owned());
+        self.hold_on(kind, &with_causes(error), &needed).await
+    }
+
+    /// Does the same where the agent cannot be called.
+    pub(super) async fn escalate_agent(&mut self, reason: &StopReason) -> Option<Driven> {
+        let StopReason::Agent { .. } = reason else { return None };
+        self.hold_on(Trouble::Agent, &reason.to_string(), OutageKind::NotStarted.remedy()).await
+    }
+
+    async fn hold_on(&mut self, kind: Trouble, what: &str, needed: &str) -> Option<Driven> {
+        let waits = kind.may_go() && waits(&self.shared.store().contract);
+        // The first error is the one that has to be mended.
+        let _ = self.shared.escalate(kind, what, needed, waits);
+        if !waits {
+            return None;
+        }
+        let times = self.shared.store().journal.escalation.as_ref().map_or(1, |open| open.times);
+        Some(match self.shared.await_answer(kind, times).await {
+            Answer::Again => Driven::Again(Resumed(self.shared.times)),
+            Answer::Stop(reason) => Driven::Stopped(reason),
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! What a session cannot solve: the report to a person, and the wait for an answer.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::run_loop::training_repo;
+use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command, ar_in_time, until};
+
+const REPORT: &str = ".autoresearch/t/state/escalation.md";
+
+/// The arguments of a session of one experiment, whose agent does what `first` says and changes something.
+fn args(first: &str, more: &[&str]) -> Vec<String> {
+    let agent = format!("{first}; echo \"# $AR_EXPERIMENT\" >> train.sh");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", "1"];
+    args.into_iter().chain(["--agent", &agent]).chain(more.iter().copied()).map(str::to_owned).collect()
+}
+
+/// An agent that is out until the file `back` is there, beside the repository.
+const OUT: &str = "[ -e ../back ] || { echo 'Credit balance is too low'; exit 1; }";
+
+fn start(repo: &TestRepo, args: &[String]) -> Child {
+    ar_command(repo, &repo.path(), args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What `ar status` says of the session, once there is one.
+fn status(repo: &TestRepo) -> Option<Value> {
+    let called = ar(repo, ["status", "t", "--format", "json"]);
+    (called.code == Some(0)).then(|| called.json()["sessions"][0].clone())
+}
+
+/// Waits until the session waits for a person.
+fn until_waiting(repo: &TestRepo) -> Value {
+    until("the wait for an answer", || status(repo).filter(|session| session["escalation"]["waits"] == true))
+}
+
+fn events(repo: &TestRepo, name: &str) -> usize {
+    let log = repo.read(".autoresearch/t/logs/orchestrator.jsonl");
+    log.lines().filter(|line| serde_json::from_str::<Value>(line).unwrap()["event"] == name).count()
+}
+
+#[test]
+fn by_default_the_loop_stops_and_leaves_a_report() {
+    let repo = training_repo();
+    let tell = format!("echo $AR_EVENT >> {}/told", repo.outside().display());
+    let called = ar_in_time(&repo, args(OUT, &["--outage-limit", "100ms", "--on-event", &tell])).exits(4);
+    assert!(called.stdout.contains("      needs you: the agent is out of credit, longer than --outage-limit allows"));
+    assert!(called.stdout.contains(REPORT), "{called:#?}");
+    let report = repo.read(REPORT);
+    for words in
+        ["# Session t needs you\n", "what happened: the agent is out of credit", "buy credit", "\nar resume t\n"]
+    {
+        assert!(report.contains(words), "{words}: {report}");
+    }
+    assert_eq!(fs::read_to_string(repo.outside().join("told")).unwrap(), "outage\nescalated\nstopped\n");
+    assert_eq!(events(&repo, "escalated"), 1);
+    let session = status(&repo).unwrap();
+    assert_eq!((&session["escalation"]["kind"], &session["escalation"]["waits"]), (&"outage".into(), &false.into()));
+    assert!(ar(&repo, ["status"]).ok().stdout.contains("\nneeded       buy credit"));
+    fs::write(repo.outside().join("back"), "").unwrap();
+    ar(&repo, ["resume"]).ok();
+    assert!(status(&repo).unwrap()["escalation"].is_null(), "who starts it again has seen to it");
+}
+
+#[test]
+fn a_session_that_waits_goes_on_when_somebody_answers_or_the_cause_is_gone() {
+    for answer in [true, false] {
+        let repo = training_repo();
+        let wait = ["--outage-limit", "100ms", "--escalate", "wait"];
+        let mut child = start(&repo, &args(OUT, &wait));
+        let session = until_waiting(&repo);
+        assert!(session["doing"].as_str().unwrap().starts_with("waiting for you: the agent is out of credit"));
+        assert!(session["next"].to_string().contains("ar tell --tag t"), "{session}");
+        assert!(repo.read(REPORT).contains("\nar tell --tag t \"it is solved\"\n"));
+        if answer {
+            // It was killed meanwhile, and waits on.
+            child.kill().unwrap();
+            child.wait().unwrap();
+            child = start(&repo, &["resume".to_owned(), "t".to_owned()]);
+            until_waiting(&repo);
+        }
+        fs::write(repo.outside().join("back"), "").unwrap();
+        if answer {
+            ar(&repo, ["tell", "credit is bought"]).ok();
+        }
+        let called = Called::from(child.wait_with_output().unwrap()).ok();
+        assert!(called.stdout.contains("   1  discard"), "{called:#?}");
+        assert_eq!((events(&repo, "escalated"), events(&repo, "escalation_over")), (1, 1));
+        assert!(status(&repo).unwrap()["escalation"]["waits"] != true);
+    }
+}
+
+#[test]
+fn a_wait_ends_when_somebody_asks_the_loop_to_stop() {
+    let repo = training_repo();
+    let child = start(&repo, &args(OUT, &["--outage-limit", "100ms", "--escalate", "wait"]));
+    until_waiting(&repo);
+    ar(&repo, ["stop", "t"]).ok();
+    Called::from(child.wait_with_output().unwrap()).exits(130);
+}
+
+#[test]
+fn a_full_disk_is_waited_out() {
+    let repo = training_repo();
+    let Some(disk) = SmallDisk::under(&repo) else { return };
+    // The first call fills it, as somebody else might.
+    let full = "mkdir ../filled 2>/dev/null && { cat /dev/zero > fill; truncate -s -100K fill; exit 1; } 2>/dev/null";
+    let child = start(&repo, &args(full, &["--escalate", "wait"]));
+    let session = until_waiting(&repo);
+    assert_eq!(session["escalation"]["kind"], "disk", "{session}");
+    disk.free();
+    let called = Called::from(child.wait_with_output().unwrap()).ok();
+    assert!(called.stdout.contains("   1  discard"), "{called:#?}");
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/00*"]).lines().count(), 2, "the baseline and one more");
+}
+
+#[test]
+fn a_contradiction_is_reported_and_waits_for_nobody() {
+    let repo = training_repo();
+    ar_in_time(&repo, args(":", &[])).ok();
+    let path = repo.file(".autoresearch/t/state/progress.json");
+    let mut journal: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    journal["phase"] = "running".into();
+    fs::write(&path, journal.to_string()).unwrap();
+    ar_in_time(&repo, ["resume", "--max-experiments", "2", "--escalate", "wait"]).exits(6);
+    let report = repo.read(REPORT);
+    assert!(report.contains("the journal is in the middle of an experiment") && report.contains("\nar doctor t\n"));
+    assert_eq!(events(&repo, "escalated"), 1);
+}
