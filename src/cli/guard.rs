@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::{FORMAT_VERSION, duration_text};
-use autoresearch::guardian::{GuardError, Patrol, Patrolled, ensure_resident};
+use autoresearch::guardian::{GuardError, Patrol, Patrolled};
 use autoresearch::rules::Thresholds;
 use autoresearch::state::user_folder;
 use serde_json::{Value, json};
@@ -27,7 +27,6 @@ pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
         clock: settings::clock()?,
     };
     let patrolled = runtime()?.block_on(patrol.make(&paths))?;
-    ensure_resident()?;
     for session in &patrolled {
         match format {
             PatrolFormat::Json => output::json_line(&to_json(session)),

@@ -48,11 +48,11 @@ impl Trouble {
     /// What was tried against it.
     pub fn tried(self) -> &'static str {
         match self {
-            Trouble::Outage => "ar called the agent again, with growing pauses, up to --outage-limit",
-            Trouble::Agent => "ar called the agent again as often as a lost call is repeated",
-            Trouble::Disk => "ar compressed and dropped logs of runs as far as --keep-logs allows",
-            Trouble::Contradiction => "ar compared journal, records and commits, and repairs none of them by guessing",
-            Trouble::Error => "ar repeated what may pass by itself",
+            Trouble::Outage => "the agent was called again, with growing pauses, up to --outage-limit",
+            Trouble::Agent => "the agent was called again as often as a lost call is repeated",
+            Trouble::Disk => "logs of runs were compressed and dropped as far as --keep-logs allows",
+            Trouble::Contradiction => "journal, records and commits were compared; none of them is repaired by guessing",
+            Trouble::Error => "what may pass by itself was tried again",
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::env;
 use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -44,7 +43,8 @@ pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardFiles, why: &str)
     let (folder, executor) = (files.folder().join(NUDGE), Executor::local());
     executor.stop(&folder, NUDGE).await.map_err(|error| with_causes(&error))?;
     create_folder(&folder).map_err(|error| with_causes(&error))?;
-    let task = read_regular(&seen.folder.state().join("task_spec.md")).unwrap_or_default();
+    let state = seen.folder.state();
+    let task = read_regular(&state.join("task_spec.md")).unwrap_or_default();
     let text = nudge_text(tag, why, seen.watched.driver, &String::from_utf8_lossy(&task), &seen.journal);
     let prompt = folder.join("prompt.md");
     write_atomic(&prompt, text.as_bytes()).map_err(|error| with_causes(&error))?;
@@ -55,7 +55,7 @@ pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardFiles, why: &str)
         log: files.folder().join("nudge.log"),
         log_limit: Some(OUTPUT),
         stdin: Some(prompt),
-        env: vec![("AR_TAG".into(), tag.to_string()), ("AR_STATE_DIR".into(), state_dir(seen.folder.root()))],
+        env: vec![("AR_TAG".into(), tag.to_string()), ("AR_STATE_DIR".into(), state.to_string_lossy().into_owned())],
         timeout: LIMIT,
         silence: None,
         grace: DEFAULT_GRACE,
@@ -63,10 +63,6 @@ pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardFiles, why: &str)
         folder,
     };
     executor.start(&job).map(drop).map_err(|error| with_causes(&error))
-}
-
-fn state_dir(folder: &Path) -> String {
-    folder.to_string_lossy().into_owned()
 }
 
 /// The names of `ar`'s variables in the environment of this process. They are settings of a patrol, and of nobody that it

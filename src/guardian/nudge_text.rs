@@ -17,7 +17,7 @@ pub(super) fn nudge_text(tag: &Tag, why: &str, driver: Driver, task: &str, journ
         Driver::Loop => format!(
             "The loop of session {tag} of `ar` is active ({why}). Nobody will answer a question.\n\n\
              Find and remove what blocks it: run `ar status {tag}`, `ar log {tag}` and `ar doctor {tag}`, and read the logs in \
-             $AR_STATE_DIR. Start no second loop and no experiment: the loop continues and updates its state. Pass on what \
+             $AR_STATE_DIR/../logs. Start no second loop and no experiment: the loop continues and updates its state. Pass on what \
              you find with `ar idea add`."
         ),
     };

@@ -9,12 +9,13 @@ use serde_json::json;
 
 use super::GuardError;
 use super::acts::{nudge, restart};
+use super::ensure::ensure_resident;
 use super::facts::look;
 use super::sessions::{all_sessions, sessions_at};
 use crate::domain::{Clock, FORMAT_VERSION, Tag, exact_time, with_causes};
-use crate::fs::{create_folder, failed, lock_within};
+use crate::fs::{create_folder, failed, lock_within, write_atomic};
 use crate::rules::{GuardAction, Health, PatrolVerdict, Thresholds, patrol};
-use crate::state::{GuardFiles, GuardLine, StateError, guard_folder, write_json};
+use crate::state::{GuardFiles, GuardLine, StateError, guard_folder};
 
 /// How long a patrol waits for another one, which may have to end an agent that hangs.
 const TURN: Duration = Duration::from_secs(60);
@@ -44,7 +45,8 @@ pub struct Patrol {
 }
 
 impl Patrol {
-    /// Patrols the sessions of the repositories at `paths`, or without any all that are registered.
+    /// Patrols the sessions of the repositories at `paths`, or without any all that are registered. Then starts the resident
+    /// guard again, if one is wanted and gone.
     ///
     /// # Errors
     ///
@@ -65,9 +67,12 @@ impl Patrol {
                 patrolled.push(Patrolled { repository, tag, verdict });
             }
         }
+        let ensured = ensure_resident();
         // The beat is the last act: whoever reads it knows that the rest was done.
         let beat = json!({"version": FORMAT_VERSION, "at": exact_time(self.clock.now())});
-        write_json(&folder.join("patrol.json"), &beat)?;
+        // On one line, for shell scripts.
+        write_atomic(&folder.join("patrol.json"), format!("{beat}\n").as_bytes()).map_err(StateError::from)?;
+        ensured?;
         Ok(patrolled)
     }
 

@@ -8,7 +8,7 @@ use crate::domain::{Escalation, Tag, Trouble, count_of, exact_time, experiment_n
 pub fn escalation_text(tag: &Tag, worktree: &Path, escalation: &Escalation) -> String {
     let Escalation { kind, what, needed, since, after, times, waits } = escalation;
     let meanwhile = match waits {
-        true => "ar waits, looks again by itself, and continues when the cause is gone or you say something",
+        true => "the session waits, looks again by itself, and continues when the cause is gone or you say something",
         false => "the session has stopped; nothing is lost",
     };
     let mut text = format!(
@@ -64,7 +64,7 @@ mod tests {
         - what happened: the disk is too full for an experiment
         - what was tried: ar compressed and dropped logs of runs as far as --keep-logs allows; tried again 1 time
         - what is needed: free disk space
-        - meanwhile: ar waits, looks again by itself, and continues when the cause is gone or you say something
+        - meanwhile: the session waits, looks again by itself, and continues when the cause is gone or you say something
 
         ## Commands
 

@@ -103,7 +103,7 @@ fn an_error_at_any_time_is_told_and_leaves_its_line_where_it_was_written() {
         let aside: Vec<_> = logs.filter(|name| name.to_string_lossy().contains("rewritten")).collect();
         assert!(aside.is_empty(), "{aside:?}");
         let names = fs::read_to_string(repo.outside().join("names")).unwrap();
-        assert_eq!(names, "stopped\n".repeat(times + 1));
+        assert_eq!(names, format!("stopped\n{}", "escalated\nstopped\n".repeat(times)));
         ended.to_owned()
     };
     let taken = take_folder(&repo, 1);

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::interrupt::{signal, waiting_loop};
 use crate::run_loop::training_repo;
-use crate::support::{CLOCK, Called, TestRepo, ar, ar_command, until};
+use crate::support::{AR, CLOCK, Called, TestRepo, ar, ar_command, until};
 
 /// So many minutes after the sessions of the tests began.
 fn after(minutes: i64) -> String {
@@ -188,7 +188,7 @@ fn a_silent_driver_is_nudged_three_times_and_then_begins_anew() {
     assert!(tree(&repo.path()) == before, "a guardian writes nothing into a repository");
     assert_eq!(repo.git(["for-each-ref"]), refs);
     let text = fs::read_to_string(&nudges).unwrap();
-    let folder = repo.path().canonicalize().unwrap().join(".autoresearch/t");
+    let folder = repo.path().canonicalize().unwrap().join(".autoresearch/t/state");
     assert!(
         text.starts_with(&format!(
             "nudge t {}  .\nYou drive session t of `ar` (its driver has been silent for 2h00m; nudge 1 of 3).",
@@ -368,4 +368,18 @@ fn patrols_at_the_same_time_nudge_once_and_a_nudge_that_hangs_is_ended_by_the_ne
     let [first, second] = pids.lines().collect::<Vec<_>>()[..] else { panic!("{pids}") };
     let is_there = |pid: &str| Path::new("/proc").join(pid).exists();
     assert!(!is_there(first) && is_there(second));
+}
+
+#[test]
+fn a_nudged_driver_makes_experiments_again() {
+    let repo = driven();
+    let command = format!("sed -i s/=1.5/=1.4/ train.sh; {AR} try -m nudged --format json > ../tried 2>&1");
+    assert_eq!(patrol(&repo, 120, &["--nudge", &command]), "0 t stalled nudge");
+    let tried = until("the try", || {
+        let text = fs::read_to_string(repo.outside().join("tried")).ok()?;
+        text.lines().any(|line| line.starts_with('{') && line.ends_with('}')).then_some(text)
+    });
+    let record = tried.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{tried}"));
+    let record: Value = serde_json::from_str(record).unwrap();
+    assert_eq!((&record["id"], &record["tag"], &record["outcome"]), (&2.into(), &"t".into(), &"keep".into()));
 }

@@ -62,7 +62,7 @@ fn a_beat_that_nobody_can_read_is_none() {
     let user = User::new();
     fs::write(user.guard().join("patrol.json"), "{\"version\":1,\"at\":\"2026-1").unwrap();
     let child = start(&user, &[]);
-    until("a patrol", || user.reads("patrol.json").ends_with('}').then_some(()));
+    until("a patrol", || user.reads("patrol.json").trim_end().ends_with('}').then_some(()));
     end(child);
 }
 

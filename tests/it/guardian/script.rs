@@ -62,7 +62,7 @@ fn the_script_calls_a_patrol_when_the_last_one_is_too_old() {
         // What a killed one left holds up nobody, and garbage is no beat.
         fs::write(user.guard().join("patrol.json"), "\0\"at\": \"2026-").unwrap();
         let mut child = start(&user, shell, &user.repo.outside().join("guard.sh")).unwrap();
-        until("a patrol", || user.reads("patrol.json").ends_with('}').then_some(()));
+        until("a patrol", || user.reads("patrol.json").trim_end().ends_with('}').then_some(()));
         child.kill().unwrap();
         child.wait().unwrap();
     }
