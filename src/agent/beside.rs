@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::domain::{ExperimentId, Phase, cut, duration_text};
+use crate::domain::{Contract, ExperimentId, Phase, cut, duration_text};
+use crate::rules::is_research;
 
 /// The most experiments that are listed.
 const LISTED: usize = 20;
@@ -47,13 +48,16 @@ pub struct Merging {
 }
 
 /// The list of what is open, as a section of the prompt; empty if nothing is.
-pub(super) fn others_text(others: &[Other]) -> String {
+pub(super) fn others_text(contract: &Contract, others: &[Other]) -> String {
     if others.is_empty() {
         return String::new();
     }
     let mut text = "\n## Open at this moment\n\nOthers work beside you. Make a change that none of these makes; the same change is \
-                    refused as a duplicate. Run nothing: the GPU may be busy with somebody's run.\n\n"
+                    refused as a duplicate."
         .to_owned();
+    // Scoring a text needs no GPU.
+    text += if is_research(contract) { "" } else { " Run nothing: the GPU may be busy with somebody's run." };
+    text += "\n\n";
     for other in others.iter().take(LISTED) {
         let Other { id, description, direction, phase, slot, lasted } = other;
         let place = match (phase, slot) {
@@ -95,6 +99,7 @@ fn whole(duration: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::sample::contract;
 
     #[test]
     fn an_agent_is_told_what_is_open_and_what_to_merge() {
@@ -106,12 +111,15 @@ mod tests {
             slot,
             lasted: Duration::from_millis(90_500),
         };
-        assert_eq!(others_text(&[]), "");
-        let told = others_text(&[
-            other(3, Phase::Running, Some(1), "lr 0.1"),
-            other(4, Phase::Proposing, None, ""),
-            other(5, Phase::Waiting, Some(0), "warmup"),
-        ]);
+        assert_eq!(others_text(&contract("sh train.sh"), &[]), "");
+        let told = others_text(
+            &contract("sh train.sh"),
+            &[
+                other(3, Phase::Running, Some(1), "lr 0.1"),
+                other(4, Phase::Proposing, None, ""),
+                other(5, Phase::Waiting, Some(0), "warmup"),
+            ],
+        );
         let lines: Vec<&str> = told.lines().filter(|line| line.starts_with('-')).collect();
         assert_eq!(
             lines,

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::fence::{fenced, tail};
-use crate::domain::{Record, bytes_text, cut};
-use crate::rules::{Again, FIXES, LARGEST_ADDED, Task, again};
+use crate::domain::{Contract, Record, bytes_text, cut};
+use crate::rules::{Again, FIXES, LARGEST_ADDED, Task, again, is_research};
 
 /// How many lines from the end of a log the prompt shows.
 pub const LOG_LINES: usize = 50;
@@ -20,7 +20,7 @@ const HUNG: &str = "It hung: it printed nothing and did nothing. Find out what i
                     progress.";
 
 /// The consequence of a failure for the next experiment, in words for the agent; `None` without a failure.
-pub fn failure_text(record: &Record) -> Option<String> {
+pub fn failure_text(contract: &Contract, record: &Record) -> Option<String> {
     // The loop has used all its retries; an agent that drives by itself fixes it in its next attempts.
     let is_driven = record.agent.is_some();
     if record.outside_cause.is_some() {
@@ -33,7 +33,11 @@ pub fn failure_text(record: &Record) -> Option<String> {
     if record.failure.is_some() && record.runs.last().is_some_and(|run| run.silent.is_some()) {
         return Some(HUNG.to_owned());
     }
-    let texts = record.failure.as_ref()?.class.texts();
+    let class = record.failure.as_ref()?.class;
+    if let Some(words) = class.advice_in_research().filter(|_| is_research(contract)) {
+        return Some(words.to_owned());
+    }
+    let texts = class.texts();
     if is_driven && !texts.advice_at_last.is_empty() {
         return Some(texts.advice_at_last.to_owned());
     }
@@ -50,8 +54,8 @@ pub fn failure_text(record: &Record) -> Option<String> {
 }
 
 /// The section about the last experiment, if it failed. It shows `bytes` of `log`, the end of its log.
-pub(super) fn last_failure(record: &Record, log: &str, bytes: usize) -> String {
-    let (Some(failure), Some(words)) = (&record.failure, failure_text(record)) else { return String::new() };
+pub(super) fn last_failure(contract: &Contract, record: &Record, log: &str, bytes: usize) -> String {
+    let (Some(failure), Some(words)) = (&record.failure, failure_text(contract, record)) else { return String::new() };
     let mut text = format!("\nThe last experiment, {}, failed: {}. {words}\n", record.id, cut(&record.reason, REASON));
     let shown = match log.trim() {
         "" => failure.excerpt.clone(),
@@ -106,10 +110,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rules::sample::record;
+    use crate::rules::sample::{contract, record};
 
     #[test]
     fn who_drives_by_itself_is_told_how_often_a_guard_that_fails_may_still_be_reworked() {
+        let contract = contract("sh train.sh");
         let failure = json!({"class": "guard_failed", "excerpt": ""});
         let version =
             json!({"commit": "c", "saved": "s", "failure": &failure, "reason": "", "value": 1.0, "guards": []});
@@ -120,7 +125,7 @@ mod tests {
         ] {
             let versions = vec![version.clone(); versions];
             let record = record(json!({"outcome": "discard", "failure": &failure, "versions": versions}));
-            let words = failure_text(&record).unwrap();
+            let words = failure_text(&contract, &record).unwrap();
             assert!(words.contains(expected), "{words}");
             assert_eq!(words.contains("--rework"), versions.len() < 2, "{words}");
         }

@@ -13,10 +13,14 @@ use crate::domain::{
     Contract, Direction, Directive, ExperimentId, LastCall, MetricSource, Outcome, Record, Word, count_of, cut,
     duration_text, one_line,
 };
-use crate::rules::{History, directions_tried, why_not_kept};
+use crate::rules::{History, directions_tried, is_research, why_not_kept};
 
 /// The protocol for an agent. It comes first in every prompt; `ar init` also writes it as a new `program.md`.
 pub const BUILT_IN_PROGRAM: &str = include_str!("../../program.md");
+
+/// The same for sessions of research. What a claim, a source and a score are stands in the `program.md` that
+/// `ar init --research` writes.
+const RESEARCH_PROGRAM: &str = include_str!("research.md");
 
 /// How many recent experiments the prompt lists.
 const RECENT: usize = 20;
@@ -72,7 +76,7 @@ pub struct Briefing<'a> {
 
 /// Writes the prompt for one agent call. `program` is the repository's own `program.md`, if it has one.
 pub fn prompt(program: Option<&str>, briefing: &Briefing<'_>) -> String {
-    let protocol = BUILT_IN_PROGRAM.trim_end();
+    let protocol = if is_research(briefing.contract) { RESEARCH_PROGRAM } else { BUILT_IN_PROGRAM }.trim_end();
     let goals = program.map(goals_text).unwrap_or_default();
     let mut text = format!("{protocol}\n\n{goals}{}", task_spec(briefing.contract));
     text += &standing(briefing, usize::MAX, IN_PROMPT);
@@ -159,9 +163,9 @@ pub(super) fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> S
         && briefing.reworked.is_none()
         && briefing.merging.is_none()
     {
-        text += &last_failure(record, briefing.failed_log, excerpt);
+        text += &last_failure(contract, record, briefing.failed_log, excerpt);
     }
-    text += &others_text(briefing.others);
+    text += &others_text(contract, briefing.others);
     text += &directions(history, directive.wants_new_direction());
     text += &memories_text(briefing.memories, room);
     let directive = match directive {
@@ -171,11 +175,11 @@ pub(super) fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> S
         }
         directive => directive,
     };
-    if let Some(words) = directive_text(directive, history) {
+    if let Some(words) = directive_text(directive, contract, history) {
         let _ = writeln!(text, "\n## Directive\n\n{words}");
     }
     text += &findings_text(briefing.found);
-    text += &unnamed_text(history);
+    text += &unnamed_text(contract, history);
     if let Some(why) = briefing.asked_again {
         let _ = writeln!(text, "\n{}", asked_again_text(why));
     }
@@ -333,7 +337,8 @@ fn contract_spec(contract: &Contract) -> String {
     if let Some(limit) = contract.caps.agent_rounds {
         let _ = writeln!(text, "- rounds of this call: {limit}; then it is terminated");
     }
-    if contract.allow_search {
+    // In research sources always come from outside.
+    if contract.allow_search && !is_research(contract) {
         text += "- ideas from outside the repository: allowed where a directive says so\n";
     }
     if let Some(goal) = contract.goal {

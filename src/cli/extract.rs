@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{COMPOSITE, Composite, Direction, FORMAT_VERSION, MetricSource, MetricSpec};
+use autoresearch::domain::{COMPOSITE, Composite, Contract, Direction, FORMAT_VERSION, MetricSource, MetricSpec};
 use autoresearch::git::Repo;
 use autoresearch::measure::{Ending, LogSummary, judge};
 use autoresearch::report::{Align, Format, Grid};
@@ -19,7 +19,7 @@ use super::{chosen, output, settings};
 pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
     let (spec, composite) = spec(args.metric, args.metric_regex)?;
     let metric = &spec.name;
-    let mut summary = read_log(&args.file, &spec)?;
+    let mut summary = read_log(&args.file, &spec, composite.as_ref())?;
     if let Some(composite) = composite {
         summary.put_composite(&composite, LogSummary::named);
     }
@@ -59,28 +59,26 @@ fn spec(metric: Option<String>, regex: Option<String>) -> Result<(MetricSpec, Op
     // A number is read the same way in both directions.
     let spec = |name, source| MetricSpec { name, direction: Direction::Lower, source };
     let source = regex.map(MetricSource::Regex);
-    if let Some(name) = metric {
-        return Ok((spec(name, source.unwrap_or(MetricSource::Log)), None));
+    if let Some(name) = metric.as_ref().filter(|name| source.is_some() || *name != COMPOSITE) {
+        return Ok((spec(name.clone(), source.unwrap_or(MetricSource::Log)), None));
     }
     let dir = current_dir()?;
     let repo = Repo::discover(&dir).ok();
     let root = repo.as_ref().map_or(dir.as_path(), Repo::worktree);
     let asked = settings::resolve(SettingsArgs::default(), root)?;
-    let (name, stored, composite) = match (asked.metric, asked.source) {
-        (Some(name), stored) => {
-            let axes = asked.composite.filter(|_| name == COMPOSITE).and_then(|axes| axes.settled().ok());
-            (name, stored, axes.map(|(axes, _)| axes))
-        }
-        (None, _) => {
-            let contract = repo.and_then(|_| chosen::open(None).ok()?.contract);
-            let stored = contract.ok_or_else(|| {
-                CliError::usage(
-                    "cannot tell which metric to look for",
-                    "pass --metric NAME, or write metric = \"NAME\" to ar.toml",
-                )
-            })?;
-            let composite = stored.deciding_composite().cloned();
-            (stored.metric.name, Some(stored.metric.source), composite)
+    let contract = repo.as_ref().and_then(|_| chosen::open(None).ok()?.contract);
+    let described = asked.composite.and_then(|axes| axes.settled().ok()).map(|(axes, _)| axes);
+    let decides = || contract.as_ref().and_then(Contract::deciding_composite).cloned();
+    let (name, stored, composite) = match (metric.or(asked.metric), &contract) {
+        // What `ar` computes is never read from a log.
+        (Some(name), _) if name == COMPOSITE => (name, asked.source, described.or_else(decides)),
+        (Some(name), _) => (name, asked.source, None),
+        (None, Some(contract)) => (contract.metric.name.clone(), Some(contract.metric.source.clone()), decides()),
+        (None, None) => {
+            return Err(CliError::usage(
+                "cannot tell which metric to look for",
+                "pass --metric NAME, or write metric = \"NAME\" to ar.toml",
+            ));
         }
     };
     // What stands in a file of its own is not looked for in a log.

@@ -10,7 +10,7 @@ use autoresearch::domain::{
 };
 use autoresearch::git::{GitError, Repo};
 use autoresearch::score::{
-    ARTIFACT, ResearchTerms, SOURCES, TERMS_FILE, artifact_template, program_template, terms_template,
+    ARTIFACT, ResearchTerms, SOURCES, TERMS_FILE, TermsError, artifact_template, program_template, terms_template,
 };
 use autoresearch::session::{PROGRAM, RESEARCH_THRESHOLD, SessionError, ask_subtopics, commit_new_files};
 
@@ -34,6 +34,7 @@ pub(super) fn run(args: InitArgs, question: &str) -> Result<ExitCode, CliError> 
     let repo = open(&dir)?;
     let root = repo.as_ref().map_or(dir.as_path(), Repo::worktree);
     let given = Settings::read(args.settings, root)?.given;
+    refuse_own(&given)?;
     let has_agent = given.agent.is_some();
     let topics = match (args.subtopics, &given.agent) {
         (topics, _) if !topics.is_empty() => topics,
@@ -52,7 +53,13 @@ pub(super) fn run(args: InitArgs, question: &str) -> Result<ExitCode, CliError> 
     let kind = args.kind.unwrap_or_else(|| PRESETS[0].0.to_owned());
     let terms = terms_template(&question, &kind, &topics);
     ResearchTerms::read(&terms).map_err(|error| {
-        let hint = error.hint();
+        let hint = match &error {
+            // The file that its own hint names does not exist yet.
+            TermsError::NoTopics | TermsError::EmptyTopic(_) | TermsError::SameTopic(_) => {
+                "name each sub-topic once: --subtopic \"Memory\" --subtopic \"Speed\"".to_owned()
+            }
+            error => error.hint(),
+        };
         CliError::usage(error, hint)
     })?;
     let files = [
@@ -64,9 +71,12 @@ pub(super) fn run(args: InitArgs, question: &str) -> Result<ExitCode, CliError> 
     ]
     .map(|(path, content)| (PathBuf::from(path), content));
     let repo = repo.map_or_else(|| Repo::init(&dir), Ok)?;
-    commit_new_files(&repo, &files, &format!("research: {question}"))?;
-    let paths = files.map(|(path, _)| path);
-    output::line(&format!("wrote and committed {}", list(&paths)));
+    let is_committed = commit_new_files(&repo, &files, &format!("research: {question}"))?;
+    let paths = list(&files.map(|(path, _)| path));
+    output::line(&match is_committed {
+        true => format!("wrote and committed {paths}"),
+        false => format!("already committed: {paths}"),
+    });
     output::line(&format!("sub-topics: {}", topics.iter().map(|topic| one_line(topic)).collect::<Vec<_>>().join(", ")));
     let agent = if has_agent { "" } else { " --agent claude" };
     output::line(&format!("next: `ar run{agent} --for 8h`"));
@@ -89,6 +99,25 @@ fn open(dir: &Path) -> Result<Option<Repo>, CliError> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Refuses what such a session has settings of its own for.
+fn refuse_own(given: &Asked) -> Result<(), CliError> {
+    let own = [
+        ("metric", given.metric.as_deref().is_some_and(|metric| metric != COMPOSITE)),
+        ("lower", given.direction == Some(Direction::Lower)),
+        ("cmd", given.command.as_deref().is_some_and(|command| command != COMMAND)),
+        ("scope", given.scope.is_some()),
+        ("metric-file or --metric-regex", given.source.is_some()),
+    ];
+    let wrong: Vec<String> = own.iter().filter(|(_, is_set)| *is_set).map(|(key, _)| format!("--{key}")).collect();
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(CliError::usage(
+        format!("a research session has its own metric, command and scope, and {} would change them", wrong.join(", ")),
+        format!("omit {}, or set up another kind of session with `ar init`", wrong.join(" and ")),
+    ))
 }
 
 /// The settings of the session: what was asked for, with what research goes by.

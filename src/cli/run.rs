@@ -66,6 +66,7 @@ fn drive_on() -> Drive {
 
 /// Opens the session of a plan and runs its loop to the end.
 pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result<StopReason, CliError> {
+    let tag = plan.contract().tag.clone();
     let printer = Printer::start(progress).map_err(no_runtime)?;
     let reason = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
@@ -86,5 +87,8 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
         }
     });
     printer.finish();
+    if reason.as_ref().is_ok_and(StopReason::is_of_course) {
+        output::note(&format!("hint: pass another rule to continue: `ar resume {tag} --stop-rule plateau:100`"));
+    }
     reason
 }

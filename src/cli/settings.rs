@@ -5,11 +5,12 @@ use std::io;
 use std::path::Path;
 
 use autoresearch::domain::{
-    Asked, COMPOSITE, Clock, Composite, CompositeError, Kind, Prices, Setting, Tag, nearest, settings, shell_word,
+    Asked, COMPOSITE, Clock, Composite, CompositeError, Form, Kind, Prices, Setting, Tag, nearest, settings, shell_word,
 };
 use autoresearch::fs::read_regular;
 use autoresearch::git::Repo;
 use autoresearch::session::{Drive, Plan, SessionError, Wanted};
+use strum::VariantArray;
 
 use super::error::CliError;
 use super::output;
@@ -191,6 +192,14 @@ fn composite_of(table: toml::Value, path: &Path) -> Result<Composite, CliError> 
     let wrong = |what: String, hint: &str| {
         CliError::new(format!("{}: `{COMPOSITE}`: {what}", path.display()), Some(hint.to_owned()))
     };
+    if let Some(form) = table.get("form")
+        && let Err(error) = form.clone().try_into::<Form>()
+    {
+        let word = form.as_str().unwrap_or_default();
+        let forms: Vec<String> = Form::VARIANTS.iter().map(Form::to_string).collect();
+        let meant = nearest(word, &forms).map(|meant| format!("did you mean form = \"{meant}\"? ")).unwrap_or_default();
+        return Err(wrong(error.message().to_owned(), &format!("{meant}the forms are {}", forms.join(", "))));
+    }
     let composite: Composite =
         table.try_into().map_err(|error: toml::de::Error| wrong(error.message().to_owned(), hint))?;
     let refused = |error: CompositeError| wrong(error.to_string(), error.hint());

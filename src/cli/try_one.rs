@@ -124,7 +124,7 @@ fn answer(history: &History, tried: Tried, next: Next<'_>, contract: &Contract, 
             let Some(record) = history.get(id) else { return };
             match format {
                 AnswerFormat::Table => print_outcome(history, record, next, contract),
-                AnswerFormat::Json => output::json_line(&with_next(record, history, next)),
+                AnswerFormat::Json => output::json_line(&with_next(record, history, next, contract)),
             }
         }
         Tried::StillRunning(id) => match format {
@@ -156,16 +156,16 @@ fn answer(history: &History, tried: Tried, next: Next<'_>, contract: &Contract, 
 }
 
 /// A record with what the next attempt is told: what the user says, the directive's fields and words, and what the failure means for it.
-fn with_next(record: &Record, history: &History, Next { directive, words }: Next<'_>) -> Value {
+fn with_next(record: &Record, history: &History, Next { directive, words }: Next<'_>, contract: &Contract) -> Value {
     let mut answer = json!(record);
     if !words.is_empty() {
         answer["words"] = json!(words);
     }
-    if let Some(words) = directive_text(directive, history) {
+    if let Some(words) = directive_text(directive, contract, history) {
         answer["next"] = json!(directive);
         answer["next"]["words"] = words.into();
     }
-    if let Some(words) = failure_text(record) {
+    if let Some(words) = failure_text(contract, record) {
         answer["next"]["after_failure"] = words.into();
     }
     answer
@@ -207,7 +207,7 @@ fn print_outcome(history: &History, record: &Record, Next { directive, words }: 
     }
     output::line(&format!("      {next}; edit and `ar try` again, `ar show {}` shows this one", record.id));
     print_words(words);
-    for words in failure_text(record).into_iter().chain(directive_text(directive, history)) {
+    for words in failure_text(contract, record).into_iter().chain(directive_text(directive, contract, history)) {
         output::line(&format!("      next: {words}"));
     }
 }

@@ -25,7 +25,7 @@ pub const PRESETS: [(&str, [f64; 4]); 3] =
     [("equal", [0.25; 4]), ("business", [0.35, 0.30, 0.20, 0.15]), ("technical", [0.40, 0.10, 0.20, 0.30])];
 
 /// The form in which axes are put together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::VariantArray)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Form {

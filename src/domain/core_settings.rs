@@ -66,7 +66,7 @@ pub(super) static CORE: &[Setting] = &[
         key: "metric-file",
         heading: Heading::Measuring,
         value: "PATH:/json/pointer",
-        help: "JSON file that holds the value, read instead of the log",
+        help: "JSON file that holds the value, or the object with a composite's axes, read instead of the log",
         comment: "The JSON file that holds the number.",
         lines: |it| line(file(&it.metric.source), |file| format!("read from {file}")),
         set: |asked, texts| MetricSource::read(texts).map(|file| asked.source = Some(file)),

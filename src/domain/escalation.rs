@@ -51,7 +51,9 @@ impl Trouble {
             Trouble::Outage => "the agent was called again, with growing pauses, up to --outage-limit",
             Trouble::Agent => "the agent was called again as often as a lost call is repeated",
             Trouble::Disk => "logs of runs were compressed and dropped as far as --keep-logs allows",
-            Trouble::Contradiction => "journal, records and commits were compared; none of them is repaired by guessing",
+            Trouble::Contradiction => {
+                "journal, records and commits were compared; none of them is repaired by guessing"
+            }
             Trouble::Error => "what may pass by itself was tried again",
         }
     }

@@ -126,6 +126,11 @@ impl StopReason {
         matches!(self, StopReason::Reached(reached) if reached.rule == name)
     }
 
+    /// Whether it is a rule on the course of the numbers, in whose place another one can be given.
+    pub fn is_of_course(&self) -> bool {
+        ["kill", "kill2", "plateau", "above"].into_iter().any(|rule| self.is_rule(rule))
+    }
+
     /// Its `Display` text on one line, without the lists below it.
     pub fn in_short(&self) -> String {
         match self {

@@ -195,6 +195,43 @@ impl FailureClass {
         };
         FailureTexts { reason, advice, advice_at_last }
     }
+
+    /// What the agent of a session of research is told to do next, where other words than those of [`FailureTexts`] fit: there
+    /// `ar` itself scores a text, and no program of the agent's runs.
+    pub fn advice_in_research(self) -> Option<&'static str> {
+        Some(match self {
+            FailureClass::Nan => {
+                "An axis has no number: find in the log which one and what it lacks, and hand in claims that have it."
+            }
+            FailureClass::Oom | FailureClass::Timeout => {
+                "Scoring took too much: store excerpts instead of whole documents, and fewer of them."
+            }
+            FailureClass::SyntaxError
+            | FailureClass::ImportError
+            | FailureClass::NoOutput
+            | FailureClass::NoMetric
+            | FailureClass::Crash => {
+                "It could not be scored: where the log names a line of the text or of a source, make the change again without \
+                 that mistake; otherwise look for other evidence."
+            }
+            FailureClass::Protected => {
+                "Leave protected files and stored sources as they are: store a new source beside them."
+            }
+            FailureClass::TooLarge => {
+                "Make it smaller: hand in its first claims, with excerpts instead of whole documents."
+            }
+            FailureClass::ReviewFailed => {
+                "An independent reviewer found that the evidence does not carry the new claims: claim less, or find evidence that does."
+            }
+            FailureClass::Duplicate => "Claim what has not been claimed yet.",
+            FailureClass::Killed
+            | FailureClass::GuardFailed
+            | FailureClass::Scope
+            | FailureClass::NoChange
+            | FailureClass::Conflict
+            | FailureClass::Lost => return None,
+        })
+    }
 }
 
 /// A failure class with the lines of the log that show the failure.

@@ -218,6 +218,11 @@ pub enum Notice {
     CostUnknown { limit: f64, model: String },
     #[error("ended the agent's call for experiment {id}: {why}")]
     CallEnded { id: ExperimentId, why: String },
+    #[error(
+        "{axis} {number} counts as {counts}: an axis without a range goes from 0 to 1; a new session can have `range = [LOW, HIGH]` \
+         below [composite.axes.{axis}]"
+    )]
+    AxisUnranged { axis: String, number: f64, counts: f64 },
     // Of what the loop does not depend on.
     #[error("the search command `{command}` is left out: {why}")]
     SearchFailed { command: String, why: String },

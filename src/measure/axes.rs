@@ -6,7 +6,8 @@ use crate::domain::{COMPOSITE, Composite, Number};
 use crate::rules::{AxisValues, composite, composite_number};
 
 impl LogSummary {
-    /// What the last 64 KiB say of a name.
+    /// What the log says of a name: of an axis that the scanner looked for wherever it stands, of another one in the last 64
+    /// KiB.
     pub fn named(&self, name: &str) -> Option<Found> {
         let number = self.metrics.iter().find(|(known, _)| known == name).map(|(_, number)| number.clone());
         let is_nan = || self.not_finite.iter().any(|known| known == name);
@@ -61,10 +62,11 @@ mod tests {
 
     fn read(log: &str) -> LogSummary {
         let spec = MetricSpec { name: COMPOSITE.into(), direction: Direction::Higher, source: MetricSource::Log };
-        let mut scanner = Scanner::new(&spec).unwrap();
+        let composite = Composite::preset("equal").unwrap();
+        let mut scanner = Scanner::new(&spec).unwrap().with_axes(Some(&composite));
         scanner.push(log.as_bytes());
         let mut summary = scanner.finish();
-        summary.put_composite(&Composite::preset("equal").unwrap(), LogSummary::named);
+        summary.put_composite(&composite, LogSummary::named);
         summary
     }
 
@@ -87,6 +89,17 @@ mod tests {
             let numbers: Vec<_> = summary.metrics.iter().filter(|(name, _)| name == COMPOSITE).collect();
             assert!(numbers.len() == 1 && numbers[0].1.raw == "0.7400", "{numbers:?}");
         }
+    }
+
+    #[test]
+    fn axes_are_found_wherever_the_log_has_them_and_however_many_names_follow() {
+        let noise: String = (0..10_000).map(|n| format!("name{n}: {n} of much that stands behind\n")).collect();
+        let log = format!("{AXES}novelty: 0.1\nnovelty: 0.7700\n{noise}");
+        assert!(log.len() > 3 * 64 * 1024);
+        assert_eq!(composite_of(&read(&log)), Some("0.7400"));
+        assert_eq!(composite_of(&read(&log.replace("0.9100", "nan"))), Some("not finite"));
+        // Of an axis its own mention counts, as of a metric, and not one within a longer name.
+        assert_eq!(composite_of(&read(&format!("{AXES}best novelty: 0.9\nmean_novelty: 0.8\n"))), None);
     }
 
     #[test]

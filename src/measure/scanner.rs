@@ -9,7 +9,7 @@ use super::clean::{Cleaner, Decoder};
 use super::mentions::Mentions;
 use super::search::{Found, PatternError};
 use super::summary::{KEPT, last_lines_of, pairs, shown};
-use crate::domain::{MetricSpec, Number};
+use crate::domain::{Composite, MetricSpec, Number};
 
 /// Bytes of a log to search at a time.
 const BLOCK: usize = 64 * 1024;
@@ -29,9 +29,10 @@ pub struct LogSummary {
     /// What the last mention of the metric said; absent if there is none. For a metric in a file, the caller fills this in with
     /// [`metric_file`](super::metric_file).
     pub found: Option<Found>,
-    /// Every named number in the last 64 KiB, in the log's order; each name once, with its last number; at most 256 names.
+    /// Every named number in the last 64 KiB, in the log's order; each name once, with its last number; at most 256 names. Then
+    /// the metric and the axes, wherever they stand.
     pub metrics: Vec<(String, Number)>,
-    /// The names there whose last number is not finite.
+    /// The names among these whose last number is not finite.
     #[serde(default)]
     pub not_finite: Vec<String>,
     /// Memory in GiB: `memory_gb` of the last 64 KiB, else what the last of `memory_gb` and `peak_vram_mb` / 1024 says.
@@ -77,6 +78,13 @@ impl Scanner {
     /// The name is empty or has a line break, or the pattern is invalid or has not exactly one group.
     pub fn new(spec: &MetricSpec) -> Result<Self, PatternError> {
         Ok(Scanner::of(Decoder::new(), Mentions::new(spec)?, LAST))
+    }
+
+    /// The same, which looks for the axes of a composite as for the metric, wherever the log has them.
+    #[must_use]
+    pub fn with_axes(mut self, of: Option<&Composite>) -> Self {
+        self.mentions.look_for(of.iter().flat_map(|of| of.axes.keys().map(String::as_str)));
+        self
     }
 
     fn of(decoder: Decoder, mentions: Mentions, keeps: usize) -> Self {
@@ -175,8 +183,8 @@ impl Scanner {
         self.end();
         let plain = without_escapes(&self.text);
         let lines = last_lines_of(&plain, self.forgotten);
-        let (mut metrics, not_finite) = pairs(lines);
-        let (found, memory) = self.mentions.finish(&mut metrics);
+        let (mut metrics, mut not_finite) = pairs(lines);
+        let (found, memory) = self.mentions.finish(&mut metrics, &mut not_finite);
         let named = metrics.iter().find(|(name, _)| name == "memory_gb").map(|(_, number)| number.value);
         let memory_gb = named.or(memory).filter(|memory| *memory >= 0.0);
         LogSummary { found, metrics, not_finite, memory_gb, empty: self.blank, tail: shown(lines) }

@@ -136,7 +136,7 @@ pub(super) fn axes_section(report: &Report) -> Option<Section> {
     (!axes.is_empty()).then(|| Section::table("axes from 0 to 1, the worst first", grid))
 }
 
-/// The axes from the worst to the best, each with its number; what a range makes of it stands behind. Those without a number
+/// The axes from the worst to the best, each with its number; behind it stands what a range, or the lack of one, makes of it. Those without a number
 /// come first. `None` where no axis has one.
 pub(super) fn axes_sentence(composite: &Composite, values: &AxisValues) -> Option<String> {
     let mut axes: Vec<(&str, Option<f64>)> = brought(composite, values).collect();
@@ -149,7 +149,8 @@ pub(super) fn axes_sentence(composite: &Composite, values: &AxisValues) -> Optio
             return format!("{name} without a number");
         };
         let has_range = composite.axes.get(name).is_some_and(|axis| axis.range.is_some());
-        let of_range = if has_range { format!(" ({})", four_decimals(value)) } else { String::new() };
+        let of_range =
+            if has_range || value != number { format!(" ({})", four_decimals(value)) } else { String::new() };
         format!("{name} {number}{of_range}")
     };
     Some(axes.into_iter().map(said).collect::<Vec<_>>().join(", "))
@@ -181,6 +182,8 @@ mod tests {
             )
         );
         assert_eq!(forms_sentence(&composite, &values), None);
+        values.insert("novelty".into(), Some(77.0));
+        assert!(axes_sentence(&composite, &values).is_some_and(|text| text.ends_with(", novelty 77 (1.0000)")));
         values.insert("novelty".into(), Some(0.77));
         composite.axes.remove("latency");
         // (0.77 + 0.91 + 0.51 + 0.77) / 4, their product, and √0.51 times their harmonic mean.

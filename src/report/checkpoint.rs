@@ -7,7 +7,7 @@ use super::found::Report;
 use super::grid::Format;
 use super::render::{fact, render_report};
 use crate::domain::{Clock, Idea, IdeaState, cut, exact_time, two_digits};
-use crate::rules::SessionStatus;
+use crate::rules::{SessionStatus, by_rank};
 
 /// How many ideas are listed, and the most characters of one.
 const IDEAS: usize = 20;
@@ -27,7 +27,7 @@ pub fn checkpoint_text(report: &Report, status: &SessionStatus, ideas: &[Idea], 
         text += &fact(true, &format!("experiment {}", open.id), &open.description);
     }
     let mut open: Vec<&Idea> = ideas.iter().filter(|idea| idea.state == IdeaState::Open).collect();
-    open.sort_by(|one, other| other.idea.score.unwrap_or(0.0).total_cmp(&one.idea.score.unwrap_or(0.0)));
+    open.sort_by(|one, other| by_rank(one, other));
     text += &fact(true, "ideas not tried", &open.len().to_string());
     for idea in open.iter().take(IDEAS) {
         let score = idea.idea.score.map(|score| format!(", score {}", two_digits(score))).unwrap_or_default();

@@ -16,7 +16,9 @@ use crate::domain::{
     Direction, FORMAT_VERSION, StopWhen, Tokens, clock_time, duration_text, exact_time, experiment_name, json_text,
     moment_text, money_text, one_line, shell_word, time_of_day_text, tokens_text,
 };
-use crate::rules::{Activity, History, Point, SessionStatus, cost_enough, reached_goal, tokens_enough};
+use crate::rules::{
+    Activity, History, Point, SessionStatus, cost_enough, ended_by_course, reached_goal, tokens_enough,
+};
 
 /// The share of keeps within which a session that keeps by a threshold has converged, after the Madani adapter: with more of
 /// them the threshold is too low, and with fewer it is too high or there is nothing left to find.
@@ -198,6 +200,11 @@ impl SessionStatus {
         contract.goal.is_some_and(|goal| reached_goal(contract.metric.direction, best.value, goal))
     }
 
+    /// Whether one of its stop rules ended it.
+    fn is_at_end(&self) -> bool {
+        self.contract.as_ref().is_some_and(|contract| ended_by_course(contract, &self.history).is_some())
+    }
+
     /// How long the loop that is at work may still go on, in seconds, where it has a limit.
     fn budget_left(&self) -> Option<f64> {
         let budget = self.contract.as_ref()?.budget?;
@@ -259,6 +266,12 @@ impl SessionStatus {
             }
             Activity::Idle if has_agent && self.is_at_goal() => {
                 next.push((format!("ar resume {tag} --goal X"), "continues to another goal"));
+            }
+            Activity::Idle if has_agent && self.is_at_end() => {
+                next.push((
+                    format!("ar resume {tag} --stop-rule RULE"),
+                    "continues up to another rule, such as plateau:100",
+                ));
             }
             Activity::Idle if has_agent => next.push(match self.spent_all() {
                 Some(flag) => (format!("ar resume {tag} {flag} N"), "continues up to a higher limit"),

@@ -1,5 +1,7 @@
 //! Drawing the next idea from the backlog.
 
+use std::cmp::Ordering;
+
 use sha2::{Digest, Sha256};
 
 use super::same_direction;
@@ -7,15 +9,17 @@ use crate::domain::{Draw, Idea, IdeaKind, IdeaState, Record, TriedDirection, USE
 
 /// Draws one of the best open ideas of a kind, each with the same chance, or the best one. The same `seed` draws the same
 /// one unless it is gone or a new one wins. Skips those whose direction is among `tried`. If none is open, it draws from
-/// those offered but not used.
+/// those offered but not used, and of these from those that the session `offered` the fewest times, so that each gets its
+/// turn.
 ///
-/// Those of the user without a score rank first, then scored ones by score, then the rest; older ones win ties.
+/// [`by_rank`] says which are the best.
 pub fn draw<'a>(
     ideas: &'a [Idea],
     kind: IdeaKind,
     how: Draw,
     seed: &str,
     tried: &[TriedDirection],
+    offered: impl Fn(&Idea) -> usize,
 ) -> Option<&'a Idea> {
     let was_tried = |idea: &Idea| {
         let direction = idea.idea.direction.as_ref();
@@ -27,8 +31,11 @@ pub fn draw<'a>(
     let mut open = pool(|idea| idea.state == IdeaState::Open);
     if open.is_empty() {
         open = pool(|idea| idea.state == IdeaState::Drawn && idea.unused);
+        let counted: Vec<(usize, &Idea)> = open.into_iter().map(|idea| (offered(idea), idea)).collect();
+        let fewest = counted.iter().map(|(count, _)| *count).min();
+        open = counted.into_iter().filter(|(count, _)| Some(*count) == fewest).map(|(_, idea)| idea).collect();
     }
-    open.sort_by(|one, other| rank(other).total_cmp(&rank(one)).then_with(|| one.id.cmp(&other.id)));
+    open.sort_by(|one, other| by_rank(one, other));
     open.truncate(match how {
         Draw::Best => 1,
         Draw::Uniform(among) => usize::try_from(among).unwrap_or(usize::MAX),
@@ -36,12 +43,15 @@ pub fn draw<'a>(
     open.into_iter().min_by_key(|idea| Sha256::digest(format!("{seed} {}", idea.id)).to_vec())
 }
 
-fn rank(idea: &Idea) -> f64 {
-    match idea.idea.score {
+/// The order of ideas, the best one first: those of the user without a score, as asked for by a person, then scored ones by
+/// score, then the rest; of equal ones the older first.
+pub fn by_rank(one: &Idea, other: &Idea) -> Ordering {
+    let rank = |idea: &Idea| match idea.idea.score {
         Some(score) => score,
         None if idea.by == USER => f64::INFINITY,
         None => f64::NEG_INFINITY,
-    }
+    };
+    rank(other).total_cmp(&rank(one)).then_with(|| one.id.cmp(&other.id))
 }
 
 /// Whether an experiment used the idea that its agent was offered: the agent says so, names the idea's direction, or
@@ -100,7 +110,7 @@ mod tests {
 
     /// An idea drawn as by default.
     fn draw<'a>(ideas: &'a [Idea], seed: &str, tried: &[TriedDirection]) -> Option<&'a Idea> {
-        super::draw(ideas, IdeaKind::Idea, Draw::default(), seed, tried)
+        super::draw(ideas, IdeaKind::Idea, Draw::default(), seed, tried, |_| 0)
     }
 
     #[test]
@@ -110,7 +120,7 @@ mod tests {
         // One that the user did not score comes before all that are scored, among its own kind.
         ideas.push(idea(10, None, USER));
         let drawn = |kind: IdeaKind, how: Draw| -> Vec<u32> {
-            let of = |n: u32| super::draw(&ideas, kind, how, &format!("t/{n}"), &[]).unwrap().id;
+            let of = |n: u32| super::draw(&ideas, kind, how, &format!("t/{n}"), &[], |_| 0).unwrap().id;
             let mut ids: Vec<u32> = (0..200).map(of).collect();
             ids.sort_unstable();
             ids.dedup();
@@ -149,6 +159,21 @@ mod tests {
             |direction: String| TriedDirection { direction, experiments: 1, kept: 0, best: None, last: 1.into() };
         let all: Vec<_> = ideas.iter().map(|idea| tried(format!("D {}", idea.id))).collect();
         assert_eq!(draw(&ideas, "t/7", &all), None);
+    }
+
+    #[test]
+    fn what_was_offered_and_not_used_comes_in_turn() {
+        let mut ideas = vec![idea(1, Some(0.1), USER), idea(2, Some(0.9), USER), idea(3, None, USER)];
+        let mut offered: Vec<u32> = Vec::new();
+        for n in 0..8 {
+            let count = |idea: &Idea| offered.iter().filter(|id| **id == idea.id).count();
+            let id = super::draw(&ideas, IdeaKind::Idea, Draw::Best, &format!("t/{n}"), &[], count).unwrap().id;
+            offered.push(id);
+            let drawn = ideas.iter_mut().find(|idea| idea.id == id).unwrap();
+            (drawn.state, drawn.unused) = (IdeaState::Drawn, true);
+        }
+        // That of the user without a score comes first, then the best, and so again.
+        assert_eq!(offered, [3, 2, 1, 3, 2, 1, 3, 2]);
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::domain::{
     COMPOSITE, Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record, Run,
 };
 
+/// What comes before the names of axes without a number, at the end of a reason.
+pub const NO_NUMBER_FOR: &str = ": no number for ";
+
 /// The outcome of a run, or why there was none.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
@@ -117,7 +120,7 @@ fn judge_against(
         let without: Vec<&str> =
             axes.axes.keys().map(String::as_str).filter(|name| measured.metrics.get(name).is_none()).collect();
         if !without.is_empty() {
-            verdict.reason += &format!(": no number for {}", without.join(", "));
+            verdict.reason += &format!("{NO_NUMBER_FOR}{}", without.join(", "));
         }
     }
     let counts = !id.is_baseline() && measured.failure.is_none();

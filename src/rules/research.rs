@@ -1,5 +1,12 @@
 //! Sessions whose product is a research artifact.
 
+use crate::domain::Contract;
+
+/// Whether a session is one of research.
+pub fn is_research(contract: &Contract) -> bool {
+    calls_score(&contract.command)
+}
+
 /// Whether a command line calls `ar score`, which makes a session one of research.
 pub fn calls_score(command: &str) -> bool {
     let words: Vec<&str> = command.split_whitespace().collect();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::domain::Record;
+use crate::domain::{CommitId, Contract, Direction, MetricSource, MetricSpec, Record};
 
 /// A kept baseline record of session `t` with the lower-is-better metric `loss`, overridden by `fields`; `value` is the
 /// metric's value as printed.
@@ -29,4 +29,11 @@ pub(crate) fn record(fields: Value) -> Record {
 pub(crate) fn run(seconds: f64, value: Option<f64>) -> Value {
     json!({"command": "sh train.sh", "seed": null, "started": "2026-11-20T22:00:00Z", "seconds": seconds, "exit": 0,
         "signal": null, "value": value})
+}
+
+/// The contract of session `t` with the lower-is-better metric `loss` and this command.
+pub(crate) fn contract(command: &str) -> Contract {
+    let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
+    let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));
+    Contract::new(tag, metric, command.into(), start, jiff::Timestamp::UNIX_EPOCH)
 }

@@ -59,25 +59,25 @@ pub fn tokens_enough(contract: &Contract, spent: &Spent) -> Option<StopReason> {
     (spent >= limit).then(|| StopReason::reached("max_tokens", true, json!({"limit": limit, "spent": spent}), text()))
 }
 
-/// Notices at the start about limits that cannot act with this agent.
+/// Notices at the start about limits that may not act with this agent.
 pub fn idle_limits(contract: &Contract, reports: Reports, spent: &Spent) -> Option<String> {
     let is_priced = !contract.prices.is_empty() && reports != Reports::Nothing;
     let cost = contract.max_cost.is_some() && spent.cost.is_none() && reports != Reports::Cost && !is_priced;
     let tokens = contract.max_tokens.is_some() && spent.tokens.is_none() && reports == Reports::Nothing;
-    let agent = if reports == Reports::Tokens {
-        "the agent reports only tokens"
-    } else {
-        "the agent is not known to report any"
+    let (limits, what) = match (cost, tokens) {
+        (true, false) if reports == Reports::Tokens => {
+            return Some(
+                "--max-cost cannot act: the agent reports only tokens; add [prices.\"MODEL\"] with input, output and cached \
+                 to ar.toml, or pass --max-tokens"
+                    .into(),
+            );
+        }
+        (true, false) => ("--max-cost acts", "its cost"),
+        (false, true) => ("--max-tokens acts", "its tokens"),
+        (true, true) => ("--max-cost and --max-tokens act", "its cost or tokens"),
+        (false, false) => return None,
     };
-    match (cost, tokens) {
-        (true, false) if reports == Reports::Tokens => Some(format!(
-            "--max-cost cannot act: {agent}; add [prices.\"MODEL\"] with input, output and cached to ar.toml, or pass --max-tokens"
-        )),
-        (true, false) => Some(format!("--max-cost cannot act: {agent} cost")),
-        (false, true) => Some(format!("--max-tokens cannot act: {agent} tokens")),
-        (true, true) => Some(format!("--max-cost and --max-tokens cannot act: {agent} cost or tokens")),
-        (false, false) => None,
-    }
+    Some(format!("{limits} only if the agent reports {what}; ar does not know whether it does"))
 }
 
 #[cfg(test)]
@@ -125,12 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_cannot_act_is_told() {
+    fn a_limit_that_may_not_act_is_told() {
         let prices = Prices::from([("m".to_owned(), Price { input: 1.0, output: 1.0, cached: None })]);
         let told = |cost: bool, tokens: bool, prices: &Prices, reports| {
             let max_cost = cost.then_some(1.0);
             let contract = Contract { max_cost, max_tokens: tokens.then_some(1), prices: prices.clone(), ..contract() };
-            idle_limits(&contract, reports, &Spent::default()).map(|said| said.split(':').next().unwrap().to_owned())
+            idle_limits(&contract, reports, &Spent::default())
+                .map(|said| said.split([':', ';']).next().unwrap().to_owned())
         };
         let none = Prices::new();
         assert_eq!(told(true, true, &none, Reports::Cost), None);
@@ -141,8 +142,9 @@ mod tests {
         );
         assert_eq!(
             told(true, true, &none, Reports::Nothing).as_deref(),
-            Some("--max-cost and --max-tokens cannot act")
+            Some("--max-cost and --max-tokens act only if the agent reports its cost or tokens")
         );
-        assert_eq!(told(true, false, &prices, Reports::Nothing).as_deref(), Some("--max-cost cannot act"));
+        let unknown = told(true, false, &prices, Reports::Nothing);
+        assert_eq!(unknown.as_deref(), Some("--max-cost acts only if the agent reports its cost"));
     }
 }

@@ -15,7 +15,7 @@ const KILL: (usize, f64, f64) = (50, 0.001, 0.55);
 const KILL2: (usize, f64, usize) = (5, 0.01, 10);
 
 /// The first of the contract's rules that says that the loop is to stop.
-pub(super) fn course(contract: &Contract, history: &History) -> Option<StopReason> {
+pub fn course(contract: &Contract, history: &History) -> Option<StopReason> {
     contract.stop_rules.iter().find_map(|rule| match *rule {
         StopRule::Kill => kill(contract, history),
         StopRule::Kill2 => kill2(contract, history),

@@ -1,6 +1,6 @@
 //! The artifact: Markdown with a section for each sub-topic, and a claim in each list item.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
@@ -34,6 +34,8 @@ pub struct Artifact {
     pub claims: Vec<Claim>,
     /// What is malformed.
     pub problems: Vec<Problem>,
+    /// The places of the sub-topics that it has a heading for.
+    pub headed: BTreeSet<usize>,
 }
 
 /// A list item while it is read.
@@ -54,6 +56,7 @@ impl Artifact {
         let mut read = Reading { file, ends, cited, claims: Vec::new(), problems: Vec::new() };
         // The headings above the current place, each with the sub-topic that it names.
         let mut headings: Vec<(HeadingLevel, Option<usize>)> = Vec::new();
+        let mut headed = BTreeSet::new();
         let mut heading: Option<String> = None;
         let mut items: Vec<Item> = Vec::new();
         let (mut is_code, mut images) = (false, 0_u32);
@@ -63,7 +66,9 @@ impl Artifact {
                 Event::End(TagEnd::Heading(level)) => {
                     if let Some(text) = heading.take() {
                         headings.retain(|(above, _)| *above < level);
-                        headings.push((level, known.get(&folded(&text)).copied()));
+                        let topic = known.get(&folded(&text)).copied();
+                        headed.extend(topic);
+                        headings.push((level, topic));
                     }
                 }
                 Event::Start(Tag::Item) => {
@@ -93,7 +98,7 @@ impl Artifact {
                 _ => {}
             }
         }
-        read.finish()
+        Artifact { headed, ..read.finish() }
     }
 }
 
@@ -167,7 +172,7 @@ impl Reading<'_> {
             }
         }
         self.problems.sort();
-        Artifact { claims, problems: self.problems }
+        Artifact { claims, problems: self.problems, headed: BTreeSet::new() }
     }
 }
 

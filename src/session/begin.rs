@@ -255,6 +255,7 @@ impl Session<'_> {
             class: record.failure.as_ref().map(|failure| failure.class),
             metric: store.contract.metric.name.as_str().into(),
             reason: record.reason.into(),
+            read_from: Box::new(store.contract.metric.source.clone()),
             printed,
             log: store.folder.run(ExperimentId::BASELINE).join(log),
             excerpt: record.failure.map(|failure| failure.excerpt.into()).unwrap_or_default(),

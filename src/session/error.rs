@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use strum::{EnumProperty, EnumString};
 
 use super::axes_error::AxesError;
-use super::error_texts::{changed_terms, drifted, import_hint, missing_command, names};
+use super::error_texts::{axes_hint, changed_terms, drifted, import_hint, missing_command, names, pointer_hint};
 use super::layout_error::LayoutError;
 use super::research::ResearchError;
 use super::scoring::ScoreError;
 use super::words::WordError;
 use crate::domain::{
-    Drift, ExperimentId, FailureClass, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text,
-    count_of, few, list, nearest, shell_word,
+    COMPOSITE, Drift, ExperimentId, FailureClass, MetricSource, RECORD_VERSION, Space, StopReason, StopWhen, Tag,
+    TagError, bytes_text, count_of, few, list, nearest, shell_word,
 };
 use crate::exec::ExecError;
 use crate::fs::{FileError, is_disk_full, is_missing, move_command};
@@ -191,6 +191,7 @@ pub enum SessionError {
         class: Option<FailureClass>,
         metric: Box<str>,
         reason: Box<str>,
+        read_from: Box<MetricSource>,
         printed: Vec<String>,
         log: PathBuf,
         excerpt: Box<str>,
@@ -389,8 +390,17 @@ impl SessionError {
             SessionError::BaselineFailed { class: Some(FailureClass::ImportError), log, excerpt, .. } => {
                 import_hint(excerpt, log)
             }
+            SessionError::BaselineFailed { metric, read_from, .. }
+                if **metric == *COMPOSITE
+                    && let MetricSource::File { path, .. } = &**read_from =>
+            {
+                pointer_hint(path)
+            }
             SessionError::BaselineFailed { printed, log, .. } if printed.is_empty() => {
                 format!("read {0}, or try a metric on it with `ar extract --metric NAME {0}`", shell_word(log))
+            }
+            SessionError::BaselineFailed { metric, printed, reason, .. } if **metric == *COMPOSITE => {
+                axes_hint(reason, printed)
             }
             SessionError::BaselineFailed { metric, printed, .. } => {
                 let meant = nearest(metric, printed).map(|meant| format!("did you mean --metric {meant}? "));

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::agent::{PRESETS, Preset};
-use crate::domain::{Drift, Tag, nearest, shell_word};
+use crate::domain::{Drift, Tag, few, nearest, shell_word};
+use crate::rules::NO_NUMBER_FOR;
 
 /// What to do about a program that is not there.
 pub(super) fn missing_command(what: &str, word: &str) -> String {
@@ -22,6 +23,23 @@ pub(super) fn missing_command(what: &str, word: &str) -> String {
         }
     }
     hint
+}
+
+/// What to do where a file has not all axes of a composite.
+pub(super) fn pointer_hint(path: &Path) -> String {
+    let path = shell_word(path);
+    format!(
+        "the pointer must name the JSON object that holds the axes, as in `--metric-file {path}:/axes`, or `--metric-file {path}` \
+         for the whole document; ar computes the composite itself"
+    )
+}
+
+/// What to do about axes that a log does not print. The reason ends with their names.
+pub(super) fn axes_hint(reason: &str, printed: &[String]) -> String {
+    let missing = reason.rsplit_once(NO_NUMBER_FOR).map_or("", |(_, names)| names);
+    let meant = missing.split(", ").find_map(|name| Some((name, nearest(name, printed)?)));
+    let meant = meant.map(|(name, meant)| format!("did you mean {meant} for {name}? ")).unwrap_or_default();
+    format!("{meant}name the axes in [composite] as the log prints them: {}", few(printed).join(", "))
 }
 
 /// What to do about a module that the command does not find.

@@ -9,7 +9,7 @@ use std::path::Path;
 use memchr::memchr2;
 
 use super::error::SessionError;
-use crate::domain::MetricSpec;
+use crate::domain::{Composite, MetricSpec};
 use crate::measure::{LogSummary, Scanner, has_mark};
 use crate::state::{is_compressed, plain_log};
 
@@ -29,13 +29,13 @@ struct Parts {
 
 const PARTS: Parts = Parts { last: 1 << 20, others: 16 << 20 };
 
-/// Summarises the log at `path`, compressed or not; `-` is standard input. For a log that still grows, this is what it says now.
+/// Summarises the log at `path` by its metric, or by the axes of a composite, compressed or not; `-` is standard input. For a log that still grows, this is what it says now.
 ///
 /// # Errors
 ///
 /// The log cannot be read, or the metric cannot be looked for.
-pub fn read_log(path: &Path, metric: &MetricSpec) -> Result<LogSummary, SessionError> {
-    let fresh = Scanner::new(metric)?;
+pub fn read_log(path: &Path, metric: &MetricSpec, axes: Option<&Composite>) -> Result<LogSummary, SessionError> {
+    let fresh = Scanner::new(metric)?.with_axes(axes);
     let read = || {
         if path == Path::new("-") {
             return forward(plain_log(io::stdin().lock())?, fresh);
@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::{Direction, MetricSource};
+    use crate::domain::{Axis, Direction, MetricSource};
 
     fn metric(source: MetricSource) -> MetricSpec {
         MetricSpec { name: "val_bpb".to_owned(), direction: Direction::Lower, source }
@@ -171,8 +171,12 @@ mod tests {
             // Thousands of parts would only take time.
             let parts = Parts { last, others: others.max(log.len() as u64 / 100) };
             for source in [MetricSource::Log, MetricSource::Regex("(?:bpb|gb).{0,3}?([0-9.]+)".to_owned())] {
-                let fresh = Scanner::new(&metric(source.clone())).unwrap();
-                let whole = forward(&log[..], Scanner::new(&metric(source)).unwrap()).unwrap().finish();
+                let axis = Axis { weight: 1.0, floor: 0.5, range: None };
+                let axes = ["gb", "memory_gb", "loss"].map(|name| (name.to_owned(), axis)).into();
+                let composite = Composite { axes, ..Composite::default() };
+                let fresh = Scanner::new(&metric(source)).unwrap().with_axes(Some(&composite));
+                let same = fresh.for_part();
+                let whole = forward(&log[..], same).unwrap().finish();
                 prop_assert_eq!(from_the_end(&file, &fresh, &parts).unwrap().finish(), whole);
             }
         }

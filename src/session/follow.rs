@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 use super::error::SessionError;
-use crate::domain::MetricSpec;
+use crate::domain::{Composite, Contract, MetricSpec};
 use crate::fs::{open_regular, standing};
 use crate::measure::{PatternError, Scanner};
 
@@ -14,6 +14,7 @@ use crate::measure::{PatternError, Scanner};
 pub(super) struct LogFollower {
     path: PathBuf,
     spec: MetricSpec,
+    axes: Option<Composite>,
     file: Option<File>,
     /// Whether the file is the one that the command writes to, whatever its name leads to.
     is_held: bool,
@@ -33,11 +34,14 @@ impl LogFollower {
     /// How many bytes are read in one tick at most, so that a flood cannot block the loop.
     const LOOK: u64 = 256 * 1024 * 1024;
 
-    pub(super) fn new(path: PathBuf, spec: &MetricSpec) -> Result<Self, PatternError> {
-        let scanner = Scanner::new(spec)?;
+    /// Follows the log at `path` for the numbers that decide.
+    pub(super) fn new(path: PathBuf, contract: &Contract) -> Result<Self, PatternError> {
+        let (spec, axes) = (&contract.metric, contract.deciding_composite());
+        let scanner = Scanner::new(spec)?.with_axes(axes);
         Ok(LogFollower {
             path,
             spec: spec.clone(),
+            axes: axes.cloned(),
             file: None,
             is_held: false,
             taken: 0,
@@ -96,7 +100,7 @@ impl LogFollower {
         };
         if is_new {
             file.rewind().map_err(failed)?;
-            self.scanner = Scanner::new(&self.spec)?;
+            self.scanner = Scanner::new(&self.spec)?.with_axes(self.axes.as_ref());
             self.taken = 0;
             self.head.clear();
         }

@@ -56,7 +56,10 @@ pub(super) fn memories(
     let others: Vec<Idea> = ideas.iter().filter(|idea| idea.by != own).cloned().collect();
     let mut learned = learned(history.records(), noted);
     learned.retain(|note| !lessons.iter().any(|lesson| lesson.insight == note.text));
-    let offer = |kind: &IdeaKind| draw(&others, *kind, how, &seed, &tried).cloned();
+    let offers_of = |record| IdeaKind::VARIANTS.iter().filter_map(move |kind| Record::offered(record, *kind));
+    let earlier: Vec<String> = history.records().iter().flat_map(offers_of).collect();
+    let offered = |idea: &Idea| earlier.iter().filter(|text| **text == idea.idea.text).count();
+    let offer = |kind: &IdeaKind| draw(&others, *kind, how, &seed, &tried, offered).cloned();
     let offers = IdeaKind::VARIANTS.iter().filter_map(offer).collect();
     Memories { lessons: heaviest_first(lessons, now), learned, offers }
 }

@@ -31,6 +31,7 @@ mod follow;
 mod guardians;
 mod guarding;
 mod hazards;
+mod headings;
 mod heal;
 mod hooks;
 mod ignored;

@@ -8,6 +8,7 @@ use super::choosing::find_session;
 use super::conventions::Conventions;
 use super::error::SessionError;
 use super::hazards::{Surveyed, plain_links};
+use super::headings::missing_headings;
 use super::others::has_job;
 use super::own_files::OWN_FILES;
 use super::placing::{
@@ -210,7 +211,7 @@ impl Plan {
             notices.extend(dirty_notice(&changes));
         }
         let passed_over =
-            if continued { lines_passed_over(&contract, placing.layout.as_ref(), &wanted.file) } else { Vec::new() };
+            if continued { lines_passed_over(&contract, placing.layout.as_ref(), wanted) } else { Vec::new() };
         if !passed_over.is_empty() {
             let lines = passed_over.join(", ");
             notices.push(format!("ignored lines of ar.toml that differ from the session's stored settings: {lines}"));
@@ -225,6 +226,9 @@ impl Plan {
             if contract.caps.agent_rounds.is_some() && !tells_rounds(agent) {
                 notices.push("--agent-rounds cannot act: the agent is not known to report its rounds".to_owned());
             }
+        }
+        if !continued {
+            notices.extend(missing_headings(&repo, &contract)?);
         }
         if !continued && asked.tag.is_none() {
             notices.extend(unfinished_beside(&repo)?);

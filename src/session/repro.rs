@@ -156,7 +156,7 @@ impl SessionView {
         }
         let command = record.runs.last().map_or(contract.command.as_str(), |run| run.command.as_str());
         let before = metric_file_stamp(&contract.metric.source, root);
-        let mut follower = LogFollower::new(log.clone(), &contract.metric)?;
+        let mut follower = LogFollower::new(log.clone(), contract)?;
         tell(&Rerunning { dir: root, command, missing: self.missing_in(root) });
         let mut job = Executor::local().start(&Job {
             name: RUN.into(),

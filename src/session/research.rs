@@ -70,12 +70,12 @@ pub(super) fn with_research(
 }
 
 /// Writes new files, each with its path and content, and commits them alone, on HEAD's branch. A file that is there with the same
-/// content is left as it is.
+/// content is left as it is. Returns whether there was something to commit.
 ///
 /// # Errors
 ///
 /// HEAD is on the branch of a session, tracked files are changed, a file is there with other content, or git ignores one.
-pub fn commit_new_files(repo: &Repo, files: &[(PathBuf, String)], message: &str) -> Result<(), SessionError> {
+pub fn commit_new_files(repo: &Repo, files: &[(PathBuf, String)], message: &str) -> Result<bool, SessionError> {
     if let Some(tag) = session_of_head(&repo.refs.head()?)
         && is_session(repo, &tag)?
     {
@@ -105,6 +105,7 @@ pub fn commit_new_files(repo: &Repo, files: &[(PathBuf, String)], message: &str)
     }
     watch_programs(repo, None)?;
     there.into_iter().for_each(|path| known.forget(path));
-    repo.commit_new(message, &known)?;
-    Ok(())
+    let before = repo.refs.head()?;
+    let commit = repo.commit_new(message, &known)?;
+    Ok(before.commit() != Some(&commit))
 }

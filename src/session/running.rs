@@ -22,11 +22,13 @@ use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{Actor, Contract, Event, MetricSource, Notice, Phase, Run, ended_text};
+use crate::domain::{Actor, Contract, Event, MetricSource, Metrics, Notice, Phase, Record, Run, ended_text};
 use crate::exec::{ExecError, Executor, Exit, Job, Running, Started};
 use crate::fs::{read_at_most, remove_left_over};
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
-use crate::rules::{LOST_RETRIES, Measured, RunFound, Silence, is_empty_baseline, outside_cause};
+use crate::rules::{
+    LOST_RETRIES, Measured, RunFound, Silence, axis_values, is_empty_baseline, outside_cause, unranged,
+};
 use crate::state::read_json;
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
@@ -133,7 +135,7 @@ impl Attempt {
             store.say(notice);
         }
         crash::point("running.log_linked");
-        let mut follower = LogFollower::new(log.clone(), &store.contract.metric)?;
+        let mut follower = LogFollower::new(log.clone(), &store.contract)?;
         store.begin_watch(Actor::Run, self.open.id)?;
         let contract = &store.contract;
         let mut job = executor.start(&Job {
@@ -176,7 +178,7 @@ impl Attempt {
     fn attach_run(&self, store: &Store, executor: &Executor) -> Result<RunWatch, SessionError> {
         let folder = store.folder.run(self.open.id);
         let job = executor.attach(&folder, RUN)?;
-        let log = LogFollower::new(folder.join("run.log"), &store.contract.metric)?;
+        let log = LogFollower::new(folder.join("run.log"), &store.contract)?;
         let started: Option<Started> = read_json(&folder.join("started.json")).unwrap_or_default();
         let before = started.and_then(|started| Timestamp::now().duration_since(started.started).try_into().ok());
         Ok(RunWatch { job, log, before: before.unwrap_or_default(), began: Instant::now() })
@@ -301,7 +303,8 @@ impl Attempt {
         changed.sort();
         changed.dedup();
         store.name_written_links(exit.started);
-        let metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
+        let metrics: Metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
+        store.tell_unranged(&metrics);
         let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
         Ok(Measured {
             outside_cause: verdict
@@ -324,6 +327,24 @@ impl Attempt {
         store.say(Notice::RunRestarted(self.open.id));
         workspace.check_out(store, &self.open)?;
         self.prepare_run(workspace, store)
+    }
+}
+
+impl Store {
+    /// Tells of axes without a range whose numbers are not within 0..1, of each once in a session.
+    fn tell_unranged(&mut self, metrics: &Metrics) {
+        let Some(composite) = &self.contract.composite else { return };
+        let values = axis_values(composite, metrics);
+        let mut notices = Vec::new();
+        for (axis, number, counts) in unranged(composite, &values) {
+            let was_so = |record: &Record| {
+                unranged(composite, &axis_values(composite, &record.metrics)).any(|(known, ..)| known == axis)
+            };
+            if !self.history.records().iter().any(was_so) {
+                notices.push(Notice::AxisUnranged { axis: axis.to_owned(), number, counts });
+            }
+        }
+        notices.into_iter().for_each(|notice| self.say(notice));
     }
 }
 

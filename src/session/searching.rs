@@ -134,7 +134,7 @@ fn question(store: &Store, directive: Directive) -> String {
     let (contract, history) = (&store.contract, &store.history);
     let Directive::Pivot { perturbation, .. } = directive else { return String::new() };
     // The commands look outside, and not the agent.
-    let directive = directive_text(Directive::Pivot { perturbation, research: false }, history);
+    let directive = directive_text(Directive::Pivot { perturbation, research: false }, contract, history);
     let tried = directions_tried(history.records());
     let tried: Vec<&str> = tried.iter().take(TRIED).map(|known| known.direction.as_str()).collect();
     let question = json!({

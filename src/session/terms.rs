@@ -114,10 +114,13 @@ pub(super) fn with_axes(mut contract: Contract) -> Result<(Contract, Option<Stri
     }
 }
 
-/// The lines of the settings file that say something else than the terms of a session, by their keys.
-pub(super) fn lines_passed_over(contract: &Contract, layout: Option<&Layout>, file: &Asked) -> Vec<&'static str> {
+/// The lines of the settings file that say something else than the terms of a session, by their keys. What a flag or a variable
+/// of this invocation says comes before a line anyway.
+pub(super) fn lines_passed_over(contract: &Contract, layout: Option<&Layout>, wanted: &Wanted) -> Vec<&'static str> {
+    let (file, given) = (&wanted.file, wanted.given.keys());
     let differs = |line: &Asked| put(line, contract.clone()) != *contract || line.layout(layout).as_ref() != layout;
-    let differing = file.each().into_iter().filter(|(_, line)| differs(line));
+    let lines = file.each().into_iter().filter(|(key, _)| !given.contains(key));
+    let differing = lines.filter(|(_, line)| differs(line));
     let axes = file.composite.clone().and_then(|axes| axes.settled().ok());
     let has_other_axes = axes.is_some_and(|(axes, _)| contract.composite.as_ref() != Some(&axes));
     differing.map(|(key, _)| key).chain(has_other_axes.then_some("composite")).collect()

@@ -54,6 +54,13 @@ pub struct Mark {
     pub description: String,
 }
 
+impl Mark {
+    /// Whether it was kept without a number of its own: a baseline with nothing to measure yet, or a car of a train.
+    pub(super) fn is_numberless(&self) -> bool {
+        self.kind == MarkKind::Keep && self.value.is_none()
+    }
+}
+
 /// From this experiment on the best number so far is this.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
@@ -151,6 +158,12 @@ impl Series {
     /// How many marks are of this kind.
     pub fn count(&self, kind: MarkKind) -> usize {
         self.marks.iter().filter(|mark| mark.kind == kind).count()
+    }
+
+    /// How many were kept with a number, and how many without one.
+    pub(super) fn kept(&self) -> (usize, usize) {
+        let without = self.marks.iter().filter(|mark| mark.is_numberless()).count();
+        (self.count(MarkKind::Keep) - without, without)
     }
 
     /// The first and the last experiment's place.

@@ -30,6 +30,10 @@ pub(super) const LANE: f64 = 16.0;
 /// The colour of a line that numbers should be above.
 pub(super) const LEVEL: &str = "#bc4c00";
 
+/// The colour of what was kept, and what is said of that without a number.
+const KEPT: &str = "#2fbf71";
+const NUMBERLESS: &str = "kept, without a number";
+
 const FONT: &str = "'DejaVu Sans', Verdana, 'Noto Sans', sans-serif";
 
 /// The size of the labels' font, and the height of a line of it.
@@ -123,6 +127,9 @@ pub(in crate::report) fn picture(series: &Series, title: &str) -> Markup {
                     "threshold " (threshold)
                 }
             }
+            @if series.kept().1 > 0 {
+                text class="about" x=(px(left - 8.0)) y=(px(BOTTOM + LANE / 2.0)) dy="4" text-anchor="end" fill="#59636e" { "none" }
+            }
             // The kept ones come last, so that nothing hides them.
             @for mark in series.marks.iter().filter(|mark| mark.kind != MarkKind::Keep) { (shape(mark, &frame, radii)) }
             @if !is_crowd { (line(series, &frame, false)) (labels(series, &frame)) }
@@ -200,9 +207,10 @@ struct Look {
     said: &'static str,
 }
 
-fn look(kind: MarkKind, (kept, other): (f64, f64)) -> Look {
-    let (name, radius, fill, stroke, said) = match kind {
-        MarkKind::Keep => ("keep", kept, "#2fbf71", "#0b2e1a", "kept"),
+fn look(mark: &Mark, (kept, other): (f64, f64)) -> Look {
+    let (name, radius, fill, stroke, said) = match mark.kind {
+        MarkKind::Keep if mark.is_numberless() => ("keep", other, "none", KEPT, NUMBERLESS),
+        MarkKind::Keep => ("keep", kept, KEPT, "#0b2e1a", "kept"),
         MarkKind::Discard => ("discard", other, "#8c959f", "none", "not kept"),
         MarkKind::Crash => ("crash", 3.4, "#8c959f", "#cf222e", "crashed"),
         MarkKind::Refused => ("refused", 2.8, "none", "#8c959f", "refused, and never run"),
@@ -213,7 +221,7 @@ fn look(kind: MarkKind, (kept, other): (f64, f64)) -> Look {
 /// The mark of an experiment; one beyond the edge points to where it is. The radii are those of what was kept, and of something else.
 pub(super) fn shape(mark: &Mark, frame: &Frame, radii: (f64, f64)) -> Markup {
     let (x, y) = frame.at(mark);
-    let Look { name, radius, fill, stroke, said } = look(mark.kind, radii);
+    let Look { name, radius, fill, stroke, said } = look(mark, radii);
     let edge = mark.value.and_then(|value| frame.limits.beyond(value));
     let outline = match edge {
         Some(Edge::Above) => Some(format!("M{} {}h{}l-{} -{}z", px(x - 5.0), px(y + 9.0), 10, 5, 8)),
@@ -244,37 +252,48 @@ fn hover(mark: &Mark, said: &str) -> String {
     format!("experiment {}:{value} {said}\n{}", mark.number, cut(&safe_line(&mark.description), HOVER_CHARS))
 }
 
+/// What the legend explains.
+#[derive(Clone, Copy, PartialEq)]
+enum Entry {
+    Of(MarkKind),
+    Numberless,
+    Beyond,
+}
+
 /// What the marks mean, with how many there are of each.
 fn legend(series: &Series, left: f64) -> Markup {
     let outside = |value| series.limits.is_some_and(|limits| limits.beyond(value).is_some());
     let beyond = series.marks.iter().filter(|mark| mark.value.is_some_and(outside)).count();
+    let (kept, numberless) = series.kept();
     let entries = [
-        (Some(MarkKind::Keep), series.count(MarkKind::Keep), "kept, and the best so far"),
-        (Some(MarkKind::Discard), series.count(MarkKind::Discard), "not kept"),
-        (Some(MarkKind::Crash), series.count(MarkKind::Crash), "crashed"),
-        (Some(MarkKind::Refused), series.count(MarkKind::Refused), "refused"),
-        (None, beyond, "beyond the edge"),
+        (Entry::Of(MarkKind::Keep), kept, "kept, and the best so far"),
+        (Entry::Numberless, numberless, NUMBERLESS),
+        (Entry::Of(MarkKind::Discard), series.count(MarkKind::Discard), "not kept"),
+        (Entry::Of(MarkKind::Crash), series.count(MarkKind::Crash), "crashed"),
+        (Entry::Of(MarkKind::Refused), series.count(MarkKind::Refused), "refused"),
+        (Entry::Beyond, beyond, "beyond the edge"),
     ];
     let mut placed = Vec::new();
     let mut x = left;
-    for (kind, count, words) in entries.into_iter().filter(|(_, count, _)| *count > 0) {
+    for (entry, count, words) in entries.into_iter().filter(|(_, count, _)| *count > 0) {
         // The title says how many were kept, which the baseline is not.
-        let words = if kind == Some(MarkKind::Keep) { words.to_owned() } else { format!("{count} {words}") };
+        let words = if entry == Entry::Of(MarkKind::Keep) { words.to_owned() } else { format!("{count} {words}") };
         let room = 24.0 + text_width(&words, LABEL_FONT);
-        placed.push((x, kind, words));
+        placed.push((x, entry, words));
         x += room;
     }
     html! {
         g class="legend" {
-            @for (x, kind, words) in placed {
-                @match kind {
-                    Some(MarkKind::Keep) => circle cx=(px(x + 5.0)) cy="64" r="5" fill="#2fbf71" stroke="#0b2e1a" {},
-                    Some(MarkKind::Discard) => circle cx=(px(x + 5.0)) cy="64" r="3.2" fill="#8c959f"
+            @for (x, entry, words) in placed {
+                @match entry {
+                    Entry::Of(MarkKind::Keep) => circle cx=(px(x + 5.0)) cy="64" r="5" fill=(KEPT) stroke="#0b2e1a" {},
+                    Entry::Numberless => circle cx=(px(x + 5.0)) cy="64" r="3.2" fill="none" stroke=(KEPT) {},
+                    Entry::Of(MarkKind::Discard) => circle cx=(px(x + 5.0)) cy="64" r="3.2" fill="#8c959f"
                         fill-opacity="0.55" {},
-                    Some(MarkKind::Crash) => path d={"M" (px(x + 2.0)) " 61l6 6m-6 0l6 -6"} stroke="#cf222e"
+                    Entry::Of(MarkKind::Crash) => path d={"M" (px(x + 2.0)) " 61l6 6m-6 0l6 -6"} stroke="#cf222e"
                         stroke-width="1.5" {},
-                    Some(MarkKind::Refused) => circle cx=(px(x + 5.0)) cy="64" r="2.8" fill="none" stroke="#8c959f" {},
-                    None => path d={"M" (px(x)) " 68h10l-5 -8z"} fill="#8c959f" {},
+                    Entry::Of(MarkKind::Refused) => circle cx=(px(x + 5.0)) cy="64" r="2.8" fill="none" stroke="#8c959f" {},
+                    Entry::Beyond => path d={"M" (px(x)) " 68h10l-5 -8z"} fill="#8c959f" {},
                 }
                 text x=(px(x + 14.0)) y="68" { (words) }
             }
@@ -385,6 +404,26 @@ mod tests {
                 "experiment 0: 1.50 kept\nchange 0"
             ]
         );
+    }
+
+    #[test]
+    fn what_was_kept_without_a_number_is_a_ring_below_the_picture() {
+        let values = [(Outcome::Keep, None), (Outcome::Keep, Some("0.5")), (Outcome::Crash, None)];
+        let svg = chart_svg(&test_series(Direction::Higher, &values).with_threshold(Some(0.45)), "an empty baseline");
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let of = |number: u32| {
+            let is_it = |node: &roxmltree::Node| {
+                node.text().is_some_and(|text| text.starts_with(&format!("experiment {number}: ")))
+            };
+            document.descendants().find(|node| node.has_tag_name("title") && is_it(node)).unwrap()
+        };
+        let (ring, dot) = (of(0).parent().unwrap(), of(1).parent().unwrap());
+        assert_eq!(of(0).text(), Some("experiment 0: kept, without a number\nchange 0"));
+        assert_eq!((ring.attribute("fill"), dot.attribute("fill")), (Some("none"), Some(KEPT)));
+        let y = ring.descendants().find_map(|node| node.attribute("cy")).unwrap();
+        assert!(y.parse::<f64>().unwrap() > BOTTOM, "{y}");
+        let texts: Vec<_> = document.descendants().filter_map(|node| node.text()).collect();
+        assert!(texts.contains(&"1 kept, without a number") && texts.contains(&"none"), "{texts:?}");
     }
 
     #[test]

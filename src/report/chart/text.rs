@@ -34,6 +34,7 @@ enum Cell {
     Discard,
     Beyond(Edge),
     Refused,
+    Numberless,
     Crash,
     Keep,
 }
@@ -52,6 +53,7 @@ impl Glyphs {
             Cell::Beyond(Edge::Above) => ('▲', '^'),
             Cell::Beyond(Edge::Below) => ('▼', 'v'),
             Cell::Refused => ('○', 'o'),
+            Cell::Numberless => ('◇', '?'),
             Cell::Crash => ('×', 'x'),
             Cell::Keep => ('●', 'O'),
         };
@@ -109,7 +111,7 @@ pub(in crate::report) fn draw_chart(series: &Series, width: u16, height: u16, gl
         let mut lane = vec![Cell::Empty; columns];
         for mark in series.marks.iter().filter(|mark| mark.value.is_none()) {
             let cell = &mut lane[column(mark.place)];
-            *cell = (*cell).max(cell_of(mark.kind));
+            *cell = (*cell).max(if mark.is_numberless() { Cell::Numberless } else { cell_of(mark.kind) });
         }
         lines.push(painted(format!("{:>margin$}{line}", ""), &lane, glyphs));
     }
@@ -210,7 +212,7 @@ fn painted(beside: String, row: &[Cell], glyphs: Glyphs) -> Line<'static> {
 fn style_of(cell: Cell) -> Style {
     match cell {
         Cell::Empty => Style::new(),
-        Cell::Line | Cell::Rise | Cell::Corner { .. } | Cell::Keep => Style::new().green(),
+        Cell::Line | Cell::Rise | Cell::Corner { .. } | Cell::Keep | Cell::Numberless => Style::new().green(),
         Cell::Discard | Cell::Refused => Style::new().dim(),
         Cell::Beyond(_) => Style::new().yellow(),
         Cell::Crash => Style::new().red(),
@@ -240,8 +242,10 @@ fn legend(series: &Series, width: usize, glyphs: Glyphs) -> Line<'static> {
         let is_beyond = |value: f64| limits.is_some_and(|limits| limits.beyond(value) == Some(edge));
         series.marks.iter().filter(|mark| mark.value.is_some_and(is_beyond)).count()
     };
+    let (kept, numberless) = series.kept();
     let entries = [
-        (Cell::Keep, series.count(MarkKind::Keep), "kept"),
+        (Cell::Keep, kept, "kept"),
+        (Cell::Numberless, numberless, "kept, without a number"),
         (Cell::Discard, series.count(MarkKind::Discard), "not kept"),
         (Cell::Crash, series.count(MarkKind::Crash), "crashed"),
         (Cell::Refused, series.count(MarkKind::Refused), "refused"),
@@ -313,6 +317,16 @@ loss (lower is better)
         );
         let ascii = draw(&series, 60, 13, Glyphs::Ascii);
         assert!(ascii.is_ascii() && ascii.contains("O-----") && ascii.contains("^ 1 off the top"), "{ascii}");
+    }
+
+    #[test]
+    fn what_was_kept_without_a_number_has_a_mark_of_its_own() {
+        let values = [(Keep, None), (Keep, Some("0.5")), (Crash, None), (Keep, Some("0.6"))];
+        let text = draw(&test_series(Direction::Higher, &values), 80, 12, Glyphs::Unicode);
+        let lane = text.lines().rev().nth(3).unwrap();
+        assert!(lane.contains('◇') && lane.contains('×') && !lane.contains('●'), "{text}");
+        assert!(text.ends_with("● 2 kept   ◇ 1 kept, without a number   × 1 crashed\n"), "{text}");
+        assert!(draw(&test_series(Direction::Higher, &values), 80, 12, Glyphs::Ascii).contains("? 1 kept, without"));
     }
 
     #[test]

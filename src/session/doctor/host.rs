@@ -12,9 +12,10 @@ use crate::agent::{PRESETS, Preset, agent_terms};
 use crate::domain::{Area, Asked, Finding, LedgerDialect, Severity, bytes_text, shell_word};
 use crate::exec;
 use crate::git::Repo;
-use crate::rules::{NamedFile, judge_space, named_files};
+use crate::rules::{NamedFile, calls_score, judge_space, named_files};
 use crate::session::conventions::{Conventions, installed_agents};
 use crate::session::programs::check_command;
+use crate::session::scoring::read_terms;
 
 /// Looks at the file systems that are written to, and for the programs that are called.
 pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
@@ -39,6 +40,7 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Findin
         others.extend(asked.guards.iter().flatten().map(|line| (Area::Command, "guard", line.clone())));
         others.extend(asked.on_event.clone().map(|line| (Area::Command, "command of --on-event", line)));
     }
+    let research = commands.iter().any(|(area, _, line)| *area == Area::Command && calls_score(line));
     commands.extend(others);
     commands.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
     commands.dedup();
@@ -55,6 +57,10 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Findin
             Ok(()) => {}
             Err(error) => found.push(finding_of(area, &error)),
         }
+    }
+    // A session goes by the terms that it began with.
+    if research && sessions.is_empty() {
+        found.extend(read_terms(repo, None).err().map(|error| finding_of(Area::Command, &error)));
     }
     if sessions.is_empty() && (asked.metric.is_some() || asked.command.is_some()) && asked_agent.is_none() {
         let hint = "set agent in ar.toml, or pass --agent to `ar run`; an agent can also drive with `ar try`";

@@ -138,7 +138,7 @@ fn left_of_run(facts: &Facts, terms: &Contract, id: ExperimentId) -> LeftOfRun {
     let folder = facts.folder.run(id);
     // A file that is missing or spoilt tells nothing.
     let exit = |name| read_json::<Exit>(&job_file(&folder, name, "exit")).ok().flatten();
-    let summary = read_log(&facts.folder.run_log(id), &terms.metric).ok();
+    let summary = read_log(&facts.folder.run_log(id), &terms.metric, terms.deciding_composite()).ok();
     let metrics = summary.into_iter().flat_map(|summary| summary.metrics);
     let called = terms.agent.clone().zip(exit(AGENT));
     LeftOfRun {

@@ -50,7 +50,7 @@ pub(in crate::session) async fn run_in_slot(
         store.contract.clone()
     };
     let before = metric_file_stamp(&contract.metric.source, workspace.root());
-    let mut follower = LogFollower::new(log.clone(), &contract.metric)?;
+    let mut follower = LogFollower::new(log.clone(), &contract)?;
     let variables = run_variables(
         &contract.command,
         &contract.tag,

@@ -140,6 +140,63 @@ fn axes_can_stand_in_a_file() {
 }
 
 #[test]
+fn axes_are_read_from_the_whole_log_and_extract_says_the_same() {
+    let repo = repo();
+    let noise = "yes 'a line that names nothing' | head -c 200000";
+    repo.write("score.sh", format!("{}{noise}\n", repo.read("score.sh")));
+    repo.commit_all("a scorer that prints much behind the axes");
+    run(&repo, &["0.77 0.91 0.51 0.77"], &[]).ok();
+    assert_eq!(course(&repo), ["none keep", "0.7400 keep"]);
+    let log = repo.file(".autoresearch/t/runs/00001/run.log");
+    for args in [&["extract"][..], &["extract", "--metric", "composite"]] {
+        let args = args.iter().copied().chain([log.to_str().unwrap(), "--format", "json"]);
+        assert_eq!(ar(&repo, args).ok().json()["raw"], "0.7400", "and not 0.9900, which the log says");
+    }
+    // Without ar.toml the session says what the axes are.
+    repo.rm("ar.toml");
+    let read = ar(&repo, ["extract", "--metric", "composite", log.to_str().unwrap(), "--format", "json"]).ok().json();
+    assert_eq!(read["raw"], "0.7400");
+}
+
+#[test]
+fn an_axis_outside_of_0_to_1_without_a_range_is_told_once_and_shown_with_what_it_counts_as() {
+    let repo = repo();
+    let called = run(&repo, &["0.4 1.7 0.4 0.4", "0.5 1.8 0.5 0.5"], &[]).ok();
+    let told = |words: &str| called.stderr.matches(words).count() + called.stdout.matches(words).count();
+    assert_eq!(told("source_diversity 1.7 counts as 1: an axis without a range goes from 0 to 1"), 1, "{called:#?}");
+    assert_eq!((told("counts as"), told("[composite.axes.source_diversity]")), (1, 1), "{called:#?}");
+    let shown = ar(&repo, ["show", "2"]).ok().stdout;
+    assert!(shown.contains("novelty 0.5, topic_coverage 0.5, source_diversity 1.8 (1.0000)"), "{shown}");
+}
+
+#[test]
+fn hints_at_wrong_axes_point_to_where_they_are_described() {
+    let repo = repo();
+    repo.write("axes", "0.5 0.5 0.5 0.5\n");
+    let settings = repo.read("ar.toml");
+    repo.write("ar.toml", settings.replace("source_diversity", "source_diversty"));
+    repo.commit_all("an axis that nothing prints");
+    let called = run(&repo, &["0.5"], &[]).exits(3);
+    for words in ["no number for source_diversty", "did you mean source_diversity for source_diversty?", "[composite]"]
+    {
+        assert!(called.stderr.contains(words), "{words}: {called:#?}");
+    }
+    repo.write("ar.toml", settings.replacen("[composite.", "[composite]\nform = \"wieghted\"\n[composite.", 1));
+    repo.commit_all("a form that does not exist");
+    let called = run(&repo, &["0.5"], &[]).exits(1);
+    let hint = "did you mean form = \"weighted\"? the forms are weighted, multiplicative, v2";
+    assert!(called.stderr.contains(hint), "{called:#?}");
+    repo.write("ar.toml", settings);
+    repo.write("score.sh", "echo '{\"axes\": {\"novelty\": 0.5}, \"composite\": 0.5}' > scores.json\n");
+    repo.write(".gitignore", "scores.json\n");
+    repo.commit_all("a scorer that writes a file");
+    let called = run(&repo, &["0.5"], &["--metric-file", "scores.json:/composite"]).exits(3);
+    for words in ["must name the JSON object that holds the axes", "--metric-file scores.json:/axes"] {
+        assert!(called.stderr.contains(words), "{words}: {called:#?}");
+    }
+}
+
+#[test]
 fn a_threshold_works_for_any_metric() {
     let repo = repo();
     repo.write("score.sh", "read -r loss rest < axes; echo \"loss: $loss\"\n");

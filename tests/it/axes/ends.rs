@@ -98,6 +98,25 @@ fn plateau_and_above_fire_where_they_count_to() {
 }
 
 #[test]
+fn a_session_that_a_rule_ended_says_how_it_continues() {
+    let repo = repo();
+    repo.write("ar.toml", format!("stop-rule = [\"plateau:2\"]\n{}", repo.read("ar.toml")));
+    repo.commit_all("a rule");
+    let called = run(&repo, &["0.60", "0.50", "0.50", "0.40", "0.40"], &["--keep-above", "0.45"]).ok();
+    let hint = "hint: pass another rule to continue: `ar resume t --stop-rule plateau:100`";
+    assert!(called.stdout.contains("stopped: plateau: ") && called.stderr.contains(hint), "{called:#?}");
+    assert!(ar(&repo, ["resume"]).ok().stderr.contains(hint));
+    let next = &status(&repo)["next"];
+    assert_eq!(next[0], "ar resume t --stop-rule RULE", "{next}");
+    // What this very call says is no line that is passed over.
+    let called = ar(&repo, ["resume", "--stop-rule", "plateau:4"]).ok();
+    assert!(!called.stderr.contains("ignored lines of ar.toml") && called.stderr.contains(hint), "{called:#?}");
+    assert_eq!(records(&repo).len(), 1 + 5);
+    let called = ar(&repo, ["resume", "--max-experiments", "5"]).ok();
+    assert!(called.stderr.contains("differ from the session's stored settings: stop-rule"), "{called:#?}");
+}
+
+#[test]
 fn stop_rules_end_a_session_on_slots() {
     let repo = repo();
     let script = ["0.60"; 1].into_iter().chain(["0.50"; 20]).collect::<Vec<_>>();

@@ -2,20 +2,8 @@
 
 use std::fs;
 
-use super::{claims, record, session, text_of};
+use super::{INIT, claims, record, session, text_of};
 use crate::support::{TestRepo, ar, ar_command};
-
-const INIT: [&str; 9] = [
-    "init",
-    "--research",
-    "How do servers\nmanage memory?",
-    "--subtopic",
-    "Memory",
-    "--subtopic",
-    "Speed",
-    "--type",
-    "technical",
-];
 
 const FILES: [&str; 5] = ["ar.toml", "program.md", "research.toml", "research_artifact.md", "sources/.gitkeep"];
 
@@ -71,7 +59,8 @@ fn a_repository_that_is_there_gets_its_files_and_nothing_else() {
 
     // Once more there is nothing to do.
     let head = repo.head();
-    ar(&repo, INIT).ok();
+    let called = ar(&repo, INIT).ok();
+    assert!(called.stdout.starts_with("already committed: program.md, "), "{called:?}");
     assert_eq!((repo.head(), repo.status().as_str()), (head, "?? notes.txt"));
 
     // On an unborn branch, too, only these files are committed.
@@ -94,6 +83,16 @@ fn what_is_in_the_way_is_named_and_left() {
     refused(&repo, &["init", "--research", " ", "--subtopic", "A"], 2, "the question is empty");
     refused(&repo, &["init", "--research", "Why?", "--subtopic", "A", "--subtopic", "a"], 2, "the same heading");
     refused(&repo, &["init", "--research", "Why?", "--subtopic", ""], 2, "sub-topic 1 is empty");
+    for topics in [["A", "a"], ["", "B"]] {
+        let called =
+            ar(&repo, ["init", "--research", "Why?", "--subtopic", topics[0], "--subtopic", topics[1]]).exits(2);
+        assert!(called.stderr.contains("hint: name each sub-topic once: --subtopic"), "{called:?}");
+    }
+    let own = ["--metric", "acc", "--cmd", "foo", "--lower", "--scope", "x*"];
+    let called = ar(&repo, [&INIT[..], &own].concat()).exits(2);
+    assert!(called.stderr.contains("--metric, --lower, --cmd, --scope would change them"), "{called:?}");
+    assert!(called.stderr.contains("hint: omit --metric and --lower and --cmd and --scope"), "{called:?}");
+    assert_eq!((repo.status().as_str(), repo.exists("research.toml")), ("", false));
     let called = ar(&repo, ["init", "--research", "Why?", "--subtopic", "A", "--type", "other"]).exits(2);
     assert!(called.stderr.contains("equal, business, technical"), "{called:?}");
     ar(&repo, ["init", "--subtopic", "A"]).exits(2);
@@ -117,6 +116,27 @@ fn what_is_in_the_way_is_named_and_left() {
     fs::write(folder.join("a"), "").unwrap();
     let called = ar_command(&repo, &folder, INIT).output().unwrap();
     assert!(!called.status.success() && !folder.join(".git").exists(), "{called:?}");
+}
+
+#[test]
+fn terms_that_do_not_work_are_told_by_doctor_and_at_the_start() {
+    let repo = TestRepo::empty();
+    ar(&repo, INIT).ok();
+    assert!(ar(&repo, ["doctor"]).stdout.contains("ar score"));
+    let terms = repo.read("research.toml");
+    repo.write("research.toml", terms.replace("\"technical\"", "\"techncal\""));
+    let called = ar(&repo, ["doctor"]);
+    assert!(called.code == Some(1) && called.stdout.contains("cannot use research.toml"), "{called:?}");
+    assert!(called.stdout.contains("the types are equal, business, technical"), "{called:?}");
+    // A sub-topic that the artifact has no heading for.
+    repo.write("research.toml", terms.replace("\"Speed\"", "\"Latency\""));
+    repo.commit_all("another sub-topic");
+    let called = session(&repo, &super::agent(&[&claims("Memory", "Alpha.", "a", "a says", "a says")]), 1, &[]).ok();
+    assert!(
+        called.stderr.contains("research_artifact.md lacks headings, and claims count below these alone: ## Latency\n"),
+        "{called:?}"
+    );
+    assert!(!ar(&repo, ["resume", "--max-experiments", "1"]).stderr.contains("lacks headings"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod init;
 // Pauses are real ones without debug assertions.
 #[cfg(debug_assertions)]
 mod night;
+mod prompts;
 mod reviewed;
 mod score;
 mod sessions;
@@ -16,6 +17,19 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::support::{Called, TestRepo, ar};
+
+/// What makes a session of research with the sub-topics Memory and Speed.
+const INIT: [&str; 9] = [
+    "init",
+    "--research",
+    "How do servers\nmanage memory?",
+    "--subtopic",
+    "Memory",
+    "--subtopic",
+    "Speed",
+    "--type",
+    "technical",
+];
 
 /// Terms with the sub-topics Memory, Speed and Cost.
 const TERMS: &str = "question = \"How?\"\nsubtopics = [\"Memory\", \"Speed\", \"Cost\"]\n";
