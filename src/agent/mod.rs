@@ -5,6 +5,7 @@
 mod answer;
 mod beside;
 mod directive;
+mod explore;
 mod failure;
 mod fence;
 mod finding;
@@ -21,6 +22,7 @@ mod summary;
 pub use answer::{Answer, Rounds, read_answer};
 pub use beside::{Merging, Other};
 pub use directive::{AskedAgain, directive_text};
+pub use explore::explore_prompt;
 pub use failure::{LOG_LINES, Reworked, failure_text};
 pub use finding::Finding;
 pub use launch::{Call, variables};

@@ -4,14 +4,15 @@ use std::fmt::Write;
 
 use super::beside::{Merging, Other, merging_text, others_text};
 use super::directive::{AskedAgain, asked_again_text, directive_text, unnamed_text};
+use super::explore::proposals_text;
 use super::failure::{Reworked, last_failure, rework_text};
 use super::finding::{Finding, findings_text};
 use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
 use super::person::person_text;
 use super::stall::last_call_text;
 use crate::domain::{
-    Contract, Direction, Directive, ExperimentId, LastCall, MetricSource, Outcome, Record, Word, count_of, cut,
-    duration_text, one_line,
+    Contract, Direction, Directive, ExperimentId, LastCall, MetricSource, Outcome, Record, RoleProposal, Word,
+    count_of, cut, duration_text, one_line,
 };
 use crate::rules::{History, directions_tried, is_research, why_not_kept};
 
@@ -68,6 +69,8 @@ pub struct Briefing<'a> {
     pub others: &'a [Other],
     /// What the agent is to merge, if it is called for that.
     pub merging: Option<&'a Merging>,
+    /// The proposals for a pivot.
+    pub proposals: &'a [RoleProposal],
     /// What the user says.
     pub words: &'a [Word],
     /// The end of the last experiment's log, if it failed.
@@ -179,6 +182,7 @@ pub(super) fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> S
         let _ = writeln!(text, "\n## Directive\n\n{words}");
     }
     text += &findings_text(briefing.found);
+    text += &proposals_text(briefing.proposals);
     text += &unnamed_text(contract, history);
     if let Some(why) = briefing.asked_again {
         let _ = writeln!(text, "\n{}", asked_again_text(why));

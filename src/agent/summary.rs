@@ -20,7 +20,7 @@ Change no file: what you change is undone, and nothing of it is measured.
 pub fn summary_prompt(briefing: &Briefing<'_>) -> String {
     // Neither an instruction nor an idea for an experiment.
     let memories = Memories { offers: Vec::new(), ..briefing.memories.clone() };
-    let briefing = Briefing { memories: &memories, directive: Directive::Free, ..*briefing };
+    let briefing = Briefing { memories: &memories, directive: Directive::Free, proposals: &[], ..*briefing };
     let text = TASK.to_owned() + &task_spec(briefing.contract) + &standing(&briefing, usize::MAX, IN_PROMPT);
     text + "\n## Now\n\nWrite the summary, then exit.\n"
 }

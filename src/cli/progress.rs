@@ -175,6 +175,10 @@ impl Progress {
                 self.print(&format!("      the agent's summary is in {}", shell_word(self.as_seen_here(path))));
                 self.end(*id);
             }
+            Event::Explored { id, role, .. } => {
+                self.print(&format!("      proposal to {role}"));
+                self.end(*id);
+            }
             Event::RunStarted { id, description, timeout, incumbent, commit, log } => {
                 self.print_detail(|| {
                     let commit = commit.short(8);

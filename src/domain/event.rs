@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{
     CommitId, Directive, EnvironmentChange, ExperimentId, GuardRun, Notice, Number, Outage, OutageKind, Record, Review,
-    Tag, ToldStep, TriedDirection, Trouble, clock_time, count_of, duration_text, experiment_name, moment_text,
+    Role, Tag, ToldStep, TriedDirection, Trouble, clock_time, count_of, duration_text, experiment_name, moment_text,
     time_of_day_text,
 };
 
@@ -348,6 +348,15 @@ pub enum Event {
         id: ExperimentId,
         /// The file.
         path: PathBuf,
+        /// How long it took, in seconds.
+        seconds: f64,
+    },
+    /// The agent has made a proposal for a pivot.
+    Explored {
+        /// The experiment that the next call should propose.
+        id: ExperimentId,
+        /// The agent's role.
+        role: Role,
         /// How long it took, in seconds.
         seconds: f64,
     },

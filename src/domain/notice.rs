@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{CommitId, ExperimentId, Tag, count_of, cut, moment_text};
+use super::{CommitId, ExperimentId, Role, Tag, count_of, cut, moment_text};
 
 /// How many rows that are taken out of results.tsv are named, and how many characters of each.
 const ROWS: usize = 3;
@@ -230,6 +230,8 @@ pub enum Notice {
     NoCheckpoint(String),
     #[error("the agent gave no summary: {0}")]
     NoSummary(String),
+    #[error("the agent in the role `{role}` made no proposal: {why}")]
+    NoProposal { role: Role, why: String },
     #[error("{} was damaged; moved it to {}", path.display(), to.display())]
     LessonsMoved { path: PathBuf, to: PathBuf },
     #[error("{0}; the next lesson sets it aside")]

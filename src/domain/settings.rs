@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::setting::{Form, Heading, Held, SettingOf, choices, joined, line, stored, texts};
 use super::settings_macro::settings;
-use super::values::{command_line, non_negative, not_zero};
+use super::values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
     Cadence, Caps, CommitId, Composite, Direction, Draw, Escalate, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit,
     MetricSource, MetricSpec, Prices, StopRule, Tag, count_of, duration_text, money_text, time_of_day_text,
@@ -236,6 +236,19 @@ settings! {
         example: "\"uniform:50\"",
         lines: |it| line((it.draw != Draw::default()).then_some(it.draw), |draw| {
             format!("ideas     {draw} of the backlog")
+        }),
+    }
+
+    /// How many calls, each in another role, make proposals before the change at a pivot.
+    #[serde(default, skip_serializing_if = "is_off")]
+    explore: u32 as u32 = 0, {
+        key: "explore", heading: Heading::Agent, value: "N",
+        help: "Number of calls that make proposals before the change at a pivot, in place only: investigate, refute, \
+               analogy [default: 0]",
+        comment: "How many calls make proposals before the change at a pivot, each in another role.", example: "3",
+        check: up_to_three,
+        lines: |it| line((it.explore > 0).then_some(it.explore), |count| {
+            format!("explore   {} at each pivot", count_of(count, "proposal"))
         }),
     }
 
@@ -463,6 +476,11 @@ settings! {
         help: "Leave the session's commits unsigned, whatever commit.gpgSign says",
         comment: "Leave the session's commits unsigned.", example: "true",
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_off(count: &u32) -> bool {
+    *count == 0
 }
 
 fn default_agent_timeout() -> Duration {

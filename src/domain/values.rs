@@ -40,6 +40,14 @@ pub fn not_zero(text: &str) -> Result<(), String> {
     positive::<u64>(text).map(drop)
 }
 
+/// Accepts a whole number from 0 to 3.
+pub fn up_to_three(text: &str) -> Result<(), String> {
+    match whole::<u64>(text) {
+        Ok(0..=3) => Ok(()),
+        _ => Err("must be 0, 1, 2 or 3".into()),
+    }
+}
+
 fn whole_from<N: TryFrom<u64>>(least: u64, text: &str) -> Result<N, String> {
     let from = if least > 0 { format!(" from {least}") } else { String::new() };
     let trouble = || format!("must be a whole number{from}");

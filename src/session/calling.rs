@@ -23,7 +23,8 @@ use super::workspace::Workspace;
 use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
 use crate::crash;
 use crate::domain::{
-    Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Usage, Word, span_text,
+    Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Role, Usage, Word,
+    span_text,
 };
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
@@ -82,19 +83,30 @@ pub(super) struct Calling<'a> {
     files: Call,
     /// What it is to merge, if it is called for that.
     merging: Option<Merging>,
-    /// Whether it is called to sum the session up.
-    sums_up: bool,
+    purpose: Purpose,
+}
+
+/// What the agent is called for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A change.
+    Change,
+    /// A summary of the session.
+    Summary,
+    /// A proposal in a role.
+    Proposal(Role),
 }
 
 impl<'a> Calling<'a> {
     /// A call for this attempt.
     pub(super) fn of(attempt: &'a Attempt, store: &mut Store, merging: Option<Merging>) -> Result<Self, SessionError> {
-        Ok(Calling { attempt, files: Call { folder: store.run_folder(attempt.open.id)? }, merging, sums_up: false })
+        let files = Call { folder: store.run_folder(attempt.open.id)? };
+        Ok(Calling { attempt, files, merging, purpose: Purpose::Change })
     }
 
-    /// A call that is to sum the session up, with an attempt that comes to nothing.
-    pub(super) fn to_sum_up(attempt: &'a Attempt, store: &mut Store) -> Result<Self, SessionError> {
-        Ok(Calling { sums_up: true, ..Calling::of(attempt, store, None)? })
+    /// A call for text, with an attempt that comes to nothing.
+    pub(super) fn for_text(attempt: &'a Attempt, store: &mut Store, purpose: Purpose) -> Result<Self, SessionError> {
+        Ok(Calling { purpose, ..Calling::of(attempt, store, None)? })
     }
 
     /// Calls the agent for the attempt and reads what it left. `None` after an outage, which the journal then contains.
@@ -117,8 +129,11 @@ impl<'a> Calling<'a> {
         let log_from = fs::metadata(self.files.log()).map_or(0, |meta| meta.len());
         let commits_from = workspace.repo.refs.head_log_size();
         let memories = shared.store().recall(self.attempt.open.id);
-        // A summary is nothing that a word of the user's is for.
-        let words = if self.sums_up { Vec::new() } else { shared.store().words_for(self.attempt.open.id) };
+        // A word of the user's is for whoever makes the change.
+        let words = match self.purpose {
+            Purpose::Change => shared.store().words_for(self.attempt.open.id),
+            Purpose::Summary | Purpose::Proposal(_) => Vec::new(),
+        };
         let told = Told { memories: &memories, words: &words, found: &found, asked_again };
         let ((mut ended, over_rounds), is_capped) = self.call(workspace, shared, told, log_from).await?;
         crash::point("proposing.agent_over");
@@ -139,7 +154,7 @@ impl<'a> Calling<'a> {
 
     /// What search commands find for a new experiment, if its directive asks for that.
     async fn search(&self, shared: &Shared<'_>) -> Result<Ending<Rc<[Finding]>>, SessionError> {
-        let is_new = !self.sums_up && self.merging.is_none() && self.attempt.open.draft.is_none();
+        let is_new = self.purpose == Purpose::Change && self.merging.is_none() && self.attempt.open.draft.is_none();
         if is_new { shared.search(self.attempt.open.id).await } else { Ok(Ending::Done(Rc::from([]))) }
     }
 
@@ -306,6 +321,7 @@ impl<'a> Calling<'a> {
         let others = others(store, id);
         let task = Task::of(self.attempt, &store.folder);
         let failed_log = last_failed_log(&store.folder, &store.history);
+        let proposals = if task.is_none() && self.merging.is_none() { store.proposals() } else { Vec::new() };
         let briefing = Briefing {
             contract: &contract,
             history: &store.history,
@@ -319,13 +335,15 @@ impl<'a> Calling<'a> {
             reworked: task.as_ref().map(Task::told),
             others: &others,
             merging: self.merging.as_ref(),
+            proposals: &proposals,
             words,
             failed_log: &failed_log,
         };
         remove_file(&files.proposal())?;
-        let prompt = match self.sums_up {
-            true => agent::summary_prompt(&briefing),
-            false => agent::prompt(program.as_deref(), &briefing),
+        let prompt = match self.purpose {
+            Purpose::Summary => agent::summary_prompt(&briefing),
+            Purpose::Proposal(role) => agent::explore_prompt(&briefing, role),
+            Purpose::Change => agent::prompt(program.as_deref(), &briefing),
         };
         let baseline = store.history.baseline().and_then(|record| record.metric.number());
         let best = store.history.best_kept();

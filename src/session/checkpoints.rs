@@ -5,32 +5,22 @@ use std::path::PathBuf;
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 
 use super::attempt::Attempt;
-use super::calling::{Calling, Work};
+use super::calling::{Purpose, Work};
 use super::error::SessionError;
+use super::exploring::{AskedForText, text_of};
 use super::open::Session;
 use super::shared::Shared;
 use super::status::look_at;
 use super::store::Store;
 use super::supervise::Ending;
 use super::view::SessionView;
-use crate::domain::{Event, Notice, ended_text, with_causes};
+use crate::domain::{Event, Notice, with_causes};
 use crate::fs::{create_folder, write_atomic};
-use crate::measure::plain_text;
 use crate::report::checkpoint_text;
 use crate::state::IdeaFile;
 
 /// The file of the agent's summary.
 const SUMMARY: &str = "summary.md";
-
-/// Whether the agent was asked for a summary that was due.
-pub(super) enum SummedUp {
-    /// None was due.
-    No,
-    /// The agent was asked, whatever came of it.
-    Yes,
-    /// The agent was unavailable.
-    Outage,
-}
 
 impl Shared<'_> {
     /// Writes a checkpoint if one is due. It has its time in the journal before it is begun, so that it is written once.
@@ -71,52 +61,31 @@ impl Shared<'_> {
 
     /// Keeps the summary that a call gave, or says that it gave none.
     fn keep_summary(&self, work: &Work, attempt: &Attempt) -> Result<(), SessionError> {
-        let text = plain_text(work.speech.as_bytes());
-        let (exit, text) = (&work.exit, text.trim());
-        if exit.timed_out || exit.exit != Some(0) {
-            let why = ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds);
-            return self.emit(Notice::NoSummary(why));
-        }
-        if text.is_empty() {
-            return self.emit(Notice::NoSummary("it printed nothing".into()));
-        }
+        let text = match text_of(work) {
+            Ok(text) => text,
+            Err(why) => return self.emit(Notice::NoSummary(why)),
+        };
         let path = self.store().folder.checkpoints().join(SUMMARY);
         let written = write_in_folder(&self.store(), SUMMARY, &format!("{text}\n"));
         match written {
-            Ok(()) => self.emit(Event::Summary { id: attempt.open.id, path, seconds: exit.seconds }),
+            Ok(()) => self.emit(Event::Summary { id: attempt.open.id, path, seconds: work.exit.seconds }),
             Err(error) => self.emit(Notice::NoSummary(with_causes(&error))),
         }
     }
 }
 
 impl Session<'_> {
-    /// Has the agent sum the session up, if that is due. What it changes in the working tree is put back, and an outage
-    /// postpones it.
-    pub(super) async fn sum_up_if_due(&mut self) -> Result<Ending<SummedUp>, SessionError> {
-        let Session { shared, workspace, .. } = self;
-        if !shared.store().summary_is_due() {
-            return Ok(Ending::Done(SummedUp::No));
+    /// Has the agent sum the session up, if that is due. An outage postpones it.
+    pub(super) async fn sum_up_if_due(&mut self) -> Result<Ending<AskedForText>, SessionError> {
+        if !self.shared.store().summary_is_due() {
+            return Ok(Ending::Done(AskedForText::No));
         }
-        shared.check_room()?;
-        let attempt = Attempt::open(workspace, &mut shared.store(), None)?;
-        let last_call = shared.store().journal.last_call.clone();
-        let call = Calling::to_sum_up(&attempt, &mut shared.store())?;
-        let asked = call.ask(workspace, shared, None).await?;
-        // The next call is told of the one before this.
-        shared.store().journal.last_call = last_call;
-        let work = match asked.done() {
-            Ok(Some(work)) => work,
-            Ok(None) => return Ok(Ending::Done(SummedUp::Outage)),
-            Err(ending) => return Ok(ending),
-        };
-        // One that was cut short is asked for again.
-        if !work.cut_short {
-            shared.keep_summary(&work, &attempt)?;
+        self.ask_for_text(Purpose::Summary, |shared, work, attempt| {
+            shared.keep_summary(work, attempt)?;
             shared.store().note_summary();
-        }
-        attempt.put_unfinished_away(workspace, &mut shared.store())?;
-        shared.tell()?;
-        Ok(Ending::Done(SummedUp::Yes))
+            Ok(())
+        })
+        .await
     }
 }
 

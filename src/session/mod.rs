@@ -24,6 +24,7 @@ mod error_texts;
 mod escalating;
 mod events;
 mod expected;
+mod exploring;
 mod failed_log;
 mod fetched;
 mod finished_log;

@@ -9,6 +9,7 @@ use super::conventions::Conventions;
 use super::error::SessionError;
 use super::hazards::{Surveyed, plain_links};
 use super::headings::missing_headings;
+use super::layout_error::LayoutError;
 use super::others::has_job;
 use super::own_files::OWN_FILES;
 use super::placing::{
@@ -142,6 +143,9 @@ impl Plan {
         }
         if layout.is_some() && contract.summary_at.is_some() {
             return Err(AxesError::SummedUpBeside.into());
+        }
+        if layout.is_some() && contract.explore > 0 {
+            return Err(LayoutError::Explores(contract.tag.clone()).into());
         }
         let mut placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
         let is_in_place = placing.layout.is_none();

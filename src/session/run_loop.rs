@@ -5,9 +5,9 @@ use std::mem;
 use serde_json::json;
 
 use super::attempt::{Attempt, Attempted};
-use super::checkpoints::SummedUp;
 use super::error::SessionError;
 use super::escalating::{Driven, Resumed};
+use super::exploring::AskedForText;
 use super::interrupts::Interrupt;
 use super::open::Session;
 use super::plan::Drive;
@@ -176,10 +176,14 @@ impl Session<'_> {
                 }
             }
             self.shared.keep_checkpoint()?;
-            match self.sum_up_if_due().await? {
-                Ending::Done(SummedUp::No) => {}
-                Ending::Done(SummedUp::Yes) => continue,
-                Ending::Done(SummedUp::Outage) => {
+            let asked = match self.sum_up_if_due().await? {
+                Ending::Done(AskedForText::No) => self.explore_if_due().await?,
+                asked => asked,
+            };
+            match asked {
+                Ending::Done(AskedForText::No) => {}
+                Ending::Done(AskedForText::Yes) => continue,
+                Ending::Done(AskedForText::Outage) => {
                     self.workspace.untracked.is_current = false;
                     match self.shared.wait_out().await? {
                         Some(reason) => return Ok(reason),

@@ -177,6 +177,7 @@ impl SessionView {
             reworked: None,
             others: &[],
             merging: None,
+            proposals: &[],
             words: &waiting_words(&self.repo, &self.tag).unwrap_or_default(),
             failed_log: &last_failed_log(&self.folder, &self.history),
         };

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
 use super::{Checkpoints, Sleep, StateError, WordMarks};
 use crate::domain::{
-    AgentCall, Beside, CommitId, Escalation, ExperimentId, Failure, Fingerprint, LastCall, Layout, Outage, Phase,
-    Record, Rung, Spent, ToldStep, Version,
+    AgentCall, Beside, CommitId, Escalation, ExperimentId, Explored, Failure, Fingerprint, LastCall, Layout, Outage,
+    Phase, Record, Rung, Spent, ToldStep, Version,
 };
 use crate::fs::Unsynced;
 use crate::rules::{Driver, Line, Tested, Trial};
@@ -247,6 +247,9 @@ pub struct Journal {
     /// The outage that keeps the agent from its work.
     #[serde(default)]
     pub outage: Option<OpenOutage>,
+    /// The proposals for the last pivot.
+    #[serde(default, skip_serializing_if = "Explored::is_nothing")]
+    pub explored: Explored,
     /// What the session could not solve by itself the last time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation: Option<Escalation>,
@@ -340,6 +343,7 @@ impl Journal {
             rework: None,
             last_call: LastCall::default(),
             outage: None,
+            explored: Explored::default(),
             escalation: None,
             was_out: false,
             sleep: None,

@@ -101,6 +101,22 @@ fn a_wait_ends_when_somebody_asks_the_loop_to_stop() {
 }
 
 #[test]
+fn a_loop_that_cannot_call_its_agent_goes_on_in_the_same_process_and_hears_of_a_stop() {
+    // Its shim is killed until the prompt has the answer.
+    let killed = "grep -q 'it is back' \"$AR_PROMPT\" || kill -KILL $PPID; sleep 0.1";
+    for stops in [false, true] {
+        let repo = training_repo();
+        let child = start(&repo, &args(killed, &["--escalate", "wait", "--for", "1h"]));
+        let session = until_waiting(&repo);
+        assert_eq!(session["escalation"]["kind"], "agent", "{session}");
+        ar(&repo, if stops { ["stop", "t"] } else { ["tell", "it is back"] }).ok();
+        let called = Called::from(child.wait_with_output().unwrap()).exits(if stops { 130 } else { 0 });
+        assert_eq!(called.stdout.contains("   1  discard"), !stops, "{called:#?}");
+        assert!(!repo.exists(REPORT) || stops, "what is solved is reported no more");
+    }
+}
+
+#[test]
 fn a_full_disk_is_waited_out() {
     let repo = training_repo();
     let Some(disk) = SmallDisk::under(&repo) else { return };

@@ -35,6 +35,7 @@ mod environment;
 mod escalation;
 mod exchange;
 mod exec;
+mod explore;
 mod fix;
 mod foreign;
 mod git;
