@@ -175,7 +175,9 @@ impl GpuUse {
 pub struct GpuCrowd {
     /// The GPU.
     pub gpu: Gpu,
-    /// What other compute processes use of it, in bytes.
+    /// The other compute processes on it.
+    pub processes: Vec<u32>,
+    /// What they use of it, in bytes.
     pub others: u64,
     /// What they leave, in bytes.
     pub left: u64,

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{CommitId, ExperimentId, Role, Tag, count_of, cut, moment_text};
+use super::{CommitId, ExperimentId, Role, Tag, count_of, cut, duration_text, exact_time, moment_text, span_text};
 
 /// How many rows that are taken out of results.tsv are named, and how many characters of each.
 const ROWS: usize = 3;
@@ -197,8 +198,8 @@ pub enum Notice {
     AskedToMerge(ExperimentId),
     #[error("linked paths, which all slots share, were written to: {}", list(.0))]
     LinksWritten(Vec<PathBuf>),
-    #[error("the run in slot {slot} waits: {crowd}")]
-    GpuAwaited { slot: u32, crowd: String },
+    #[error("the run{} waits: {crowd}", slot.map_or(String::new(), |slot| format!(" in slot {slot}")))]
+    GpuAwaited { slot: Option<u32>, crowd: String },
     #[error("waited long enough; the run starts beside others: {0}")]
     GpuCrowded(String),
     #[error("made the working tree {} again, which was deleted", .0.display())]
@@ -223,6 +224,15 @@ pub enum Notice {
          below [composite.axes.{axis}]"
     )]
     AxisUnranged { axis: String, number: f64, counts: f64 },
+    // At the gate before calls and runs.
+    #[error("waiting for the clock: it shows {}, before the end of the last experiment at {}", exact_time(*now), exact_time(*last))]
+    ClockBehind { last: Timestamp, now: Timestamp },
+    #[error("continuing with a clock that is behind: new records look older than the last one")]
+    ClockStaysBehind,
+    #[error("the clock was set {} {}; --until and the times of records follow it", span_text(.0.unsigned_abs() as f64), if *.0 < 0 { "back" } else { "forward" })]
+    ClockSet(i64),
+    #[error("read {read} objects of the repository again in {}, and not the rest; run `git fsck --full` for all", duration_text(*limit))]
+    ObjectsUnread { read: usize, limit: Duration },
     // Of what the loop does not depend on.
     #[error("the search command `{command}` is left out: {why}")]
     SearchFailed { command: String, why: String },

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::statvfs;
 use rustix::system::uname;
@@ -69,6 +70,17 @@ pub fn disk_space(path: &Path) -> io::Result<Space> {
 /// This boot of the machine, where the system names it.
 pub fn boot_id() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
+}
+
+/// The time since the machine's start, asleep or not, where the system tells it.
+pub fn since_boot() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/uptime").ok()?;
+    Duration::try_from_secs_f64(text.split_ascii_whitespace().next()?.parse().ok()?).ok()
+}
+
+/// The name of a process, where the system tells it.
+pub fn process_name(pid: u32) -> Option<String> {
+    Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
 }
 
 /// The name of the operating system with its version, where the system keeps one.

@@ -21,7 +21,7 @@ mod unix;
 mod usage;
 
 pub use beat::{beat, runtime};
-pub use environment::{boot_id, disk_space, environment, lock_file_hash};
+pub use environment::{boot_id, disk_space, environment, lock_file_hash, process_name, since_boot};
 pub use error::ExecError;
 pub use executor::Executor;
 pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};

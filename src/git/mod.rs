@@ -31,7 +31,9 @@ mod working_tree;
 pub use error::{Cause, GitError, Result};
 pub use index::{Index, LeftLocks};
 pub use lock_file::LockOwner;
-pub use objects::{ChangeKind, ChangedPath, Diff, EntryKind, Merged, MergedTree, Objects, Stored, TagObject};
+pub use objects::{
+    ChangeKind, ChangedPath, Checked, Diff, EntryKind, Merged, MergedTree, ObjectChecker, Objects, Stored, TagObject,
+};
 pub use program::{Cut, Program};
 pub use programs::{Programs, WAY_BACK};
 pub use refs::{BrokenRef, Head, HeadTarget, Notes, PreparedRecord, Refs};

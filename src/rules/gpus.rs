@@ -361,13 +361,29 @@ pub enum GpuTurn {
 /// wait. `own` are the processes of this session. A GPU that is not in `uses` is not waited for.
 pub fn gpu_turn(uses: &[GpuUse], slot: &GpuSlot, own: &[u32], last_run: Option<u64>, waited: Duration) -> GpuTurn {
     let needed = last_run.unwrap_or(0).div_ceil(slot.gpus.len().max(1) as u64);
-    let crowd = |gpu: &Gpu| {
-        let seen = uses.iter().find(|seen| seen.uuid == gpu.uuid)?;
-        let others = seen.others(own);
-        let left = seen.total.saturating_sub(others);
-        (others > 0 && left < needed).then(|| GpuCrowd { gpu: gpu.clone(), others, left, needed })
-    };
-    match slot.gpus.iter().filter_map(crowd).min_by_key(|crowd| crowd.left) {
+    let crowds = slot.gpus.iter().filter_map(|gpu| crowd(uses, gpu, own, needed));
+    turn(crowds.min_by_key(|crowd| crowd.left), waited)
+}
+
+/// The same for a run that chooses among `gpus` by itself: it waits while each of them has too little, of which the roomiest one is
+/// told. `last_run` is what the last run took of all together, in bytes.
+pub fn any_gpu_turn(uses: &[GpuUse], gpus: &[Gpu], last_run: u64, waited: Duration) -> GpuTurn {
+    let needed = last_run.div_ceil(gpus.len().max(1) as u64);
+    let crowds: Option<Vec<GpuCrowd>> = gpus.iter().map(|gpu| crowd(uses, gpu, &[], needed)).collect();
+    turn(crowds.unwrap_or_default().into_iter().max_by_key(|crowd| crowd.left), waited)
+}
+
+/// What leaves less than `needed` bytes of a GPU.
+fn crowd(uses: &[GpuUse], gpu: &Gpu, own: &[u32], needed: u64) -> Option<GpuCrowd> {
+    let seen = uses.iter().find(|seen| seen.uuid == gpu.uuid)?;
+    let others = seen.others(own);
+    let left = seen.total.saturating_sub(others);
+    let processes = || seen.processes.iter().map(|(pid, _)| *pid).filter(|pid| !own.contains(pid)).collect();
+    (others > 0 && left < needed).then(|| GpuCrowd { gpu: gpu.clone(), processes: processes(), others, left, needed })
+}
+
+fn turn(crowd: Option<GpuCrowd>, waited: Duration) -> GpuTurn {
+    match crowd {
         None => GpuTurn::Now,
         Some(crowd) if waited < GPU_PATIENCE => GpuTurn::Later(crowd),
         Some(crowd) => GpuTurn::Anyway(crowd),

@@ -195,7 +195,7 @@ fn a_run_waits_while_others_leave_its_gpu_too_little_but_not_for_ever() {
         processes: vec![(7, Some(bytes))],
     };
     let now = Duration::ZERO;
-    let crowd = GpuCrowd { gpu: gpu(2, "GPU-20", H100), others: 50, left: 30, needed: 31 };
+    let crowd = GpuCrowd { gpu: gpu(2, "GPU-20", H100), processes: vec![7], others: 50, left: 30, needed: 31 };
     let uses = [seen("GPU-00", 79), seen("GPU-10", 45), seen("GPU-20", 50)];
     // Each of the two GPUs needs half of what the last run took.
     for (last_run, own, waited, expected) in [
@@ -216,6 +216,25 @@ fn a_run_waits_while_others_leave_its_gpu_too_little_but_not_for_ever() {
     // It took more than there is by itself, or the driver shows nothing.
     assert_eq!(gpu_turn(&[seen("GPU-10", 0)], &slot, &[], Some(900), now), GpuTurn::Now);
     assert_eq!(crowd.to_string(), "other processes use 50 B of GPU 2 (GPU-20) and leave 30 B; the last run took 31 B");
+}
+
+#[test]
+fn a_run_that_chooses_its_gpu_waits_while_none_has_room() {
+    let gpus = plan(&same(4), "", "1,2", 2, false).unwrap().slots.remove(0).gpus;
+    let seen = |uuid: &str, bytes: u64| GpuUse {
+        uuid: uuid.into(),
+        total: 80,
+        used: bytes,
+        processes: vec![(7, Some(bytes))],
+    };
+    let turn = |uses: &[GpuUse], last_run| any_gpu_turn(uses, &gpus, last_run, Duration::ZERO);
+    let full = [seen("GPU-10", 45), seen("GPU-20", 50)];
+    assert_eq!(turn(&full, 70), GpuTurn::Now, "the first one has room");
+    let crowd = GpuCrowd { gpu: gpus[0].clone(), processes: vec![7], others: 45, left: 35, needed: 36 };
+    assert_eq!(turn(&full, 71), GpuTurn::Later(crowd.clone()));
+    assert_eq!(any_gpu_turn(&full, &gpus, 71, GPU_PATIENCE), GpuTurn::Anyway(crowd));
+    assert_eq!(turn(&full[..1], 999), GpuTurn::Now, "nothing is known of the second one");
+    assert_eq!(any_gpu_turn(&full, &[], 999, Duration::ZERO), GpuTurn::Now);
 }
 
 /// Machines with whole GPUs of up to three models, some of them divided into instances.

@@ -51,6 +51,7 @@ mod rework;
 mod ridge;
 #[cfg(test)]
 pub(crate) mod sample;
+mod sanity;
 mod schedule;
 mod scope;
 mod select;
@@ -98,7 +99,9 @@ pub use environment::{environment_changes, environment_differences};
 pub use evidence::{Evidence, Warning, listed};
 pub use finalize::{kept_message, kept_steps, squashed_message};
 pub use find::{Unfound, find_experiment};
-pub use gpus::{GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTerms, GpuTurn, gpu_plan, gpu_turn, slot_variables};
+pub use gpus::{
+    GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTerms, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn, slot_variables,
+};
 pub use hazards::{
     candidates, editable_path, entries_into, is_package, looks_in_tree, may_be_code, paths_into, says_where,
     syncs_environment, variables_of_slot, within,
@@ -125,6 +128,7 @@ pub use reproduce::{CameBack, came_back, failed_again};
 pub use research::{calls_score, is_research};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use rework::{Again, FIXES, REWORKS, Task, again, again_after_merge};
+pub use sanity::{CLOCK_PATIENCE, clock_jump, is_clock_behind};
 pub use schedule::{
     Bar, Budgets, Call, Capacity, Demand, Expected, OpenAttempt, Place, Plan, Running, Situation, Start, Work,
     call_limit, calls_are_short, calls_that_feed, most_calls, schedule,

@@ -259,6 +259,12 @@ pub enum SessionError {
     NotEmpty(PathBuf),
     #[error("{what}: {} and {} left at {}", bytes_text(space.free), count_of(space.free_files.try_into().unwrap_or(u32::MAX), "file"), path.display())]
     NoRoom { what: String, space: Space, path: PathBuf },
+    #[error("objects of git's are damaged: {}", .0.join(", "))]
+    #[strum(props(
+        kind = "damaged",
+        hint = "inspect with `git fsck --full`, and fetch them from a copy of the repository; nothing was lost since"
+    ))]
+    ObjectsDamaged(Vec<String>),
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
 }

@@ -17,9 +17,9 @@ const PROPOSAL: usize = 16 * 1024;
 pub(super) enum AskedForText {
     /// Nothing was due.
     No,
-    /// It was, whatever came of it.
+    /// The agent was asked, whatever came of it.
     Yes,
-    /// It was not to be had.
+    /// The agent was unavailable.
     Outage,
 }
 

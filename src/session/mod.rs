@@ -29,6 +29,7 @@ mod failed_log;
 mod fetched;
 mod finished_log;
 mod follow;
+mod gate;
 mod guardians;
 mod guarding;
 mod hazards;

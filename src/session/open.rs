@@ -172,6 +172,7 @@ impl<'a> Session<'a> {
                 calls_agent,
                 overtaken: RefCell::default(),
                 searched: RefCell::default(),
+                gate: RefCell::default(),
                 slots: SlotSetup { gpus, _locks: gpu_locks, has_linked_environment },
             },
             workspace: Workspace {

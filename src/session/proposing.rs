@@ -156,7 +156,7 @@ impl Attempt {
         let mut lost = 0;
         let work = loop {
             self.prepare_rework(workspace, &mut shared.store(), &draft)?;
-            shared.check_room()?;
+            shared.gate().await?;
             workspace.remember_untracked_beside(&mut shared.store(), &self.open.base, &draft.commit)?;
             if shared.store().journal.waits_for_reset() {
                 return self.wait_to_rework(workspace, shared, &draft).await;

@@ -94,7 +94,7 @@ impl Attempt {
             match shared.executor.found(&folder, RUN) {
                 RunFound::Gone if !self.is_prepared => return Ok(None),
                 RunFound::Gone | RunFound::Unstarted => {
-                    shared.check_room()?;
+                    shared.gate_of_run(&commit_of(&self.open)?, !workspace.is_linked).await?;
                     return self.start_run(workspace, &mut shared.store(), &shared.executor).map(Some);
                 }
                 RunFound::Going | RunFound::Over => {}

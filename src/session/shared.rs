@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::error::SessionError;
 use super::events::Events;
+use super::gate::Gate;
 use super::interrupts::{Interrupt, Interrupts};
 use super::keep_logs::LogKeeper;
 use super::lanes::SlotSetup;
@@ -41,6 +42,8 @@ pub(super) struct Shared<'a> {
     pub(super) overtaken: RefCell<BTreeSet<ExperimentId>>,
     /// What was found outside the repository at a step of the ladder, by its number.
     pub(super) searched: RefCell<Option<(u32, Rc<[Finding]>)>>,
+    /// What was seen before the last call or run.
+    pub(super) gate: RefCell<Gate>,
     /// What slots are given.
     pub(super) slots: SlotSetup,
 }

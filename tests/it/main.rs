@@ -38,6 +38,7 @@ mod exec;
 mod explore;
 mod fix;
 mod foreign;
+mod gate;
 mod git;
 mod gpus;
 mod guardian;

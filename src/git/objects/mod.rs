@@ -1,6 +1,7 @@
 //! The objects of a repository: blobs, trees, commits and tags, written by [`Objects`] alone.
 
 mod change;
+mod check;
 mod commits;
 mod diff;
 mod diff_text;
@@ -15,6 +16,7 @@ mod trees;
 
 pub use change::{ChangeKind, ChangedPath, EntryKind};
 pub(in crate::git) use change::{TreeChange, Version};
+pub use check::{Checked, ObjectChecker};
 pub use diff::Diff;
 pub(in crate::git) use identity::identity;
 pub use merge::{Merged, MergedTree};

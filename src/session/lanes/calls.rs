@@ -27,6 +27,7 @@ pub(super) async fn propose(
     workspace: &mut Workspace,
     shared: &Shared<'_>,
 ) -> Result<Called, SessionError> {
+    shared.gate().await?;
     match attempt.propose(workspace, shared).await? {
         Ending::Done(CallResult::Change(mut attempt)) => {
             let commit = commit_of(&attempt.open)?;

@@ -1,19 +1,31 @@
 //! A run waits while others leave its GPU too little memory.
 
+use std::env;
+use std::thread;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::crash;
-use crate::domain::{Notice, Record};
-use crate::exec::GpuProcesses;
-use crate::rules::{GPU_PATIENCE, GpuTurn, gpu_turn};
+use crate::domain::{Gpu, GpuChoice, GpuCrowd, GpuUse, Notice, Record, few};
+use crate::exec::{Exit, GpuProcesses, gpu_inventory, job_file, process_name};
+use crate::rules::{GPU_PATIENCE, GpuTerms, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn};
 use crate::session::error::SessionError;
 use crate::session::interrupts::Interrupt;
+use crate::session::jobs::RUN;
 use crate::session::shared::Shared;
+use crate::session::store::Store;
+use crate::state::read_json;
 
 /// How often a crowded GPU is looked at.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// How long the driver may take to say which GPUs there are.
+const INVENTORY: Duration = Duration::from_secs(10);
+
+/// Among how many of the newest experiments one is looked for whose run used a GPU.
+const NEWEST: usize = 10;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
@@ -25,23 +37,70 @@ pub(super) async fn await_gpus(shared: &Shared<'_>, slot: u32) -> Result<(), Ses
         let runs = store.history.records().iter().rev().filter(|record| !record.runs.is_empty());
         runs.filter_map(memory).next()
     };
+    wait(shared, Some(slot), |uses, waited| gpu_turn(uses, gpus, &[], last, waited)).await
+}
+
+/// Waits in the same way for a run in place: until one of the GPUs that it sees has room. Not where no run used one so far.
+pub(in crate::session) async fn await_any_gpu(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let last = last_on_gpu(&shared.store());
+    let Some(last) = last else { return Ok(()) };
+    let gpus = visible_gpus().await;
+    if gpus.is_empty() {
+        return Ok(());
+    }
+    wait(shared, None, |uses, waited| any_gpu_turn(uses, &gpus, last, waited)).await
+}
+
+/// Waits for the turn of a run.
+async fn wait(
+    shared: &Shared<'_>,
+    slot: Option<u32>,
+    turn: impl Fn(&[GpuUse], Duration) -> GpuTurn,
+) -> Result<(), SessionError> {
     let (processes, begun, mut is_told) = (GpuProcesses::start(), Instant::now(), false);
     let patience = crash::pace(GPU_PATIENCE);
     while shared.asked()? == Interrupt::None {
         let uses = processes.look().await;
         let waited = if begun.elapsed() >= patience { GPU_PATIENCE } else { Duration::ZERO };
-        match gpu_turn(&uses, gpus, &[], last, waited) {
+        match turn(&uses, waited) {
             GpuTurn::Now => break,
-            GpuTurn::Anyway(crowd) => return shared.emit(Notice::GpuCrowded(crowd.to_string())),
+            GpuTurn::Anyway(crowd) => return shared.emit(Notice::GpuCrowded(with_names(&crowd))),
             GpuTurn::Later(crowd) if !is_told => {
                 is_told = true;
-                shared.emit(Notice::GpuAwaited { slot, crowd: crowd.to_string() })?;
+                shared.emit(Notice::GpuAwaited { slot, crowd: with_names(&crowd) })?;
             }
             GpuTurn::Later(_) => {}
         }
         sleep(LOOK.min(patience)).await;
     }
     Ok(())
+}
+
+/// Says who crowds a GPU.
+fn with_names(crowd: &GpuCrowd) -> String {
+    let name = |pid: &u32| format!("{} ({pid})", process_name(*pid).unwrap_or_else(|| "a process".into()));
+    let names: Vec<String> = crowd.processes.iter().map(name).collect();
+    format!("{crowd}; on it: {}", few(&names).join(", "))
+}
+
+/// The GPUs that a run sees, by the driver and the environment of `ar`; none where the driver does not answer.
+async fn visible_gpus() -> Vec<Gpu> {
+    let (answer, answered) = oneshot::channel();
+    thread::spawn(move || answer.send(gpu_inventory()));
+    let Ok(Ok(inventory)) = timeout(INVENTORY, answered).await else { return Vec::new() };
+    let terms = GpuTerms { choice: &GpuChoice::All, per_run: 1, mixed: true };
+    let plan = gpu_plan(&inventory, |name| env::var(name).ok(), terms);
+    plan.map(|plan| plan.slots.into_iter().flat_map(|slot| slot.gpus).collect()).unwrap_or_default()
+}
+
+/// The memory of GPUs that the newest run took which used one, in bytes.
+fn last_on_gpu(store: &Store) -> Option<u64> {
+    let taken = |record: &Record| {
+        // A file that is missing or spoilt tells nothing.
+        let exit: Option<Exit> = read_json(&job_file(&store.folder.run(record.id), RUN, "exit")).ok().flatten();
+        exit?.gpu_peak_bytes
+    };
+    store.history.records().iter().rev().take(NEWEST).find_map(taken)
 }
 
 /// The memory that an experiment took, in bytes.

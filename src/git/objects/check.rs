@@ -1,0 +1,121 @@
+//! Reading objects again from the disk: whether what a session relies on is still there and as it was written.
+//!
+//! This is the part of `git fsck` that a session needs: the commits that it names, their trees and files, each compared with
+//! its name. History before the session is not read. What was found sound once is not read again.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use gix::ObjectId;
+use gix::objs::{CommitRefIter, Find, Kind, TreeRefIter};
+
+use super::store::Objects;
+use crate::domain::{CommitId, with_causes};
+use crate::git::path::object_id;
+
+/// The largest file that is read, in bytes: it is held in memory.
+const LARGEST: u64 = 256 << 20;
+
+/// How many damaged objects are named.
+const NAMED: usize = 10;
+
+/// Reads objects again. It can work in any thread.
+pub struct ObjectChecker {
+    gix: gix::ThreadSafeRepository,
+    /// Those that were found sound.
+    sound: HashSet<ObjectId>,
+    /// Whether the repository leaves out objects that it can fetch.
+    is_partial: bool,
+}
+
+/// What a check found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// How many objects were read.
+    pub objects: usize,
+    /// Whether time was up before all were.
+    pub is_cut: bool,
+    /// The first of those that are missing or damaged, each with what is wrong.
+    pub damaged: Vec<String>,
+}
+
+impl Objects {
+    /// A checker that knows of no object yet.
+    pub fn checker(&self) -> ObjectChecker {
+        let config = self.gix.config_snapshot();
+        let is_partial = config.string("extensions.partialClone").is_some();
+        ObjectChecker { gix: gix::Repository::clone(&self.gix).into_sync(), sound: HashSet::new(), is_partial }
+    }
+}
+
+impl ObjectChecker {
+    /// Reads these commits, their trees and all below, until `end` at the latest. A file above 256 MiB is not read, and neither
+    /// is a submodule.
+    pub fn check(&mut self, commits: &[CommitId], end: Instant) -> Checked {
+        let mut gix = self.gix.to_thread_local();
+        gix.objects.take_object_memory();
+        gix.objects.ignore_replacements = true;
+        let mut checked = Checked::default();
+        let mut left: Vec<(ObjectId, Kind)> =
+            commits.iter().filter_map(|commit| Some((object_id(commit).ok()?, Kind::Commit))).collect();
+        let mut bytes = Vec::new();
+        while let Some((id, kind)) = left.pop() {
+            if self.sound.contains(&id) {
+                continue;
+            }
+            if Instant::now() >= end {
+                checked.is_cut = true;
+                break;
+            }
+            if kind == Kind::Blob && gix.find_header(id).is_ok_and(|header| header.size() > LARGEST) {
+                continue;
+            }
+            checked.objects += 1;
+            match self.read(&gix, id, kind, &mut bytes, &mut left) {
+                Ok(()) => drop(self.sound.insert(id)),
+                Err(why) if checked.damaged.len() < NAMED => checked.damaged.push(format!("{kind} {id} {why}")),
+                Err(_) => {}
+            }
+        }
+        checked
+    }
+
+    /// Reads an object and adds what it names to `left`; says what is wrong with it.
+    fn read(
+        &self,
+        gix: &gix::Repository,
+        id: ObjectId,
+        kind: Kind,
+        bytes: &mut Vec<u8>,
+        left: &mut Vec<(ObjectId, Kind)>,
+    ) -> Result<(), String> {
+        let unreadable = |error: &dyn std::error::Error| format!("cannot be read: {}", with_causes(error));
+        let data = match gix.objects.try_find(&id, bytes) {
+            Ok(Some(data)) => data,
+            Ok(None) if self.is_partial => return Ok(()),
+            Ok(None) => return Err("is missing".into()),
+            Err(error) => return Err(unreadable(&error)),
+        };
+        data.verify_checksum(&id).map_err(|_| "has other content than its name says".to_owned())?;
+        if data.kind != kind {
+            return Err(format!("is a {}", data.kind));
+        }
+        match kind {
+            Kind::Commit => {
+                let tree = CommitRefIter::from_bytes(data.data, id.kind()).tree_id();
+                left.push((tree.map_err(|error| unreadable(&error))?, Kind::Tree));
+            }
+            Kind::Tree => {
+                for entry in TreeRefIter::from_bytes(data.data, id.kind()) {
+                    let entry = entry.map_err(|error| unreadable(&error))?;
+                    let below = if entry.mode.is_tree() { Kind::Tree } else { Kind::Blob };
+                    if !entry.mode.is_commit() {
+                        left.push((entry.oid.to_owned(), below));
+                    }
+                }
+            }
+            Kind::Blob | Kind::Tag => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! What is looked at before each call of the agent and each run: room on the disk, the clock, git's objects, and room on the GPU.
+//!
+//! The evaluator is looked at elsewhere: protected files are put back before each run, and what a call changes of them is refused.
+
+use std::mem;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::time::sleep;
+
+use super::error::SessionError;
+use super::interrupts::Interrupt;
+use super::lanes::await_any_gpu;
+use super::shared::Shared;
+use crate::crash;
+use crate::domain::{Clock, CommitId, Notice};
+use crate::exec::since_boot;
+use crate::git::{Checked, ObjectChecker};
+use crate::rules::{CLOCK_PATIENCE, clock_jump, is_clock_behind};
+
+/// How long all that a session relies on may be read at its start, beside it, in a thread of its own.
+const ALL: Duration = Duration::from_secs(60);
+
+/// How long what is new may be read before a call or a run.
+const NEW: Duration = Duration::from_secs(2);
+
+/// How often a clock that is behind is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// What the gate of a loop remembers.
+#[derive(Default)]
+pub(super) struct Gate {
+    /// What the clock and the time since the machine's start said last.
+    clock: Option<(Timestamp, Duration)>,
+    /// The end of an experiment for which the clock was waited for in vain.
+    given_up: Option<Timestamp>,
+    objects: Objects,
+    /// The commits that wait for the first check to end.
+    new: Vec<CommitId>,
+}
+
+/// The check of git's objects.
+#[derive(Default)]
+enum Objects {
+    #[default]
+    Unread,
+    /// All that the session relies on is being read.
+    Reading(JoinHandle<(ObjectChecker, Checked)>),
+    /// Only what is new is read from now on.
+    Read(ObjectChecker),
+}
+
+impl Shared<'_> {
+    /// Lets a call of the agent begin: once there is room, and the clock can be right.
+    ///
+    /// # Errors
+    ///
+    /// There is no room, or objects are damaged.
+    pub(super) async fn gate(&self) -> Result<(), SessionError> {
+        self.check_room()?;
+        self.await_clock().await?;
+        self.check_objects(None)
+    }
+
+    /// Lets the run of a commit begin; `in_place` where its GPU is not one of a slot, which is waited for before.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Shared::gate`].
+    pub(super) async fn gate_of_run(&self, commit: &CommitId, in_place: bool) -> Result<(), SessionError> {
+        self.check_room()?;
+        self.await_clock().await?;
+        self.check_objects(Some(commit))?;
+        if in_place { await_any_gpu(self).await } else { Ok(()) }
+    }
+
+    /// Waits while the clock is before the last record, at most for 10 minutes, and tells of it; also of a clock that was set.
+    /// Any request ends it.
+    async fn await_clock(&self) -> Result<(), SessionError> {
+        let seen = {
+            let store = self.store();
+            (store.clock == Clock::System).then(|| Some((store.now(), since_boot()?))).flatten()
+        };
+        let before = mem::replace(&mut self.gate.borrow_mut().clock, seen);
+        if let Some(jump) = before.zip(seen).and_then(|(before, now)| clock_jump(before, now)) {
+            self.emit(Notice::ClockSet(jump.as_secs()))?;
+        }
+        let last = self.store().history.records().last().map(|record| record.finished);
+        let Some(last) = last else { return Ok(()) };
+        let now = || self.store().now();
+        let is_behind = || is_clock_behind(now(), last);
+        if !is_behind() || self.gate.borrow().given_up == Some(last) {
+            return Ok(());
+        }
+        let behind = Notice::ClockBehind { last, now: now() };
+        self.emit(behind)?;
+        let (begun, patience) = (Instant::now(), crash::pace(CLOCK_PATIENCE));
+        while is_behind() && self.asked()? == Interrupt::None {
+            if begun.elapsed() >= patience {
+                self.gate.borrow_mut().given_up = Some(last);
+                return self.emit(Notice::ClockStaysBehind);
+            }
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Reads again what the session relies on in git: all of it once in a loop, beside it, and then what `new` adds.
+    fn check_objects(&self, new: Option<&CommitId>) -> Result<(), SessionError> {
+        if !self.times.are_counted() {
+            return Ok(());
+        }
+        let gate = &mut *self.gate.borrow_mut();
+        gate.new.extend(new.cloned());
+        gate.objects = match mem::take(&mut gate.objects) {
+            Objects::Unread => {
+                let store = self.store();
+                let mut checker = store.repo.objects.checker();
+                let records = store.history.records().iter().map(|record| record.commit.clone());
+                let commits: Vec<_> = [store.tip(), store.contract.start.clone()].into_iter().chain(records).collect();
+                let check = move || {
+                    let checked = checker.check(&commits, Instant::now() + ALL);
+                    (checker, checked)
+                };
+                // Without a thread to be had, the next gate tries again.
+                thread::Builder::new().spawn(check).map_or(Objects::Unread, Objects::Reading)
+            }
+            Objects::Reading(thread) if thread.is_finished() => match thread.join() {
+                Ok((checker, checked)) => {
+                    if checked.is_cut {
+                        self.store().say(Notice::ObjectsUnread { read: checked.objects, limit: ALL });
+                    }
+                    refuse_damaged(checked)?;
+                    Objects::Read(checker)
+                }
+                Err(_) => Objects::Unread,
+            },
+            objects => objects,
+        };
+        if let Objects::Read(checker) = &mut gate.objects {
+            refuse_damaged(checker.check(&mem::take(&mut gate.new), Instant::now() + NEW))?;
+        }
+        Ok(())
+    }
+}
+
+fn refuse_damaged(checked: Checked) -> Result<(), SessionError> {
+    if checked.damaged.is_empty() { Ok(()) } else { Err(SessionError::ObjectsDamaged(checked.damaged)) }
+}
