@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use super::service_error::ServiceError;
 use crate::domain::Resident;
 use crate::fs::create_folder;
-use crate::state::{StateError, read_json, write_json};
+use crate::state::{RESIDENT, StateError, read_json, write_json};
 
 /// The file.
 pub(super) fn file(folder: &Path) -> PathBuf {
-    folder.join("resident.json")
+    folder.join(RESIDENT)
 }
 
 /// Returns the settings of the resident guard; `None` if none is wanted.

@@ -22,14 +22,15 @@ use crate::fs::write_atomic;
 use crate::git::Repo;
 use crate::report::escalation_text;
 use crate::rules::retry_pause;
-use crate::state::{EventLog, OpenOutage, SEE_DOCTOR, SessionFolder, Status};
+use crate::state::{EventLog, OpenOutage, SEE_DOCTOR, SessionFolder, Status, guard_is_installed};
 
 /// The file of the report in the state folder.
 pub const ESCALATION: &str = "escalation.md";
 
-/// Whether the session waits for the answer to what it cannot solve, instead of stopping.
+/// Whether the session waits for the answer to what it cannot solve, instead of stopping: where a guard is installed, somebody
+/// looks after it.
 fn waits(contract: &Contract) -> bool {
-    contract.escalate == Escalate::Wait
+    contract.escalate == Escalate::Wait || guard_is_installed()
 }
 
 /// How driving a session ended.

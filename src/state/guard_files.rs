@@ -10,12 +10,21 @@ use sha2::{Digest, Sha256};
 
 use super::StateError;
 use super::json::{read_json, write_json};
+use super::user_folder::user_folder;
 use crate::domain::{FORMAT_VERSION, Tag};
 use crate::fs::{append, create_folder, failed};
 use crate::rules::{GuardAction, PatrolMemory};
 
 /// How many bytes of the hash name the folder of a session.
 const NAME: usize = 8;
+
+/// The file in that folder that says that a resident guard is wanted.
+pub const RESIDENT: &str = "resident.json";
+
+/// Whether this user has installed a guard: then the resident guard is wanted, too.
+pub fn guard_is_installed() -> bool {
+    user_folder().is_some_and(|user| fs::symlink_metadata(guard_folder(&user).join(RESIDENT)).is_ok())
+}
 
 /// The folder of all guardians in the folder of a user.
 pub fn guard_folder(user: &Path) -> PathBuf {

@@ -30,7 +30,7 @@ pub use error::{SEE_DOCTOR, StateError};
 pub use folder::{
     Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, UNTRACKED, lock_all, refuse_held,
 };
-pub use guard_files::{GuardFiles, GuardLine, guard_folder};
+pub use guard_files::{GuardFiles, GuardLine, RESIDENT, guard_folder, guard_is_installed};
 pub use held::{Held, Mended};
 pub use ideas::{Added, Backlog, IdeaFile};
 pub use journal::{Aside, Journal, OpenAttempt, OpenExperiment, OpenOutage, Ported, Status};
