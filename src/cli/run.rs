@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Asked, StopReason};
+use autoresearch::domain::{Asked, StopReason, with_causes};
 use autoresearch::git::Repo;
+use autoresearch::guardian::ensure_resident;
 use autoresearch::session::{Drive, Driven, Plan, Session, session_tags};
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
@@ -67,6 +68,10 @@ fn drive_on() -> Drive {
 /// Opens the session of a plan and runs its loop to the end.
 pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result<StopReason, CliError> {
     let tag = plan.contract().tag.clone();
+    // What keeps watch over this loop may be gone.
+    if let Err(error) = ensure_resident() {
+        output::note(&format!("warning: the resident guard does not start: {}", with_causes(&error)));
+    }
     let printer = Printer::start(progress).map_err(no_runtime)?;
     let reason = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;

@@ -12,7 +12,7 @@ use crate::domain::Resident;
 
 /// What became of the resident guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ensured {
+pub enum Ensured {
     /// None is wanted.
     Unwanted,
     /// It is running.
@@ -27,7 +27,7 @@ pub(super) enum Ensured {
 /// # Errors
 ///
 /// There is no home folder, a newer version of `ar` wrote its settings, or it does not start.
-pub(super) fn ensure_resident() -> Result<Ensured, ServiceError> {
+pub fn ensure_resident() -> Result<Ensured, ServiceError> {
     let folder = guard_folder()?;
     if wanted(&folder, &Resident::default())?.is_none() {
         return Ok(Ensured::Unwanted);

@@ -48,7 +48,7 @@ enum Objects {
     /// All that the session relies on is being read.
     Reading(JoinHandle<(ObjectChecker, Checked)>),
     /// Only what is new is read from now on.
-    Read(ObjectChecker),
+    Read(Box<ObjectChecker>),
 }
 
 impl Shared<'_> {
@@ -132,7 +132,7 @@ impl Shared<'_> {
                         self.store().say(Notice::ObjectsUnread { read: checked.objects, limit: ALL });
                     }
                     refuse_damaged(checked)?;
-                    Objects::Read(checker)
+                    Objects::Read(Box::new(checker))
                 }
                 Err(_) => Objects::Unread,
             },

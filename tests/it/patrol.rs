@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
 
 use jiff::{SignedDuration, Timestamp};
@@ -92,7 +92,7 @@ fn assert_comes_to_its_end(repo: &TestRepo, go: &Path) {
     assert_eq!(runs.lines().count(), 6, "no run was made twice");
     // The process may still be telling its end.
     until("the lock", || {
-        ar(repo, ["status", "t", "--format", "json"]).json()["sessions"][0]["process"].is_null().then_some(())
+        ar(repo, ["status", "t", "--format", "json"]).json()["sessions"][0]["owner"]["process"].is_null().then_some(())
     });
 }
 
@@ -293,11 +293,14 @@ fn a_stuck_loop_is_nudged_and_takes_a_redirect_in_by_itself() {
     let (mut child, go) = waiting_loop(&repo);
     assert_eq!(patrol(&repo, 230, &[]), "0 t working none", "a run of ten minutes has three hours more");
     let nudge = ["--nudge", "cat >> ../nudges"];
-    let found: Vec<_> = [240, 300, 360, 480, 600].map(|minutes| patrol(&repo, minutes, &nudge)).into();
-    let nudged = "0 t stuck nudge";
-    assert_eq!(found, [nudged, "0 t stuck none", nudged, nudged, "4 t stuck redirect"]);
     let nudges = || fs::read_to_string(repo.outside().join("nudges")).unwrap_or_default();
-    until("the nudges", || (nudges().matches("Start no second loop").count() == 3).then_some(()));
+    // The next nudge ends one that is still there.
+    let patrols = [(240, "nudge", 1), (300, "none", 1), (360, "nudge", 2), (480, "nudge", 3)];
+    for (minutes, action, calls) in patrols {
+        assert_eq!(patrol(&repo, minutes, &nudge), format!("0 t stuck {action}"));
+        until("the nudges", || (nudges().matches("Start no second loop").count() == calls).then_some(()));
+    }
+    assert_eq!(patrol(&repo, 600, &nudge), "4 t stuck redirect");
     assert_eq!(journal(&repo)["flagged"], serde_json::json!([]));
     fs::write(go, "").unwrap();
     assert!(child.wait().unwrap().success());
@@ -327,7 +330,7 @@ fn the_first_act_of_a_command_is_its_sign_of_life() {
 fn all_sessions_have_a_line_each_in_the_status() {
     let repo = driven();
     let other = repo.outside().join("other");
-    assert!(std::process::Command::new("cp").arg("-a").args([repo.path(), other.clone()]).status().unwrap().success());
+    assert!(Command::new("cp").arg("-a").args([repo.path(), other.clone()]).status().unwrap().success());
     fs::remove_dir_all(other.join(".autoresearch")).unwrap();
     repo.git(["-C", other.to_str().unwrap(), "for-each-ref"]);
     let run = ["run", "--yes", "--tag", "v", "--metric", "val_bpb", "--cmd", "sh train.sh"];
@@ -357,7 +360,7 @@ fn patrols_at_the_same_time_nudge_once_and_a_nudge_that_hangs_is_ended_by_the_ne
     let started = || fs::read_to_string(&pids).map_or(0, |text| text.lines().count());
     let guard = |hours: i64| {
         let mut command = ar_command(&repo, &repo.path(), ["guard", "--nudge", "echo $$ >> ../pids; sleep 600"]);
-        command.env("AR_CLOCK", after(hours * 60)).stdout(std::process::Stdio::null()).spawn().unwrap()
+        command.env("AR_CLOCK", after(hours * 60)).stdout(Stdio::null()).spawn().unwrap()
     };
     let patrols: Vec<Child> = (0..4).map(|_| guard(2)).collect();
     patrols.into_iter().for_each(|mut patrol| assert!(patrol.wait().unwrap().success()));
@@ -382,4 +385,55 @@ fn a_nudged_driver_makes_experiments_again() {
     let record = tried.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{tried}"));
     let record: Value = serde_json::from_str(record).unwrap();
     assert_eq!((&record["id"], &record["tag"], &record["outcome"]), (&2.into(), &"t".into(), &"keep".into()));
+}
+
+/// The process that holds the lock of the resident guard, if it is there.
+fn resident(repo: &TestRepo) -> Option<u32> {
+    let pid: u32 = fs::read_to_string(user_folder(repo).join("guard/resident.lock")).ok()?.trim().parse().ok()?;
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    words.split(|byte| *byte == 0).any(|word| word == b"__resident").then_some(pid)
+}
+
+/// The process of the loop, if there is one.
+fn looping(repo: &TestRepo) -> Option<u32> {
+    let status = ar(repo, ["status", "t", "--format", "json"]).json();
+    u32::try_from(status["sessions"][0]["owner"]["process"].as_u64()?).ok()
+}
+
+fn kill_process(pid: u32) {
+    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+    until("the end of a process", || (!Path::new(&format!("/proc/{pid}/cwd")).exists()).then_some(()));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn two_of_the_three_layers_are_brought_back_by_the_third() {
+    let repo = training_repo();
+    let (child, go) = waiting_loop(&repo);
+    let mut command = ar_command(&repo, &repo.path(), ["guard", "--resident", "--wake", "100ms", "--beat", "1s"]);
+    let mut first = command.stderr(Stdio::null()).spawn().unwrap();
+    until("the resident guard", || resident(&repo).filter(|pid| *pid == first.id()));
+    // The resident guard and the loop die, and the machine is another one since.
+    first.kill().unwrap();
+    first.wait().unwrap();
+    kill(child);
+    change_journal(&repo, "boot_id", "another");
+    assert_eq!(patrol(&repo, 1, &[]), "0 t dead restart");
+    let second = until("the resident guard", || resident(&repo));
+    let again = until("the loop", || looping(&repo));
+    // The loop dies, and no patrol comes but that of the resident guard.
+    kill_process(again);
+    change_journal(&repo, "boot_id", "another");
+    until("the loop", || looping(&repo).filter(|pid| *pid != again));
+    // The resident guard dies, and the next patrol brings it back, while the loop works on.
+    kill_process(second);
+    patrol(&repo, 1, &[]);
+    let third = until("the resident guard", || resident(&repo).filter(|pid| *pid != second));
+    assert_comes_to_its_end(&repo, &go);
+    // A loop that starts looks for it as well.
+    kill_process(third);
+    ar(&repo, ["resume"]).ok();
+    let fourth = until("the resident guard", || resident(&repo).filter(|pid| *pid != third));
+    fs::remove_file(user_folder(&repo).join("guard/resident.json")).unwrap();
+    until("the end of the resident guard", || (resident(&repo) != Some(fourth)).then_some(()));
 }

@@ -109,9 +109,9 @@ fn a_session_that_a_rule_ended_says_how_it_continues() {
     let next = &status(&repo)["next"];
     assert_eq!(next[0], "ar resume t --stop-rule RULE", "{next}");
     // What this very call says is no line that is passed over.
-    let called = ar(&repo, ["resume", "--stop-rule", "plateau:4"]).ok();
+    let called = ar(&repo, ["resume", "--stop-rule", "plateau:3"]).ok();
     assert!(!called.stderr.contains("ignored lines of ar.toml") && called.stderr.contains(hint), "{called:#?}");
-    assert_eq!(records(&repo).len(), 1 + 5);
+    assert_eq!(records(&repo).len(), 1 + 4);
     let called = ar(&repo, ["resume", "--max-experiments", "5"]).ok();
     assert!(called.stderr.contains("differ from the session's stored settings: stop-rule"), "{called:#?}");
 }
