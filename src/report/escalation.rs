@@ -62,7 +62,7 @@ mod tests {
 
         - since: 2026-11-20T22:00:00.000Z, after experiment 3
         - what happened: the disk is too full for an experiment
-        - what was tried: ar compressed and dropped logs of runs as far as --keep-logs allows; tried again 1 time
+        - what was tried: logs of runs were compressed and dropped as far as --keep-logs allows; tried again 1 time
         - what is needed: free disk space
         - meanwhile: the session waits, looks again by itself, and continues when the cause is gone or you say something
 
