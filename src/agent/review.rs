@@ -81,9 +81,9 @@ pub fn review_prompt(reviewing: &Reviewing<'_>) -> String {
     let _ = writeln!(text, "\n# {}: {}\n", experiment_name(record.id), cut(&record.description, WHY));
     let hypothesis = record.hypothesis().map(|said| format!("Its author expected: {}\n\n", cut(&said, WHY)));
     text += &hypothesis.unwrap_or_default();
-    let _ = writeln!(text, "Commit {} on {}. Changed files:\n", record.commit, record.base);
-    files.iter().for_each(|file| _ = writeln!(text, "- {file}"));
-    let _ = writeln!(text, "\n{}", fenced(head(diff, DIFF)).trim_end());
+    let files: String = files.iter().map(|file| format!("{}\n", one_line(file))).collect();
+    let _ = writeln!(text, "Commit {} on {}. Changed files:\n\n{}", record.commit, record.base, fenced(&files));
+    let _ = writeln!(text, "{}", fenced(head(diff, DIFF)).trim_end());
     if diff.len() > DIFF {
         let _ = writeln!(text, "\nThe rest: `git diff {} {}`", record.base.short(12), record.commit.short(12));
     }
@@ -187,11 +187,22 @@ pub fn read_review(file: &Path, said: &str) -> Result<Review, String> {
         Err(error) if error.kind() == ErrorKind::NotFound => Err("it left no file $AR_REVIEW".into()),
         Err(error) => Err(format!("$AR_REVIEW cannot be read: {error}")),
     };
-    in_file.or_else(|why| match parse(last.as_bytes()) {
-        Ok(review) => Ok(review),
-        Err(_) if last.is_empty() => Err(format!("{why}, and it printed nothing")),
-        Err(_) => Err(format!("{why}, and its last line is no verdict: {}", cut(last, 200))),
-    })
+    match (in_file, parse(last.as_bytes())) {
+        // What the reviewer runs of the change can write the file, and print.
+        (Ok(one), Ok(other)) => Ok(if doubt(&other) > doubt(&one) { other } else { one }),
+        (Ok(review), Err(_)) | (Err(_), Ok(review)) => Ok(review),
+        (Err(why), Err(_)) if last.is_empty() => Err(format!("{why}, and it printed nothing")),
+        (Err(why), Err(_)) => Err(format!("{why}, and its last line is no verdict: {}", cut(last, 200))),
+    }
+}
+
+/// How much a verdict doubts.
+fn doubt(review: &Review) -> u32 {
+    match review.verdict {
+        ReviewVerdict::Earned | ReviewVerdict::Unreviewed => 0,
+        ReviewVerdict::Unclear => 1,
+        ReviewVerdict::NotEarned => 2,
+    }
 }
 
 fn parse(text: &[u8]) -> Result<Review, String> {
@@ -226,6 +237,8 @@ mod tests {
         assert!(read(&format!("{earned}\nand that is all")).unwrap_err().contains("and that is all"));
         fs::write(&file, "{\"verdict\": \"not_earned\"}").unwrap();
         assert_eq!(read(earned).as_deref(), Ok("not earned"));
+        fs::write(&file, earned).unwrap();
+        assert_eq!(read("{\"verdict\": \"not_earned\"}").as_deref(), Ok("not earned"), "the change wrote the file");
         fs::write(&file, "nonsense").unwrap();
         assert_eq!(read(earned).as_deref(), Ok("earned: lr.py:3 halves it"));
         assert!(read("").unwrap_err().starts_with("$AR_REVIEW is no verdict: "));
@@ -247,7 +260,7 @@ mod tests {
             contract: &contract,
             record: &now,
             incumbent: Some(&before),
-            files: &["train.sh: changed, 12 B".to_owned()],
+            files: &["train.sh: changed, 12 B\na".to_owned()],
             diff: &diff,
             log: "loss: 2.25",
             claims: &[],
@@ -257,7 +270,7 @@ mod tests {
         for part in [
             "in the file `$AR_REVIEW` (/runs/00007/review.json)",
             "- command: sh train.sh\n",
-            "- train.sh: changed, 12 B\n\n````text\n+first\n```\n+more\n",
+            "```text\ntrain.sh: changed, 12 B a\n```\n\n````text\n+first\n```\n+more\n",
             "The rest: `git diff ",
             "| | experiment 3 | this one |\n|---|---|---|\n| loss | 2.5 | 2.25 |\n| run time in seconds | 60.0 | 90.0 |\n\
              | peak memory in GiB | - | 1.5 |\n| a\\|b | - | 1 |\n| steps | 100 | 150 |\n",

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{FORMAT_VERSION, duration_text};
+use autoresearch::domain::{FORMAT_VERSION, duration_text, one_line};
 use autoresearch::guardian::{GuardError, Patrol, Patrolled};
 use autoresearch::rules::Thresholds;
 use autoresearch::state::user_folder;
@@ -72,5 +72,5 @@ fn to_json(Patrolled { repository, tag, verdict }: &Patrolled) -> Value {
 fn to_line(Patrolled { repository, tag, verdict }: &Patrolled) -> String {
     let flag = if verdict.needs_person { " (needs you)" } else { "" };
     let (state, action) = (verdict.state.to_string(), verdict.action.to_string());
-    format!("{state:<8} {action:<8} {tag} in {}: {}{flag}", repository.display(), verdict.detail)
+    format!("{state:<8} {action:<8} {tag} in {}: {}{flag}", one_line(&repository.to_string_lossy()), verdict.detail)
 }

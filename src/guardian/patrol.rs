@@ -85,11 +85,16 @@ impl Patrol {
             Err(error) => return Ok(Some(unreadable(&with_causes(&error)))),
         };
         let files = GuardFiles::new(&self.user, repository, tag);
-        let before = files.memory()?;
+        let before = match files.memory() {
+            Ok(memory) => memory,
+            Err(error) => return Ok(Some(unnoted(&with_causes(&error)))),
+        };
         let mut memory = before.clone();
         let mut verdict = patrol(&seen.watched, self.thresholds, &mut memory);
-        if memory != before {
-            files.remember(&memory, line(&verdict, now).as_ref())?;
+        if memory != before
+            && let Err(error) = files.remember(&memory, line(&verdict, now).as_ref())
+        {
+            return Ok(Some(unnoted(&with_causes(&error))));
         }
         let done = match verdict.action {
             GuardAction::Restart => restart(&seen, tag, &files),
@@ -114,6 +119,13 @@ fn line(verdict: &PatrolVerdict, ts: Timestamp) -> Option<GuardLine> {
 /// The verdict on a session whose files cannot be read.
 fn unreadable(why: &str) -> PatrolVerdict {
     let detail = format!("cannot be read: {why}; run `ar doctor`");
+    PatrolVerdict { state: Health::Stuck, action: GuardAction::None, needs_person: true, detail }
+}
+
+/// The verdict on a session about which nothing can be read or noted among the guardians' own files: nothing is done, as it
+/// might be done again and again.
+fn unnoted(why: &str) -> PatrolVerdict {
+    let detail = format!("the guard's own files: {why}; remove what is named there");
     PatrolVerdict { state: Health::Stuck, action: GuardAction::None, needs_person: true, detail }
 }
 

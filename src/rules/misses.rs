@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::median::median;
 use super::{KeptStep, Point, Spread};
-use crate::domain::{Direction, Outcome};
+use crate::domain::{Direction, FailureClass, Outcome};
 
 /// The most near misses named: nobody would look at more.
 const MOST: usize = 5;
@@ -67,7 +67,8 @@ pub fn misses(
         match (point.outcome, own.and_then(|own| Some((own, value_of(own)?))).or(rival)) {
             (Some(Outcome::Keep), _) => rival = Some((index, value)),
             (None, _) if Some(index) == baseline => rival = Some((index, value)),
-            (Some(Outcome::Discard), Some((rival, best))) => {
+            // A number that was not earned is near nothing.
+            (Some(Outcome::Discard), Some((rival, best))) if point.failure != Some(FailureClass::ReviewFailed) => {
                 let gain = direction.gain(value, best);
                 if -gain <= margin.map_or(0.0, |margin| margin.size) {
                     found.push(Miss { index, rival, gain });

@@ -39,7 +39,9 @@ pub fn outside_cause(class: FailureClass, others: Option<u64>, full: Option<&Pat
 /// differ. Experiments that never ran, or whose failure does not judge the idea, do not count.
 pub fn measured_before<'a>(history: &'a History, change: &Fingerprint, base: &CommitId) -> Option<&'a Record> {
     let measured = |record: &&Record| {
-        record.outside_cause.is_none() && record.failure.as_ref().is_none_or(|failure| failure.class.judges_change())
+        // What a reviewer rejected is not measured and reviewed until another one says yes.
+        let counts = |class: FailureClass| class.judges_change() || class == FailureClass::ReviewFailed;
+        record.outside_cause.is_none() && record.failure.as_ref().is_none_or(|failure| counts(failure.class))
     };
     let find = |is_same: &dyn Fn(&Record, &Fingerprint) -> bool| {
         let mut records = history.records().iter().filter(measured);
@@ -86,6 +88,7 @@ mod tests {
         assert_eq!(cause.as_deref(), Some("another process held 13 GB of the GPU"));
         assert!(!is_known(&oom(cause), "t1", "b1"));
         assert!(!is_known(&known(json!({"outcome": "crash", "failure": {"class": "lost"}})), "t1", "b1"));
+        assert!(is_known(&known(json!({"failure": {"class": "review_failed"}})), "t1", "b1"), "it was rejected");
         assert_eq!(outside_cause(FailureClass::Timeout, Some(1 << 20), None), None);
         assert_eq!(outside_cause(FailureClass::Crash, Some(12 << 30), None), None);
         assert_eq!(outside_cause(FailureClass::Oom, None, None), None);

@@ -95,7 +95,10 @@ impl Shared<'_> {
         }
         let behind = Notice::ClockBehind { last, now: now() };
         self.emit(behind)?;
-        let (begun, patience) = (Instant::now(), crash::pace(CLOCK_PATIENCE));
+        // A clock that was named stands still.
+        let is_named = self.store().clock != Clock::System;
+        let patience = if is_named { Duration::ZERO } else { crash::pace(CLOCK_PATIENCE) };
+        let begun = Instant::now();
         while is_behind() && self.asked()? == Interrupt::None {
             if begun.elapsed() >= patience {
                 self.gate.borrow_mut().given_up = Some(last);

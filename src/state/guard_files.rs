@@ -12,8 +12,11 @@ use super::StateError;
 use super::json::{read_json, write_json};
 use super::user_folder::user_folder;
 use crate::domain::{FORMAT_VERSION, Tag};
-use crate::fs::{append, create_folder, failed};
+use crate::fs::{append, create_folder, failed, read_at_most};
 use crate::rules::{GuardAction, PatrolMemory};
+
+/// The most bytes of lines that are read: hundreds of thousands of them.
+const LARGEST: u64 = 64 << 20;
 
 /// How many bytes of the hash name the folder of a session.
 const NAME: usize = 8;
@@ -88,6 +91,8 @@ impl GuardFiles {
     /// Notes what was done, before it is done: a patrol that is killed in between does it at most once.
     pub fn remember(&self, memory: &PatrolMemory, line: Option<&GuardLine>) -> Result<(), StateError> {
         create_folder(&self.folder)?;
+        // Nothing is done that could not be noted.
+        self.lines()?;
         let (repository, tag) = (self.repository.clone(), Some(self.tag.clone()));
         let remembered = Remembered { version: FORMAT_VERSION, repository, tag, memory: memory.clone() };
         write_json(&self.folder.join("memory.json"), &remembered)?;
@@ -102,7 +107,7 @@ impl GuardFiles {
     /// All lines about the session, in order; empty ones where a line cannot be parsed, so that the count stays right.
     pub fn lines(&self) -> Result<Vec<Option<GuardLine>>, StateError> {
         let path = self.lines_path();
-        match fs::read(&path) {
+        match read_at_most(&path, LARGEST) {
             Ok(text) => Ok(text
                 .split(|byte| *byte == b'\n')
                 .filter(|line| !line.is_empty())

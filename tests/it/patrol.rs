@@ -437,3 +437,33 @@ fn two_of_the_three_layers_are_brought_back_by_the_third() {
     fs::remove_file(user_folder(&repo).join("guard/resident.json")).unwrap();
     until("the end of the resident guard", || (resident(&repo) != Some(fourth)).then_some(()));
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn odd_files_of_a_guard_hold_up_neither_a_patrol_nor_the_session() {
+    let repo = training_repo();
+    let (child, go) = waiting_loop(&repo);
+    kill(child);
+    assert_eq!(patrol(&repo, 5, &[]), "0 t dead restart");
+    kill_process(until("the loop", || looping(&repo)));
+    let sessions = user_folder(&repo).join("guard/sessions");
+    let folder = fs::read_dir(&sessions).unwrap().next().unwrap().unwrap().path();
+    let memory = folder.join("memory.json");
+    fs::remove_file(&memory).unwrap();
+    fs::create_dir(&memory).unwrap();
+    let beat = || fs::read_to_string(user_folder(&repo).join("guard/patrol.json")).unwrap();
+    let before = beat();
+    let said = ar_after(&repo, 15, &["guard"]).exits(4).stdout;
+    assert!(said.contains("the guard's own files: "), "{said}");
+    assert!(beat() != before, "the patrol came to its end");
+    fs::remove_dir(&memory).unwrap();
+    fs::remove_file(folder.join("lines.jsonl")).unwrap();
+    let made = Command::new("mkfifo").arg(folder.join("lines.jsonl")).status().unwrap();
+    assert!(made.success());
+    // Nothing is done that could not be noted.
+    assert!(ar_after(&repo, 25, &["guard"]).exits(4).stdout.contains("lines.jsonl"));
+    fs::write(go, "").unwrap();
+    let resumed = ar(&repo, ["resume"]).ok();
+    assert!(resumed.stdout.contains("   5  discard"), "{resumed:?}");
+    assert!(resumed.stderr.contains("cannot read the messages of `ar guard`: "), "{resumed:?}");
+}
