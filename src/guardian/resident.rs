@@ -21,6 +21,9 @@ use crate::rules::{is_beat_missing, pause_after_patrol};
 /// The hidden first argument that makes the program the resident guard.
 pub const RESIDENT_ARGUMENT: &str = "__resident";
 
+/// What the resident guard says when it ends by itself.
+const UNWANTED: &str = "no resident guard is wanted any more";
+
 /// How long a patrol that is terminated has to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -41,7 +44,11 @@ pub fn reside(mut say: impl FnMut(&str)) -> Result<(), ServiceError> {
     let program = own_program()?;
     let mut seat = Seat::take(&folder)?;
     seat.sign();
-    let mut settings = wanted(&folder, &Resident::default())?.unwrap_or_default();
+    // An uninstallation right after the start may have come first.
+    let Some(mut settings) = wanted(&folder, &Resident::default())? else {
+        say(UNWANTED);
+        return Ok(());
+    };
     say(&format!("the resident guard {}", settings_text(&settings)));
     let mut watch = Watch { beat: None, since: Instant::now(), called: Instant::now(), pause: Duration::ZERO };
     loop {
@@ -50,7 +57,7 @@ pub fn reside(mut say: impl FnMut(&str)) -> Result<(), ServiceError> {
         match wanted(&folder, &settings)? {
             Some(found) if seat.holds() => settings = found,
             _ => {
-                say("no resident guard is wanted any more");
+                say(UNWANTED);
                 return Ok(());
             }
         }

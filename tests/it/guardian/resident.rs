@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use super::{User, ended, send, system_path};
-use crate::support::{Called, until};
+use crate::support::{AR, Called, until};
 
 /// The resident guard in the foreground, looking ten times a second. What a test started ends with its user.
 fn start(user: &User, args: &[&str]) -> Child {
@@ -153,6 +153,11 @@ fn it_ends_when_none_is_wanted_and_when_its_files_are_gone() {
         assert!(said.code == Some(0) && said.stderr.contains("no resident guard is wanted any more"), "{said:?}");
     }
     fs::remove_file(user.guard().join("resident.json")).unwrap();
+    // One that starts too late to be wanted does not wait for its first look.
+    let mut late = Command::new(AR);
+    user.environment(&mut late);
+    let said: Called = late.args(["__resident", "detached"]).output().unwrap().into();
+    assert!(said.code == Some(0) && !said.stderr.contains("looks every"), "{said:?}");
     user.guards(&[]).ok();
     assert_eq!(user.residents(), [] as [u32; 0]);
 }
