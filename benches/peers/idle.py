@@ -28,8 +28,18 @@ def started(context, folder, train, agent, experiments):
         return subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=said, stderr=subprocess.STDOUT)
 
 
+def threads(pid, read):
+    """What `read` makes of each thread of a process. A thread that ends meanwhile is left out."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            yield read(thread)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+
 def children(pid):
-    return [int(child) for each in Path(f"/proc/{pid}/task").iterdir() for child in (each / "children").read_text().split()]
+    texts = threads(pid, lambda thread: (thread / "children").read_text())
+    return [int(child) for text in texts for child in text.split()]
 
 
 def field(pid, name):
@@ -40,12 +50,12 @@ def field(pid, name):
 
 def used(pids):
     """How often the threads of some processes went to sleep, and how many nanoseconds they ran."""
-    wakes = ran = 0
-    for pid in pids:
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            wakes += field(f"{pid}/task/{thread.name}", "voluntary_ctxt_switches")
-            ran += int((thread / "schedstat").read_text().split()[0])
-    return wakes, ran
+    def of(thread):
+        slept = field(f"{thread.parent.parent.name}/task/{thread.name}", "voluntary_ctxt_switches")
+        return slept, int((thread / "schedstat").read_text().split()[0])
+
+    found = [each for pid in pids for each in threads(pid, of)]
+    return sum(slept for slept, _ in found), sum(ran for _, ran in found)
 
 
 def waiting(context, seconds):
