@@ -100,18 +100,18 @@ pub fn pace(contract: &Contract, history: &History, iteration: LastIteration) ->
 /// The pause by the course of the numbers. What rises stays warm, also where a threshold keeps none of it.
 fn adaptive(contract: &Contract, history: &History, iteration: LastIteration) -> (Duration, String) {
     let name = &contract.metric.name;
-    let crashed = experiments(history).next().is_some_and(|record| Ended::of_record(record) == Ended::Crash);
+    let crashed = history.without_baseline().next_back().is_some_and(|record| Ended::of_record(record) == Ended::Crash);
     if iteration.was_out || crashed {
         let what = if iteration.was_out { "the agent was unavailable" } else { "the last experiment crashed" };
         return (RECOVERY_COLD, format!("recovery-cold: {what}"));
     }
-    let newest: Vec<f64> = experiments(history).filter_map(|it| it.metric.value).take(RISING).collect();
+    let newest: Vec<f64> = history.without_baseline().rev().filter_map(|it| it.metric.value).take(RISING).collect();
     let rises = newest.len() == RISING && contract.metric.direction.better(newest[0], newest[RISING - 1]);
     let since_keep = history.since_keep();
     if !rises && since_keep >= COLD_AFTER {
         return (EXPLORATION_COLD, format!("exploration-cold: {since_keep} experiments since the last keep"));
     }
-    if experiments(history).next().is_none() {
+    if history.without_baseline().next_back().is_none() {
         return (SYNTHESIS_WARM, "synthesis-warm: no experiment yet".to_owned());
     }
     let course = if rises { format!("{name} gets better") } else { "keeps are recent".to_owned() };
@@ -125,10 +125,10 @@ fn adaptive(contract: &Contract, history: &History, iteration: LastIteration) ->
 fn by_novelty(contract: &Contract, history: &History) -> Result<Option<(Duration, String)>, StopReason> {
     let range = contract.composite.as_ref().and_then(|composite| composite.axes.get(NOVELTY)?.range);
     let novelty = |record: &Record| record.metrics.get(NOVELTY).map(|number| bring(number, range));
-    if experiments(history).all(|record| novelty(record).is_none()) {
+    if history.without_baseline().rev().all(|record| novelty(record).is_none()) {
         return Ok(None);
     }
-    let Some(last) = experiments(history).next().and_then(novelty) else {
+    let Some(last) = history.without_baseline().next_back().and_then(novelty) else {
         return Ok(Some((HALF_HOUR, format!("the last experiment has no {NOVELTY}"))));
     };
     let text = four_decimals(last);
@@ -138,17 +138,12 @@ fn by_novelty(contract: &Contract, history: &History) -> Result<Option<(Duration
     if last >= LOW {
         return Ok(Some((HALF_HOUR, format!("{NOVELTY} {text} is not above {HIGH}"))));
     }
-    let row = experiments(history).take_while(|record| novelty(record).is_some_and(|it| it < LOW)).count();
+    let row = history.without_baseline().rev().take_while(|record| novelty(record).is_some_and(|it| it < LOW)).count();
     if contract.unattended && row >= CUT_IN_A_ROW {
         let text = format!("cadence: {NOVELTY} was below {LOW} in {row} experiments in a row, the last time {text}");
         return Err(StopReason::reached("cadence", true, json!({"experiments": row, "novelty": last}), text));
     }
     Ok(Some((LONG, format!("{NOVELTY} {text} is below {LOW}"))))
-}
-
-/// The experiments without the baseline, newest first.
-fn experiments(history: &History) -> impl Iterator<Item = &Record> {
-    history.records().iter().rev().filter(|record| !record.id.is_baseline())
 }
 
 #[cfg(test)]

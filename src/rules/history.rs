@@ -159,9 +159,14 @@ impl History {
         newest.take_while(|record| record.outcome == Outcome::Crash).count() as u32
     }
 
+    /// The experiments without the baseline, in the order of their records.
+    pub fn without_baseline(&self) -> impl DoubleEndedIterator<Item = &Record> {
+        self.records.iter().filter(|record| !record.id.is_baseline())
+    }
+
     /// The number of experiments without the baseline.
     pub fn experiments(&self) -> u32 {
-        self.records.iter().filter(|record| !record.id.is_baseline()).count() as u32
+        self.without_baseline().count() as u32
     }
 
     /// The number of the next experiment.

@@ -24,14 +24,9 @@ pub fn course(contract: &Contract, history: &History) -> Option<StopReason> {
     })
 }
 
-/// The experiments without the baseline, in the order of their records.
-fn experiments(history: &History) -> impl DoubleEndedIterator<Item = &Record> {
-    history.records().iter().filter(|record| !record.id.is_baseline())
-}
-
 /// Their numbers, without experiments that have none.
 fn numbers(history: &History) -> Vec<f64> {
-    experiments(history).filter_map(|record| record.metric.value).collect()
+    history.without_baseline().filter_map(|record| record.metric.value).collect()
 }
 
 /// The slope of the last `count` numbers, per number; `None` with fewer. It is rounded, so that numbers that rise by exactly
@@ -73,7 +68,7 @@ fn kill2(contract: &Contract, history: &History) -> Option<StopReason> {
     let composite = contract.composite.as_ref()?;
     let numbers = numbers(history);
     let slope = last_slope(&numbers, count).filter(|_| numbers.len() >= fewest)?;
-    let last = experiments(history).rfind(|record| record.metric.value.is_some())?;
+    let last = history.without_baseline().rfind(|record| record.metric.value.is_some())?;
     let axes = axis_values(composite, &last.metrics);
     if slope >= rise || weak_axis(composite, &axes).is_some() {
         return None;
@@ -93,7 +88,8 @@ fn plateau(contract: &Contract, history: &History, times: u32) -> Option<StopRea
     // Below a threshold nothing is kept, however much better it gets.
     let best = if contract.keep_above.is_some() { history.best_measured() } else { history.best_kept_record() };
     let since = best.map_or(0, |best| best.sequence());
-    let without = experiments(history).rev().take_while(|record| best.is_none() || record.sequence() > since).count();
+    let without =
+        history.without_baseline().rev().take_while(|record| best.is_none() || record.sequence() > since).count();
     if without < times as usize {
         return None;
     }
@@ -109,7 +105,7 @@ fn plateau(contract: &Contract, history: &History, times: u32) -> Option<StopRea
 fn above(contract: &Contract, history: &History, threshold: f64, times: usize) -> Option<StopReason> {
     let direction = contract.metric.direction;
     let better = |record: &&Record| record.metric.value.is_some_and(|value| direction.better(value, threshold));
-    let mut row: Vec<&Record> = experiments(history).rev().take(times).take_while(better).collect();
+    let mut row: Vec<&Record> = history.without_baseline().rev().take(times).take_while(better).collect();
     if row.len() < times {
         return None;
     }
