@@ -10,7 +10,7 @@ use autoresearch::session::{Drive, Interrupts, Plan, Session};
 use super::args::FinalizeArgs;
 use super::error::CliError;
 use super::printer::Printer;
-use super::process::{current_dir, no_runtime};
+use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
 use super::{chosen, output, settings, stop};
 
@@ -40,7 +40,9 @@ fn end_for_good(tag: &Tag) -> Result<(), CliError> {
     let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
     let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;
     let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
-    let ended = Session::open(plan, printer.observer(), Interrupts::default()).and_then(|mut it| it.end_for_good());
+    let ended = runtime()?.block_on(async {
+        Session::open(plan, printer.observer(), Interrupts::default()).await.and_then(|mut it| it.end_for_good())
+    });
     printer.finish();
     ended.map(drop).map_err(CliError::from)
 }

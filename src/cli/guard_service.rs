@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use autoresearch::domain::{Clock, FORMAT_VERSION, Resident, exact_time};
+use autoresearch::domain::{Clock, FORMAT_VERSION, Resident, exact_time, with_causes};
 use autoresearch::exec::leave_starter;
 use autoresearch::guardian::{
     DEFAULT_EVERY, Plan, ServiceError, Step, become_resident, plan_install, plan_uninstall, reside, resident_script,
@@ -75,6 +75,11 @@ pub(crate) fn be_resident(mode: Option<&OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => CliError::from(error).print(),
     }
+}
+
+/// Tells that the resident guard, which is wanted and gone, does not start.
+pub(super) fn tell_no_resident(error: &ServiceError) {
+    output::note(&format!("warning: the resident guard does not start: {}", with_causes(error)));
 }
 
 impl From<ServiceError> for CliError {

@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Asked, StopReason, with_causes};
+use autoresearch::domain::{Asked, StopReason};
 use autoresearch::git::Repo;
-use autoresearch::guardian::ensure_resident;
+use autoresearch::guardian::keep_resident;
 use autoresearch::session::{Drive, Driven, Plan, Session, session_tags};
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
 use super::error::CliError;
+use super::guard_service::tell_no_resident;
 use super::printer::Printer;
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
@@ -68,14 +69,10 @@ fn drive_on() -> Drive {
 /// Opens the session of a plan and runs its loop to the end.
 pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result<StopReason, CliError> {
     let tag = plan.contract().tag.clone();
-    // What keeps watch over this loop may be gone.
-    if let Err(error) = ensure_resident() {
-        output::note(&format!("warning: the resident guard does not start: {}", with_causes(&error)));
-    }
     let printer = Printer::start(progress).map_err(no_runtime)?;
-    let reason = runtime()?.block_on(async {
+    let looped = async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
-        let mut session = Session::open(plan, printer.observer(), interrupts.clone())?;
+        let mut session = Session::open(plan, printer.observer(), interrupts.clone()).await?;
         let mut driven = session.run(drive).await?;
         loop {
             let resumed = match driven {
@@ -87,8 +84,15 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
             drop(session);
             let asked = Asked { tag: Some(tag), ..Asked::default() };
             let plan = Plan::new(Repo::discover(&root)?, &asked.into(), drive_on(), settings::clock()?)?;
-            session = Session::open(plan.leave_out(output::files()), printer.observer(), interrupts.clone())?;
+            session = Session::open(plan.leave_out(output::files()), printer.observer(), interrupts.clone()).await?;
             driven = session.run_again(resumed).await?;
+        }
+    };
+    let reason = runtime()?.block_on(async {
+        // What keeps watch over this loop may be gone.
+        tokio::select! {
+            reason = looped => reason,
+            never = keep_resident(tell_no_resident) => match never {},
         }
     });
     printer.finish();

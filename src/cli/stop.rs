@@ -72,7 +72,7 @@ fn end_open(repo: Repo, tag: &Tag, id: ExperimentId, was_left: bool, clock: Cloc
     let tried = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
         interrupts.ask(Interrupt::Now);
-        let tried = async { Session::open(plan, printer.observer(), interrupts)?.try_continue(None).await };
+        let tried = async { Session::open(plan, printer.observer(), interrupts).await?.try_continue(None).await };
         Ok::<_, CliError>(match tried.await {
             // The run may be what fills the disk.
             Err(error) if error.is_disk_full() => {

@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use autoresearch::agent::{Proposal, directive_text, failure_text};
 use autoresearch::domain::{Contract, Directive, FORMAT_VERSION, Outcome, Record, StopReason, Word, one_line};
 use autoresearch::git::Repo;
+use autoresearch::guardian::ensure_resident;
 use autoresearch::report::fit;
 use autoresearch::rules::History;
 use autoresearch::session::{Drive, Session, Tried};
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::args::{AnswerFormat, TryArgs};
 use super::error::CliError;
+use super::guard_service::tell_no_resident;
 use super::printer::{PATIENCE, Printer};
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::{Progress, experiment_line};
@@ -38,10 +40,13 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let settings = Settings::read(args.settings, repo.worktree())?;
     let main_worktree = repo.main_worktree();
     let plan = settings.plan(repo, Drive::WorkingTree { resume: args.resume }, clock)?;
+    if let Err(error) = ensure_resident() {
+        tell_no_resident(&error);
+    }
     let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
     let code: Result<_, CliError> = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
-        let mut session = Session::open(plan, printer.observer(), interrupts)?;
+        let mut session = Session::open(plan, printer.observer(), interrupts).await?;
         let tried = match (args.rework, args.resume) {
             (true, _) => session.try_again().await,
             (_, true) => session.try_continue(args.wait).await,

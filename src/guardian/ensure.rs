@@ -1,7 +1,11 @@
 //! Starting the resident guard.
 
+use std::convert::Infallible;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use super::program::{guard_folder, log_to, own_program, without_own_variables};
 use super::resident::RESIDENT_ARGUMENT;
@@ -26,14 +30,35 @@ pub enum Ensured {
 ///
 /// # Errors
 ///
-/// There is no home folder, a newer version of `ar` wrote its settings, or it does not start.
+/// A newer version of `ar` wrote its settings, or it does not start.
 pub fn ensure_resident() -> Result<Ensured, ServiceError> {
-    let folder = guard_folder()?;
-    if wanted(&folder, &Resident::default())?.is_none() {
-        return Ok(Ensured::Unwanted);
+    ensure().map(|(ensured, _)| ensured)
+}
+
+/// Does that again and again, as often as the resident guard wakes. Calls `tell` with the first error.
+pub async fn keep_resident(tell: impl FnOnce(&ServiceError)) -> Infallible {
+    let mut tell = Some(tell);
+    loop {
+        let wake = match ensure() {
+            Ok((_, wake)) => wake,
+            Err(error) => {
+                tell.take().into_iter().for_each(|tell| tell(&error));
+                Resident::WAKE
+            }
+        };
+        sleep(wake).await;
     }
+}
+
+/// Starts it if it is wanted and gone, and gives how often it wakes.
+fn ensure() -> Result<(Ensured, Duration), ServiceError> {
+    // Without a home folder nobody can want one.
+    let Ok(folder) = guard_folder() else { return Ok((Ensured::Unwanted, Resident::WAKE)) };
+    let Some(settings) = wanted(&folder, &Resident::default())? else {
+        return Ok((Ensured::Unwanted, Resident::WAKE));
+    };
     if seated(&folder).is_some() {
-        return Ok(Ensured::Running);
+        return Ok((Ensured::Running, settings.wake));
     }
     let program = own_program()?;
     let mut command = Command::new(&program);
@@ -41,7 +66,7 @@ pub fn ensure_resident() -> Result<Ensured, ServiceError> {
     log_to(&mut command, &folder.join("resident.log"));
     let started = without_own_variables(&mut command).spawn();
     let child = started.map_err(|source| ServiceError::Start { program, source })?;
-    Ok(Ensured::Started(child.id()))
+    Ok((Ensured::Started(child.id()), settings.wake))
 }
 
 /// Notes that a resident guard is wanted, and turns this process into it, in the foreground. Returns only if that fails.

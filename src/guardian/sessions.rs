@@ -8,13 +8,16 @@ use crate::git::Repo;
 use crate::session::{SessionError, session_tags};
 use crate::state::{Register, Registered, SessionFolder};
 
-/// The sessions in the register, as main worktree and tag. Sessions that do not exist any more are dropped from it.
+/// The sessions in the register, as main worktree and tag. Sessions that do not exist any more are dropped from it; those on
+/// a disk that is not mounted stay in it.
 ///
 /// # Errors
 ///
 /// The register cannot be read or written.
 pub(super) fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
-    Ok(named(Register::new(user).prune(is_gone)?))
+    let mut sessions = Register::new(user).prune(is_gone)?;
+    sessions.retain(is_there);
+    Ok(named(sessions))
 }
 
 /// The sessions in the register that exist, for those who only look.
@@ -24,7 +27,7 @@ pub(super) fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardErro
 /// The register cannot be read.
 pub fn registered_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
     let mut sessions = Register::new(user).sessions()?;
-    sessions.retain(|session| !is_gone(session));
+    sessions.retain(is_there);
     Ok(named(sessions))
 }
 
@@ -34,9 +37,20 @@ fn named(sessions: Vec<Registered>) -> Vec<(PathBuf, Tag)> {
 
 /// Whether a session does not exist any more, or its whole repository does not.
 fn is_gone(session: &Registered) -> bool {
+    !is_there(session) && !is_unmounted(&session.repository)
+}
+
+fn is_there(session: &Registered) -> bool {
     let folder = SessionFolder::new(&session.repository, &session.tag);
     // A loop rebuilds a folder that was deleted under it.
-    !folder.has_contract() && folder.refuse_held().is_ok()
+    folder.has_contract() || folder.refuse_held().is_err()
+}
+
+/// Whether a path may be on a disk that is not mounted now: what there is of it ends in an empty folder.
+fn is_unmounted(path: &Path) -> bool {
+    let standing = path.ancestors().skip(1).find(|folder| folder.exists());
+    !path.exists()
+        && standing.and_then(|folder| folder.read_dir().ok()).is_some_and(|mut entries| entries.next().is_none())
 }
 
 /// The sessions of the repositories that `paths` are in.

@@ -3,13 +3,13 @@
 use std::fs;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::error::{ErrorKind, SessionError};
 use super::events::event_detail;
-use super::interrupts::Interrupt;
+use super::hooks::{Alerted, Hooks};
+use super::interrupts::{Interrupt, Listener};
 use super::open::Session;
 use super::shared::{Heartbeat, Shared};
 use super::store::Store;
@@ -19,7 +19,6 @@ use crate::domain::{
     Contract, Escalate, Escalation, Event, ExperimentId, Outage, OutageKind, StopReason, Trouble, one_line, with_causes,
 };
 use crate::fs::write_atomic;
-use crate::git::Repo;
 use crate::report::escalation_text;
 use crate::rules::retry_pause;
 use crate::state::{EventLog, OpenOutage, SEE_DOCTOR, SessionFolder, Status, guard_is_installed};
@@ -173,26 +172,21 @@ impl Store {
     }
 }
 
-/// Reports a contradiction that keeps a session from being opened.
-pub(super) fn report_contradiction(
-    repo: &Repo,
-    folder: &SessionFolder,
-    after: ExperimentId,
-    now: Timestamp,
-    why: &str,
-) {
+/// Reports a contradiction that keeps a session from being opened, and waits until the command of `--on-event` was told.
+pub(super) async fn report_contradiction(folder: &SessionFolder, of: &Alerted<'_>, listener: Listener, why: &str) {
+    let now = of.clock.now();
     let escalation = Escalation {
         kind: Trouble::Contradiction,
         what: why.to_owned(),
         needed: SEE_DOCTOR.to_owned(),
         since: now,
-        after,
+        after: of.history.records().last().map_or(ExperimentId::BASELINE, |record| record.id),
         times: 1,
         waits: false,
     };
     let report = folder.state().join(ESCALATION);
     // The error itself is told in any case.
-    let _ = write_atomic(&report, escalation_text(folder.tag(), repo.worktree(), &escalation).as_bytes());
+    let _ = write_atomic(&report, escalation_text(folder.tag(), of.root, &escalation).as_bytes());
     let event = Event::Escalated {
         kind: escalation.kind,
         what: escalation.what,
@@ -201,7 +195,12 @@ pub(super) fn report_contradiction(
         waits: false,
         report,
     };
-    let _ = EventLog::new(&folder.logs()).decision(now, "rules", (&event).into(), &event_detail(&event));
+    let log = EventLog::new(&of.logs);
+    let _ = log.decision(now, "rules", (&event).into(), &event_detail(&event));
+    let mut hooks = Hooks::default();
+    hooks.alert(&event, of);
+    hooks.finish(listener, of.clock).await;
+    hooks.note_trouble(&log);
 }
 
 /// What kind of trouble an error is that ends the loop; `None` for what somebody asked for.

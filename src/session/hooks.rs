@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::interrupts::Listener;
 use super::store::Store;
-use crate::domain::{Alert, AlertKind, Clock, Event, Notice, duration_text, exact_time, with_causes};
+use crate::domain::{Alert, AlertKind, Clock, Contract, Event, Notice, duration_text, exact_time, with_causes};
 use crate::exec::{self, Executor, Exit, Job};
 use crate::fs::{move_odd_away, write_atomic};
-use crate::rules::alerts;
+use crate::rules::{History, alerts};
 use crate::state::{EventLog, Level};
 
 /// What the job is called.
@@ -69,17 +69,34 @@ struct Courier {
     clock: Clock,
 }
 
+/// The session that alerts are of.
+pub(super) struct Alerted<'a> {
+    pub(super) contract: &'a Contract,
+    pub(super) history: &'a History,
+    /// Its working tree.
+    pub(super) root: &'a Path,
+    pub(super) logs: PathBuf,
+    pub(super) clock: Clock,
+}
+
+impl<'a> From<&'a Store> for Alerted<'a> {
+    fn from(store: &'a Store) -> Self {
+        let Store { contract, history, repo, folder, clock, .. } = store;
+        Alerted { contract, history, root: repo.worktree(), logs: folder.logs(), clock: *clock }
+    }
+}
+
 impl Hooks {
     /// Tells the command of `--on-event` of an event, if there is one and it is of that kind. It does not wait.
-    pub(super) fn alert(&mut self, event: &Event, store: &Store) {
-        let Some(command) = store.contract.on_event.clone() else { return };
-        for alert in alerts(event, &store.contract, &store.history) {
+    pub(super) fn alert(&mut self, event: &Event, of: &Alerted<'_>) {
+        let Some(command) = &of.contract.on_event else { return };
+        for alert in alerts(event, of.contract, of.history) {
             let courier = || Courier {
                 command: command.clone(),
-                root: store.repo.worktree().to_owned(),
-                logs: store.folder.logs(),
+                root: of.root.to_owned(),
+                logs: of.logs.clone(),
                 trouble: self.trouble.clone(),
-                clock: store.clock,
+                clock: of.clock,
             };
             let kind = alert.event;
             if kind == AlertKind::Stopped {

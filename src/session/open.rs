@@ -16,6 +16,7 @@ use super::expected::Expected;
 use super::fetched::is_fetched;
 use super::hazards::Surveyed;
 use super::heal::rebuilt_journal;
+use super::hooks::Alerted;
 use super::interrupts::Interrupts;
 use super::lanes::{SlotSetup, open_seat, open_slot, remove_trees};
 use super::layout_error::LayoutError;
@@ -34,7 +35,7 @@ use super::words::HeardWords;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, ExperimentId, Gpu, Notice, StopReason};
+use crate::domain::{Contract, Directive, Event, Gpu, Notice, StopReason};
 use crate::exec::{Executor, GpuHolder, GpuLocks};
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
@@ -49,7 +50,7 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Opens the session of a plan: its files, its branch, its lock.
-    pub fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
+    pub async fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
         let Plan {
             repo,
             folder,
@@ -104,8 +105,9 @@ impl<'a> Session<'a> {
             journal.show(&state, clock.now())?;
             let tip = expected_tip(&contract, history.incumbent().map(|record| &record.commit));
             if let Some(trouble) = contradiction(&repo, &history, &tip, journal) {
-                let last = history.records().last().map_or(ExperimentId::BASELINE, |record| record.id);
-                report_contradiction(&repo, &folder, last, clock.now(), trouble_text(trouble));
+                let (root, logs) = (repo.worktree(), folder.logs());
+                let of = Alerted { contract: &contract, history: &history, root, logs, clock };
+                report_contradiction(&folder, &of, interrupts.listen(), trouble_text(trouble)).await;
                 return Err(SessionError::Contradiction(trouble_text(trouble)));
             }
             if let Some(open) = &journal.open

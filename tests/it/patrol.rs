@@ -265,6 +265,15 @@ fn the_register_has_a_line_for_each_session_that_is_there() {
     assert_eq!(lines().lines().count(), 1);
     let path = repo.path();
     assert_eq!(patrol(&repo, 0, &[path.to_str().unwrap()]), "0 t working none");
+    // A disk that is not mounted has left its folder.
+    fs::create_dir(repo.outside().join("disk")).unwrap();
+    let away = lines().replace(root.to_str().unwrap(), &format!("{}/disk/repo", repo.outside().display()));
+    fs::write(&register, lines() + &away).unwrap();
+    assert_eq!(patrol(&repo, 0, &[]), "0 t working none");
+    assert_eq!(lines().lines().count(), 2);
+    fs::remove_dir(repo.outside().join("disk")).unwrap();
+    assert_eq!(patrol(&repo, 0, &[]), "0 t working none");
+    assert_eq!(lines().lines().count(), 1);
 
     let refused = Called::from(ar_command(&repo, &repo.path(), ["guard"]).env_remove("HOME").output().unwrap());
     assert!(refused.exits(1).stderr.contains("neither HOME nor XDG_STATE_HOME"));
@@ -324,6 +333,10 @@ fn the_first_act_of_a_command_is_its_sign_of_life() {
     repo.write(".autoresearch/t/state/progress.json", journal.to_string());
     ar_after(&repo, 60, &["try", "--continue"]).exits(6);
     assert_eq!(seen(), "2026-11-20T23:00:00.000Z");
+    ar_after(&repo, 120, &["note", "1", "it is the schedule"]).ok();
+    assert_eq!(seen(), "2026-11-21T00:00:00.000Z");
+    ar_after(&repo, 180, &["show", "1"]).ok();
+    assert_eq!(seen(), "2026-11-21T00:00:00.000Z", "who only looks does not act");
 }
 
 #[test]
@@ -425,9 +438,8 @@ fn two_of_the_three_layers_are_brought_back_by_the_third() {
     kill_process(again);
     change_journal(&repo, "boot_id", "another");
     until("the loop", || looping(&repo).filter(|pid| *pid != again));
-    // The resident guard dies, and the next patrol brings it back, while the loop works on.
+    // The resident guard dies, and nothing is there that could call a patrol: the loop at work brings it back.
     kill_process(second);
-    patrol(&repo, 1, &[]);
     let third = until("the resident guard", || resident(&repo).filter(|pid| *pid != second));
     assert_comes_to_its_end(&repo, &go);
     // A loop that starts looks for it as well.
