@@ -114,7 +114,10 @@ impl SessionStatus {
             Activity::RunOver => format!("idle; the run of {name} has finished and is not recorded yet"),
             Activity::Left => format!("idle; {name} was left unfinished"),
             Activity::Idle if self.is_fetched => "fetched; nobody has worked on it in this repository".into(),
-            Activity::Idle => "idle".into(),
+            Activity::Idle => match &self.escalation {
+                Some(open) => format!("idle, and needs you: {}", open.what),
+                None => "idle".into(),
+            },
         };
         let mut facts = String::new();
         if let Some(open) = self.open() {

@@ -186,7 +186,8 @@ fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> P
     use GuardAction::None;
     let Watched { now, held, .. } = *watched;
     if watched.stopped && !held {
-        return PatrolVerdict::of(Health::Stopped, None, "stopped in good order");
+        let detail = if watched.escalated { "stopped, see its state/escalation.md" } else { "stopped in good order" };
+        return PatrolVerdict::of(Health::Stopped, None, detail);
     }
     if watched.driver == Driver::Loop && !held {
         return dead(watched, memory);

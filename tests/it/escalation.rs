@@ -57,7 +57,8 @@ fn by_default_the_loop_stops_and_leaves_a_report() {
     assert_eq!(events(&repo, "escalated"), 1);
     let session = status(&repo).unwrap();
     assert_eq!((&session["escalation"]["kind"], &session["escalation"]["waits"]), (&"outage".into(), &false.into()));
-    assert!(ar(&repo, ["status"]).ok().stdout.contains("\nneeded       buy credit"));
+    let shown = ar(&repo, ["status"]).ok().stdout;
+    assert!(shown.contains("\nneeded       buy credit") && shown.contains("idle, and needs you: the agent is out"));
     fs::write(repo.outside().join("back"), "").unwrap();
     ar(&repo, ["resume"]).ok();
     assert!(status(&repo).unwrap()["escalation"].is_null(), "who starts it again has seen to it");
@@ -134,7 +135,10 @@ fn a_full_disk_is_waited_out() {
 #[test]
 fn a_contradiction_is_reported_and_waits_for_nobody() {
     let repo = training_repo();
-    ar_in_time(&repo, args(":", &[])).ok();
+    let tell = format!("echo $AR_EVENT >> {}/told", repo.outside().display());
+    ar_in_time(&repo, args(":", &["--on-event", &tell])).ok();
+    let told = || fs::read_to_string(repo.outside().join("told")).unwrap();
+    let before = told();
     let path = repo.file(".autoresearch/t/state/progress.json");
     let mut journal: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     journal["phase"] = "running".into();
@@ -143,4 +147,5 @@ fn a_contradiction_is_reported_and_waits_for_nobody() {
     let report = repo.read(REPORT);
     assert!(report.contains("the journal is in the middle of an experiment") && report.contains("\nar doctor t\n"));
     assert_eq!(events(&repo, "escalated"), 1);
+    assert_eq!(told(), before + "escalated\n");
 }
