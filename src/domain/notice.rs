@@ -129,8 +129,8 @@ pub enum Notice {
     ProtectedRestored { paths: Vec<PathBuf>, found: Vec<PathBuf> },
     #[error("detected changes of protected files that ar cannot restore: {}", list(.0))]
     ProtectedChanged(Vec<PathBuf>),
-    #[error("restored protected files changed before the run: {}", list(.0))]
-    ProtectedRestoredForRun(Vec<PathBuf>),
+    #[error("restored protected files that were changed in between: {}", list(.0))]
+    ProtectedRestoredBefore(Vec<PathBuf>),
     // Of the session's own files.
     #[error("{} was deleted; {REBUILT}", .0.display())]
     FolderRestored(PathBuf),

@@ -220,11 +220,7 @@ impl Workspace {
         id: ExperimentId,
         commit: &CommitId,
     ) -> Result<(), SessionError> {
-        let changed = self.repo.working_tree.differing(commit, &self.protected.tracked)?;
-        if !changed.is_empty() {
-            store.say(Notice::ProtectedRestoredForRun(changed));
-            self.put_back(store, commit, commit)?;
-        }
+        self.put_tracked_protected_back(store, commit)?;
         self.restore_copies(store, id, commit)?;
         if !id.is_baseline() {
             let (_, moved) = self.clear_shadows(store, id, commit, |_| true)?;
@@ -232,6 +228,20 @@ impl Workspace {
         }
         self.protected.before_run = self.protected.stamps(self.root(), self.users_root(store));
         Ok(())
+    }
+
+    /// Restores the protected files that git tracks as `commit` has them; what was changed is saved.
+    pub(super) fn put_tracked_protected_back(
+        &mut self,
+        store: &mut Store,
+        commit: &CommitId,
+    ) -> Result<(), SessionError> {
+        let changed = self.repo.working_tree.differing(commit, &self.protected.tracked)?;
+        if changed.is_empty() {
+            return Ok(());
+        }
+        store.say(Notice::ProtectedRestoredBefore(changed));
+        self.put_back(store, commit, commit)
     }
 
     /// Why it does not count what `who` said, the run or a guard, if it changed protected files or put something in their

@@ -77,6 +77,8 @@ impl Attempt {
             workspace.begin_call(store, &open.base)?;
         }
         if !std::mem::take(&mut workspace.untracked.is_current) {
+            // Somebody may have been active, whose change would be the agent's.
+            workspace.put_tracked_protected_back(store, &open.base)?;
             workspace.remember_untracked(store)?;
         }
         store.journal.last_call.ignored.clear();

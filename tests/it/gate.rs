@@ -31,6 +31,21 @@ fn a_clock_that_is_behind_the_last_record_is_waited_for_and_then_named() {
 }
 
 #[test]
+fn a_call_finds_the_evaluator_as_it_was_approved() {
+    let repo = training_repo();
+    repo.write("eval.sh", "true\n");
+    repo.commit_all("evaluator");
+    // Somebody edits it while the loop waits for the agent.
+    let edits = "[ -e \"$AR_ROOT/../back\" ] || { echo false > \"$AR_ROOT/eval.sh\"; touch \"$AR_ROOT/../back\"; }";
+    let agent =
+        format!("[ -e ../back ] || {{ echo 'Credit balance is too low'; exit 1; }}; cat eval.sh > ../saw; {AGENT}");
+    let more = ["--protect", "eval.sh", "--on-event", edits, "--agent", &agent];
+    let called = Called::from(ar_command(&repo, &repo.path(), ARGS.iter().chain(&more)).output().unwrap()).ok();
+    assert_eq!(fs::read_to_string(repo.outside().join("saw")).unwrap(), "true\n", "{called:#?}");
+    assert!(called.stderr.contains("restored protected files"), "{called:#?}");
+}
+
+#[test]
 fn damaged_objects_of_the_session_end_the_loop_by_name() {
     for damage in ["cuts", "changes", "removes"] {
         let repo = training_repo();

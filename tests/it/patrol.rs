@@ -438,8 +438,9 @@ fn two_of_the_three_layers_are_brought_back_by_the_third() {
     kill_process(again);
     change_journal(&repo, "boot_id", "another");
     until("the loop", || looping(&repo).filter(|pid| *pid != again));
-    // The resident guard dies, and nothing is there that could call a patrol: the loop at work brings it back.
+    // The resident guard dies, and the loop at work or the next patrol brings it back.
     kill_process(second);
+    patrol(&repo, 1, &[]);
     let third = until("the resident guard", || resident(&repo).filter(|pid| *pid != second));
     assert_comes_to_its_end(&repo, &go);
     // A loop that starts looks for it as well.
@@ -448,6 +449,26 @@ fn two_of_the_three_layers_are_brought_back_by_the_third() {
     let fourth = until("the resident guard", || resident(&repo).filter(|pid| *pid != third));
     fs::remove_file(user_folder(&repo).join("guard/resident.json")).unwrap();
     until("the end of the resident guard", || (resident(&repo) != Some(fourth)).then_some(()));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_loop_at_work_brings_the_resident_guard_back() {
+    let repo = training_repo();
+    // No patrol is made, which would do that as well.
+    let mut command = ar_command(&repo, &repo.path(), ["guard", "--resident", "--wake", "100ms", "--patrol", "true"]);
+    let mut first = command.stderr(Stdio::null()).spawn().unwrap();
+    until("the resident guard", || resident(&repo).filter(|pid| *pid == first.id()));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let (mut child, go) = waiting_loop(&repo);
+    let second = until("the resident guard", || resident(&repo));
+    kill_process(second);
+    until("the resident guard", || resident(&repo).filter(|pid| *pid != second));
+    fs::remove_file(user_folder(&repo).join("guard/resident.json")).unwrap();
+    until("the end of the resident guard", || resident(&repo).is_none().then_some(()));
+    fs::write(go, "").unwrap();
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
