@@ -61,7 +61,8 @@ fn is_unmounted(path: &Path) -> bool {
 pub(super) fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
     let mut sessions = Vec::new();
     for path in paths {
-        let repo = Repo::discover(path).map_err(SessionError::from)?;
+        // The register and the files of guardians name a repository by its real path.
+        let repo = Repo::discover(&path.canonicalize().unwrap_or_else(|_| path.clone())).map_err(SessionError::from)?;
         let root = repo.main_worktree();
         let tags = session_tags(&repo)?;
         // A session without a contract was fetched or imported.
