@@ -93,7 +93,10 @@ impl From<GuardError> for CliError {
     fn from(error: GuardError) -> Self {
         match error {
             GuardError::Session(error) => error.into(),
-            error => CliError::new(error.to_string(), error.hint()),
+            error => {
+                let hint = error.hint();
+                CliError::new(error, hint)
+            }
         }
     }
 }

@@ -35,7 +35,7 @@ impl GuardError {
         match self {
             GuardError::NoHome => Some("set XDG_STATE_HOME to a folder that outlives the machine's restarts".into()),
             GuardError::Busy(_) => Some("wait for it, then run `ar guard` again".into()),
-            GuardError::State(_) => None,
+            GuardError::State(error) => error.hint(),
             GuardError::Resident(error) => error.hint(),
             GuardError::Session(error) => error.hint(),
         }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::interrupt::{signal, waiting_loop};
 use crate::run_loop::training_repo;
-use crate::support::{AR, CLOCK, Called, TestRepo, ar, ar_command, until};
+use crate::support::{AR, CLOCK, Called, SmallDisk, TestRepo, ar, ar_command, until};
 
 /// So many minutes after the sessions of the tests began.
 fn after(minutes: i64) -> String {
@@ -137,6 +137,24 @@ fn a_hang_up_is_a_death_and_a_stop_is_none() {
     // Who resumes it has it watched again.
     change_journal(&repo, "status", "detached");
     assert_eq!(patrol(&repo, 999, &[]), "0 t dead restart");
+    assert_comes_to_its_end(&repo, &go);
+}
+
+#[test]
+fn on_a_full_disk_a_patrol_does_nothing_and_says_why() {
+    let repo = training_repo();
+    let Some(disk) = SmallDisk::mount(repo.outside().join("small")) else { return };
+    let (child, go) = waiting_loop(&repo);
+    kill(child);
+    disk.fill();
+    let guard = |minutes| {
+        let mut command = ar_command(&repo, &repo.path(), ["guard", "."]);
+        Called::from(command.env("AR_CLOCK", after(minutes)).env("XDG_STATE_HOME", disk.path()).output().unwrap())
+    };
+    let full = guard(5).exits(1);
+    assert!(full.stderr.contains("No space left on device") && full.stderr.contains("hint: free disk"), "{full:?}");
+    disk.free();
+    assert!(guard(6).ok().stdout.starts_with("dead     restart"));
     assert_comes_to_its_end(&repo, &go);
 }
 
