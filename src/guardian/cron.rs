@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::script::{exported, in_shell, quoted};
+use super::script::{LITERAL, exported, in_shell, quoted};
 use super::service::Service;
 
 /// The last word of the line that is the guard's; the others are the user's.
@@ -16,6 +16,7 @@ pub(super) const SCRIPT: &str = "patrol.sh";
 pub(super) fn script(service: &Service, log: &str) -> String {
     format!(
         "#!/bin/sh\n\
+         {LITERAL}\
          # Written by `ar guard --install`; `ar guard --uninstall` removes it.\n\
          {}\
          exec {} >{} 2>&1\n",

@@ -15,7 +15,7 @@ seconds() {
 # The moment of the last patrol as such words, if its file can be read.
 last() {
 	two='\([0-9][0-9]\)'
-	sed -n "s/.*\"at\": *\"\([0-9][0-9]$two\)-$two-${two}T$two:$two:$two[^0-9].*/\1 \3 \4 \5 \6 \7/p" \
+	sed -n "s/.*\"at\": *\"\([0-9][0-9]$two\)-$two-${two}T$two:$two:${two}[^0-9].*/\1 \3 \4 \5 \6 \7/p" \
 		"$folder/patrol.json" 2>/dev/null | sed -n 1p
 }
 

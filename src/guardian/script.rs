@@ -10,6 +10,10 @@ use crate::domain::Resident;
 /// The part that is the same everywhere.
 const BODY: &str = include_str!("resident.sh");
 
+/// A line for those who check scripts.
+pub(super) const LITERAL: &str =
+    "# shellcheck disable=SC2016,SC2089,SC2090 # Quotes and dollars in values of variables mean themselves.\n";
+
 /// Returns the resident guard as a POSIX shell script, which needs `ar` only for the patrol itself, by its absolute path.
 ///
 /// # Errors
@@ -25,6 +29,7 @@ pub fn resident_script(settings: &Resident) -> Result<String, ServiceError> {
     let seconds = |duration: Duration| duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     Ok(format!(
         "#!/bin/sh\n\
+         {LITERAL}\
          # The resident guard of autoresearch, printed by `ar guard --print-sh`. It calls a patrol when the last one is too old.\n\
          # Start it at each boot, detached: nohup sh FILE >/dev/null 2>&1 &\n\
          \n\

@@ -262,7 +262,9 @@ fn pushed(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory, stat
             let detail = format!("{why}; {NUDGES} nudges brought no progress");
             PatrolVerdict::of(state, GuardAction::Redirect, detail).for_person()
         }
-        _ if !watched.can_nudge => PatrolVerdict::of(state, GuardAction::None, format!("{why}; no nudge command, which --nudge names")),
+        _ if !watched.can_nudge => {
+            PatrolVerdict::of(state, GuardAction::None, format!("{why}; no nudge command, which --nudge names"))
+        }
         _ => PatrolVerdict::of(state, GuardAction::Nudge, format!("{why}; nudge {} of {NUDGES}", made + 1)),
     }
 }
