@@ -55,7 +55,7 @@ impl Contract {
     }
 
     /// The terms that decide what is kept, each with its name and in words. They hold for the whole session; budgets, caps,
-    /// deadlines and the agent may change.
+    /// deadlines, the agent and the reviewer, who takes no part in the measurement, may change.
     pub fn fixed_terms(&self) -> Vec<FixedTerm> {
         let term = |name, flag, text| FixedTerm { name, flag, text };
         let direction = self.metric.direction.to_string();
@@ -68,7 +68,6 @@ impl Contract {
             term("direction", Some(direction.clone()), direction),
             term("metric source", Some(source.to_owned()), self.metric.source.to_string()),
             term("command", Some("cmd".to_owned()), self.command.clone()),
-            term("reviewer", Some("reviewer".to_owned()), self.reviewer.clone().unwrap_or("none".into())),
             term("composite", None, self.composite.as_ref().map_or("none".to_owned(), Composite::to_string)),
         ];
         terms.extend(PLAIN.iter().filter_map(|setting| {

@@ -104,13 +104,13 @@ pub(super) static CORE: &[Setting] = &[
         heading: Heading::Keeping,
         value: "COMMAND",
         help: "Command that judges whether the number of a change was earned before it is kept, with the prompt on \
-               standard input; runs in a tree of its own, $AR_ROOT is the repository; or {presets}",
+               standard input; runs in a tree of its own, $AR_ROOT is the repository; or {presets}, or none [default: none]",
         comment: "A command that judges whether a number was earned before a change is kept, or the name of a preset. \
                   It runs in a tree of its own.",
         example: "\"claude\"",
         check: command_line,
         lines: |it| line(it.reviewer.as_ref(), |command| format!("reviewer  {command}")),
-        ..asked!(reviewer: String)
+        ..asked!(reviewer: Option<String>)
     },
     Setting {
         key: "tag",

@@ -14,6 +14,9 @@ use super::{
     duration_text, time_of_day_text,
 };
 
+/// What is asked for where something that is off by default is turned off again.
+const NONE: &str = "none";
+
 /// The heading that a flag has in the help, in the order of the help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
 pub enum Heading {
@@ -190,6 +193,19 @@ values! {
     LedgerDialect: Text, choice, LedgerDialect::to_string;
     Ladder: Text, choice, Ladder::to_string;
     Escalate: Text, choice, Escalate::to_string;
+}
+
+/// What can be turned off: `none` does.
+impl<T: Value> Value for Option<T> {
+    const KIND: Kind = T::KIND;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.trim() == NONE { Ok(None) } else { T::parse(text).map(Some) }
+    }
+
+    fn text(&self) -> String {
+        self.as_ref().map_or_else(|| NONE.to_owned(), T::text)
+    }
 }
 
 fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {

@@ -65,7 +65,7 @@ settings! {
     source: MetricSource,
     command: String,
     agent: String,
-    reviewer: String,
+    reviewer: Option<String>,
     ledger: LedgerDialect,
     prices: Prices,
     composite: Composite,

@@ -105,7 +105,7 @@ macro_rules! settings {
                 if let Some(source) = asked.source { metric.source = source; }
                 if let Some(command) = asked.command { contract.command = command; }
                 if let Some(agent) = asked.agent { (contract.agent, contract.agent_preset) = (Some(agent), None); }
-                if let Some(reviewer) = asked.reviewer { contract.reviewer = Some(reviewer); }
+                if let Some(reviewer) = asked.reviewer { contract.reviewer = reviewer; }
                 if let Some(prices) = asked.prices { contract.prices = prices; }
                 contract.composite = asked.composite.or(contract.composite);
                 contract.caps.take(self);

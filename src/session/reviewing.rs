@@ -97,14 +97,15 @@ impl Attempt {
     }
 
     /// Puts the verdict and what follows from it into the draft, unless it has one. Every ending but [`Ending::Detached`]
-    /// leaves a draft with a review.
+    /// leaves a draft with a review, if the session still has a reviewer.
     pub(super) async fn have_reviewed(
         &mut self,
         shared: &Shared<'_>,
         deadline: Deadline,
     ) -> Result<Ending<()>, SessionError> {
         let mut draft = draft_of(&self.open)?;
-        if draft.review.is_some() {
+        let is_off = shared.store().contract.reviewer.is_none();
+        if draft.review.is_some() || is_off {
             return Ok(Ending::Done(()));
         }
         let review = match shared.review(&draft, deadline).await? {

@@ -34,8 +34,8 @@ impl From<Asked> for Wanted {
 /// The terms of `contract` with those that are asked for in their place; a preset in place of its name.
 fn put(asked: &Asked, contract: Contract) -> Contract {
     let mut contract = asked.over(contract);
-    if let Some(line) = &asked.reviewer {
-        contract.reviewer = agent_terms(line).0;
+    if let Some(reviewer) = &asked.reviewer {
+        contract.reviewer = reviewer.as_deref().and_then(|line| agent_terms(line).0);
     }
     match &asked.agent {
         None => contract,

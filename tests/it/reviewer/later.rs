@@ -1,6 +1,8 @@
 //! Reviews that come after a change was kept.
 
-use super::{record, repo, reviewed, reviewer, value, verdict};
+use std::fs;
+
+use super::{EARNED, record, repo, reviewed, reviewer, value, verdict};
 use crate::guards::session;
 use crate::support::ar;
 
@@ -39,9 +41,39 @@ fn the_reviews_that_are_left_end_with_the_first_that_gives_no_verdict() {
     reviewed(&repo, script, &edits.each_ref().map(String::as_str), &[]).ok();
     assert_eq!(crate::guards::lines(&repo, "reviews"), 4, "one for each keep, and one at the end");
     // It is back for the next call.
-    reviewer(&repo, super::EARNED);
+    reviewer(&repo, EARNED);
     ar(&repo, ["resume"]).ok();
     assert_eq!([1, 2, 3].map(|id| verdict(&record(&repo, id)).to_owned()), ["earned"; 3]);
+}
+
+#[test]
+fn another_reviewer_takes_the_place_of_a_broken_one_and_none_turns_it_off() {
+    let repo = repo();
+    reviewed(&repo, "exit 1", &[&value("1.5"), &value("1.4")], &[]).ok();
+    let verdicts = || [1, 2].map(|id| verdict(&record(&repo, id)).to_owned());
+    assert_eq!(verdicts(), ["unreviewed"; 2]);
+    let missing = ar(&repo, ["resume", "--reviewer", "no-such-program"]).exits(1);
+    assert!(missing.stderr.contains("cannot start the reviewer"), "{missing:?}");
+
+    let good = repo.outside().join("good.sh");
+    fs::write(&good, EARNED).unwrap();
+    let good = format!("sh {}", good.display());
+    let called = ar(&repo, ["resume", "--reviewer", &good]).ok();
+    assert_eq!(verdicts(), ["earned"; 2], "{called:#?}");
+    ar(&repo, ["doctor"]).ok();
+
+    // The new one is stored, and `none` takes it away.
+    let more = |number: &str, count: &str, flags: &[&str]| {
+        let agent = value(number);
+        let args = ["resume", "--agent", &agent, "--max-experiments", count];
+        ar(&repo, args.iter().chain(flags)).ok()
+    };
+    more("1.3", "3", &[]);
+    assert_eq!(verdict(&record(&repo, 3)), "earned");
+    more("1.2", "4", &["--reviewer", "none"]);
+    let last = record(&repo, 4);
+    assert_eq!((&last["outcome"], verdict(&last)), (&"keep".into(), "-"), "{last}");
+    assert!(!repo.read(".autoresearch/t/state/contract.json").contains("reviewer"));
 }
 
 #[test]
