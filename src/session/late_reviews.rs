@@ -11,12 +11,16 @@ use crate::domain::{Event, Note, Record, Review, ReviewVerdict};
 use crate::git::Notes;
 use crate::rules::{cost_enough, tokens_enough};
 
+/// After how many reviews in a row without a verdict the reviewer counts as out: two, since one may be due to a change that it
+/// never copes with, and each costs up to a call's time limit.
+const OUT: u32 = 2;
+
 /// The author of notes on doubted keeps.
 const REVIEWER: &str = "the reviewer";
 
 impl Shared<'_> {
-    /// Has the keeps reviewed that are unreviewed, the oldest first, until the reviewer gives no verdict again, something is
-    /// asked for, or a budget is spent. What is kept stays kept: a doubt is noted.
+    /// Has the keeps reviewed that are unreviewed, the oldest first, until the reviewer gives no verdict twice in a row, something
+    /// is asked for, or a budget is spent. What is kept stays kept: a doubt is noted.
     pub(super) async fn review_left(&self) -> Result<(), SessionError> {
         let left: Vec<Record> = {
             let store = self.store();
@@ -25,6 +29,7 @@ impl Shared<'_> {
             }
             store.history.records().iter().filter(|record| record.is_unreviewed()).cloned().collect()
         };
+        let mut vain = 0;
         for record in left {
             let is_spent = {
                 let store = self.store();
@@ -36,12 +41,12 @@ impl Shared<'_> {
             }
             let Ending::Done(review) = self.review(&record, None).await? else { break };
             let id = record.id;
-            let is_out = review.verdict == ReviewVerdict::Unreviewed;
-            if !is_out {
+            vain = if review.verdict == ReviewVerdict::Unreviewed { vain + 1 } else { 0 };
+            if vain == 0 {
                 self.store().note_review(record, review.clone())?;
             }
             self.emit(Event::ReviewFinished { id, review, late: true })?;
-            if is_out {
+            if vain == OUT {
                 break;
             }
         }

@@ -34,16 +34,31 @@ fn a_keep_without_a_review_is_reviewed_when_the_loop_ends_and_a_late_doubt_is_fl
 }
 
 #[test]
-fn the_reviews_that_are_left_end_with_the_first_that_gives_no_verdict() {
+fn the_reviews_that_are_left_end_with_two_in_a_row_that_give_no_verdict() {
     let repo = repo();
     let script = "echo call >> \"$AR_ROOT/../reviews\"; exit 1";
     let edits = ["1.5", "1.4", "1.3"].map(value);
     reviewed(&repo, script, &edits.each_ref().map(String::as_str), &[]).ok();
-    assert_eq!(crate::guards::lines(&repo, "reviews"), 4, "one for each keep, and one at the end");
+    assert_eq!(crate::guards::lines(&repo, "reviews"), 5, "one for each keep, and two at the end");
     // It is back for the next call.
     reviewer(&repo, EARNED);
     ar(&repo, ["resume"]).ok();
     assert_eq!([1, 2, 3].map(|id| verdict(&record(&repo, id)).to_owned()), ["earned"; 3]);
+}
+
+#[test]
+fn a_review_that_never_gives_a_verdict_does_not_block_the_others() {
+    let repo = repo();
+    // It is out while the loop turns, and never copes with the first and the third change.
+    let script = "
+        echo call >> \"$AR_ROOT/../reviews\"
+        [ $(wc -l < \"$AR_ROOT/../reviews\") -gt 4 ] || exit 1
+        case $AR_EXPERIMENT in 1 | 3) exit 1;; esac
+        echo '{\"verdict\": \"earned\"}'";
+    let edits = ["1.5", "1.4", "1.3", "1.2"].map(value);
+    reviewed(&repo, script, &edits.each_ref().map(String::as_str), &[]).ok();
+    let verdicts = [1, 2, 3, 4].map(|id| verdict(&record(&repo, id)).to_owned());
+    assert_eq!(verdicts, ["unreviewed", "earned", "unreviewed", "earned"]);
 }
 
 #[test]
