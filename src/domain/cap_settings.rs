@@ -35,8 +35,8 @@ impl Caps {
 
     /// Takes over those that are asked for.
     pub(super) fn take(&mut self, asked: &Asked) {
-        self.silence = asked.silence.or(self.silence);
-        self.agent_silence = asked.agent_silence.or(self.agent_silence);
+        self.silence = asked.silence.unwrap_or(self.silence);
+        self.agent_silence = asked.agent_silence.unwrap_or(self.agent_silence);
         self.agent_rounds = asked.agent_rounds.or(self.agent_rounds);
         self.max_file_total = asked.max_file_total.or(self.max_file_total);
     }
@@ -54,7 +54,7 @@ pub(super) static CAPS: &[Setting] = &[
         example: "\"20m\"",
         lines: |it| line(it.caps.silence, |limit| format!("silence   {} at most in a run", duration_text(limit))),
         stored: |it| texts(it.caps.silence.as_ref()),
-        ..asked!(silence: Duration)
+        ..asked!(silence: Option<Duration>)
     },
     Setting {
         key: "agent-silence",
@@ -67,7 +67,7 @@ pub(super) static CAPS: &[Setting] = &[
             line(it.caps.agent_silence, |limit| format!("silence   {} at most in a call", duration_text(limit)))
         },
         stored: |it| texts(it.caps.agent_silence.as_ref()),
-        ..asked!(agent_silence: Duration)
+        ..asked!(agent_silence: Option<Duration>)
     },
     Setting {
         key: "agent-rounds",

@@ -200,7 +200,11 @@ impl<T: Value> Value for Option<T> {
     const KIND: Kind = T::KIND;
 
     fn parse(text: &str) -> Result<Self, String> {
-        if text.trim() == NONE { Ok(None) } else { T::parse(text).map(Some) }
+        if text.trim() == NONE {
+            Ok(None)
+        } else {
+            T::parse(text).map(Some).map_err(|error| format!("{error}, or {NONE}"))
+        }
     }
 
     fn text(&self) -> String {

@@ -76,8 +76,8 @@ settings! {
     ahead: u32,
     calls: u32,
     links: Vec<PathBuf>,
-    silence: Duration,
-    agent_silence: Duration,
+    silence: Option<Duration>,
+    agent_silence: Option<Duration>,
     agent_rounds: u32,
     max_file_total: u32;
     /// How much better than the incumbent a number must be; 0 or more.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use autoresearch::exec::Job;
 use autoresearch::rules::Silence;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::exec::{Bench, owned_here, owner_command, succeeded};
 use crate::recovery::runs;
@@ -168,6 +168,23 @@ fn a_silent_call_is_ended_and_the_next_one_is_told() {
     let told = "The last call was terminated: silent for 3 s. Make a smaller change, and start nothing that waits.";
     assert!(prompt.contains(told), "{prompt}");
     assert!(!called.stdout.contains("outage"), "{called:#?}");
+}
+
+#[test]
+fn the_limits_on_silence_can_be_turned_off_again() {
+    let repo = training_repo();
+    ar(&repo, [&args("echo '# x' >> train.sh")[..], &["--agent-silence", "10m"]].concat()).ok();
+    let caps = || {
+        let contract: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
+        contract["caps"].clone()
+    };
+    assert_eq!(caps(), json!({"silence": 3.0, "agent_silence": 600.0}));
+    let refused = ar(&repo, ["resume", "--silence", "0"]).exits(2);
+    assert!(refused.stderr.contains("`0` is not a duration; write 90s, 10m or 8h, or none"), "{refused:?}");
+    ar(&repo, ["resume", "--silence", "none"]).ok();
+    assert_eq!(caps(), json!({"agent_silence": 600.0}));
+    ar(&repo, ["resume", "--agent-silence", "none"]).ok();
+    assert_eq!(caps(), Value::Null);
 }
 
 #[test]
