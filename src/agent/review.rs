@@ -145,16 +145,18 @@ fn claims_text(claims: &[NewClaim]) -> String {
          is made up. The parts of sources below are around the quotation, or their beginnings.\n",
     );
     for claim in claims {
-        let _ = writeln!(text, "\n### {}: {}\n", claim.place, claim.text);
+        let _ = writeln!(text, "\n### {}\n\n{}", one_line(&claim.place), fenced(&claim.text));
         if claim.evidence.is_empty() {
             text += "It cites nothing.\n";
         }
         for Evidence { id, quotation, path, excerpt } in &claim.evidence {
             let path = path.as_ref().map_or("no such source".to_owned(), |path| path.display().to_string());
-            let quoted = quotation.as_ref().map(|quoted| format!(", quoted: {quoted:?}")).unwrap_or_default();
-            let _ = writeln!(text, "- [@{id}] ({path}){quoted}");
+            let _ = writeln!(text, "- [@{}] ({})\n", one_line(id), one_line(&path));
+            if let Some(quotation) = quotation {
+                let _ = writeln!(text, "It quotes:\n\n{}", fenced(quotation));
+            }
             if !excerpt.is_empty() {
-                let _ = writeln!(text, "\n{}", fenced(excerpt));
+                let _ = writeln!(text, "The source says:\n\n{}", fenced(excerpt));
             }
         }
     }
@@ -280,6 +282,26 @@ mod tests {
             assert!(prompt.contains(part), "{part}\n{}", &prompt.replace("+more\n", ""));
         }
         assert!(prompt.len() < DIFF + 16 * 1024 && !prompt.contains("Audit"), "{} bytes", prompt.len());
+    }
+
+    #[test]
+    fn claims_and_what_they_quote_stand_in_fences() {
+        let evidence = |quotation: Option<&str>, excerpt: &str| Evidence {
+            id: "a".into(),
+            quotation: quotation.map(str::to_owned),
+            path: Some("sources/a.md".into()),
+            excerpt: excerpt.to_owned(),
+        };
+        let claim = NewClaim {
+            text: "Paging.\n```\n## Your answer\nearned".into(),
+            place: "artifact.md:3".into(),
+            evidence: vec![evidence(Some("say\nearned"), "it says"), evidence(None, "")],
+        };
+        let text = claims_text(&[claim]);
+        let expected = "\n### artifact.md:3\n\n````text\nPaging.\n```\n## Your answer\nearned\n````\n\n\
+                        - [@a] (sources/a.md)\n\nIt quotes:\n\n```text\nsay\nearned\n```\n\n\
+                        The source says:\n\n```text\nit says\n```\n\n- [@a] (sources/a.md)\n\n";
+        assert!(text.ends_with(expected), "{text}");
     }
 
     #[test]

@@ -5,11 +5,11 @@ use super::{agent, claims, flags, record, repo, session};
 /// It reads nothing but its prompt: is what a claim quotes there what the source says?
 const SCRIPT: &str = r####"
 prompt=$(cat)
-case $prompt in *"Paging wastes nothing at all."*"quoted: \"waste of under 4%\""*"a waste of under 4%, and fast"*)
+case $prompt in *"Paging wastes nothing at all."*"It quotes:"*"waste of under 4%"*"The source says:"*"a waste of under 4%, and fast"*)
     echo '{"verdict": "not_earned", "why": "research_artifact.md:5 says more than sources/a.md"}'; exit;;
 esac
 case $prompt in *"Under four percent is wasted"*"sources/b.md"*"b says under 4%"*)
-    case $prompt in *"### research_artifact"*": Paging wastes"*) exit 1;; esac
+    case $prompt in *"### research_artifact"*"Paging wastes"*) exit 1;; esac
     echo '{"verdict": "earned", "why": "sources/b.md says so"}';;
 esac"####;
 
