@@ -177,7 +177,9 @@ impl Shared<'_> {
         let files = Files { folder: store.clear_run_folder(record.id)? };
         // What a review that was cut off has left.
         store.repo.remove_kept(tree)?;
-        store.repo.keep_worktree(tree, &record.commit, REASON)?;
+        let kept = store.repo.keep_worktree(tree, &record.commit, REASON)?;
+        // The change may tell agents what to do, and the reviewer is one.
+        kept.repo.working_tree.take_over(&record.commit, &contract.start, agent::instructs_agents)?;
         let prompt = prompt(store, record, &files)?;
         [files.answer(), files.log()].iter().try_for_each(|path| remove_file(path))?;
         store.begin_watch(Actor::Reviewer, record.id)?;

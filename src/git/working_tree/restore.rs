@@ -1,6 +1,6 @@
 //! Putting index and working tree back to a commit, and saving uncommitted changes before anything is cleared away.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gix::ObjectId;
 use gix::bstr::{BString, ByteSlice};
@@ -137,6 +137,22 @@ impl WorkingTree {
         staged.apply(written, Some(target_tree));
         self.index.write(&lock, staged, &fresh)?;
         Ok(Restored { saved })
+    }
+
+    /// Makes the files that `is_meant` names of a checkout of `commit` those of `other`, and removes those that `other` does not
+    /// have. The index stays as it is, and nothing is saved: this is for a working tree that is thrown away.
+    pub fn take_over(&self, commit: &CommitId, other: &CommitId, is_meant: impl Fn(&Path) -> bool) -> Result<()> {
+        let mut changes = self.objects.tree_changes(self.objects.tree_id(commit)?, self.objects.tree_id(other)?)?;
+        changes.retain(|change| is_meant(&to_path(change.path.as_ref())));
+        for change in &changes {
+            remove_file(&self.root, &change.path)?;
+        }
+        let index = self.index.read()?;
+        let mut files = Files::to_write(self, &index)?;
+        for (path, version) in changes.iter().filter_map(|change| Some((&change.path, change.new?))) {
+            files.write(path.as_ref(), version)?;
+        }
+        Ok(())
     }
 
     /// Saves every uncommitted change to a tracked file, and every untracked file or folder that stands where the
