@@ -3,7 +3,9 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use autoresearch::exec::{job_file, jobs_above};
 use autoresearch::git::Repo;
+use autoresearch::session::AGENT_JOB;
 use autoresearch::state::SESSIONS_FOLDER;
 
 use super::args::Command;
@@ -14,17 +16,40 @@ use super::settings;
 /// the run, or a guard. Commands that read are allowed, and so are commands in another repository.
 pub(super) fn refuse(command: &Command) -> Result<(), CliError> {
     let Some(name) = command.acting() else { return Ok(()) };
-    let Some(experiment) = variable("AR_EXPERIMENT") else { return Ok(()) };
-    let (Some(state), Ok(dir)) = (env::var_os("AR_STATE_DIR"), env::current_dir()) else { return Ok(()) };
-    let Ok(repo) = Repo::discover(&dir) else { return Ok(()) };
-    if !real(Path::new(&state)).starts_with(real(&repo.main_worktree().join(SESSIONS_FOLDER))) {
+    let by_variable = variable("AR_EXPERIMENT").zip(env::var_os("AR_STATE_DIR"));
+    // Its text counts as the user's, so a process that cleared the variables is looked at, too.
+    let jobs = if matches!(command, Command::Tell(_)) { jobs_above() } else { Vec::new() };
+    if by_variable.is_none() && jobs.is_empty() {
         return Ok(());
     }
-    let hint = match settings::called_by_loop() {
+    let Some(repo) = env::current_dir().ok().and_then(|dir| Repo::discover(&dir).ok()) else { return Ok(()) };
+    let root = real(&repo.main_worktree());
+    let by_variable = by_variable
+        .filter(|(_, state)| real(Path::new(state)).starts_with(real(&root.join(SESSIONS_FOLDER))))
+        .map(|(experiment, _)| experiment);
+    let Some(experiment) = by_variable.or_else(|| jobs.iter().find_map(|job| experiment_of(job, &root))) else {
+        return Ok(());
+    };
+    let hint = match settings::called_by_loop() || jobs.iter().any(|job| is_call(job)) {
         true => "edit the files, describe the change in $AR_PROPOSAL, then exit: `ar` does the rest",
         false => "take the command out of the run and its guards; `ar status` works there",
     };
     Err(CliError::new(format!("cannot call `ar {name}` inside experiment {experiment} of the loop"), Some(hint.into())))
+}
+
+/// The experiment that a job belongs to, by the place of its file: `.autoresearch/<tag>/runs/<n>/` in the root of the
+/// repository. Hooks have another place.
+fn experiment_of(job: &Path, root: &Path) -> Option<String> {
+    let sessions = job.ancestors().find(|above| above.ends_with(SESSIONS_FOLDER))?;
+    let mut rest = job.strip_prefix(sessions).ok()?.iter().skip(1);
+    let is_run = real(sessions.parent()?) == root && rest.next()? == "runs";
+    let experiment: u32 = rest.next().filter(|_| is_run)?.to_str()?.parse().ok()?;
+    Some(experiment.to_string())
+}
+
+/// Whether a job is a call of the agent.
+fn is_call(job: &Path) -> bool {
+    job.ends_with(job_file(Path::new(""), AGENT_JOB, "job"))
 }
 
 fn variable(name: &str) -> Option<String> {

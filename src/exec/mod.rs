@@ -30,7 +30,7 @@ pub use job::{Exit, Job, Started, job_file};
 pub use opens::OpensWatch;
 pub use running::{Running, end_left_over, is_going_on, is_held, shims};
 pub use shim::{leave_starter, shim_main};
-pub use tree::kill_other_children;
+pub use tree::{jobs_above, kill_other_children};
 pub use unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
 
 /// The hidden first argument that makes the program a shim; the second is the job file.

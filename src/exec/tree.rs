@@ -1,8 +1,11 @@
 //! The process tree of a command: finding all of it, and terminating all of it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::iter::successors;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{
@@ -187,6 +190,20 @@ fn is_own(pid: Pid) -> bool {
     line == mine || line.split(|byte| *byte == 0).nth(1) == Some(SHIM_ARGUMENT.as_bytes())
 }
 
+/// The job files of the shims that this process descends from, the nearest first: it is part of these jobs, whatever its
+/// environment says. Nothing where there is no `/proc`.
+pub fn jobs_above() -> Vec<PathBuf> {
+    successors(parent(getpid()), |pid| parent(*pid)).filter_map(job_of).collect()
+}
+
+/// The job file of a shim.
+fn job_of(pid: Pid) -> Option<PathBuf> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    let is_shim = words.next()? == SHIM_ARGUMENT.as_bytes();
+    words.next().filter(|_| is_shim).map(|file| OsStr::from_bytes(file).into())
+}
+
 fn direct_children(pid: Pid) -> Vec<Pid> {
     if lists_children() { children(pid) } else { children_among(&parents(), pid) }
 }
@@ -224,14 +241,14 @@ fn children(pid: Pid) -> Vec<Pid> {
 
 /// Every process with its parent: the slow way, for kernels that list no children.
 fn parents() -> Vec<(Pid, Pid)> {
-    all()
-        .filter_map(|pid| {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            // The name in parentheses may hold anything, so what follows is counted from the last one.
-            let parent = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?;
-            Some((pid, pid_in(parent)?))
-        })
-        .collect()
+    all().filter_map(|pid| Some((pid, parent(pid)?))).collect()
+}
+
+fn parent(pid: Pid) -> Option<Pid> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything, so what follows is counted from the last one.
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    pid_in(str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace().nth(1)?)
 }
 
 /// Every process whose first arguments, behind its name, are `arguments`.

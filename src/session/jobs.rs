@@ -6,7 +6,7 @@ use super::own_program::own_path;
 use crate::domain::{CommitId, ExperimentId, Tag};
 
 /// What the job of the agent is called.
-pub(super) const AGENT: &str = "agent";
+pub const AGENT: &str = "agent";
 
 /// What the job of the measuring command is called.
 pub(super) const RUN: &str = "run";

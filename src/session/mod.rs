@@ -103,6 +103,7 @@ pub use finished_log::read_log;
 pub use guardians::hear_guards;
 pub use import::Import;
 pub use interrupts::{Interrupt, Interrupts};
+pub use jobs::AGENT as AGENT_JOB;
 pub use layout_error::LayoutError;
 pub use learning::open_backlog;
 pub use open::Session;

@@ -9,7 +9,7 @@ use autoresearch::exec::is_held;
 
 use crate::outcome::{outcome, results};
 use crate::run_loop::{agent, training_repo};
-use crate::support::{AR, Called, FIND_OWNER, TestRepo, ar_command};
+use crate::support::{AR, Called, FIND_OWNER, Person, TestRepo, ar_command};
 
 /// One way to use a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +114,8 @@ impl Scenario {
 /// A session that is being used.
 pub(crate) struct Session {
     scenario: Scenario,
+    /// Who says something to it.
+    person: Option<Person>,
     repo: TestRepo,
     /// Of `ar try`: how many changes were made.
     edits: usize,
@@ -130,7 +132,8 @@ impl Session {
             repo.git(["add", "docs/a.txt"]);
             repo.write("train.sh", repo.read("train.sh").replace("VAL_BPB=2.0", "VAL_BPB=1.9"));
         }
-        Session { scenario, repo, edits: 0, answers: 0 }
+        let person = matches!(scenario, Scenario::Outage(_)).then(|| Person::at(&repo));
+        Session { scenario, person, repo, edits: 0, answers: 0 }
     }
 
     /// What it came to.
@@ -249,12 +252,14 @@ impl Session {
         };
         let steps = agent(self.scenario.steps());
         let learn = "sed -i \"s/}$/, \\\"findings\\\": [\\\"one of them\\\"], \\\"ideas\\\": [\\\"after $AR_EXPERIMENT\\\"]}/\" \"$AR_PROPOSAL\"";
-        let before = match self.scenario {
-            Scenario::Deletes(_) => "rm -rf .autoresearch results.tsv; mkdir -p \"${AR_PROPOSAL%/*}\"; ".to_owned(),
-            Scenario::Outage(_) => format!(
-                "[ -s .autoresearch/t/words.jsonl ] || env -u AR_EXPERIMENT -u AR_CRASH_TRACE {AR} tell steady >/dev/null; \
-                 if mkdir {outside}/limited 2>/dev/null; then touch half.txt; \
-                 echo 'rate limit exceeded, try again in 0.02 seconds'; exit 1; fi; "
+        let before = match (self.scenario, &self.person) {
+            (Scenario::Deletes(_), _) => {
+                "rm -rf .autoresearch results.tsv; mkdir -p \"${AR_PROPOSAL%/*}\"; ".to_owned()
+            }
+            (_, Some(person)) => format!(
+                "{}; if mkdir {outside}/limited 2>/dev/null; then touch half.txt; \
+                 echo 'rate limit exceeded, try again in 0.02 seconds'; exit 1; fi; ",
+                person.types(&format!("[ -s .autoresearch/t/words.jsonl ] || {AR} tell steady > /dev/null"))
             ),
             _ => String::new(),
         };

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
-use crate::support::{AR, Called, FIND_OWNER, TestRepo, ar, ar_in_time};
+use crate::support::{AR, Called, FIND_OWNER, Person, TestRepo, ar, ar_in_time};
 
 const PROPOSALS: &str = "## Proposals for this pivot\n";
 
@@ -38,8 +38,10 @@ fn roles(repo: &TestRepo, calls: u32) -> Vec<String> {
 #[test]
 fn each_role_proposes_in_text_and_the_next_call_gets_what_came_of_it() {
     let repo = training_repo();
+    let person = Person::at(&repo);
     let in_role = format!(
-        "if [ $role = refute ]; then exit 3; fi; printf '```\\n'; [ $role = analogy ] || env -u AR_EXPERIMENT {AR} tell psst > /dev/null"
+        "if [ $role = refute ]; then exit 3; fi; printf '```\\n'; [ $role = analogy ] || {}",
+        person.types(&format!("{AR} tell psst > /dev/null"))
     );
     let called = run(&repo, &in_role, 3, &["--explore", "3"]).ok();
     assert_eq!(roles(&repo, 6), ["", "", "investigate", "refute", "analogy", ""], "{called:#?}");

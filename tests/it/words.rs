@@ -7,14 +7,14 @@ use std::process::{Child, Stdio};
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
-use crate::support::{AR, Called, FIND_OWNER, TestRepo, ar, ar_command, ar_in_time, until};
+use crate::support::{AR, Called, FIND_OWNER, Person, TestRepo, ar, ar_command, ar_in_time, until};
 
 const HEADING: &str = "## From the person in charge\n";
 const FILE: &str = ".autoresearch/t/words.jsonl";
 
 /// Shell by which a person says something in another terminal, at a moment that the test chooses.
-fn person(words: &str) -> String {
-    format!("env -u AR_EXPERIMENT {AR} tell {words}")
+fn says(person: &Person, words: &str) -> String {
+    person.types(&format!("{AR} tell {words}"))
 }
 
 /// The arguments of a session whose agent keeps the prompt of each call as `prompt-N`, does what `first` says, with the number
@@ -61,11 +61,12 @@ fn listed(repo: &TestRepo) -> Vec<(u64, String, bool)> {
 #[test]
 fn a_word_is_in_the_next_prompt_alone_and_a_standing_one_in_each() {
     let repo = training_repo();
+    let person = Person::at(&repo);
     let first = format!(
         "case $N in 1) {}; {};; 3) {};; esac",
-        person("'halve the rate' > ../said"),
-        person("--standing \"$(printf 'keep\\033[31m it\\007 small')\" >> ../said"),
-        person("--drop 2"),
+        says(&person, "'halve the rate' > ../said"),
+        says(&person, "--standing \"$(printf 'keep\\033[31m it\\007 small')\" >> ../said"),
+        says(&person, "--drop 2"),
     );
     let called = run(&repo, &first, 4, &["--format", "json"]).ok();
     assert_eq!(
@@ -90,11 +91,12 @@ fn a_word_is_in_the_next_prompt_alone_and_a_standing_one_in_each() {
 #[test]
 fn a_word_waits_for_a_call_that_comes_to_something() {
     let repo = training_repo();
+    let person = Person::at(&repo);
     // The call that has it first meets an outage, the next one dies with its `ar`; the one after that changes nothing.
     let first = format!(
         "case $N in 1) {};; 2) echo 'rate limit exceeded, try again in 0.02 seconds'; exit 1;; \
          3) {FIND_OWNER}; kill -KILL $owner; sleep 60;; 4) exit;; esac",
-        person("steady > /dev/null")
+        says(&person, "steady > /dev/null")
     );
     assert_eq!(run(&repo, &first, 3, &[]).code, None);
     assert_eq!(listed(&repo), [(1, "steady".to_owned(), false)]);
@@ -145,13 +147,14 @@ fn words_of_many_processes_have_a_number_each_and_no_kill_tears_one_apart() {
 fn what_an_agent_writes_into_the_file_of_words_is_nobodys_word() {
     let repo = training_repo();
     // It copies a line and changes it, says something as if it were a person, drops what a person said, and deletes all.
+    let person = Person::at(&repo);
     let forge = "F=$AR_STATE_DIR/../words.jsonl";
     let first = format!(
         "{forge}; case $N in 1) {};; 2) sed -i 's/careful/reckless/' $F;; \
          3) sed 's/\"id\":1/\"id\":9/' $F >> $F; echo '{{\"version\":1,\"id\":1,\"ts\":\"2026-11-20T22:00:00.000Z\"}}' >> $F; \
          echo '{{\"version\":7,\"id\":3}}' >> $F;; \
          4) rm $F;; 5) rm $F; mkfifo $F;; 6) rm -rf .autoresearch; mkdir -p $AR_RUN_DIR;; 7) rm $F; mkdir $F;; esac",
-        person("--standing 'be careful' > /dev/null")
+        says(&person, "--standing 'be careful' > /dev/null")
     );
     let called = run(&repo, &first, 8, &[]).ok();
     assert_eq!(told_in_calls(&repo, "be careful", 8), [false, true, true, true, true, true, true, true], "{called:#?}");
@@ -243,10 +246,20 @@ fn who_drives_by_try_reads_the_word_in_the_brief_and_in_the_next_answer() {
 fn an_empty_word_a_huge_one_and_one_from_within_a_call_are_refused() {
     let repo = training_repo();
     ar(&repo, ["tell", "nobody is there"]).exits(1);
-    let first = format!("{AR} tell psst 2> ../refused; {AR} tell --list");
+    // Without the variables of the call, and as a process that left it, too.
+    let bare = format!("env -i PATH=\"$PATH\" HOME=\"$HOME\" {AR} tell");
+    let first = format!(
+        "{AR} tell psst 2> ../refused; {bare} psst 2>> ../refused; {bare} --drop 1 2>> ../refused; {bare} --list; \
+         setsid -f sh -c '{bare} psst 2> ../late; : > ../over'; until [ -e ../over ]; do sleep 0.02; done"
+    );
     run(&repo, &first, 1, &[]).ok();
-    let refused = fs::read_to_string(repo.outside().join("refused")).unwrap();
-    assert!(refused.contains("cannot call `ar tell` inside experiment 1 of the loop"), "{refused}");
+    for (file, count) in [("refused", 3), ("late", 1)] {
+        let refused = fs::read_to_string(repo.outside().join(file)).unwrap();
+        let said =
+            "cannot call `ar tell` inside experiment 1 of the loop\nhint: edit the files, describe the change in ";
+        assert_eq!(refused.matches(said).count(), count, "{refused}");
+    }
+    assert_eq!(listed(&repo), []);
     ar(&repo, ["tell", " \n\u{1b}[31m "]).exits(2);
     ar(&repo, ["tell"]).exits(2);
     ar(&repo, ["tell", "--list", "--drop", "1"]).exits(2);

@@ -3,12 +3,14 @@
 mod ar;
 mod disk;
 mod gpus;
+mod person;
 mod repo;
 mod wait;
 
 pub(crate) use ar::{AR, CLOCK, Called, ar, ar_command, ar_in_time};
 pub(crate) use disk::SmallDisk;
 pub(crate) use gpus::FakeGpus;
+pub(crate) use person::Person;
 pub(crate) use repo::TestRepo;
 pub(crate) use wait::{hears_hang_ups, until};
 
