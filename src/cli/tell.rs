@@ -22,19 +22,19 @@ pub(super) fn run(args: TellArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
     let repo = Repo::discover(&current_dir()?)?;
     let tag = chosen::find(&repo, args.tag)?;
-    match (args.text, args.drop) {
-        (Some(text), _) => {
+    match (args.text.join(" "), args.drop) {
+        (text, _) if !args.text.is_empty() => {
             let text = if text == "-" { read_input()? } else { text };
             let told = tell(&repo, &tag, &text, args.standing, clock)?;
             let prompts = if args.standing { "each prompt from now on has it" } else { "the next prompt has it" };
             let idle = if told.is_active { "" } else { "; no process is active now" };
             output::line(&format!("told session {tag}, word {}: {prompts}{idle}", told.id));
         }
-        (None, Some(id)) => {
+        (_, Some(id)) => {
             let word = drop_word(&repo, &tag, id, clock)?;
             output::line(&format!("dropped word {id}: {}", word.text));
         }
-        (None, None) => list(&waiting_words(&repo, &tag)?, args.format),
+        (_, None) => list(&waiting_words(&repo, &tag)?, args.format),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -260,7 +260,11 @@ fn an_empty_word_a_huge_one_and_one_from_within_a_call_are_refused() {
         assert_eq!(refused.matches(said).count(), count, "{refused}");
     }
     assert_eq!(listed(&repo), []);
+    ar(&repo, ["tell", "use", "the", "--standing", "old data"]).ok();
+    assert_eq!(listed(&repo), [(1, "use the old data".to_owned(), true)]);
+    ar(&repo, ["tell", "--drop", "1"]).ok();
     ar(&repo, ["tell", " \n\u{1b}[31m "]).exits(2);
+    ar(&repo, ["tell", ""]).exits(2);
     ar(&repo, ["tell"]).exits(2);
     ar(&repo, ["tell", "--list", "--drop", "1"]).exits(2);
     let piped = |bytes: &[u8]| {
@@ -274,7 +278,12 @@ fn an_empty_word_a_huge_one_and_one_from_within_a_call_are_refused() {
     assert!(called.stderr.contains("error: the text has 1.0 MB, more than the limit of 1.0 MB"), "{called:#?}");
     piped(&vec![b'x'; 1 << 20]).ok();
     assert_eq!(listed(&repo)[0].1.len(), 1 << 20);
-    ar(&repo, ["tell", "--drop", "1"]).ok();
+    ar(&repo, ["tell", "--drop", "2"]).ok();
+    // What stands on several lines in a file reaches the agent so.
+    piped(b"first:\n\n  - a\n  - b\n").ok();
+    assert_eq!(listed(&repo)[0].1, "first:\n\n  - a\n  - b");
+    run(&repo, ":", 2, &[]).ok();
+    assert_eq!(told_in_calls(&repo, "first:\n\n  - a\n  - b", 2), [false, true]);
     let mut command = ar_command(&repo, &repo.path(), ["tell", "who am I"]);
     let called = Called::from(command.env_remove("HOME").output().unwrap()).exits(1);
     assert!(called.stderr.contains("hint: set HOME, or XDG_STATE_HOME"), "{called:#?}");

@@ -86,12 +86,12 @@ pub(in crate::cli) struct StopArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "ar tell [OPTIONS] <TEXT>\n       ar tell [OPTIONS] --list\n       ar tell [OPTIONS] --drop <ID>"
+    override_usage = "ar tell [OPTIONS] <TEXT>...\n       ar tell [OPTIONS] --list\n       ar tell [OPTIONS] --drop <ID>"
 )]
 pub(in crate::cli) struct TellArgs {
-    /// What the next agent is told; `-` for standard input
+    /// What the next agent is told, in quotes or as several words; `-` for standard input
     #[arg(value_name = "TEXT", required_unless_present_any = ["list", "drop"], conflicts_with_all = ["list", "drop"])]
-    pub(in crate::cli) text: Option<String>,
+    pub(in crate::cli) text: Vec<String>,
     /// Tell every agent from now on, not only the next one
     #[arg(long, conflicts_with_all = ["list", "drop"])]
     pub(in crate::cli) standing: bool,
