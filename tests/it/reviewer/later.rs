@@ -67,6 +67,8 @@ fn another_reviewer_takes_the_place_of_a_broken_one_and_none_turns_it_off() {
     reviewed(&repo, "exit 1", &[&value("1.5"), &value("1.4")], &[]).ok();
     let verdicts = || [1, 2].map(|id| verdict(&record(&repo, id)).to_owned());
     assert_eq!(verdicts(), ["unreviewed"; 2]);
+    let status = || ar(&repo, ["status"]).ok().stdout;
+    assert!(status().contains("\nreviews      2 keeps are unreviewed\n"), "{}", status());
     let missing = ar(&repo, ["resume", "--reviewer", "no-such-program"]).exits(1);
     assert!(missing.stderr.contains("cannot start the reviewer"), "{missing:?}");
 
@@ -75,6 +77,7 @@ fn another_reviewer_takes_the_place_of_a_broken_one_and_none_turns_it_off() {
     let good = format!("sh {}", good.display());
     let called = ar(&repo, ["resume", "--reviewer", &good]).ok();
     assert_eq!(verdicts(), ["earned"; 2], "{called:#?}");
+    assert!(!status().contains("unreviewed"), "{}", status());
     ar(&repo, ["doctor"]).ok();
 
     // The new one is stored, and `none` takes it away.
