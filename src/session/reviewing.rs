@@ -104,8 +104,13 @@ impl Attempt {
         deadline: Deadline,
     ) -> Result<Ending<()>, SessionError> {
         let mut draft = draft_of(&self.open)?;
-        let is_off = shared.store().contract.reviewer.is_none();
-        if draft.review.is_some() || is_off {
+        if draft.review.is_some() {
+            return Ok(Ending::Done(()));
+        }
+        if shared.store().contract.reviewer.is_none() {
+            // It was turned off after it had been called.
+            let tree = review_tree(&shared.store().folder, self.open.id);
+            shared.throw_away(&tree);
             return Ok(Ending::Done(()));
         }
         let review = match shared.review(&draft, deadline).await? {

@@ -95,6 +95,20 @@ fn another_reviewer_takes_the_place_of_a_broken_one_and_none_turns_it_off() {
 }
 
 #[test]
+fn a_review_that_was_cut_off_is_not_done_when_the_reviewer_is_turned_off() {
+    let repo = repo();
+    let script = "
+        shim=$PPID; until grep -q __shim /proc/$shim/cmdline; do read -r _ _ _ shim _ < /proc/$shim/stat; done
+        read -r _ _ _ owner _ < /proc/$shim/stat; kill -KILL $owner; sleep 60";
+    assert_eq!(reviewed(&repo, script, &[&value("1.5")], &[]).code, None);
+    assert_eq!(ar(&repo, ["status", "--format", "json"]).ok().json()["sessions"][0]["open"]["id"], 1);
+    ar(&repo, ["resume", "--reviewer", "none"]).ok();
+    let first = record(&repo, 1);
+    assert_eq!((&first["outcome"], verdict(&first)), (&"keep".into(), "-"), "{first}");
+    assert!(!repo.exists(".autoresearch/t/trees"));
+}
+
+#[test]
 fn a_review_that_is_interrupted_leaves_the_keep_unreviewed() {
     let repo = repo();
     let script = "[ -e \"$AR_ROOT/../second\" ] && { echo '{\"verdict\": \"earned\"}'; exit; }; : > \"$AR_ROOT/../second\"; \
