@@ -31,6 +31,8 @@ pub enum Trouble {
     Outage,
     /// The agent's shim was killed each time.
     Agent,
+    /// The best experiment no longer runs.
+    Baseline,
     /// A disk is full.
     Disk,
     /// Records, journal or files contradict each other or are damaged.
@@ -50,6 +52,7 @@ impl Trouble {
         match self {
             Trouble::Outage => "the agent was called again, with growing pauses, up to --outage-limit",
             Trouble::Agent => "the agent was called again as often as a lost call is repeated",
+            Trouble::Baseline => "the best experiment was run once again, as it was when it was kept",
             Trouble::Disk => "logs of runs were compressed and dropped as far as --keep-logs allows",
             Trouble::Contradiction => {
                 "journal, records and commits were compared; none of them is repaired by guessing"

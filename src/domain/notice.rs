@@ -7,7 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{CommitId, ExperimentId, Role, Tag, count_of, cut, duration_text, exact_time, moment_text, span_text};
+use super::{
+    CommitId, ExperimentId, Role, Tag, count_of, cut, duration_text, exact_time, experiment_name, moment_text,
+    span_text,
+};
 
 /// How many rows that are taken out of results.tsv are named, and how many characters of each.
 const ROWS: usize = 3;
@@ -190,6 +193,10 @@ pub enum Notice {
     RunRestarted(ExperimentId),
     #[error("picked up all open experiments again after an error: {0}")]
     PickedUp(String),
+    #[error("{} still runs ({now}): the crashes are the changes' own", best(*.id))]
+    BestRuns { id: ExperimentId, now: String },
+    #[error("{} now has {now}, recorded {then}: {distance}, where repeats differ by {spread} at most", best(*.id))]
+    BestDiffers { id: ExperimentId, now: String, then: String, distance: String, spread: String },
     #[error("the baseline itself breaks the limits: {}", .0.join(", "))]
     LimitsBroken(Vec<String>),
     #[error("{0}; asking the agent once more")]
@@ -309,6 +316,11 @@ impl Serialize for Notice {
         fields.serialize_field("detail", &self.to_string())?;
         fields.end()
     }
+}
+
+/// The best experiment, as the beginning of a sentence.
+fn best(id: ExperimentId) -> String {
+    format!("{}, so far the best,", experiment_name(id))
 }
 
 /// `text` behind `words`; nothing without a text.

@@ -20,6 +20,8 @@ pub enum Phase {
     Reviewing,
     /// It beat its own base while another experiment was kept, and waits for a train.
     Waiting,
+    /// The best experiment runs once again, since change after change crashed. No experiment is open but for that.
+    Checking,
     /// `ar` records the verdict.
     Recording,
     /// The record exists; row, branch and working tree follow.

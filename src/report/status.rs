@@ -104,6 +104,7 @@ impl SessionStatus {
             Activity::Running => format!("running {name}"),
             Activity::Guarding => format!("running the guards of {name}"),
             Activity::Reviewing => format!("waiting for the review of {name}"),
+            Activity::Checking => "running the best experiment once again, to see whether it still runs".into(),
             Activity::Recording => format!("recording {name}"),
             Activity::Between => match &self.sleep {
                 Some(sleep) => format!("sleeping until {}: {}", moment_text(sleep.until), sleep.why),
@@ -136,7 +137,7 @@ impl SessionStatus {
             (None, _) => "",
             (Some(StopWhen::Now), _) => "; stopping now",
             (Some(StopWhen::Experiment), _) if self.lanes.is_concurrent => "; stopping after these runs",
-            (Some(StopWhen::Experiment), Activity::Waiting | Activity::Between) => {
+            (Some(StopWhen::Experiment), Activity::Waiting | Activity::Checking | Activity::Between) => {
                 "; stopping before the next experiment"
             }
             (Some(StopWhen::Experiment), _) => "; stopping after this experiment",
@@ -231,6 +232,7 @@ impl SessionStatus {
             | Activity::Running
             | Activity::Guarding
             | Activity::Reviewing
+            | Activity::Checking
             | Activity::Recording
             | Activity::Between
             | Activity::Working => {

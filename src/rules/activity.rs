@@ -34,6 +34,8 @@ pub enum Activity {
     Guarding,
     /// The reviewer judges a change, and the loop waits for it.
     Reviewing,
+    /// The best experiment runs once again, to see whether it still does.
+    Checking,
     /// The loop records a verdict.
     Recording,
     /// A loop is active between experiments.
@@ -61,11 +63,20 @@ pub fn activity(seen: Seen) -> Activity {
         (true, Some(Phase::Running)) => Activity::Running,
         (true, Some(Phase::Guarding)) => Activity::Guarding,
         (true, Some(Phase::Reviewing)) => Activity::Reviewing,
+        (true, Some(Phase::Checking)) => Activity::Checking,
         (true, Some(Phase::Recording | Phase::Settling)) => Activity::Recording,
         (false, None | Some(Phase::Idle)) => Activity::Idle,
-        (false, Some(Phase::Proposing | Phase::Committing | Phase::Reviewing | Phase::Waiting | Phase::Settling)) => {
-            Activity::Left
-        }
+        (
+            false,
+            Some(
+                Phase::Proposing
+                | Phase::Committing
+                | Phase::Reviewing
+                | Phase::Checking
+                | Phase::Waiting
+                | Phase::Settling,
+            ),
+        ) => Activity::Left,
         (false, Some(Phase::Running | Phase::Guarding | Phase::Recording)) => match seen.job {
             RunFound::Going => Activity::RunningAlone,
             RunFound::Over => Activity::RunOver,
@@ -92,6 +103,8 @@ mod tests {
             (Some(Phase::Guarding), false, Over, Activity::RunOver),
             (Some(Phase::Reviewing), true, Going, Activity::Reviewing),
             (Some(Phase::Reviewing), false, Over, Activity::Left),
+            (Some(Phase::Checking), true, Gone, Activity::Checking),
+            (Some(Phase::Checking), false, Gone, Activity::Left),
             (Some(Phase::Proposing), true, Going, Activity::Proposing),
             (Some(Phase::Proposing), false, Going, Activity::Left),
             (Some(Phase::Settling), true, Over, Activity::Recording),

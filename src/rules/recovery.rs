@@ -77,6 +77,8 @@ pub fn recover(found: Found) -> Vec<Step> {
         },
         // The draft says whether the reviewer had answered.
         Phase::Reviewing => vec![EndJobs, CheckOut, Finish],
+        // Should it be of use still, the loop begins it anew.
+        Phase::Checking => vec![EndJobs, CheckOut, Close],
         Phase::Recording if found.has_draft => vec![Record],
         Phase::Running | Phase::Recording | Phase::Settling => match found.run {
             RunFound::Going | RunFound::Over => vec![Finish],
@@ -124,6 +126,7 @@ mod tests {
             (draft(found(Phase::Guarding, false, RunFound::Unstarted, 1)), vec![EndJobs, CheckOut, Finish]),
             (draft(found(Phase::Guarding, true, RunFound::Over, 1)), vec![Settle, Close]),
             (draft(found(Phase::Reviewing, false, RunFound::Over, 1)), vec![EndJobs, CheckOut, Finish]),
+            (found(Phase::Checking, false, RunFound::Over, 0), vec![EndJobs, CheckOut, Close]),
             (draft(found(Phase::Recording, false, RunFound::Over, 1)), vec![Record]),
             (found(Phase::Recording, false, RunFound::Over, 1), vec![Finish]),
             (found(Phase::Recording, true, RunFound::Over, 1), vec![Settle, Close]),

@@ -3,6 +3,15 @@
 use super::{Spread, format_step};
 use crate::domain::{Direction, Failure, FailureClass, Number, two_digits};
 
+/// After how many crashes in a row the best experiment is run again: as many attempts as it takes the ladder to pivot.
+const CRASHES_TO_CHECK: u32 = 5;
+
+/// Whether it is time to run the best experiment again, since so many experiments in a row crashed: the cause may be none of
+/// theirs.
+pub fn is_check_due(crashes: u32) -> bool {
+    crashes > 0 && crashes.is_multiple_of(CRASHES_TO_CHECK)
+}
+
 /// The result of repeating a measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CameBack {
@@ -56,6 +65,12 @@ pub fn failed_again(recorded: Option<&Failure>, now: Option<&Failure>) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_best_experiment_is_run_again_after_every_fifth_crash_in_a_row() {
+        let due: Vec<u32> = (0..12).filter(|crashes| is_check_due(*crashes)).collect();
+        assert_eq!(due, [5, 10]);
+    }
 
     #[test]
     fn a_number_comes_back_exactly_within_the_spread_or_not_at_all() {

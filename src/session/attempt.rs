@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 
 use super::error::SessionError;
 use super::ignored::ignored_inputs;
-use super::jobs::{REVIEW, RUN, guard_name};
+use super::jobs::{CHECK, REVIEW, RUN, guard_name};
 use super::lanes::{judge_trial, record_beside};
 use super::opened::{commit_of, draft_of, is_being_replaced};
 use super::reading::{no_experiment, read_records};
@@ -85,6 +85,7 @@ impl Attempt {
         match (self.phase, &self.open.draft) {
             (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
             (Phase::Reviewing, _) => REVIEW.to_owned(),
+            (Phase::Checking, _) => CHECK.to_owned(),
             _ => RUN.to_owned(),
         }
     }

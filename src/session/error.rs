@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use strum::{EnumProperty, EnumString};
 
 use super::axes_error::AxesError;
-use super::error_texts::{axes_hint, changed_terms, drifted, import_hint, missing_command, names, pointer_hint};
+use super::error_texts::{
+    axes_hint, changed_terms, drift_hint, drifted, import_hint, missing_command, names, pointer_hint,
+};
 use super::layout_error::LayoutError;
 use super::research::ResearchError;
 use super::scoring::ScoreError;
 use super::words::WordError;
 use crate::domain::{
     COMPOSITE, Drift, ExperimentId, FailureClass, MetricSource, RECORD_VERSION, Space, StopReason, StopWhen, Tag,
-    TagError, bytes_text, count_of, few, list, nearest, shell_word,
+    TagError, bytes_text, count_of, experiment_name, few, list, nearest, shell_word,
 };
 use crate::exec::ExecError;
 use crate::fs::{FileError, is_disk_full, is_missing, move_command};
@@ -234,6 +236,9 @@ pub enum SessionError {
     #[error("the loop stopped: {0}")]
     #[strum(props(kind = "needs_person"))]
     Stopped(#[source] Box<SessionError>),
+    #[error("{}, so far the best, no longer runs: {why}, after {crashes} crashes in a row", experiment_name(*.id))]
+    #[strum(props(kind = "needs_person"))]
+    BestLost { id: ExperimentId, why: String, crashes: u32, log: PathBuf },
     #[error("{0}")]
     #[strum(props(kind = "damaged"))]
     Contradiction(&'static str),
@@ -326,17 +331,8 @@ impl SessionError {
                 format!("{blocking} is a session's branch; choose another name with --branch or --tag")
             }
             SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
-            SessionError::Drift { drifts, .. } => {
-                let variable =
-                    |flag: &str| format!("AR_{}", flag.trim_start_matches('-').to_uppercase().replace('-', "_"));
-                let flags: Vec<_> = drifts.iter().filter_map(|drift| drift.flag.as_deref()).collect();
-                let variables: Vec<_> = flags.iter().map(|flag| variable(flag)).collect();
-                format!(
-                    "omit {} (or unset {}) to continue, or start another session with --tag",
-                    flags.join(", "),
-                    variables.join(", ")
-                )
-            }
+            SessionError::BestLost { log, .. } => format!("read {}, and restore what the run needs", shell_word(log)),
+            SessionError::Drift { drifts, .. } => drift_hint(drifts),
             SessionError::NoCommand { what, word } => missing_command(what, word),
             SessionError::Tracked(path) => {
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")

@@ -25,6 +25,18 @@ pub(super) fn missing_command(what: &str, word: &str) -> String {
     hint
 }
 
+/// What to do about flags that ask for other terms than those approved.
+pub(super) fn drift_hint(drifts: &[Drift]) -> String {
+    let variable = |flag: &str| format!("AR_{}", flag.trim_start_matches('-').to_uppercase().replace('-', "_"));
+    let flags: Vec<_> = drifts.iter().filter_map(|drift| drift.flag.as_deref()).collect();
+    let variables: Vec<_> = flags.iter().map(|flag| variable(flag)).collect();
+    format!(
+        "omit {} (or unset {}) to continue, or start another session with --tag",
+        flags.join(", "),
+        variables.join(", ")
+    )
+}
+
 /// What to do where a file has not all axes of a composite.
 pub(super) fn pointer_hint(path: &Path) -> String {
     let path = shell_word(path);

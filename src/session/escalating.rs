@@ -208,6 +208,9 @@ fn trouble_of(error: &SessionError) -> Option<Trouble> {
     if error.is_disk_full() {
         return Some(Trouble::Disk);
     }
+    if let SessionError::BestLost { .. } = error {
+        return Some(Trouble::Baseline);
+    }
     match error.kind() {
         ErrorKind::Damaged => Some(Trouble::Contradiction),
         ErrorKind::CannotStart | ErrorKind::NeedsPerson => Some(Trouble::Error),

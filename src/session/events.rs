@@ -6,7 +6,7 @@ use super::error::SessionError;
 use super::hooks::Hooks;
 use super::interrupts::{Interrupt, Interrupts};
 use super::store::Store;
-use crate::domain::{Clock, Event, USER};
+use crate::domain::{Clock, Event, Notice, USER};
 use crate::state::{EventLog, Level};
 
 /// Whoever watches the loop.
@@ -39,7 +39,9 @@ impl<'a> Events<'a> {
         (self.observer)(event);
         let (level, decision) = match event {
             Event::RunProgress { .. } => return Ok(()),
-            Event::ChangesSaved { .. } | Event::EnvironmentChanged { .. } => (Level::Warn, false),
+            Event::ChangesSaved { .. }
+            | Event::EnvironmentChanged { .. }
+            | Event::Notice(Notice::BestDiffers { .. }) => (Level::Warn, false),
             Event::Outage { .. } | Event::Escalated { .. } => (Level::Warn, true),
             Event::ExperimentFinished { .. }
             | Event::CalledAgain { .. }

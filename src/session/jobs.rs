@@ -1,6 +1,6 @@
 //! The jobs of an experiment: their names, files and variables.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::own_program::own_path;
 use crate::domain::{CommitId, ExperimentId, Tag};
@@ -14,6 +14,9 @@ pub(super) const RUN: &str = "run";
 /// What the job of the reviewer is called.
 pub(super) const REVIEW: &str = "review";
 
+/// What the job is called that runs the best experiment once again.
+pub(super) const CHECK: &str = "check";
+
 /// What a run leaves in its folder, and what becomes of it, in the order in which it is removed.
 pub(super) const RUN_FILES: [&str; 7] =
     ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json"];
@@ -21,6 +24,16 @@ pub(super) const RUN_FILES: [&str; 7] =
 /// What the job of a guard is called; the first one has number 1.
 pub(super) fn guard_name(number: usize) -> String {
     format!("guard-{number}")
+}
+
+/// Where the best experiment writes when it runs once again, in the folder of the runs of the experiment that comes next.
+pub(super) fn check_folder(folder: &Path) -> PathBuf {
+    folder.join(CHECK)
+}
+
+/// The log of that run.
+pub(super) fn check_log(folder: &Path) -> PathBuf {
+    check_folder(folder).join("run.log")
 }
 
 /// The variables that a measuring command or a guard of a commit gets.

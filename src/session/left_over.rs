@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::attempt::Attempt;
 use super::error::SessionError;
 use super::interrupts::Interrupt;
-use super::jobs::{AGENT, REVIEW, RUN};
+use super::jobs::{AGENT, CHECK, REVIEW, RUN};
 use super::shared::Shared;
 use crate::domain::{ExperimentId, Notice};
 use crate::exec;
@@ -96,7 +96,7 @@ impl Shared<'_> {
         }
         let of = match job {
             AGENT => "agent",
-            RUN => "run",
+            RUN | CHECK => "run",
             REVIEW => "reviewer",
             _ => "guard",
         };

@@ -38,6 +38,7 @@ mod heal;
 mod hooks;
 mod ignored;
 mod import;
+mod incumbent;
 mod interrupts;
 mod jobs;
 mod keep_logs;

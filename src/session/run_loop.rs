@@ -19,7 +19,7 @@ use super::times::Times;
 use super::watchdog::end_programs_in;
 use crate::domain::{Notice, StopReason};
 use crate::git::{Cut, GitError};
-use crate::rules::LOST_RETRIES;
+use crate::rules::{LOST_RETRIES, is_check_due};
 use crate::state::Level;
 
 /// Why the loop ends whose agent's shim was killed each time.
@@ -152,6 +152,7 @@ impl Session<'_> {
         let first = self.shared.store().history.next_sequence();
         let mut idle_seconds = None;
         let mut is_begun = true;
+        let mut is_checked = false;
         loop {
             match self.shared.asked()? {
                 Interrupt::None => {}
@@ -173,6 +174,17 @@ impl Session<'_> {
                 match self.shared.wait_out().await? {
                     Some(reason) => return Ok(reason),
                     None => continue,
+                }
+            }
+            let crashes = self.shared.store().history.crashes_in_a_row(1);
+            if !is_check_due(crashes) {
+                is_checked = false;
+            } else if !mem::replace(&mut is_checked, true) {
+                match self.check_incumbent(crashes).await? {
+                    // The shim is not tried again: the next crashes ask for another run.
+                    Ending::Done(()) | Ending::Lost => continue,
+                    Ending::Interrupted => return Ok(self.shared.interrupted()),
+                    Ending::Detached => return Ok(StopReason::Detached),
                 }
             }
             self.shared.keep_checkpoint()?;

@@ -12,7 +12,7 @@ use super::attempt::Attempt;
 use super::error::SessionError;
 use super::follow::LogFollower;
 use super::ignored::stamp;
-use super::jobs::{RUN, RUN_FILES, guard_name, run_variables};
+use super::jobs::{RUN, RUN_FILES, check_folder, guard_name, run_variables};
 use super::opened::commit_of;
 use super::own_files::remove_file;
 use super::room::full_elsewhere;
@@ -38,7 +38,7 @@ const LARGEST_METRIC_FILE: u64 = 64 << 20;
 pub(super) const DELETIONS: u32 = 3;
 
 /// An active run.
-struct RunWatch {
+pub(super) struct RunWatch {
     job: Running,
     log: LogFollower,
     /// How long it had been running when this process began to watch.
@@ -115,7 +115,9 @@ impl Attempt {
         }
     }
 
-    fn start_run(
+    /// Starts the command on its commit. A check ends with this process and is told that it is the best experiment, in a
+    /// folder of its own: the files of both experiments stay as they are.
+    pub(super) fn start_run(
         &self,
         workspace: &mut Workspace,
         store: &mut Store,
@@ -127,7 +129,9 @@ impl Attempt {
             workspace.make_links(store)?;
         }
         let folder = store.clear_run_folder(self.open.id)?;
-        let log = folder.join("run.log");
+        let checked = store.history.incumbent().filter(|_| self.phase == Phase::Checking).map(|best| best.id);
+        let own = if checked.is_some() { check_folder(&folder) } else { folder.clone() };
+        let log = own.join("run.log");
         let root = workspace.root().to_owned();
         if let Some(notice) =
             point_run_log(&root, workspace.repo.working_tree.is_tracked(Path::new("run.log"))?, &log, &store.folder)?
@@ -139,16 +143,16 @@ impl Attempt {
         store.begin_watch(Actor::Run, self.open.id)?;
         let contract = &store.contract;
         let mut job = executor.start(&Job {
-            name: RUN.into(),
+            name: self.job(),
             command: contract.command.clone(),
             cwd: root,
             env: workspace.with_variables(run_variables(
                 &contract.command,
                 &contract.tag,
-                self.open.id,
+                checked.unwrap_or(self.open.id),
                 &commit,
                 &store.folder.state(),
-                &folder,
+                &own,
             )),
             folder,
             log: log.clone(),
@@ -157,7 +161,7 @@ impl Attempt {
             silence: silence_of_runs(contract),
             grace: contract.grace,
             log_limit: None,
-            tied: false,
+            tied: checked.is_some(),
         })?;
         follower.hold(job.take_log());
         let timeout = contract.timeout.as_secs_f64();
@@ -206,7 +210,7 @@ impl Attempt {
     }
 
     /// Waits for a run, at most until `deadline`, and measures it.
-    async fn watch_run(
+    pub(super) async fn watch_run(
         &mut self,
         workspace: &mut Workspace,
         shared: &Shared<'_>,
@@ -225,7 +229,7 @@ impl Attempt {
         };
         let ended = shared.wait_for(&mut job, deadline, tick).await?;
         if ended.is_over() {
-            shared.put_right_after(id, RUN).await?;
+            shared.put_right_after(id, &self.job()).await?;
         }
         if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
             return Ok(Ending::Lost);
@@ -273,7 +277,7 @@ impl Attempt {
     fn spoilt(&mut self, store: &mut Store, full: SessionError) -> SessionError {
         let folder = store.folder.run(self.open.id);
         self.open.runs = self.open.runs.saturating_sub(1);
-        let mut without = |file| remove_file(&folder.join(file)).and_then(|()| self.enter(store, Phase::Running));
+        let mut without = |file| remove_file(&folder.join(file)).and_then(|()| self.enter(store, self.phase));
         if without("exit.json").is_err() {
             // Without its log, there is space for the journal.
             let _ = without("run.log");

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::choosing::{Choice, choose_session};
 use super::error::SessionError;
 use super::fetched::is_fetched;
-use super::jobs::{AGENT, REVIEW, RUN, guard_name};
+use super::jobs::{AGENT, CHECK, REVIEW, RUN, check_log, guard_name};
 use super::known::{Damage, LogTail, Records, Terms};
 use super::reading::{is_session, recorded_terms, session_tags};
 use crate::domain::{Clock, MetricSpec, Number, Phase, Tag, with_causes};
@@ -202,11 +202,15 @@ impl<'a> Open<'a> {
             (Phase::Running, _) => RUN.to_owned(),
             (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
             (Phase::Reviewing, _) => REVIEW.to_owned(),
+            (Phase::Checking, _) => CHECK.to_owned(),
             _ => AGENT.to_owned(),
         }
     }
 
     fn log(&self, folder: &SessionFolder) -> PathBuf {
+        if self.phase == Phase::Checking {
+            return check_log(&folder.run(self.open.id));
+        }
         folder.log(self.open.id, &format!("{}.log", self.job_name()))
     }
 
@@ -246,7 +250,7 @@ fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>>
         (Phase::Running | Phase::Guarding, RunFound::Going) => 0,
         (Phase::Running | Phase::Guarding, RunFound::Over) if !is_owned => 1,
         (Phase::Running | Phase::Guarding, _) => 2,
-        (Phase::Proposing | Phase::Reviewing, _) => 3,
+        (Phase::Proposing | Phase::Reviewing | Phase::Checking, _) => 3,
         (Phase::Recording | Phase::Settling, _) => 4,
         (Phase::Committing, _) => 5,
         (Phase::Waiting | Phase::Idle, _) => 6,

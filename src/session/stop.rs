@@ -14,7 +14,7 @@ use crate::exec::{self, ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, Seen, activity};
-use crate::state::{Journal, Owner, SessionFolder, StateError, Status};
+use crate::state::{Journal, OpenExperiment, Owner, SessionFolder, StateError, Status};
 
 /// How long an active loop has to hear a request. It looks each second, but not while it is busy with git, whose filters and
 /// signing programs have [`WAY_BACK`] before they are ended.
@@ -143,7 +143,8 @@ fn journal(folder: &SessionFolder) -> Option<Journal> {
 /// The experiments after which the loop stops: a baseline that a change waits for is measured for that change's sake.
 fn last_experiments(journal: &Journal) -> Vec<ExperimentId> {
     let is_at_work = |phase| !matches!(phase, Phase::Waiting | Phase::Committing);
-    let open = || journal.steps().filter(|(_, open)| open.trial.is_none());
+    let is_own = |phase, open: &OpenExperiment| phase != Phase::Checking && open.trial.is_none();
+    let open = || journal.steps().filter(|(phase, open)| is_own(*phase, open));
     match (&journal.aside, &journal.layout) {
         (Some(_), _) => vec![ExperimentId::BASELINE.next()],
         (None, None) => open().map(|(_, open)| open.id).collect(),

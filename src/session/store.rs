@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::error::SessionError;
 use super::expected::{Expected, Kept};
-use super::jobs::{AGENT, REVIEW, RUN, RUN_FILES, guard_name};
+use super::jobs::{AGENT, CHECK, REVIEW, RUN, RUN_FILES, guard_name};
 use super::own_files::INDEX_BEFORE;
 use super::reading::{expected_tip, record_message};
 use super::room::{refuse_full, refuse_spoilt};
@@ -276,7 +276,7 @@ impl Store {
     /// The jobs of an experiment, by name.
     pub(super) fn jobs(&self) -> Vec<String> {
         let guards = (1..=self.contract.guards.len()).map(guard_name);
-        [AGENT, RUN, REVIEW].into_iter().map(str::to_owned).chain(guards).collect()
+        [AGENT, RUN, REVIEW, CHECK].into_iter().map(str::to_owned).chain(guards).collect()
     }
 
     pub(super) fn index_before(&self) -> PathBuf {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::run_loop::training_repo;
 use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command, ar_in_time, until};
 
-const REPORT: &str = ".autoresearch/t/state/escalation.md";
+pub(crate) const REPORT: &str = ".autoresearch/t/state/escalation.md";
 
 /// The arguments of a session of one experiment, whose agent does what `first` says and changes something.
 fn args(first: &str, more: &[&str]) -> Vec<String> {
@@ -20,22 +20,22 @@ fn args(first: &str, more: &[&str]) -> Vec<String> {
 /// An agent that is out until the file `back` is there, beside the repository.
 const OUT: &str = "[ -e ../back ] || { echo 'Credit balance is too low'; exit 1; }";
 
-fn start(repo: &TestRepo, args: &[String]) -> Child {
+pub(crate) fn start(repo: &TestRepo, args: &[String]) -> Child {
     ar_command(repo, &repo.path(), args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// What `ar status` says of the session, once there is one.
-fn status(repo: &TestRepo) -> Option<Value> {
+pub(crate) fn status(repo: &TestRepo) -> Option<Value> {
     let called = ar(repo, ["status", "t", "--format", "json"]);
     (called.code == Some(0)).then(|| called.json()["sessions"][0].clone())
 }
 
 /// Waits until the session waits for a person.
-fn until_waiting(repo: &TestRepo) -> Value {
+pub(crate) fn until_waiting(repo: &TestRepo) -> Value {
     until("the wait for an answer", || status(repo).filter(|session| session["escalation"]["waits"] == true))
 }
 
-fn events(repo: &TestRepo, name: &str) -> usize {
+pub(crate) fn events(repo: &TestRepo, name: &str) -> usize {
     let log = repo.read(".autoresearch/t/logs/orchestrator.jsonl");
     log.lines().filter(|line| serde_json::from_str::<Value>(line).unwrap()["event"] == name).count()
 }

@@ -33,6 +33,7 @@ mod doctor;
 mod durable;
 mod environment;
 mod escalation;
+mod escalation_best;
 mod exchange;
 mod exec;
 mod explore;

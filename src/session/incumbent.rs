@@ -1,0 +1,133 @@
+//! The best experiment, run once again when change after change crashes: the cause may be none of theirs, such as data that
+//! is gone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::attempt::Attempt;
+use super::error::SessionError;
+use super::jobs::{check_folder, check_log};
+use super::open::Session;
+use super::running::{RunWatch, metric_file_stamp};
+use super::shared::Shared;
+use super::store::Store;
+use super::supervise::Ending;
+use super::workspace::Workspace;
+use crate::domain::{Failure, FailureClass, Notice, Number, Phase, Record, experiment_name};
+use crate::exec::Executor;
+use crate::fs::{make_folder, move_no_folder_away};
+use crate::rules::{CameBack, Measured, came_back, describe_failure, spread};
+use crate::state::OpenExperiment;
+
+impl Session<'_> {
+    /// Runs the best experiment once again after so many crashes in a row, and tells what it measured; nothing of it is
+    /// recorded. Runs nothing if there is no time, or if the best experiment had nothing to measure yet.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::BestLost`] if no value counts.
+    pub(super) async fn check_incumbent(&mut self, crashes: u32) -> Result<Ending<()>, SessionError> {
+        let Session { shared, workspace } = self;
+        let best = shared.store().history.incumbent().cloned();
+        let recorded = best.and_then(|best| best.metric.number().map(|number| (best, number)));
+        let Some((best, number)) = recorded else { return Ok(Ending::Done(())) };
+        if shared.times.no_time_for_run(&shared.store()).is_some() {
+            return Ok(Ending::Done(()));
+        }
+        shared.gate_of_run(&best.commit, true).await?;
+        let (mut check, run) = begin_check(&best, workspace, &mut shared.store(), &shared.executor)?;
+        let measured = match check.watch_run(workspace, shared, run, None).await?.done() {
+            Err(Ending::Detached) => return Ok(Ending::Detached),
+            ended => ended,
+        };
+        // What was seen of the tree is of this run.
+        workspace.look = None;
+        workspace.check_out(&mut shared.store(), &check.open)?;
+        workspace.enter_idle(&mut shared.store(), check.open.id, None)?;
+        shared.tell()?;
+        match measured {
+            Ok(measured) => {
+                let log = check_log(&shared.store().folder.run(check.open.id));
+                shared.compare_check((&best, &number), &measured, crashes, log).map(Ending::Done)
+            }
+            Err(ending) => Ok(ending),
+        }
+    }
+}
+
+impl Shared<'_> {
+    /// Tells what the best experiment measured this time, with what it measured `then`.
+    fn compare_check(
+        &self,
+        (best, then): (&Record, &Number),
+        measured: &Measured,
+        crashes: u32,
+        log: PathBuf,
+    ) -> Result<(), SessionError> {
+        let (id, name) = (best.id, &best.metric.name);
+        let now = match (&measured.value, &measured.failure) {
+            (Some(now), None) => now,
+            (_, failure) => {
+                let unknown = Failure { class: FailureClass::NoMetric, excerpt: String::new() };
+                let why = why_lost(failure.as_ref().unwrap_or(&unknown), name, measured);
+                return Err(SessionError::BestLost { id, why, crashes, log });
+            }
+        };
+        let spread = spread(self.store().history.records(), &[]);
+        let same = if now.value == then.value { String::new() } else { format!(", recorded {then}") };
+        self.emit(match came_back(best.metric.direction, then, now, spread.as_ref()) {
+            CameBack::No { distance, spread: Some(spread) } => {
+                Notice::BestDiffers { id, now: format!("{name} {now}"), then: then.to_string(), distance, spread }
+            }
+            // Without repeats, nobody knows how far two runs of the same code are apart.
+            _ => Notice::BestRuns { id, now: format!("{name} {now}{same}") },
+        })
+    }
+}
+
+/// Enters the check in the journal, and starts its run.
+fn begin_check(
+    best: &Record,
+    workspace: &mut Workspace,
+    store: &mut Store,
+    executor: &Executor,
+) -> Result<(Attempt, RunWatch), SessionError> {
+    let open = OpenExperiment::new(store.allocate(), best.commit.clone(), store.now());
+    let mut check = Attempt::at(
+        OpenExperiment {
+            commit: Some(best.commit.clone()),
+            description: format!("{} once again, as change after change crashed", experiment_name(best.id)),
+            ..open
+        },
+        Phase::Idle,
+    );
+    check.enter(store, Phase::Checking)?;
+    workspace.check_out(store, &check.open)?;
+    clear(&check_folder(&store.run_folder(check.open.id)?))?;
+    check.open.metric_file = metric_file_stamp(&store.contract.metric.source, workspace.root());
+    let run = check.start_run(workspace, store, executor)?;
+    Ok((check, run))
+}
+
+/// Makes a folder that is empty.
+fn clear(folder: &Path) -> Result<(), SessionError> {
+    let cleared = move_no_folder_away(folder)
+        .and_then(|_| make_folder(folder))
+        .and_then(|()| fs::remove_dir_all(folder))
+        .and_then(|()| make_folder(folder));
+    cleared.map_err(|source| SessionError::Io { action: "clear", path: folder.to_owned(), source })
+}
+
+/// Why the best experiment has no value any more, with the line of its log that says so.
+fn why_lost(failure: &Failure, metric: &str, measured: &Measured) -> String {
+    let mut why = describe_failure(failure, metric, &measured.ended, measured.run.as_ref());
+    if failure.class.is_in_log()
+        && let Some(line) = failure.excerpt.lines().rev().find(|line| !line.trim().is_empty())
+    {
+        why += &format!(": {}", line.trim());
+    }
+    if let Some(cause) = &measured.outside_cause {
+        why += &format!("; {cause}");
+    }
+    why
+}
