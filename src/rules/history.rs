@@ -159,6 +159,15 @@ impl History {
         newest.take_while(|record| record.outcome == Outcome::Crash).count() as u32
     }
 
+    /// The number of runs in a row at the end that crashed. Lost runs do not count, and neither do changes that were refused
+    /// without a run.
+    pub fn crashed_runs_in_a_row(&self) -> u32 {
+        let counts = |class: FailureClass| class != FailureClass::Lost && !class.is_refusal();
+        let has_run = |record: &&Record| record.failure.as_ref().is_none_or(|failure| counts(failure.class));
+        let runs = self.records.iter().rev().filter(has_run);
+        runs.take_while(|record| record.outcome == Outcome::Crash).count() as u32
+    }
+
     /// The experiments without the baseline, in the order of their records.
     pub fn without_baseline(&self) -> impl DoubleEndedIterator<Item = &Record> {
         self.records.iter().filter(|record| !record.id.is_baseline())
@@ -323,6 +332,24 @@ mod tests {
         let history = History::new(vec![record(json!({"id": 1})), record(json!({"id": 0}))]);
         assert_eq!([history.next_id().number(), history.next_sequence()], [2, 2]);
         assert_eq!(history.records()[1].sequence(), 1);
+    }
+
+    #[test]
+    fn only_runs_count_among_those_that_crashed_in_a_row() {
+        let crash = |id: u32, class: &str| {
+            record(json!({"id": id, "outcome": "crash", "failure": {"class": class, "excerpt": ""}}))
+        };
+        let records = vec![
+            record(json!({"id": 0})),
+            crash(1, "crash"),
+            record(json!({"id": 2, "outcome": "discard"})),
+            crash(3, "oom"),
+            crash(4, "protected"),
+            crash(5, "duplicate"),
+            crash(6, "lost"),
+            crash(7, "no_metric"),
+        ];
+        assert_eq!(History::new(records).crashed_runs_in_a_row(), 2);
     }
 
     #[test]

@@ -3,11 +3,10 @@
 use super::{Spread, format_step};
 use crate::domain::{Direction, Failure, FailureClass, Number, two_digits};
 
-/// After how many crashes in a row the best experiment is run again: as many attempts as it takes the ladder to pivot.
+/// After how many runs in a row that crash the best experiment is run again: as many attempts as it takes the ladder to pivot.
 const CRASHES_TO_CHECK: u32 = 5;
 
-/// Whether it is time to run the best experiment again, since so many experiments in a row crashed: the cause may be none of
-/// theirs.
+/// Whether it is time to run the best experiment again, since so many runs in a row crashed: the cause may be none of theirs.
 pub fn is_check_due(crashes: u32) -> bool {
     crashes > 0 && crashes.is_multiple_of(CRASHES_TO_CHECK)
 }

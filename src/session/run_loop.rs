@@ -176,7 +176,7 @@ impl Session<'_> {
                     None => continue,
                 }
             }
-            let crashes = self.shared.store().history.crashes_in_a_row(1);
+            let crashes = self.shared.store().history.crashed_runs_in_a_row();
             if !is_check_due(crashes) {
                 is_checked = false;
             } else if !mem::replace(&mut is_checked, true) {
