@@ -120,6 +120,9 @@ fn clear(folder: &Path) -> Result<(), SessionError> {
 
 /// Why the best experiment has no value any more, with the line of its log that says so.
 fn why_lost(failure: &Failure, metric: &str, measured: &Measured) -> String {
+    if failure.class == FailureClass::Protected {
+        return failure.excerpt.replace('\n', ", ");
+    }
     let mut why = describe_failure(failure, metric, &measured.ended, measured.run.as_ref());
     if failure.class.is_in_log()
         && let Some(line) = failure.excerpt.lines().rev().find(|line| !line.trim().is_empty())

@@ -1,6 +1,7 @@
 //! The best experiment, run once again when change after change crashes.
 
 use std::fs;
+use std::process::Command;
 
 use autoresearch::domain::Clock;
 use autoresearch::session::look_at_sessions;
@@ -10,7 +11,7 @@ use crate::escalation::{REPORT, events, start, status, until_waiting};
 use crate::outcome::{assert_outcome, outcome};
 use crate::recovery::{runs, scripted};
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, hears_hang_ups, until};
 
 /// What the best experiment is said to do after crashes that are the changes' own.
 const STILL_RUNS: &str = "the baseline, so far the best, still runs (val_bpb 2.0): the crashes are the changes' own";
@@ -117,8 +118,11 @@ fn a_value_beyond_the_spread_of_repeats_is_told_with_both_numbers() {
 }
 
 #[test]
-fn a_check_that_is_killed_or_stopped_is_made_anew_when_the_session_goes_on() {
-    for stops in [false, true] {
+fn a_check_that_is_cut_off_is_made_anew_when_the_session_goes_on() {
+    for end in ["-KILL", "-HUP", "--now"] {
+        if end == "-HUP" && !hears_hang_ups() {
+            continue;
+        }
         let repo = scripted(
             "[ $(grep -c . ../runs) != 7 ] || { echo half >> docs/a.txt; touch ../checking; sleep 600; }; : > litter",
         );
@@ -129,12 +133,12 @@ fn a_check_that_is_killed_or_stopped_is_made_anew_when_the_session_goes_on() {
         assert!(session["doing"].as_str().unwrap().starts_with("running the best experiment once again"), "{session}");
         let seen = look_at_sessions(&repo.path(), None, Clock::System).unwrap();
         assert!(seen[0].log.as_ref().unwrap().ends_with("runs/00006/check/run.log"), "{:?}", seen[0].log);
-        if stops {
-            ar(&repo, ["stop", "t", "--now"]).ok();
+        if end == "--now" {
+            ar(&repo, ["stop", "t", end]).ok();
             Called::from(child.wait_with_output().unwrap()).exits(130);
             assert_eq!(repo.status(), "?? litter");
         } else {
-            child.kill().unwrap();
+            Command::new("kill").args([end, &child.id().to_string()]).status().unwrap();
             child.wait().unwrap();
             assert!(repo.status().contains(" M docs/a.txt"));
         }
@@ -148,6 +152,17 @@ fn a_check_that_is_killed_or_stopped_is_made_anew_when_the_session_goes_on() {
         let half = saved.lines().filter(|name| repo.git(["show", &format!("{name}:docs/a.txt")]).contains("half"));
         assert_eq!(half.count(), 1, "{saved}");
     }
+}
+
+#[test]
+fn a_check_whose_shim_is_killed_says_nothing_about_the_best_experiment() {
+    let repo = scripted(
+        "[ $(grep -c . ../runs) != 7 ] || { echo half >> docs/a.txt; kill -KILL $(cut -d' ' -f4 /proc/$PPID/stat); sleep 1; }",
+    );
+    let called = ar_in_time(&repo, args(BREAKS, 6, &[])).ok();
+    assert!(!called.stderr.contains("so far the best"), "{called:#?}");
+    assert_eq!(runs(&repo), 8);
+    assert_records(&repo, 7);
 }
 
 #[test]

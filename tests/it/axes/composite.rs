@@ -4,6 +4,14 @@ use super::harness::{course, records, repo, run, status};
 use crate::support::ar;
 
 #[test]
+fn an_empty_baseline_is_not_run_again_when_change_after_change_crashes() {
+    let repo = repo();
+    let called = run(&repo, &["0.50 - 0.50 0.50"; 6], &[]).ok();
+    assert_eq!(course(&repo)[1..], ["none crash"; 6]);
+    assert!(!called.stderr.contains("so far the best"), "{called:#?}");
+}
+
+#[test]
 fn ar_works_out_the_composite_and_a_threshold_keeps_whatever_the_best_is() {
     let repo = repo();
     let script = ["0.50", "0.40", "0.45", "0.50 - 0.50 0.50", "0.50 0.50 0.50 nan", "0.77 0.91 0.51 0.77", "0.4499"];
