@@ -140,6 +140,7 @@ fn a_check_that_is_cut_off_is_made_anew_when_the_session_goes_on() {
         } else {
             Command::new("kill").args([end, &child.id().to_string()]).status().unwrap();
             child.wait().unwrap();
+            until("the end of its run", || repo.processes().is_empty().then_some(()));
             assert!(repo.status().contains(" M docs/a.txt"));
         }
         fs::remove_file(repo.file("litter")).unwrap();
@@ -156,9 +157,10 @@ fn a_check_that_is_cut_off_is_made_anew_when_the_session_goes_on() {
 
 #[test]
 fn a_check_whose_shim_is_killed_says_nothing_about_the_best_experiment() {
-    let repo = scripted(
-        "[ $(grep -c . ../runs) != 7 ] || { echo half >> docs/a.txt; kill -KILL $(cut -d' ' -f4 /proc/$PPID/stat); sleep 1; }",
-    );
+    let started = ".autoresearch/t/runs/00006/check.started.json";
+    let shim = format!("$(sed -n 's/.*\"pid\": *\\([0-9]*\\).*/\\1/p' {started})");
+    let ends = format!("{{ echo half >> docs/a.txt; kill -KILL {shim}; sleep 1; }}");
+    let repo = scripted(&format!("[ $(grep -c . ../runs) != 7 ] || {ends}"));
     let called = ar_in_time(&repo, args(BREAKS, 6, &[])).ok();
     assert!(!called.stderr.contains("so far the best"), "{called:#?}");
     assert_eq!(runs(&repo), 8);
