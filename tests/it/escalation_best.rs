@@ -136,15 +136,16 @@ fn a_check_that_is_cut_off_is_made_anew_when_the_session_goes_on() {
         if end == "--now" {
             ar(&repo, ["stop", "t", end]).ok();
             Called::from(child.wait_with_output().unwrap()).exits(130);
-            assert_eq!(repo.status(), "?? litter");
         } else {
             Command::new("kill").args([end, &child.id().to_string()]).status().unwrap();
             child.wait().unwrap();
             until("the end of its run", || repo.processes().is_empty().then_some(()));
             assert!(repo.status().contains(" M docs/a.txt"));
+            ar_in_time(&repo, ["resume", "t", "--max-experiments", "5"]).ok();
         }
+        assert_eq!(repo.status(), "?? litter", "{end}");
         fs::remove_file(repo.file("litter")).unwrap();
-        let called = ar_in_time(&repo, ["resume", "t"]).ok();
+        let called = ar_in_time(&repo, ["resume", "t", "--max-experiments", "6"]).ok();
         assert_eq!(called.stderr.matches(STILL_RUNS).count(), 1, "{called:#?}");
         assert_eq!(runs(&repo), 9, "of the baseline, 6 changes and 2 checks");
         fs::remove_file(repo.file("litter")).unwrap();
