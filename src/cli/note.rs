@@ -14,9 +14,7 @@ use super::{chosen, output};
 /// Adds a note to an experiment.
 pub(super) fn run(args: NoteArgs) -> Result<ExitCode, CliError> {
     let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
-    let clock = clock()?;
-    view.show_life(clock);
-    view.add_note(&record, &args.text, clock)?;
+    view.add_note(&record, &args.text, clock()?)?;
     output::line(&format!("noted on experiment {} of {}", record.id, view.tag));
     Ok(ExitCode::SUCCESS)
 }

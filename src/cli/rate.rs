@@ -39,9 +39,8 @@ pub(super) fn run(args: RateArgs) -> Result<ExitCode, CliError> {
 }
 
 fn rate(tag: Tag, value: f64) -> Result<ExitCode, CliError> {
-    let (view, clock) = (chosen::open(Some(tag))?, clock()?);
-    view.show_life(clock);
-    let before = view.rate(value, clock)?.map(|before| format!(", before {}", before.value));
+    let view = chosen::open(Some(tag))?;
+    let before = view.rate(value, clock()?)?.map(|before| format!(", before {}", before.value));
     output::line(&format!("rated session {}: {value}{}", view.tag, before.unwrap_or_default()));
     Ok(ExitCode::SUCCESS)
 }

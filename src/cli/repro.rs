@@ -11,13 +11,11 @@ use serde_json::json;
 use super::args::ReproArgs;
 use super::error::CliError;
 use super::process::{no_runtime, runtime};
-use super::settings::clock;
 use super::{chosen, exit, output, signals};
 
 /// Runs an experiment again, beside the session, and says whether its number came back.
 pub(super) fn run(args: ReproArgs) -> Result<ExitCode, CliError> {
     let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
-    view.show_life(clock()?);
     let rerun = Rerun { worktree: args.worktree, links: args.link };
     let reproduced = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;

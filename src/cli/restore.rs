@@ -7,13 +7,11 @@ use autoresearch::domain::shell_word;
 use super::args::RestoreArgs;
 use super::error::CliError;
 use super::process::no_runtime;
-use super::settings::clock;
 use super::{chosen, output, signals};
 
 /// Puts an experiment's code on a new branch.
 pub(super) fn run(args: RestoreArgs) -> Result<ExitCode, CliError> {
     let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
-    view.show_life(clock()?);
     let interrupts = signals::interrupts().map_err(no_runtime)?;
     let restored = view.restore(&record, args.branch, args.worktree.as_deref(), &interrupts)?;
     let what = format!("experiment {} of {}, {}", record.id, view.tag, record.commit.short(8));

@@ -91,8 +91,9 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
     let reason = runtime()?.block_on(async {
         // What keeps watch over this loop may be gone.
         tokio::select! {
-            reason = looped => reason,
+            biased;
             never = keep_resident(tell_no_resident) => match never {},
+            reason = looped => reason,
         }
     });
     printer.finish();

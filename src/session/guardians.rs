@@ -12,7 +12,6 @@ use super::plan::Drive;
 use super::reading::{read_history, stored_contract};
 use super::shared::Shared;
 use super::store::{Said, Store, Written};
-use super::view::SessionView;
 use super::words::HeardWords;
 use crate::domain::{Cadence, Clock, Contract, Notice, Tag, with_causes};
 use crate::exec::boot_id;
@@ -96,20 +95,6 @@ impl Shared<'_> {
         let log = self.events.borrow().log.clone();
         let heard = self.store().copy_guard_lines(&log)?;
         if heard { self.tell() } else { Ok(()) }
-    }
-}
-
-impl SessionView {
-    /// Notes a command that acts on the session as a sign of life, as far as that is possible. A process that holds the
-    /// session shows itself.
-    pub fn show_life(&self, clock: Clock) {
-        let state = self.folder.state();
-        let in_place = |journal: Journal| journal.layout.is_none();
-        let Some(in_place) = Journal::read(&state).ok().flatten().map(in_place) else { return };
-        let Ok(_lock) = self.folder.lock(self.repo.git_dir(), in_place) else { return };
-        if let Ok(Some(mut journal)) = Journal::read(&state) {
-            let _ = journal.show(&state, clock.now());
-        }
     }
 }
 
