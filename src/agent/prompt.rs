@@ -11,8 +11,8 @@ use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
 use super::person::person_text;
 use super::stall::last_call_text;
 use crate::domain::{
-    Contract, Direction, Directive, ExperimentId, LastCall, MetricSource, Outcome, Record, RoleProposal, Word,
-    count_of, cut, duration_text, one_line,
+    Contract, Direction, Directive, ExperimentId, LastCall, MetricSource, Outcome, Record, ReviewVerdict, RoleProposal,
+    Word, count_of, cut, duration_text, one_line,
 };
 use crate::rules::{History, directions_tried, is_research, why_not_kept};
 
@@ -146,6 +146,10 @@ pub(super) fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> S
         let commit = record.commit.short(8);
         let what = cut(&record.description, DESCRIPTION);
         let _ = writeln!(text, "- incumbent: {} (experiment {}, commit {commit}): {what}", value(record), record.id);
+        if let Some(doubt) = record.open_review().filter(|review| review.verdict != ReviewVerdict::Unreviewed) {
+            let says = cut(&doubt.sentence(), DESCRIPTION);
+            let _ = writeln!(text, "- a reviewer says of the incumbent: {says}; take out what it doubts");
+        }
     }
     if let Some(best) = history.best_kept().filter(|best| history.best().is_some_and(|(_, number)| number != *best)) {
         let margin = "; no simplification may fall further behind it than the margin";

@@ -198,7 +198,7 @@ impl Progress {
             Event::ReviewFinished { id, review, late } => {
                 let line = format!("{id:>4}  {:<8} {}", "review", review.sentence());
                 match review.verdict {
-                    ReviewVerdict::Earned => self.print_detail(|| line),
+                    ReviewVerdict::Earned if !late => self.print_detail(|| line),
                     _ => self.print_fitting(&line),
                 }
                 if *late {

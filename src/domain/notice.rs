@@ -193,8 +193,8 @@ pub enum Notice {
     RunRestarted(ExperimentId),
     #[error("picked up all open experiments again after an error: {0}")]
     PickedUp(String),
-    #[error("{} still runs ({now}): the crashes are the changes' own", best(*.id))]
-    BestRuns { id: ExperimentId, now: String },
+    #[error("{} {}", best(*.id), runs(now, *excused))]
+    BestRuns { id: ExperimentId, now: String, excused: bool },
     #[error("{} now has {now}, recorded {then}: {distance}, where repeats differ by {spread} at most", best(*.id))]
     BestDiffers { id: ExperimentId, now: String, then: String, distance: String, spread: String },
     #[error("the baseline itself breaks the limits: {}", .0.join(", "))]
@@ -321,6 +321,14 @@ impl Serialize for Notice {
 /// The best experiment, as the beginning of a sentence.
 fn best(id: ExperimentId) -> String {
     format!("{}, so far the best,", experiment_name(id))
+}
+
+/// What it means for the crashes before it that the best experiment runs; `excused` where it failed, too.
+fn runs(now: &str, excused: bool) -> String {
+    match excused {
+        true => format!("runs again ({now}): what crashed meanwhile may be tried once more"),
+        false => format!("still runs ({now}): the crashes are the changes' own"),
+    }
 }
 
 /// `text` behind `words`; nothing without a text.

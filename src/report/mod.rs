@@ -26,6 +26,7 @@ mod mlflow;
 mod point;
 mod ratings;
 mod render;
+mod reviews;
 mod safe;
 mod sections;
 mod sources;

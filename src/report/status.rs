@@ -12,9 +12,10 @@ use super::json::PointFields;
 use super::lanes::{lanes_grid, open_json, seat_json, slot_json};
 use super::point::{commit, describe, outcome};
 use super::render::{counts_sentence, fact, numbers_of};
+use super::reviews::reviews_sentence;
 use crate::domain::{
-    Direction, FORMAT_VERSION, StopWhen, Tokens, clock_time, count_of, duration_text, exact_time, experiment_name,
-    json_text, moment_text, money_text, one_line, shell_word, time_of_day_text, tokens_text,
+    Direction, FORMAT_VERSION, StopWhen, Tokens, clock_time, duration_text, exact_time, experiment_name, json_text,
+    moment_text, money_text, one_line, shell_word, time_of_day_text, tokens_text,
 };
 use crate::rules::{
     Activity, History, Point, SessionStatus, cost_enough, ended_by_course, reached_goal, tokens_enough,
@@ -437,10 +438,8 @@ impl SessionStatus {
         if let Some(ratio) = self.kept_ratio_sentence(&report) {
             add("kept ratio", ratio);
         }
-        let unreviewed = self.history.records().iter().filter(|record| record.is_unreviewed()).count();
-        if unreviewed > 0 {
-            let are = if unreviewed == 1 { "is" } else { "are" };
-            add("reviews", format!("{} {are} unreviewed", count_of(unreviewed, "keep")));
+        if let Some(reviews) = reviews_sentence(&self.history) {
+            add("reviews", reviews);
         }
         if let Some(cost) = cost_sentence(report.cost().as_ref(), report.spent.tokens) {
             add("cost", cost);

@@ -159,13 +159,13 @@ impl History {
         newest.take_while(|record| record.outcome == Outcome::Crash).count() as u32
     }
 
-    /// The number of runs in a row at the end that crashed. Lost runs do not count, and neither do changes that were refused
-    /// without a run.
-    pub fn crashed_runs_in_a_row(&self) -> u32 {
+    /// The runs in a row at the end that crashed, the newest first. Lost runs do not count, and neither do changes that were
+    /// refused without a run.
+    pub fn crashed_runs(&self) -> impl Iterator<Item = &Record> {
         let counts = |class: FailureClass| class != FailureClass::Lost && !class.is_refusal();
-        let has_run = |record: &&Record| record.failure.as_ref().is_none_or(|failure| counts(failure.class));
+        let has_run = move |record: &&Record| record.failure.as_ref().is_none_or(|failure| counts(failure.class));
         let runs = self.records.iter().rev().filter(has_run);
-        runs.take_while(|record| record.outcome == Outcome::Crash).count() as u32
+        runs.take_while(|record| record.outcome == Outcome::Crash)
     }
 
     /// The experiments without the baseline, in the order of their records.
@@ -349,7 +349,7 @@ mod tests {
             crash(6, "lost"),
             crash(7, "no_metric"),
         ];
-        assert_eq!(History::new(records).crashed_runs_in_a_row(), 2);
+        assert_eq!(History::new(records).crashed_runs().count(), 2);
     }
 
     #[test]

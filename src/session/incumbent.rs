@@ -13,7 +13,7 @@ use super::shared::Shared;
 use super::store::Store;
 use super::supervise::Ending;
 use super::workspace::Workspace;
-use crate::domain::{Failure, FailureClass, Notice, Number, Phase, Record, experiment_name};
+use crate::domain::{ExperimentId, Failure, FailureClass, Notice, Number, Phase, Record, experiment_name};
 use crate::exec::Executor;
 use crate::fs::{make_folder, move_no_folder_away};
 use crate::rules::{CameBack, Measured, came_back, describe_failure, spread};
@@ -70,6 +70,7 @@ impl Shared<'_> {
             (_, failure) => {
                 let unknown = Failure { class: FailureClass::NoMetric, excerpt: String::new() };
                 let why = why_lost(failure.as_ref().unwrap_or(&unknown), name, measured);
+                self.store().excuse_crashes(id)?;
                 return Err(SessionError::BestLost { id, why, crashes, log });
             }
         };
@@ -80,8 +81,26 @@ impl Shared<'_> {
                 Notice::BestDiffers { id, now: format!("{name} {now}"), then: then.to_string(), distance, spread }
             }
             // Without repeats, nobody knows how far two runs of the same code are apart.
-            _ => Notice::BestRuns { id, now: format!("{name} {now}{same}") },
+            _ => Notice::BestRuns { id, now: format!("{name} {now}{same}"), excused: self.store().is_excused() },
         })
+    }
+}
+
+impl Store {
+    /// Notes on the crashes in a row at the end that the best experiment failed as well: they may be tried again.
+    fn excuse_crashes(&mut self, best: ExperimentId) -> Result<(), SessionError> {
+        let cause = format!("{}, which ran before, failed as well", experiment_name(best));
+        let crashes: Vec<Record> =
+            self.history.crashed_runs().filter(|it| it.outside_cause.is_none()).cloned().collect();
+        for record in crashes {
+            self.amend_record(&Record { outside_cause: Some(cause.clone()), ..record })?;
+        }
+        Ok(())
+    }
+
+    /// Whether the last of these crashes had another cause than its change.
+    fn is_excused(&self) -> bool {
+        self.history.crashed_runs().next().is_some_and(|record| record.outside_cause.is_some())
     }
 }
 

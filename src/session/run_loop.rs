@@ -176,7 +176,7 @@ impl Session<'_> {
                     None => continue,
                 }
             }
-            let crashes = self.shared.store().history.crashed_runs_in_a_row();
+            let crashes = self.shared.store().history.crashed_runs().count() as u32;
             if !is_check_due(crashes) {
                 is_checked = false;
             } else if !mem::replace(&mut is_checked, true) {

@@ -18,9 +18,9 @@ use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
 use crate::rules::{
-    Activity, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, lanes_status,
+    Activity, Driver, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, lanes_status,
 };
-use crate::state::{Journal, OpenExperiment, SessionFolder, read_json};
+use crate::state::{Journal, OpenExperiment, SessionFolder, Status, read_json};
 
 /// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.
 ///
@@ -145,7 +145,7 @@ impl<'a> Lookout<'a> {
             is_fetched,
             // Without an owner it is of no use to know where it was at work, unless something is to be finished there.
             worktree: worktree.filter(|path| path != repo.worktree() && activity != Activity::Idle),
-            ended: journal.as_ref().filter(|_| owner.is_none()).and_then(|journal| journal.ended.clone()),
+            ended: journal.as_ref().filter(|_| owner.is_none()).and_then(|journal| how_it_ended(journal, activity)),
             activity,
             outage: outage.filter(|_| activity == Activity::Waiting || owner.is_some() && lanes.is_concurrent),
             // Without a loop nobody waits, and one that was answered waits no more.
@@ -256,6 +256,16 @@ fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>>
         (Phase::Waiting | Phase::Idle, _) => 6,
     };
     open.iter().min_by_key(rank)
+}
+
+/// How the last process ended that was active in a session, if that is known.
+fn how_it_ended(journal: &Journal, activity: Activity) -> Option<String> {
+    match (journal.status, journal.driver, activity) {
+        (Status::Running, Some(Driver::Loop), Activity::Idle) => {
+            Some("its process was killed, or the machine went down".to_owned())
+        }
+        _ => journal.ended.clone(),
+    }
 }
 
 /// The pause that a loop makes now.

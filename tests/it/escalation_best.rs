@@ -16,6 +16,8 @@ use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, hears_hang_up
 /// What the best experiment is said to do after crashes that are the changes' own.
 const STILL_RUNS: &str = "the baseline, so far the best, still runs (val_bpb 2.0): the crashes are the changes' own";
 
+const RUNS_AGAIN: &str = "the baseline, so far the best, runs again (val_bpb 2.0): what crashed meanwhile may be tried";
+
 /// The arguments of a session whose agent does what `agent` says.
 fn args(agent: &str, experiments: u32, more: &[&str]) -> Vec<String> {
     let count = experiments.to_string();
@@ -75,9 +77,15 @@ fn a_best_experiment_that_no_longer_runs_stops_the_loop_with_a_report() {
     assert_records(&repo, 6);
     restore_data(&repo);
     let called = ar_in_time(&repo, ["resume", "--max-experiments", "6"]).ok();
-    assert!(called.stderr.contains(STILL_RUNS) && called.stdout.contains("   6  keep"), "{called:#?}");
+    assert!(called.stderr.contains(RUNS_AGAIN) && called.stdout.contains("   6  keep"), "{called:#?}");
     assert_eq!(runs(&repo), 9);
     assert_records(&repo, 7);
+    let shown = ar(&repo, ["show", "3", "--format", "json"]).ok().json();
+    assert_eq!(shown["outside_cause"], "the baseline, which ran before, failed as well", "{shown}");
+    // The same change is no repeat of one that was not to blame.
+    let again = ["resume", "--agent", "git checkout -q main -- . ; echo 1.1 > value", "--max-experiments", "7"];
+    let called = ar_in_time(&repo, again).ok();
+    assert!(!called.stdout.contains("measured before"), "{called:#?}");
 }
 
 #[test]
@@ -88,7 +96,7 @@ fn a_session_that_waits_goes_on_when_the_best_experiment_runs_again() {
     assert_eq!(session["escalation"]["kind"], "baseline", "{session}");
     restore_data(&repo);
     let called = Called::from(child.wait_with_output().unwrap()).ok();
-    assert!(called.stderr.contains(STILL_RUNS) && called.stdout.contains("   6  keep"), "{called:#?}");
+    assert!(called.stderr.contains(RUNS_AGAIN) && called.stdout.contains("   6  keep"), "{called:#?}");
     assert_records(&repo, 7);
     assert!(!repo.exists(REPORT));
 }
