@@ -184,7 +184,9 @@ impl Plan {
             if let Some(reviewer) = &contract.reviewer {
                 check_command("reviewer", reviewer, repo.worktree())?;
                 for script in named_files(reviewer).into_iter().filter(|file| file.is_script) {
-                    if !repo.working_tree.is_tracked(&script.path)? {
+                    // One that is elsewhere, as on the PATH, is there for the reviewer, too.
+                    let is_here = fs::symlink_metadata(repo.worktree().join(&script.path)).is_ok();
+                    if is_here && !repo.working_tree.is_tracked(&script.path)? {
                         return Err(SessionError::ReviewerUntracked(script.path));
                     }
                 }

@@ -149,7 +149,7 @@ fn a_file_of_the_change_that_is_too_long_is_named() {
     let edits = [
         "seq 31 > src/value",
         "sed -i 1d src/long",
-        "printf 'a\\n%.0s' $(seq 30) > src/value; printf b >> src/value",
+        "printf 'a\\n%.0s' $(seq 20) > src/value; printf 'a\\r%.0s' $(seq 10) >> src/value; printf b >> src/value",
         "{ printf '\\0'; seq 500; } > src/weights.bin; seq 30 > src/new; sed -i '11,$d' src/long; rm src/other; echo 1.5 > src/value",
     ];
     session(&repo, &["--max-file-total", "30"], &edits).ok();

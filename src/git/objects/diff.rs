@@ -127,9 +127,12 @@ fn line_count(side: &Side) -> u32 {
     if side.is_binary() || side.version.0 == Mode::COMMIT || side.version.0 == Mode::SYMLINK {
         return 0;
     }
-    let breaks = memchr::memchr_iter(b'\n', &side.data).count();
-    let is_cut = side.data.last().is_some_and(|last| *last != b'\n');
-    u32::try_from(breaks + usize::from(is_cut)).unwrap_or(u32::MAX)
+    // A lone carriage return ends a line, too: in Python a program has as many.
+    let ends: [&[u8]; 3] = [b"\r\n", b"\n", b"\r"];
+    let text = ends.iter().find_map(|end| side.data.strip_suffix(*end)).unwrap_or(&side.data);
+    let is_end = |at: &usize| text[*at] == b'\n' || text.get(at + 1) != Some(&b'\n');
+    let breaks = memchr::memchr2_iter(b'\n', b'\r', text).filter(is_end).count();
+    u32::try_from(breaks + usize::from(!side.data.is_empty())).unwrap_or(u32::MAX)
 }
 
 /// The same where files may have been renamed.
