@@ -20,7 +20,7 @@ use crate::domain::{
 };
 use crate::fs::write_atomic;
 use crate::report::escalation_text;
-use crate::rules::retry_pause;
+use crate::rules::{Driver, retry_pause};
 use crate::state::{EventLog, OpenOutage, SEE_DOCTOR, SessionFolder, Status, guard_is_installed};
 
 /// The file of the report in the state folder.
@@ -148,10 +148,20 @@ impl Store {
         Some(kind)
     }
 
-    /// Forgets what the session could not solve, unless a process that was killed waited for an answer: the next one may
-    /// meet it again.
+    /// Notes that the session waits for no answer any more, as it stops. Who stopped it has seen what it could not solve.
+    pub(super) fn end_wait(&mut self, reason: &StopReason) {
+        let Some(open) = self.journal.escalation.as_mut().filter(|open| open.waits) else { return };
+        open.waits = false;
+        if let StopReason::Interrupted { .. } = reason {
+            self.journal.escalation = None;
+        }
+        self.remove_report();
+    }
+
+    /// Forgets what the session could not solve, unless a loop that was killed waited for an answer: the next one may meet
+    /// it again.
     pub(super) fn forget_solved(&mut self) {
-        if self.journal.status != Status::Running {
+        if self.journal.status != Status::Running || self.journal.driver == Some(Driver::Hand) {
             self.journal.escalation = None;
         }
         if self.journal.escalation.is_none() {
@@ -159,9 +169,9 @@ impl Store {
         }
     }
 
-    /// Removes the report of what is over; the logs have it.
+    /// Removes the report of what is over.
     fn remove_report(&self) {
-        let _ = fs::remove_file(self.folder.state().join(ESCALATION));
+        remove_report(&self.folder);
     }
 
     /// Counts what comes next as the first of its kind.
@@ -170,6 +180,11 @@ impl Store {
             open.times = 0;
         }
     }
+}
+
+/// Removes the report of what is over, or of what the user has seen; the logs have it.
+pub(super) fn remove_report(folder: &SessionFolder) {
+    let _ = fs::remove_file(folder.state().join(ESCALATION));
 }
 
 /// Reports a contradiction that keeps a session from being opened, and waits until the command of `--on-event` was told.

@@ -352,6 +352,9 @@ impl<'a> Session<'a> {
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         store.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
+        if reason != StopReason::Detached {
+            store.end_wait(&reason);
+        }
         store.journal.wait_later(store.contract.agent.as_deref());
         if matches!(reason, StopReason::Outage { .. }) || !store.journal.waits_for_reset() {
             // Who starts it again has seen to it.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::error::SessionError;
+use super::escalating::{ESCALATION, remove_report};
 use super::jobs::RUN;
 use super::reading::read_history;
 use crate::domain::{Clock, DEFAULT_GRACE, ExperimentId, Phase, StopReason, StopWhen, Tag, experiment_name};
@@ -95,25 +96,33 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
 }
 
 /// Notes in the journal of a session that nobody holds that a person stopped it: guardians neither restart it nor nudge
-/// its driver then. A journal that is missing or cannot be parsed is left as it is.
+/// its driver then. What it could not solve is forgotten, since that person has seen it. A journal that is missing or cannot
+/// be parsed is left as it is.
 ///
 /// # Errors
 ///
 /// It cannot be written.
 pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let running = || journal(&folder).filter(|journal| !journal.is_stopped());
-    let Some(found) = running() else { return Ok(()) };
+    let is_reported = || folder.state().join(ESCALATION).exists();
+    let is_open = |journal: &Journal| !journal.is_stopped() || journal.escalation.is_some() || is_reported();
+    let unfinished = || journal(&folder).filter(is_open);
+    let Some(found) = unfinished() else { return Ok(()) };
     let _lock = match folder.lock(repo.git_dir(), found.layout.is_none()) {
         Ok(lock) => lock,
         // Whoever has it now was begun later.
         Err(StateError::Held { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    let Some(mut journal) = running() else { return Ok(()) };
-    journal.status = Status::Stopped;
-    journal.ended = Some(StopReason::Interrupted { requested: true }.in_short());
-    Ok(journal.write(&folder.state(), clock.now())?)
+    let Some(mut journal) = unfinished() else { return Ok(()) };
+    if !journal.is_stopped() {
+        journal.status = Status::Stopped;
+        journal.ended = Some(StopReason::Interrupted { requested: true }.in_short());
+    }
+    journal.escalation = None;
+    journal.write(&folder.state(), clock.now())?;
+    remove_report(&folder);
+    Ok(())
 }
 
 /// Ends the run of an experiment at once and does nothing else: it needs no journal, and no room on the disk.

@@ -57,11 +57,37 @@ fn by_default_the_loop_stops_and_leaves_a_report() {
     assert_eq!(events(&repo, "escalated"), 1);
     let session = status(&repo).unwrap();
     assert_eq!((&session["escalation"]["kind"], &session["escalation"]["waits"]), (&"outage".into(), &false.into()));
+    ar(&repo, ["guard"]).exits(4);
     let shown = ar(&repo, ["status"]).ok().stdout;
     assert!(shown.contains("\nneeded       buy credit") && shown.contains("idle, and needs you: the agent is out"));
     fs::write(repo.outside().join("back"), "").unwrap();
     ar(&repo, ["resume"]).ok();
     assert!(status(&repo).unwrap()["escalation"].is_null(), "who starts it again has seen to it");
+}
+
+#[test]
+fn who_stops_or_finalizes_a_session_has_seen_its_report() {
+    for seen in [["stop", "t"], ["finalize", "t"]] {
+        let repo = training_repo();
+        ar_in_time(
+            &repo,
+            args("[ -e ../out ] || { echo 'echo val_bpb: 1' > train.sh; touch ../out; exit; }; exit 1", &[]),
+        )
+        .ok();
+        let args = ["resume", "--agent", OUT, "--outage-limit", "100ms", "--max-experiments", "9"];
+        ar_in_time(&repo, args).exits(4);
+        ar(&repo, ["guard"]).exits(4);
+        ar(&repo, seen).ok();
+        assert_over(&repo);
+    }
+}
+
+/// Nobody is needed for the session any more.
+#[track_caller]
+fn assert_over(repo: &TestRepo) {
+    assert!(!repo.exists(REPORT));
+    assert!(status(repo).unwrap()["escalation"].is_null());
+    ar(repo, ["guard"]).ok();
 }
 
 #[test]
@@ -93,12 +119,22 @@ fn a_session_that_waits_goes_on_when_somebody_answers_or_the_cause_is_gone() {
 }
 
 #[test]
-fn a_wait_ends_when_somebody_asks_the_loop_to_stop() {
-    let repo = training_repo();
-    let child = start(&repo, &args(OUT, &["--outage-limit", "100ms", "--escalate", "wait"]));
-    until_waiting(&repo);
-    ar(&repo, ["stop", "t"]).ok();
-    Called::from(child.wait_with_output().unwrap()).exits(130);
+fn a_wait_ends_when_somebody_asks_the_loop_to_stop_or_its_time_is_over() {
+    for flags in [&[][..], &["--for", "8s"]] {
+        let repo = training_repo();
+        let child = start(&repo, &args(OUT, &[&["--outage-limit", "100ms", "--escalate", "wait"], flags].concat()));
+        until_waiting(&repo);
+        if flags.is_empty() {
+            ar(&repo, ["stop", "t"]).ok();
+        }
+        Called::from(child.wait_with_output().unwrap()).exits(if flags.is_empty() { 130 } else { 0 });
+        if flags.is_empty() {
+            assert_over(&repo);
+        }
+        assert!(!repo.exists(REPORT));
+        assert!(status(&repo).unwrap()["escalation"]["waits"] != true);
+        ar(&repo, ["guard"]).ok();
+    }
 }
 
 #[test]
@@ -113,7 +149,7 @@ fn a_loop_that_cannot_call_its_agent_goes_on_in_the_same_process_and_hears_of_a_
         ar(&repo, if stops { ["stop", "t"] } else { ["tell", "it is back"] }).ok();
         let called = Called::from(child.wait_with_output().unwrap()).exits(if stops { 130 } else { 0 });
         assert_eq!(called.stdout.contains("   1  discard"), !stops, "{called:#?}");
-        assert!(!repo.exists(REPORT) || stops, "what is solved is reported no more");
+        assert_over(&repo);
     }
 }
 
