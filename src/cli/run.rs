@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Asked, StopReason};
+use autoresearch::domain::StopReason;
 use autoresearch::git::Repo;
 use autoresearch::guardian::keep_resident;
 use autoresearch::session::{Drive, Driven, Plan, Session, session_tags};
@@ -79,12 +79,16 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
                 Driven::Stopped(reason) => return Ok(reason),
                 Driven::Again(resumed) => resumed,
             };
+            let plan = match session.plan_again() {
+                Ok(plan) => plan.leave_out(output::files()),
+                Err(error) => {
+                    driven = session.cannot_go_on(error).await?;
+                    continue;
+                }
+            };
             // As after a kill: what is open is picked up by what is on disk.
-            let (root, tag) = (session.root(), session.contract().tag);
             drop(session);
-            let asked = Asked { tag: Some(tag), ..Asked::default() };
-            let plan = Plan::new(Repo::discover(&root)?, &asked.into(), drive_on(), settings::clock()?)?;
-            session = Session::open(plan.leave_out(output::files()), printer.observer(), interrupts.clone()).await?;
+            session = Session::open_again(plan, printer.observer(), interrupts.clone()).await?;
             driven = session.run_again(resumed).await?;
         }
     };

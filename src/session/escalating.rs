@@ -7,21 +7,25 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::error::{ErrorKind, SessionError};
-use super::events::event_detail;
+use super::events::{Observer, event_detail};
 use super::hooks::{Alerted, Hooks};
-use super::interrupts::{Interrupt, Listener};
+use super::interrupts::{Interrupt, Interrupts, Listener};
 use super::open::Session;
+use super::plan::{Drive, Plan};
+use super::reading::read_history;
 use super::shared::{Heartbeat, Shared};
 use super::store::Store;
 use super::times::Times;
 use crate::crash;
 use crate::domain::{
-    Contract, Escalate, Escalation, Event, ExperimentId, Outage, OutageKind, StopReason, Trouble, one_line, with_causes,
+    Asked, Contract, Escalate, Escalation, Event, ExperimentId, Outage, OutageKind, StopReason, Trouble, one_line,
+    with_causes,
 };
 use crate::fs::write_atomic;
+use crate::git::Repo;
 use crate::report::escalation_text;
-use crate::rules::{Driver, retry_pause};
-use crate::state::{EventLog, OpenOutage, SEE_DOCTOR, SessionFolder, Status, guard_is_installed};
+use crate::rules::{Driver, History, retry_pause};
+use crate::state::{EventLog, OpenOutage, SessionFolder, Status, guard_is_installed};
 
 /// The file of the report in the state folder.
 pub const ESCALATION: &str = "escalation.md";
@@ -187,13 +191,19 @@ pub(super) fn remove_report(folder: &SessionFolder) {
     let _ = fs::remove_file(folder.state().join(ESCALATION));
 }
 
-/// Reports a contradiction that keeps a session from being opened, and waits until the command of `--on-event` was told.
-pub(super) async fn report_contradiction(folder: &SessionFolder, of: &Alerted<'_>, listener: Listener, why: &str) {
+/// Reports what keeps a session from being opened, and waits until the command of `--on-event` was told.
+pub(super) async fn report_unopened(
+    folder: &SessionFolder,
+    of: &Alerted<'_>,
+    listener: Listener,
+    kind: Trouble,
+    (what, needed): (&str, &str),
+) {
     let now = of.clock.now();
     let escalation = Escalation {
-        kind: Trouble::Contradiction,
-        what: why.to_owned(),
-        needed: SEE_DOCTOR.to_owned(),
+        kind,
+        what: one_line(what),
+        needed: one_line(needed),
         since: now,
         after: of.history.records().last().map_or(ExperimentId::BASELINE, |record| record.id),
         times: 1,
@@ -202,14 +212,8 @@ pub(super) async fn report_contradiction(folder: &SessionFolder, of: &Alerted<'_
     let report = folder.state().join(ESCALATION);
     // The error itself is told in any case.
     let _ = write_atomic(&report, escalation_text(folder.tag(), of.root, &escalation).as_bytes());
-    let event = Event::Escalated {
-        kind: escalation.kind,
-        what: escalation.what,
-        needed: escalation.needed,
-        times: 1,
-        waits: false,
-        report,
-    };
+    let Escalation { what, needed, times, waits, .. } = escalation;
+    let event = Event::Escalated { kind, what, needed, times, waits, report };
     let log = EventLog::new(&of.logs);
     let _ = log.decision(now, "rules", (&event).into(), &event_detail(&event));
     let mut hooks = Hooks::default();
@@ -233,7 +237,48 @@ fn trouble_of(error: &SessionError) -> Option<Trouble> {
     }
 }
 
-impl Session<'_> {
+/// What the user is asked to do about an error.
+fn needed(error: &SessionError) -> String {
+    error.hint().unwrap_or_else(|| "find the cause, and remove it".to_owned())
+}
+
+impl<'a> Session<'a> {
+    /// Plans to open the session again after a wait for an answer, while this process still has it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Plan::new`].
+    pub fn plan_again(&self) -> Result<Plan, SessionError> {
+        let (root, asked, clock, own) = {
+            let store = self.shared.store();
+            let asked = Asked { tag: Some(store.contract.tag.clone()), ..Asked::default() };
+            (store.repo.worktree().to_owned(), asked, store.clock, store.lock.said().to_owned())
+        };
+        Plan::beside(Repo::discover(&root)?, &asked.into(), Drive::Loop { adopt: false }, clock, Some(&own))
+    }
+
+    /// Opens a session again after a wait for an answer. What keeps it from that is reported.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open).
+    pub async fn open_again(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
+        let (root, folder, contract) = (plan.repo.worktree().to_owned(), plan.folder.clone(), plan.contract.clone());
+        let (clock, listener) = (plan.clock, interrupts.listen());
+        let opened = Session::open(plan, observer, interrupts).await;
+        // A contradiction is reported already.
+        if let Err(error) = &opened
+            && let Some(kind) = trouble_of(error).filter(|_| !matches!(error, SessionError::Contradiction(_)))
+        {
+            let repo = Repo::discover(&root);
+            let history = repo.map_err(SessionError::from).and_then(|repo| read_history(&repo, &contract.tag));
+            let history = history.unwrap_or_else(|_| History::new(Vec::new()));
+            let of = Alerted { contract: &contract, history: &history, root: &root, logs: folder.logs(), clock };
+            report_unopened(&folder, &of, listener, kind, (&with_causes(error), &needed(error))).await;
+        }
+        opened
+    }
+
     /// Reports an error that ends the loop, where the user is needed, and waits for the answer where the session does that.
     /// `None` where the loop is to stop.
     pub(super) async fn escalate_error(&mut self, error: &SessionError) -> Option<Driven> {
@@ -243,8 +288,7 @@ impl Session<'_> {
         let store = self.shared.store.get_mut();
         (store.expected.watch, store.expected.at_work) = (None, Vec::new());
         store.forget_unwritten();
-        let needed = error.hint().unwrap_or_else(|| "find the cause, and remove it".to_owned());
-        self.hold_on(kind, &with_causes(error), &needed).await
+        self.hold_on(kind, &with_causes(error), &needed(error)).await
     }
 
     /// Does the same where the agent cannot be called.

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::contradiction::{contradiction, trouble_text};
 use super::error::SessionError;
-use super::escalating::report_contradiction;
+use super::escalating::report_unopened;
 use super::events::{Events, Observer};
 use super::expected::Expected;
 use super::fetched::is_fetched;
@@ -35,12 +35,12 @@ use super::words::HeardWords;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, Gpu, Notice, StopReason};
+use crate::domain::{Contract, Directive, Event, Gpu, Notice, StopReason, Trouble};
 use crate::exec::{Executor, GpuHolder, GpuLocks};
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
 use crate::rules::{GpuSlot, History, folders_of, slot_variables};
-use crate::state::{EventLog, Journal, Memory, PROTECTED, SESSIONS_FOLDER, Status, UNTRACKED, read_json};
+use crate::state::{EventLog, Journal, Memory, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, Status, UNTRACKED, read_json};
 
 /// An open session.
 pub struct Session<'a> {
@@ -107,7 +107,8 @@ impl<'a> Session<'a> {
             if let Some(trouble) = contradiction(&repo, &history, &tip, journal) {
                 let (root, logs) = (repo.worktree(), folder.logs());
                 let of = Alerted { contract: &contract, history: &history, root, logs, clock };
-                report_contradiction(&folder, &of, interrupts.listen(), trouble_text(trouble)).await;
+                let report = (trouble_text(trouble), SEE_DOCTOR);
+                report_unopened(&folder, &of, interrupts.listen(), Trouble::Contradiction, report).await;
                 return Err(SessionError::Contradiction(trouble_text(trouble)));
             }
             if let Some(open) = &journal.open
@@ -262,11 +263,6 @@ impl<'a> Session<'a> {
         }
         crash::point("open.journal_written");
         Ok(self.shared.events.get_mut().log.heartbeat(store.now(), &json!({"process": std::process::id()}))?)
-    }
-
-    /// The working tree of the user.
-    pub fn root(&self) -> PathBuf {
-        self.shared.store().repo.worktree().to_owned()
     }
 
     /// The terms.

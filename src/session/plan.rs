@@ -27,7 +27,7 @@ use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
 use crate::rules::{FileTerms, GpuSlot, gaps, idle_limits, named_files};
-use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, refuse_held};
+use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
 
 /// Who makes the changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +69,21 @@ pub struct Plan {
 impl Plan {
     /// Looks at the repository and at what is asked, and refuses what cannot work.
     pub fn new(repo: Repo, wanted: &Wanted, drive: Drive, clock: Clock) -> Result<Plan, SessionError> {
+        Plan::beside(repo, wanted, drive, clock, None)
+    }
+
+    /// Does the same beside a session that is open in this process and made its locks with `own` in them.
+    pub(super) fn beside(
+        repo: Repo,
+        wanted: &Wanted,
+        drive: Drive,
+        clock: Clock,
+        own: Option<&str>,
+    ) -> Result<Plan, SessionError> {
+        let by_others = |held: Result<(), StateError>| match held {
+            Err(StateError::Held { holder }) if own == Some(holder.as_str()) => Ok(()),
+            held => held,
+        };
         let asked = &wanted.all();
         refuse_no_folder(&repo)?;
         refuse_own_tree(&repo)?;
@@ -87,7 +102,7 @@ impl Plan {
             Some(tag) => {
                 let folder = SessionFolder::new(&repo.main_worktree(), tag);
                 moved = folder.move_folders_away()?;
-                folder.refuse_held()?;
+                by_others(folder.refuse_held())?;
                 stored_contract(&repo, tag)?
             }
             None => None,
@@ -107,7 +122,7 @@ impl Plan {
             refuse_lost(&repo, tag.as_ref().filter(|_| continued), journal.as_ref())?;
         }
         if layout.is_none() {
-            refuse_held(repo.git_dir())?;
+            by_others(refuse_held(repo.git_dir()))?;
         }
         repo.ready()?;
         let said =

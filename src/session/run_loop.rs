@@ -47,6 +47,20 @@ impl Session<'_> {
         driven
     }
 
+    /// Does with what keeps the session from being opened again what is done with an error that ends the loop.
+    ///
+    /// # Errors
+    ///
+    /// That error, where the loop stops for it.
+    pub async fn cannot_go_on(&mut self, error: SessionError) -> Result<Driven, SessionError> {
+        let driven = self.ended_by(error).await;
+        if let Ok(Driven::Stopped(reason)) = &driven {
+            self.stop(reason.clone())?;
+        }
+        self.finish_alerts().await;
+        driven
+    }
+
     async fn run_on(&mut self, drive: Drive, resumed: Option<Resumed>) -> Result<Driven, SessionError> {
         let store = self.shared.store.get_mut();
         let (times, ends) = match resumed {

@@ -1,6 +1,7 @@
 //! What a session cannot solve: the report to a person, and the wait for an answer.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 
 use serde_json::Value;
@@ -139,11 +140,9 @@ fn a_wait_ends_when_somebody_asks_the_loop_to_stop_or_its_time_is_over() {
 
 #[test]
 fn a_loop_that_cannot_call_its_agent_goes_on_in_the_same_process_and_hears_of_a_stop() {
-    // Its shim is killed until the prompt has the answer.
-    let killed = "grep -q 'it is back' \"$AR_PROMPT\" || kill -KILL $PPID; sleep 0.1";
     for stops in [false, true] {
         let repo = training_repo();
-        let child = start(&repo, &args(killed, &["--escalate", "wait", "--for", "1h"]));
+        let child = start(&repo, &args(KILLED, &["--escalate", "wait", "--for", "1h"]));
         let session = until_waiting(&repo);
         assert_eq!(session["escalation"]["kind"], "agent", "{session}");
         ar(&repo, if stops { ["stop", "t"] } else { ["tell", "it is back"] }).ok();
@@ -151,6 +150,49 @@ fn a_loop_that_cannot_call_its_agent_goes_on_in_the_same_process_and_hears_of_a_
         assert_eq!(called.stdout.contains("   1  discard"), !stops, "{called:#?}");
         assert_over(&repo);
     }
+}
+
+/// An agent whose shim is killed until the prompt has the answer.
+const KILLED: &str = "grep -q 'it is back' \"$AR_PROMPT\" || kill -KILL $PPID; sleep 0.1";
+
+#[test]
+fn a_program_that_goes_away_during_the_wait_is_waited_for() {
+    let repo = training_repo();
+    let reviewer = repo.outside().join("reviewer");
+    let script = "#!/bin/sh\necho '{\"verdict\": \"earned\"}'\n";
+    let give = || {
+        fs::write(&reviewer, script).unwrap();
+        fs::set_permissions(&reviewer, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    give();
+    let child = start(&repo, &args(KILLED, &["--escalate", "wait", "--reviewer", reviewer.to_str().unwrap()]));
+    until_waiting(&repo);
+    fs::remove_file(&reviewer).unwrap();
+    ar(&repo, ["tell", "it is back"]).ok();
+    let missing = || status(&repo).filter(|session| session["escalation"]["kind"] == "error");
+    let session = until("another escalation", || missing().filter(|session| session["escalation"]["waits"] == true));
+    assert!(session["escalation"]["what"].as_str().unwrap().contains("cannot start the reviewer"), "{session}");
+    assert!(repo.read(REPORT).contains("cannot start the reviewer"));
+    give();
+    ar(&repo, ["tell", "the reviewer, too"]).ok();
+    let called = Called::from(child.wait_with_output().unwrap()).ok();
+    assert!(called.stdout.contains("   1  discard"), "{called:#?}");
+    assert_over(&repo);
+}
+
+#[test]
+fn what_keeps_a_session_from_being_opened_after_the_wait_is_reported() {
+    let repo = training_repo();
+    let tell = format!("echo $AR_EVENT >> {}/told", repo.outside().display());
+    let child = start(&repo, &args(KILLED, &["--escalate", "wait", "--on-event", &tell]));
+    until_waiting(&repo);
+    repo.git(["config", "commit.gpgsign", "true"]);
+    repo.git(["config", "gpg.program", "/no/such/gpg"]);
+    ar(&repo, ["tell", "it is back"]).ok();
+    let called = Called::from(child.wait_with_output().unwrap()).exits(1);
+    assert!(repo.read(REPORT).contains("sign") && repo.read(REPORT).contains("\nar resume t\n"), "{called:#?}");
+    assert_eq!(fs::read_to_string(repo.outside().join("told")).unwrap(), "escalated\nescalated\n");
+    assert_eq!(events(&repo, "escalated"), 2);
 }
 
 #[test]
