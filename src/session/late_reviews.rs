@@ -20,7 +20,7 @@ const REVIEWER: &str = "the reviewer";
 
 impl Shared<'_> {
     /// Has the keeps reviewed that are unreviewed, the oldest first, until the reviewer gives no verdict twice in a row, something
-    /// is asked for, or a budget is spent. What is kept stays kept: a doubt is noted.
+    /// is asked for, no time is left, or a budget is spent. What is kept stays kept: a doubt is noted.
     pub(super) async fn review_left(&self) -> Result<(), SessionError> {
         let left: Vec<Record> = {
             let store = self.store();
@@ -36,7 +36,7 @@ impl Shared<'_> {
                 cost_enough(&store.contract, &store.journal.spent).is_some()
                     || tokens_enough(&store.contract, &store.journal.spent).is_some()
             };
-            if is_spent || self.asked()? != Interrupt::None {
+            if is_spent || self.is_time_over() || self.asked()? != Interrupt::None {
                 break;
             }
             let Ending::Done(review) = self.review(&record, None).await? else { break };

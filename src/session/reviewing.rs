@@ -41,7 +41,7 @@ const LOG_LINES: usize = 100;
 /// How many characters of a reviewer's last line are told.
 const LAST: usize = 200;
 
-/// The shortest time that a review gets when somebody waits for it no longer.
+/// The shortest time that a review gets when somebody waits for it no longer, or the loop has less left.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The files of a review in the folder of an experiment's runs.
@@ -132,7 +132,7 @@ impl Attempt {
 }
 
 impl Shared<'_> {
-    /// Has an experiment reviewed; whoever waits for it does so until `deadline`. A reviewer that gives no verdict, whatever the
+    /// Has an experiment reviewed; whoever waits for it does so until `deadline`, and the loop until its end. A reviewer that gives no verdict, whatever the
     /// reason, makes it `unreviewed`.
     ///
     /// # Errors
@@ -197,7 +197,9 @@ impl Shared<'_> {
             ("AR_PROMPT".into(), path(&files.prompt())),
             ("AR_REVIEW".into(), path(&files.answer())),
         ]);
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).max(SHORTEST));
+        let waited = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let of_loop = self.times.end(store).map(|end| end.left);
+        let left = waited.into_iter().chain(of_loop).min().unwrap_or(contract.agent_timeout).max(SHORTEST);
         let job = self.executor.start(&Job {
             name: REVIEW.into(),
             command,
@@ -206,7 +208,7 @@ impl Shared<'_> {
             stdin: Some(files.prompt()),
             folder: files.folder,
             env,
-            timeout: left.unwrap_or(contract.agent_timeout).min(contract.agent_timeout),
+            timeout: left.min(contract.agent_timeout),
             silence: None,
             grace: contract.grace,
             log_limit: Some(OUTPUT),

@@ -160,6 +160,11 @@ impl Shared<'_> {
         })
     }
 
+    /// Whether this invocation of the loop has no time left.
+    pub(super) fn is_time_over(&self) -> bool {
+        self.times.end(&self.store()).is_some_and(|end| end.left.is_zero())
+    }
+
     /// The machine and the tools that experiments run on.
     pub(super) fn environment(&self) -> Arc<Environment> {
         Arc::clone(&self.place.borrow().environment)

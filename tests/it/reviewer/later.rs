@@ -62,6 +62,17 @@ fn a_review_that_never_gives_a_verdict_does_not_block_the_others() {
 }
 
 #[test]
+fn a_review_ends_with_the_time_of_the_loop_and_none_is_begun_after_it() {
+    let repo = repo();
+    let script = "echo call >> \"$AR_ROOT/../reviews\"; sleep 60";
+    reviewed(&repo, script, &[&value("1.5")], &["--for", "10s"]).ok();
+    let first = record(&repo, 1);
+    assert_eq!((&first["outcome"], verdict(&first)), (&"keep".into(), "unreviewed"), "{first}");
+    assert!(first["review"]["why"].as_str().unwrap().contains("ended by ar"), "{first}");
+    assert_eq!(crate::guards::lines(&repo, "reviews"), 1);
+}
+
+#[test]
 fn another_reviewer_takes_the_place_of_a_broken_one_and_none_turns_it_off() {
     let repo = repo();
     reviewed(&repo, "exit 1", &[&value("1.5"), &value("1.4")], &[]).ok();
