@@ -57,14 +57,16 @@ impl Shared<'_> {
 impl Store {
     /// Puts a verdict into the record of a keep; a doubt also stands in a note on its commit.
     fn note_review(&mut self, record: Record, review: Review) -> Result<(), SessionError> {
-        if review.verdict != ReviewVerdict::Earned {
-            let text = format!("reviewed after it was kept, {}", review.sentence());
+        let text = format!("reviewed after it was kept, {}", review.sentence());
+        let is_doubted = review.verdict != ReviewVerdict::Earned;
+        let record = Record { review: Some(review), ..record };
+        // First, as the note says no more: a review that is made again would be noted twice.
+        self.amend_record(&record)?;
+        crash::point("reviewing.amended");
+        if is_doubted {
             let line = Note::line(self.now(), &self.contract.tag, record.id, REVIEWER, &text);
             Notes::new(&self.repo.refs, NOTES).add(&record.commit, &line)?;
         }
-        let record = Record { review: Some(review), ..record };
-        self.amend_record(&record)?;
-        crash::point("reviewing.amended");
         self.write_journal()
     }
 }
