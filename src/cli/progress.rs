@@ -225,7 +225,7 @@ impl Progress {
                     self.print_fitting(&experiment_line(record));
                 }
             }
-            Event::Flagged { after, times } => {
+            Event::Flagged { after, times, .. } => {
                 self.end_idle(None);
                 let times = if *times > 1 { format!(", {} so far", count_of(*times, "time")) } else { String::new() };
                 self.print(&format!("      flagged for review after {}{times}", experiment_name(*after)));

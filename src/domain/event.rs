@@ -445,12 +445,14 @@ pub enum Event {
         /// The value to beat afterwards, with its experiment; absent where a threshold decides.
         incumbent: Option<(ExperimentId, Number)>,
     },
-    /// The session has had no keep for so long that it is flagged for review.
+    /// The session is flagged for review.
     Flagged {
         /// The experiment after which it was flagged.
         after: ExperimentId,
         /// How often it has been flagged.
         times: u32,
+        /// Why, as a clause.
+        why: &'static str,
     },
     /// The agent gets a new instruction.
     Directed {

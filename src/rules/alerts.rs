@@ -2,8 +2,8 @@
 
 use super::History;
 use crate::domain::{
-    Alert, AlertKind, Contract, Directive, EVENT_VERSION, Event, ExperimentId, Outcome, Record, count_of,
-    experiment_name, moment_text, one_line,
+    Alert, AlertKind, Contract, Directive, EVENT_VERSION, Event, ExperimentId, Outcome, Record, ReviewVerdict,
+    count_of, experiment_name, moment_text, one_line,
 };
 
 /// The crashes in a row that raise an alert: one may be the idea and a second its repair, but a third is a pattern, as
@@ -47,10 +47,15 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
             let text = format!("after {}: {directive}", experiment_name(*after));
             vec![alert(AlertKind::Pivot, Some(*after), &directive.to_string(), text)]
         }
-        Event::Flagged { after, times } => {
-            let reason = format!("no keep for so long that you should look, {} so far", count_of(*times, "time"));
+        Event::Flagged { after, times, why } => {
+            let reason = format!("{why}, {} so far", count_of(*times, "time"));
             let text = format!("flagged for review after {}", experiment_name(*after));
             vec![alert(AlertKind::Flagged, Some(*after), &reason, text)]
+        }
+        Event::ReviewFinished { id, review, late } if is_doubt(review.verdict, *late) => {
+            let reason = format!("the reviewer says {}", review.sentence());
+            let text = format!("flagged for review: experiment {id}: {reason}");
+            vec![alert(AlertKind::Flagged, Some(*id), &reason, text)]
         }
         Event::Outage { id, outage, again, waits: 0, .. } => {
             let text = format!("{}, waiting until {}: {}", outage.kind, moment_text(*again), outage.said);
@@ -70,6 +75,11 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
         }
         _ => Vec::new(),
     }
+}
+
+/// Whether a verdict is a flag: a doubt about what is kept.
+fn is_doubt(verdict: ReviewVerdict, late: bool) -> bool {
+    verdict == ReviewVerdict::Unclear || late && verdict == ReviewVerdict::NotEarned
 }
 
 /// Whether a record was kept and has a better value than all earlier keeps.

@@ -433,7 +433,7 @@ impl Store {
     pub(super) fn redirect(&mut self) {
         let before = self.journal.rung;
         self.step_to(redirected(before), false);
-        self.say_directive(before);
+        self.say_flag_and_directive(before, "a guardian nudged it in vain and had it start over");
     }
 
     fn step_to(&mut self, rung: Rung, is_kept: bool) {
@@ -454,10 +454,15 @@ impl Store {
 
     /// Says what is new since `before`: a flag, and another directive.
     pub(super) fn say_directive(&mut self, before: Rung) {
+        self.say_flag_and_directive(before, "no keep for so long that you should look");
+    }
+
+    /// Does the same; `why` is the reason of the flag.
+    fn say_flag_and_directive(&mut self, before: Rung, why: &'static str) {
         let Rung { flags, directive, .. } = self.journal.rung;
         let after = self.last_id();
         if flags > before.flags {
-            self.say(Event::Flagged { after, times: flags });
+            self.say(Event::Flagged { after, times: flags, why });
         }
         if directive != before.directive && directive != Directive::Free {
             self.say(Event::Directed { after, directive });

@@ -225,6 +225,7 @@ fn a_silent_driver_is_nudged_three_times_and_then_begins_anew() {
     assert_eq!(flagged(), serde_json::json!([1]));
     let events = || fs::read_to_string(repo.outside().join("events")).unwrap();
     assert!(events().ends_with("flagged\n"), "{}", events());
+    assert!(repo.read(".autoresearch/t/logs/orchestrator.jsonl").contains("a guardian nudged it in vain"));
     let again = ar(&repo, ["brief"]).ok();
     assert!(again.stdout.contains("Fresh start.") && again.stderr.is_empty(), "{again:?}");
 

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use super::{EARNED, record, repo, reviewed, reviewer, value, verdict};
 use crate::guards::session;
 use crate::support::ar;
@@ -19,7 +21,15 @@ fn a_keep_without_a_review_is_reviewed_when_the_loop_ends_and_a_late_doubt_is_fl
             3) echo '{\"verdict\": \"unclear\", \"why\": \"hm\"}';;
         esac";
     let edits = ["1.5", "1.4", "1.3"].map(value);
-    reviewed(&repo, script, &edits.each_ref().map(String::as_str), &[]).ok();
+    let alerts = repo.outside().join("alerts");
+    let tell = format!("[ $AR_EVENT != flagged ] || {{ cat; echo; }} >> {}", alerts.display());
+    reviewed(&repo, script, &edits.each_ref().map(String::as_str), &["--on-event", &tell]).ok();
+    let alerts = fs::read_to_string(alerts).unwrap();
+    let alerts =
+        alerts.lines().filter(|line| !line.is_empty()).map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let reasons: Vec<_> = alerts.map(|alert| (alert["experiment"].clone(), alert["reason"].clone())).collect();
+    let expected = [(1, "the reviewer says not earned: src/value:1"), (3, "the reviewer says unclear: hm")];
+    assert_eq!(reasons, expected.map(|(id, why)| (id.into(), why.into())));
     let records = [1, 2, 3].map(|id| record(&repo, id));
     assert_eq!(records.each_ref().map(verdict), ["not_earned", "earned", "unclear"]);
     assert!(records.iter().all(|record| record["outcome"] == "keep" && record["failure"].is_null()));
