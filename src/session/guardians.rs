@@ -147,6 +147,12 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
     Ok(())
 }
 
+/// How many lines of guardians there are about a session: those before a journal is begun are of no concern to it.
+pub(super) fn guard_lines(repo: &Repo, tag: &Tag) -> usize {
+    // What cannot be read is told when it is copied.
+    guard_files(repo.main_worktree(), tag).and_then(|files| files.lines().ok()).map_or(0, |lines| lines.len())
+}
+
 /// The files of guardians about a session; none without a home folder.
 fn guard_files(root: PathBuf, tag: &Tag) -> Option<GuardFiles> {
     Some(GuardFiles::new(&user_folder()?, &root, tag))

@@ -14,6 +14,7 @@ use super::escalating::report_unopened;
 use super::events::{Events, Observer};
 use super::expected::Expected;
 use super::fetched::is_fetched;
+use super::guardians::guard_lines;
 use super::hazards::Surveyed;
 use super::heal::rebuilt_journal;
 use super::hooks::Alerted;
@@ -137,6 +138,7 @@ impl<'a> Session<'a> {
                     false => Journal::new(repo.worktree(), clock.now()),
                 };
                 journal.awake(&contract, drive);
+                journal.guard_lines = guard_lines(&repo, &contract.tag);
                 journal.layout = layout.clone();
                 journal.write(&state, clock.now())?;
                 journal

@@ -234,6 +234,15 @@ fn a_silent_driver_is_nudged_three_times_and_then_begins_anew() {
     assert_eq!(flagged(), serde_json::json!([1]), "once");
     assert_eq!(patrol(&repo, 700, &["--nudge", command]), "0 t working none");
     assert_eq!(patrol(&repo, 800, &["--nudge", command]), "0 t stalled nudge", "progress sets the count to zero");
+
+    // What was said to a journal that is lost concerns no other.
+    ar(&repo, ["brief"]).ok();
+    let copied = guard_lines(&repo);
+    repo.rm(".autoresearch/t/state/progress.json");
+    repo.write("train.sh", repo.read("train.sh").replace("=1.4", "=1.3"));
+    let rebuilt = ar_after(&repo, 810, &["try", "-m", "another", "--direction", "newer"]).ok();
+    assert!(!rebuilt.stderr.contains("starting over"), "{rebuilt:?}");
+    assert_eq!((guard_lines(&repo), flagged()), (copied, serde_json::json!([])));
     until("the nudge", || (nudged() == 4).then_some(()));
 }
 

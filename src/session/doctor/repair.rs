@@ -22,6 +22,7 @@ use crate::fs::{copy_beside, free_name, read_regular, write_atomic};
 use crate::git::{LockOwner, Repo};
 use crate::rules::Tip;
 use crate::session::error::SessionError;
+use crate::session::guardians::guard_lines;
 use crate::session::heal::rebuilt_journal;
 use crate::session::jobs::AGENT;
 use crate::session::own_files::OWN_FILES;
@@ -246,8 +247,8 @@ fn journal(repo: &Repo, facts: &Facts, clock: Clock, done: &mut Vec<String>) -> 
     let aside = if facts.journal.is_err() { format!("; {}", set_aside(&path)?) } else { String::new() };
     let now = clock.now();
     let tip = repo.refs.branch(&facts.tag.branch_ref())?;
-    rebuilt_journal(facts.history(), facts.terms().as_ref(), tip.as_ref(), repo.worktree(), now)
-        .write(&facts.folder.state(), now)?;
+    let rebuilt = rebuilt_journal(facts.history(), facts.terms().as_ref(), tip.as_ref(), repo.worktree(), now);
+    Journal { guard_lines: guard_lines(repo, &facts.tag), ..rebuilt }.write(&facts.folder.state(), now)?;
     done.push(format!("wrote {} from the records, with no experiment open{aside}", path.display()));
     Ok(())
 }
