@@ -76,7 +76,7 @@ impl Shared<'_> {
     }
 
     /// Waits while the clock is before the last record, at most for 10 minutes, and tells of it; also of a clock that was set.
-    /// Any request ends it.
+    /// Any request and the end of this invocation end it.
     async fn await_clock(&self) -> Result<(), SessionError> {
         let seen = {
             let store = self.store();
@@ -99,11 +99,12 @@ impl Shared<'_> {
         let is_named = self.store().clock != Clock::System;
         let patience = if is_named { Duration::ZERO } else { crash::pace(CLOCK_PATIENCE) };
         let begun = Instant::now();
-        while is_behind() && self.asked()? == Interrupt::None {
+        while is_behind() && self.asked()? == Interrupt::None && !self.is_time_over() {
             if begun.elapsed() >= patience {
                 self.gate.borrow_mut().given_up = Some(last);
                 return self.emit(Notice::ClockStaysBehind);
             }
+            self.show_life()?;
             sleep(LOOK).await;
         }
         Ok(())

@@ -236,6 +236,9 @@ impl Session<'_> {
                 Paced::Ends(reason) => return Ok(reason),
             }
             self.shared.gate().await?;
+            if self.shared.is_time_over() {
+                continue;
+            }
             let keeper = self.shared.log_keeper.get_mut().start(self.shared.store.get_mut());
             let opened = Attempt::open(&mut self.workspace, &mut self.shared.store(), None)?;
             let proposed = opened.propose(&mut self.workspace, &self.shared).await?;

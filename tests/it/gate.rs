@@ -117,3 +117,17 @@ fn a_run_in_place_waits_while_another_process_fills_its_gpu() {
     let name = fs::read_to_string("/proc/1/comm").unwrap();
     assert!(called.stderr.contains(&format!("on it: {} (1)", name.trim())), "{called:#?}");
 }
+
+#[test]
+fn the_wait_for_a_gpu_ends_with_the_time_of_the_loop() {
+    let Some(gpus) = FakeGpus::new(&machine(1024)) else { return };
+    let repo = on_gpu();
+    fs::write(repo.outside().join("full"), machine(40960)).unwrap();
+    let agent = format!("{AGENT}; cp ../full \"$FAKE_GPUS\"");
+    let mut command = ar_command(&repo, &repo.path(), ARGS);
+    gpus.show_to(&mut command);
+    command.args(["--agent", &agent, "--for", "15s"]).env_remove("AR_NO_PAUSES").env_remove("CUDA_VISIBLE_DEVICES");
+    let called = Called::from(command.output().unwrap()).ok();
+    assert!(called.stderr.contains("the run waits: other processes use 43 GB"), "{called:#?}");
+    assert!(called.stdout.contains("   1  discard"), "{called:#?}");
+}

@@ -29,7 +29,8 @@ const NEWEST: usize = 10;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// Waits until the GPUs of a slot have room for a run, at most for 10 minutes, and tells of it. Any request ends it.
+/// Waits until the GPUs of a slot have room for a run, at most for 10 minutes, and tells of it. Any request and the end of this
+/// invocation end it.
 pub(super) async fn await_gpus(shared: &Shared<'_>, slot: u32) -> Result<(), SessionError> {
     let Some(gpus) = shared.slots.gpus.get(slot as usize) else { return Ok(()) };
     let last = {
@@ -59,7 +60,7 @@ async fn wait(
 ) -> Result<(), SessionError> {
     let (processes, begun, mut is_told) = (GpuProcesses::start(), Instant::now(), false);
     let patience = crash::pace(GPU_PATIENCE);
-    while shared.asked()? == Interrupt::None {
+    while shared.asked()? == Interrupt::None && !shared.is_time_over() {
         let uses = processes.look().await;
         let waited = if begun.elapsed() >= patience { GPU_PATIENCE } else { Duration::ZERO };
         match turn(&uses, waited) {
@@ -71,6 +72,7 @@ async fn wait(
             }
             GpuTurn::Later(_) => {}
         }
+        shared.show_life()?;
         sleep(LOOK.min(patience)).await;
     }
     Ok(())
