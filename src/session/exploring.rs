@@ -17,7 +17,7 @@ const PROPOSAL: usize = 16 * 1024;
 pub(super) enum AskedForText {
     /// Nothing was due.
     No,
-    /// The agent was asked, whatever came of it.
+    /// The agent was asked, whatever came of it, or the loop has no time left.
     Yes,
     /// The agent was unavailable.
     Outage,
@@ -50,7 +50,10 @@ impl Session<'_> {
         keep: impl FnOnce(&Shared<'_>, &Work, &Attempt) -> Result<(), SessionError>,
     ) -> Result<Ending<AskedForText>, SessionError> {
         let Session { shared, workspace, .. } = self;
-        shared.check_room()?;
+        shared.gate().await?;
+        if shared.is_time_over() {
+            return Ok(Ending::Done(AskedForText::Yes));
+        }
         let attempt = Attempt::open(workspace, &mut shared.store(), None)?;
         let last_call = shared.store().journal.last_call.clone();
         let call = Calling::for_text(&attempt, &mut shared.store(), purpose)?;
