@@ -36,7 +36,7 @@ pub(super) struct Gate {
     /// The end of an experiment for which the clock was waited for in vain.
     given_up: Option<Timestamp>,
     objects: Objects,
-    /// The commits that wait for the first check to end.
+    /// The commits that are still to be checked.
     new: Vec<CommitId>,
 }
 
@@ -143,7 +143,12 @@ impl Shared<'_> {
             objects => objects,
         };
         if let Objects::Read(checker) = &mut gate.objects {
-            refuse_damaged(checker.check(&mem::take(&mut gate.new), Instant::now() + NEW))?;
+            let checked = checker.check(&gate.new, Instant::now() + NEW);
+            if !checked.is_cut {
+                // Otherwise the next gate goes on with them: what was found sound is not read again.
+                gate.new.clear();
+            }
+            refuse_damaged(checked)?;
         }
         Ok(())
     }
