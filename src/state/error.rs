@@ -33,6 +33,14 @@ pub enum StateError {
         /// The newest version that this program knows.
         known: u32,
     },
+    /// The file of the user's key is too short to be one.
+    #[error("{} is no key: it is shorter than {least} bytes", path.display())]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+        /// The length of a key.
+        least: usize,
+    },
     /// Another process holds the session or the working tree.
     #[error("another ar holds the lock: {holder}")]
     Held {
@@ -48,6 +56,9 @@ impl StateError {
             StateError::Newer { .. } => Some("use the newer ar that wrote it".into()),
             StateError::Held { .. } => {
                 Some("wait until it ends, or start a second session in `git worktree add --detach ../second`".into())
+            }
+            StateError::NoKey { path, .. } => {
+                Some(format!("remove it, and the next `ar tell` makes a new one: rm {}", shell_word(path)))
             }
             StateError::File(_) if is_disk_full(self) => Some("free disk space; nothing was lost".into()),
             StateError::Json { .. } => Some(SEE_DOCTOR.into()),

@@ -71,12 +71,12 @@ impl WordKey {
     ///
     /// # Errors
     ///
-    /// It cannot be read.
+    /// It cannot be read, or is too short.
     pub fn read() -> Result<Option<WordKey>, StateError> {
         let Some(path) = user_folder().map(|folder| folder.join(KEY)) else { return Ok(None) };
         match read_at_most(&path, 4096) {
             Ok(key) if key.len() >= KEY_BYTES => Ok(Some(WordKey(key))),
-            Ok(_) => Ok(None),
+            Ok(_) => Err(StateError::NoKey { path, least: KEY_BYTES }),
             Err(error) if crate::fs::absent(&error) => Ok(None),
             Err(error) => Err(failed("read", &path)(error).into()),
         }
@@ -86,7 +86,7 @@ impl WordKey {
     ///
     /// # Errors
     ///
-    /// It cannot be read or written.
+    /// It cannot be read or written, or is too short.
     pub fn read_or_make() -> Result<Option<WordKey>, StateError> {
         let Some(folder) = user_folder() else { return Ok(None) };
         if let Some(key) = WordKey::read()? {

@@ -289,3 +289,18 @@ fn an_empty_word_a_huge_one_and_one_from_within_a_call_are_refused() {
     assert!(called.stderr.contains("hint: set HOME, or XDG_STATE_HOME"), "{called:#?}");
     assert_eq!(listed(&repo), []);
 }
+
+#[test]
+fn a_key_that_is_too_short_is_named() {
+    let repo = training_repo();
+    let run = ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh"];
+    ar(&repo, run).ok();
+    let key = repo.outside().join("home/.local/state/autoresearch/key");
+    fs::create_dir_all(key.parent().unwrap()).unwrap();
+    fs::write(&key, "").unwrap();
+    let refused = ar(&repo, ["tell", "hello"]).exits(1);
+    assert!(refused.stderr.contains(&format!("{} is no key", key.display())), "{refused:?}");
+    assert!(refused.stderr.contains(&format!("rm {}", key.display())), "{refused:?}");
+    fs::remove_file(&key).unwrap();
+    ar(&repo, ["tell", "hello"]).ok();
+}
