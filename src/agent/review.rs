@@ -41,6 +41,8 @@ pub struct Reviewing<'a> {
     pub files: &'a [String],
     /// See there.
     pub diff: &'a str,
+    /// The file with the whole of the diff, for one that is too long for the prompt.
+    pub diff_file: &'a Path,
     /// The end of its run's log.
     pub log: &'a str,
     /// The claims that it adds to a research artifact; empty in other sessions.
@@ -75,7 +77,7 @@ pub struct Evidence {
 
 /// Writes the prompt for a review.
 pub fn review_prompt(reviewing: &Reviewing<'_>) -> String {
-    let Reviewing { contract, record, files, diff, log, claims, answer, .. } = *reviewing;
+    let Reviewing { contract, record, files, diff, diff_file, log, claims, answer, .. } = *reviewing;
     let mut text = TASK.replace("{answer}", &answer.display().to_string());
     let _ = write!(text, "\n# What the agent was told\n\n{}", task_spec(contract));
     let _ = writeln!(text, "\n# {}: {}\n", experiment_name(record.id), cut(&record.description, WHY));
@@ -85,7 +87,8 @@ pub fn review_prompt(reviewing: &Reviewing<'_>) -> String {
     let _ = writeln!(text, "Commit {} on {}. Changed files:\n\n{}", record.commit, record.base, fenced(&files));
     let _ = writeln!(text, "{}", fenced(head(diff, DIFF)).trim_end());
     if diff.len() > DIFF {
-        let _ = writeln!(text, "\nThe rest: `git diff {} {}`", record.base.short(12), record.commit.short(12));
+        // What git prints is up to settings that the agent may have changed.
+        let _ = writeln!(text, "\nIt goes on in {}, which has all of it.", diff_file.display());
     }
     text += &numbers(reviewing);
     let _ = writeln!(text, "\n## The end of its log\n\n{}", fenced(log).trim_end());
@@ -264,6 +267,7 @@ mod tests {
             incumbent: Some(&before),
             files: &["train.sh: changed, 12 B\na".to_owned()],
             diff: &diff,
+            diff_file: Path::new("/runs/3/review.diff"),
             log: "loss: 2.25",
             claims: &[],
             answer: Path::new("/runs/00007/review.json"),
@@ -273,7 +277,7 @@ mod tests {
             "in the file `$AR_REVIEW` (/runs/00007/review.json)",
             "- command: sh train.sh\n",
             "```text\ntrain.sh: changed, 12 B a\n```\n\n````text\n+first\n```\n+more\n",
-            "The rest: `git diff ",
+            "It goes on in /runs/3/review.diff,",
             "| | experiment 3 | this one |\n|---|---|---|\n| loss | 2.5 | 2.25 |\n| run time in seconds | 60.0 | 90.0 |\n\
              | peak memory in GiB | - | 1.5 |\n| a\\|b | - | 1 |\n| steps | 100 | 150 |\n",
             "- files that changed while it ran: [\"data.bin\"]\n",

@@ -58,6 +58,10 @@ impl Files {
         self.folder.join("review.json")
     }
 
+    fn diff(&self) -> PathBuf {
+        self.folder.join("review.diff")
+    }
+
     fn log(&self) -> PathBuf {
         self.folder.join("review.log")
     }
@@ -185,10 +189,12 @@ impl Shared<'_> {
         let kept = store.repo.keep_worktree(tree, &record.commit, REASON)?;
         // The change may tell agents what to do, and the reviewer is one.
         kept.repo.working_tree.take_over(&record.commit, &contract.start, agent::instructs_agents)?;
-        let prompt = prompt(store, record, &files)?;
-        [files.answer(), files.log()].iter().try_for_each(|path| remove_file(path))?;
+        let diff = store.repo.objects.diff_text(&record.base, &record.commit)?;
+        let prompt = prompt(store, record, &files, &diff)?;
+        [files.answer(), files.diff(), files.log()].iter().try_for_each(|path| remove_file(path))?;
         store.begin_watch(Actor::Reviewer, record.id)?;
         write_unsynced(&files.prompt(), prompt.as_bytes())?;
+        write_unsynced(&files.diff(), &diff)?;
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let mut env =
             run_variables(&command, &contract.tag, record.id, &record.commit, &store.folder.state(), &files.folder);
@@ -274,7 +280,7 @@ fn unreviewed(why: String, began: Instant) -> Review {
 }
 
 /// What the reviewer of an experiment is told.
-fn prompt(store: &Store, record: &Record, files: &Files) -> Result<String, SessionError> {
+fn prompt(store: &Store, record: &Record, files: &Files, diff: &[u8]) -> Result<String, SessionError> {
     let objects = &store.repo.objects;
     let (base, commit) = (&record.base, &record.commit);
     let changed = objects.changed_between(base, commit)?;
@@ -294,7 +300,8 @@ fn prompt(store: &Store, record: &Record, files: &Files) -> Result<String, Sessi
         record,
         incumbent,
         files: &changed.collect::<Vec<_>>(),
-        diff: &String::from_utf8_lossy(&objects.diff_text(base, commit)?),
+        diff: &String::from_utf8_lossy(diff),
+        diff_file: &files.diff(),
         log: &log.map(|log| last_lines(&log, LOG_LINES)).unwrap_or_default(),
         claims: &new_claims(&store.repo, &store.contract, base, commit)?,
         answer: &files.answer(),
