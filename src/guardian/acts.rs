@@ -8,10 +8,17 @@ use std::time::Duration;
 
 use super::facts::Seen;
 use super::nudge_text::nudge_text;
-use crate::domain::{DEFAULT_GRACE, Tag, with_causes};
+use crate::domain::{DEFAULT_GRACE, Tag, cut, with_causes};
 use crate::exec::{Executor, Job, in_own_session};
-use crate::fs::{create_folder, read_regular, write_atomic};
+use crate::fs::{create_folder, read_regular, read_tail, write_atomic};
+use crate::measure::plain_text;
 use crate::state::GuardFiles;
+
+/// The file with the output of the last restart.
+const RESUME_LOG: &str = "resume.log";
+
+/// How much of it is told, in characters, beside an ellipsis.
+const TOLD: usize = 199;
 
 /// What the job of a nudge is called.
 const NUDGE: &str = "nudge";
@@ -25,7 +32,7 @@ const OUTPUT: u64 = 1024 * 1024;
 /// Restarts the loop of a session by its stored terms, detached; why that failed, if it did.
 pub(super) fn restart(seen: &Seen, tag: &Tag, files: &GuardFiles) -> Result<(), String> {
     let start = || -> io::Result<()> {
-        let log = File::create(files.folder().join("resume.log"))?;
+        let log = File::create(files.folder().join(RESUME_LOG))?;
         let mut command = Command::new(env::current_exe()?);
         command.args(["resume", "--tag", tag.as_str()]).current_dir(&seen.worktree);
         for name in own_variables() {
@@ -35,6 +42,16 @@ pub(super) fn restart(seen: &Seen, tag: &Tag, files: &GuardFiles) -> Result<(), 
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().map(drop)
     };
     start().map_err(|error| format!("cannot start `ar resume`: {error}"))
+}
+
+/// The last line that the last restart printed, or rather its error, if it ended with one; `None` if it printed nothing.
+pub(super) fn said_by_resume(files: &GuardFiles) -> Option<String> {
+    let log = read_tail(&files.folder().join(RESUME_LOG), 0).ok()?;
+    let text = plain_text(&log);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    // Causes and hints follow an error.
+    let line = lines.iter().rfind(|line| line.starts_with("error:")).or(lines.last())?;
+    Some(cut(line, TOLD)).filter(|line| !line.is_empty())
 }
 
 /// Calls the nudge command of a session, detached and under a shim. An earlier call that is still there is ended first.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::GuardError;
-use super::acts::{nudge, restart};
+use super::acts::{nudge, restart, said_by_resume};
 use super::ensure::ensure_resident;
 use super::facts::look;
 use super::sessions::{all_sessions, sessions_at};
@@ -91,6 +91,12 @@ impl Patrol {
         };
         let mut memory = before.clone();
         let mut verdict = patrol(&seen.watched, self.thresholds, &mut memory);
+        if verdict.state == Health::Dead
+            && !before.deaths.is_empty()
+            && let Some(said) = said_by_resume(&files)
+        {
+            verdict.detail += &format!("; the last restart said: {said}");
+        }
         if memory != before
             && let Err(error) = files.remember(&memory, line(&verdict, now).as_ref())
         {

@@ -17,6 +17,8 @@ const INTERVALS: u32 = 3;
 const HOUR: Duration = Duration::from_secs(3600);
 /// The death within [`HOUR`] that is flagged; the session is restarted once more, and left after the next one.
 const FLAGGED_DEATH: usize = 3;
+/// The restart in a row without progress that is flagged, with each later one: patrols may be further apart than [`HOUR`].
+const FLAGGED_RESTART: usize = 3;
 /// Nudges without progress after which there are no more.
 const NUDGES: u32 = 3;
 /// How often the journal is written at least while a loop waits, and what is added for a loaded machine.
@@ -93,7 +95,7 @@ pub enum GuardAction {
 /// What earlier patrols did about a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PatrolMemory {
-    /// When it was restarted.
+    /// When it was restarted: within the last hour, or since its last progress.
     #[serde(default)]
     pub deaths: Vec<Timestamp>,
     /// When it was nudged since its last progress.
@@ -165,17 +167,17 @@ impl PatrolVerdict {
 
 /// Decides about a session. Updates `memory` with the action, which the caller then takes.
 pub fn patrol(watched: &Watched, thresholds: Thresholds, memory: &mut PatrolMemory) -> PatrolVerdict {
-    if watched.progress != memory.progress {
+    let now = watched.now;
+    let progressed = watched.progress != memory.progress;
+    if progressed {
         (memory.progress, memory.redirected) = (watched.progress, false);
         memory.nudges.clear();
     }
+    memory.deaths.retain(|death| between(*death, now) < HOUR || !progressed && is_after(*death, memory.progress));
     let verdict = decide(watched, thresholds, memory);
     match verdict.action {
-        GuardAction::Restart => {
-            memory.deaths.retain(|death| between(*death, watched.now) < HOUR);
-            memory.deaths.push(watched.now);
-        }
-        GuardAction::Nudge => memory.nudges.push(watched.now),
+        GuardAction::Restart => memory.deaths.push(now),
+        GuardAction::Nudge => memory.nudges.push(now),
         GuardAction::Redirect => memory.redirected = true,
         GuardAction::None => {}
     }
@@ -238,8 +240,14 @@ fn dead(watched: &Watched, memory: &PatrolMemory) -> PatrolVerdict {
         false => "the machine was restarted".to_owned(),
     };
     let deaths = 1 + memory.deaths.iter().filter(|death| between(**death, now) < HOUR).count();
+    let restarts = 1 + memory.deaths.iter().filter(|death| is_after(**death, watched.progress)).count();
     match deaths {
-        ..FLAGGED_DEATH => verdict(GuardAction::Restart, why),
+        ..FLAGGED_DEATH if restarts < FLAGGED_RESTART => verdict(GuardAction::Restart, why),
+        // Its cause may go, as a full disk does.
+        ..FLAGGED_DEATH => {
+            let why = format!("{why}; restart {restarts} in a row without progress");
+            verdict(GuardAction::Restart, why).for_person()
+        }
         FLAGGED_DEATH => verdict(GuardAction::Restart, format!("{why}; death {deaths} within an hour")).for_person(),
         _ => verdict(GuardAction::None, format!("{why}; death {deaths} within an hour, not restarted")).for_person(),
     }
@@ -267,6 +275,11 @@ fn pushed(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory, stat
         }
         _ => PatrolVerdict::of(state, GuardAction::Nudge, format!("{why}; nudge {} of {NUDGES}", made + 1)),
     }
+}
+
+/// Whether a death is later than the last progress, if there was any.
+fn is_after(death: Timestamp, progress: Option<Timestamp>) -> bool {
+    progress.is_none_or(|progress| death > progress)
 }
 
 /// The time between two moments, whichever is first.
@@ -368,8 +381,30 @@ mod tests {
         }
         let expected = ["restart false", "none false", "restart false", "restart true", "none true", "restart true"];
         assert_eq!(found, expected, "one within three intervals of a restart is no new one");
-        let later = Watched { held: false, same_boot: false, ..watched(9 * H) };
+        let later = Watched { held: false, same_boot: false, progress: Some(at(8 * H)), ..watched(9 * H) };
         assert_eq!(decided(&later, &memory), ("dead restart".into(), false));
+    }
+
+    #[test]
+    fn the_third_restart_in_a_row_without_progress_is_flagged_however_rarely_patrols_come() {
+        let mut memory = PatrolMemory { progress: Some(at(0)), ..PatrolMemory::default() };
+        let mut found = Vec::new();
+        // Progress between the fifth and the sixth begins the count anew.
+        for (hour, progress) in [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 5 * H + 1), (7, 5 * H + 1), (8, 5 * H + 1)]
+        {
+            let dead = Watched { held: false, progress: Some(at(progress)), ..watched(hour * H) };
+            let PatrolVerdict { action, needs_person, detail, .. } = patrol(&dead, THRESHOLDS, &mut memory);
+            let counted = detail.split_once("; restart ").map_or("", |(_, counted)| counted);
+            found.push(format!("{action} {needs_person} {counted}"));
+        }
+        let flagged = |count: u32| format!("restart true {count} in a row without progress");
+        let quiet = || "restart false ".to_owned();
+        assert_eq!(found, [quiet(), quiet(), flagged(3), flagged(4), flagged(5), quiet(), quiet(), flagged(3)]);
+        assert_eq!(memory.deaths, [at(6 * H), at(7 * H), at(8 * H)]);
+        // A session that never made progress is no better.
+        let mut memory = PatrolMemory { deaths: vec![at(0), at(H)], ..PatrolMemory::default() };
+        let never = Watched { held: false, progress: None, ..watched(2 * H) };
+        assert!(patrol(&never, THRESHOLDS, &mut memory).needs_person);
     }
 
     #[test]

@@ -173,6 +173,31 @@ fn a_third_death_within_an_hour_is_flagged_and_a_fourth_left() {
     assert_eq!(found[5], "4 t dead restart", "of the first one an hour has passed");
 }
 
+#[test]
+fn a_session_that_cannot_be_resumed_needs_a_person_though_patrols_are_hours_apart() {
+    let repo = training_repo();
+    let (child, go) = waiting_loop(&repo);
+    kill(child);
+    fs::write(go, "").unwrap();
+    let contract = repo.read(".autoresearch/t/state/contract.json");
+    repo.write(".autoresearch/t/state/contract.json", contract.replace("\"val_bpb\"", "\"val_bpc\""));
+    let sessions = user_folder(&repo).join("guard/sessions");
+    let said = || {
+        let log = fs::read_dir(&sessions).ok()?.next()?.ok()?.path().join("resume.log");
+        fs::read_to_string(log).ok().filter(|text| text.contains("hint: "))
+    };
+    for (hours, code, count) in
+        [(1, 0, ""), (2, 0, ""), (3, 4, "; restart 3 in a row without progress"), (4, 4, "; restart 4")]
+    {
+        let line = ar_after(&repo, hours * 60, &["guard", "--format", "json"]).exits(code).json();
+        let detail = line["detail"].as_str().unwrap();
+        assert_eq!(line["action"], "restart");
+        assert!(detail.contains(count), "{detail}");
+        assert_eq!(detail.contains("; the last restart said: error: "), hours > 1, "{detail}");
+        until("the end of the restart", said);
+    }
+}
+
 /// A session that is driven by hand, with one experiment.
 fn driven() -> TestRepo {
     let repo = training_repo();
