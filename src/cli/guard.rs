@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::{FORMAT_VERSION, duration_text, one_line};
-use autoresearch::guardian::{GuardError, Patrol, Patrolled};
+use autoresearch::guardian::{GuardError, Patrol, PatrolReport, Patrolled};
 use autoresearch::rules::Thresholds;
 use autoresearch::state::user_folder;
 use serde_json::{Value, json};
@@ -26,18 +26,19 @@ pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
         nudge: nudge.filter(|command| !command.trim().is_empty()),
         clock: settings::clock()?,
     };
-    let patrolled = runtime()?.block_on(patrol.make(&paths))?;
-    for session in &patrolled {
+    let PatrolReport { sessions, resident } = runtime()?.block_on(patrol.make(&paths))?;
+    for session in &sessions {
         match format {
             PatrolFormat::Json => output::json_line(&to_json(session)),
             PatrolFormat::Table => output::line(&to_line(session)),
         }
     }
-    if patrolled.is_empty() {
+    if sessions.is_empty() {
         output::note("no sessions");
     }
-    let needs_person = patrolled.iter().any(|session| session.verdict.needs_person);
-    Ok(if needs_person { ExitCode::from(exit::NEEDS_PERSON) } else { ExitCode::SUCCESS })
+    let code = resident.map_or_else(|error| CliError::from(error).print(), |()| ExitCode::SUCCESS);
+    let needs_person = sessions.iter().any(|session| session.verdict.needs_person);
+    Ok(if needs_person { ExitCode::from(exit::NEEDS_PERSON) } else { code })
 }
 
 /// What each patrol of an installed or a resident guard gets: the options of this one, with absolute paths.

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::service_error::ServiceError;
 use crate::session::SessionError;
 use crate::state::StateError;
 
@@ -20,9 +19,6 @@ pub enum GuardError {
     /// A file of guardians cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The resident guard does not start.
-    #[error(transparent)]
-    Resident(#[from] ServiceError),
     /// A repository that was named cannot be read.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -36,7 +32,6 @@ impl GuardError {
             GuardError::NoHome => Some("set XDG_STATE_HOME to a folder that outlives the machine's restarts".into()),
             GuardError::Busy(_) => Some("wait for it, then run `ar guard` again".into()),
             GuardError::State(error) => error.hint(),
-            GuardError::Resident(error) => error.hint(),
             GuardError::Session(error) => error.hint(),
         }
     }

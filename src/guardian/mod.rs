@@ -31,7 +31,7 @@ pub use ensure::{Ensured, become_resident, ensure_resident, keep_resident};
 pub use error::GuardError;
 pub use findings::examine_guard;
 pub use install::{Plan, plan_install, plan_uninstall};
-pub use patrol::{Patrol, Patrolled};
+pub use patrol::{Patrol, PatrolReport, Patrolled};
 pub use resident::{RESIDENT_ARGUMENT, reside};
 pub use script::resident_script;
 pub use service::DEFAULT_EVERY;

@@ -11,6 +11,7 @@ use super::GuardError;
 use super::acts::{nudge, restart, said_by_resume};
 use super::ensure::ensure_resident;
 use super::facts::look;
+use super::service_error::ServiceError;
 use super::sessions::{all_sessions, sessions_at};
 use crate::domain::{Clock, FORMAT_VERSION, Tag, exact_time, with_causes};
 use crate::fs::{create_folder, failed, lock_within, write_atomic};
@@ -29,6 +30,15 @@ pub struct Patrolled {
     pub tag: Tag,
     /// Its state, and what was done.
     pub verdict: PatrolVerdict,
+}
+
+/// What came of a patrol.
+#[derive(Debug)]
+pub struct PatrolReport {
+    /// The sessions, in the order in which they were looked at.
+    pub sessions: Vec<Patrolled>,
+    /// Whether the resident guard runs, if one is wanted; otherwise why not.
+    pub resident: Result<(), ServiceError>,
 }
 
 /// A patrol that can be made.
@@ -56,38 +66,37 @@ impl Patrol {
     /// # Panics
     ///
     /// Outside of a tokio runtime with I/O enabled.
-    pub async fn make(&self, paths: &[PathBuf]) -> Result<Vec<Patrolled>, GuardError> {
+    pub async fn make(&self, paths: &[PathBuf]) -> Result<PatrolReport, GuardError> {
         let folder = guard_folder(&self.user);
         create_folder(&folder).map_err(StateError::from)?;
         let _turn = take_turn(&folder)?;
         let sessions = if paths.is_empty() { all_sessions(&self.user)? } else { sessions_at(paths)? };
         let mut patrolled = Vec::new();
         for (repository, tag) in sessions {
-            if let Some(verdict) = self.see_to(&repository, &tag).await? {
+            if let Some(verdict) = self.see_to(&repository, &tag).await {
                 patrolled.push(Patrolled { repository, tag, verdict });
             }
         }
-        let ensured = ensure_resident();
+        let resident = ensure_resident().map(drop);
         // The beat is the last act: whoever reads it knows that the rest was done.
         let beat = json!({"version": FORMAT_VERSION, "at": exact_time(self.clock.now())});
         // On one line, for shell scripts.
         write_atomic(&folder.join("patrol.json"), format!("{beat}\n").as_bytes()).map_err(StateError::from)?;
-        ensured?;
-        Ok(patrolled)
+        Ok(PatrolReport { sessions: patrolled, resident })
     }
 
     /// Looks at one session and does what is to be done; `None` for one that is only being opened.
-    async fn see_to(&self, repository: &Path, tag: &Tag) -> Result<Option<PatrolVerdict>, GuardError> {
+    async fn see_to(&self, repository: &Path, tag: &Tag) -> Option<PatrolVerdict> {
         let now = self.clock.now();
         let seen = match look(repository, tag, self.nudge.as_deref(), now) {
             Ok(Some(seen)) => seen,
-            Ok(None) => return Ok(None),
-            Err(error) => return Ok(Some(unreadable(&with_causes(&error)))),
+            Ok(None) => return None,
+            Err(error) => return Some(unreadable(&with_causes(&error))),
         };
         let files = GuardFiles::new(&self.user, repository, tag);
         let before = match files.memory() {
             Ok(memory) => memory,
-            Err(error) => return Ok(Some(unnoted(&with_causes(&error)))),
+            Err(error) => return Some(unnoted(&with_causes(&error))),
         };
         let mut memory = before.clone();
         let mut verdict = patrol(&seen.watched, self.thresholds, &mut memory);
@@ -100,7 +109,7 @@ impl Patrol {
         if memory != before
             && let Err(error) = files.remember(&memory, line(&verdict, now).as_ref())
         {
-            return Ok(Some(unnoted(&with_causes(&error))));
+            return Some(unnoted(&with_causes(&error)));
         }
         let done = match verdict.action {
             GuardAction::Restart => restart(&seen, tag, &files),
@@ -111,7 +120,7 @@ impl Patrol {
             verdict.detail += &format!("; {why}");
             verdict.needs_person = true;
         }
-        Ok(Some(verdict))
+        Some(verdict)
     }
 }
 

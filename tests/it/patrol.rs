@@ -352,6 +352,20 @@ fn a_session_that_cannot_be_read_needs_a_person_and_holds_up_no_other() {
 }
 
 #[test]
+fn a_resident_guard_that_does_not_start_hides_no_session() {
+    let repo = driven();
+    let guard = user_folder(&repo).join("guard");
+    fs::create_dir_all(&guard).unwrap();
+    fs::write(guard.join("resident.json"), "{\"version\": 99}").unwrap();
+    let called = ar_after(&repo, 0, &["guard"]).exits(1);
+    assert!(called.stdout.starts_with("working  none     t in "), "{called:?}");
+    assert!(called.stderr.starts_with("error: ") && called.stderr.contains("resident.json"), "{called:?}");
+    repo.write(".autoresearch/t/state/progress.json", "{\"version\": 1, ");
+    let called = ar_after(&repo, 0, &["guard"]).exits(4);
+    assert!(called.stdout.starts_with("stuck ") && called.stderr.contains("resident.json"), "{called:?}");
+}
+
+#[test]
 fn a_stuck_loop_is_nudged_and_takes_a_redirect_in_by_itself() {
     let repo = training_repo();
     let (mut child, go) = waiting_loop(&repo);
