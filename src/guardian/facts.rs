@@ -67,10 +67,17 @@ pub(super) fn look(
             .max(held_since.unwrap_or_default()),
         patience: patience(&folder, &journal, &contract),
         escalated: folder.state().join(ESCALATION).exists(),
+        waits: waits(&journal),
         can_nudge: nudge.is_some(),
     };
     let worktree = if journal.worktree.is_dir() { journal.worktree.clone() } else { repository.to_owned() };
     Ok(Some(Seen { watched, folder, worktree, nudge, journal }))
+}
+
+/// Whether the loop waits for the answer to what it could not solve; whoever made progress since then waits for none.
+fn waits(journal: &Journal) -> bool {
+    let is_open = |since| journal.progressed.is_none_or(|progressed| progressed <= since);
+    journal.escalation.as_ref().is_some_and(|open| open.waits && is_open(open.since))
 }
 
 /// How long the longest of the jobs may take that go on now; zero for none.

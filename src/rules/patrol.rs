@@ -65,7 +65,7 @@ impl Default for Thresholds {
 pub enum Health {
     /// A loop holds it, or its driver was there lately.
     Working,
-    /// Its loop waits for a known time.
+    /// Its loop waits for a known time, or for a person.
     Paused,
     /// It was stopped in good order.
     Stopped,
@@ -136,8 +136,10 @@ pub struct Watched {
     pub since: Timestamp,
     /// The time that the call or the run may take that goes on now; zero for none.
     pub patience: Duration,
-    /// Whether it waits for a person already.
+    /// Whether it has reported to a person what it cannot solve.
     pub escalated: bool,
+    /// Whether its loop waits for the answer.
+    pub waits: bool,
     /// Whether there is a nudge command for it.
     pub can_nudge: bool,
 }
@@ -193,6 +195,10 @@ fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> P
     }
     if watched.driver == Driver::Loop && !held {
         return dead(watched, memory);
+    }
+    if watched.waits && held {
+        let detail = "waiting for you: see its state/escalation.md";
+        return PatrolVerdict::of(Health::Paused, None, detail).for_person();
     }
     if let Some(until) = watched.paused_until.filter(|until| *until > now) {
         return PatrolVerdict::of(Health::Paused, None, format!("waiting for another {}", time(between(now, until))));
@@ -324,6 +330,7 @@ mod tests {
             since: at(0),
             patience: Duration::ZERO,
             escalated: false,
+            waits: false,
             can_nudge: true,
         }
     }
@@ -368,6 +375,11 @@ mod tests {
         }
         let escalated = Watched { escalated: true, stopped: true, ..loose(60) };
         assert_eq!(decided(&escalated, &PatrolMemory::default()), ("stopped none".into(), true));
+        // Whoever waits for a person needs no nudge, but one that died waits for nobody.
+        let waits = Watched { waits: true, ..watched(9 * H) };
+        assert_eq!(decided(&waits, &PatrolMemory::default()), ("paused none".into(), true));
+        let dead = Watched { held: false, ..waits };
+        assert_eq!(decided(&dead, &PatrolMemory::default()), ("dead restart".into(), false));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use crate::escalation;
 use crate::interrupt::{signal, waiting_loop};
 use crate::run_loop::training_repo;
 use crate::support::{AR, CLOCK, Called, SmallDisk, TestRepo, ar, ar_command, until};
@@ -386,6 +387,24 @@ fn a_stuck_loop_is_nudged_and_takes_a_redirect_in_by_itself() {
     assert_eq!(guard_lines(&repo), ["nudge", "nudge", "nudge", "redirect"]);
     let prompt = repo.read(".autoresearch/t/runs/00002/prompt.md");
     assert!(prompt.contains("Fresh start."), "{prompt}");
+}
+
+#[test]
+fn a_loop_that_waits_for_a_person_is_not_nudged() {
+    let repo = training_repo();
+    let out = "echo 'Credit balance is too low'; exit 1";
+    let run = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", out];
+    let wait = ["--outage-limit", "100ms", "--escalate", "wait"];
+    let args: Vec<String> = run.iter().chain(&wait).map(|word| (*word).to_owned()).collect();
+    let mut child = escalation::start(&repo, &args);
+    escalation::until_waiting(&repo);
+    repo.rm(escalation::REPORT);
+    for hours in [1, 10, 20] {
+        assert_eq!(patrol(&repo, hours * 60, &["--nudge", "echo x >> ../nudges"]), "4 t paused none");
+    }
+    assert!(!repo.outside().join("nudges").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]
