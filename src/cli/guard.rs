@@ -1,9 +1,10 @@
 //! `ar guard`.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use autoresearch::domain::{FORMAT_VERSION, duration_text, one_line};
-use autoresearch::guardian::{GuardError, Patrol, PatrolReport, Patrolled};
+use autoresearch::guardian::{GuardError, Patrol, PatrolReport, Patrolled, ServiceError, real_path};
 use autoresearch::rules::Thresholds;
 use autoresearch::state::user_folder;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use super::{exit, guard_service, output, settings};
 
 /// Makes one patrol and starts the resident guard again if it is gone, or does what has patrols come by themselves.
 pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
-    if let Some(code) = guard_service::run(&args.service, &arguments(&args)?)? {
+    if let Some(code) = guard_service::run(&args.service, || arguments(&args))? {
         return Ok(code);
     }
     let GuardArgs { paths, stall, stuck, nudge, format, .. } = args;
@@ -45,8 +46,8 @@ pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
 fn arguments(args: &GuardArgs) -> Result<Vec<String>, CliError> {
     let mut arguments = Vec::new();
     for path in &args.paths {
-        let path = path.canonicalize().map_err(|error| CliError::new(error, None))?;
-        arguments.push(path.to_string_lossy().into_owned());
+        let unwritable = |path: OsString| ServiceError::Unwritable { what: path.display().to_string() };
+        arguments.push(real_path(path)?.into_os_string().into_string().map_err(unwritable)?);
     }
     let times = [("--stall", args.stall), ("--stuck", args.stuck)];
     for (name, time) in times.into_iter().filter_map(|(name, time)| Some((name, time?))) {

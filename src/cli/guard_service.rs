@@ -13,32 +13,36 @@ use super::args::GuardServiceArgs;
 use super::error::CliError;
 use super::{exit, output};
 
-/// Does what is asked for instead of a patrol; `None` if a patrol is asked for. `arguments` are those that each patrol gets
+/// Does what is asked for instead of a patrol; `None` if a patrol is asked for. `arguments` gives those that each patrol gets
 /// after `ar guard`, with absolute paths.
-pub(super) fn run(args: &GuardServiceArgs, arguments: &[String]) -> Result<Option<ExitCode>, CliError> {
-    let settings = settings(args, arguments);
+pub(super) fn run(
+    args: &GuardServiceArgs,
+    arguments: impl FnOnce() -> Result<Vec<String>, CliError>,
+) -> Result<Option<ExitCode>, CliError> {
+    if !(args.install || args.uninstall || args.resident || args.print_sh) {
+        return Ok(None);
+    }
+    let settings = settings(args, arguments()?);
     if args.install {
-        follow(&plan_install(arguments, args.every.unwrap_or(DEFAULT_EVERY), &settings)?, args.dry_run)?;
+        follow(&plan_install(&settings.arguments, args.every.unwrap_or(DEFAULT_EVERY), &settings)?, args.dry_run)?;
     } else if args.uninstall {
         follow(&plan_uninstall()?, args.dry_run)?;
     } else if args.print_sh {
         output::bytes(resident_script(&settings)?.as_bytes());
-    } else if args.resident {
-        return Err(become_resident(&settings).into());
     } else {
-        return Ok(None);
+        return Err(become_resident(&settings).into());
     }
     Ok(Some(ExitCode::SUCCESS))
 }
 
-fn settings(args: &GuardServiceArgs, arguments: &[String]) -> Resident {
+fn settings(args: &GuardServiceArgs, arguments: Vec<String>) -> Resident {
     let beat = args.every.map_or(Resident::BEAT, |every| Resident::BEAT.max(2 * every));
     Resident {
         version: FORMAT_VERSION,
         beat: args.beat.unwrap_or(beat),
         wake: args.wake.unwrap_or(Resident::WAKE),
         patrol: args.patrol.clone(),
-        arguments: arguments.to_vec(),
+        arguments,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong on a patrol as a whole. What is wrong with one session is part of what is said about it.
 
+use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -19,6 +20,14 @@ pub enum GuardError {
     /// A file of guardians cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
+    /// A path that was named does not exist, or nobody may look there.
+    #[error("cannot find {}", path.display())]
+    Path {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A repository that was named cannot be read.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -32,6 +41,9 @@ impl GuardError {
             GuardError::NoHome => Some("set XDG_STATE_HOME to a folder that outlives the machine's restarts".into()),
             GuardError::Busy(_) => Some("wait for it, then run `ar guard` again".into()),
             GuardError::State(error) => error.hint(),
+            GuardError::Path { .. } => {
+                Some("pass the path of a repository, or none for all registered sessions".into())
+            }
             GuardError::Session(error) => error.hint(),
         }
     }

@@ -36,5 +36,5 @@ pub use resident::{RESIDENT_ARGUMENT, reside};
 pub use script::resident_script;
 pub use service::DEFAULT_EVERY;
 pub use service_error::ServiceError;
-pub use sessions::registered_sessions;
+pub use sessions::{real_path, registered_sessions};
 pub use steps::Step;

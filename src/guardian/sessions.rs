@@ -57,18 +57,30 @@ fn is_unmounted(path: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// A path is in no repository, or its refs cannot be read.
+/// A path does not exist or is in no repository, or its refs cannot be read.
 pub(super) fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
     let mut sessions = Vec::new();
     for path in paths {
-        // The register and the files of guardians name a repository by its real path.
-        let repo = Repo::discover(&path.canonicalize().unwrap_or_else(|_| path.clone())).map_err(SessionError::from)?;
+        let repo = Repo::discover(&real_path(path)?).map_err(SessionError::from)?;
         let root = repo.main_worktree();
         let tags = session_tags(&repo)?;
         // A session without a contract was fetched or imported.
         let own = tags.into_iter().filter(|tag| SessionFolder::new(&root, tag).has_contract());
-        sessions.extend(own.map(|tag| (root.clone(), tag)));
+        for session in own.map(|tag| (root.clone(), tag)) {
+            // Several paths may lead to one repository.
+            if !sessions.contains(&session) {
+                sessions.push(session);
+            }
+        }
     }
-    sessions.dedup();
     Ok(sessions)
+}
+
+/// The real path of a repository that was named, as the register and the files of guardians have it.
+///
+/// # Errors
+///
+/// It does not exist, or nobody may look there.
+pub fn real_path(path: &Path) -> Result<PathBuf, GuardError> {
+    path.canonicalize().map_err(|source| GuardError::Path { path: path.to_owned(), source })
 }

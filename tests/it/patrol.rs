@@ -1,7 +1,9 @@
 //! `ar guard`: it restarts what died and nudges who is silent, and writes nothing into a session.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::SystemTime;
@@ -350,6 +352,37 @@ fn a_session_that_cannot_be_read_needs_a_person_and_holds_up_no_other() {
     repo.write(".autoresearch/v/state/escalation.md", "the disk is full\n");
     repo.rm(".autoresearch/t/state/contract.json");
     assert_eq!(patrol(&repo, 0, &[]), "4 v stopped none");
+}
+
+#[test]
+fn each_session_has_one_line_by_whatever_paths_a_patrol_is_led_to_it() {
+    let repo = driven();
+    let run = ["run", "--yes", "--tag", "v", "--metric", "val_bpb", "--cmd", "sh train.sh"];
+    ar(&repo, run).ok();
+    let called = ar(&repo, ["guard", ".", "./.", ".", "--format", "json"]).ok();
+    let tags: Vec<_> = called.json_lines().iter().map(|line| line["tag"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(tags, ["t", "v"]);
+}
+
+#[test]
+fn a_path_that_leads_nowhere_or_cannot_be_written_down_is_named() {
+    let repo = training_repo();
+    for args in [&["guard", "/is/not/here"][..], &["guard", "--install", "/is/not/here"]] {
+        let called = ar(&repo, args).exits(1);
+        assert!(called.stderr.starts_with("error: cannot find /is/not/here\n"), "{called:?}");
+        assert!(called.stderr.contains("hint: pass the path of a repository"), "{called:?}");
+    }
+    let odd = repo.outside().join(OsStr::from_bytes(b"od\xffd"));
+    if fs::create_dir(&odd).is_err() {
+        // Not all file systems have such names.
+        return;
+    }
+    for service in ["--install", "--resident", "--print-sh"] {
+        let mut command = ar_command(&repo, &repo.path(), ["guard", service]);
+        let called = Called::from(command.arg(&odd).output().unwrap()).exits(1);
+        assert!(called.stderr.contains("od\u{fffd}d into a file of the guard"), "{called:?}");
+    }
+    assert!(!user_folder(&repo).join("guard/resident.json").exists());
 }
 
 #[test]
