@@ -66,7 +66,7 @@ pub(super) fn of_stop(reason: &StopReason) -> u8 {
         | StopReason::Outage { .. }
         | StopReason::Agent { .. }
         | StopReason::Error { .. } => NEEDS_PERSON,
-        StopReason::Interrupted { .. } | StopReason::Detached => INTERRUPTED,
+        StopReason::Interrupted { .. } | StopReason::Terminated | StopReason::Detached => INTERRUPTED,
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn interrupts() -> std::io::Result<Interrupts> {
         loop {
             tokio::select! {
                 Some(()) = int.recv() => heard.press(),
-                Some(()) = term.recv() => heard.ask(Interrupt::Now),
+                Some(()) = term.recv() => heard.terminate(),
                 Some(()) = async { hangup.as_mut()?.recv().await }, if hangup.is_some() => heard.ask(Interrupt::Detach),
                 else => return,
             }

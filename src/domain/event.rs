@@ -81,6 +81,8 @@ pub enum StopReason {
         /// Whether by `ar stop` instead of a signal.
         requested: bool,
     },
+    /// A SIGTERM ended it, as at the shutdown of the machine.
+    Terminated,
     /// The loop met an error from which it cannot recover.
     Error {
         /// What.
@@ -200,6 +202,7 @@ impl fmt::Display for StopReason {
             StopReason::Agent { detail } => write!(f, "the agent cannot be started ({detail})"),
             StopReason::Interrupted { requested: true } => f.write_str("on request"),
             StopReason::Interrupted { requested: false } => f.write_str("interrupted"),
+            StopReason::Terminated => f.write_str("terminated by a signal"),
             StopReason::Error { detail } => f.write_str(detail),
             StopReason::Detached => f.write_str("terminal closed; run `ar resume` to continue"),
             StopReason::Reached(reached) => f.write_str(&reached.text),

@@ -50,15 +50,17 @@ pub(super) fn look(
     let held_since = owner.as_ref().and_then(|owner| owner.since).filter(|since| *since <= now);
     let outage = journal.outage.as_ref().and_then(|outage| outage.until);
     let sleep = journal.sleep.as_ref().filter(|sleep| sleep.after == journal.iteration);
+    let same_boot = journal.boot_id == boot_id() || journal.boot_id.is_none();
     let watched = Watched {
         now,
         held: owner.is_some(),
-        stopped: journal.is_stopped(),
+        // A shutdown terminates all processes first. On the same boot it was a person.
+        stopped: journal.is_stopped() && (same_boot || !journal.was_terminated()),
         driver,
         last_seen: journal.last_seen,
         // Journals of an earlier `ar` have none.
         interval: Duration::from_secs(journal.interval.unwrap_or_else(|| interval(&[]))),
-        same_boot: journal.boot_id == boot_id() || journal.boot_id.is_none(),
+        same_boot,
         asks: journal.last_call.question.is_some(),
         paused_until: outage.or_else(|| sleep.and_then(|sleep| sleep.until)),
         progress: journal.progressed,

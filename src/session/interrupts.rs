@@ -1,5 +1,7 @@
 //! What a person asks of a loop that is going on: by signals, and by `ar stop`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -40,6 +42,8 @@ impl From<StopWhen> for Interrupt {
 #[derive(Debug, Clone, Default)]
 pub struct Interrupts {
     asked: watch::Sender<Interrupt>,
+    /// Whether SIGTERM was the first to ask for a stop.
+    terminated: Arc<AtomicBool>,
 }
 
 impl Interrupts {
@@ -51,6 +55,13 @@ impl Interrupts {
     /// Asks as Ctrl-C does: to stop after the experiment, and when something was asked before, to end its run.
     pub fn press(&self) {
         self.raise(|asked| if asked == Interrupt::None { Interrupt::AfterExperiment } else { Interrupt::Now });
+    }
+
+    /// Asks as SIGTERM does: to end the run and stop. Who asked for a stop before stays its reason.
+    pub fn terminate(&self) {
+        let is_first = matches!(self.asked(), Interrupt::None | Interrupt::Detach);
+        self.terminated.fetch_or(is_first, Ordering::Relaxed);
+        self.ask(Interrupt::Now);
     }
 
     fn raise(&self, next: impl FnOnce(Interrupt) -> Interrupt) {
@@ -96,7 +107,10 @@ impl Interrupts {
     /// Why the loop ends that was asked to stop.
     pub(super) fn reason(&self, folder: &SessionFolder) -> StopReason {
         let requested = folder.heard_stop().is_some_and(|when| self.asked() == when.into());
-        StopReason::Interrupted { requested }
+        match !requested && self.terminated.load(Ordering::Relaxed) {
+            true => StopReason::Terminated,
+            false => StopReason::Interrupted { requested },
+        }
     }
 
     /// Hears of what is asked from now on.

@@ -105,7 +105,9 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
 pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let is_reported = || folder.state().join(ESCALATION).exists();
-    let is_open = |journal: &Journal| !journal.is_stopped() || journal.escalation.is_some() || is_reported();
+    let is_open = |journal: &Journal| {
+        !journal.is_stopped() || journal.was_terminated() || journal.escalation.is_some() || is_reported()
+    };
     let unfinished = || journal(&folder).filter(is_open);
     let Some(found) = unfinished() else { return Ok(()) };
     let _lock = match folder.lock(repo.git_dir(), found.layout.is_none()) {

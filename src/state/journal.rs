@@ -10,7 +10,7 @@ use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_
 use super::{Checkpoints, Sleep, StateError, WordMarks};
 use crate::domain::{
     AgentCall, Beside, CommitId, Escalation, ExperimentId, Explored, Failure, Fingerprint, LastCall, Layout, Outage,
-    Phase, Record, Rung, Spent, ToldStep, Version,
+    Phase, Record, Rung, Spent, StopReason, ToldStep, Version,
 };
 use crate::fs::Unsynced;
 use crate::rules::{Driver, Line, Tested, Trial};
@@ -443,6 +443,11 @@ impl Journal {
     /// Whether the session was stopped in good order, and by now nobody drives it by `ar try`.
     pub fn is_stopped(&self) -> bool {
         self.status == Status::Stopped && (self.driver != Some(Driver::Hand) || self.ended.is_some())
+    }
+
+    /// Whether a SIGTERM ended its last loop: a person's, or that of a shutdown.
+    pub fn was_terminated(&self) -> bool {
+        self.status == Status::Stopped && self.ended == Some(StopReason::Terminated.in_short())
     }
 
     /// Writes it as a sign of life. A power cut may take that back, and nothing else.

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::escalation;
-use crate::interrupt::{signal, waiting_loop};
+use crate::interrupt::{signal, wait_for_words, waiting_loop};
 use crate::run_loop::training_repo;
 use crate::support::{AR, CLOCK, Called, SmallDisk, TestRepo, ar, ar_command, until};
 
@@ -128,6 +128,46 @@ fn after_a_reboot_a_loop_is_restarted_at_once() {
     change_journal(&repo, "boot_id", "another boot");
     assert_eq!(patrol(&repo, 0, &[]), "0 t dead restart");
     assert_comes_to_its_end(&repo, &go);
+}
+
+/// A loop that these signals have ended.
+fn signalled(signals: &[&str]) -> TestRepo {
+    let repo = training_repo();
+    let (child, go) = waiting_loop(&repo);
+    for name in signals {
+        signal(&child, name);
+        wait_for_words(&repo, if *name == "-INT" { "stopping after" } else { "terminating the run" });
+    }
+    fs::write(go, "").unwrap();
+    Called::from(child.wait_with_output().unwrap()).exits(130);
+    repo
+}
+
+#[test]
+fn a_loop_that_a_shutdown_terminated_is_restarted_after_the_boot() {
+    let repo = signalled(&["-TERM"]);
+    assert_eq!(journal(&repo)["ended"], "terminated by a signal");
+    assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none", "somebody ended it on this boot");
+    change_journal(&repo, "boot_id", "another boot");
+    assert_eq!(patrol(&repo, 999, &[]), "0 t dead restart");
+    until("the end of the session", || {
+        journal(&repo)["ended"].as_str().is_some_and(|ended| ended.contains("limit of 5")).then_some(())
+    });
+    until("the lock", || looping(&repo).is_none().then_some(()));
+    assert_eq!(repo.read("results.tsv").lines().count(), 7);
+}
+
+#[test]
+fn a_loop_that_a_person_stopped_stays_so_after_the_boot() {
+    for signals in [&["-INT"][..], &["-INT", "-TERM"]] {
+        let repo = signalled(signals);
+        change_journal(&repo, "boot_id", "another boot");
+        assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none", "{signals:?}");
+    }
+    let repo = signalled(&["-TERM"]);
+    ar(&repo, ["stop", "t"]).ok();
+    change_journal(&repo, "boot_id", "another boot");
+    assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none");
 }
 
 #[test]
