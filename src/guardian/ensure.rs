@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -14,51 +14,61 @@ use super::service_error::ServiceError;
 use super::wanted::{want, wanted};
 use crate::domain::Resident;
 
-/// What became of the resident guard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ensured {
-    /// None is wanted.
-    Unwanted,
-    /// It is running.
-    Running,
-    /// It was started, as this process.
-    Started(u32),
-}
+/// The exit code of a resident guard that found another one.
+const HELD: i32 = 5;
 
-/// Starts the resident guard in the background if one is wanted and none is running. It survives this process, its
-/// terminal and its session, and gets no `AR_` variable.
+/// Starts the resident guard in the background if one is wanted and none is running, and gives its process then. It survives
+/// this process, its terminal and its session, and gets no `AR_` variable.
 ///
 /// # Errors
 ///
 /// A newer version of `ar` wrote its settings, or it does not start.
-pub fn ensure_resident() -> Result<Ensured, ServiceError> {
-    ensure().map(|(ensured, _)| ensured)
+pub fn ensure_resident() -> Result<Option<u32>, ServiceError> {
+    ensure().map(|(started, _)| started.map(|child| child.id()))
 }
 
-/// Does that again and again, as often as the resident guard wakes. Calls `tell` with the first error.
+/// Does that again and again, as often as the resident guard wakes, and reaps what it started. Calls `tell` with the first
+/// error; that the resident guard ends at once is one.
 pub async fn keep_resident(tell: impl FnOnce(&ServiceError)) -> Infallible {
-    let mut tell = Some(tell);
+    let (mut tell, mut wake) = (Some(tell), Resident::WAKE);
+    let mut started: Option<Child> = None;
+    // Whether that was running at an earlier look.
+    let mut has_run = false;
     loop {
-        let wake = match ensure() {
-            Ok((_, wake)) => wake,
+        let ended = started.as_mut().map(Child::try_wait);
+        if matches!(ended, Some(Ok(None))) {
+            has_run = true;
+            sleep(wake).await;
+            continue;
+        }
+        let failed = ended.and_then(|ended| ended.ok().flatten()).filter(|status| {
+            // One that is not wanted, or finds another, has done as it should.
+            !has_run && !status.success() && status.code() != Some(HELD)
+        });
+        let error = match ensure() {
+            Ok(next) => {
+                ((started, wake), has_run) = (next, false);
+                failed.map(ServiceError::Ended)
+            }
             Err(error) => {
-                tell.take().into_iter().for_each(|tell| tell(&error));
-                Resident::WAKE
+                (started, wake) = (None, Resident::WAKE);
+                Some(error)
             }
         };
+        if let Some(error) = error {
+            tell.take().into_iter().for_each(|tell| tell(&error));
+        }
         sleep(wake).await;
     }
 }
 
 /// Starts it if it is wanted and gone, and gives how often it wakes.
-fn ensure() -> Result<(Ensured, Duration), ServiceError> {
+fn ensure() -> Result<(Option<Child>, Duration), ServiceError> {
     // Without a home folder nobody can want one.
-    let Ok(folder) = guard_folder() else { return Ok((Ensured::Unwanted, Resident::WAKE)) };
-    let Some(settings) = wanted(&folder, &Resident::default())? else {
-        return Ok((Ensured::Unwanted, Resident::WAKE));
-    };
+    let Ok(folder) = guard_folder() else { return Ok((None, Resident::WAKE)) };
+    let Some(settings) = wanted(&folder, &Resident::default())? else { return Ok((None, Resident::WAKE)) };
     if seated(&folder).is_some() {
-        return Ok((Ensured::Running, settings.wake));
+        return Ok((None, settings.wake));
     }
     let program = own_program()?;
     let mut command = Command::new(&program);
@@ -66,7 +76,7 @@ fn ensure() -> Result<(Ensured, Duration), ServiceError> {
     log_to(&mut command, &folder.join("resident.log"));
     let started = without_own_variables(&mut command).spawn();
     let child = started.map_err(|source| ServiceError::Start { program, source })?;
-    Ok((Ensured::Started(child.id()), settings.wake))
+    Ok((Some(child), settings.wake))
 }
 
 /// Notes that a resident guard is wanted, and turns this process into it, in the foreground. Returns only if that fails.

@@ -27,7 +27,7 @@ mod steps;
 mod systemd;
 mod wanted;
 
-pub use ensure::{Ensured, become_resident, ensure_resident, keep_resident};
+pub use ensure::{become_resident, ensure_resident, keep_resident};
 pub use error::GuardError;
 pub use findings::examine_guard;
 pub use install::{Plan, plan_install, plan_uninstall};

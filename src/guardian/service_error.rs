@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 
 use crate::domain::shell_word;
 use crate::fs::FileError;
@@ -45,6 +46,9 @@ pub enum ServiceError {
         /// Why.
         source: io::Error,
     },
+    /// The resident guard ended as soon as it was started.
+    #[error("it ended at once ({0}); guard/resident.log in your state folder has its output")]
+    Ended(ExitStatus),
     /// A file of the guard's.
     #[error(transparent)]
     File(#[from] FileError),
@@ -80,6 +84,7 @@ impl ServiceError {
             ServiceError::Start { program, .. } => {
                 Some(format!("run `ls -l {}` to see what it is", shell_word(program)))
             }
+            ServiceError::Ended(_) => Some("run `ar guard --resident` to see why".into()),
             ServiceError::File(error) => {
                 let folder = error.path.parent().unwrap_or(Path::new("/"));
                 Some(format!("run `ls -ld {}` to see who may write there", shell_word(folder)))

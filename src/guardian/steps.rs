@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::ensure::{Ensured, ensure_resident};
+use super::ensure::ensure_resident;
 use super::program::guard_folder;
 use super::scheduler::{run, write_crontab};
 use super::service_error::ServiceError;
@@ -100,8 +100,8 @@ impl Step {
             Step::Want(settings) => {
                 want(&guard_folder()?, settings)?;
                 Ok(match ensure_resident()? {
-                    Ensured::Started(process) => format!("started the resident guard: process {process}"),
-                    _ => "the resident guard is running already".to_owned(),
+                    Some(process) => format!("started the resident guard: process {process}"),
+                    None => "the resident guard is running already".to_owned(),
                 })
             }
         }

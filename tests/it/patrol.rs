@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -626,6 +627,40 @@ fn a_loop_at_work_brings_the_resident_guard_back() {
     until("the end of the resident guard", || resident(&repo).is_none().then_some(()));
     fs::write(go, "").unwrap();
     assert!(child.wait().unwrap().success());
+}
+
+/// The children of a process that ended, and were not waited for.
+fn zombies(parent: u32) -> usize {
+    let stat = |entry: io::Result<fs::DirEntry>| fs::read_to_string(entry.ok()?.path().join("stat")).ok();
+    let is_one = |stat: &String| {
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().take(2).collect::<Vec<_>>();
+        fields == ["Z", &parent.to_string()]
+    };
+    fs::read_dir("/proc").unwrap().filter_map(stat).filter(is_one).count()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_resident_guard_that_ends_at_once_is_told_once_and_leaves_no_zombies() {
+    let repo = training_repo();
+    let guard = user_folder(&repo).join("guard");
+    // Nobody can lock a folder.
+    fs::create_dir_all(guard.join("resident.lock")).unwrap();
+    let settings = r#"{"version": 1, "beat": 3600.0, "wake": 0.1, "arguments": []}"#;
+    fs::write(guard.join("resident.json"), settings).unwrap();
+    let (mut child, go) = waiting_loop(&repo);
+    let log = guard.join("resident.log");
+    for _ in 0..4 {
+        // Each start makes the file anew.
+        until("the next start", || fs::metadata(&log).is_ok_and(|log| log.len() > 0).then_some(()));
+        fs::write(&log, "").unwrap();
+    }
+    assert!(zombies(child.id()) < 3, "{}", zombies(child.id()));
+    fs::write(go, "").unwrap();
+    assert!(child.wait().unwrap().success());
+    let said = fs::read_to_string(repo.outside().join("stderr")).unwrap();
+    let told = "warning: the resident guard does not start: it ended at once (exit status: 1)";
+    assert_eq!(said.matches(told).count(), 1, "{said}");
 }
 
 #[test]
