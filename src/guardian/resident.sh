@@ -34,11 +34,24 @@ if ! mkdir "$lock" 2>/dev/null; then
 		;;
 	esac
 fi
-echo $$ >"$lock/process" || exit 1
+# In one step, or two at once would write one number over the other.
+{ echo $$ >"$lock/$$" && mv -f "$lock/$$" "$lock/process"; } || exit 1
+
+# Of several that find the lock of a killed one, the last to write its number stays.
+stay() {
+	holder=$(cat "$lock/process" 2>/dev/null)
+	[ "$holder" = $$ ] || {
+		echo "another resident guard has taken the lock: process ${holder:-unknown}" >&2
+		exit 5
+	}
+}
+sleep 1
+stay
 
 seen='' unchanged=0 pause=0
 while :; do
 	sleep "$wake"
+	stay
 	pause=$((pause - wake))
 	now=$(last)
 	if [ "$now" = "$seen" ]; then

@@ -9,7 +9,7 @@ use super::{User, check, ended, send, system_path};
 use crate::support::{Called, until};
 
 /// Shells that stand for those of many systems.
-const SHELLS: [&str; 4] = ["dash", "bash", "busybox", "mksh"];
+const SHELLS: [&str; 5] = ["dash", "bash", "busybox", "ksh", "mksh"];
 
 /// Prints the script, which looks once a second, into a file.
 fn print(user: &User, args: &[&str]) -> PathBuf {
@@ -65,6 +65,29 @@ fn the_script_calls_a_patrol_when_the_last_one_is_too_old() {
         until("a patrol", || user.reads("patrol.json").trim_end().ends_with('}').then_some(()));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+}
+
+#[test]
+fn of_two_that_start_at_once_on_the_lock_of_a_killed_one_one_stays() {
+    for shell in SHELLS {
+        let user = User::new();
+        let script = print(&user, &[]);
+        let lock = user.guard().join("resident-sh.lock");
+        fs::create_dir(&lock).unwrap();
+        // No system has so high a number.
+        fs::write(lock.join("process"), "999999999\n").unwrap();
+        let Some(first) = start(&user, shell, &script) else { continue };
+        let mut both = vec![first, start(&user, shell, &script).unwrap()];
+        let loser = until("the end of one", || both.iter_mut().position(|one| one.try_wait().unwrap().is_some()));
+        let said = ended(both.remove(loser));
+        let mut winner = both.remove(0);
+        assert_eq!(said.code, Some(5), "{shell}: {said:?}");
+        assert!(said.stderr.ends_with(&format!(": process {}\n", winner.id())), "{shell}: {said:?}");
+        until("a patrol", || user.guard().join("patrol.json").exists().then_some(()));
+        // Another one that takes the lock later ends it as well.
+        fs::write(lock.join("process"), "1\n").unwrap();
+        assert_eq!(winner.wait().unwrap().code(), Some(5), "{shell}");
     }
 }
 
