@@ -1,13 +1,12 @@
 //! What a patrol does: it restarts a loop, or nudges whoever drives. Both go on without it.
 
-use std::env;
-use std::fs::File;
-use std::io;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use super::facts::Seen;
 use super::nudge_text::nudge_text;
+use super::program::{log_to, own_program, own_variables, without_own_variables};
+use super::service_error::ServiceError;
 use crate::domain::{DEFAULT_GRACE, Tag, cut, with_causes};
 use crate::exec::{Executor, Job, in_own_session};
 use crate::fs::{create_folder, read_regular, read_tail, write_atomic};
@@ -31,17 +30,15 @@ const OUTPUT: u64 = 1024 * 1024;
 
 /// Restarts the loop of a session by its stored terms, detached; why that failed, if it did.
 pub(super) fn restart(seen: &Seen, tag: &Tag, files: &GuardFiles) -> Result<(), String> {
-    let start = || -> io::Result<()> {
-        let log = File::create(files.folder().join(RESUME_LOG))?;
-        let mut command = Command::new(env::current_exe()?);
+    let start = || -> Result<(), ServiceError> {
+        let program = own_program()?;
+        let mut command = Command::new(&program);
         command.args(["resume", "--tag", tag.as_str()]).current_dir(&seen.worktree);
-        for name in own_variables() {
-            command.env_remove(name);
-        }
-        in_own_session(&mut command);
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().map(drop)
+        log_to(&mut command, &files.folder().join(RESUME_LOG));
+        in_own_session(without_own_variables(&mut command));
+        command.spawn().map(drop).map_err(|source| ServiceError::Start { program, source })
     };
-    start().map_err(|error| format!("cannot start `ar resume`: {error}"))
+    start().map_err(|error| with_causes(&error))
 }
 
 /// The last line that the last restart printed, or rather its error, if it ended with one; `None` if it printed nothing.
@@ -57,6 +54,7 @@ pub(super) fn said_by_resume(files: &GuardFiles) -> Option<String> {
 /// Calls the nudge command of a session, detached and under a shim. An earlier call that is still there is ended first.
 pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardFiles, why: &str) -> Result<(), String> {
     let Some(command) = &seen.nudge else { return Ok(()) };
+    let own: Vec<_> = own_variables().filter_map(|name| name.into_string().ok()).collect();
     let (folder, executor) = (files.folder().join(NUDGE), Executor::local());
     executor.stop(&folder, NUDGE).await.map_err(|error| with_causes(&error))?;
     create_folder(&folder).map_err(|error| with_causes(&error))?;
@@ -67,7 +65,7 @@ pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardFiles, why: &str)
     write_atomic(&prompt, text.as_bytes()).map_err(|error| with_causes(&error))?;
     let job = Job {
         name: NUDGE.into(),
-        command: without(&own_variables(), command),
+        command: without(&own, command),
         cwd: seen.worktree.clone(),
         log: files.folder().join("nudge.log"),
         log_limit: Some(OUTPUT),
@@ -82,14 +80,7 @@ pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardFiles, why: &str)
     executor.start(&job).map(drop).map_err(|error| with_causes(&error))
 }
 
-/// The names of `ar`'s variables in the environment of this process. They are settings of a patrol, and of nobody that it
-/// starts.
-fn own_variables() -> Vec<String> {
-    let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    names.filter(|name| name.starts_with("AR_")).collect()
-}
-
-/// The same command, for a shell, without these variables but for those that a nudge has.
+/// A command for a shell that clears these variables first, but for those that a nudge has.
 fn without(names: &[String], command: &str) -> String {
     let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let cleared: Vec<&str> = names

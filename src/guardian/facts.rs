@@ -9,11 +9,8 @@ use crate::domain::{Contract, Phase, Tag};
 use crate::exec::{boot_id, is_held};
 use crate::git::Repo;
 use crate::rules::{Driver, Watched, interval};
-use crate::session::SessionError;
+use crate::session::{ESCALATION, SessionError};
 use crate::state::{Journal, SessionFolder};
-
-/// The file by which a session waits for a person.
-const ESCALATION: &str = "escalation.md";
 
 /// A session on a patrol.
 pub(super) struct Seen {
@@ -43,7 +40,7 @@ pub(super) fn look(
     let Some(contract) = folder.contract()? else { return Ok(None) };
     let owner = folder.owner(repo.git_dir())?;
     let driver = journal.driver.unwrap_or(Driver::Loop);
-    // A second agent may only go where nobody else calls one.
+    // A session that is driven by hand has an agent that `ar` does not know.
     let own_agent = contract.agent.as_deref().filter(|_| driver == Driver::Loop);
     let nudge = nudge.or(own_agent).map(str::to_owned);
     let begun = journal.open_attempts().map(|open| open.started).max();

@@ -1,6 +1,7 @@
 //! This program, the folders of this user, and commands without the variables of a session.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -36,9 +37,14 @@ pub(super) fn home() -> Option<PathBuf> {
     env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Clears the variables of sessions and settings, so that the starter's do not reach what a guard starts.
+/// The names of the variables of sessions and settings in the environment of this process.
+pub(super) fn own_variables() -> impl Iterator<Item = OsString> {
+    env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(OWN.as_bytes()))
+}
+
+/// Clears these variables, so that the starter's do not reach what a guard starts.
 pub(super) fn without_own_variables(command: &mut Command) -> &mut Command {
-    for (name, _) in env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(OWN.as_bytes())) {
+    for name in own_variables() {
         command.env_remove(name);
     }
     command

@@ -23,6 +23,7 @@ pub const RESIDENT_ARGUMENT: &str = "__resident";
 
 /// What the resident guard says when it ends by itself.
 const UNWANTED: &str = "no resident guard is wanted any more";
+const UNSEATED: &str = "the lock file was removed or replaced; the next patrol starts another resident guard";
 
 /// How long a patrol that is terminated has to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
@@ -56,8 +57,8 @@ pub fn reside(mut say: impl FnMut(&str)) -> Result<(), ServiceError> {
         sleep(settings.wake);
         match wanted(&folder, &settings)? {
             Some(found) if seat.holds() => settings = found,
-            _ => {
-                say(UNWANTED);
+            found => {
+                say(if found.is_some() { UNSEATED } else { UNWANTED });
                 return Ok(());
             }
         }

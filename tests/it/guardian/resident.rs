@@ -146,11 +146,13 @@ fn a_file_that_nobody_can_read_still_wants_one() {
 #[test]
 fn it_ends_when_none_is_wanted_and_when_its_files_are_gone() {
     let user = User::new();
-    for name in ["resident.json", "resident.lock"] {
+    for (name, why) in
+        [("resident.json", "no resident guard is wanted any more"), ("resident.lock", "the lock file was removed")]
+    {
         let child = start(&user, &["--beat", "1h"]);
         fs::remove_file(user.guard().join(name)).unwrap();
         let said = ended(child);
-        assert!(said.code == Some(0) && said.stderr.contains("no resident guard is wanted any more"), "{said:?}");
+        assert!(said.code == Some(0) && said.stderr.contains(why), "{said:?}");
     }
     fs::remove_file(user.guard().join("resident.json")).unwrap();
     // One that starts too late to be wanted does not wait for its first look.
