@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::domain::{Contract, Phase, Tag};
 use crate::exec::{boot_id, is_held};
-use crate::git::Repo;
+use crate::git::{Head, Repo};
 use crate::rules::{Driver, Watched, interval};
 use crate::session::{ESCALATION, SessionError};
 use crate::state::{Journal, SessionFolder};
@@ -66,6 +66,7 @@ pub(super) fn look(
             .max(held_since.unwrap_or_default()),
         patience: patience(&folder, &journal, &contract),
         escalated: folder.state().join(ESCALATION).exists(),
+        displaced: displaced(&journal, tag),
         waits: waits(&journal),
         can_nudge: nudge.is_some(),
     };
@@ -77,6 +78,23 @@ pub(super) fn look(
 fn waits(journal: &Journal) -> bool {
     let is_open = |since| journal.progressed.is_none_or(|progressed| progressed <= since);
     journal.escalation.as_ref().is_some_and(|open| open.waits && is_open(open.since))
+}
+
+/// Why a loop in place cannot go on where it was: its working tree is gone, or somebody works on another branch there.
+fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
+    if journal.layout.is_some() {
+        return None;
+    }
+    let tree = journal.worktree.display();
+    if !journal.worktree.is_dir() {
+        return Some(format!("its working tree {tree} is gone; run `ar resume {tag}` where it is to go on"));
+    }
+    let head = Repo::discover(&journal.worktree).and_then(|repo| repo.refs.head());
+    // What cannot be read is told by who needs it.
+    let Ok(Head::Branch { name, .. }) = head else { return None };
+    let short = name.strip_prefix("refs/heads/").unwrap_or(&name);
+    let is_own = name == tag.branch_ref();
+    (!is_own).then(|| format!("{tree} is on the branch {short} now; run `ar resume {tag}` there to go on"))
 }
 
 /// How long the longest of the jobs may take that go on now; zero for none.

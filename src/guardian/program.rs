@@ -3,11 +3,12 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::service_error::ServiceError;
-use crate::fs::failed;
+use crate::fs::{failed, move_odd_away};
 use crate::state::{self, user_folder};
 
 /// What Linux adds to the name of a program whose file was replaced.
@@ -50,9 +51,13 @@ pub(super) fn without_own_variables(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Has a command read nothing, and write to a new file; nowhere if that cannot be made, as a full disk stops no guard.
+/// Has a command read nothing, and write to a new file; nowhere if that cannot be made, as a full disk stops no guard. What
+/// is no file in its place is moved away: whoever opens a pipe waits for a reader, and a link leads to somebody's file.
 pub(super) fn log_to(command: &mut Command, path: &Path) {
-    let log = File::create(path).and_then(|log| Ok((log.try_clone()?, log)));
+    let _ = move_odd_away(path);
+    let mut new = File::options();
+    new.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+    let log = new.open(path).and_then(|log| Ok((log.try_clone()?, log)));
     let (out, error) = log.map_or_else(|_| (Stdio::null(), Stdio::null()), |(out, error)| (out.into(), error.into()));
     command.stdin(Stdio::null()).stdout(out).stderr(error);
 }

@@ -140,6 +140,8 @@ pub struct Watched {
     pub escalated: bool,
     /// Whether its loop waits for the answer.
     pub waits: bool,
+    /// Why its loop cannot go on where it was without a person, as a clause.
+    pub displaced: Option<String>,
     /// Whether there is a nudge command for it.
     pub can_nudge: bool,
 }
@@ -245,6 +247,9 @@ fn dead(watched: &Watched, memory: &PatrolMemory) -> PatrolVerdict {
         true => format!("last seen {} ago", time(silent)),
         false => "the machine was restarted".to_owned(),
     };
+    if let Some(displaced) = &watched.displaced {
+        return verdict(GuardAction::None, format!("{why}; {displaced}")).for_person();
+    }
     let deaths = 1 + memory.deaths.iter().filter(|death| between(**death, now) < HOUR).count();
     let restarts = 1 + memory.deaths.iter().filter(|death| is_after(**death, watched.progress)).count();
     match deaths {
@@ -330,6 +335,7 @@ mod tests {
             since: at(0),
             patience: Duration::ZERO,
             escalated: false,
+            displaced: None,
             waits: false,
             can_nudge: true,
         }

@@ -117,7 +117,7 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
         Err(error) => return Err(error.into()),
     };
     let Some(mut journal) = unfinished() else { return Ok(()) };
-    if !journal.is_stopped() {
+    if !journal.is_stopped() || journal.was_terminated() {
         journal.status = Status::Stopped;
         journal.ended = Some(StopReason::Interrupted { requested: true }.in_short());
     }

@@ -88,19 +88,28 @@ impl GuardFiles {
         }
     }
 
-    /// Notes what was done, before it is done: a patrol that is killed in between does it at most once.
+    /// Notes what was done, before it is done: a patrol that is killed in between does it at most once. The line of a redirect
+    /// is what is done, so it comes first: a second one does no harm.
     pub fn remember(&self, memory: &PatrolMemory, line: Option<&GuardLine>) -> Result<(), StateError> {
         create_folder(&self.folder)?;
         // Nothing is done that could not be noted.
         self.lines()?;
         let (repository, tag) = (self.repository.clone(), Some(self.tag.clone()));
         let remembered = Remembered { version: FORMAT_VERSION, repository, tag, memory: memory.clone() };
+        let (first, then) = match line {
+            Some(line) if line.action == GuardAction::Redirect => (Some(line), None),
+            line => (None, line),
+        };
+        self.append(first)?;
         write_json(&self.folder.join("memory.json"), &remembered)?;
-        if let Some(line) = line {
-            let path = self.lines_path();
-            let text = serde_json::to_string(line).map_err(|source| StateError::Json { path: path.clone(), source })?;
-            append(&path, &text)?;
-        }
+        self.append(then)
+    }
+
+    fn append(&self, line: Option<&GuardLine>) -> Result<(), StateError> {
+        let Some(line) = line else { return Ok(()) };
+        let path = self.lines_path();
+        let text = serde_json::to_string(line).map_err(|source| StateError::Json { path: path.clone(), source })?;
+        append(&path, &text)?;
         Ok(())
     }
 

@@ -172,6 +172,44 @@ fn a_loop_that_a_person_stopped_stays_so_after_the_boot() {
 }
 
 #[test]
+fn a_patrol_takes_no_working_tree_from_a_user_who_has_moved_on() {
+    let repo = training_repo();
+    let (child, go) = waiting_loop(&repo);
+    kill(child);
+    repo.git(["switch", "-q", "-f", "main"]);
+    repo.write("notes.txt", "mine\n");
+    assert_eq!(patrol(&repo, 5, &[]), "4 t dead none");
+    assert!(
+        ar_after(&repo, 5, &["guard"]).stdout.contains("is on the branch main now; run `ar resume t` there to go on")
+    );
+    assert_eq!(
+        (repo.git(["symbolic-ref", "HEAD"]).as_str(), repo.read("notes.txt").as_str()),
+        ("refs/heads/main", "mine\n")
+    );
+    repo.rm("notes.txt");
+    repo.git(["switch", "-q", "autoresearch/t"]);
+    assert_eq!(patrol(&repo, 6, &[]), "0 t dead restart");
+    assert_comes_to_its_end(&repo, &go);
+}
+
+#[test]
+fn a_session_whose_linked_working_tree_is_gone_is_continued_nowhere_else() {
+    let repo = training_repo();
+    let tree = repo.outside().join("linked");
+    repo.git(["worktree", "add", "-q", tree.to_str().unwrap(), "HEAD", "--detach"]);
+    let agent = "sleep 600";
+    let run = ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", agent];
+    let child = ar_command(&repo, &tree, run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the call", || repo.exists(".autoresearch/t/runs/00001/agent.started.json").then_some(()));
+    kill(child);
+    ar(&repo, ["stop", "--now", "t"]);
+    change_journal(&repo, "status", "running");
+    fs::remove_dir_all(&tree).unwrap();
+    assert_eq!(patrol(&repo, 5, &[]), "4 t dead none");
+    assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");
+}
+
+#[test]
 fn a_hang_up_is_a_death_and_a_stop_is_none() {
     let repo = training_repo();
     let (child, go) = waiting_loop(&repo);
@@ -682,11 +720,23 @@ fn odd_files_of_a_guard_hold_up_neither_a_patrol_nor_the_session() {
     assert!(said.contains("the guard's own files: "), "{said}");
     assert!(beat() != before, "the patrol came to its end");
     fs::remove_dir(&memory).unwrap();
+    // Nobody waits for whoever would read from a pipe, and no link leads out.
+    let theirs = repo.outside().join("theirs");
+    fs::write(&theirs, "mine").unwrap();
+    fs::remove_file(folder.join("resume.log")).unwrap();
+    assert!(Command::new("mkfifo").arg(folder.join("resume.log")).status().unwrap().success());
+    assert!(ar_after(&repo, 20, &["guard"]).ok().stdout.starts_with("dead     restart"));
+    kill_process(until("the loop", || looping(&repo)));
+    fs::remove_file(folder.join("resume.log")).unwrap();
+    std::os::unix::fs::symlink(&theirs, folder.join("resume.log")).unwrap();
+    assert!(ar_after(&repo, 90, &["guard"]).ok().stdout.starts_with("dead     restart"));
+    kill_process(until("the loop", || looping(&repo)));
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "mine");
     fs::remove_file(folder.join("lines.jsonl")).unwrap();
     let made = Command::new("mkfifo").arg(folder.join("lines.jsonl")).status().unwrap();
     assert!(made.success());
     // Nothing is done that could not be noted.
-    assert!(ar_after(&repo, 25, &["guard"]).exits(4).stdout.contains("lines.jsonl"));
+    assert!(ar_after(&repo, 190, &["guard"]).exits(4).stdout.contains("lines.jsonl"));
     fs::write(go, "").unwrap();
     let resumed = ar(&repo, ["resume"]).ok();
     assert!(resumed.stdout.contains("   5  discard"), "{resumed:?}");
