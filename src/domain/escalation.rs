@@ -55,7 +55,7 @@ impl Trouble {
             Trouble::Baseline => "the best experiment was run once again, as it was when it was kept",
             Trouble::Disk => "logs of runs were compressed and dropped as far as --keep-logs allows",
             Trouble::Contradiction => {
-                "journal, records and commits were compared; none of them is repaired by guessing"
+                "what the session relies on was read again and compared; none of it is repaired by guessing"
             }
             Trouble::Error => "what may pass by itself was tried again",
         }
@@ -76,7 +76,7 @@ pub struct Escalation {
     pub since: Timestamp,
     /// The experiment before it.
     pub after: ExperimentId,
-    /// How often in a row the session met it, from 1.
+    /// How often in a row the session met it; 0 after a word of the user's, from when on it counts anew.
     pub times: u32,
     /// Whether the session waits for an answer now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -176,6 +176,8 @@ pub struct Report {
     pub(super) misses: Vec<Miss>,
     /// The keeps that a reviewer doubts, or has not reviewed.
     pub(super) reviews: Vec<(ExperimentId, ReviewVerdict)>,
+    /// Whether the session has a reviewer now.
+    pub(super) has_reviewer: bool,
     /// What a person should know before believing the numbers.
     pub(super) warnings: Vec<Warning>,
     /// What is known of each experiment beside its point, in the order of the points; nothing of the rows of a ledger.
@@ -267,6 +269,7 @@ impl Report {
         self.changes.retain(EnvironmentChange::matters);
         let of_record = |record: &Record| Some((record.id, record.open_review()?.verdict));
         self.reviews = records.iter().filter_map(of_record).collect();
+        self.has_reviewer = course.has_reviewer;
         self.rivals = history.rivals();
         self.judge(None, (&changed, &ignored_changes(records)), tip, course.saved);
         self
@@ -324,6 +327,7 @@ impl Report {
             changed_while_running: changed,
             ignored_changed,
             reviews: &self.reviews,
+            has_reviewer: self.has_reviewer,
             flagged: &self.flagged,
             tip,
             saved,

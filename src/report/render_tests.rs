@@ -75,6 +75,7 @@ fn rich() -> (History, Course) {
         tip: Some(history.records()[10].commit.clone()),
         spent: Spent::default(),
         layout: None,
+        has_reviewer: false,
         saved: 1,
     };
     (history, course)

@@ -23,6 +23,8 @@ pub struct Course {
     pub spent: Spent,
     /// Where experiments are made and run beside each other, as it is now; absent *in place*.
     pub layout: Option<Layout>,
+    /// Whether it has a reviewer now.
+    pub has_reviewer: bool,
     /// How often `ar` saved uncommitted or unfinished work.
     pub saved: usize,
 }

@@ -68,15 +68,16 @@ pub(super) fn doubted_by_the_reviewer(evidence: Evidence<'_>) -> Option<Warning>
     })
 }
 
-/// Keeps that no reviewer has judged, in a session that has one.
+/// Keeps that no reviewer has judged, in a session that has one, or had.
 pub(super) fn unreviewed(evidence: Evidence<'_>) -> Option<Warning> {
     let is_left = |(_, verdict): &&(ExperimentId, ReviewVerdict)| *verdict == ReviewVerdict::Unreviewed;
     let ids: Vec<ExperimentId> = evidence.reviews.iter().filter(is_left).map(|(id, _)| *id).collect();
+    let reviewer = if evidence.has_reviewer { "" } else { " --reviewer COMMAND" };
     let have = if ids.len() == 1 { "has" } else { "have" };
     (!ids.is_empty()).then(|| Warning {
         kind: "unreviewed",
         what: format!("{} {have} no review: {}", count_of(ids.len(), "keep"), listed(&ids)),
-        hint: evidence.tag.map(|tag| format!("run `ar resume {tag}` to have them reviewed")),
+        hint: evidence.tag.map(|tag| format!("run `ar resume {tag}{reviewer}` to have them reviewed")),
     })
 }
 

@@ -45,6 +45,8 @@ pub struct Evidence<'a> {
     pub ignored_changed: &'a [(ExperimentId, Vec<String>)],
     /// The keeps that a reviewer doubts, or has not reviewed.
     pub reviews: &'a [(ExperimentId, ReviewVerdict)],
+    /// Whether the session has a reviewer now.
+    pub has_reviewer: bool,
     /// The experiments after which the session was flagged for review.
     pub flagged: &'a [ExperimentId],
     /// The commit at the tip of the branch; absent while an experiment is open.
@@ -111,6 +113,7 @@ pub(super) mod tests {
             changed_while_running: &[],
             ignored_changed: &[],
             reviews: &[],
+            has_reviewer: false,
             flagged: &[],
             tip: None,
             saved: 0,

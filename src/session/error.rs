@@ -267,7 +267,7 @@ pub enum SessionError {
     #[error("objects of git's are damaged: {}", .0.join(", "))]
     #[strum(props(
         kind = "damaged",
-        hint = "inspect with `git fsck --full`, and fetch them from a copy of the repository; nothing was lost since"
+        hint = "inspect with `git fsck --full`, and fetch the objects from a copy of the repository"
     ))]
     ObjectsDamaged(Vec<String>),
     #[error("cannot {action} {}", path.display())]

@@ -274,6 +274,7 @@ impl SessionView {
             tip: if is_idle { tip() } else { None },
             layout: journal.as_ref().and_then(|journal| journal.layout.clone()),
             spent: journal.map(|journal| journal.spent).unwrap_or_default(),
+            has_reviewer: self.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some()),
             saved: self.saved().unwrap_or_default(),
         }
     }

@@ -90,6 +90,10 @@ fn another_reviewer_takes_the_place_of_a_broken_one_and_none_turns_it_off() {
     assert_eq!(verdicts(), ["unreviewed"; 2]);
     let status = || ar(&repo, ["status"]).ok().stdout;
     assert!(status().contains("\nreviews      2 keeps are unreviewed\n"), "{}", status());
+    let report = || ar(&repo, ["report"]).ok().stdout;
+    assert!(report().contains("run `ar resume t` to have them reviewed"), "{}", report());
+    ar(&repo, ["resume", "--reviewer", "none"]).ok();
+    assert!(report().contains("run `ar resume t --reviewer COMMAND` to have them reviewed"), "{}", report());
     let missing = ar(&repo, ["resume", "--reviewer", "no-such-program"]).exits(1);
     assert!(missing.stderr.contains("cannot start the reviewer"), "{missing:?}");
 
