@@ -12,7 +12,7 @@ use super::error::CliError;
 use super::printer::Printer;
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
-use super::{chosen, output, settings, stop};
+use super::{chosen, output, settings, signals, stop};
 
 /// Makes a clean branch of what a session kept.
 pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
@@ -20,6 +20,19 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     if view.has_idle_winners() {
         end_for_good(&view.tag)?;
         view = chosen::open(Some(view.tag))?;
+    }
+    match view.unreviewed_keeps()? {
+        0 => {}
+        count => {
+            output::note(&format!(
+                "{} without a review: reviewing first; Ctrl-C twice skips that",
+                count_of(count, "keep")
+            ));
+            if let Err(error) = review_keeps(&view.tag) {
+                output::note(&format!("not reviewed: {error}"));
+            }
+            view = chosen::open(Some(view.tag))?;
+        }
     }
     let finalized = view.finalize(args.branch, args.squash)?;
     stop::keep_guardians_away(&view.repo, &view.tag, settings::clock()?);
@@ -34,15 +47,33 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
 
 /// Records what waits for a train as discarded: nothing is measured any more.
 fn end_for_good(tag: &Tag) -> Result<(), CliError> {
+    let (plan, printer) = ending(tag)?;
+    let ended = runtime()?.block_on(async {
+        Session::open(plan, printer.observer(), Interrupts::default()).await.and_then(|mut it| it.end_for_good())
+    });
+    printer.finish();
+    ended.map(drop).map_err(CliError::from)
+}
+
+/// Has the keeps reviewed that are unreviewed: no loop may come that does it.
+fn review_keeps(tag: &Tag) -> Result<(), CliError> {
+    let (plan, printer) = ending(tag)?;
+    let reviewed = runtime()?.block_on(async {
+        let interrupts = signals::interrupts().map_err(no_runtime)?;
+        let mut session = Session::open(plan, printer.observer(), interrupts).await?;
+        session.review_keeps().await.map_err(CliError::from)
+    });
+    printer.finish();
+    reviewed
+}
+
+/// The plan to open the session once more, and who prints what happens.
+fn ending(tag: &Tag) -> Result<(Plan, Printer), CliError> {
     let clock = settings::clock()?;
     let repo = Repo::discover(&current_dir()?)?;
     let main_worktree = repo.main_worktree();
     let asked = Asked { tag: Some(tag.clone()), ..Asked::default() };
     let plan = Plan::new(repo, &asked.into(), Drive::Ending, clock)?;
     let printer = Printer::start(Progress::aside(clock, main_worktree)).map_err(no_runtime)?;
-    let ended = runtime()?.block_on(async {
-        Session::open(plan, printer.observer(), Interrupts::default()).await.and_then(|mut it| it.end_for_good())
-    });
-    printer.finish();
-    ended.map(drop).map_err(CliError::from)
+    Ok((plan, printer))
 }

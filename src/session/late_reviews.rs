@@ -2,10 +2,13 @@
 
 use super::error::SessionError;
 use super::interrupts::Interrupt;
+use super::lanes::remove_trees;
+use super::open::Session;
+use super::reading::session_of_head;
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::Ending;
-use super::view::NOTES;
+use super::view::{NOTES, SessionView};
 use crate::crash;
 use crate::domain::{Event, Note, Record, Review, ReviewVerdict};
 use crate::git::Notes;
@@ -51,6 +54,43 @@ impl Shared<'_> {
             }
         }
         self.tell()
+    }
+}
+
+impl Session<'_> {
+    /// Has the keeps reviewed that are unreviewed, where no loop does that any more.
+    ///
+    /// # Errors
+    ///
+    /// What is not the reviewer's doing: the session's own files, or a full disk.
+    pub async fn review_keeps(&mut self) -> Result<(), SessionError> {
+        let reviewed = self.shared.review_left().await;
+        let store = self.shared.store.get_mut();
+        let trees = if self.workspace.is_linked { remove_trees(store) } else { Ok(()) };
+        // What a review without a verdict has used.
+        let written = store.write_journal();
+        self.finish_alerts().await;
+        reviewed.and(trees).and(written)
+    }
+}
+
+impl SessionView {
+    /// How many keeps are unreviewed that can be reviewed now: the session has a reviewer, nobody is at work on it, and nothing
+    /// is open in it. In place, its branch must be checked out without changes.
+    ///
+    /// # Errors
+    ///
+    /// The working tree cannot be read.
+    pub fn unreviewed_keeps(&self) -> Result<usize, SessionError> {
+        let count = self.history.records().iter().filter(|record| record.is_unreviewed()).count();
+        let has_reviewer = self.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some());
+        let journal = self.journal().filter(|journal| journal.steps().next().is_none() && journal.aside.is_none());
+        let Some(journal) = journal.filter(|_| count > 0 && has_reviewer) else { return Ok(0) };
+        let is_idle = matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
+        let is_ready = journal.layout.is_some()
+            || session_of_head(&self.repo.refs.head()?).as_ref() == Some(&self.tag)
+                && self.repo.working_tree.changes()?.tracked.is_empty();
+        Ok(if is_idle && is_ready { count } else { 0 })
     }
 }
 

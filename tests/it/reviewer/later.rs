@@ -148,3 +148,35 @@ fn a_review_that_is_interrupted_leaves_the_keep_unreviewed() {
     ar(&repo, ["resume", "--max-experiments", "1"]).ok();
     assert_eq!(verdict(&record(&repo, 1)), "earned");
 }
+
+#[test]
+fn keeps_of_a_session_driven_by_hand_are_reviewed_when_it_is_finalized() {
+    let repo = repo();
+    let command = reviewer(&repo, "exit 1");
+    let args = ["try", "-m", "1.5", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh eval.sh", "--reviewer", &command];
+    repo.write("src/value", "echo val_bpb: 1.5\n");
+    ar(&repo, args).ok();
+    repo.write("src/value", "echo val_bpb: 1.4\n");
+    ar(&repo, ["try", "-m", "1.4"]).ok();
+    let verdicts = || [1, 2].map(|id| verdict(&record(&repo, id)).to_owned());
+    assert_eq!(verdicts(), ["unreviewed"; 2]);
+    // It is back for the second of them.
+    let script = "[ $AR_EXPERIMENT = 1 ] && exit 1; echo '{\"verdict\": \"not_earned\", \"why\": \"src/value:1\"}'";
+    reviewer(&repo, script);
+    let head = repo.head();
+    let called = ar(&repo, ["finalize", "t"]).ok();
+    assert_eq!(verdicts(), ["unreviewed", "not_earned"], "{called:#?}");
+    assert!(called.stderr.contains("   2  review   not earned: src/value:1"), "{called:#?}");
+    assert!(called.stderr.contains("2 keeps without a review: reviewing first"), "{called:#?}");
+    assert!(called.stdout.contains("t-final has 2 commits"), "{called:#?}");
+    assert_eq!((repo.head(), repo.status()), (head, String::new()));
+    assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
+    ar(&repo, ["doctor"]).ok();
+
+    // With another branch checked out, its files stay as they are.
+    repo.git(["checkout", "-q", "main"]);
+    reviewer(&repo, EARNED);
+    ar(&repo, ["finalize", "t", "--branch", "second"]).ok();
+    assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");
+    assert_eq!(verdicts(), ["unreviewed", "not_earned"]);
+}
