@@ -1,9 +1,12 @@
 //! `ar guard`: it restarts what died and nudges who is silent, and writes nothing into a session.
 
+mod deaths;
+#[cfg(target_os = "linux")]
+mod layers;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,9 +16,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::escalation;
-use crate::interrupt::{signal, wait_for_words, waiting_loop};
+use crate::interrupt::{signal, waiting_loop};
 use crate::run_loop::training_repo;
-use crate::support::{AR, CLOCK, Called, SmallDisk, TestRepo, ar, ar_command, until};
+use crate::support::{AR, CLOCK, Called, TestRepo, ar, ar_command, until};
 
 /// So many minutes after the sessions of the tests began.
 fn after(minutes: i64) -> String {
@@ -78,6 +81,12 @@ fn user_folder(repo: &TestRepo) -> PathBuf {
     repo.outside().join("home/.local/state/autoresearch")
 }
 
+/// The process of the loop, if there is one.
+fn looping(repo: &TestRepo) -> Option<u32> {
+    let status = ar(repo, ["status", "t", "--format", "json"]).json();
+    u32::try_from(status["sessions"][0]["owner"]["process"].as_u64()?).ok()
+}
+
 /// Kills a loop in the middle of its second run, which goes on.
 fn kill(mut child: Child) {
     signal(&child, "-KILL");
@@ -119,165 +128,6 @@ fn a_killed_loop_is_restarted_and_no_experiment_is_lost_or_doubled() {
     assert_eq!(guard_lines(&repo), ["restart"]);
     let beat: Value = serde_json::from_slice(&fs::read(user_folder(&repo).join("guard/patrol.json")).unwrap()).unwrap();
     assert_eq!((&beat["version"], &beat["at"]), (&1.into(), &"2026-11-21T14:39:00.000Z".into()));
-}
-
-#[test]
-fn after_a_reboot_a_loop_is_restarted_at_once() {
-    let repo = training_repo();
-    let (child, go) = waiting_loop(&repo);
-    kill(child);
-    change_journal(&repo, "boot_id", "another boot");
-    assert_eq!(patrol(&repo, 0, &[]), "0 t dead restart");
-    assert_comes_to_its_end(&repo, &go);
-}
-
-/// A loop that these signals have ended.
-fn signalled(signals: &[&str]) -> TestRepo {
-    let repo = training_repo();
-    let (child, go) = waiting_loop(&repo);
-    for name in signals {
-        signal(&child, name);
-        wait_for_words(&repo, if *name == "-INT" { "stopping after" } else { "terminating the run" });
-    }
-    fs::write(go, "").unwrap();
-    Called::from(child.wait_with_output().unwrap()).exits(130);
-    repo
-}
-
-#[test]
-fn a_loop_that_a_shutdown_terminated_is_restarted_after_the_boot() {
-    let repo = signalled(&["-TERM"]);
-    assert_eq!(journal(&repo)["ended"], "terminated by a signal");
-    assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none", "somebody ended it on this boot");
-    change_journal(&repo, "boot_id", "another boot");
-    assert_eq!(patrol(&repo, 999, &[]), "0 t dead restart");
-    until("the end of the session", || {
-        journal(&repo)["ended"].as_str().is_some_and(|ended| ended.contains("limit of 5")).then_some(())
-    });
-    until("the lock", || looping(&repo).is_none().then_some(()));
-    assert_eq!(repo.read("results.tsv").lines().count(), 7);
-}
-
-#[test]
-fn a_loop_that_a_person_stopped_stays_so_after_the_boot() {
-    for signals in [&["-INT"][..], &["-INT", "-TERM"]] {
-        let repo = signalled(signals);
-        change_journal(&repo, "boot_id", "another boot");
-        assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none", "{signals:?}");
-    }
-    let repo = signalled(&["-TERM"]);
-    ar(&repo, ["stop", "t"]).ok();
-    change_journal(&repo, "boot_id", "another boot");
-    assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none");
-}
-
-#[test]
-fn a_patrol_takes_no_working_tree_from_a_user_who_has_moved_on() {
-    let repo = training_repo();
-    let (child, go) = waiting_loop(&repo);
-    kill(child);
-    repo.git(["switch", "-q", "-f", "main"]);
-    repo.write("notes.txt", "mine\n");
-    assert_eq!(patrol(&repo, 5, &[]), "4 t dead none");
-    assert!(
-        ar_after(&repo, 5, &["guard"]).stdout.contains("is on the branch main now; run `ar resume t` there to go on")
-    );
-    assert_eq!(
-        (repo.git(["symbolic-ref", "HEAD"]).as_str(), repo.read("notes.txt").as_str()),
-        ("refs/heads/main", "mine\n")
-    );
-    repo.rm("notes.txt");
-    repo.git(["switch", "-q", "autoresearch/t"]);
-    assert_eq!(patrol(&repo, 6, &[]), "0 t dead restart");
-    assert_comes_to_its_end(&repo, &go);
-}
-
-#[test]
-fn a_session_whose_linked_working_tree_is_gone_is_continued_nowhere_else() {
-    let repo = training_repo();
-    let tree = repo.outside().join("linked");
-    repo.git(["worktree", "add", "-q", tree.to_str().unwrap(), "HEAD", "--detach"]);
-    let agent = "sleep 600";
-    let run = ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", agent];
-    let child = ar_command(&repo, &tree, run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    until("the call", || repo.exists(".autoresearch/t/runs/00001/agent.started.json").then_some(()));
-    kill(child);
-    ar(&repo, ["stop", "--now", "t"]);
-    change_journal(&repo, "status", "running");
-    fs::remove_dir_all(&tree).unwrap();
-    assert_eq!(patrol(&repo, 5, &[]), "4 t dead none");
-    assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");
-}
-
-#[test]
-fn a_hang_up_is_a_death_and_a_stop_is_none() {
-    let repo = training_repo();
-    let (child, go) = waiting_loop(&repo);
-    kill(child);
-    ar(&repo, ["stop", "t"]).ok();
-    assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none");
-    // Who resumes it has it watched again.
-    change_journal(&repo, "status", "detached");
-    assert_eq!(patrol(&repo, 999, &[]), "0 t dead restart");
-    assert_comes_to_its_end(&repo, &go);
-}
-
-#[test]
-fn on_a_full_disk_a_patrol_does_nothing_and_says_why() {
-    let repo = training_repo();
-    let Some(disk) = SmallDisk::mount(repo.outside().join("small")) else { return };
-    let (child, go) = waiting_loop(&repo);
-    kill(child);
-    disk.fill();
-    let guard = |minutes| {
-        let mut command = ar_command(&repo, &repo.path(), ["guard", "."]);
-        Called::from(command.env("AR_CLOCK", after(minutes)).env("XDG_STATE_HOME", disk.path()).output().unwrap())
-    };
-    let full = guard(5).exits(1);
-    assert!(full.stderr.contains("No space left on device") && full.stderr.contains("hint: free disk"), "{full:?}");
-    disk.free();
-    assert!(guard(6).ok().stdout.starts_with("dead     restart"));
-    assert_comes_to_its_end(&repo, &go);
-}
-
-#[test]
-fn a_third_death_within_an_hour_is_flagged_and_a_fourth_left() {
-    let repo = training_repo();
-    let (child, go) = waiting_loop(&repo);
-    kill(child);
-    fs::write(go, "").unwrap();
-    // No loop starts by a contract that was changed.
-    let contract = repo.read(".autoresearch/t/state/contract.json");
-    repo.write(".autoresearch/t/state/contract.json", contract.replace("\"val_bpb\"", "\"val_bpc\""));
-    let found: Vec<_> = [5, 6, 15, 25, 35, 70].map(|minutes| patrol(&repo, minutes, &[])).into();
-    let expected = ["0 t dead restart", "0 t dead none", "0 t dead restart", "4 t dead restart", "4 t dead none"];
-    assert_eq!(found[..5], expected);
-    assert_eq!(found[5], "4 t dead restart", "of the first one an hour has passed");
-}
-
-#[test]
-fn a_session_that_cannot_be_resumed_needs_a_person_though_patrols_are_hours_apart() {
-    let repo = training_repo();
-    let (child, go) = waiting_loop(&repo);
-    kill(child);
-    fs::write(go, "").unwrap();
-    let contract = repo.read(".autoresearch/t/state/contract.json");
-    repo.write(".autoresearch/t/state/contract.json", contract.replace("\"val_bpb\"", "\"val_bpc\""));
-    let sessions = user_folder(&repo).join("guard/sessions");
-    let said = || {
-        let log = fs::read_dir(&sessions).ok()?.next()?.ok()?.path().join("resume.log");
-        fs::read_to_string(log).ok().filter(|text| text.contains("hint: "))
-    };
-    for (hours, code, count) in
-        [(1, 0, ""), (2, 0, ""), (3, 4, "; restart 3 in a row without progress"), (4, 4, "; restart 4")]
-    {
-        let line = ar_after(&repo, hours * 60, &["guard", "--format", "json"]).exits(code).json();
-        let detail = line["detail"].as_str().unwrap();
-        assert_eq!(line["action"], "restart");
-        assert!(detail.contains(count), "{detail}");
-        assert_eq!(detail.contains("; the last restart said: error: "), hours > 1, "{detail}");
-        until("the end of the restart", said);
-    }
 }
 
 /// A session that is driven by hand, with one experiment.
@@ -594,151 +444,4 @@ fn a_nudged_driver_makes_experiments_again() {
     let record = tried.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{tried}"));
     let record: Value = serde_json::from_str(record).unwrap();
     assert_eq!((&record["id"], &record["tag"], &record["outcome"]), (&2.into(), &"t".into(), &"keep".into()));
-}
-
-/// The process that holds the lock of the resident guard, if it is there.
-fn resident(repo: &TestRepo) -> Option<u32> {
-    let pid: u32 = fs::read_to_string(user_folder(repo).join("guard/resident.lock")).ok()?.trim().parse().ok()?;
-    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    words.split(|byte| *byte == 0).any(|word| word == b"__resident").then_some(pid)
-}
-
-/// The process of the loop, if there is one.
-fn looping(repo: &TestRepo) -> Option<u32> {
-    let status = ar(repo, ["status", "t", "--format", "json"]).json();
-    u32::try_from(status["sessions"][0]["owner"]["process"].as_u64()?).ok()
-}
-
-fn kill_process(pid: u32) {
-    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
-    until("the end of a process", || (!Path::new(&format!("/proc/{pid}/cwd")).exists()).then_some(()));
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn two_of_the_three_layers_are_brought_back_by_the_third() {
-    let repo = training_repo();
-    let (child, go) = waiting_loop(&repo);
-    let mut command = ar_command(&repo, &repo.path(), ["guard", "--resident", "--wake", "100ms", "--beat", "1s"]);
-    let mut first = command.stderr(Stdio::null()).spawn().unwrap();
-    until("the resident guard", || resident(&repo).filter(|pid| *pid == first.id()));
-    // The resident guard and the loop die, and the machine is another one since.
-    first.kill().unwrap();
-    first.wait().unwrap();
-    kill(child);
-    change_journal(&repo, "boot_id", "another");
-    assert_eq!(patrol(&repo, 1, &[]), "0 t dead restart");
-    let second = until("the resident guard", || resident(&repo));
-    let again = until("the loop", || looping(&repo));
-    // The loop dies, and no patrol comes but that of the resident guard.
-    kill_process(again);
-    change_journal(&repo, "boot_id", "another");
-    until("the loop", || looping(&repo).filter(|pid| *pid != again));
-    // The resident guard dies, and the loop at work or the next patrol brings it back.
-    kill_process(second);
-    patrol(&repo, 1, &[]);
-    let third = until("the resident guard", || resident(&repo).filter(|pid| *pid != second));
-    assert_comes_to_its_end(&repo, &go);
-    // A loop that starts looks for it as well.
-    kill_process(third);
-    ar(&repo, ["resume"]).ok();
-    let fourth = until("the resident guard", || resident(&repo).filter(|pid| *pid != third));
-    fs::remove_file(user_folder(&repo).join("guard/resident.json")).unwrap();
-    until("the end of the resident guard", || (resident(&repo) != Some(fourth)).then_some(()));
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_loop_at_work_brings_the_resident_guard_back() {
-    let repo = training_repo();
-    // No patrol is made, which would do that as well.
-    let mut command = ar_command(&repo, &repo.path(), ["guard", "--resident", "--wake", "100ms", "--patrol", "true"]);
-    let mut first = command.stderr(Stdio::null()).spawn().unwrap();
-    until("the resident guard", || resident(&repo).filter(|pid| *pid == first.id()));
-    first.kill().unwrap();
-    first.wait().unwrap();
-    let (mut child, go) = waiting_loop(&repo);
-    let second = until("the resident guard", || resident(&repo));
-    kill_process(second);
-    until("the resident guard", || resident(&repo).filter(|pid| *pid != second));
-    fs::remove_file(user_folder(&repo).join("guard/resident.json")).unwrap();
-    until("the end of the resident guard", || resident(&repo).is_none().then_some(()));
-    fs::write(go, "").unwrap();
-    assert!(child.wait().unwrap().success());
-}
-
-/// The children of a process that ended, and were not waited for.
-fn zombies(parent: u32) -> usize {
-    let stat = |entry: io::Result<fs::DirEntry>| fs::read_to_string(entry.ok()?.path().join("stat")).ok();
-    let is_one = |stat: &String| {
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().take(2).collect::<Vec<_>>();
-        fields == ["Z", &parent.to_string()]
-    };
-    fs::read_dir("/proc").unwrap().filter_map(stat).filter(is_one).count()
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_resident_guard_that_ends_at_once_is_told_once_and_leaves_no_zombies() {
-    let repo = training_repo();
-    let guard = user_folder(&repo).join("guard");
-    // Nobody can lock a folder.
-    fs::create_dir_all(guard.join("resident.lock")).unwrap();
-    let settings = r#"{"version": 1, "beat": 3600.0, "wake": 0.1, "arguments": []}"#;
-    fs::write(guard.join("resident.json"), settings).unwrap();
-    let (mut child, go) = waiting_loop(&repo);
-    let log = guard.join("resident.log");
-    for _ in 0..4 {
-        // Each start makes the file anew.
-        until("the next start", || fs::metadata(&log).is_ok_and(|log| log.len() > 0).then_some(()));
-        fs::write(&log, "").unwrap();
-    }
-    assert!(zombies(child.id()) < 3, "{}", zombies(child.id()));
-    fs::write(go, "").unwrap();
-    assert!(child.wait().unwrap().success());
-    let said = fs::read_to_string(repo.outside().join("stderr")).unwrap();
-    let told = "warning: the resident guard does not start: it ended at once (exit status: 1)";
-    assert_eq!(said.matches(told).count(), 1, "{said}");
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn odd_files_of_a_guard_hold_up_neither_a_patrol_nor_the_session() {
-    let repo = training_repo();
-    let (child, go) = waiting_loop(&repo);
-    kill(child);
-    assert_eq!(patrol(&repo, 5, &[]), "0 t dead restart");
-    kill_process(until("the loop", || looping(&repo)));
-    let sessions = user_folder(&repo).join("guard/sessions");
-    let folder = fs::read_dir(&sessions).unwrap().next().unwrap().unwrap().path();
-    let memory = folder.join("memory.json");
-    fs::remove_file(&memory).unwrap();
-    fs::create_dir(&memory).unwrap();
-    let beat = || fs::read_to_string(user_folder(&repo).join("guard/patrol.json")).unwrap();
-    let before = beat();
-    let said = ar_after(&repo, 15, &["guard"]).exits(4).stdout;
-    assert!(said.contains("the guard's own files: "), "{said}");
-    assert!(beat() != before, "the patrol came to its end");
-    fs::remove_dir(&memory).unwrap();
-    // Nobody waits for whoever would read from a pipe, and no link leads out.
-    let theirs = repo.outside().join("theirs");
-    fs::write(&theirs, "mine").unwrap();
-    fs::remove_file(folder.join("resume.log")).unwrap();
-    assert!(Command::new("mkfifo").arg(folder.join("resume.log")).status().unwrap().success());
-    assert!(ar_after(&repo, 20, &["guard"]).ok().stdout.starts_with("dead     restart"));
-    kill_process(until("the loop", || looping(&repo)));
-    fs::remove_file(folder.join("resume.log")).unwrap();
-    std::os::unix::fs::symlink(&theirs, folder.join("resume.log")).unwrap();
-    assert!(ar_after(&repo, 90, &["guard"]).ok().stdout.starts_with("dead     restart"));
-    kill_process(until("the loop", || looping(&repo)));
-    assert_eq!(fs::read_to_string(&theirs).unwrap(), "mine");
-    fs::remove_file(folder.join("lines.jsonl")).unwrap();
-    let made = Command::new("mkfifo").arg(folder.join("lines.jsonl")).status().unwrap();
-    assert!(made.success());
-    // Nothing is done that could not be noted.
-    assert!(ar_after(&repo, 190, &["guard"]).exits(4).stdout.contains("lines.jsonl"));
-    fs::write(go, "").unwrap();
-    let resumed = ar(&repo, ["resume"]).ok();
-    assert!(resumed.stdout.contains("   5  discard"), "{resumed:?}");
-    assert!(resumed.stderr.contains("cannot read the messages of `ar guard`: "), "{resumed:?}");
 }
