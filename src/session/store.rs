@@ -25,7 +25,7 @@ use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
 use crate::git::{Proposal as Change, Repo, SaveAs, Saved};
 use crate::ledger::{Entry, LedgerFile};
 use crate::rules::{
-    History, Turn, UNNAMED_LIMIT, climb, directions_tried, redirected, same_direction, stall, turn_of, unnamed_in_a_row,
+    History, Turn, UNNAMED_LIMIT, climb, directions_tried, same_direction, stall, turn_of, unnamed_in_a_row,
 };
 use crate::state::{
     FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, json_text,
@@ -429,14 +429,8 @@ impl Store {
         self.step_to(rung, turn == Turn::Kept);
     }
 
-    /// Begins anew in an untried direction, with a flag.
-    pub(super) fn redirect(&mut self) {
-        let before = self.journal.rung;
-        self.step_to(redirected(before), false);
-        self.say_flag_and_directive(before, "a guardian nudged it in vain and had it start over");
-    }
-
-    fn step_to(&mut self, rung: Rung, is_kept: bool) {
+    /// Goes to a rung of the ladder, with the flag that it may bring.
+    pub(super) fn step_to(&mut self, rung: Rung, is_kept: bool) {
         let Rung { flags, directive, .. } = std::mem::replace(&mut self.journal.rung, rung);
         let now = rung.directive;
         if is_kept {
@@ -458,7 +452,7 @@ impl Store {
     }
 
     /// Does the same; `why` is the reason of the flag.
-    fn say_flag_and_directive(&mut self, before: Rung, why: &'static str) {
+    pub(super) fn say_flag_and_directive(&mut self, before: Rung, why: &'static str) {
         let Rung { flags, directive, .. } = self.journal.rung;
         let after = self.last_id();
         if flags > before.flags {
