@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -28,26 +28,22 @@ pub fn ensure_resident() -> Result<Option<u32>, ServiceError> {
 }
 
 /// Does that again and again, as often as the resident guard wakes, and reaps what it started. Calls `tell` with the first
-/// error; that the resident guard ends at once is one.
+/// error, be it its own or that of the resident guard.
 pub async fn keep_resident(tell: impl FnOnce(&ServiceError)) -> Infallible {
     let (mut tell, mut wake) = (Some(tell), Resident::WAKE);
     let mut started: Option<Child> = None;
-    // Whether that was running at an earlier look.
-    let mut has_run = false;
     loop {
         let ended = started.as_mut().map(Child::try_wait);
         if matches!(ended, Some(Ok(None))) {
-            has_run = true;
             sleep(wake).await;
             continue;
         }
-        let failed = ended.and_then(|ended| ended.ok().flatten()).filter(|status| {
-            // One that is not wanted, or finds another, has done as it should.
-            !has_run && !status.success() && status.code() != Some(HELD)
-        });
+        // One that is killed is only started again; one that is not wanted, or finds another, ends as it should.
+        let is_failure = |status: &ExitStatus| status.code().is_some_and(|code| code != 0 && code != HELD);
+        let failed = ended.and_then(|ended| ended.ok().flatten()).filter(is_failure);
         let error = match ensure() {
             Ok(next) => {
-                ((started, wake), has_run) = (next, false);
+                (started, wake) = next;
                 failed.map(ServiceError::Ended)
             }
             Err(error) => {

@@ -46,8 +46,8 @@ pub enum ServiceError {
         /// Why.
         source: io::Error,
     },
-    /// The resident guard ended as soon as it was started.
-    #[error("it ended at once ({0}); guard/resident.log in your state folder has its output")]
+    /// The resident guard ended by an error.
+    #[error("it ended ({0}); guard/resident.log in your state folder has its output")]
     Ended(ExitStatus),
     /// A file of the guard's.
     #[error(transparent)]

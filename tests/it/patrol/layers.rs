@@ -102,7 +102,7 @@ fn a_resident_guard_that_ends_at_once_is_told_once_and_leaves_no_zombies() {
     fs::write(go, "").unwrap();
     assert!(child.wait().unwrap().success());
     let said = fs::read_to_string(repo.outside().join("stderr")).unwrap();
-    let told = "warning: the resident guard does not start: it ended at once (exit status: 1)";
+    let told = "warning: the resident guard does not start: it ended (exit status: 1)";
     assert_eq!(said.matches(told).count(), 1, "{said}");
 }
 
