@@ -133,8 +133,10 @@ impl Store {
         let after = self.last_id();
         let again = self.journal.escalation.as_ref().filter(|last| last.kind == kind && last.after == after);
         let times = again.map_or(1, |last| last.times.saturating_add(1));
+        // A retry that fails is no new trouble.
+        let since = again.map_or_else(|| self.now(), |last| last.since);
         let escalation =
-            Escalation { kind, what: one_line(what), needed: one_line(needed), since: self.now(), after, times, waits };
+            Escalation { kind, what: one_line(what), needed: one_line(needed), since, after, times, waits };
         self.journal.escalation = Some(escalation.clone());
         escalation
     }
