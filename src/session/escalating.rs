@@ -154,14 +154,18 @@ impl Store {
         Some(kind)
     }
 
-    /// Notes that the session waits for no answer any more, as it stops. Who stopped it has seen what it could not solve.
+    /// Notes that the session waits for no answer any more, as it stops. Whoever stopped it has seen what it could not solve;
+    /// where its time is over, the report stays, and says so.
     pub(super) fn end_wait(&mut self, reason: &StopReason) {
         let Some(open) = self.journal.escalation.as_mut().filter(|open| open.waits) else { return };
         open.waits = false;
         if let StopReason::Interrupted { .. } = reason {
             self.journal.escalation = None;
+            return self.remove_report();
         }
-        self.remove_report();
+        let text = escalation_text(&self.contract.tag, self.repo.worktree(), open);
+        // The journal has the same.
+        let _ = write_atomic(&self.folder.state().join(ESCALATION), text.as_bytes());
     }
 
     /// Forgets what the session could not solve, unless a loop that was killed waited for an answer: the next one may meet

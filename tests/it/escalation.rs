@@ -129,12 +129,15 @@ fn a_wait_ends_when_somebody_asks_the_loop_to_stop_or_its_time_is_over() {
             ar(&repo, ["stop", "t"]).ok();
         }
         Called::from(child.wait_with_output().unwrap()).exits(if flags.is_empty() { 130 } else { 0 });
+        assert!(status(&repo).unwrap()["escalation"]["waits"] != true);
         if flags.is_empty() {
             assert_over(&repo);
+            assert!(!repo.exists(REPORT));
+            ar(&repo, ["guard"]).ok();
+        } else {
+            assert!(repo.read(REPORT).contains("meanwhile: the session has stopped; nothing is lost"));
+            ar(&repo, ["guard"]).exits(4);
         }
-        assert!(!repo.exists(REPORT));
-        assert!(status(&repo).unwrap()["escalation"]["waits"] != true);
-        ar(&repo, ["guard"]).ok();
     }
 }
 
