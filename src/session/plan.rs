@@ -133,7 +133,7 @@ impl Plan {
         let contract = match known {
             Some(stored) => {
                 refuse_changed(&repo, &stored.tag, &stored)?;
-                continue_contract(stored, wanted)?
+                continue_contract(stored, wanted, drive)?
             }
             None if matches!(drive, Drive::WorkingTree { resume: true } | Drive::Ending) => {
                 return Err(SessionError::NothingOpen);
@@ -199,9 +199,10 @@ impl Plan {
             if let Some(reviewer) = &contract.reviewer {
                 check_command("reviewer", reviewer, repo.worktree())?;
                 for script in named_files(reviewer).into_iter().filter(|file| file.is_script) {
-                    // One that is elsewhere, as on the PATH, is there for the reviewer, too.
+                    // A program on the PATH is there for the reviewer, too.
+                    let is_program = reviewer.split_whitespace().next().map(Path::new) == Some(&script.path);
                     let is_here = fs::symlink_metadata(repo.worktree().join(&script.path)).is_ok();
-                    if is_here && !repo.working_tree.is_tracked(&script.path)? {
+                    if (is_here || !is_program) && !repo.working_tree.is_tracked(&script.path)? {
                         return Err(SessionError::ReviewerUntracked(script.path));
                     }
                 }

@@ -2,6 +2,7 @@
 
 use super::axes_error::AxesError;
 use super::error::SessionError;
+use super::plan::Drive;
 use super::reading::is_session;
 use crate::agent::agent_terms;
 use crate::domain::{
@@ -84,13 +85,18 @@ pub(super) fn new_contract(
 }
 
 /// The stored terms with what flags and variables ask anew; what decides what is kept may not change. The settings file only
-/// gives an agent to a session that has none, and prices, which nothing else can.
-pub(super) fn continue_contract(stored: Contract, wanted: &Wanted) -> Result<Contract, SessionError> {
+/// gives an agent to a session that has none, and prices, which nothing else can. Whoever drives by `ar try` may be the one
+/// who is reviewed, so only a loop gets another reviewer.
+pub(super) fn continue_contract(stored: Contract, wanted: &Wanted, drive: Drive) -> Result<Contract, SessionError> {
     let first_agent = wanted.file.agent.clone().filter(|_| stored.agent.is_none());
     let given =
         wanted.given.clone().or(Asked { agent: first_agent, prices: wanted.file.prices.clone(), ..Asked::default() });
     let contract = put(&given, stored.clone());
-    let drifts = Drift::all(&stored, &contract);
+    let mut drifts = Drift::all(&stored, &contract);
+    if stored.reviewer != contract.reviewer && !matches!(drive, Drive::Loop { .. }) {
+        let [approved, found] = [&stored, &contract].map(|it| it.reviewer.clone().unwrap_or_else(|| "none".into()));
+        drifts.push(Drift { field: "reviewer", approved, found, flag: Some("--reviewer".into()) });
+    }
     if !drifts.is_empty() {
         return Err(SessionError::Drift { tag: stored.tag.to_string(), drifts });
     }

@@ -88,6 +88,13 @@ fn another_reviewer_takes_the_place_of_a_broken_one_and_none_turns_it_off() {
     reviewed(&repo, "exit 1", &[&value("1.5"), &value("1.4")], &[]).ok();
     let verdicts = || [1, 2].map(|id| verdict(&record(&repo, id)).to_owned());
     assert_eq!(verdicts(), ["unreviewed"; 2]);
+    // Who is reviewed chooses no reviewer.
+    repo.write("src/value", "echo val_bpb: 1.3\n");
+    for other in ["none", "echo '{\"verdict\": \"earned\"}'"] {
+        let refused = ar(&repo, ["try", "-m", "1.3", "--reviewer", other]).exits(1);
+        assert!(refused.stderr.contains("reviewer") && refused.stderr.contains("hint: omit --reviewer"), "{refused:?}");
+    }
+    repo.git(["checkout", "-q", "--", "src/value"]);
     let status = || ar(&repo, ["status"]).ok().stdout;
     assert!(status().contains("\nreviews      2 keeps are unreviewed\n"), "{}", status());
     let report = || ar(&repo, ["report"]).ok().stdout;

@@ -110,6 +110,8 @@ fn a_reviewer_is_a_term_of_the_session() {
     repo.write("mine.sh", EARNED);
     let untracked = session(&repo, &["--reviewer", "sh mine.sh"], &[&value("1.5")], 1).exits(1);
     assert!(untracked.stderr.contains("which lacks mine.sh: git does not track it"), "{untracked:?}");
+    let absent = session(&repo, &["--reviewer", "sh absent.sh"], &[&value("1.5")], 1).exits(1);
+    assert!(absent.stderr.contains("which lacks absent.sh"), "{absent:?}");
     assert!(!repo.exists(".autoresearch"));
     reviewed(&repo, EARNED, &[&value("1.5")], &[]).ok();
     // What is stored holds.
