@@ -124,7 +124,7 @@ pub use patrol::{Driver, GuardAction, Health, PatrolMemory, PatrolVerdict, Thres
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use recovery_beside::{FoundBeside, Shelved, StepBeside, recover_beside, shelve};
 pub use refs::{RefChanges, compare_refs, is_of_experiment};
-pub use reproduce::{CameBack, came_back, failed_again, is_check_due};
+pub use reproduce::{CRASHES_TO_CHECK, CameBack, came_back, failed_again, is_check_due};
 pub use research::{calls_score, is_research};
 pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use rework::{Again, FIXES, REWORKS, Task, again, again_after_merge};

@@ -4,7 +4,7 @@ use super::{Spread, format_step};
 use crate::domain::{Direction, Failure, FailureClass, Number, two_digits};
 
 /// After how many runs in a row that crash the best experiment is run again: as many attempts as it takes the ladder to pivot.
-const CRASHES_TO_CHECK: u32 = 5;
+pub const CRASHES_TO_CHECK: u32 = 5;
 
 /// Whether it is time to run the best experiment again, since so many runs in a row crashed: the cause may be none of theirs.
 pub fn is_check_due(crashes: u32) -> bool {

@@ -16,7 +16,7 @@ use super::workspace::Workspace;
 use crate::domain::{ExperimentId, Failure, FailureClass, Notice, Number, Phase, Record, experiment_name};
 use crate::exec::Executor;
 use crate::fs::{make_folder, move_no_folder_away};
-use crate::rules::{CameBack, Measured, came_back, describe_failure, spread};
+use crate::rules::{CRASHES_TO_CHECK, CameBack, Measured, came_back, describe_failure, spread};
 use crate::state::OpenExperiment;
 
 impl Session<'_> {
@@ -81,27 +81,32 @@ impl Shared<'_> {
                 Notice::BestDiffers { id, now: format!("{name} {now}"), then: then.to_string(), distance, spread }
             }
             // Without repeats, nobody knows how far two runs of the same code are apart.
-            _ => Notice::BestRuns { id, now: format!("{name} {now}{same}"), excused: self.store().is_excused() },
+            _ => Notice::BestRuns { id, now: format!("{name} {now}{same}"), excused: self.store().is_excused(id) },
         })
     }
 }
 
 impl Store {
-    /// Notes on the crashes in a row at the end that the best experiment failed as well: they may be tried again.
+    /// Notes on the newest crashes, whose cause is not known to be their own, that the best experiment failed as well: they
+    /// may be tried again.
     fn excuse_crashes(&mut self, best: ExperimentId) -> Result<(), SessionError> {
-        let cause = format!("{}, which ran before, failed as well", experiment_name(best));
-        let crashes: Vec<Record> =
-            self.history.crashed_runs().filter(|it| it.outside_cause.is_none()).cloned().collect();
+        let newest = self.history.crashed_runs().take(CRASHES_TO_CHECK as usize);
+        let crashes: Vec<Record> = newest.filter(|it| it.outside_cause.is_none()).cloned().collect();
         for record in crashes {
-            self.amend_record(&Record { outside_cause: Some(cause.clone()), ..record })?;
+            self.amend_record(&Record { outside_cause: Some(excuse(best)), ..record })?;
         }
         Ok(())
     }
 
-    /// Whether the last of these crashes had another cause than its change.
-    fn is_excused(&self) -> bool {
-        self.history.crashed_runs().next().is_some_and(|record| record.outside_cause.is_some())
+    /// Whether the last of these crashes was excused.
+    fn is_excused(&self, best: ExperimentId) -> bool {
+        self.history.crashed_runs().next().is_some_and(|record| record.outside_cause == Some(excuse(best)))
     }
+}
+
+/// Why a crash may not be its change's own.
+fn excuse(best: ExperimentId) -> String {
+    format!("{}, which ran before, failed as well", experiment_name(best))
 }
 
 /// Enters the check in the journal, and starts its run.
