@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use autoresearch::domain::{Asked, Tag, count_of};
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
-use autoresearch::session::{Drive, Interrupts, Plan, Session};
+use autoresearch::session::{Drive, Interrupt, Interrupts, Plan, Session};
 
 use super::args::FinalizeArgs;
 use super::error::CliError;
 use super::printer::Printer;
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
-use super::{chosen, output, settings, signals, stop};
+use super::{chosen, exit, output, settings, signals, stop};
 
 /// Makes a clean branch of what a session kept.
 pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
@@ -24,12 +24,14 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     match view.unreviewed_keeps()? {
         0 => {}
         count => {
-            output::note(&format!(
-                "{} without a review: reviewing first; Ctrl-C twice skips that",
-                count_of(count, "keep")
-            ));
-            if let Err(error) = review_keeps(&view.tag) {
-                output::note(&format!("not reviewed: {error}"));
+            output::note(&format!("{} without a review: reviewing first", count_of(count, "keep")));
+            match review_keeps(&view.tag) {
+                Ok(Interrupt::None) => {}
+                Ok(_) => {
+                    output::note("interrupted; no branch was made");
+                    return Ok(ExitCode::from(exit::INTERRUPTED));
+                }
+                Err(error) => output::note(&format!("not reviewed: {error}")),
             }
             view = chosen::open(Some(view.tag))?;
         }
@@ -55,13 +57,14 @@ fn end_for_good(tag: &Tag) -> Result<(), CliError> {
     ended.map(drop).map_err(CliError::from)
 }
 
-/// Has the keeps reviewed that are unreviewed: no loop may come that does it.
-fn review_keeps(tag: &Tag) -> Result<(), CliError> {
+/// Has the keeps reviewed that are unreviewed: no loop may come that does it. Returns what was asked for meanwhile.
+fn review_keeps(tag: &Tag) -> Result<Interrupt, CliError> {
     let (plan, printer) = ending(tag)?;
     let reviewed = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
-        let mut session = Session::open(plan, printer.observer(), interrupts).await?;
-        session.review_keeps().await.map_err(CliError::from)
+        let mut session = Session::open(plan, printer.observer(), interrupts.clone()).await?;
+        session.review_keeps().await?;
+        Ok(interrupts.asked())
     });
     printer.finish();
     reviewed

@@ -74,7 +74,7 @@ impl Interrupts {
     }
 
     /// What was asked for so far.
-    pub(super) fn asked(&self) -> Interrupt {
+    pub fn asked(&self) -> Interrupt {
         *self.asked.borrow()
     }
 

@@ -12,7 +12,8 @@ use super::view::{NOTES, SessionView};
 use crate::crash;
 use crate::domain::{Event, Note, Record, Review, ReviewVerdict};
 use crate::git::Notes;
-use crate::rules::{cost_enough, tokens_enough};
+use crate::rules::{Driver, cost_enough, tokens_enough};
+use crate::state::Journal;
 
 /// After how many reviews in a row without a verdict the reviewer counts as out: two, since one may be due to a change that it
 /// never copes with, and each costs up to a call's time limit.
@@ -75,8 +76,8 @@ impl Session<'_> {
 }
 
 impl SessionView {
-    /// How many keeps are unreviewed that can be reviewed now: the session has a reviewer, nobody is at work on it, and nothing
-    /// is open in it. In place, its branch must be checked out without changes.
+    /// How many keeps are unreviewed that can be reviewed now: the session has a reviewer and is driven by hand, as a loop
+    /// reviews them at its end; nobody is at work on it, and nothing is open in it. In place, its branch must be checked out without changes.
     ///
     /// # Errors
     ///
@@ -84,7 +85,8 @@ impl SessionView {
     pub fn unreviewed_keeps(&self) -> Result<usize, SessionError> {
         let count = self.history.records().iter().filter(|record| record.is_unreviewed()).count();
         let has_reviewer = self.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some());
-        let journal = self.journal().filter(|journal| journal.steps().next().is_none() && journal.aside.is_none());
+        let is_quiet = |journal: &Journal| journal.steps().next().is_none() && journal.aside.is_none();
+        let journal = self.journal().filter(|journal| journal.driver == Some(Driver::Hand) && is_quiet(journal));
         let Some(journal) = journal.filter(|_| count > 0 && has_reviewer) else { return Ok(0) };
         let is_idle = matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
         let is_ready = journal.layout.is_some()
