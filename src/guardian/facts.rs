@@ -93,7 +93,8 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
     // What cannot be read is told by who needs it.
     let Ok(Head::Branch { name, .. }) = head else { return None };
     let short = name.strip_prefix("refs/heads/").unwrap_or(&name);
-    let is_own = name == tag.branch_ref();
+    // An agent may switch branches in its call.
+    let is_own = name == tag.branch_ref() || journal.phase == Phase::Proposing;
     (!is_own).then(|| format!("{tree} is on the branch {short} now; run `ar resume {tag}` there to go on"))
 }
 

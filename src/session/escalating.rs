@@ -168,13 +168,19 @@ impl Store {
         let _ = write_atomic(&self.folder.state().join(ESCALATION), text.as_bytes());
     }
 
-    /// Forgets what the session could not solve, unless a loop that was killed waited for an answer: the next one may meet
-    /// it again.
+    /// Forgets what the session could not solve. Of a loop that was killed while it waited for an answer it stays known, as
+    /// the next one may meet it again; an outage still goes on.
     pub(super) fn forget_solved(&mut self) {
-        if self.journal.status != Status::Running || self.journal.driver == Some(Driver::Hand) {
+        let was_killed = self.journal.status == Status::Running && self.journal.driver != Some(Driver::Hand);
+        let open = self.journal.escalation.as_mut().filter(|_| was_killed);
+        let stays = open.is_some_and(|open| {
+            open.waits &= open.kind == Trouble::Outage;
+            open.waits
+        });
+        if !was_killed {
             self.journal.escalation = None;
         }
-        if self.journal.escalation.is_none() {
+        if !stays {
             self.remove_report();
         }
     }

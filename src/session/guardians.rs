@@ -37,7 +37,10 @@ impl Journal {
             None => Duration::ZERO,
         };
         self.interval = Some(interval(&[contract.timeout, contract.agent_timeout, pause]));
-        self.boot_id = boot_id();
+        // A loop that a shutdown ended counts as dead until one goes on.
+        if !self.was_terminated() {
+            self.boot_id = boot_id();
+        }
     }
 }
 

@@ -37,7 +37,7 @@ use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{Contract, Directive, Event, Gpu, Notice, StopReason, Trouble};
-use crate::exec::{Executor, GpuHolder, GpuLocks};
+use crate::exec::{Executor, GpuHolder, GpuLocks, boot_id};
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
 use crate::rules::{GpuSlot, History, folders_of, slot_variables};
@@ -253,6 +253,7 @@ impl<'a> Session<'a> {
         if drive != Drive::Ending {
             store.forget_solved();
             (store.journal.status, store.journal.ended) = (Status::Running, None);
+            store.journal.boot_id = boot_id();
         }
         match drive {
             Drive::Loop { .. } => store.journal.wait_later(store.contract.agent.as_deref()),

@@ -155,6 +155,21 @@ fn a_loop_that_cannot_call_its_agent_goes_on_in_the_same_process_and_hears_of_a_
     }
 }
 
+#[test]
+fn what_a_killed_loop_waited_for_is_over_once_the_next_one_works() {
+    let repo = training_repo();
+    let mut child = start(&repo, &args(KILLED, &["--escalate", "wait"]));
+    until_waiting(&repo);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(repo.exists(REPORT));
+    let agent = "echo \"# $AR_EXPERIMENT\" >> train.sh";
+    let called = ar_in_time(&repo, ["resume", "--agent", agent]).ok();
+    assert!(called.stdout.contains("   1  discard"), "{called:#?}");
+    assert_over(&repo);
+    ar(&repo, ["guard"]).ok();
+}
+
 /// An agent whose shim is killed until the prompt has the answer.
 const KILLED: &str = "grep -q 'it is back' \"$AR_PROMPT\" || kill -KILL $PPID; sleep 0.1";
 

@@ -46,6 +46,22 @@ fn a_loop_that_a_shutdown_terminated_is_restarted_after_the_boot() {
 }
 
 #[test]
+fn a_loop_that_a_shutdown_terminated_is_dead_until_one_goes_on() {
+    let repo = signalled(&["-TERM"]);
+    change_journal(&repo, "boot_id", "another boot");
+    // No loop goes on from a commit that no record has.
+    repo.git(["commit", "-q", "--allow-empty", "-m", "mine"]);
+    for minutes in [900, 910] {
+        assert_eq!(patrol(&repo, minutes, &[]), "0 t dead restart");
+        let sessions = user_folder(&repo).join("guard/sessions");
+        let log = fs::read_dir(sessions).unwrap().next().unwrap().unwrap().path().join("resume.log");
+        until("the end of the restart", || fs::read_to_string(&log).ok().filter(|said| said.contains("hint: ")));
+        until("the lock", || looping(&repo).is_none().then_some(()));
+        fs::remove_file(log).unwrap();
+    }
+}
+
+#[test]
 fn a_loop_that_a_person_stopped_stays_so_after_the_boot() {
     for signals in [&["-INT"][..], &["-INT", "-TERM"]] {
         let repo = signalled(signals);
