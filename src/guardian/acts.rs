@@ -41,14 +41,13 @@ pub(super) fn restart(seen: &Seen, tag: &Tag, files: &GuardFiles) -> Result<(), 
     start().map_err(|error| with_causes(&error))
 }
 
-/// The last line that the last restart printed, or rather its error, if it ended with one; `None` if it printed nothing.
+/// The error that the last restart ended with, if it did.
 pub(super) fn said_by_resume(files: &GuardFiles) -> Option<String> {
     let log = read_tail(&files.folder().join(RESUME_LOG), 0).ok()?;
     let text = plain_text(&log);
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    // Causes and hints follow an error.
-    let line = lines.iter().rfind(|line| line.starts_with("error:")).or(lines.last())?;
-    Some(cut(line, TOLD)).filter(|line| !line.is_empty())
+    // Causes and hints follow it.
+    let line = text.lines().rfind(|line| line.starts_with("error:"))?;
+    Some(cut(line, TOLD))
 }
 
 /// Calls the nudge command of a session, detached and under a shim. An earlier call that is still there is ended first.
