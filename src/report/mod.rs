@@ -9,6 +9,7 @@ mod checkpoint;
 mod columns;
 mod compared;
 mod cost;
+mod doing;
 mod each;
 mod escalation;
 mod experiments;

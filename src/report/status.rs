@@ -14,8 +14,8 @@ use super::point::{commit, describe, outcome};
 use super::render::{counts_sentence, fact, numbers_of};
 use super::reviews::reviews_sentence;
 use crate::domain::{
-    Direction, FORMAT_VERSION, StopWhen, Tokens, clock_time, duration_text, exact_time, experiment_name, json_text,
-    moment_text, money_text, one_line, shell_word, time_of_day_text, tokens_text,
+    Direction, FORMAT_VERSION, Tokens, clock_time, duration_text, exact_time, json_text, money_text, one_line,
+    shell_word, time_of_day_text, tokens_text,
 };
 use crate::rules::{
     Activity, History, Point, SessionStatus, cost_enough, ended_by_course, reached_goal, tokens_enough,
@@ -83,79 +83,6 @@ fn grid<'a>(sessions: impl Iterator<Item = (Option<&'a Path>, &'a SessionStatus)
 }
 
 impl SessionStatus {
-    /// What is happening, as a clause.
-    pub(super) fn doing(&self) -> String {
-        if let Some(several) = self.doing_several() {
-            return several + self.stopping_clause();
-        }
-        if let Some(open) = self.escalation.as_ref().filter(|open| open.waits && self.owner.is_some()) {
-            return format!("waiting for you: {}{}", open.what, self.stopping_clause());
-        }
-        let name = self.open().map_or("an experiment".into(), |open| experiment_name(open.id));
-        let what = match self.activity {
-            Activity::Waiting => match &self.outage {
-                Some(outage) => format!("waiting: {}, until {}", outage.outage.kind, moment_text(outage.again)),
-                None => "waiting for the agent".into(),
-            },
-            Activity::Proposing if self.open().is_some_and(|open| open.is_again) => {
-                format!("waiting for the agent to work on {name} again")
-            }
-            Activity::Proposing => format!("waiting for the agent to propose {name}"),
-            Activity::Committing => format!("committing {name}"),
-            Activity::Running => format!("running {name}"),
-            Activity::Guarding => format!("running the guards of {name}"),
-            Activity::Reviewing => format!("waiting for the review of {name}"),
-            Activity::Checking => "running the best experiment once again, to see whether it still runs".into(),
-            Activity::Recording => format!("recording {name}"),
-            Activity::Between => match &self.sleep {
-                Some(sleep) => format!("sleeping until {}: {}", moment_text(sleep.until), sleep.why),
-                None => "between two experiments".into(),
-            },
-            Activity::Working => "active, but the current step is unreadable".into(),
-            Activity::RunningAlone => format!("idle; the run of {name} is still going"),
-            Activity::RunOver => format!("idle; the run of {name} has finished and is not recorded yet"),
-            Activity::Left => format!("idle; {name} was left unfinished"),
-            Activity::Idle if self.is_fetched => "fetched; nobody has worked on it in this repository".into(),
-            Activity::Idle => match &self.escalation {
-                Some(open) => format!("idle, and needs you: {}", open.what),
-                None => "idle".into(),
-            },
-        };
-        let mut facts = String::new();
-        if let Some(open) = self.open() {
-            if let Some(elapsed) = open.elapsed {
-                facts += &format!(", {}", clock_time(elapsed));
-                facts += &open.deadline.map(|deadline| format!(" of {}", clock_time(deadline))).unwrap_or_default();
-            }
-            facts += &open.newest.as_ref().map(|number| format!(", now {number}")).unwrap_or_default();
-        }
-        what + &facts + self.stopping_clause()
-    }
-
-    /// When it stops, where that was asked for.
-    fn stopping_clause(&self) -> &'static str {
-        match (self.stopping, self.activity) {
-            (None, _) => "",
-            (Some(StopWhen::Now), _) => "; stopping now",
-            (Some(StopWhen::Experiment), _) if self.lanes.is_concurrent => "; stopping after these runs",
-            (Some(StopWhen::Experiment), Activity::Waiting | Activity::Checking | Activity::Between) => {
-                "; stopping before the next experiment"
-            }
-            (Some(StopWhen::Experiment), _) => "; stopping after this experiment",
-        }
-    }
-
-    /// Who is at work, and the last that was heard.
-    pub(super) fn at_work_sentence(&self) -> String {
-        let seen = self.silent.map(|silent| format!("last sign of life {} ago", clock_time(silent)));
-        let owner = self.owner.as_ref().map(|said| match (self.process, self.at_work) {
-            (Some(process), Some(at_work)) => format!("process {process} for {}", clock_time(at_work)),
-            _ => said.clone(),
-        });
-        let at_work: Vec<String> = [owner.or(Some("no process".into())), seen].into_iter().flatten().collect();
-        at_work.join("; ")
-    }
-
     /// The number of experiments, and how long the loop may still go on, where that is limited.
     pub(super) fn budget(&self) -> Option<String> {
         let contract = self.contract.as_ref()?;

@@ -105,15 +105,20 @@ fn on_a_full_disk_a_patrol_does_nothing_and_says_why() {
     assert_comes_to_its_end(&repo, &go);
 }
 
-#[test]
-fn a_third_death_within_an_hour_is_flagged_and_a_fourth_left() {
+/// A loop that was killed, and whose contract was changed since: none starts by it.
+fn unresumable() -> TestRepo {
     let repo = training_repo();
     let (child, go) = waiting_loop(&repo);
     kill(child);
     fs::write(go, "").unwrap();
-    // No loop starts by a contract that was changed.
     let contract = repo.read(".autoresearch/t/state/contract.json");
     repo.write(".autoresearch/t/state/contract.json", contract.replace("\"val_bpb\"", "\"val_bpc\""));
+    repo
+}
+
+#[test]
+fn a_third_death_within_an_hour_is_flagged_and_a_fourth_left() {
+    let repo = unresumable();
     let found: Vec<_> = [5, 6, 15, 25, 35, 70].map(|minutes| patrol(&repo, minutes, &[])).into();
     let expected = ["0 t dead restart", "0 t dead none", "0 t dead restart", "4 t dead restart", "4 t dead none"];
     assert_eq!(found[..5], expected);
@@ -122,12 +127,7 @@ fn a_third_death_within_an_hour_is_flagged_and_a_fourth_left() {
 
 #[test]
 fn a_session_that_cannot_be_resumed_needs_a_person_though_patrols_are_hours_apart() {
-    let repo = training_repo();
-    let (child, go) = waiting_loop(&repo);
-    kill(child);
-    fs::write(go, "").unwrap();
-    let contract = repo.read(".autoresearch/t/state/contract.json");
-    repo.write(".autoresearch/t/state/contract.json", contract.replace("\"val_bpb\"", "\"val_bpc\""));
+    let repo = unresumable();
     let sessions = user_folder(&repo).join("guard/sessions");
     let said = || {
         let log = fs::read_dir(&sessions).ok()?.next()?.ok()?.path().join("resume.log");
