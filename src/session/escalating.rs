@@ -1,6 +1,7 @@
 //! What the session cannot solve by itself: the report to the user, and the wait for an answer.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
@@ -21,7 +22,7 @@ use crate::domain::{
     Asked, Contract, Escalate, Escalation, Event, ExperimentId, Outage, OutageKind, StopReason, Trouble, one_line,
     with_causes,
 };
-use crate::fs::write_atomic;
+use crate::fs::{FileError, write_atomic};
 use crate::git::Repo;
 use crate::report::escalation_text;
 use crate::rules::{Driver, History, retry_pause};
@@ -72,13 +73,11 @@ impl Shared<'_> {
     /// Writes the report of what the session cannot solve, and tells it.
     fn escalate(&self, kind: Trouble, what: &str, needed: &str, waits: bool) -> Result<(), SessionError> {
         let escalation = self.store().begin_escalation(kind, what, needed, waits);
-        let report = self.store().folder.state().join(ESCALATION);
-        let text = {
+        let (report, written) = {
             let store = self.store();
-            escalation_text(&store.contract.tag, store.repo.worktree(), &escalation)
+            // On a full disk the event is what is left.
+            (report_of(&store.folder), write_report(&store.folder, store.repo.worktree(), &escalation))
         };
-        // On a full disk the event is what is left.
-        let written = write_atomic(&report, text.as_bytes());
         let Escalation { what, needed, times, .. } = escalation;
         self.emit(Event::Escalated { kind, what, needed, times, waits, report })?;
         crash::point("escalation.told");
@@ -163,9 +162,8 @@ impl Store {
             self.journal.escalation = None;
             return self.remove_report();
         }
-        let text = escalation_text(&self.contract.tag, self.repo.worktree(), open);
         // The journal has the same.
-        let _ = write_atomic(&self.folder.state().join(ESCALATION), text.as_bytes());
+        let _ = write_report(&self.folder, self.repo.worktree(), open);
     }
 
     /// Forgets what the session could not solve. Of a loop that was killed while it waited for an answer it stays known, as
@@ -198,9 +196,19 @@ impl Store {
     }
 }
 
+/// Where the report is.
+fn report_of(folder: &SessionFolder) -> PathBuf {
+    folder.state().join(ESCALATION)
+}
+
+/// Writes the report; `root` is the working tree.
+fn write_report(folder: &SessionFolder, root: &Path, escalation: &Escalation) -> Result<(), FileError> {
+    write_atomic(&report_of(folder), escalation_text(folder.tag(), root, escalation).as_bytes())
+}
+
 /// Removes the report of what is over, or of what the user has seen; the logs have it.
 pub(super) fn remove_report(folder: &SessionFolder) {
-    let _ = fs::remove_file(folder.state().join(ESCALATION));
+    let _ = fs::remove_file(report_of(folder));
 }
 
 /// Reports what keeps a session from being opened, and waits until the command of `--on-event` was told.
@@ -221,11 +229,10 @@ pub(super) async fn report_unopened(
         times: 1,
         waits: false,
     };
-    let report = folder.state().join(ESCALATION);
     // The error itself is told in any case.
-    let _ = write_atomic(&report, escalation_text(folder.tag(), of.root, &escalation).as_bytes());
+    let _ = write_report(folder, of.root, &escalation);
     let Escalation { what, needed, times, waits, .. } = escalation;
-    let event = Event::Escalated { kind, what, needed, times, waits, report };
+    let event = Event::Escalated { kind, what, needed, times, waits, report: report_of(folder) };
     let log = EventLog::new(&of.logs);
     let _ = log.decision(now, "rules", (&event).into(), &event_detail(&event));
     let mut hooks = Hooks::default();
