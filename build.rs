@@ -1,4 +1,4 @@
-//! Packs the font that the program carries.
+//! Packs the font that the program carries, and links the program of the tests at a fixed address.
 
 use std::env;
 use std::error::Error;
@@ -16,5 +16,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut font = ZlibEncoder::new(font, Compression::best());
     font.write_all(dejavu::sans::regular())?;
     font.finish()?;
+    // The test suite starts the program thousands of times. At a fixed address it needs none of its 225,000 relocations, which
+    // take 2 ms of each start without optimisation.
+    if env::var("PROFILE")? == "debug" && env::var("CARGO_CFG_TARGET_OS")? == "linux" {
+        println!("cargo:rustc-link-arg-bins=-no-pie");
+    }
     Ok(())
 }

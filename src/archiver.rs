@@ -20,6 +20,9 @@ const RESERVED: &[&str] = &["ablate", "guard", "mcp", "rate", "score", "tell", "
 /// is the archiver's where an archive follows.
 const LIKE_COMMANDS: &[&str] = &["list", "ls"];
 
+/// The program's name under which no call is the archiver's.
+const OTHER_NAME: &str = "autoresearch";
+
 /// The archiver's operations, of which a call has one. `s` goes with others as well, and `M` reads a script instead.
 const OPERATIONS: &str = "dmpqrtx";
 
@@ -88,6 +91,9 @@ pub(crate) fn is_archiver_call(
     means_command: impl Fn(&[OsString]) -> bool,
 ) -> bool {
     let Some((first, others)) = args.get(1..).and_then(<[OsString]>::split_first) else { return false };
+    if args.first().is_some_and(|program| Path::new(program).file_name() == Some(OsStr::new(OTHER_NAME))) {
+        return false;
+    }
     // A response file may be named in any encoding; the rest is ASCII.
     if first.as_encoded_bytes().first() == Some(&b'@') {
         return first.len() > 1;

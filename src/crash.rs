@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 #[cfg(debug_assertions)]
-pub use armed::{IN_LANES, POINTS};
+pub use armed::{BETWEEN_SESSIONS, IN_LANES, POINTS};
 #[cfg(debug_assertions)]
 pub(crate) use armed::{in_shim, pace, point};
 
@@ -54,8 +54,13 @@ mod armed {
         "seat.left_over_kept",
         "settling.refs_dropped",
         "shelving.put_away",
+        "slot.cleared",
         "trial.ended",
     ];
+
+    /// The names of the points that only the step from one session to the next passes, or from a session in place to its
+    /// slots, sorted.
+    pub const BETWEEN_SESSIONS: &[&str] = &["home.head_pointed", "home.noted", "home.put_back", "next.former_left"];
 
     /// The names of all other points, sorted.
     pub const POINTS: &[&str] = &[
@@ -63,6 +68,13 @@ mod armed {
         "abandon.branch_deleted",
         "abandon.file_removed",
         "abandon.head_put_back",
+        "artifacts.drop_begun",
+        "artifacts.drop_noted",
+        "artifacts.noted",
+        "artifacts.renamed",
+        "artifacts.set_aside",
+        "artifacts.settled",
+        "artifacts.taken",
         "aside.change_kept",
         "aside.change_taken_out",
         "aside.checked_out",
@@ -159,6 +171,7 @@ mod armed {
         "shim.launched",
         "shim.state.file_prepared",
         "shim.state.file_replaced",
+        "shim.state.line_appended",
         "sleep.noted",
         "sleep.over",
         "state.file_prepared",

@@ -12,7 +12,7 @@ set -u
 AR=$(cd "$(dirname "$1")" && pwd)/$(basename "$1") || exit 2
 [ -x "$AR" ] || { echo "no program at $AR"; exit 2; }
 shift
-ALL="${*:-evaluator data paths git beside locks files folders processes text clocks person}"
+ALL="${*:-evaluator swaps data paths git beside locks files folders processes text clocks person}"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null LC_ALL=C
 export GIT_AUTHOR_NAME=Test GIT_AUTHOR_EMAIL=t@example.com GIT_COMMITTER_NAME=Test GIT_COMMITTER_EMAIL=t@example.com
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/ar-attacks-XXXXXX") || exit 2
@@ -106,6 +106,17 @@ protected rm prepare.py
 protected run:mkdir prepare; echo > prepare/__init__.py; echo '*' > prepare/.gitignore
 protected run:echo > prepare.so
 protected run:echo easier > prepare.py
+END
+}
+
+# Files that are others while the run reads them, and as they were when it ends.
+swaps() {
+    session <<'END'
+protected run:cp -p prepare.py ../kept; echo easier > prepare.py; sleep 0.02; cat ../kept > prepare.py
+protected run:mv prepare.py ../kept; echo easier > prepare.py; mv ../kept prepare.py
+changed run:cp -p src/value ../kept; echo 0.001 > src/value; sleep 0.02; cat ../kept > src/value
+changed run:(sleep 0.1; touch .gitignore) & wait
+- echo honest
 END
 }
 
@@ -295,7 +306,7 @@ person_beside() {
 for group in $ALL; do
     case $group in
         git) git_;;
-        evaluator|data|paths|beside|locks|files|folders|processes|text|clocks|person) "$group";;
+        evaluator|swaps|data|paths|beside|locks|files|folders|processes|text|clocks|person) "$group";;
         *) echo "there is no group $group"; exit 2;;
     esac
     cd / || exit 2

@@ -2,7 +2,7 @@
 
     python3 benches/peers [--short] [--only MODULE]... [--write] [--ar PATH]
 
-Builds the release binary and everything that it is measured on. Peer and `ar` take turns within a run; a figure is the ratio of
+Builds the binary of profile `dist` and everything that it is measured on. Peer and `ar` take turns within a run; a figure is the ratio of
 the medians, or the median where a row has no peer. Each row checks that both did the same work. `--short` is for a test of the
 script: small sizes, one round, and no word about times. `--write` replaces BENCHMARKS.md by what was measured; the exit status
 is 1 only where something could not be measured as told, never for a figure.
@@ -34,8 +34,8 @@ def main():
         sys.exit("BENCHMARKS.md holds whole runs alone: leave out --short and --only")
     ar = options.ar
     if ar is None:
-        subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=ROOT, check=True)
-        ar = ROOT / "target" / "release" / "ar"
+        subprocess.run(["cargo", "build", "--profile", "dist", "--locked", "--quiet"], cwd=ROOT, check=True)
+        ar = ROOT / "target" / "dist" / "ar"
     measured = []
     with tempfile.TemporaryDirectory(prefix="ar-bench-") as place:
         for name in options.only or MODULES:

@@ -34,7 +34,7 @@ def commands(count):
         "log --top 20": lambda out: len(out.splitlines()) == 21,
         "log --sort best --top 20": lambda out: len(out.splitlines()) == 21,
         "status": lambda out: str(count).encode() in out,
-        f"resume --max-experiments {count}": lambda out: f"reached its limit of {count} experiments".encode() in out,
+        "resume": lambda out: f"already has {count} experiments".encode() in out,
     }
     through = {
         "log": lambda out: len(out.splitlines()) == records + 1,

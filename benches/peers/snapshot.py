@@ -40,7 +40,7 @@ def rows(context):
 
 def built(name, is_short):
     """A benchmark's program; for a short run as the tests build it, which is there already where they have run."""
-    how = ["build"] if is_short else ["bench", "--no-run"]
+    how = ["build"] if is_short else ["bench", "--no-run", "--profile", "dist"]
     command = ["cargo", *how, "--locked", "--quiet", "--bench", name, "--message-format", "json"]
     told = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout.splitlines()
     artifacts = [json.loads(line) for line in told if line.startswith(b"{")]

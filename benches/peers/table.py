@@ -39,7 +39,8 @@ def page(measured, short, root):
     """The whole run as Markdown."""
     out = ["# Benchmarks", "", "Written by `python3 benches/peers --write`; nothing here is typed by hand. A figure is the median of `ar` over the",
            "median of its peer on the same work in the same run, in alternating rounds, or `ar`'s median where it has no peer. In",
-           "brackets: the fastest and the slowest round.", "", *machine(root), ""]
+           "brackets: the fastest and the slowest round. `ar` is built with the profile `dist`, as it is installed.", "",
+           *machine(root), ""]
     if short:
         out += ["A short run: the sizes are small and the times say nothing.", ""]
     out += ["| what | figure | target | holds | `ar` | peer |", "|---|---|---|---|---|---|"]

@@ -1,7 +1,5 @@
 //! The text of a directive for the agent.
 
-use std::fmt;
-
 use crate::domain::{Contract, Directive, Perturbation, cut};
 use crate::rules::{History, UNNAMED_LIMIT, is_research, near_misses, unnamed_in_a_row};
 
@@ -11,35 +9,12 @@ const NEAR_MISSES: usize = 3;
 /// The most characters of a name or description shown.
 const SHOWN: usize = 60;
 
-/// Why the agent is asked once more for a new direction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AskedAgain {
-    /// It named this direction, which it had tried before.
-    Repeated(String),
-    /// It named none, like the experiments before.
-    Unnamed,
-}
-
-impl fmt::Display for AskedAgain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AskedAgain::Repeated(direction) => write!(f, "the direction \"{direction}\" was tried before"),
-            AskedAgain::Unnamed => f.write_str("it named no direction"),
-        }
-    }
-}
-
-/// The reason in words for the agent.
-pub(super) fn asked_again_text(why: &AskedAgain) -> String {
-    let wrong = match why {
-        AskedAgain::Repeated(direction) => {
-            format!("You named the direction \"{}\", which was tried before.", cut(direction, SHOWN))
-        }
-        AskedAgain::Unnamed => "You named no direction, and this experiment needs a new one.".to_owned(),
-    };
+/// What the agent is told that named a direction that was tried, when it is asked once more.
+pub(super) fn asked_again_text(direction: &str) -> String {
     format!(
-        "{wrong} Your change was undone and saved. Make one in a direction that is not in the list, and name that \
-         direction in your proposal."
+        "You named the direction \"{}\", which was tried before. Your change was undone and saved. Make one in a direction \
+         that is not in the list, and name that direction in your proposal. A change in a tried direction is refused.",
+        cut(direction, SHOWN)
     )
 }
 
@@ -74,8 +49,9 @@ pub fn directive_text(directive: Directive, contract: &Contract, history: &Histo
                 false => "Change the structure of the program rather than a parameter",
                 true => "Look for other evidence in another way rather than for more of the same",
             };
+            let new = if directive.refuses_tried() { ", in a direction that was not tried" } else { "" };
             let mut text = format!(
-                "Pivot. Abandon {strategy}. {change}, in a direction that was not tried. {}",
+                "Pivot. Abandon {strategy}. {change}{new}. {}",
                 perturbation_text(perturbation, is_research, history)
             );
             // In research sources always come from outside.

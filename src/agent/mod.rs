@@ -19,18 +19,22 @@ mod proposal;
 mod review;
 mod stall;
 mod summary;
+mod transcript;
 
 pub use answer::{Answer, Rounds, read_answer};
 pub use beside::{Merging, Other};
-pub use directive::{AskedAgain, directive_text};
+pub use directive::directive_text;
 pub use explore::explore_prompt;
 pub use failure::{LOG_LINES, Reworked, failure_text};
 pub use finding::Finding;
 pub use instructions::instructs_agents;
 pub use launch::{Call, variables};
 pub use memory::Memories;
-pub use preset::{PRESETS, Preset, agent_terms, model_in, preset_names, reports, tells_rounds, with_rounds};
+pub use preset::{
+    NO_AGENT, PRESETS, Preset, agent_terms, model_in, preset_names, reports, tells_rounds, with_rounds, within_agent,
+};
 pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, goal_sentence, prompt, protected_files, task_spec};
 pub use proposal::{Proposal, last_line, last_words};
 pub use review::{Evidence, NewClaim, Reviewing, read_review, review_prompt};
 pub use summary::summary_prompt;
+pub use transcript::printed_numbers;

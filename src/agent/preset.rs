@@ -89,8 +89,32 @@ impl Preset {
     }
 }
 
+/// The word for `--agent` that asks for none.
+pub const NO_AGENT: &str = "none";
+
+/// The variables by which agents tell the commands that they run where these run.
+const WITHIN: [&str; 8] = [
+    "CLAUDECODE",
+    "CODEX_SANDBOX",
+    "CODEX_THREAD_ID",
+    "GEMINI_CLI",
+    "OPENCODE",
+    "CURSOR_AGENT",
+    "AI_AGENT",
+    // That of a loop's call, perhaps in another repository.
+    "AR_PROPOSAL",
+];
+
+/// The variable that says that a command runs within an agent's session; `is_set` tells of each whether it is set.
+pub fn within_agent(is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
+    WITHIN.into_iter().find(|name| is_set(name))
+}
+
 /// Resolves `--agent` for a contract: the command line, and the preset's name if it is one.
 pub fn agent_terms(asked: &str) -> (Option<String>, Option<String>) {
+    if asked.trim() == NO_AGENT {
+        return (None, None);
+    }
     match Preset::named(asked) {
         Some(preset) => (Some(preset.command.to_owned()), Some(preset.name.to_owned())),
         None => (Some(asked.to_owned()), None),

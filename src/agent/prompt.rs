@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::beside::{Merging, Other, merging_text, others_text};
-use super::directive::{AskedAgain, asked_again_text, directive_text, unnamed_text};
+use super::directive::{asked_again_text, directive_text, unnamed_text};
 use super::explore::proposals_text;
 use super::failure::{Reworked, last_failure, rework_text};
 use super::finding::{Finding, findings_text};
@@ -61,8 +61,8 @@ pub struct Briefing<'a> {
     pub directive: Directive,
     /// What search commands found for that.
     pub found: &'a [Finding],
-    /// Why the agent is asked once more, if it was just asked.
-    pub asked_again: Option<&'a AskedAgain>,
+    /// The tried direction that the agent just named, if it is asked once more.
+    pub asked_again: Option<&'a str>,
     /// The experiment for which the agent is called again; absent for a new one.
     pub reworked: Option<Reworked<'a>>,
     /// The experiments that are open beside it.
@@ -75,6 +75,8 @@ pub struct Briefing<'a> {
     pub words: &'a [Word],
     /// The end of the last experiment's log, if it failed.
     pub failed_log: &'a str,
+    /// Whether the session has as many experiments as it may.
+    pub is_full: bool,
 }
 
 /// Writes the prompt for one agent call. `program` is the repository's own `program.md`, if it has one.
@@ -119,8 +121,8 @@ pub fn brief(briefing: &Briefing<'_>, is_called: bool) -> String {
     text += &standing(briefing, BRIEF_EXCERPT, IN_BRIEF);
     text += &person_text(briefing.words, BRIEF_WORD);
     let (experiment, made) = (briefing.experiment, briefing.history.experiments());
-    let now = match briefing.contract.max_experiments {
-        Some(limit) if made >= limit => {
+    let now = match briefing.is_full {
+        true => {
             format!("The session reached its limit of {}: change nothing, and stop here.", count_of(made, "experiment"))
         }
         _ if is_called => format!("Make the change for experiment {experiment}, then exit."),
@@ -188,8 +190,8 @@ pub(super) fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> S
     text += &findings_text(briefing.found);
     text += &proposals_text(briefing.proposals);
     text += &unnamed_text(contract, history);
-    if let Some(why) = briefing.asked_again {
-        let _ = writeln!(text, "\n{}", asked_again_text(why));
+    if let Some(direction) = briefing.asked_again {
+        let _ = writeln!(text, "\n{}", asked_again_text(direction));
     }
     text + &last_call_text(briefing.idle_calls, briefing.last_call)
 }
@@ -353,7 +355,7 @@ fn contract_spec(contract: &Contract) -> String {
         let _ = writeln!(text, "- goal: {goal}");
     }
     if let Some(limit) = contract.max_experiments {
-        let _ = writeln!(text, "- experiments: at most {limit}");
+        let _ = writeln!(text, "- experiments: at most {limit} in a night");
     }
     text
 }

@@ -46,6 +46,10 @@ pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
             and leave \
                  both to `ar`.\n";
     }
+    if last.unnamed {
+        text += "\nThe last change named no direction although a new one was required. Name the direction of this one: one \
+                 or two words for the strategy, as \"direction\" in your proposal or with `ar try --direction NAME`.\n";
+    }
     if last.rows > 0 {
         let rows = count_of(last.rows, "row");
         text += &format!("\nThe last call wrote into results.tsv. `ar` removed {rows}: it writes every row itself.\n");

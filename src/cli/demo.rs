@@ -34,7 +34,7 @@ pub(super) fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     };
     let root = repo.worktree().to_owned();
     output::line(&format!("{what}, in {}", root.display()));
-    let drive = Drive::Loop { adopt: false };
+    let drive = Drive::TYPED;
     let plan = Plan::new(repo, &terms.into(), drive, clock)?;
     let progress = Progress::new(StreamFormat::Table, clock, root.clone());
     let reason = drive_loop(plan, drive, progress)?;

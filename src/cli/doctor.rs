@@ -2,19 +2,20 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Area, Asked, Finding, Severity, Tag};
+use autoresearch::domain::{Area, Finding, Severity, Tag};
 use autoresearch::git::Repo;
 use autoresearch::guardian::examine_guard;
 use autoresearch::ledger;
 use autoresearch::report::{Format, findings_grid, findings_json, findings_text};
 use autoresearch::rules::worst;
-use autoresearch::session::{examine, repair};
+use autoresearch::session::{LoopWish, Wanted, examine, examine_start, repair};
 
 use super::args::{DoctorArgs, OutputFormat};
 use super::error::CliError;
 use super::process::current_dir;
+use super::settings::{self, Settings};
 use super::terms::SettingsArgs;
-use super::{exit, foreign, output, settings};
+use super::{exit, foreign, output};
 
 /// Prints whether everything is in order, and mends what can be mended if it is asked to.
 pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
@@ -24,20 +25,32 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     let dir = current_dir()?;
-    let (asked, trouble) =
-        match Repo::find(&dir).map(|repo| settings::resolve(SettingsArgs::default(), repo.worktree())) {
-            Ok(Ok(asked)) => (asked, None),
-            // A session that exists goes by what is stored.
-            Ok(Err(trouble)) => (Asked::default(), Some(trouble.to_string())),
+    let (wanted, wish, trouble) =
+        match Repo::find(&dir).map(|repo| Settings::read(SettingsArgs::default(), repo.worktree())) {
+            Ok(Ok(settings)) => {
+                let wish = settings.loop_wish();
+                let (wanted, trouble) = settings.wanted();
+                // A session that exists goes by what is stored.
+                (wanted, wish, trouble.map(|trouble| trouble.to_string()))
+            }
+            Ok(Err(trouble)) => (Wanted::default(), LoopWish::default(), Some(trouble.to_string())),
             // What is wrong with the repository is a finding.
-            Err(_) => (Asked::default(), None),
+            Err(_) => (Wanted::default(), LoopWish::default(), None),
         };
+    let asked = wanted.all();
     let tag = args.session.tag();
     let tag = tag.as_ref();
     let mut found = match args.repair {
         true => repair(&dir, tag, &asked, settings::clock()?)?,
         false => examine(&dir, tag, &asked)?,
     };
+    if tag.is_none() && trouble.is_none() && found.health() != Severity::Damaged {
+        let start = examine_start(&dir, &wanted, wish, settings::clock()?);
+        let is_new = |finding: &Finding| found.findings.iter().all(|known| known.what != finding.what);
+        let start: Vec<Finding> = start.into_iter().filter(is_new).collect();
+        found.findings.extend(start);
+        found.findings.sort_by_key(|finding| finding.area);
+    }
     let level = if found.sessions.is_empty() { Severity::Error } else { Severity::Warning };
     found.findings.extend(examine_guard(settings::clock()?));
     found.findings.extend(trouble.map(|trouble| Finding::new(Area::Command, level, trouble)));

@@ -36,7 +36,7 @@ pub(super) const CODES: [(u8, &str); 11] = [
     (TRY_DISCARD, "`ar try --exit-code`: discarded; `ar repro`: another value."),
     (TRY_CRASH, "`ar try --exit-code`: crashed; `ar repro`: no value."),
     (TRY_RUNNING, "`ar try --exit-code`: still running."),
-    (INTERRUPTED, "Interrupted."),
+    (INTERRUPTED, "Interrupted by a signal; a loop that `ar stop` ended exits with 0."),
 ];
 
 /// The code for a kind of trouble.
@@ -52,7 +52,7 @@ pub(super) fn of_error(kind: ErrorKind) -> u8 {
     }
 }
 
-/// The code for the way a loop ended; cap, budget and goal are done as asked.
+/// The code for the way a loop ended; cap, budget, goal and a request to stop are done as asked.
 pub(super) fn of_stop(reason: &StopReason) -> u8 {
     match reason {
         StopReason::Reached(reached) if reached.is_done => 0,
@@ -60,13 +60,14 @@ pub(super) fn of_stop(reason: &StopReason) -> u8 {
         | StopReason::Budget { .. }
         | StopReason::Until { .. }
         | StopReason::NoTime { .. }
-        | StopReason::NoAgent => 0,
+        | StopReason::NoAgent
+        | StopReason::Interrupted { requested: true } => 0,
         StopReason::Reached(_)
         | StopReason::Flagged { .. }
         | StopReason::Outage { .. }
         | StopReason::Agent { .. }
         | StopReason::Error { .. } => NEEDS_PERSON,
-        StopReason::Interrupted { .. } | StopReason::Terminated | StopReason::Detached => INTERRUPTED,
+        StopReason::Interrupted { requested: false } | StopReason::Terminated | StopReason::Detached => INTERRUPTED,
     }
 }
 

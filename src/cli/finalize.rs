@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use autoresearch::domain::{Asked, Tag, count_of};
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
-use autoresearch::session::{Drive, Interrupt, Interrupts, Plan, Session};
+use autoresearch::session::{Drive, FinalizeTerms as Wanted, Interrupt, Interrupts, Plan, Session, SessionError};
 
 use super::args::FinalizeArgs;
 use super::error::CliError;
@@ -18,6 +18,9 @@ use super::{chosen, exit, output, settings, signals, stop};
 pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     let mut view = chosen::open(args.session.tag())?;
     if view.has_idle_winners() {
+        if !args.drop_winners {
+            return Err(SessionError::WinnersWait(view.tag).into());
+        }
         end_for_good(&view.tag)?;
         view = chosen::open(Some(view.tag))?;
     }
@@ -36,12 +39,19 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
             view = chosen::open(Some(view.tag))?;
         }
     }
-    let finalized = view.finalize(args.branch, args.squash)?;
+    let FinalizeArgs { branch, squash, without, with_not_earned, .. } = args;
+    let finalized = view.finalize(branch, &Wanted { squash, without, with_not_earned })?;
     stop::keep_guardians_away(&view.repo, &view.tag, settings::clock()?);
     let commits = count_of(finalized.commits.len(), "commit");
     output::line(&format!("{} has {commits} on {}:", finalized.branch, finalized.start.short(8)));
     for (commit, subject) in &finalized.commits {
         output::line(&fit(&format!("  {} {subject}", commit.short(8)), output::width()));
+    }
+    if let Some(id) = finalized.unmeasured {
+        let tag = &view.tag;
+        output::note(&format!(
+            "not measured: no run had this tree; `ar repro {id} --tag {tag}` measures {id} as it was kept"
+        ));
     }
     output::note(&format!("look at it with: git log -p {}..{}", finalized.start.short(12), finalized.branch));
     Ok(ExitCode::SUCCESS)

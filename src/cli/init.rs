@@ -9,12 +9,13 @@ use std::process::ExitCode;
 use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
 use autoresearch::domain::{Asked, Direction, Prices, Setting, duration_text, settings};
 use autoresearch::git::Repo;
-use autoresearch::session::{Conventions, PROGRAM, installed_agents};
+use autoresearch::session::{Conventions, PROGRAM, SessionError, installed_agents};
 
 use super::args::InitArgs;
 use super::error::CliError;
 use super::process::current_dir;
 use super::settings::{SETTINGS_FILE, resolve};
+use super::terms::SettingsArgs;
 use super::{output, research};
 
 /// Writes `ar.toml` and `program.md` to start from, and prints what the repository's own files suggested; a file that is
@@ -28,7 +29,12 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     let flags: Vec<_> = args.settings.0.keys().into_iter().map(|key| format!("--{key}")).collect();
     let asked = resolve(args.settings, &root)?;
     let suggestion = Suggestion::of(&root);
-    let terms = asked.clone().or(suggestion.terms.clone());
+    let terms = suggestion.complete(asked.clone());
+    if let Some(metric) =
+        terms.metric.clone().filter(|metric| asked.metric.is_some() && terms.is_direction_unclear(metric))
+    {
+        return Err(SessionError::DirectionUnclear(metric).into());
+    }
     let settings_written = write_new(&root.join(SETTINGS_FILE), &settings_text(&terms))?;
     let program_written = write_new(&root.join(PROGRAM), BUILT_IN_PROGRAM)?;
     for (name, written) in [(SETTINGS_FILE, settings_written), (PROGRAM, program_written)] {
@@ -41,9 +47,9 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     for found in suggestion.found(&asked) {
         output::line(&format!("found: {found}"));
     }
-    let is_missing = |setting: &&Setting| setting.is_required && setting.toml(&terms).is_none();
-    let missing: Vec<_> =
-        settings().into_iter().filter(|it| settings_written && is_missing(it)).map(|setting| setting.key).collect();
+    // A file that was there has what it has.
+    let written = if settings_written { terms } else { resolve(SettingsArgs::default(), &root)? };
+    let missing = missing_settings(&written);
     let (look, commit) = match (settings_written, program_written) {
         (true, true) => ("look at both, ", "commit them, then "),
         (true, false) => ("look at ar.toml, ", "commit it, then "),
@@ -52,9 +58,34 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     };
     output::line(&match missing.as_slice() {
         [] => format!("next: {look}{commit}`ar run`"),
-        missing => format!("next: set {} in {SETTINGS_FILE}, {commit}`ar run`", missing.join(" and ")),
+        missing => {
+            let commit = match (settings_written, program_written) {
+                (_, true) => "commit them, then ",
+                (true, false) => "commit it, then ",
+                (false, false) => "then ",
+            };
+            format!("next: set {} in {SETTINGS_FILE}, {commit}`ar run`", in_words(missing))
+        }
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Names as a sentence lists them.
+fn in_words(names: &[String]) -> String {
+    match names {
+        [first @ .., before, last] => [first, &[format!("{before} and {last}")]].concat().join(", "),
+        names => names.concat(),
+    }
+}
+
+/// What is not set and `ar run` needs for a loop.
+fn missing_settings(terms: &Asked) -> Vec<String> {
+    let is_missing = |setting: &&Setting| setting.is_required && setting.toml(terms).is_none();
+    let required = settings().into_iter().filter(is_missing).map(|setting| setting.key.to_owned());
+    let is_unclear = terms.metric.as_ref().is_some_and(|metric| terms.is_direction_unclear(metric));
+    let direction = is_unclear.then(|| "higher or lower".to_owned());
+    let agent = terms.agent.is_none().then(|| "agent".to_owned());
+    required.chain(direction).chain(agent).collect()
 }
 
 /// What the repository's own files suggest.
@@ -93,6 +124,13 @@ impl Suggestion {
             ..Asked::default()
         };
         Suggestion { terms, conventions, agents }
+    }
+
+    /// What is asked for, completed by what is suggested. Which direction is better was found for the suggested metric alone.
+    fn complete(&self, asked: Asked) -> Asked {
+        let is_other = asked.metric.is_some() && asked.metric != self.terms.metric;
+        let direction = self.terms.direction.filter(|_| !is_other);
+        asked.or(Asked { direction, ..self.terms.clone() })
     }
 
     /// What is said of it: what a flag or a variable decides was not taken.
@@ -152,8 +190,8 @@ pub(super) fn settings_text(asked: &Asked) -> String {
             let _ = writeln!(text, "# {} is {}\n# It needs {}.", preset.name, preset.command, preset.needs);
         }
         let _ = match value {
-            Some(value) => writeln!(text, "{} = {value}", setting.key),
-            None => writeln!(text, "# {} = {}", setting.key, setting.example),
+            Some(value) => writeln!(text, "{} = {value}", setting.file_key()),
+            None => writeln!(text, "# {} = {}", setting.file_key(), setting.example),
         };
     }
     text + &prices_text(asked.prices.as_ref())

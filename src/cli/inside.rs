@@ -1,9 +1,11 @@
 //! Commands that act, refused inside a call that the loop made.
 
-use std::env;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use std::{env, fs};
 
-use autoresearch::exec::{job_file, jobs_above};
+use autoresearch::exec::{Kinship, Namespaces, SEEN_AFTER, is_held, job_file, jobs_above, kinship};
 use autoresearch::git::Repo;
 use autoresearch::session::AGENT_JOB;
 use autoresearch::state::SESSIONS_FOLDER;
@@ -12,18 +14,25 @@ use super::args::Command;
 use super::error::CliError;
 use super::settings;
 
+/// How often a process in namespaces of its own looks whether a job has them.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Refuses a command that would change a session while this process is part of one of its experiments: the agent's call,
 /// the run, or a guard. Commands that read are allowed, and so are commands in another repository.
 pub(super) fn refuse(command: &Command) -> Result<(), CliError> {
     let Some(name) = command.acting() else { return Ok(()) };
     let by_variable = variable("AR_EXPERIMENT").zip(env::var_os("AR_STATE_DIR"));
     // Its text counts as the user's, so a process that cleared the variables is looked at, too.
-    let jobs = if matches!(command, Command::Tell(_)) { jobs_above() } else { Vec::new() };
-    if by_variable.is_none() && jobs.is_empty() {
+    let is_tell = matches!(command, Command::Tell(_));
+    let mut jobs = if is_tell { jobs_above() } else { Vec::new() };
+    if by_variable.is_none() && jobs.is_empty() && !is_tell {
         return Ok(());
     }
     let Some(repo) = env::current_dir().ok().and_then(|dir| Repo::discover(&dir).ok()) else { return Ok(()) };
     let root = real(&repo.main_worktree());
+    if is_tell && by_variable.is_none() && jobs.is_empty() {
+        jobs.extend(job_beyond(&root));
+    }
     let by_variable = by_variable
         .filter(|(_, state)| real(Path::new(state)).starts_with(real(&root.join(SESSIONS_FOLDER))))
         .map(|(experiment, _)| experiment);
@@ -35,6 +44,33 @@ pub(super) fn refuse(command: &Command) -> Result<(), CliError> {
         false => "take the command out of the run and its guards; `ar status` works there",
     };
     Err(CliError::new(format!("cannot call `ar {name}` inside experiment {experiment} of the loop"), Some(hint.into())))
+}
+
+/// The active job in the repository at `root` that this process is part of, where it cannot see that: it is in namespaces that
+/// a process of the job made. Waits where only the job's shim can tell.
+fn job_beyond(root: &Path) -> Option<PathBuf> {
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let runs = entries(root.join(SESSIONS_FOLDER)).flat_map(|session| entries(session.join("runs")));
+    let own = Namespaces::own();
+    if own.is_none() && !cfg!(target_os = "linux") {
+        return None;
+    }
+    let related = |folder: &PathBuf| match &own {
+        Some(own) => kinship(folder, own),
+        // Somebody hid what the system says of processes.
+        None => is_held(folder).then_some(Kinship::Below),
+    };
+    let (begun, mut folders) = (Instant::now(), runs.collect::<Vec<PathBuf>>());
+    loop {
+        if let Some(folder) = folders.iter().find(|folder| related(folder) == Some(Kinship::Below)) {
+            return Some(job_file(folder, AGENT_JOB, "job"));
+        }
+        folders.retain(|folder| related(folder) == Some(Kinship::Unknown));
+        if folders.is_empty() || begun.elapsed() > SEEN_AFTER {
+            return None;
+        }
+        sleep(LOOK);
+    }
 }
 
 /// The experiment that a job belongs to, by the place of its file: `.autoresearch/<tag>/runs/<n>/` in the root of the

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::{FORMAT_VERSION, Tag};
-use autoresearch::report::{Column, Format, experiments_grid, ledger_grid, ledger_json, record_json, select_rows};
+use autoresearch::report::{
+    ArtifactData, Column, Format, experiments_grid, ledger_grid, ledger_json, records_json, select_rows,
+};
 use autoresearch::rules::{Selection, select};
 use serde::Serialize;
 
@@ -48,7 +50,8 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     let _pager = output::paged();
     match Format::from(args.format) {
         Format::Json => {
-            let experiments = selected.iter().map(|record| record_json(record, notes.get(&record.id))).collect();
+            let artifact = ArtifactData::by_experiment(view.contract.as_ref(), &view.history);
+            let experiments = records_json(&selected, &notes, &artifact);
             output::json(&Experiments { version: FORMAT_VERSION, tag: &view.tag, experiments });
         }
         format => {

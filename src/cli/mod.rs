@@ -23,6 +23,7 @@ mod init;
 mod inside;
 mod live;
 mod log;
+mod loop_agent;
 mod man;
 mod mlflow;
 mod note;
@@ -102,6 +103,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         Ok(matches) => matches,
         Err(error) => {
             let error = words::with_nearest_command(error, &program);
+            let error = words::with_meant_flag(error, &program, &args);
             return clap_exit(&with_whole_usage(error, program, &args), archiver);
         }
     };

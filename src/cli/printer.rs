@@ -14,10 +14,10 @@ use autoresearch::session::Observer;
 use super::output;
 use super::progress::Progress;
 
-/// How long a terminal may take nothing before the end stops waiting for it.
+/// Time after which the end stops waiting for a frozen terminal.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often it is looked meanwhile whether it took something.
+/// Poll interval while waiting for the terminal.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// One thing to print.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, EVENT_VERSION, Event, ExperimentId, Number, Outage, OutageKind, Record, ReviewVerdict, Tag, clock_time,
-    count_of, exact_time, experiment_name, moment_text, one_line, shell_word,
+    Clock, EVENT_VERSION, Event, ExperimentId, FailureClass, Number, Outage, OutageKind, Record, ReviewVerdict, Tag,
+    clock_time, count_of, exact_time, experiment_name, moment_text, one_line, shell_word,
 };
 use autoresearch::report::fit;
 use autoresearch::rules::Ended;
@@ -211,24 +211,29 @@ impl Progress {
                     "-"
                 ));
             }
-            Event::RunFinished { id, description, reason, trial, .. } => {
+            Event::RunFinished { id, description, reason, trial, value } => {
                 self.end(*id);
                 if !self.aside {
                     let what = if *trial { "tried" } else { "waits" };
-                    self.print_fitting(&format!("{id:>4}  {what:<8} {description}: {reason}"));
+                    let value = value.as_ref().map_or_else(|| "-".to_owned(), Number::to_string);
+                    self.print_fitting(&format!("{id:>4}  {what:<8} {value:<VALUE$} {description}: {reason}"));
                 }
             }
-            Event::ExperimentFinished { record, incumbent } => {
+            Event::ExperimentFinished { record, incumbent, doubt } => {
                 self.incumbent = incumbent.as_ref().map(|(_, number)| number.clone());
                 self.end(record.id);
                 if !self.aside || record.id.is_baseline() {
-                    self.print_fitting(&experiment_line(record));
+                    let doubt = doubt.as_ref().map(|why| format!("; doubtful: {why}")).unwrap_or_default();
+                    self.print_fitting(&(experiment_line(record) + &doubt));
                 }
             }
-            Event::Flagged { after, times, .. } => {
+            Event::Flagged { after, times, report, .. } => {
                 self.end_idle(None);
                 let times = if *times > 1 { format!(", {} so far", count_of(*times, "time")) } else { String::new() };
                 self.print(&format!("      flagged for review after {}{times}", experiment_name(*after)));
+                if let Some(report) = report {
+                    self.print(&format!("      the report is {}", shell_word(self.as_seen_here(report))));
+                }
             }
             Event::Directed { directive, .. } if !self.aside => {
                 self.end_idle(None);
@@ -381,7 +386,11 @@ fn prefixed(before: &str, text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{before}{text}") }
 }
 
-/// One finished experiment: number, outcome, what it was, and why it ended so.
+/// The width of the value at the start of a line.
+const VALUE: usize = 9;
+
+/// One finished experiment: number, outcome, its value or the class of its failure, what it was, and why it ended so. A narrow
+/// terminal cuts off the end.
 pub(super) fn experiment_line(record: &Record) -> String {
     let ended = Ended::of_record(record);
     let color = match ended {
@@ -391,11 +400,13 @@ pub(super) fn experiment_line(record: &Record) -> String {
     };
     let style = Style::new().fg_color(Some(color.into()));
     let outcome = <&str>::from(ended);
-    let mut line = format!("{:>4}  {style}{outcome:<8}{style:#} {}: {}", record.id, record.description, record.reason);
-    if let Some(failure) = &record.failure {
-        line += &format!(" [{}]", failure.class);
-    }
-    line
+    let class = record.failure.as_ref().map(|failure| failure.class).filter(|class| *class != FailureClass::Crash);
+    let class = class.map(|class| class.to_string());
+    let value = record.metric.number().as_ref().map(Number::to_string);
+    let first = value.as_deref().or(class.as_deref()).unwrap_or("-");
+    let class = class.as_ref().filter(|_| value.is_some()).map(|class| format!(" [{class}]")).unwrap_or_default();
+    let Record { id, description, reason, .. } = record;
+    format!("{id:>4}  {style}{outcome:<8}{style:#} {first:<VALUE$} {description}: {reason}{class}")
 }
 
 #[cfg(test)]

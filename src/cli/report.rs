@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::domain::{ExperimentId, Note, with_causes};
+use autoresearch::domain::{ExperimentId, ExperimentName, Note, Tag, shell_word, with_causes};
 use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, chart_svg, html_report, render_report};
 use autoresearch::session::{SessionError, SessionView};
 use autoresearch::{fs, state};
@@ -19,6 +19,9 @@ type Notes = BTreeMap<ExperimentId, Vec<Note>>;
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
+    if let Some(other) = &args.other {
+        return Err(no_comparison(args.session.tag(), other));
+    }
     if args.weights {
         return weights::run(args);
     }
@@ -50,6 +53,21 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
     }
     exit::leave((report, session));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses to compare two sessions or experiments, and names the command that compares two experiments.
+fn no_comparison(one: Option<Tag>, other: &str) -> CliError {
+    let one = one.map_or_else(|| "best".to_owned(), |tag| tag.to_string());
+    // A session stands for its best experiment.
+    let experiment = |name: &str| match name.parse::<ExperimentName>() {
+        Ok(_) => name.to_owned(),
+        Err(_) => format!("{name}/best"),
+    };
+    let line = [&one, other].map(|name| shell_word(Path::new(&experiment(name)))).join(" ");
+    CliError::usage(
+        format!("cannot compare {one} with {other}: a report of two is not there yet"),
+        format!("run `ar diff {line}` to compare two experiments"),
+    )
 }
 
 /// Prints the report of a session for people.

@@ -10,7 +10,8 @@ use autoresearch::domain::{
 };
 use autoresearch::git::{GitError, Repo};
 use autoresearch::score::{
-    ARTIFACT, ResearchTerms, SOURCES, TERMS_FILE, TermsError, artifact_template, program_template, terms_template,
+    ARTIFACT, ResearchTerms, SEARCH_FILE, SEARCH_SCRIPT, SOURCES, TERMS_FILE, TermsError, artifact_template,
+    program_template, terms_template,
 };
 use autoresearch::session::{PROGRAM, RESEARCH_THRESHOLD, SessionError, ask_subtopics, commit_new_files};
 
@@ -20,6 +21,9 @@ use super::init::settings_text;
 use super::output;
 use super::process::{current_dir, runtime};
 use super::settings::{SETTINGS_FILE, Settings};
+
+/// The search command of the script, which is asked in a folder of its own.
+const SEARCH: &str = "python3 \"$AR_ROOT/search.py\"";
 
 /// The command that measures.
 const COMMAND: &str = "ar score";
@@ -62,22 +66,34 @@ pub(super) fn run(args: InitArgs, question: &str) -> Result<ExitCode, CliError> 
         };
         CliError::usage(error, hint)
     })?;
+    let mut settings = asked(given);
+    if args.keyless_search {
+        settings.search.get_or_insert_with(Vec::new).push(SEARCH.to_owned());
+    }
+    let has_search = settings.search.is_some();
+    let script = args.keyless_search.then(|| (PathBuf::from(SEARCH_FILE), SEARCH_SCRIPT.to_owned()));
     let files = [
-        (PROGRAM, program_template(&question, &topics)),
+        (PROGRAM, program_template(&question, &topics, args.keyless_search)),
         (TERMS_FILE, terms),
         (ARTIFACT, artifact_template(&question, &topics)),
         (&format!("{SOURCES}/.gitkeep"), String::new()),
-        (SETTINGS_FILE, settings_text(&asked(given))),
+        (SETTINGS_FILE, settings_text(&settings)),
     ]
     .map(|(path, content)| (PathBuf::from(path), content));
+    let files: Vec<(PathBuf, String)> = files.into_iter().chain(script).collect();
     let repo = repo.map_or_else(|| Repo::init(&dir), Ok)?;
     let is_committed = commit_new_files(&repo, &files, &format!("research: {question}"))?;
-    let paths = list(&files.map(|(path, _)| path));
+    let paths = list(&files.into_iter().map(|(path, _)| path).collect::<Vec<_>>());
     output::line(&match is_committed {
         true => format!("wrote and committed {paths}"),
         false => format!("already committed: {paths}"),
     });
     output::line(&format!("sub-topics: {}", topics.iter().map(|topic| one_line(topic)).collect::<Vec<_>>().join(", ")));
+    if !has_search {
+        output::note(
+            "note: no search command; `--keyless-search` also writes one for arXiv and Wikipedia that needs no key",
+        );
+    }
     let agent = if has_agent { "" } else { " --agent claude" };
     output::line(&format!("next: `ar run{agent} --for 8h`"));
     Ok(ExitCode::SUCCESS)
@@ -122,8 +138,11 @@ fn refuse_own(given: &Asked) -> Result<(), CliError> {
 
 /// The settings of the session: what was asked for, with what research goes by.
 fn asked(given: Asked) -> Asked {
-    let defaults =
-        Asked { keep_above: Some(RESEARCH_THRESHOLD), stop_rules: Some(vec![StopRule::Kill2]), ..Asked::default() };
+    let defaults = Asked {
+        keep_above: Some(RESEARCH_THRESHOLD),
+        stop_rules: Some(StopRule::OF_RESEARCH.to_vec()),
+        ..Asked::default()
+    };
     Asked {
         metric: Some(COMPOSITE.into()),
         direction: Some(Direction::Higher),

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::StopReason;
+use autoresearch::domain::{StopReason, Tag};
 use autoresearch::git::Repo;
 use autoresearch::guardian::keep_resident;
+use autoresearch::rules::{LoopCall, SESSION_FULL};
 use autoresearch::session::{Drive, Driven, Plan, Session, session_tags};
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
@@ -14,7 +15,7 @@ use super::printer::Printer;
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
 use super::settings::{self, Settings};
-use super::{chosen, confirm, exit, output, signals};
+use super::{chosen, confirm, exit, loop_agent, output, signals};
 
 /// What to know of a loop without an end before it begins.
 const NO_END: &str = "no limit is set, so the loop runs until you stop it; limits are --max-experiments 100, --for 8h, \
@@ -25,9 +26,11 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
     let repo = Repo::discover(&current_dir()?)?;
     let settings = Settings::read(args.settings, repo.worktree())?;
-    let drive = Drive::Loop { adopt: args.adopt };
+    let drive = Drive::Loop { adopt: args.adopt, call: LoopCall::Typed };
     let main_worktree = repo.main_worktree();
-    let mut plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
+    let wish = settings.loop_wish();
+    let plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
+    let (mut plan, no_agent) = loop_agent::settle(plan, wish, args.format)?;
     let must_ask = !args.yes && !plan.continued() && args.format == StreamFormat::Table && output::is_interactive();
     if must_ask && !confirm::confirm(&plan) {
         output::note("not started; nothing was changed");
@@ -37,12 +40,7 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
         plan = plan.note(NO_END.to_owned());
     }
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
-    if reason == StopReason::NoAgent && args.format == StreamFormat::Table && !output::manners().quiet {
-        output::line(
-            "continue with `ar run --agent COMMAND`, or from inside an agent: edit, then `ar try -m \"what it \
-                changes\"`",
-        );
-    }
+    loop_agent::tell_ways_on(&reason, no_agent.as_ref(), args.format);
     Ok(ExitCode::from(exit::of_stop(&reason)))
 }
 
@@ -54,16 +52,14 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
     let named = args.session.or_else(|| settings.given.tag.clone());
     let tag = chosen::find(&repo, named.or_else(|| settings.tag_in_file(&session_tags(&repo).ok()?)))?;
     settings.given.tag = Some(tag);
-    let drive = drive_on();
+    let drive = Drive::RESUMED;
     let main_worktree = repo.main_worktree();
+    let wish = settings.resume_wish();
     let plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
+    let (plan, no_agent) = loop_agent::settle(plan, wish, args.format)?;
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
+    loop_agent::tell_ways_on(&reason, no_agent.as_ref(), args.format);
     Ok(ExitCode::from(exit::of_stop(&reason)))
-}
-
-/// A loop that continues.
-fn drive_on() -> Drive {
-    Drive::Loop { adopt: false }
 }
 
 /// Opens the session of a plan and runs its loop to the end.
@@ -73,10 +69,11 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
     let looped = async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
         let mut session = Session::open(plan, printer.observer(), interrupts.clone()).await?;
+        let before = session.history().next_sequence();
         let mut driven = session.run(drive).await?;
         loop {
             let resumed = match driven {
-                Driven::Stopped(reason) => return Ok(reason),
+                Driven::Stopped(reason) => return Ok((reason, session.history().next_sequence() == before)),
                 Driven::Again(resumed) => resumed,
             };
             let plan = match session.plan_again() {
@@ -92,7 +89,7 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
             driven = session.run_again(resumed).await?;
         }
     };
-    let reason = runtime()?.block_on(async {
+    let ended: Result<_, CliError> = runtime()?.block_on(async {
         // What keeps watch over this loop may be gone.
         tokio::select! {
             biased;
@@ -101,8 +98,36 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
         }
     });
     printer.finish();
-    if reason.as_ref().is_ok_and(StopReason::is_of_course) {
-        output::note(&format!("hint: pass another rule to continue: `ar resume {tag} --stop-rule plateau:100`"));
+    let (reason, did_nothing) = ended?;
+    if did_nothing || reason.is_of_course() {
+        way_on(&reason, &tag).iter().for_each(|way| output::note(&format!("hint: {way}")));
     }
-    reason
+    Ok(reason)
+}
+
+/// What to type to continue after a loop that ended as asked.
+fn way_on(reason: &StopReason, tag: &Tag) -> Option<String> {
+    let another_night = |flag: &str| {
+        format!("run `ar run --tag {tag}` to begin another night, or `ar resume {tag} {flag}` to continue this one")
+    };
+    let higher = |flag: &str| format!("pass a higher limit to continue: `ar run --tag {tag} {flag} N`");
+    Some(match reason {
+        reason if reason.is_of_course() => {
+            format!("pass another rule to continue: `ar resume {tag} --stop-rule plateau:100`")
+        }
+        StopReason::MaxExperiments { .. } => another_night("--max-experiments N"),
+        StopReason::Budget { .. } => another_night("--for 8h"),
+        StopReason::Until { .. } => another_night("--until 07:00"),
+        StopReason::NoTime { end, .. } => return way_on(end, tag),
+        StopReason::Reached(reached) => match reached.rule {
+            "goal" => format!("pass another goal to continue: `ar run --tag {tag} --goal VALUE`"),
+            "max_cost" => another_night("--max-cost COST"),
+            "max_tokens" => another_night("--max-tokens N"),
+            "session_max_cost" => higher("--session-max-cost"),
+            "session_max_tokens" => higher("--session-max-tokens"),
+            SESSION_FULL => higher("--session-max-experiments"),
+            _ => return None,
+        },
+        _ => return None,
+    })
 }

@@ -1,12 +1,14 @@
 //! `ar score`.
 
+use std::borrow::Cow;
 use std::env;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use autoresearch::domain::{COMPOSITE, CommitId, ExperimentId, FORMAT_VERSION, Tag, count_of, one_line};
+use autoresearch::domain::{COMPOSITE, CommitId, ExperimentId, FORMAT_VERSION, Number, Tag, count_of, one_line};
 use autoresearch::git::Repo;
 use autoresearch::report::{Align, Format, Grid};
-use autoresearch::rules::four_decimals;
+use autoresearch::rules::{artifact_metric, four_decimals};
 use autoresearch::score::{Score, explain};
 use autoresearch::session::{Compared, Scored, ScoredOf, score};
 use serde_json::{Map, Value, json};
@@ -25,18 +27,19 @@ pub(super) fn run(args: ScoreArgs) -> Result<ExitCode, CliError> {
     let own = variable("AR_EXPERIMENT").and_then(|id| id.parse::<ExperimentId>().ok());
     let own = own.filter(|_| of_call.is_some() && named.as_ref().is_none_or(|tag| Some(tag) == of_call.as_ref()));
     let commit = variable("AR_COMMIT").filter(|_| own.is_some()).map(|commit| CommitId::new(&commit));
+    let folder = variable("AR_RUN_DIR").filter(|_| commit.is_some()).map(PathBuf::from);
     let tag = match named.or(of_call) {
         Some(tag) => Some(chosen::find(&Repo::find(&dir)?, Some(tag))?),
         None => None,
     };
-    let scored = runtime()?.block_on(score(&dir, tag, ScoredOf { experiment: own, commit }))?;
+    let scored = runtime()?.block_on(score(&dir, tag, ScoredOf { experiment: own, commit, folder }))?;
     match Format::from(args.format) {
         Format::Json => output::json(&document(&scored)),
         Format::Table => output::text(&text(&scored)),
         format => {
             let mut grid = Grid::new([("axis", Align::Left), ("value", Align::Right)]);
             for (name, value) in lines(&scored.score) {
-                grid.push([name.to_owned(), value]);
+                grid.push([name.into_owned(), value]);
             }
             output::text(&grid.render(format, output::width()));
         }
@@ -61,11 +64,15 @@ fn text(scored: &Scored) -> String {
     text
 }
 
-/// The axes and the composite as they are printed.
-fn lines(score: &Score) -> Vec<(&'static str, String)> {
+/// The axes and the composite as they are printed, and after them the composite of the artifact.
+fn lines(score: &Score) -> Vec<(Cow<'static, str>, String)> {
     let number = |value: Option<f64>| value.map_or("nan".to_owned(), four_decimals);
-    let mut lines: Vec<_> = score.axes.iter().map(|(name, value)| (*name, number(*value))).collect();
-    lines.push((COMPOSITE, score.composite.as_ref().map_or("nan".to_owned(), |value| value.raw.clone())));
+    let mut lines: Vec<_> = score.axes.iter().map(|(name, value)| (Cow::from(*name), number(*value))).collect();
+    let whole = |number: &Option<Number>| number.as_ref().map_or("nan".to_owned(), |number| number.raw.clone());
+    lines.push((COMPOSITE.into(), whole(&score.composite)));
+    lines.extend(
+        score.artifact.as_ref().map(|artifact| (artifact_metric(COMPOSITE).into(), whole(&artifact.composite))),
+    );
     lines
 }
 
@@ -97,6 +104,7 @@ fn document(scored: &Scored) -> Value {
         "version": FORMAT_VERSION,
         "topics": {
             "addressed": topics(&mut score.addressed.iter().copied()),
+            "added": topics(&mut score.added.iter().copied()),
             "new": topics(&mut score.newly.iter().copied()),
             "open": topics(&mut (0..terms.topics.len()).filter(|place| !score.addressed.contains(place))),
         },
@@ -104,9 +112,9 @@ fn document(scored: &Scored) -> Value {
         "problems": score.problems,
     });
     let numbers = json!({
-        "claims": {"new": score.claims.0, "verified": score.claims.1},
+        "claims": {"new": score.claims.0, "verified": score.claims.1, "repeats": score.repeats},
         "removed": score.removed,
-        "sources": {"cited": score.sources.0, "first_stored": score.first_stored, "diversity": by},
+        "sources": {"cited": score.sources.0, "first_stored": score.first_stored, "diversity": by, "kept": score.stored.map(|(kept, _)| kept), "stored": score.stored.map(|(_, stored)| stored)},
         "compared": {
             "session": compared.session,
             "experiment": compared.experiment,
@@ -114,8 +122,13 @@ fn document(scored: &Scored) -> Value {
             "earlier": compared.earlier,
         },
         "reverified": score.batch.map(|(citations, failed)| json!({"citations": citations, "problems": failed})),
-        "form": terms.composite.form.to_string(),
+        "form": score.form.to_string(),
         "forms": forms,
+        "artifact": score.artifact.as_ref().map(|artifact| json!({
+            "axes": artifact.axes,
+            "composite": artifact.value(),
+            "form": terms.composite.form.to_string(),
+        })),
         "worst": score.worst,
         "axes": axes,
         "composite": score.composite.as_ref().map(|value| value.value),

@@ -9,15 +9,13 @@ use autoresearch::domain::{
 };
 use autoresearch::fs::read_regular;
 use autoresearch::git::Repo;
-use autoresearch::session::{Drive, Plan, SessionError, Wanted};
+pub(super) use autoresearch::session::SETTINGS_FILE;
+use autoresearch::session::{Drive, LoopWish, Plan, SessionError, Wanted};
 use strum::VariantArray;
 
 use super::error::CliError;
 use super::output;
 use super::terms::SettingsArgs;
-
-/// The settings file in the root of the working tree.
-pub(super) const SETTINGS_FILE: &str = "ar.toml";
 
 /// The former name of a setting, and its name now.
 const FORMER: (&str, &str) = ("research", "allow-search");
@@ -44,13 +42,30 @@ impl Settings {
         self.file.as_ref().ok()?.tag.clone().filter(|tag| sessions.contains(tag))
     }
 
-    /// Works out what the invocation is going to do.
-    pub(super) fn plan(self, repo: Repo, drive: Drive, clock: Clock) -> Result<Plan, CliError> {
+    /// What `ar run` asks for, as far as its agent depends on it.
+    pub(super) fn loop_wish(&self) -> LoopWish {
+        let file = self.file.as_ref().cloned().unwrap_or_default();
+        LoopWish { may_take: true, ..wish_of(&self.given.clone().or(file)) }
+    }
+
+    /// The same for `ar resume`: what was stored asks for nothing anew, and gets no other agent.
+    pub(super) fn resume_wish(&self) -> LoopWish {
+        wish_of(&self.given)
+    }
+
+    /// What is asked for, by where, and why the settings file cannot be read.
+    pub(super) fn wanted(self) -> (Wanted, Option<CliError>) {
         let (file, trouble) = match self.file {
             Ok(file) => (file, None),
             Err(trouble) => (Asked::default(), Some(trouble)),
         };
-        match (Plan::new(repo, &Wanted { given: self.given, file }, drive, clock), trouble) {
+        (Wanted { given: self.given, file }, trouble)
+    }
+
+    /// Works out what the invocation is going to do.
+    pub(super) fn plan(self, repo: Repo, drive: Drive, clock: Clock) -> Result<Plan, CliError> {
+        let (wanted, trouble) = self.wanted();
+        match (Plan::new(repo, &wanted, drive, clock), trouble) {
             (plan, None) => Ok(plan?),
             (Ok(plan), Some(trouble)) if plan.continued() => Ok(plan.note(format!("ignored ar.toml: {trouble}"))),
             // What is missing may stand in the file.
@@ -58,6 +73,10 @@ impl Settings {
             (Err(error), Some(_)) => Err(error.into()),
         }
     }
+}
+
+fn wish_of(asked: &Asked) -> LoopWish {
+    LoopWish { setting: asked.asks_for_loop(), baseline_only: asked.max_experiments == Some(0), may_take: false }
 }
 
 /// A variable that is a setting. Within a call of a loop the names of its session and its metric are no settings: commands
@@ -152,8 +171,8 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
             name = FORMER.1.to_owned();
             output::note(&format!("warning: `{key}` in {} is called `{name}` now", path.display()));
         }
-        let Some(setting) = all.iter().find(|setting| setting.key == name) else {
-            let known: Vec<_> = all.iter().map(|setting| setting.key.to_owned()).collect();
+        let Some(setting) = all.iter().find(|setting| setting.key == name || setting.key_in_file == name) else {
+            let known: Vec<_> = all.iter().map(|setting| setting.file_key().to_owned()).collect();
             let meant = nearest(&name, &known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
             let hint = format!("the settings are {}{meant}", known.join(", "));
             return Err(CliError::new(format!("{}: unknown setting `{key}`", path.display()), Some(hint)));
@@ -293,7 +312,7 @@ mod tests {
                 from_variables(|name| (name == setting.variable()).then(|| values.join(":").into())).unwrap();
             assert_eq!((setting.asked)(&of_variables), values, "{key}");
             // What `ar init` writes of it is read back as the same.
-            fs::write(&path, format!("{key} = {}\n", setting.toml(&asked).unwrap())).unwrap();
+            fs::write(&path, format!("{} = {}\n", setting.file_key(), setting.toml(&asked).unwrap())).unwrap();
             assert_eq!((setting.asked)(&from_file(&path).unwrap()), values, "{key}");
             assert!(setting.comment.ends_with('.') && !setting.help.ends_with('.'), "{key}");
             let direction = if key == "lower" { Direction::Higher } else { Direction::Lower };

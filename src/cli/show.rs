@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::Record;
 use autoresearch::report::{Format, record_grid};
-use autoresearch::session::SessionView;
+use autoresearch::session::{SavedArtifacts, SessionView};
 use serde_json::{Value, json};
 
 use super::args::ShowArgs;
@@ -26,7 +26,15 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let screen = (format == Format::Table).then(clock).transpose()?;
     let replaced_by = view.history.replaced().get(&record.id).copied();
     let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
-    let grid = record_grid(&record, composite, replaced_by, &notes, screen);
+    let mut grid = record_grid(&record, composite, replaced_by, &notes, screen);
+    let artifacts = view.artifacts(&record);
+    if let Some(artifacts) = &artifacts {
+        let place = match artifacts {
+            SavedArtifacts::In(folder) => format!("in {}", folder.display()),
+            SavedArtifacts::Gone(why) => why.clone(),
+        };
+        grid.push(["artifacts".to_owned(), place]);
+    }
     match format {
         Format::Table => {
             output::text(&grid.to_fields(output::width()));
@@ -48,6 +56,13 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
                 fields.insert("diff_text".into(), String::from_utf8_lossy(&diff).into());
                 fields.insert("log_tail".into(), view.log_tail(record.id)?.into());
                 fields.insert("logs_dropped".into(), dropped.into());
+                let (folder, gone) = match &artifacts {
+                    Some(SavedArtifacts::In(folder)) => (Some(folder), None),
+                    Some(SavedArtifacts::Gone(why)) => (None, Some(why)),
+                    None => (None, None),
+                };
+                fields.insert("artifacts_folder".into(), json!(folder));
+                fields.insert("artifacts_gone".into(), json!(gone));
             }
             output::json(&value);
         }

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use autoresearch::domain::{Asked, Clock, ExperimentId, StopWhen, Tag, experiment_name, experiment_names, with_causes};
 use autoresearch::git::Repo;
 use autoresearch::session::{
-    Drive, Interrupt, Plan, Session, SessionError, Stopped, Tried, ask_to_stop, end_run_only, note_stopped,
+    Drive, Interrupt, Plan, Session, SessionError, Stopped, StoppingBeside, Tried, ask_to_stop, end_run_only,
+    note_stopped,
 };
 
 use super::args::StopArgs;
@@ -50,13 +51,38 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
         ),
         Stopped::After(open) if !open.is_empty() => format!("session {tag} stops after {}", experiment_names(&open)),
         Stopped::After(_) => format!("session {tag} stops before its next experiment"),
+        Stopped::Beside(stopping) => stopping_text(&tag, &stopping),
         Stopped::Ended if args.now => format!("session {tag} has stopped; what was unfinished is rolled back"),
         Stopped::Ended => format!("session {tag} has stopped"),
     });
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has guardians leave a session alone that nobody holds. That it does not go is said, and stops nothing.
+/// What becomes of the runs and proposals of a session with slots that stops.
+fn stopping_text(tag: &Tag, stopping: &StoppingBeside) -> String {
+    let StoppingBeside { runs, proposals, winners, train } = stopping;
+    let mut first: Vec<String> = Vec::new();
+    if !runs.is_empty() {
+        first.push(experiment_names(runs));
+    }
+    if *train {
+        first.push("the run of merged winners".to_owned());
+    }
+    let mut text = match first.is_empty() {
+        true => format!("session {tag} stops before its next run"),
+        false => format!("session {tag} stops after {}", first.join(" and ")),
+    };
+    if !proposals.is_empty() {
+        text +=
+            &format!("\nkept as ideas with their commits, not run: the proposals of {}", experiment_names(proposals));
+    }
+    if !winners.is_empty() {
+        text += &format!("\nwaiting to be merged when `ar resume {tag}` continues: {}", experiment_names(winners));
+    }
+    text
+}
+
+/// Tells guardians to leave an idle session alone. Reports a failure and continues.
 pub(super) fn keep_guardians_away(repo: &Repo, tag: &Tag, clock: Clock) {
     if let Err(error) = note_stopped(repo, tag, clock) {
         output::note(&format!("`ar guard` may restart session {tag}: {}", with_causes(&error)));

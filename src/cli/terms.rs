@@ -41,12 +41,41 @@ impl FromArgMatches for SettingsArgs {
     }
 }
 
+/// The settings that people use, which `-h` shows; `--help` shows all.
+const IN_SHORT_HELP: [&str; 24] = [
+    "metric",
+    "cmd",
+    "lower",
+    "higher",
+    "timeout",
+    "min-delta",
+    "guard",
+    "limit",
+    "reviewer",
+    "scope",
+    "protect",
+    "agent",
+    "agent-timeout",
+    "goal-text",
+    "slots",
+    "gpus",
+    "link",
+    "max-experiments",
+    "max-cost",
+    "for",
+    "until",
+    "goal",
+    "tag",
+    "on-event",
+];
+
 /// The flag of a setting.
 fn flag(setting: &'static Setting) -> Arg {
     let flag = Arg::new(setting.key)
         .long(setting.key)
         .help(setting.help.replace("{presets}", &preset_names()))
-        .help_heading(setting.heading.to_string());
+        .help_heading(setting.heading.to_string())
+        .hide_short_help(!IN_SHORT_HELP.contains(&setting.key));
     let flag = setting.excludes.into_iter().fold(flag, Arg::conflicts_with);
     if setting.kind == Kind::Switch {
         return flag.action(ArgAction::SetTrue);

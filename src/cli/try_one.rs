@@ -28,6 +28,8 @@ use super::{exit, output, signals};
 #[derive(Clone, Copy)]
 struct Next<'a> {
     directive: Directive,
+    /// Why there is no next one.
+    full: Option<&'a StopReason>,
     /// What the user says.
     words: &'a [Word],
 }
@@ -59,9 +61,10 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
             let contract = session.contract();
             let words = if matches!(tried, Tried::Recorded(_)) { session.words() } else { Vec::new() };
             let told = words.clone();
+            let full = session.at_cap();
             let (printed, is_printed) = mpsc::channel();
             printer.answer(move || {
-                answer(&history, tried, Next { directive, words: &told }, &contract, args.format);
+                answer(&history, tried, Next { directive, full: full.as_ref(), words: &told }, &contract, args.format);
                 let _ = printed.send(());
             });
             if let Tried::Recorded(_) = tried {
@@ -161,7 +164,12 @@ fn answer(history: &History, tried: Tried, next: Next<'_>, contract: &Contract, 
 }
 
 /// A record with what the next attempt is told: what the user says, the directive's fields and words, and what the failure means for it.
-fn with_next(record: &Record, history: &History, Next { directive, words }: Next<'_>, contract: &Contract) -> Value {
+fn with_next(
+    record: &Record,
+    history: &History,
+    Next { directive, words, .. }: Next<'_>,
+    contract: &Contract,
+) -> Value {
     let mut answer = json!(record);
     if !words.is_empty() {
         answer["words"] = json!(words);
@@ -186,7 +194,7 @@ fn print_reworking(record: &Record) {
     output::line("      next: edit it so that the guard passes, then run `ar try`");
 }
 
-fn print_outcome(history: &History, record: &Record, Next { directive, words }: Next<'_>, contract: &Contract) {
+fn print_outcome(history: &History, record: &Record, Next { directive, full, words }: Next<'_>, contract: &Contract) {
     output::line(&fit(&experiment_line(record), output::width()));
     if let Some(failure) = record.failure.as_ref().filter(|failure| !failure.excerpt.trim().is_empty()) {
         for line in failure.excerpt.lines() {
@@ -199,13 +207,13 @@ fn print_outcome(history: &History, record: &Record, Next { directive, words }: 
         (None, Some((id, best))) => output::line(&format!("      to beat: {name} {best} of experiment {id}")),
         (None, None) => {}
     }
+    let is_refused = record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal());
     let next = match record.outcome {
         Outcome::Keep => "the working tree is the new starting point",
+        Outcome::Crash if is_refused && record.agent.is_none() => "your change is still in the working tree",
         Outcome::Discard | Outcome::Crash => "the working tree is back at the best one",
     };
-    let experiments = history.experiments();
-    if let Some(limit) = contract.max_experiments.filter(|limit| experiments >= *limit) {
-        let reason = StopReason::MaxExperiments { limit, experiments };
+    if let Some(reason) = full {
         output::line(&format!("      {next}; {reason}: stop here, `ar show {}` shows this one", record.id));
         print_words(words);
         return;

@@ -76,7 +76,7 @@ pub(super) fn asks_for_overview(args: &[OsString]) -> bool {
     args.len() < 2 || args.iter().any(is_help)
 }
 
-/// The command that a word which is none may stand for.
+/// The closest command to a misspelt word.
 pub(super) fn nearest_command<'a>(word: &str, program: &'a Command) -> Option<&'a str> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == word).map(|(_, command)| *command);
     alias.or_else(|| nearest(word, program.get_subcommands().map(Command::get_name)))
@@ -91,6 +91,48 @@ pub(super) fn with_nearest_command(mut error: clap::Error, program: &Command) ->
     if let Some(command) = nearest_command(word, program) {
         let command = command.to_owned();
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![command]));
+    }
+    error
+}
+
+/// Flags of other programs, and the flag that does it here, with its value if it has one.
+const OTHER_FLAGS: [(&str, &str, Option<&str>); 9] = [
+    ("--json", "format", Some("json")),
+    ("--csv", "format", Some("csv")),
+    ("--md", "format", Some("md")),
+    ("--markdown", "format", Some("md")),
+    ("--html", "format", Some("html")),
+    ("-n", "top", None),
+    ("-n", "max-experiments", None),
+    ("--limit", "top", None),
+    ("-f", "format", None),
+];
+
+/// The error for a flag that is none, with the flag of its command that does what it does elsewhere.
+pub(super) fn with_meant_flag(mut error: clap::Error, program: &Command, args: &[OsString]) -> clap::Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
+    let mut command = program;
+    for arg in args.iter().skip(1) {
+        command = command.find_subcommand(arg).unwrap_or(command);
+    }
+    let takes = |flag: &str, value: Option<&str>| {
+        let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag));
+        arg.is_some_and(|arg| {
+            value.is_none_or(|value| arg.get_possible_values().iter().any(|possible| possible.get_name() == value))
+        })
+    };
+    let meant = OTHER_FLAGS.iter().find(|(other, flag, value)| other == given && takes(flag, *value));
+    if let Some((_, flag, value)) = meant {
+        let meant = match value {
+            Some(value) => format!("--{flag} {value}"),
+            None => format!("--{flag}"),
+        };
+        error.remove(ContextKind::SuggestedCommand);
+        error.remove(ContextKind::Suggested);
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(meant));
     }
     error
 }

@@ -46,6 +46,9 @@ pub struct Alert {
     pub best: Option<f64>,
     /// Why.
     pub reason: String,
+    /// Why the gain of a kept experiment is doubtful, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
     /// The whole message on one line, for people.
     pub text: String,
 }

@@ -12,6 +12,10 @@ pub const COMPOSITE: &str = "composite";
 /// Madani adapter's revised kill rule.
 pub const DEFAULT_FLOOR: f64 = 0.5;
 
+/// The scoring of research that new sessions go by. With the first, which no contract names, coverage was that of all kept
+/// claims, the chosen form decided, and rules read the iterations.
+pub const SCORING: u32 = 2;
+
 /// How far from 1 the sum of weights may be before they are brought to 1 with a warning: more than roundings of decimal
 /// weights, and less than the last digit of one that is written with four decimals.
 const SUM_TOLERANCE: f64 = 1e-6;
@@ -44,17 +48,20 @@ pub enum Form {
 pub struct Axis {
     /// Its share in the weighted form; 0 or more. In a settled composite the weights sum to 1.
     pub weight: f64,
-    /// The value, 0..1, below which the axis is weak.
-    #[serde(default = "default_floor")]
-    pub floor: f64,
+    /// The value, 0..1, below which the axis is weak; absent for that of who asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<f64>,
     /// The numbers that become 0 and 1, in this order; the larger one comes first where less is better. Absent for
     /// numbers that are 0..1 already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<[f64; 2]>,
 }
 
-fn default_floor() -> f64 {
-    DEFAULT_FLOOR
+impl Axis {
+    /// The value below which it is weak.
+    pub fn floor(&self) -> f64 {
+        self.floor.unwrap_or(DEFAULT_FLOOR)
+    }
 }
 
 /// The axes of a session and their form: `[composite]` in `ar.toml`.
@@ -127,7 +134,7 @@ impl Composite {
     /// The axes of research with the weights for a type of question; `None` for a type that is not in [`PRESETS`].
     pub fn preset(name: &str) -> Option<Composite> {
         let (_, weights) = PRESETS.into_iter().find(|(known, _)| *known == name)?;
-        let axis = |weight| Axis { weight, floor: DEFAULT_FLOOR, range: None };
+        let axis = |weight| Axis { weight, floor: None, range: None };
         let axes = RESEARCH_AXES.into_iter().zip(weights).map(|(name, weight)| (name.to_owned(), axis(weight)));
         Some(Composite { form: Form::default(), axes: axes.collect() })
     }
@@ -139,8 +146,8 @@ impl Composite {
             if !weight.is_finite() || *weight < 0.0 {
                 return Err(CompositeError::Weight { axis: axis(), weight: *weight });
             }
-            if !(0.0..=1.0).contains(floor) {
-                return Err(CompositeError::Floor { axis: axis(), floor: *floor });
+            if let Some(floor) = floor.filter(|floor| !(0.0..=1.0).contains(floor)) {
+                return Err(CompositeError::Floor { axis: axis(), floor });
             }
             if let Some([lo, hi]) = *range
                 && (lo == hi || !(hi - lo).is_finite())
@@ -180,7 +187,7 @@ impl fmt::Display for Composite {
             if let Some([lo, hi]) = range {
                 write!(f, " ({lo}..{hi})")?;
             }
-            if *floor != DEFAULT_FLOOR {
+            if let Some(floor) = floor.filter(|floor| *floor != DEFAULT_FLOOR) {
                 write!(f, " (floor {floor})")?;
             }
         }
@@ -207,8 +214,8 @@ mod tests {
         )
         .unwrap();
         assert_eq!(composite.form, Form::V2);
-        assert_eq!(composite.axes["latency"], Axis { weight: 1.0, floor: 0.5, range: Some([200.0, 20.0]) });
-        assert_eq!(composite.axes["accuracy"], Axis { weight: 3.0, floor: 0.8, range: None });
+        assert_eq!(composite.axes["latency"], Axis { weight: 1.0, floor: None, range: Some([200.0, 20.0]) });
+        assert_eq!(composite.axes["accuracy"], Axis { weight: 3.0, floor: Some(0.8), range: None });
         let stored = serde_json::to_string(&composite).unwrap();
         assert_eq!(serde_json::from_str::<Composite>(&stored).unwrap(), composite);
         assert_eq!(composite.to_string(), "v2 of accuracy 3 (floor 0.8), latency 1 (200..20)");

@@ -1,7 +1,9 @@
 //! What the user approved before a session starts.
 
+use serde::{Deserialize, Serialize};
+
 use super::settings::PLAIN;
-use super::{COMPOSITE, Composite, Contract, MetricSource};
+use super::{COMPOSITE, CommitId, Composite, Contract, MetricSource, Tag};
 
 /// Files that pin the versions of what a project depends on, in the order of their names.
 pub const LOCK_FILES: &[&str] = &[
@@ -24,10 +26,43 @@ pub const LOCK_FILES: &[&str] = &[
     "yarn.lock",
 ];
 
+/// The session before one that starts from the user's commits on its branch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Follows {
+    /// Its tag.
+    pub tag: Tag,
+    /// Its incumbent, to which its branch goes back.
+    pub incumbent: CommitId,
+    /// The user's own branch when the first of these sessions began, as a full ref name.
+    pub branch: Option<String>,
+    /// The commit that it was at.
+    pub at: CommitId,
+}
+
 impl Contract {
+    /// The user's own branch when the session began, or the first one of those that it follows, and its commit.
+    pub fn home(&self) -> (Option<&str>, &CommitId) {
+        match &self.follows {
+            Some(follows) => (follows.branch.as_deref(), &follows.at),
+            None => (self.started_from.as_deref(), &self.start),
+        }
+    }
+
     /// The axes that the metric is worked out from; absent where the log prints the metric itself.
     pub fn deciding_composite(&self) -> Option<&Composite> {
         self.composite.as_ref().filter(|_| self.metric.name == COMPOSITE)
+    }
+
+    /// The axes of a research session's artifact, and the form in which they are put together; `None` where the artifact has
+    /// no composite of its own.
+    pub fn artifact(&self) -> Option<(&Composite, super::composite::Form)> {
+        self.deciding_composite().zip(self.artifact_form)
+    }
+
+    /// The axes as they were asked for: those of research in the form of its artifact, whatever decides on iterations.
+    pub fn asked_composite(&self) -> Option<Composite> {
+        let composite = self.composite.clone()?;
+        Some(Composite { form: self.artifact_form.unwrap_or(composite.form), ..composite })
     }
 
     /// Whether a step of the ladder may look outside the repository: the agent itself, or search commands for one that `ar`
@@ -68,7 +103,7 @@ impl Contract {
             term("direction", Some(direction.clone()), direction),
             term("metric source", Some(source.to_owned()), self.metric.source.to_string()),
             term("command", Some("cmd".to_owned()), self.command.clone()),
-            term("composite", None, self.composite.as_ref().map_or("none".to_owned(), Composite::to_string)),
+            term("composite", None, self.asked_composite().map_or("none".to_owned(), |it| it.to_string())),
         ];
         terms.extend(PLAIN.iter().filter_map(|setting| {
             let texts = (setting.stored)(self);
@@ -127,7 +162,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::domain::{CommitId, Direction, MetricSpec};
+    use crate::domain::{Direction, MetricSpec};
 
     #[test]
     fn a_stored_contract_is_read_by_the_former_names_of_its_terms() {

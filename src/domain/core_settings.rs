@@ -5,7 +5,7 @@ use super::layout_settings::LAYOUT;
 use super::setting::{Form, Heading, choices, line, texts};
 use super::settings::{PLAIN, asked};
 use super::values::command_line;
-use super::{Asked, Contract, Direction, LedgerDialect, MetricSource, Setting, Tag};
+use super::{Asked, COMPOSITE, Contract, Direction, LedgerDialect, MetricSource, Setting, Tag};
 
 /// What is measured and by what, who makes the changes, and the session's name and ledger.
 pub(super) static CORE: &[Setting] = &[
@@ -20,7 +20,9 @@ pub(super) static CORE: &[Setting] = &[
         lines: |it| {
             let metric = format!("metric    {}, {} is better", it.metric.name, it.metric.direction);
             let axes = it.composite.as_ref().map(|composite| format!("axes      {composite}"));
-            [Some(metric), axes].into_iter().flatten().collect()
+            let artifact =
+                it.artifact_form.map(|form| format!("artifact  {form} of the same axes over all that was kept"));
+            [Some(metric), axes, artifact].into_iter().flatten().collect()
         },
         ..asked!(metric: String)
     },
@@ -88,9 +90,10 @@ pub(super) static CORE: &[Setting] = &[
         key: "agent",
         heading: Heading::Agent,
         value: "COMMAND",
-        help: "Command that changes the code once and exits, with the prompt on standard input; or {presets}",
+        help: "Command that changes the code once and exits, with the prompt on standard input; or {presets}; \
+               or none [default: the only one installed]",
         comment: "The command that changes the code once and exits; it reads the prompt from standard input. Or the name \
-                  of a preset.",
+                  of a preset, or none.",
         example: "\"claude\"",
         check: command_line,
         lines: |it| {
@@ -174,6 +177,28 @@ impl Asked {
     /// The settings that are asked for, by their keys in the settings file, which are the names of their flags.
     pub fn keys(&self) -> Vec<&'static str> {
         self.each().into_iter().map(|(key, _)| key).collect()
+    }
+}
+
+/// The settings that ask for a loop in so many words, unless they are 0.
+const ASKING_FOR_LOOP: [&str; 8] =
+    ["for", "until", "max-experiments", "max-cost", "max-tokens", "slots", "gpus", "ahead"];
+
+impl Asked {
+    /// The first setting that asks for a loop in so many words, by its key.
+    pub fn asks_for_loop(&self) -> Option<&'static str> {
+        let is_zero = |text: &String| text.parse() == Ok(0.0);
+        let asks = |setting: &&Setting| {
+            let values = (setting.asked)(self);
+            setting.key == "ahead" && !values.is_empty() || values.iter().any(|value| !is_zero(value))
+        };
+        ASKING_FOR_LOOP.into_iter().find(|key| all().filter(asks).any(|setting| setting.key == *key))
+    }
+
+    /// Whether a direction must be asked for with this metric.
+    pub fn is_direction_unclear(&self, metric: &str) -> bool {
+        let is_composite = metric == COMPOSITE && self.composite.is_some();
+        self.direction.is_none() && !is_composite && Direction::is_unclear_for(metric)
     }
 }
 

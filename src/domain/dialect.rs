@@ -17,7 +17,7 @@ pub enum LedgerDialect {
     #[default]
     #[strum(message = "commit_hash, improved / rejected / failed")]
     Ar,
-    /// `commit … keep|discard|crash`, 7-character hashes, `0.000000` for no number.
+    /// `commit … keep|discard|crash`, 7-character hashes, `0.000000` for no number, no row for a refused change.
     #[strum(message = "commit, keep / discard / crash")]
     Karpathy,
 }
@@ -39,6 +39,8 @@ pub struct DialectLayout {
     pub in_memory: &'static [FailureClass],
     /// Whether an experiment without a number has no memory either.
     pub forgets_memory: bool,
+    /// Whether a change that was refused without a run has no row.
+    pub omits_refused: bool,
 }
 
 impl LedgerDialect {
@@ -62,6 +64,7 @@ impl LedgerDialect {
                 no_memory: "nan",
                 in_memory: &[FailureClass::Oom],
                 forgets_memory: false,
+                omits_refused: false,
             },
             LedgerDialect::Karpathy => DialectLayout {
                 commit: "commit",
@@ -71,6 +74,8 @@ impl LedgerDialect {
                 no_memory: "0.0",
                 in_memory: &[],
                 forgets_memory: true,
+                // Its notebook counts each row as an experiment that ran.
+                omits_refused: true,
             },
         }
     }

@@ -69,6 +69,16 @@ impl Directive {
     pub fn wants_new_direction(self) -> bool {
         matches!(self, Directive::Pivot { .. } | Directive::FreshStart { .. })
     }
+
+    /// Whether it refuses a direction that was tried. A refutation or a combination may name an old one.
+    pub fn refuses_tried(self) -> bool {
+        use Perturbation::{Analogy, Removal};
+        matches!(
+            self,
+            Directive::Pivot { perturbation: Analogy | Removal, .. }
+                | Directive::FreshStart { perturbation: Analogy | Removal }
+        )
+    }
 }
 
 impl fmt::Display for Directive {
@@ -122,6 +132,9 @@ pub struct Rung {
     pub turns: u32,
     /// How often the session was flagged for review.
     pub flags: u32,
+    /// How many changes in a row were refused for a direction that was tried.
+    #[serde(default, skip_serializing_if = "super::stall::is_zero")]
+    pub repeated: u32,
     /// The instruction for the next agent call.
     #[serde(default)]
     pub directive: Directive,

@@ -22,7 +22,7 @@ pub const EVENT_VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum StopReason {
-    /// The session reached its limit of experiments.
+    /// The night reached its limit of experiments.
     MaxExperiments {
         /// The limit.
         limit: u32,
@@ -148,10 +148,10 @@ impl fmt::Display for StopReason {
         match self {
             StopReason::MaxExperiments { limit, experiments } if experiments > limit => {
                 let made = count_of(*experiments, "experiment");
-                write!(f, "the session already has {made}, and its limit is {limit}")
+                write!(f, "the night already has {made}, and its limit is {limit}")
             }
             StopReason::MaxExperiments { limit, .. } => {
-                write!(f, "the session reached its limit of {}", count_of(*limit, "experiment"))
+                write!(f, "the night reached its limit of {}", count_of(*limit, "experiment"))
             }
             StopReason::Budget { seconds } => {
                 write!(f, "time limit of {} reached", duration_text(Duration::from_secs_f64(seconds.max(0.0))))
@@ -447,6 +447,9 @@ pub enum Event {
         record: Box<Record>,
         /// The value to beat afterwards, with its experiment; absent where a threshold decides.
         incumbent: Option<(ExperimentId, Number)>,
+        /// Why its gain is doubtful, as a clause, if it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        doubt: Option<String>,
     },
     /// The session is flagged for review.
     Flagged {
@@ -456,6 +459,8 @@ pub enum Event {
         times: u32,
         /// Why, as a clause.
         why: &'static str,
+        /// The report to the user; absent where it could not be written.
+        report: Option<PathBuf>,
     },
     /// The agent gets a new instruction.
     Directed {
@@ -486,8 +491,8 @@ mod tests {
     #[test]
     fn a_limit_that_was_lowered_below_what_there_is_was_not_reached() {
         for (limit, experiments, expected) in [
-            (16, 20, "the session already has 20 experiments, and its limit is 16"),
-            (20, 20, "the session reached its limit of 20 experiments"),
+            (16, 20, "the night already has 20 experiments, and its limit is 16"),
+            (20, 20, "the night reached its limit of 20 experiments"),
         ] {
             let reason = StopReason::MaxExperiments { limit, experiments };
             assert_eq!(reason.to_string(), expected);

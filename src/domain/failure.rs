@@ -56,10 +56,14 @@ pub enum FailureClass {
     NoChange,
     /// `ar` measured the same change before.
     Duplicate,
+    /// The change is in a direction that was tried, where a new one was required.
+    Repeated,
     /// The change conflicts with what was kept meanwhile, also after the agent merged it.
     Conflict,
     /// The machine failed during the run.
     Lost,
+    /// Files that decide what was measured changed beside the run, also when it was repeated.
+    Changed,
 }
 
 /// What is said of a failure class.
@@ -77,14 +81,14 @@ pub struct FailureTexts {
 impl FailureClass {
     /// Whether the change was refused and never run.
     pub fn is_refusal(self) -> bool {
-        use FailureClass::{Conflict, Duplicate, Protected, Scope, TooLarge};
-        matches!(self, Scope | Protected | TooLarge | Duplicate | Conflict)
+        use FailureClass::{Conflict, Duplicate, Protected, Repeated, Scope, TooLarge};
+        matches!(self, Scope | Protected | TooLarge | Duplicate | Repeated | Conflict)
     }
 
     /// Whether it says something about the change: the change was run, and nothing else ended the run.
     pub fn judges_change(self) -> bool {
-        use FailureClass::{Killed, Lost, NoChange, ReviewFailed};
-        !self.is_refusal() && !matches!(self, NoChange | Killed | Lost | ReviewFailed)
+        use FailureClass::{Changed, Killed, Lost, NoChange, ReviewFailed};
+        !self.is_refusal() && !matches!(self, NoChange | Killed | Lost | Changed | ReviewFailed)
     }
 
     /// Whether another process on the GPU can be its cause.
@@ -175,6 +179,10 @@ impl FailureClass {
             FailureClass::Duplicate => {
                 ("the same change was measured before ({ended})", "Make a change that has not been measured yet.")
             }
+            FailureClass::Repeated => (
+                "the direction was tried before and a new one was required ({ended})",
+                "Choose a direction that is not in the list of those tried, and name it.",
+            ),
             FailureClass::Conflict => (
                 "the change conflicts with what was kept meanwhile ({ended})",
                 "Make it again on the incumbent as it is now, if it is still of use.",
@@ -182,6 +190,11 @@ impl FailureClass {
             FailureClass::Lost => (
                 "the machine died under the run ({ended})",
                 "The machine died under the run, which is not the idea's fault: you may try the same change again.",
+            ),
+            FailureClass::Changed => (
+                "its run was disturbed twice ({ended})",
+                "Tracked files or the metric file changed while it ran, which may not be the idea's fault: you may try the same \
+                 change again. A run must write to files that git does not track.",
             ),
         };
         let advice_at_last = match self {
@@ -228,8 +241,10 @@ impl FailureClass {
             | FailureClass::GuardFailed
             | FailureClass::Scope
             | FailureClass::NoChange
+            | FailureClass::Repeated
             | FailureClass::Conflict
-            | FailureClass::Lost => return None,
+            | FailureClass::Lost
+            | FailureClass::Changed => return None,
         })
     }
 }

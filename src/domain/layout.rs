@@ -33,13 +33,25 @@ pub struct Layout {
     /// What git does not have and every working tree gets as a link, relative to the repository's root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<PathBuf>,
+    /// Those of the links that runs write to: caches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<PathBuf>,
 }
 
 impl Layout {
     /// The layout of so many slots, without GPUs and links.
     pub fn of(slots: u32) -> Layout {
         let ahead = if slots > 1 { AHEAD } else { 1 };
-        Layout { slots, ahead, calls: None, gpus: None, gpus_per_run: 1, mixed_gpus: false, links: Vec::new() }
+        Layout {
+            slots,
+            ahead,
+            calls: None,
+            gpus: None,
+            gpus_per_run: 1,
+            mixed_gpus: false,
+            links: Vec::new(),
+            writable: Vec::new(),
+        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! The settings of slots and seats: they are no terms of the contract, and a session may go on with other ones.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::setting::{Form, Heading, texts};
 use super::settings::asked;
 use super::values::not_zero;
 use super::{Asked, GpuChoice, Layout, Setting, count_of};
+
+/// Marks a link that runs write to.
+const WRITABLE: &str = ":rw";
 
 /// Where experiments are made and run beside each other.
 pub(super) static LAYOUT: &[Setting] = &[
@@ -69,8 +72,8 @@ pub(super) static LAYOUT: &[Setting] = &[
         key: "link",
         heading: Heading::Slots,
         value: "PATH",
-        help: "Untracked file or folder, such as data, to link into each slot's working tree; repeatable",
-        comment: "Untracked files and folders, such as data, to link into each slot's working tree.",
+        help: "Untracked file or folder to link into each slot's working tree, PATH:rw for a cache; repeatable",
+        comment: "Untracked files and folders to link into each slot's working tree, \"cache:rw\" for a cache.",
         example: "[\"data\"]",
         ..asked!(links: Vec<PathBuf>)
     },
@@ -82,14 +85,17 @@ impl Asked {
     pub fn layout(&self, before: Option<&Layout>) -> Option<Layout> {
         let is_asked = self.slots.is_some() || self.gpus.is_some() || self.ahead.is_some();
         let mut layout = before.cloned().or_else(|| is_asked.then(|| Layout::of(self.slots.unwrap_or(1))))?;
-        let Layout { slots, ahead, calls, gpus, gpus_per_run, mixed_gpus, links } = &mut layout;
+        let Layout { slots, ahead, calls, gpus, gpus_per_run, mixed_gpus, links, writable } = &mut layout;
         replace(slots, self.slots);
         replace(ahead, self.ahead);
         *calls = self.calls.or(*calls);
         *gpus = self.gpus.clone().or(gpus.take());
         replace(gpus_per_run, self.gpus_per_run);
         replace(mixed_gpus, self.mixed_gpus);
-        replace(links, self.links.clone());
+        if let Some(asked) = &self.links {
+            *links = asked.iter().map(|link| without_mark(link).unwrap_or_else(|| link.clone())).collect();
+            *writable = asked.iter().filter_map(|link| without_mark(link)).collect();
+        }
         Some(layout)
     }
 
@@ -98,6 +104,11 @@ impl Asked {
         let is_layout = |key: &str| LAYOUT.iter().any(|setting| setting.key == key);
         self.each().into_iter().filter(move |(key, _)| is_layout(key))
     }
+}
+
+/// The path of a link that is marked as one that runs write to.
+fn without_mark(link: &Path) -> Option<PathBuf> {
+    link.to_str()?.strip_suffix(WRITABLE).map(PathBuf::from)
 }
 
 fn replace<T>(value: &mut T, asked: Option<T>) {
@@ -117,7 +128,9 @@ impl Layout {
             lines.push(format!("GPUs      {gpus}, {} a run{mixed}", self.gpus_per_run));
         }
         if !self.links.is_empty() {
-            let links: Vec<String> = self.links.iter().map(|link| link.display().to_string()).collect();
+            let mark = |link| if self.writable.contains(link) { WRITABLE } else { "" };
+            let links: Vec<String> =
+                self.links.iter().map(|link| format!("{}{}", link.display(), mark(link))).collect();
             lines.push(format!("links     {}", links.join(", ")));
         }
         lines
@@ -137,7 +150,7 @@ mod tests {
     #[test]
     fn slots_gpus_and_ahead_make_linked_trees_and_nothing_else_does() {
         let others = asked(|asked| {
-            asked.links = Some(vec!["data".into()]);
+            asked.links = Some(vec!["data".into(), "cache:rw".into()]);
             asked.calls = Some(2);
             asked.gpus_per_run = Some(2);
             asked.mixed_gpus = Some(true);
@@ -157,7 +170,8 @@ mod tests {
                 gpus_per_run: 2,
                 mixed_gpus: true,
                 calls: Some(2),
-                links: vec!["data".into()],
+                links: vec!["data".into(), "cache".into()],
+                writable: vec!["cache".into()],
                 ..Layout::of(1)
             }
         );
@@ -165,12 +179,13 @@ mod tests {
 
     #[test]
     fn a_flag_changes_one_setting_and_keeps_the_rest() {
-        let before = Layout { calls: Some(3), links: vec!["data".into()], gpus: Some(GpuChoice::All), ..Layout::of(4) };
+        let (calls, gpus) = (Some(3), Some(GpuChoice::All));
+        let before = Layout { calls, links: vec!["data".into()], writable: vec!["data".into()], gpus, ..Layout::of(4) };
         assert_eq!(Asked::default().layout(Some(&before)), Some(before.clone()));
         let after = asked(|asked| asked.slots = Some(8)).layout(Some(&before));
         assert_eq!(after, Some(Layout { slots: 8, ..before.clone() }));
         let after = asked(|asked| asked.links = Some(vec!["a".into(), "b".into()])).layout(Some(&before));
-        assert_eq!(after, Some(Layout { links: vec!["a".into(), "b".into()], ..before }));
+        assert_eq!(after, Some(Layout { links: vec!["a".into(), "b".into()], writable: Vec::new(), ..before }));
     }
 
     #[test]
@@ -181,13 +196,14 @@ mod tests {
             gpus: Some(GpuChoice::All),
             gpus_per_run: 2,
             mixed_gpus: true,
-            links: vec!["data".into(), ".venv".into()],
+            links: vec!["data".into(), ".venv".into(), "cache".into()],
+            writable: vec!["cache".into()],
             ..Layout::of(4)
         };
         let lines = [
             "slots     4, 2 proposals ahead, 3 agents at a time",
             "GPUs      all, 2 a run, of any model",
-            "links     data, .venv",
+            "links     data, .venv, cache:rw",
         ];
         assert_eq!(layout.lines(), lines);
     }

@@ -3,6 +3,7 @@
 //! Nothing here knows of git, files, processes or terminals.
 
 mod alert;
+mod artifact;
 mod as_text;
 mod beside;
 mod cadence;
@@ -27,7 +28,6 @@ mod guard;
 mod idea;
 mod imported;
 mod json;
-mod keep_logs;
 mod layout;
 mod layout_settings;
 mod lesson;
@@ -50,6 +50,7 @@ mod seconds;
 mod setting;
 mod settings;
 mod settings_macro;
+mod size_limit;
 mod space;
 mod stall;
 mod stop_rule;
@@ -62,12 +63,13 @@ pub mod values;
 mod word;
 
 pub use alert::{Alert, AlertKind};
+pub use artifact::Artifact;
 pub use beside::{Beside, Replay, Train};
 pub use cadence::Cadence;
 pub use cap_settings::Caps;
 pub use clock::{Clock, ago_text, exact_time, moment_text};
-pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES};
-pub use contract::{Drift, LOCK_FILES};
+pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES, SCORING};
+pub use contract::{Drift, Follows, LOCK_FILES};
 pub use core_settings::settings;
 pub use dialect::{DialectLayout, LedgerDialect};
 pub use direction::{Direction, NameKind, plain_name};
@@ -85,7 +87,6 @@ pub use guard::{GuardRun, Version};
 pub use idea::{Idea, IdeaKind, IdeaState, NewIdea, USER, agent_name, search_name};
 pub use imported::Imported;
 pub use json::{json_text, write_json};
-pub use keep_logs::KeepLogs;
 pub use layout::Layout;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use limit::{Comparison, Limit, LimitError};
@@ -110,6 +111,7 @@ pub use settings::{
     Asked, CONTRACT_VERSION, Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT,
     Setting,
 };
+pub use size_limit::SizeLimit;
 pub use space::Space;
 pub use stall::{LastCall, Stall};
 pub use stop_rule::StopRule;

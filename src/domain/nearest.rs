@@ -6,12 +6,23 @@ const ALIKE: f64 = 0.8;
 /// The fewest letters of a word that may match a part of a longer name.
 const FEWEST_LETTERS: usize = 3;
 
-/// The name most similar to `word`, if any is similar enough. A name that contains `word` is.
+/// The likeness of a name with two neighbouring letters swapped.
+const SWAPPED: f64 = 0.95;
+
+/// The name most similar to `word`, if any is similar enough. A name that contains `word` is, and one of which `word` has two
+/// neighbouring letters swapped.
 pub fn nearest<T: AsRef<str>>(word: &str, names: impl IntoIterator<Item = T>) -> Option<T> {
     let word = word.to_lowercase();
     let likeness = |name: &str| {
         let is_part = word.len() >= FEWEST_LETTERS && name.contains(&word);
-        strsim::jaro_winkler(&word, name).max(if is_part { ALIKE } else { 0.0 })
+        let by_form = if is_swapped(&word, name) {
+            SWAPPED
+        } else if is_part {
+            ALIKE
+        } else {
+            0.0
+        };
+        strsim::jaro_winkler(&word, name).max(by_form)
     };
     names
         .into_iter()
@@ -22,15 +33,24 @@ pub fn nearest<T: AsRef<str>>(word: &str, names: impl IntoIterator<Item = T>) ->
         .map(|(_, name)| name)
 }
 
+/// Whether two words differ by two neighbouring letters alone, which are swapped.
+fn is_swapped(a: &str, b: &str) -> bool {
+    a.len() == b.len() && strsim::levenshtein(a, b) == 2 && strsim::osa_distance(a, b) == 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn misspelt_and_shortened_names_are_known_and_strange_ones_are_not() {
-        let nearest = |word| nearest(word, ["status", "stop", "claude", "val_bpb", "val_loss", "metric"]);
+        let nearest = |word| nearest(word, ["status", "stop", "claude", "val_bpb", "val_loss", "metric", "run", "log"]);
         for (word, meant) in [
             ("statsu", "status"),
+            ("rnu", "run"),
+            ("urn", "run"),
+            ("lgo", "log"),
+            ("tsop", "stop"),
             ("claud", "claude"),
             ("Claude", "claude"),
             ("metrik", "metric"),
@@ -40,7 +60,7 @@ mod tests {
         ] {
             assert_eq!(nearest(word), Some(meant), "{word}");
         }
-        for word in ["", "xyzzy", "t", "accuracy"] {
+        for word in ["", "xyzzy", "t", "accuracy", "nur", "gol"] {
             assert_eq!(nearest(word), None, "{word}");
         }
     }

@@ -130,6 +130,8 @@ pub enum Notice {
     Unprotected { what: &'static str, paths: Vec<PathBuf> },
     #[error("restored protected files: {}{}", list(paths), after("; found instead: ", &list(found)))]
     ProtectedRestored { paths: Vec<PathBuf>, found: Vec<PathBuf> },
+    #[error("found git settings changed {when}: {}; {effect}", few(keys).join(", "))]
+    SettingsChanged { when: String, keys: Vec<String>, effect: &'static str },
     #[error("detected changes of protected files that ar cannot restore: {}", list(.0))]
     ProtectedChanged(Vec<PathBuf>),
     #[error("restored protected files that were changed in between: {}", list(.0))]
@@ -191,6 +193,10 @@ pub enum Notice {
     // Of an experiment.
     #[error("restarted the run of experiment {0}, which was lost")]
     RunRestarted(ExperimentId),
+    #[error("repeating the run of experiment {id}: {} changed while it ran", list(changed))]
+    RunRepeated { id: ExperimentId, changed: Vec<PathBuf> },
+    #[error("exempted tracked files that the baseline's run changed itself: {}", list(.0))]
+    ExemptChanged(Vec<PathBuf>),
     #[error("picked up all open experiments again after an error: {0}")]
     PickedUp(String),
     #[error("{} {}", best(*.id), runs(now, *excused))]
@@ -199,8 +205,10 @@ pub enum Notice {
     BestDiffers { id: ExperimentId, now: String, then: String, distance: String, spread: String },
     #[error("the baseline itself breaks the limits: {}", .0.join(", "))]
     LimitsBroken(Vec<String>),
-    #[error("{0}; asking the agent once more")]
+    #[error("the direction \"{0}\" was tried before; asking the agent once more")]
     AskedAgain(String),
+    #[error("experiment {0} names no direction although a new one was required; asking for it at the next call")]
+    Unnamed(ExperimentId),
     #[error("experiment {0} conflicts with what was kept meanwhile; the agent is called to merge it")]
     AskedToMerge(ExperimentId),
     #[error("linked paths, which all slots share, were written to: {}", list(.0))]
@@ -224,6 +232,12 @@ pub enum Notice {
          --max-tokens"
     )]
     CostUnknown { limit: f64, model: String },
+    #[error(
+        "noticed that the agent trained by itself in its call for experiment {id} ({signs}): the call took {}, and ar measures \
+         each change again, in {}; ask for the edit alone in program.md to save that time",
+        span_text(*call), span_text(*run)
+    )]
+    AgentTrains { id: ExperimentId, signs: String, call: f64, run: f64 },
     #[error("ended the agent's call for experiment {id}: {why}")]
     CallEnded { id: ExperimentId, why: String },
     #[error(
@@ -231,6 +245,19 @@ pub enum Notice {
          below [composite.axes.{axis}]"
     )]
     AxisUnranged { axis: String, number: f64, counts: f64 },
+    // Of artifacts.
+    #[error("did not save artifacts of experiment {id}: {}", few(files).join(", "))]
+    ArtifactsMissed { id: ExperimentId, files: Vec<String> },
+    #[error("saved no artifacts of experiment {0}: its run began without a list of the files that match")]
+    ArtifactsUnknown(ExperimentId),
+    #[error("skipped artifacts that are not regular files: {}", list(.0))]
+    ArtifactsOdd(Vec<PathBuf>),
+    #[error(
+        "saved no artifacts of experiment {id}: {count} files match, and {most} may; pack them in the run, or narrow --artifact"
+    )]
+    TooManyArtifacts { id: ExperimentId, count: usize, most: usize },
+    #[error("cannot move the artifacts of experiment {id} to their place, or delete those that are too many: {why}")]
+    ArtifactsUnsettled { id: ExperimentId, why: String },
     // At the gate before calls and runs.
     #[error("waiting for the clock: it shows {}, before the end of the last experiment at {}", exact_time(*now), exact_time(*last))]
     ClockBehind { last: Timestamp, now: Timestamp },

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Beside, Direction, Environment, ExperimentId, Failure, GuardRun, IdeaKind, Imported, Metrics, NewIdea, Number,
-    Outcome, Review, Tag, Tokens, Unparsed, Usage, Version,
+    Artifact, Beside, Direction, Environment, ExperimentId, Failure, GuardRun, IdeaKind, Imported, Metrics, NewIdea,
+    Number, Outcome, Review, Tag, Tokens, Unparsed, Usage, Version,
 };
 
 /// The version of records that this program writes.
@@ -216,6 +216,9 @@ pub struct Record {
     /// The independent review of a number that would be kept; absent in a session without a reviewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<Review>,
+    /// The files that its run left and `ar` saved; only of one that was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<Artifact>,
     /// The earlier versions of the change, in order. Their runs come first in `runs`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<Version>,

@@ -10,7 +10,7 @@ use strum::{EnumMessage, VariantArray};
 
 use super::values::{duration, finite, time_of_day, whole};
 use super::{
-    Cadence, Draw, Escalate, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit, MetricSource, StopRule, Tag,
+    Cadence, Draw, Escalate, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, SizeLimit, StopRule, Tag,
     duration_text, time_of_day_text,
 };
 
@@ -55,6 +55,8 @@ pub enum Kind {
 pub struct SettingOf<A, C> {
     /// The name of its flag and its key in `ar.toml`; its variable is `AR_` and the same in capitals.
     pub key: &'static str,
+    /// Its key in `ar.toml` where that is the plural of its flag; else empty.
+    pub key_in_file: &'static str,
     /// Where the help lists its flag.
     pub heading: Heading,
     /// What the help calls its value.
@@ -100,6 +102,7 @@ impl<A, C> SettingOf<A, C> {
     pub(super) const fn of<F: Form>() -> Self {
         SettingOf {
             key: "",
+            key_in_file: "",
             heading: Heading::Session,
             value: "",
             help: "",
@@ -124,6 +127,11 @@ impl<A, C> SettingOf<A, C> {
     /// Its variable.
     pub fn variable(&self) -> String {
         format!("AR_{}", self.key.to_uppercase().replace('-', "_"))
+    }
+
+    /// The key that a template of `ar.toml` has for it.
+    pub fn file_key(&self) -> &'static str {
+        if self.key_in_file.is_empty() { self.key } else { self.key_in_file }
     }
 
     /// Refuses what is not a value of it.
@@ -179,7 +187,7 @@ values! {
     PathBuf: Text, parsed, |path: &PathBuf| path.display().to_string();
     GpuChoice: Text, parsed, GpuChoice::to_string;
     Limit: Text, parsed, Limit::to_string;
-    KeepLogs: Text, parsed, KeepLogs::to_string;
+    SizeLimit: Text, parsed, SizeLimit::to_string;
     StopRule: Text, parsed, StopRule::to_string;
     Cadence: Text, parsed, Cadence::to_string;
     Draw: Text, parsed, Draw::to_string;

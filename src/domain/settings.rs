@@ -16,8 +16,8 @@ use super::setting::{Form, Heading, Held, SettingOf, choices, joined, line, stor
 use super::settings_macro::settings;
 use super::values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
-    Cadence, Caps, CommitId, Composite, Direction, Draw, Escalate, GpuChoice, KeepLogs, Ladder, LedgerDialect, Limit,
-    MetricSource, MetricSpec, Prices, StopRule, Tag, count_of, duration_text, money_text, time_of_day_text,
+    Cadence, Caps, CommitId, Composite, Direction, Draw, Escalate, Follows, GpuChoice, Ladder, LedgerDialect, Limit,
+    MetricSource, MetricSpec, Prices, SizeLimit, StopRule, Tag, count_of, duration_text, money_text, time_of_day_text,
     tokens_text,
 };
 
@@ -36,8 +36,18 @@ pub const DEFAULT_AGENT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// of five hours in which subscriptions count their use.
 pub const DEFAULT_OUTAGE_LIMIT: Duration = Duration::from_secs(8 * 3600);
 
+/// The calls in a row without changes after which an agent counts as stuck. Twice the five attempts after which the
+/// refine ladder asks for a pivot: by then no instruction of `ar` moves the agent.
+const DEFAULT_MAX_IDLE: u32 = 10;
+
 /// How long a search command may take unless the user says otherwise: a minute, which searches over slow networks need.
 const DEFAULT_SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The space of a session's logs unless the user says otherwise: 10 GB, a night of a hundred runs with 100 MB each.
+const DEFAULT_KEEP_LOGS: SizeLimit = SizeLimit::Bytes(10_000_000_000);
+
+/// The space of a session's artifacts unless the user says otherwise: 20 GB, a few checkpoints of a model of a billion parameters.
+const DEFAULT_KEEP_ARTIFACTS: SizeLimit = SizeLimit::Bytes(20_000_000_000);
 
 /// The version of contracts that this program writes.
 pub const CONTRACT_VERSION: u32 = 1;
@@ -79,7 +89,10 @@ settings! {
     silence: Option<Duration>,
     agent_silence: Option<Duration>,
     agent_rounds: u32,
-    max_file_total: u32;
+    max_file_total: u32,
+    session_max_experiments: u32,
+    session_max_cost: f64,
+    session_max_tokens: u64;
     /// How much better than the incumbent a number must be; 0 or more.
     min_delta: f64 as f64 = 0.0, {
         key: "min-delta", heading: Heading::Keeping, value: "DELTA",
@@ -175,8 +188,8 @@ settings! {
     #[serde(default)]
     allow_repeats: bool as bool = false, {
         key: "allow-repeats", heading: Heading::Changes,
-        help: "Measure a change again that was measured before",
-        comment: "Measure a change again that was measured before.",
+        help: "Allow changes that were measured before",
+        comment: "Allow changes that were measured before.",
     }
 
     /// A run's deadline.
@@ -329,21 +342,21 @@ settings! {
         comment: "Limit the pauses of the cadence to 90 minutes.", example: "true",
     }
 
-    /// How many experiments the session may have, the baseline not counted.
+    /// How many experiments a night may have, the baseline not counted.
     max_experiments: u32 as Option<u32> = None, {
         key: "max-experiments", heading: Heading::Stopping, value: "N",
-        help: "Largest number of experiments in the session, without the baseline",
-        comment: "How many experiments a session may have.", example: "100",
+        help: "Largest number of experiments in a night, which begins with each `ar run`, without the baseline",
+        comment: "How many experiments a night may have; each `ar run` begins one.", example: "100",
         ends_loop: true,
         lines: |it| line(it.max_experiments, |limit| format!("at most   {}", count_of(limit, "experiment"))),
     }
 
-    /// What the calls of the session's agent may cost.
+    /// What the agent's calls of a night may cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_cost: f64 as Option<f64> = None, {
         key: "max-cost", heading: Heading::Stopping, value: "COST",
-        help: "Cost of all agent calls at which the loop stops, in the currency that the agent reports",
-        comment: "Stop when the agent's calls have cost this much; an agent that reports no cost needs prices, below.",
+        help: "Cost of a night's agent calls at which the loop stops, in the currency that the agent reports",
+        comment: "Stop when a night's calls have cost this much; an agent that reports no cost needs prices, below.",
         example: "20.0",
         check: non_negative,
         ends_loop: true,
@@ -354,28 +367,28 @@ settings! {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_tokens: u64 as Option<u64> = None, {
         key: "max-tokens", heading: Heading::Stopping, value: "N",
-        help: "Tokens of all agent calls at which the loop stops",
+        help: "Tokens of a night's agent calls at which the loop stops",
         comment: "Stop when they have used so many tokens.", example: "50000000",
         ends_loop: true,
         lines: |it| line(it.max_tokens, |tokens| format!("at most   {} tokens in the agent's calls", tokens_text(tokens))),
     }
 
-    /// How long one call of `ar run` may go on.
+    /// How long a night may go on, from its `ar run` on.
     #[serde(with = "crate::domain::seconds::option", rename = "for")]
     budget: Duration as Option<Duration> = None, {
         key: "for", heading: Heading::Stopping, value: "DURATION",
-        help: "Time limit for each invocation",
-        comment: "Time limit for one `ar run`.", example: "\"8h\"",
+        help: "Time limit for a night, from its `ar run` on; interruptions count",
+        comment: "Time limit for a night, from its `ar run` on.", example: "\"8h\"",
         ends_loop: true,
         lines: |it| line(it.budget, |budget| format!("for       {}", duration_text(budget))),
     }
 
-    /// The time of day, on the user's clock, at which a call of `ar run` ends: the next one after its start.
+    /// The time of day, on the user's clock, at which a night ends: the next one after its `ar run`.
     #[serde(default)]
     until: Time as Option<Time> = None, {
         key: "until", heading: Heading::Stopping, value: "TIME",
-        help: "Time of day at which each invocation stops, as in 07:00",
-        comment: "The time of day at which `ar run` stops.", example: "\"07:00\"",
+        help: "Time of day at which a night ends, as in 07:00",
+        comment: "The time of day at which a night ends.", example: "\"07:00\"",
         ends_loop: true,
         lines: |it| line(it.until, |until| format!("until     {}", time_of_day_text(until))),
     }
@@ -407,6 +420,18 @@ settings! {
         comment: "Stop after so many crashes in a row.", example: "10",
         check: not_zero,
         lines: |it| line(it.max_crashes, |crashes| format!("or until  {} in a row", count_of(crashes, "crash"))),
+    }
+
+    /// After how many calls in a row that change nothing the loop stops; 0 for never.
+    #[serde(default = "default_max_idle")]
+    max_idle: u32 as u32 = DEFAULT_MAX_IDLE, {
+        key: "max-idle", heading: Heading::Stopping, value: "N",
+        help: "Number of agent calls in a row without a change at which the loop stops; 0 for no limit [default: 10]",
+        comment: "Stop after so many calls of the agent in a row without a change; 0 for no limit.", example: "10",
+        lines: |it| line(Some(it.max_idle).filter(|limit| *limit != DEFAULT_MAX_IDLE), |limit| match limit {
+            0 => "calls     without a change never stop the loop".to_owned(),
+            limit => format!("or until  {} in a row without a change", count_of(limit, "call")),
+        }),
     }
 
     /// Whether the loop stops when the session is flagged for review.
@@ -462,11 +487,31 @@ settings! {
     }
 
     /// How much of the logs is kept.
-    #[serde(default)]
-    keep_logs: KeepLogs as KeepLogs = KeepLogs::default(), {
+    #[serde(default = "default_keep_logs")]
+    keep_logs: SizeLimit as SizeLimit = DEFAULT_KEEP_LOGS, {
         key: "keep-logs", heading: Heading::Session, value: "SIZE",
         help: "Space for retained run logs, as in 2GB; `all`, or 0 for the best and the newest ten [default: 10GB]",
         comment: "How much of the runs' logs is kept.", example: "\"10GB\"",
+    }
+
+    /// The globs of the files that a kept run leaves as artifacts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    artifacts: Vec<String> as Vec<String> = Vec::new(), {
+        key: "artifact", key_in_file: "artifacts", heading: Heading::Session, value: "GLOB",
+        help: "Untracked files to save of each kept run that wrote them, such as checkpoints; repeatable, `none` for no files",
+        comment: "Untracked files to save of each kept run that wrote them, such as checkpoints.",
+        example: "[\"checkpoints/best.*\"]",
+        lines: |it| line(joined(&it.artifacts), |globs| {
+            format!("artifacts {globs} of each keep, within {}", it.keep_artifacts)
+        }),
+    }
+
+    /// How much of the artifacts is kept.
+    #[serde(default = "default_keep_artifacts")]
+    keep_artifacts: SizeLimit as SizeLimit = DEFAULT_KEEP_ARTIFACTS, {
+        key: "keep-artifacts", heading: Heading::Session, value: "SIZE",
+        help: "Space for artifacts, as in 50GB; `all`, or 0 for those of the best alone [default: 20GB]",
+        comment: "How much of the kept runs' artifacts is kept: the best one's, then the newest.", example: "\"20GB\"",
     }
 
     /// Whether the session's commits stay unsigned whatever git's configuration asks for.
@@ -485,6 +530,18 @@ fn is_off(count: &u32) -> bool {
 
 fn default_agent_timeout() -> Duration {
     DEFAULT_AGENT_TIMEOUT
+}
+
+fn default_keep_logs() -> SizeLimit {
+    DEFAULT_KEEP_LOGS
+}
+
+fn default_keep_artifacts() -> SizeLimit {
+    DEFAULT_KEEP_ARTIFACTS
+}
+
+fn default_max_idle() -> u32 {
+    DEFAULT_MAX_IDLE
 }
 
 fn default_search_timeout() -> Duration {

@@ -24,6 +24,9 @@ macro_rules! settings {
             /// The name of the preset that the command line is, where it is one.
             #[serde(default)]
             pub agent_preset: Option<String>,
+            /// Whether the user asked for no agent, so that none is taken.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub no_agent: bool,
             /// The command line of the reviewer, who judges each change before it is kept.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub reviewer: Option<String>,
@@ -35,6 +38,12 @@ macro_rules! settings {
             /// The axes of each experiment and what they are together, where there are some.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub composite: Option<Composite>,
+            /// The scoring of research that the session goes by; absent outside of research and in sessions of before it.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub scoring: Option<u32>,
+            /// The form in which the axes of the artifact are put together; absent where it has no composite of its own.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub artifact_form: Option<crate::domain::Form>,
             /// What ends runs and calls before their time limits, and how long a file may get.
             #[serde(default, skip_serializing_if = "Caps::is_empty")]
             pub caps: Caps,
@@ -43,6 +52,9 @@ macro_rules! settings {
             pub start: CommitId,
             /// The branch that the session started from, as a full ref name; absent for a detached HEAD.
             pub started_from: Option<String>,
+            /// The session before, on whose branch the user committed what this one starts from.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub follows: Option<Follows>,
             /// When the session was opened.
             #[serde(with = "crate::domain::millis")]
             pub created: Timestamp,
@@ -64,14 +76,18 @@ macro_rules! settings {
                     command,
                     agent: None,
                     agent_preset: None,
+                    no_agent: false,
                     reviewer: None,
                     ledger: LedgerDialect::default(),
                     prices: Prices::new(),
                     composite: None,
+                    scoring: None,
+                    artifact_form: None,
                     caps: Caps::default(),
                     $($field: $default,)*
                     start,
                     started_from: None,
+                    follows: None,
                     created,
                     imported: false,
                     more: Map::new(),

@@ -26,6 +26,9 @@ pub struct LastCall {
     /// Why `ar` ignored its proposal, or a part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,
+    /// Whether its change named no direction although a new one was required.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unnamed: bool,
     /// Whether it committed and then reset its change, which `ar` measured nevertheless.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reset: bool,
@@ -41,6 +44,6 @@ pub struct LastCall {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u32) -> bool {
+pub(super) fn is_zero(count: &u32) -> bool {
     *count == 0
 }

@@ -6,17 +6,34 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::as_text::as_text;
-use super::count_of;
-use super::values::{finite, positive};
+use super::values::{finite, positive, share};
+use super::{DEFAULT_FLOOR, count_of};
 
-/// A rule on the course of the numbers, written `kill`, `kill2`, `plateau:30` or `above:0.6:3`.
+/// The fewest numbers that have a slope.
+const LEAST_WINDOW: u32 = 2;
+
+/// A rule on the course of the numbers, written `kill`, `kill2:5:0.01:0.5`, `plateau:30` or `above:0.6:3`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum StopRule {
-    /// The composite has risen no more over many experiments, and is low.
-    Kill,
-    /// It has risen no more over a few, and no axis is weak.
-    Kill2,
+    /// The numbers have risen no more over many experiments, and are low.
+    Kill {
+        /// How many numbers it looks at.
+        window: u32,
+        /// The rise per number below which it acts.
+        slope: f64,
+        /// The level below which it acts, in the metric's unit.
+        level: f64,
+    },
+    /// They have risen no more over a few, and nothing speaks for going on.
+    Kill2 {
+        /// How many numbers it looks at.
+        window: u32,
+        /// The rise per number below which it acts.
+        slope: f64,
+        /// The floor of axes that name none.
+        floor: f64,
+    },
     /// So many experiments without a new best one.
     Plateau(u32),
     /// So many experiments in a row that are better than the threshold.
@@ -29,16 +46,32 @@ pub enum StopRule {
 }
 
 impl StopRule {
+    /// The Madani adapter's kill criterion.
+    pub const KILL: StopRule = StopRule::Kill { window: 50, slope: 0.001, level: 0.55 };
+
+    /// Its revision, which looks at the axes.
+    pub const KILL2: StopRule = StopRule::Kill2 { window: 5, slope: 0.01, floor: DEFAULT_FLOOR };
+
+    /// The rules of a research session for which none were asked: the revised kill criterion, and a plateau, since an
+    /// agent with new findings on known ground ends by no other.
+    pub const OF_RESEARCH: [StopRule; 2] = [StopRule::KILL2, StopRule::Plateau(30)];
+
     /// Whether it looks at the axes of a composite.
     pub fn needs_composite(self) -> bool {
-        matches!(self, StopRule::Kill | StopRule::Kill2)
+        matches!(self, StopRule::Kill2 { .. })
     }
 
     /// What it waits for, after `until`.
     pub fn meaning(self) -> String {
         match self {
-            StopRule::Kill => "the composite has stopped rising over 50 experiments and is below 0.55".into(),
-            StopRule::Kill2 => "the composite has stopped rising over 5 experiments and no axis is weak".into(),
+            StopRule::Kill { window, slope, level } => format!(
+                "the metric has improved by less than {slope} an experiment over {window} experiments and is worse \
+                 than {level}"
+            ),
+            StopRule::Kill2 { window, slope, floor } => format!(
+                "the composite has risen by less than {slope} an experiment over {window} experiments and no axis is \
+                 below its floor (by default {floor})"
+            ),
             StopRule::Plateau(times) => format!("{} bring no new best", count_of(times, "experiment")),
             StopRule::Above { threshold, times } => {
                 format!("{} in a row are better than {threshold}", count_of(times, "experiment"))
@@ -50,8 +83,10 @@ impl StopRule {
 impl fmt::Display for StopRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StopRule::Kill => f.write_str("kill"),
-            StopRule::Kill2 => f.write_str("kill2"),
+            StopRule::Kill { .. } if *self == StopRule::KILL => f.write_str("kill"),
+            StopRule::Kill { window, slope, level } => write!(f, "kill:{window}:{slope}:{level}"),
+            StopRule::Kill2 { .. } if *self == StopRule::KILL2 => f.write_str("kill2"),
+            StopRule::Kill2 { window, slope, floor } => write!(f, "kill2:{window}:{slope}:{floor}"),
             StopRule::Plateau(times) => write!(f, "plateau:{times}"),
             StopRule::Above { threshold, times } => write!(f, "above:{threshold}:{times}"),
         }
@@ -64,15 +99,33 @@ impl FromStr for StopRule {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts: Vec<&str> = text.trim().split(':').collect();
         let wrong = |why: String| format!("`{text}`: {why}");
+        let course = |window: &str, slope: &str| {
+            let window = positive(window).map_err(wrong)?;
+            if window < LEAST_WINDOW {
+                return Err(wrong(format!("a slope needs at least {LEAST_WINDOW} numbers")));
+            }
+            Ok((window, finite(slope).map_err(wrong)?))
+        };
         match parts[..] {
-            ["kill"] => Ok(StopRule::Kill),
-            ["kill2"] => Ok(StopRule::Kill2),
+            ["kill"] => Ok(StopRule::KILL),
+            ["kill", window, slope, level] => {
+                let (window, slope) = course(window, slope)?;
+                Ok(StopRule::Kill { window, slope, level: finite(level).map_err(wrong)? })
+            }
+            ["kill2"] => Ok(StopRule::KILL2),
+            ["kill2", window, slope, floor] => {
+                let (window, slope) = course(window, slope)?;
+                Ok(StopRule::Kill2 { window, slope, floor: share(floor).map_err(wrong)? })
+            }
             ["plateau", times] => positive(times).map(StopRule::Plateau).map_err(wrong),
             ["above", threshold, times] => {
                 let threshold = finite(threshold).map_err(wrong)?;
                 Ok(StopRule::Above { threshold, times: positive(times).map_err(wrong)? })
             }
-            _ => Err(format!("`{text}` is not a stop rule; write kill, kill2, plateau:30 or above:0.6:3")),
+            _ => Err(format!(
+                "`{text}` is not a stop rule; write kill, kill:50:0.001:0.55, kill2, kill2:5:0.01:0.5, plateau:30 or \
+                 above:0.6:3"
+            )),
         }
     }
 }
@@ -85,13 +138,18 @@ mod tests {
 
     #[test]
     fn a_rule_reads_as_it_is_written() {
-        for text in ["kill", "kill2", "plateau:30", "above:0.6:3", "above:-2:1"] {
+        for text in
+            ["kill", "kill:40:0.002:0.6", "kill2", "kill2:10:-0.01:0.3", "plateau:30", "above:0.6:3", "above:-2:1"]
+        {
             let rule: StopRule = text.parse().unwrap();
             assert_eq!(rule.to_string(), text);
             assert_eq!(serde_json::from_str::<StopRule>(&serde_json::to_string(&rule).unwrap()).unwrap(), rule);
         }
-        for text in
-            ["", "kill3", "kill:5", "plateau", "plateau:0", "plateau:x", "above:0.6", "above:nan:3", "above:1:0"]
+        for (long, short) in [("kill:50:0.001:0.55", "kill"), ("kill2:5:0.01:0.5", "kill2")] {
+            assert_eq!(long.parse::<StopRule>().unwrap().to_string(), short);
+        }
+        let wrong = ["", "kill3", "kill:5", "kill:1:0:0", "kill:50:x:0.5", "kill2:5:0.01:1.5", "kill2:0:0.01:0.5"];
+        for text in wrong.iter().chain(&["plateau", "plateau:0", "plateau:x", "above:0.6", "above:nan:3", "above:1:0"])
         {
             assert!(text.parse::<StopRule>().is_err(), "{text}");
         }

@@ -56,6 +56,17 @@ impl Tag {
             .unwrap_or(Tag(first))
     }
 
+    /// The first free tag behind this one: `s-2`, then `s-3`; behind `s-2` it is `s-3`, where `s` is known.
+    pub fn next(&self, mut is_known: impl FnMut(&Tag) -> bool) -> Tag {
+        let numbered = self.0.rsplit_once('-').and_then(|(base, number)| Some((base, number.parse::<u32>().ok()?)));
+        let (base, from) = match numbered {
+            Some((base, number)) if number > 1 && is_known(&Tag(base.to_owned())) => (base, number.saturating_add(1)),
+            _ => (self.0.as_str(), 2),
+        };
+        let tag = |number: u32| Tag(format!("{base}-{number}"));
+        (from..).map(tag).find(|tag| !is_known(tag)).unwrap_or(tag(from))
+    }
+
     /// The session's branch as a full ref name.
     pub fn branch_ref(&self) -> String {
         format!("refs/heads/{}", self.branch())

@@ -20,6 +20,13 @@ pub fn finite(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Parses a number from 0 to 1.
+pub fn share(text: &str) -> Result<f64, String> {
+    finite(text).and_then(|value| {
+        if (0.0..=1.0).contains(&value) { Ok(value) } else { Err("must be a number from 0 to 1".into()) }
+    })
+}
+
 /// Accepts a finite number that is 0 or more.
 pub fn non_negative(text: &str) -> Result<(), String> {
     finite(text).and_then(|value| if value >= 0.0 { Ok(()) } else { Err("must be 0 or more".into()) })

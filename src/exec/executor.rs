@@ -25,7 +25,7 @@ const ENDING: Duration = Duration::from_secs(30);
 /// How often the folder of a job may be deleted while the job is made ready.
 const DELETIONS: u32 = 20;
 
-/// How often it is looked whether a shim has ended that is just doing so.
+/// Poll interval while a shim is ending.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Where jobs run. Whoever starts, finds or ends one does so through this type.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::SHIM_ARGUMENT;
 use super::environment::boot_id;
 use crate::domain::FORMAT_VERSION;
+use crate::fs::FileStamp;
 use crate::rules::Silence;
 
 /// A command to run under a shim.
@@ -42,6 +43,9 @@ pub struct Job {
     pub grace: Duration,
     /// Whether the command ends with the process that started the job.
     pub tied: bool,
+    /// A file, relative to `cwd`, whose stamp is noted once all processes of the command are gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<PathBuf>,
 }
 
 /// The contents of `started.json`, which exists before the command starts, and for a run is on the disk soon after.
@@ -113,6 +117,20 @@ pub struct Exit {
     pub survivors: u32,
     /// Why the command could not be started.
     pub error: Option<String>,
+    /// What the file system said of the watched file at the end, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<Watched>,
+}
+
+/// What the file system said of a watched file; nothing if it was missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched(pub Option<FileStamp>);
+
+impl Watched {
+    /// Looks at the file at `path`, or at what a link there leads to.
+    pub fn look(path: &Path) -> Watched {
+        Watched(fs::metadata(path).ok().as_ref().map(FileStamp::from_metadata))
+    }
 }
 
 impl Exit {
@@ -134,6 +152,7 @@ impl Exit {
             gpu_other_bytes: None,
             survivors: 0,
             error: None,
+            watched: None,
         }
     }
 }

@@ -18,7 +18,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::beat::runtime;
 use super::environment::{boot_id, host_name};
-use super::job::{Files, MARKER};
+use super::job::{Files, MARKER, Watched};
+use super::namespaces::NamespaceWatch;
 use super::place::Place;
 use super::socket::{Owner, Word, receive};
 use super::tree::{Tree, leave_no_child};
@@ -147,6 +148,7 @@ async fn watch_over(
     let leader = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
     let tree = Tree::new(leader.ok_or_else(|| ExecError::Watch(io::ErrorKind::NotFound.into()))?);
     let mut sampler = Sampler::new(start, job.silence);
+    let mut namespaces = NamespaceWatch::new(&job.folder);
     // This clock stands still while the machine sleeps: a closed laptop does not use up the deadline.
     let deadline = start.checked_add(job.timeout);
 
@@ -160,7 +162,7 @@ async fn watch_over(
             () = owner.wants_end() => { exit.stopped = true; break None }
             () = at(deadline) => { exit.timed_out = true; break None }
             () = sleep_until(sampler.next()) => {
-                sampler.sample(&tree);
+                namespaces.look(&sampler.sample(&tree));
                 // What cannot be restored now is restored later.
                 let _ = place.keep();
                 if let Some(silence) = sampler.silence(&tree, place.written()) {
@@ -186,6 +188,7 @@ async fn watch_over(
         drain.map(JoinHandle::join);
     }
 
+    exit.watched = job.watched.as_ref().map(|path| Watched::look(&job.cwd.join(path)));
     lasting.map(JoinHandle::join);
     (exit.finished, exit.seconds) = (over.0, over.1.as_secs_f64());
     exit.exit = ended.as_ref().and_then(WaitIdStatus::exit_status);

@@ -19,7 +19,7 @@ use crate::rules::{LifeSign, Quiet, Silence};
 const FIRST_PAUSE: Duration = Duration::from_millis(8);
 
 /// The longest pause between two samples: two seconds, so that a training run pays for half a wake-up a second.
-const LONGEST_PAUSE: Duration = Duration::from_millis(2048);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(2048);
 
 /// How many times longer than a sample the pause after it is at least: at most 0.5% of one core goes into sampling.
 const SHARE: u32 = 200;
@@ -60,14 +60,14 @@ impl Sampler {
         self.next
     }
 
-    /// Takes a sample.
-    pub(super) fn sample(&mut self, tree: &Tree) {
+    /// Takes a sample. Returns the members of the tree.
+    pub(super) fn sample(&mut self, tree: &Tree) -> Vec<Pid> {
         let began = Instant::now();
         let members = tree.members();
         let rss = members.iter().filter_map(|pid| resident_pages(*pid)).sum::<u64>() * page_size() as u64;
         self.peak_rss = self.peak_rss.max(rss);
         if self.start.elapsed() >= GPU_AFTER {
-            let members = members.into_iter().map(|pid| pid.as_raw_pid().cast_unsigned()).collect();
+            let members = members.iter().map(|pid| pid.as_raw_pid().cast_unsigned()).collect();
             self.gpu.get_or_insert_with(|| GpuWatch::start(self.quiet.is_some())).look(members);
         }
         let cost = began.elapsed() * SHARE;
@@ -78,6 +78,7 @@ impl Sampler {
         let longest = self.quiet.as_ref().map_or(LONGEST_PAUSE, |it| LONGEST_PAUSE.min(it.silence.after / SAMPLES));
         self.pause = self.pause.min(longest);
         self.next = beat(self.pause);
+        members
     }
 
     /// Listens for signs of life after a sample. Returns how long the tree may be silent once it was for so long.

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows what a file is for.
 
+mod clone;
 mod error;
 mod links;
 mod lock;
@@ -12,12 +13,13 @@ mod standing;
 mod unsynced;
 mod write;
 
+pub use clone::{clone_file, take_file};
 pub use error::{FileError, absent, failed, is_disk_full, is_missing};
 pub use links::{make_links, written_to};
 pub use lock::{APPEND_WAIT, GLANCE, is_at, lock_within, open_locked, share_within};
 pub use names::{
-    copy_beside, free_beside, free_name, in_writable_folder, make_writable, move_away, move_command,
-    move_no_folder_away, move_odd_away, move_to,
+    copy_beside, free_beside, free_name, in_writable_folder, make_all_writable, make_writable, move_away, move_command,
+    move_no_folder_away, move_odd_away, move_to, remove_all,
 };
 pub use read::{TAIL, is_odd, open_regular, read_at_most, read_regular, read_tail};
 pub use stamp::FileStamp;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::error::FileError;
+use super::error::{FileError, absent};
 use super::write::{folder_of, write_atomic};
 use crate::domain::shell_word;
 
@@ -101,6 +101,38 @@ pub fn make_writable(folder: &Path) -> io::Result<()> {
         fs::set_permissions(folder, Permissions::from_mode(mode | 0o700))?;
     }
     Ok(())
+}
+
+/// Gives the owner all rights to a folder and to those in it.
+pub fn make_all_writable(folder: &Path) -> io::Result<()> {
+    make_writable(folder)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            make_all_writable(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file, or a folder with all that is in it, also from read-only folders. Links are removed and not followed. Does
+/// nothing if there is nothing.
+pub fn remove_all(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => in_writable_folder(path, || match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                make_all_writable(path)?;
+                fs::remove_dir_all(path)
+            }
+            removed => removed,
+        }),
+        Ok(_) => in_writable_folder(path, || fs::remove_file(path)),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if absent(&error) => Ok(()),
+        removed => removed,
+    }
 }
 
 /// Does something to `path`, and once more where the folder that it is in was read-only, with all rights to that folder.

@@ -133,6 +133,14 @@ pub enum GitError {
         /// Why.
         cut: Cut,
     },
+    /// A filter failed.
+    #[error("a git filter failed for {}", path.display())]
+    Filter {
+        /// The file, relative to the working tree.
+        path: PathBuf,
+        /// Why.
+        source: Cause,
+    },
     /// Something stands in the place of a file that would be waited for, or cannot be read.
     #[error("{} is not a regular file", .0.display())]
     NoFile(PathBuf),
@@ -181,6 +189,19 @@ impl GitError {
             || causes.map(ToString::to_string).any(|text| text.contains(NOT_FOUND))
     }
 
+    /// Whether gix did not find what it looked for.
+    pub(in crate::git) fn is_miss(&self) -> bool {
+        gix::error::classify(self).is_not_found()
+    }
+
+    /// The same error as that of a filter for the file `path`, unless the work as a whole was to end.
+    pub(in crate::git) fn of_filter(self, path: &Path) -> GitError {
+        match self {
+            GitError::Cut { cut: Cut::Asked | Cut::TimeOver, .. } => self,
+            error => GitError::Filter { path: path.to_owned(), source: error.into() },
+        }
+    }
+
     /// What to do about it, as the next thing to type where there is one.
     pub fn hint(&self) -> Option<String> {
         if let Some(hint) = self.get_str("hint") {
@@ -214,6 +235,7 @@ impl GitError {
             GitError::Cut { program: Program::Filter, cut: Cut::Late, .. } => {
                 "see `git config --get-regexp '^filter'`, and fix the filter that hangs".to_owned()
             }
+            GitError::Filter { .. } => "see `git config --get-regexp '^filter'`, and fix the filter".to_owned(),
             error if is_disk_full(error) => "free disk space and try again; nothing was lost".to_owned(),
             _ => return None,
         })

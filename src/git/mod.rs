@@ -25,6 +25,7 @@ mod program;
 mod programs;
 mod refs;
 mod repo;
+mod settings;
 mod sync;
 mod working_tree;
 
@@ -38,6 +39,8 @@ pub use program::{Cut, Program};
 pub use programs::{Programs, WAY_BACK};
 pub use refs::{BrokenRef, Head, HeadTarget, Notes, PreparedRecord, Refs};
 pub use repo::{KeptTree, LockFile, Operation, Repo, TreeState};
+pub use settings::{SettingEffect, WatchedSettings};
 pub use working_tree::{
-    Changes, LeftOut, Look, Proposal, PutBack, Restored, SaveAs, Saved, TooLarge, Untracked, WhyLeftOut, WorkingTree,
+    Changes, FilterSettings, LeftOut, Look, PinnedFilters, Proposal, PutBack, Restored, SaveAs, Saved, TooLarge,
+    TreeStamps, Untracked, WhyLeftOut, WorkingTree, names_attributes,
 };

@@ -17,6 +17,9 @@ const POLL: Duration = Duration::from_millis(50);
 /// How long such a program has once the work is to end: the way back needs filters too.
 pub const WAY_BACK: Duration = Duration::from_secs(10);
 
+/// How long a signing program takes that does not hang.
+const SIGNED_IN: Duration = Duration::from_secs(1);
+
 /// What the watchdog has to know.
 #[derive(Default)]
 pub struct Programs {
@@ -95,7 +98,7 @@ impl State {
     /// Why what is running now has to end.
     fn due(&self) -> Option<Cut> {
         let (program, since) = self.running?;
-        if since.elapsed() >= WAY_BACK && self.is_asked() {
+        if since.elapsed() >= patience(program) && self.is_asked() {
             Some(Cut::Asked)
         } else if self.end.is_some_and(|end| Instant::now() >= end) {
             Some(Cut::TimeOver)
@@ -104,6 +107,14 @@ impl State {
         } else {
             None
         }
+    }
+}
+
+/// How long a program may still run once the user asked to stop. The way back needs filters, and signs nothing.
+fn patience(program: Program) -> Duration {
+    match program {
+        Program::Filter => WAY_BACK,
+        Program::Signing => SIGNED_IN,
     }
 }
 
@@ -191,6 +202,11 @@ mod tests {
         let Some(before) = now.checked_sub(WAY_BACK) else { return };
         state.running = Some((Program::Filter, before));
         assert_eq!(state.due(), Some(Cut::Asked));
+        let Some(second) = now.checked_sub(SIGNED_IN) else { return };
+        state.running = Some((Program::Filter, second));
+        assert_eq!(state.due(), None, "a filter may still be needed");
+        state.running = Some((Program::Signing, second));
+        assert_eq!(state.due(), Some(Cut::Asked), "a signing program is not");
         state.asked = None;
         assert_eq!(state.due(), None);
         let Some(before) = now.checked_sub(Duration::from_secs(61)) else { return };

@@ -74,6 +74,7 @@ pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardFiles, why: &str)
         silence: None,
         grace: DEFAULT_GRACE,
         tied: false,
+        watched: None,
         folder,
     };
     executor.start(&job).map(drop).map_err(|error| with_causes(&error))

@@ -9,7 +9,7 @@ use crate::domain::{Contract, Phase, Tag};
 use crate::exec::{boot_id, is_held};
 use crate::git::{Head, Repo};
 use crate::rules::{Driver, Watched, interval};
-use crate::session::{ESCALATION, SessionError};
+use crate::session::{ESCALATION, SessionError, has_user_commits};
 use crate::state::{Journal, SessionFolder};
 
 /// A session on a patrol.
@@ -89,9 +89,14 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
     if !journal.worktree.is_dir() {
         return Some(format!("its working tree {tree} is gone; run `ar resume {tag}` where it is to go on"));
     }
-    let head = Repo::discover(&journal.worktree).and_then(|repo| repo.refs.head());
+    let repo = Repo::discover(&journal.worktree).ok()?;
+    if has_user_commits(&repo, tag, journal) {
+        let ways =
+            "run `ar run` there to begin the next session with them, or `ar run --adopt` to measure them in this one";
+        return Some(format!("your commits are on its branch {}; {ways}", tag.branch()));
+    }
     // What cannot be read is told by who needs it.
-    let Ok(Head::Branch { name, .. }) = head else { return None };
+    let Ok(Head::Branch { name, .. }) = repo.refs.head() else { return None };
     let short = name.strip_prefix("refs/heads/").unwrap_or(&name);
     // An agent may switch branches in its call.
     let is_own = name == tag.branch_ref() || journal.phase == Phase::Proposing;

@@ -147,6 +147,12 @@ const NEVER_LAST: &[&str] = &[
     "trial",
 ];
 
+/// Words in names of columns that have the time a run took.
+const RUN_TIME: &[&str] = &[
+    "duration", "elapsed", "hour", "hours", "minute", "minutes", "runtime", "s", "sec", "second", "seconds", "secs",
+    "time", "wall", "walltime",
+];
+
 /// First words of names of columns that have the number of another experiment, or a count.
 const NEVER_FIRST: &[&str] =
     &["baseline", "before", "expected", "n", "num", "old", "prev", "previous", "prior", "reference", "target"];
@@ -208,12 +214,30 @@ impl Columns {
         let with_name = |test: &dyn Fn(&str) -> bool| fits.iter().copied().find(|&column| test(names[column].as_ref()));
         let telling = |told| with_name(&|name| Direction::of_name(name) == Some(told));
         let rate = |name: &str| matches!(Direction::of_name(name), Some((_, NameKind::Rate)));
+        let other = || fits.iter().copied().find(|&column| !is_run_time(names[column].as_ref()));
         let named = with_name(&|name| METRIC.contains(&plain_name(name).as_str()))
             .or_else(|| telling((Direction::Lower, NameKind::Quality)))
             .or_else(|| telling((Direction::Higher, NameKind::Quality)))
             .or_else(|| with_name(&rate))
-            .or_else(|| telling((Direction::Lower, NameKind::Duration)));
-        named.map(|column| (column, true)).or_else(|| fits.first().map(|column| (*column, false)))
+            .or_else(|| with_name(&|name| is_duration(name) && !is_run_time(name)));
+        named
+            .map(|column| (column, true))
+            .or_else(|| other().map(|column| (column, false)))
+            .or_else(|| with_name(&is_run_time).map(|column| (column, true)))
+    }
+
+    /// Whether the column has the time that a run took, and another one holds numbers that may be the metric.
+    pub(super) fn is_time_beside<S: AsRef<str>>(
+        &self,
+        column: usize,
+        names: &[S],
+        holds_numbers: impl Fn(usize) -> bool,
+    ) -> bool {
+        let may_be = |other: usize| {
+            let name = names[other].as_ref();
+            !is_run_time(name) && self.may_be_metric(other, name) && holds_numbers(other)
+        };
+        is_run_time(names[column].as_ref()) && (0..names.len()).any(may_be)
     }
 }
 
@@ -236,6 +260,18 @@ fn is_never_metric(plain: &str) -> bool {
     let is = |words: &[&str], word: &str| words.contains(&word) || words.contains(&word.trim_end_matches('s'));
     let (first, last) = (plain.split('_').next().unwrap_or_default(), plain.rsplit('_').next().unwrap_or_default());
     is(NEVER_LAST, last) || (first.len() < plain.len() && NEVER_FIRST.contains(&first))
+}
+
+fn is_duration(name: &str) -> bool {
+    Direction::of_name(name) == Some((Direction::Lower, NameKind::Duration))
+}
+
+/// Whether a name is that of the time a run took, such as `training_seconds` or `time_elapsed`. Small units, as in `mean_ms`,
+/// are those of a metric.
+fn is_run_time(name: &str) -> bool {
+    let plain = plain_name(name);
+    let mut words = plain.split('_');
+    is_duration(name) && words.any(|word| RUN_TIME.contains(&word))
 }
 
 fn first_of(names: &[String], wanted: &[&str]) -> Option<usize> {
@@ -312,6 +348,10 @@ mod tests {
             (&["old_loss", "loss_before", "loss"], Some((2, true))),
             (&["total_tokens", "prev_score", "score_ns"], Some((2, true))),
             (&["heads", "width"], Some((0, false))),
+            (&["training_seconds", "heads"], Some((1, false))),
+            (&["runtime", "heads"], Some((1, false))),
+            (&["time_elapsed", "mean_ms"], Some((1, true))),
+            (&["id", "runtime"], Some((1, true))),
             (&["id", "date", "round", "tokens", "n_heads", "run_id", "old_loss", "acc_before", "num_steps"], None),
         ] {
             let columns = Columns::by_name(names, None);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::cell::number;
 use super::columns::Columns;
 use super::layout::{Entry, Layout};
+use super::tsv;
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
 use crate::fs::{APPEND_WAIT, move_command, open_locked, open_regular, read_at_most, replace_through};
@@ -248,7 +249,8 @@ impl LedgerFile {
         self.append(entry)
     }
 
-    /// Appends a row in one write, and the header before the first one; both are on disk when it returns.
+    /// Appends a row in one write, and the header before the first one; both are on disk when it returns. Where the dialect
+    /// has no row for the experiment, the file stays as it is.
     ///
     /// Tabs and line breaks in the description become spaces, and `"` becomes `'`, since pandas would read it as the
     /// start of a quoted cell. A last line without an end is ended first.
@@ -259,6 +261,9 @@ impl LedgerFile {
     /// continued. What a failed write left is taken back.
     pub fn append(&mut self, entry: &Entry<'_>) -> Result<(), LedgerError> {
         let created = !self.path.exists();
+        if created && self.new_layout().omits(entry) {
+            return Ok(());
+        }
         let mut file = self.open_locked()?;
         let length = file.metadata().map_err(|error| self.io("read", error))?.len();
         let mut text = String::new();
@@ -273,6 +278,9 @@ impl LedgerFile {
         crash::point("ledger.locked");
         let missing = self.layout.is_none() || length == 0;
         let layout = self.layout.get_or_insert_with(|| Layout::new(&self.metric, self.dialect));
+        if layout.omits(entry) {
+            return Ok(());
+        }
         if torn {
             text.push_str(layout.line_end);
         }
@@ -316,11 +324,11 @@ impl LedgerFile {
     pub(super) fn layout_of(&self, bytes: &[u8]) -> Result<Option<Layout>, LedgerError> {
         let text = std::str::from_utf8(bytes).map_err(|_| LedgerError::Encoding(self.path.clone()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
-        let Some(first) = lines.next() else { return Ok(None) };
-        let header: Vec<&str> = first.split('\t').map(str::trim).collect();
+        let mut rows = tsv::records(text);
+        let Some((start, first)) = rows.next() else { return Ok(None) };
+        let header: Vec<&str> = first.iter().collect();
         let refuse = |problem: &str| LedgerError::Header { path: self.path.clone(), problem: problem.to_owned() };
-        if first.trim_start().starts_with('{') {
+        if header[0].starts_with('{') {
             return Err(refuse("it holds JSON lines"));
         }
         if header.iter().any(|cell| number(cell).is_some()) {
@@ -343,8 +351,10 @@ impl LedgerFile {
         if columns.status.is_none_or(|column| header[column].to_lowercase().starts_with("correct")) {
             return Err(refuse("it has no status column"));
         }
-        let crlf = text.split_inclusive('\n').any(|line| line.starts_with(first) && line.ends_with("\r\n"));
-        Ok(Some(Layout::continued(&header, columns, lines, if crlf { "\r\n" } else { "\n" })))
+        let is_crlf =
+            text[start..].trim_start().split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n"));
+        let rows = rows.map(|(_, row)| row);
+        Ok(Some(Layout::continued(&header, columns, rows, if is_crlf { "\r\n" } else { "\n" })))
     }
 
     pub(super) fn io(&self, action: &'static str, source: io::Error) -> LedgerError {

@@ -1,6 +1,7 @@
 //! Ledgers of JSON lines, as pi-autoresearch writes them.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
@@ -17,18 +18,18 @@ use crate::domain::{Direction, count_of};
 use crate::measure::quote_constants;
 
 /// Reads JSON lines. A config line begins a segment: it says metric and direction of the rows behind it, or leaves them as they
-/// were. The newest segment that has rows is read, unless another one is said.
+/// were. The newest segment that has rows is read, unless another one is said; without a row, the newest config line has its say.
 pub(super) fn read(text: &str, said: &Said<'_>) -> Ledger {
     let mut assumed = Vec::new();
-    let mut reader = Reader::new(said);
-    let mut lines = TextLines::new(text);
-    while let Some(line) = lines.next() {
-        if !line.trim().is_empty() && !is_comment(line) {
-            reader.line(lines.number, line);
-        }
+    let mut reader = Reader::new(said, false);
+    reader.lines(text);
+    if reader.has_twins() {
+        reader = Reader::new(said, true);
+        reader.lines(text);
     }
+    let empty = reader.without_rows();
     let Reader { mut segments, rows, chosen, is_numbered, has_own, guess, words, has_verdict, .. } = reader;
-    let segment = chosen.and_then(|chosen| segments.get(chosen)).cloned().unwrap_or_default();
+    let segment = chosen.or(empty).and_then(|place| segments.get(place)).cloned().unwrap_or_default();
     let metric = said.metric.map(str::to_owned).or(segment.metric).or_else(|| {
         assumed.push(match (&guess, has_own) {
             (None, true) => "the field `metric` holds the metric; `--metric NAME` names another".to_owned(),
@@ -75,6 +76,10 @@ struct Reader<'a> {
     /// The rows of the chosen segment.
     rows: Vec<Row>,
     chosen: Option<usize>,
+    /// Whether segments are numbered by their position, whatever their rows say.
+    by_position: bool,
+    /// The number that the newest row with one says its segment has.
+    own: Option<usize>,
     /// Whether rows say the number of their segment.
     is_numbered: bool,
     /// Whether rows of the chosen segment have a field `metric`.
@@ -89,12 +94,14 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(said: &'a Said<'a>) -> Self {
+    fn new(said: &'a Said<'a>, by_position: bool) -> Self {
         Reader {
             said,
             segments: Vec::new(),
             rows: Vec::new(),
             chosen: None,
+            by_position,
+            own: None,
             is_numbered: false,
             has_own: false,
             guess: None,
@@ -103,6 +110,27 @@ impl<'a> Reader<'a> {
             words: OtherWords::default(),
             has_verdict: false,
         }
+    }
+
+    fn lines(&mut self, text: &str) {
+        let mut lines = TextLines::new(text);
+        while let Some(line) = lines.next() {
+            if !line.trim().is_empty() && !is_comment(line) {
+                self.line(lines.number, line);
+            }
+        }
+    }
+
+    /// Whether two segments have the same number.
+    fn has_twins(&self) -> bool {
+        let mut numbers = HashSet::new();
+        self.segments.iter().any(|segment| !numbers.insert(segment.number))
+    }
+
+    /// The segment to read where it has no row: the one that is said, else the newest.
+    fn without_rows(&self) -> Option<usize> {
+        let is_wanted = |segment: &Segment| self.said.segment.is_none_or(|wanted| wanted == segment.number);
+        self.segments.iter().rposition(|segment| segment.rows == 0 && is_wanted(segment))
     }
 
     fn line(&mut self, number: u32, text: &str) {
@@ -135,10 +163,12 @@ impl<'a> Reader<'a> {
         if before.rows == 0 {
             self.segments.pop();
         }
+        let next = if before.rows == 0 { before.number } else { before.number.saturating_add(1) };
+        self.own = None;
         let said = |key: &str| object.get(key).map(text).map(Cow::into_owned);
         let direction = said("bestDirection").or_else(|| said("direction"));
         self.segments.push(Segment {
-            number: if before.rows == 0 { before.number } else { before.number.saturating_add(1) },
+            number: if self.by_position { self.segments.len() } else { next },
             name: said("name").or(before.name),
             metric: said("metricName").or_else(|| said("primaryMetric")).or(before.metric),
             direction: match direction.as_deref() {
@@ -155,16 +185,19 @@ impl<'a> Reader<'a> {
     fn begin_row(&mut self, own: Option<usize>) {
         self.is_numbered |= own.is_some();
         let newest = self.segments.last();
-        if newest.is_none_or(|newest| newest.rows > 0 && own.is_some_and(|own| own != newest.number)) {
+        let before = self.own.or(newest.filter(|_| !self.by_position).map(|newest| newest.number));
+        let is_other = own.is_some() && before.is_some() && own != before;
+        if newest.is_none_or(|newest| newest.rows > 0 && is_other) {
             self.segments.push(Segment { rows: 0, ..newest.cloned().unwrap_or_default() });
         }
+        self.own = own.or(self.own);
         let place = self.segments.len() - 1;
         let newest = &mut self.segments[place];
         newest.rows += 1;
         if newest.rows > 1 {
             return;
         }
-        newest.number = own.unwrap_or(newest.number);
+        newest.number = if self.by_position { place } else { own.unwrap_or(newest.number) };
         if self.said.segment.is_none_or(|wanted| wanted == newest.number) {
             self.chosen = Some(place);
             self.rows.clear();

@@ -1,9 +1,11 @@
 //! How rows are written into a file: its columns, words and number formats.
 
+use csv::StringRecord;
 use strum::VariantArray;
 
 use super::columns::{Columns, memory_unit, verdict};
 use super::status::{RowStatus, Verdict, classify};
+use super::tsv;
 use crate::domain::{CommitId, DialectLayout, FailureClass, LedgerDialect, Number, Outcome, Record, one_line};
 
 /// The value of a keep without a number of its own, in every dialect.
@@ -24,6 +26,8 @@ pub struct Entry<'a> {
     pub failure: Option<FailureClass>,
     /// What it tried.
     pub description: &'a str,
+    /// Whether the change was refused without a run.
+    pub is_refused: bool,
 }
 
 impl<'a> Entry<'a> {
@@ -36,6 +40,8 @@ impl<'a> Entry<'a> {
             outcome: record.outcome,
             failure: record.failure.as_ref().map(|failure| failure.class),
             description: &record.description,
+            is_refused: record.runs.is_empty()
+                && record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal()),
         }
     }
 }
@@ -71,21 +77,20 @@ impl Layout {
         }
     }
 
-    /// The columns of a file that exists, continued as it is; `lines` are those behind the header.
+    /// The columns of a file that exists, continued as it is; `rows` are those behind the header.
     ///
     /// The words, their case and the length of a hash are those of most of its rows, else those of its header.
-    pub(super) fn continued<'a>(
+    pub(super) fn continued(
         header: &[&str],
         columns: Columns,
-        lines: impl Iterator<Item = &'a str>,
+        rows: impl Iterator<Item = StringRecord>,
         line_end: &'static str,
     ) -> Self {
         let mut votes: Vec<(LedgerDialect, usize)> =
             LedgerDialect::VARIANTS.iter().copied().map(|dialect| (dialect, 0)).collect();
         let (mut upper, mut lower) = (0usize, 0usize);
         let mut lengths = [0usize; 65];
-        for line in lines {
-            let cells: Vec<&str> = line.split('\t').collect();
+        for cells in rows {
             if cells.len() != header.len() {
                 continue;
             }
@@ -125,7 +130,7 @@ impl Layout {
 
     /// The header with its line end.
     pub(super) fn header_line(&self) -> String {
-        self.header.join("\t") + self.line_end
+        tsv::line(&self.header, self.line_end)
     }
 
     /// The dialect whose words are written.
@@ -150,6 +155,11 @@ impl Layout {
         self.columns.status.map_or(Verdict::Word, |column| verdict(&self.header[column]))
     }
 
+    /// Whether the experiment needs no row. One that has a row, as an earlier version wrote, keeps it.
+    pub(super) fn omits(&self, entry: &Entry<'_>) -> bool {
+        entry.is_refused && self.dialect.layout().omits_refused
+    }
+
     /// The row with its line end; cells that nothing is known of are blank.
     pub(super) fn row(&self, entry: &Entry<'_>) -> String {
         let mut cells = vec![String::new(); self.header.len()];
@@ -163,7 +173,7 @@ impl Layout {
         fill(self.columns.memory, self.memory(entry));
         fill(self.columns.status, self.status(entry.outcome));
         fill(self.columns.description, unquoted(&one_line(entry.description)));
-        cells.join("\t") + self.line_end
+        tsv::line(cells, self.line_end)
     }
 
     fn value(&self, entry: &Entry<'_>) -> String {

@@ -20,6 +20,7 @@ mod source;
 mod status;
 mod table;
 mod text;
+mod tsv;
 
 pub use examine::examine;
 pub use file::{LedgerError, LedgerFile};

@@ -291,6 +291,48 @@ fn segments_have_the_numbers_that_their_rows_say() {
 }
 
 #[test]
+fn segments_that_say_the_same_number_are_numbered_by_position() {
+    let text = "{\"type\":\"config\",\"name\":\"one\",\"metricName\":\"ms\",\"bestDirection\":\"lower\"}\n\
+                {\"commit\":\"a\",\"metric\":10,\"status\":\"keep\",\"segment\":0}\n\
+                {\"commit\":\"b\",\"metric\":9,\"status\":\"keep\",\"segment\":0}\n\
+                {\"type\":\"config\",\"name\":\"two\",\"metricName\":\"acc\",\"bestDirection\":\"higher\"}\n\
+                {\"commit\":\"c\",\"metric\":0.5,\"status\":\"keep\",\"segment\":0}\n\
+                {\"commit\":\"d\",\"metric\":0.6,\"status\":\"keep\",\"segment\":5}\n";
+    let of = |segment| read(text.as_bytes(), &Said { segment, ..Said::default() });
+    let rows: Vec<_> = [None, Some(0), Some(1), Some(2), Some(5)].map(|segment| of(segment).rows.len()).into();
+    assert_eq!(rows, [1, 2, 1, 1, 0]);
+    assert_eq!(of(None).segments.iter().map(|segment| segment.number).collect::<Vec<_>>(), [0, 1, 2]);
+    let first = of(Some(0));
+    assert_eq!((first.metric.as_deref(), first.direction, first.elsewhere), (Some("ms"), Direction::Lower, 2));
+}
+
+#[test]
+fn a_config_line_without_rows_says_metric_and_direction() {
+    let config = "{\"type\":\"config\",\"name\":\"n\",\"metricName\":\"tok/s\",\"bestDirection\":\"higher\"}\n";
+    let found = ledger(config);
+    assert_eq!((found.metric.as_deref(), found.direction, found.rows.len()), (Some("tok/s"), Direction::Higher, 0));
+    assert_eq!(found.assumed, [] as [&str; 0]);
+    let text = format!("{{\"metric\":1.5,\"status\":\"keep\"}}\n{config}");
+    let said = Said { segment: Some(1), ..Said::default() };
+    assert_eq!(read(text.as_bytes(), &said).metric.as_deref(), Some("tok/s"));
+}
+
+#[test]
+fn the_time_that_a_run_took_is_no_metric_beside_another_number() {
+    for (header, row, metric) in [
+        ("name\tstatus\truntime\theads", "x\tkeep\t10\t5", "heads"),
+        ("name\tstatus\ttime_elapsed\theads", "x\tkeep\t10\t5", "heads"),
+        ("commit\ttraining_seconds\tval_bpb\tstatus", "a1a1a1a\t300\t1.5\tkeep", "val_bpb"),
+        ("commit\ttraining_seconds\tmemory_gb\tstatus", "a1a1a1a\t300\t1.5\tkeep", "training_seconds"),
+        ("commit\tmean_ms\theads\tstatus", "a1a1a1a\t300\t1.5\tkeep", "mean_ms"),
+    ] {
+        assert_eq!(ledger(&format!("{header}\n{row}\n")).metric.as_deref(), Some(metric), "{header}");
+    }
+    let json = ledger("{\"total_seconds\":300,\"heads\":4,\"status\":\"keep\"}\n");
+    assert_eq!(json.metric.as_deref(), Some("heads"));
+}
+
+#[test]
 fn a_table_that_blanks_align_is_read() {
     let found = ledger(
         "commit_hash  val_bpb  memory_gb  status    description\n\

@@ -10,7 +10,7 @@ use super::status::classify;
 /// which they were given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// The experiments that have no whole row.
+    /// The experiments that have no whole row and need one.
     pub missing: Vec<usize>,
     /// The lines of rows, or of a header, that were cut short.
     pub torn: Vec<u64>,
@@ -18,6 +18,8 @@ pub struct Comparison {
     pub repeated: Vec<u64>,
     /// The lines of rows that have another number or verdict than their experiment, with the experiment.
     pub differing: Vec<(u64, usize)>,
+    /// How many experiments have a row.
+    pub own: usize,
     /// How many rows belong to none of the experiments.
     pub foreign: usize,
 }
@@ -58,6 +60,8 @@ pub(super) struct Rebuild<'a> {
     lines: Vec<Line>,
     /// The rows of the experiments as they are written, without line ends.
     rows: Vec<String>,
+    /// Which of the experiments need no row.
+    omitted: Vec<bool>,
 }
 
 impl<'a> Rebuild<'a> {
@@ -68,7 +72,8 @@ impl<'a> Rebuild<'a> {
     pub(super) fn new(text: &'a str, layout: &'a Layout, has_header: bool, entries: &[Entry<'_>]) -> Self {
         let rows: Vec<String> =
             entries.iter().map(|entry| layout.row(entry).trim_end_matches(['\r', '\n']).to_owned()).collect();
-        let mut rebuild = Rebuild { text, layout, has_header, lines: Vec::new(), rows };
+        let omitted = entries.iter().map(|entry| layout.omits(entry)).collect();
+        let mut rebuild = Rebuild { text, layout, has_header, lines: Vec::new(), rows, omitted };
         let mut header = has_header;
         rebuild.lines = text
             .split_inclusive('\n')
@@ -189,7 +194,8 @@ impl<'a> Rebuild<'a> {
                 Line::Repeated => found.repeated.push(number),
             }
         }
-        found.missing = (0..self.rows.len()).filter(|&index| !has_row[index]).collect();
+        found.own = has_row.iter().filter(|has_row| **has_row).count();
+        found.missing = (0..self.rows.len()).filter(|&index| !has_row[index] && !self.omitted[index]).collect();
         found
     }
 
@@ -207,8 +213,9 @@ impl<'a> Rebuild<'a> {
         }
         let mut written = Written { text: String::new(), places: vec![0; count], line_end: self.layout.line_end };
         let first = is_there.iter().position(|there| *there);
-        let following = |index: usize| (index + 1..count).take_while(|&next| !is_there[next]);
-        let preceding = |index: usize| 0..if first == Some(index) { index } else { 0 };
+        let needs_row = |index: &usize| !self.omitted[*index];
+        let following = |index: usize| (index + 1..count).take_while(|&next| !is_there[next]).filter(needs_row);
+        let preceding = |index: usize| (0..if first == Some(index) { index } else { 0 }).filter(needs_row);
         for (line, text) in self.lines.iter().zip(self.text.split_inclusive('\n')) {
             match *line {
                 Line::Frame | Line::Foreign => written.line(text),
@@ -223,11 +230,11 @@ impl<'a> Rebuild<'a> {
                 }
             }
         }
-        if !self.has_header && count > 0 {
+        if !self.has_header && (0..count).any(|index| needs_row(&index)) {
             written.line(&self.layout.header_line());
         }
         if first.is_none() {
-            (0..count).for_each(|index| written.row(index, &self.rows[index]));
+            (0..count).filter(needs_row).for_each(|index| written.row(index, &self.rows[index]));
         }
         (written.text, written.places)
     }

@@ -24,6 +24,7 @@ fn entries(experiments: &[(CommitId, Option<Number>, String)]) -> Vec<Entry<'_>>
             outcome: if value.is_some() { Outcome::Keep } else { Outcome::Crash },
             failure: None,
             description,
+            is_refused: false,
         })
         .collect()
 }
@@ -31,7 +32,8 @@ fn entries(experiments: &[(CommitId, Option<Number>, String)]) -> Vec<Entry<'_>>
 fn layout_of(text: &str) -> (Layout, bool) {
     match text.strip_prefix(&(HEADER.join("\t") + "\n")) {
         Some(rows) => {
-            (Layout::continued(&HEADER, Columns::by_name(&HEADER, Some("val_bpb")), rows.lines(), "\n"), true)
+            let records = crate::ledger::tsv::records(rows).map(|(_, row)| row);
+            (Layout::continued(&HEADER, Columns::by_name(&HEADER, Some("val_bpb")), records, "\n"), true)
         }
         None => (Layout::new("val_bpb", LedgerDialect::Ar), false),
     }
@@ -43,6 +45,34 @@ fn rebuilt(text: &str, experiments: &[(CommitId, Option<Number>, String)]) -> (C
     let rebuild = Rebuild::new(text, &layout, has_header, &entries(experiments));
     let (text, places) = rebuild.text();
     (rebuild.comparison(), text, places)
+}
+
+#[test]
+fn a_refused_change_needs_no_row_in_karpathys_dialect() {
+    let experiments = [
+        experiment('a', Some("1.50"), "baseline"),
+        experiment('b', None, "refused"),
+        experiment('c', Some("1.25"), "c"),
+    ];
+    let mut entries = entries(&experiments);
+    entries[1].is_refused = true;
+    for (dialect, expected) in [(LedgerDialect::Karpathy, 2), (LedgerDialect::Ar, 3)] {
+        let layout = Layout::new("val_bpb", dialect);
+        let rows: Vec<String> = entries.iter().map(|entry| layout.row(entry)).collect();
+        let header = layout.header_line();
+        let (text, places) = Rebuild::new("", &layout, false, &entries).text();
+        assert_eq!((text.lines().count(), text.starts_with(&header), places.len()), (expected + 1, true, 3));
+        let again = Rebuild::new(&text, &layout, true, &entries);
+        assert!(again.comparison().is_whole() && again.text().0 == text, "{text}");
+        // A row that is there, also a torn one, stays.
+        let old = header + &rows.concat();
+        let whole = Rebuild::new(&old, &layout, true, &entries);
+        assert_eq!((whole.comparison().is_whole(), whole.comparison().own, whole.text().0 == old), (true, 3, true));
+        let torn = old.replace("refused\n", "refu\n");
+        assert_eq!(Rebuild::new(&torn, &layout, true, &entries).text().0.lines().count(), 4);
+    }
+    let layout = Layout::new("val_bpb", LedgerDialect::Karpathy);
+    assert_eq!(Rebuild::new("", &layout, false, &entries[1..2]).text().0, "");
 }
 
 #[test]
@@ -152,7 +182,7 @@ fn two_sessions_on_one_commit_have_a_row_each() {
     let (found, text, _) = rebuilt(&format!("{}\n{row}", HEADER.join("\t")), &two);
     assert_eq!(found.missing, [1]);
     assert_eq!(text, format!("{}\n{row}{row}", HEADER.join("\t")));
-    assert_eq!(rebuilt(&text, &two).0, Comparison::default());
+    assert_eq!(rebuilt(&text, &two).0, Comparison { own: 2, ..Comparison::default() });
 }
 
 /// What may have become of the rows of a file.

@@ -20,7 +20,7 @@ pub struct Rebuilt {
     pub found: Comparison,
     /// The copy of what it was; absent when there was no file.
     pub copy: Option<PathBuf>,
-    /// Where the row of each record begins, in bytes, in the order of the records.
+    /// Where the row of each record begins, in bytes, in the order of the records; 0 for one without a row.
     pub places: Vec<u64>,
 }
 
@@ -78,10 +78,10 @@ impl LedgerFile {
         if existed && LedgerFile::compare(path, metric, dialect, records)?.is_whole() {
             return Ok(None);
         }
-        if records.is_empty() && !existed {
+        let mut ledger = LedgerFile::unread(path, metric, dialect);
+        if !existed && records.iter().all(|record| ledger.new_layout().omits(&Entry::of(record))) {
             return Ok(None);
         }
-        let mut ledger = LedgerFile::unread(path, metric, dialect);
         let mut file = ledger.open_locked()?;
         // A link stays one, and the file that it leads to is mended.
         let path = &path.canonicalize().map_err(|error| ledger.io("find", error))?;
@@ -144,7 +144,8 @@ impl LedgerFile {
         file.read_to_end(&mut bytes).map_err(|error| self.io("read", error))?;
         // A row is written after its record, so that each row that was read has one by now.
         let records = records();
-        let rows = records.iter().map(|record| layout.row(&Entry::of(record)));
+        let entries = records.iter().map(Entry::of).filter(|entry| !layout.omits(entry));
+        let rows = entries.map(|entry| layout.row(&entry));
         let mut counted: HashMap<String, usize> = HashMap::new();
         for row in rows {
             *counted.entry(row.trim_end_matches(['\r', '\n']).to_owned()).or_default() += 1;

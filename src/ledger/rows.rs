@@ -56,7 +56,8 @@ pub struct Ledger {
 /// What a config line of a JSON-lines ledger says of the rows behind it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Segment {
-    /// Its number, as its rows say it in a field `segment`; where they do not, one more than that before, from 0 on.
+    /// Its number, as its rows say it in a field `segment`; where they do not, one more than that before, from 0 on. Where two
+    /// segments have the same number, its position, from 0.
     pub number: usize,
     /// What it is called.
     pub name: Option<String>,

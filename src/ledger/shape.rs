@@ -86,6 +86,7 @@ impl Shape {
         let plain = columns.commit == Some(0)
             && self.width > 1
             && columns.may_be_said_metric(1, &header[1])
+            && !columns.is_time_beside(1, &header, |column| sample.any(&is_number, column))
             && (sample.any(&is_number, 1) || likely().is_none_or(|(column, _)| column == 1));
         let mut metric = self.metric;
         if let Some(name) = &metric {

@@ -24,5 +24,5 @@ pub use file::{MetricFileError, metric_file};
 pub use plain::PlainText;
 pub use scanner::{LogSummary, Scanner};
 pub use search::{Found, PatternError};
-pub use summary::{last_lines, plain_text};
+pub use summary::{last_lines, plain_text, summary_number};
 pub use verdict::{EXCERPT_LINES, Ending, Verdict, judge};

@@ -85,7 +85,10 @@ fn bare(text: &[u8]) -> Option<(Value, usize)> {
     }
     // A decimal point without digits: `1.` is a number, `1.bin` is none.
     let point = usize::from(unit == 0 && !fraction && text.get(end) == Some(&b'.'));
-    let after = end + unit + point;
+    let mut after = end + unit + point;
+    if unit == 0 && fraction {
+        after += spread_length(&text[after..]);
+    }
     if !ends(&text[after..], fraction || exponent || point > 0) {
         return None;
     }
@@ -98,6 +101,16 @@ fn bare(text: &[u8]) -> Option<(Value, usize)> {
         Err(_) => Value::NotFinite(raw),
     };
     Some((value, after))
+}
+
+/// The length of a standard deviation that is glued to its mean, as in `0.818192+0.011359`.
+fn spread_length(text: &[u8]) -> usize {
+    let Some(b'+') = text.first() else { return 0 };
+    let integer = count_digits(&text[1..]);
+    let point = 1 + integer;
+    let fraction = text.get(point + 1..).map_or(0, count_digits);
+    let is_decimal = integer > 0 && text.get(point) == Some(&b'.') && fraction > 0;
+    if is_decimal { point + 1 + fraction } else { 0 }
 }
 
 /// Whether a number may end in front of `rest`; `decimal` says that a comma cannot be its decimal point.
@@ -217,6 +230,8 @@ mod tests {
             ("0e-999", "0e-999"),
             ("1  500", "1"),
             ("1 50", "1"),
+            ("0.818192+0.011359", "0.818192"),
+            ("-0.75+0.02\t", "-0.75"),
             ("1 5000", "1"),
             ("1.5 500", "1.5"),
             ("5 100/200", "5"),
@@ -256,6 +271,10 @@ mod tests {
             "1.bin",
             "--5",
             "3-fold",
+            "0.5+1",
+            "1+0.5",
+            "0.5+0.1+0.2",
+            "0.5+0.1x",
         ] {
             assert_eq!(raw(text), None, "{text}");
         }

@@ -77,6 +77,15 @@ pub(super) fn excerpt(lines: &[&str]) -> String {
     text.join("\n").trim_matches('\n').to_owned()
 }
 
+/// The finite number of a line that consists of this name and it: `val_bpb:  0.9979`.
+pub fn summary_number(line: &str, name: &str) -> Option<Number> {
+    let value = line.trim().strip_prefix(name)?.trim_start().strip_prefix([':', '='])?;
+    match whole(value.as_bytes())? {
+        Value::Finite(number) => Some(number),
+        Value::NotFinite(_) => None,
+    }
+}
+
 /// Every number in `log` that has a name; each name once, with its last number, in the log's order. Then the names whose
 /// last number is not finite, the last one first.
 pub(super) fn pairs(log: &[u8]) -> (Vec<(String, Number)>, Vec<String>) {

@@ -13,6 +13,9 @@ const LAST_WORDS: usize = 100;
 /// How near the end a bare `nan` counts, in lines that are not blank.
 const LAST_NUMBERS: usize = 12;
 
+/// How many lines of a worker's report are shown.
+const WORKER: usize = 3;
+
 /// How many lines of an exception's message are read.
 const MESSAGE: usize = 6;
 
@@ -79,15 +82,42 @@ pub(super) fn evidence(lines: &[&str]) -> Option<Evidence> {
     Some((class, exception.shown()))
 }
 
-/// What the log says of a run that a signal ended: only that somebody ended it for its memory, or, when the run
-/// ended itself (`own`), that it found none.
-pub(super) fn out_of_memory(lines: &[&str], own: bool) -> Option<Evidence> {
+/// The last lines, in lower case and newest first, in which words count.
+fn last_words(lines: &[&str]) -> impl Iterator<Item = (usize, String)> {
     let start = lines.len().saturating_sub(LAST_WORDS);
-    (start..lines.len()).rev().find_map(|at| {
-        let line = lines[at].to_lowercase();
-        let found = contains(&line, KILLED_FOR_MEMORY) || (own && says_out_of_memory(&line));
-        found.then(|| (FailureClass::Oom, at..at + 1))
+    (start..lines.len()).rev().map(|at| (at, lines[at].to_lowercase()))
+}
+
+/// Finds the line by which a kernel or a batch system reports that it ended the run.
+pub(super) fn ended_from_outside(lines: &[&str]) -> Option<Evidence> {
+    last_words(lines).find_map(|(at, line)| {
+        let class = if contains(&line, KILLED_FOR_MEMORY) {
+            FailureClass::Oom
+        } else if is_over_time(&line) {
+            FailureClass::Timeout
+        } else {
+            return None;
+        };
+        Some((class, at..at + 1))
     })
+}
+
+/// Finds the line by which a run that ended itself reports that memory ran out.
+pub(super) fn out_of_memory(lines: &[&str]) -> Option<Evidence> {
+    last_words(lines).find_map(|(at, line)| says_out_of_memory(&line).then(|| (FailureClass::Oom, at..at + 1)))
+}
+
+/// The signal that ended a worker, with the lines in which `torchrun` reports it: `exitcode  : -9 (pid: 7)`. It reports the
+/// worker that failed first last.
+pub(super) fn worker_signal(lines: &[&str]) -> Option<(i32, Range<usize>)> {
+    let near = lines.len().saturating_sub(NEAR_END);
+    let reported = |line: &str| {
+        let (_, behind) = line.split_once("exitcode")?;
+        let code = behind.trim_start().strip_prefix(':')?.trim_start();
+        code.split(|c: char| !c.is_ascii_digit() && c != '-').next()?.parse::<i32>().ok()
+    };
+    let (at, code) = (near..lines.len()).rev().find_map(|at| Some((at, reported(lines[at])?)))?;
+    (code < 0).then(|| (-code, at..lines.len().min(at + WORKER)))
 }
 
 /// The end of the run's own output: without the page that a batch system prints behind it.
@@ -104,15 +134,27 @@ fn words(lines: &[&str], from: usize) -> Option<Evidence> {
     let start = from.max(lines.len().saturating_sub(LAST_WORDS));
     for at in (start..lines.len()).rev() {
         let line = lines[at].to_lowercase();
-        if says_out_of_memory(&line) || contains(&line, KILLED_FOR_MEMORY) {
+        if says_out_of_memory(&line) {
             return Some((FailureClass::Oom, at..at + 1));
         }
-        if line.contains("python") && line.contains(": no module named ") {
+        if (line.contains("python") && line.contains(": no module named ")) || names_missing_module(lines[at]) {
             return Some((FailureClass::ImportError, at..at + 1));
         }
     }
     let mut filled = (start..lines.len()).rev().filter(|&at| !lines[at].trim().is_empty()).take(LAST_NUMBERS);
     filled.find(|&at| says_nan(lines[at])).map(|at| (FailureClass::Nan, at..at + 1))
+}
+
+/// Whether a line in lower case says that a batch system ended the run for its time.
+fn is_over_time(line: &str) -> bool {
+    (line.contains("slurmstepd") && line.contains("due to time limit")) || line.starts_with("term_runlimit")
+}
+
+/// Whether a line is a `ModuleNotFoundError` that was printed without its traceback.
+fn names_missing_module(line: &str) -> bool {
+    let Some((before, missing)) = line.split_once("ModuleNotFoundError: No module named ") else { return false };
+    let before = before.trim_end();
+    (before.is_empty() || before.ends_with([':', ']'])) && missing.starts_with(['\'', '"'])
 }
 
 /// Whether a line in lower case says that memory ran out.

@@ -1,11 +1,13 @@
 //! What a run amounts to: its number, or the class of its failure.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::scanner::LogSummary;
 use super::search::Found;
 use super::summary::excerpt;
-use super::trace::{Evidence, evidence, out_of_memory, without_report};
+use super::trace::{Evidence, ended_from_outside, evidence, out_of_memory, without_report, worker_signal};
 use crate::domain::{Failure, FailureClass, Number};
 
 /// The exit status of `timeout(1)` when it ended its command.
@@ -89,8 +91,7 @@ fn class(summary: &LogSummary, ending: &Ending, lines: &[&str]) -> Result<Number
         return bare(FailureClass::Oom);
     }
     if let Some(signal) = signal {
-        let itself = OWN_SIGNALS.contains(&signal);
-        return Err(out_of_memory(lines, itself).unwrap_or((FailureClass::Killed, end)));
+        return Err(by_signal(lines, signal, end));
     }
     if ending.exit == Some(0) {
         return match &summary.found {
@@ -103,11 +104,22 @@ fn class(summary: &LogSummary, ending: &Ending, lines: &[&str]) -> Result<Number
     if summary.empty {
         return bare(FailureClass::NoOutput);
     }
-    match evidence(own) {
-        Some(found) => Err(found),
-        None if matches!(summary.found, Some(Found::NotFinite(_))) => bare(FailureClass::Nan),
-        None => bare(FailureClass::Crash),
+    let found = ended_from_outside(lines).or_else(|| evidence(own));
+    let is_explained = found.as_ref().is_some_and(|(class, _)| *class != FailureClass::Crash);
+    match (worker_signal(own), found) {
+        (Some((signal, shown)), _) if !is_explained || !OWN_SIGNALS.contains(&signal) => {
+            Err(by_signal(lines, signal, shown))
+        }
+        (_, Some(found)) => Err(found),
+        (_, None) if matches!(summary.found, Some(Found::NotFinite(_))) => bare(FailureClass::Nan),
+        (_, None) => bare(FailureClass::Crash),
     }
+}
+
+/// The class of a run that a signal ended, with the lines that show it.
+fn by_signal(lines: &[&str], signal: i32, shown: Range<usize>) -> Evidence {
+    let out_of_memory = || OWN_SIGNALS.contains(&signal).then(|| out_of_memory(lines)).flatten();
+    ended_from_outside(lines).or_else(out_of_memory).unwrap_or((FailureClass::Killed, shown))
 }
 
 #[cfg(test)]

@@ -116,6 +116,55 @@ fn how_the_run_ended_comes_before_what_it_said() {
 }
 
 #[test]
+fn a_batch_systems_time_limit_is_a_timeout() {
+    let job = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n";
+    let step = job.replace("JOB 7", "STEP 7.0");
+    for (log, status) in [(job, 143), (job, 137), (job, 1), (&step, 15), (&format!("{HEADER}KeyError: 1\n{step}"), 1)] {
+        let found = failure(log, status);
+        assert_eq!(found.class, FailureClass::Timeout, "{log} {status}");
+        assert!(found.excerpt.contains("DUE TO TIME LIMIT"), "{}", found.excerpt);
+    }
+    assert_eq!(failure(&job.replace(" DUE TO TIME LIMIT", ""), 143).class, FailureClass::Killed);
+    assert_eq!(failure("the slot is free due to time limit\n", 1).class, FailureClass::Crash);
+}
+
+/// What torchrun prints when the worker that failed first ended with `code`.
+fn torchrun(code: i32) -> String {
+    let raised = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ";
+    format!(
+        "E0101 failed (exitcode: {code}) local_rank: 1 (pid: 7) of binary: python\n{HEADER}{raised}\n=====\ntrain.py FAILED\n\
+         -----\nFailures:\n[1]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 6)\n-----\nRoot Cause:\n[0]:\n  \
+         exitcode  : {code} (pid: 7)\n  error_file: <N/A>\n  traceback : Signal {} received by PID 7\n=====\n",
+        -code
+    )
+}
+
+#[test]
+fn a_worker_of_torchrun_that_a_signal_ended_was_killed() {
+    use FailureClass::*;
+    let found = failure(&torchrun(-9), 1);
+    assert!(found.class == Killed && found.excerpt.contains("exitcode  : -9 (pid: 7)"), "{found:?}");
+    assert_eq!(failure(&torchrun(-15), 1).class, Killed);
+    assert_eq!(failure(&torchrun(1), 1).class, Crash);
+    let oom = format!("{HEADER}torch.OutOfMemoryError: CUDA out of memory.\n");
+    assert_eq!(failure(&format!("{oom}{}", torchrun(-6)), 1).class, Oom);
+    assert_eq!(failure(&format!("{oom}{}", torchrun(1)), 1).class, Oom);
+    let kernel = "slurmstepd: error: Detected 1 oom_kill event in StepId=1\n";
+    assert_eq!(failure(&format!("{kernel}{}", torchrun(-9)), 1).class, Oom);
+}
+
+#[test]
+fn a_lone_line_about_a_missing_module_is_an_import_error() {
+    use FailureClass::*;
+    for line in ["ModuleNotFoundError: No module named 'x'", "[rank0]: ModuleNotFoundError: No module named 'x.y'"] {
+        let found = failure(&format!("loading\n{line}\nbye\n"), 1);
+        assert!(found.class == ImportError && found.excerpt == line, "{found:?}");
+    }
+    assert_eq!(failure("we catch ModuleNotFoundError: No module named 'x'\nbye\n", 1).class, Crash);
+    assert_eq!(failure(&format!("ModuleNotFoundError: No module named 'x'\n{}", "step\n".repeat(200)), 1).class, Crash);
+}
+
+#[test]
 fn silence_and_a_missing_metric_are_told_apart() {
     assert_eq!(failure("", 0).class, FailureClass::NoOutput);
     assert_eq!(failure("", 1).class, FailureClass::NoOutput);

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use super::artifact::{ArtifactData, artifact_name};
 use super::chart::{Mark, Panel};
-use super::found::Report;
+use super::found::{Details, Report};
 use super::grid::{Align, Grid, text};
 use super::sections::Section;
 use super::sources::Sources;
@@ -42,6 +43,11 @@ impl Report {
                 details.axes = Some(axis_values(composite, &record.metrics));
             }
         }
+        if let Some(contract) = contract {
+            for (artifact, details) in ArtifactData::course(contract, history).into_iter().zip(&mut self.details) {
+                details.artifact = artifact;
+            }
+        }
         self.composite = composite.cloned();
         self.sources = Sources::of(history.records());
         self.keep_above = contract.and_then(|contract| contract.keep_above);
@@ -52,39 +58,57 @@ impl Report {
         self
     }
 
-    /// The axes as a chart shows them, the worst first; before them the composite, where another metric decides. The marks
-    /// are those of the experiments.
+    /// The artifact as it was after each experiment.
+    pub(super) fn artifact(&self) -> Vec<Option<ArtifactData>> {
+        self.details.iter().map(|details| details.artifact.clone()).collect()
+    }
+
+    /// The axes as a chart shows them, the worst first; before them the composite, where another metric decides, and that of
+    /// the artifact of a research session. The marks are those of the experiments.
     pub(super) fn panels(&self, marks: &[Mark]) -> Vec<Panel> {
         let Some(composite) = &self.composite else { return Vec::new() };
-        let panel = |name: &str, floor, number: &dyn Fn(&AxisValues) -> Option<(f64, f64)>| {
+        let panel = |name: &str, floor, number: &dyn Fn(&Details) -> Option<(f64, f64)>| {
             let marks: Vec<Mark> = marks
                 .iter()
                 .zip(&self.details)
                 .map(|(mark, details)| {
-                    let found = details.axes.as_ref().and_then(number);
+                    let found = number(details);
                     let raw = found.map_or_else(String::new, |(printed, _)| four_decimals(printed));
                     Mark { value: found.map(|(_, value)| value), raw, ..mark.clone() }
                 })
                 .collect();
-            let values: Vec<f64> = marks.iter().filter_map(|mark| mark.value).collect();
-            let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-            Panel { name: name.to_owned(), mean, floor, marks }
+            let values = self.without_baseline().filter_map(|place| marks.get(place)?.value);
+            let figure = mean(&values.collect::<Vec<_>>()).map(|mean| ("mean", mean));
+            Panel { name: name.to_owned(), figure, floor, marks }
         };
         let mut panels: Vec<Panel> = composite
             .axes
             .iter()
             .map(|(name, axis)| {
-                panel(name, Some(axis.floor), &|values| {
-                    let printed = values.get(name).copied().flatten().filter(|value| value.is_finite())?;
+                panel(name, Some(axis.floor()), &|details| {
+                    let printed = printed(details.axes.as_ref()?, name)?;
                     Some((printed, bring(printed, axis.range)))
                 })
             })
             .collect();
         // What has no number at all comes first, as elsewhere.
-        panels.sort_by(|one, other| one.mean.unwrap_or(-1.0).total_cmp(&other.mean.unwrap_or(-1.0)));
+        let rank = |panel: &Panel| panel.figure.map_or(-1.0, |(_, mean)| mean);
+        panels.sort_by(|one, other| rank(one).total_cmp(&rank(other)));
         if self.metric_name() != COMPOSITE {
-            let whole = |values: &AxisValues| rules::composite(composite, values).map(|value| (value, value));
+            let whole = |details: &Details| {
+                let value = rules::composite(composite, details.axes.as_ref()?)?;
+                Some((value, value))
+            };
             panels.insert(0, panel(COMPOSITE, None, &whole));
+        }
+        let of_artifact = |details: &Details| {
+            let value = details.artifact.as_ref()?.composite.as_ref()?.value;
+            Some((value, value))
+        };
+        if self.details.iter().any(|details| details.artifact.is_some()) {
+            let artifact = panel(&artifact_name(), None, &of_artifact);
+            let last = artifact.marks.iter().rev().find_map(|mark| mark.value);
+            panels.insert(0, Panel { figure: last.map(|value| ("now", value)), ..artifact });
         }
         panels
     }
@@ -98,23 +122,35 @@ impl Report {
     }
 
     fn course_of<'a>(&'a self, name: &'a str, axis: &Axis) -> Option<AxisCourse<'a>> {
-        let at = |place: usize| Some(bring(self.details.get(place)?.axes.as_ref()?.get(name).copied()??, axis.range));
-        let experiments = (0..self.details.len()).filter(|place| Some(*place) != self.baseline);
-        let numbers: Vec<f64> = experiments.filter_map(at).collect();
-        let count = numbers.len();
+        let at = |place: usize| Some(bring(printed(self.details.get(place)?.axes.as_ref()?, name)?, axis.range));
+        let numbers: Vec<f64> = self.without_baseline().filter_map(at).collect();
         Some(AxisCourse {
             name,
             weight: axis.weight,
-            floor: axis.floor,
-            mean: numbers.iter().sum::<f64>() / count as f64,
+            floor: axis.floor(),
+            mean: mean(&numbers)?,
             least: numbers.iter().copied().reduce(f64::min)?,
             largest: numbers.iter().copied().reduce(f64::max)?,
             last: *numbers.last()?,
             of_best: self.summary.best.and_then(at),
-            below_floor: numbers.iter().filter(|number| **number < axis.floor).count(),
-            count,
+            below_floor: numbers.iter().filter(|number| **number < axis.floor()).count(),
+            count: numbers.len(),
         })
     }
+
+    /// The places of the experiments that count in the chart and the table of the axes: all but the baseline.
+    fn without_baseline(&self) -> impl Iterator<Item = usize> {
+        (0..self.details.len()).filter(|place| Some(*place) != self.baseline)
+    }
+}
+
+/// The number of an axis as the log has it, if it is finite.
+fn printed(values: &AxisValues, name: &str) -> Option<f64> {
+    values.get(name).copied().flatten().filter(|value| value.is_finite())
+}
+
+fn mean(numbers: &[f64]) -> Option<f64> {
+    (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
 }
 
 /// The axes as a part of a report, where there are some.
@@ -170,7 +206,7 @@ mod tests {
     #[test]
     fn the_worst_axis_comes_first_and_one_without_a_number_before_it() {
         let mut composite = Composite::preset("equal").unwrap_or_default();
-        composite.axes.insert("latency".into(), Axis { weight: 0.25, floor: 0.5, range: Some([200.0, 20.0]) });
+        composite.axes.insert("latency".into(), Axis { weight: 0.25, floor: None, range: Some([200.0, 20.0]) });
         let numbers =
             [("claim_density", 0.77), ("source_diversity", 0.91), ("topic_coverage", 0.51), ("latency", 56.0)];
         let mut values: AxisValues = numbers.map(|(name, number)| (name.to_owned(), Some(number))).into();

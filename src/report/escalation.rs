@@ -1,8 +1,17 @@
-//! The report of what a session cannot solve, `state/escalation.md`.
+//! The reports to the user: of what a session cannot solve, `state/escalation.md`, and of a flag, `state/flagged.md`.
 
 use std::path::Path;
 
-use crate::domain::{Escalation, Tag, Trouble, count_of, exact_time, experiment_name, one_line, shell_word};
+use jiff::Timestamp;
+
+use crate::domain::{
+    Escalation, ExperimentId, Tag, ToldStep, TriedDirection, Trouble, count_of, exact_time, experiment_name, one_line,
+    shell_word,
+};
+use crate::rules::{History, directions_tried};
+
+/// The most directions that the report of a flag lists.
+const TRIED: usize = 30;
 
 /// Writes the report: what happened, what was tried, what is needed, and the commands. `worktree` is where they are typed.
 pub fn escalation_text(tag: &Tag, worktree: &Path, escalation: &Escalation) -> String {
@@ -39,6 +48,50 @@ pub fn escalation_text(tag: &Tag, worktree: &Path, escalation: &Escalation) -> S
         text += &format!("ar stop {tag}    # stops waiting\n");
     }
     text + "```\n"
+}
+
+/// Writes the report of a flag: how far the session came, what was tried, and the commands. `tried` are the directions, newest
+/// first, and `told` the instructions to the agent since the last keep.
+pub fn flag_text(
+    tag: &Tag,
+    worktree: &Path,
+    (why, now): (&str, Timestamp),
+    history: &History,
+    told: &[ToldStep],
+) -> String {
+    let best = history
+        .best()
+        .map_or_else(|| "no number".to_owned(), |(id, number)| format!("{number}, {}", experiment_name(id)));
+    let mut text = format!(
+        "# Session {tag} is flagged for review\n\n\
+         - since: {}, after {}\n\
+         - what happened: {why}\n\
+         - experiments since the last keep: {}\n\
+         - best: {best}\n\
+         - what is needed: look at what was tried, and name another direction, or stop the session\n\
+         - meanwhile: the session continues in another direction, or stops with --stop-when-flagged\n",
+        exact_time(now),
+        experiment_name(history.records().last().map_or(ExperimentId::BASELINE, |record| record.id)),
+        history.since_keep(),
+    );
+    let tried = directions_tried(history.records());
+    if !tried.is_empty() {
+        text += "\n## Directions tried, newest first\n\n";
+    }
+    for TriedDirection { direction, experiments, kept, best, .. } in tried.iter().take(TRIED) {
+        let best = best.as_ref().map_or_else(|| "no number".to_owned(), |best| format!("best {best}"));
+        text += &format!("- {}: {}, {kept} kept, {best}\n", one_line(direction), count_of(*experiments, "experiment"));
+    }
+    if !told.is_empty() {
+        text += "\n## Instructions to the agent since the last keep\n\n";
+    }
+    for ToldStep { after, directive } in told {
+        text += &format!("- after {}: {directive}\n", experiment_name(*after));
+    }
+    text + &format!(
+        "\n## Commands\n\n```sh\ncd {}\nar report {tag}\nar idea add \"try this\"\nar tell --tag {tag} \"look elsewhere\"\nar stop {tag}\n```\n",
+        shell_word(worktree)
+    )
 }
 
 #[cfg(test)]

@@ -3,13 +3,19 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::artifact::artifact_name;
 use super::axes::{axes_sentence, forms_sentence};
 use super::beside::beside;
 use super::columns::{Column, SPARE, Shown, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid};
-use crate::domain::{Clock, Composite, ExperimentId, GuardRun, Note, Record, ReviewVerdict, Run, money_text, one_line};
+use crate::domain::{
+    Clock, Composite, ExperimentId, GuardRun, Note, Record, ReviewVerdict, Run, bytes_text, money_text, one_line,
+};
 use crate::rules::{Ended, History, axis_values};
+
+/// How many artifacts of an experiment are listed.
+const MOST_ARTIFACTS: usize = 20;
 
 /// Experiments of a session as a table with these columns; without any, with those that matter most, among them the axes of
 /// `composite`. On the `screen` of people, who have that clock, the notes come with those where there are some.
@@ -27,7 +33,11 @@ pub fn experiments_grid(
     if columns.is_empty() {
         let with_notes = screen.is_some() && selected.iter().any(|record| notes.contains_key(&record.id));
         let with_reviews = screen.is_some() && selected.iter().any(|record| is_no_plain_yes(record));
-        let axes: Vec<String> = composite.map(|it| it.axes.keys().cloned().collect()).unwrap_or_default();
+        let mut axes: Vec<String> = composite.map(|it| it.axes.keys().cloned().collect()).unwrap_or_default();
+        let artifact = artifact_name();
+        if selected.iter().any(|record| record.metrics.get(&artifact).is_some()) {
+            axes.insert(0, artifact);
+        }
         columns = Column::defaults(with_reviews, with_notes, &axes);
         spare = axes.into_iter().map(Cow::Owned).chain(SPARE.map(Cow::Borrowed)).collect();
     }
@@ -83,6 +93,11 @@ pub fn record_grid(
     if record.commit.is_known() {
         add("change", record.diff.to_string());
     }
+    for artifact in record.artifacts.iter().take(MOST_ARTIFACTS) {
+        add("artifact", format!("{} ({})", one_line(&artifact.path), bytes_text(artifact.bytes)));
+    }
+    let more = record.artifacts.len().saturating_sub(MOST_ARTIFACTS);
+    add("artifact", if more > 0 { format!("and {more} more") } else { String::new() });
     let mut runs = record.runs.iter();
     for (number, version) in (1..).zip(&record.versions) {
         let kept = version.saved.rsplit('/').next().unwrap_or_default();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::json;
 
+use super::artifact::ArtifactData;
 use super::grid::{Align, Grid, text};
 use crate::domain::{CommitId, ExperimentId, Note, Record, exact_time};
 
@@ -15,11 +16,24 @@ struct Noted<'a> {
     record: &'a Record,
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<&'a Vec<Note>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifact: Option<&'a ArtifactData>,
 }
 
 /// A record with the notes on it, as a JSON document.
 pub fn record_json<'a>(record: &'a Record, notes: Option<&'a Vec<Note>>) -> impl Serialize + 'a {
-    Noted { record, notes }
+    Noted { record, notes, artifact: None }
+}
+
+/// The same of these records of a session, in their order, with what its artifact scored after each.
+pub fn records_json<'a>(
+    records: &'a [&Record],
+    notes: &'a BTreeMap<ExperimentId, Vec<Note>>,
+    artifact: &'a BTreeMap<ExperimentId, ArtifactData>,
+) -> Vec<impl Serialize + 'a> {
+    let noted =
+        |record: &&'a Record| Noted { record, notes: notes.get(&record.id), artifact: artifact.get(&record.id) };
+    records.iter().map(noted).collect()
 }
 
 /// A field of a record as the text of a cell.

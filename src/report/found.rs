@@ -6,6 +6,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::artifact::ArtifactData;
 use super::beside::{described, with};
 use super::chart::Series;
 use super::cost::Cost;
@@ -17,9 +18,9 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    AxisValues, Counts, Course, Ended, Evidence, History, Margin, Miss, Point, RunOf, SHORTEST, Slots, Spread, Summary,
-    TimeSplit, Warning, distinct_runs, environment_changes, gain_alone, gpu_hours, ignored_changes, is_concurrent,
-    lanes, margin, misses, run_seconds, slots, spread, summarize, time_split, warnings,
+    AxisValues, Counts, Course, DirectionResult, Ended, Evidence, History, Margin, Miss, Point, RunOf, SHORTEST, Slots,
+    Spread, Summary, TimeSplit, Warning, by_direction, distinct_runs, environment_changes, gain_alone, gpu_hours,
+    ignored_changes, is_concurrent, lanes, margin, misses, run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// How long a session took.
@@ -80,6 +81,9 @@ pub(super) struct Details {
     /// The numbers of its axes, in a session that has some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) axes: Option<AxisValues>,
+    /// What the artifact of a research session scored after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) artifact: Option<ArtifactData>,
 }
 
 impl Details {
@@ -100,6 +104,7 @@ impl Details {
             review: record.review.clone(),
             notes: None,
             axes: None,
+            artifact: None,
         }
     }
 }
@@ -162,6 +167,8 @@ pub struct Report {
     pub(super) flagged: Vec<ExperimentId>,
     /// Why the last loop ended.
     pub(super) ended: Option<String>,
+    /// What each direction came to; empty where none is named.
+    pub(super) directions: Vec<DirectionResult>,
     /// What the time of a session went into.
     pub(super) time_split: Option<TimeSplit>,
     /// The spread of what was measured more than once.
@@ -188,6 +195,8 @@ pub struct Report {
     pub(super) composite: Option<Composite>,
     /// The sources of a research session.
     pub(super) sources: Option<Sources>,
+    /// The folder of the artifacts of the best.
+    pub(super) artifacts: Option<String>,
     /// From which value on experiments are kept, whatever the best is.
     pub(super) keep_above: Option<f64>,
     /// What was assumed and how to say otherwise, a sentence each.
@@ -271,7 +280,15 @@ impl Report {
         self.reviews = records.iter().filter_map(of_record).collect();
         self.has_reviewer = course.has_reviewer;
         self.rivals = history.rivals();
+        self.directions = by_direction(records, &self.summary.kept, layout);
         self.judge(None, (&changed, &ignored_changes(records)), tip, course.saved);
+        self
+    }
+
+    /// The same with the folder in which the artifacts of the best experiment are, as `find` says.
+    #[must_use]
+    pub fn with_artifacts(mut self, find: impl FnOnce(ExperimentId) -> Option<String>) -> Report {
+        self.artifacts = self.best().map(|best| best.id).and_then(find);
         self
     }
 

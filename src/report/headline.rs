@@ -5,7 +5,8 @@ use crate::domain::{count_of, one_line, span_text, two_digits};
 use crate::rules::{Point, format_gain};
 
 impl Report {
-    /// From which number to which, by how much, in how many experiments, how long and at what cost, on one line.
+    /// From which number to which, by how much, in how many experiments, how long and at what cost, and where the artifacts
+    /// of the best are, on one line.
     pub fn headline(&self) -> String {
         let metric = one_line(self.metric_name());
         let number = |point: Option<&Point>| point.and_then(|point| point.value.clone());
@@ -31,7 +32,8 @@ impl Report {
             .and_then(|times| times.gpu_hours)
             .filter(|hours| *hours > 0.0)
             .map(|hours| format!("{} GPU hours", two_digits(hours)));
-        [Some(found), span, gpu].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        let artifacts = self.artifacts.as_ref().map(|folder| format!("artifacts in {}", one_line(folder)));
+        [Some(found), span, gpu, artifacts].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     /// Whether there are experiments and not one has a number, so that what was assumed is the first thing to know.

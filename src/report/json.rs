@@ -23,6 +23,7 @@ impl Serialize for Report {
         fields.serialize_entry("counts", &self.counts)?;
         fields.serialize_entry("baseline", &self.baseline().map(PointFields::of))?;
         fields.serialize_entry("best", &self.best().map(PointFields::of))?;
+        fields.serialize_entry("artifacts", &self.artifacts)?;
         fields.serialize_entry("gain", &summary.gain)?;
         fields.serialize_entry("relative_gain", &summary.relative_gain)?;
         fields.serialize_entry("keep_rate", &summary.keep_rate)?;

@@ -258,6 +258,8 @@ mod tests {
             contract: None,
             log: None,
             history: Arc::new(history),
+            night: None,
+            time_left: None,
             spent: Spent::default(),
             damage: Vec::new(),
         }

@@ -17,6 +17,7 @@ pub fn select_rows(ledger: &Ledger, selection: &Selection) -> Vec<usize> {
 
 fn candidate(row: &Row, direction: Direction) -> Candidate<'_> {
     Candidate {
+        id: None,
         ended: Ended::of(row.status.outcome(), row.failure),
         value: row.value.as_ref().map(|number| number.value),
         direction,

@@ -2,13 +2,16 @@
 //!
 //! Everything here turns plain data into text; nothing reads a file or prints.
 
+mod artifact;
 mod axes;
 mod beside;
+mod caps;
 mod chart;
 mod checkpoint;
 mod columns;
 mod compared;
 mod cost;
+mod directions;
 mod doing;
 mod each;
 mod escalation;
@@ -38,15 +41,16 @@ mod weights;
 mod width;
 mod words;
 
+pub use artifact::ArtifactData;
 pub use chart::{
     Edge, Glyphs, Limits, Mark, MarkKind, Panel, PngError, Series, Step, chart_png, chart_svg, chart_text,
 };
 pub use checkpoint::checkpoint_text;
 pub use columns::{Column, ColumnError};
 pub use compared::{compared_grid, compared_json};
-pub use escalation::escalation_text;
+pub use escalation::{escalation_text, flag_text};
 pub use experiments::{experiments_grid, record_grid};
-pub use exported::{exported_grid, imported_grid, record_json};
+pub use exported::{exported_grid, imported_grid, record_json, records_json};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::Report;
 pub use grid::{Align, Format, Grid};

@@ -9,7 +9,9 @@ use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::json;
 
+use super::artifact::artifact_section;
 use super::axes::axes_section;
+use super::directions::directions_section;
 use super::each::Each;
 use super::found::{Lane, Report};
 use super::grid::{Align, Grid, escape_markdown, text};
@@ -94,6 +96,8 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         (!report.assumed.is_empty() && !report.is_without_numbers()).then(|| Section::lines("assumed", assumed));
     [
         kept(report),
+        directions_section(report),
+        artifact_section(&report.artifact()),
         axes_section(report),
         report.sources.as_ref().map(Sources::section),
         near_misses(report),
@@ -111,8 +115,14 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
 /// Serialises the data of the parts, a field or more for each.
 pub(super) fn fields<M: SerializeMap>(report: &Report, fields: &mut M) -> Result<(), M::Error> {
     fields.serialize_entry("kept", &Each(|| kept_data(report)))?;
+    if !report.directions.is_empty() {
+        fields.serialize_entry("directions", &report.directions)?;
+    }
     if report.composite.is_some() {
         fields.serialize_entry("axes", &report.axes())?;
+    }
+    if let Some(artifact) = report.artifact().into_iter().flatten().next_back() {
+        fields.serialize_entry("artifact", &artifact)?;
     }
     if let Some(sources) = &report.sources {
         fields.serialize_entry("sources", sources)?;

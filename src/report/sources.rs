@@ -7,7 +7,9 @@ use serde::Serialize;
 use super::sections::Section;
 use crate::domain::{Outcome, Record, count_of};
 use crate::rules::four_decimals;
-use crate::score::{CLAIMS_REMOVED, DIVERSITY_BY, FIRST_STORED, NOISY_SOURCES, SOURCES_CITED, by_metric};
+use crate::score::{
+    CLAIMS_REMOVED, DIVERSITY_BY, FIRST_STORED, NOISY_SOURCES, SOURCES_CITED, SOURCES_KEPT, SOURCES_STORED, by_metric,
+};
 
 /// What the sources of a session are.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,6 +20,11 @@ pub(super) struct Sources {
     first_stored: usize,
     /// How many claims of earlier ones kept iterations removed.
     claims_removed: usize,
+    /// How many are kept, and how many any iteration stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored: Option<usize>,
     /// The mean diversity of the experiments by organisation, medium and year, 0..1, each where it is known.
     diversity: BTreeMap<&'static str, Option<f64>>,
 }
@@ -41,8 +48,20 @@ impl Sources {
             cited: cited as usize,
             first_stored: of_kept(FIRST_STORED),
             claims_removed: of_kept(CLAIMS_REMOVED),
+            kept: records
+                .iter()
+                .rfind(|it| it.outcome == Outcome::Keep)
+                .and_then(|it| it.metrics.get(SOURCES_KEPT))
+                .map(|it| it as usize),
+            stored: numbers(SOURCES_STORED).into_iter().reduce(f64::max).map(|it| it as usize),
             diversity: diversity.into(),
         })
+    }
+
+    /// The share of the stored sources that is kept; `None` in a session whose scorer did not count them.
+    pub(super) fn kept_ratio(&self) -> Option<f64> {
+        let (kept, stored) = self.kept.zip(self.stored)?;
+        (stored > 0).then(|| kept as f64 / stored as f64)
     }
 
     /// They as a part of a report.
@@ -52,6 +71,9 @@ impl Sources {
             count_of(self.cited, "source"),
             self.first_stored
         )];
+        if let (Some(ratio), Some(kept), Some(stored)) = (self.kept_ratio(), self.kept, self.stored) {
+            lines.push(format!("{kept} of {} kept: {ratio:.2}", count_of(stored, "stored source")));
+        }
         let known = self.diversity.iter().filter_map(|(by, value)| Some(format!("{by} {}", four_decimals((*value)?))));
         let known: Vec<String> = known.collect();
         if !known.is_empty() {

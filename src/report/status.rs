@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::artifact::ArtifactData;
 use super::cost::cost_sentence;
 use super::found::Report;
 use super::grid::{Align, Format, Grid, text};
@@ -13,13 +14,11 @@ use super::lanes::{lanes_grid, open_json, seat_json, slot_json};
 use super::point::{commit, describe, outcome};
 use super::render::{counts_sentence, fact, numbers_of};
 use super::reviews::reviews_sentence;
+use super::sources::Sources;
 use crate::domain::{
-    Direction, FORMAT_VERSION, Tokens, clock_time, duration_text, exact_time, json_text, money_text, one_line,
-    shell_word, time_of_day_text, tokens_text,
+    Direction, FORMAT_VERSION, clock_time, duration_text, exact_time, json_text, one_line, shell_word, time_of_day_text,
 };
-use crate::rules::{
-    Activity, History, Point, SessionStatus, cost_enough, ended_by_course, reached_goal, tokens_enough,
-};
+use crate::rules::{Activity, History, Point, SessionStatus, ended_by_course, reached_goal};
 
 /// The share of keeps within which a session that keeps by a threshold has converged, after the Madani adapter: with more of
 /// them the threshold is too low, and with fewer it is too high or there is nothing left to find.
@@ -87,23 +86,13 @@ impl SessionStatus {
     pub(super) fn budget(&self) -> Option<String> {
         let contract = self.contract.as_ref()?;
         let mut parts = Vec::new();
-        if let Some(limit) = contract.max_experiments {
-            parts.push(format!("{} of {limit} experiments made", self.history.experiments()));
-        }
-        if let Some(limit) = contract.max_cost {
-            parts.push(match self.spent.cost {
-                None if self.spent.calls > 0 => format!("cost unknown, limit {}", money_text(limit)),
-                cost => format!("{} of {} spent", money_text(cost.unwrap_or(0.0)), money_text(limit)),
-            });
-        }
-        if let Some(limit) = contract.max_tokens {
-            let used = self.spent.tokens.map_or(0, Tokens::total);
-            parts.push(format!("{} of {} tokens used", tokens_text(used), tokens_text(limit)));
-        }
+        parts.extend(self.experiments_text(contract));
+        parts.extend(self.cost_text(contract));
+        parts.extend(self.tokens_text(contract));
         if let Some(budget) = contract.budget {
             parts.push(match self.budget_left() {
                 Some(left) => format!("{} of {} left", clock_time(left), duration_text(budget)),
-                None => format!("{} for each invocation", duration_text(budget)),
+                None => format!("{} a night", duration_text(budget)),
             });
         }
         if let Some(until) = contract.until {
@@ -113,13 +102,6 @@ impl SessionStatus {
             parts.push(format!("goal {goal}{}", if self.is_at_goal() { ", reached" } else { "" }));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
-    }
-
-    /// The flag of the limit on what the agent's calls use that is reached, if so.
-    fn spent_all(&self) -> Option<&'static str> {
-        let contract = self.contract.as_ref()?;
-        let cost = cost_enough(contract, &self.spent).map(|_| "--max-cost");
-        cost.or_else(|| tokens_enough(contract, &self.spent).map(|_| "--max-tokens"))
     }
 
     fn is_imported(&self) -> bool {
@@ -139,16 +121,15 @@ impl SessionStatus {
 
     /// How long the loop that is at work may still go on, in seconds, where it has a limit.
     fn budget_left(&self) -> Option<f64> {
-        let budget = self.contract.as_ref()?.budget?;
-        Some((budget.as_secs_f64() - self.at_work?).max(0.0))
+        self.contract.as_ref()?.budget?;
+        self.time_left.filter(|_| self.at_work.is_some())
     }
 
     /// What to type next, and what it does.
     fn next(&self) -> Vec<(String, &'static str)> {
         let tag = &self.tag;
         let has_agent = self.contract.as_ref().is_some_and(|contract| contract.agent.is_some());
-        let limit = self.contract.as_ref().and_then(|contract| contract.max_experiments);
-        let at_cap = limit.is_some_and(|limit| self.history.experiments() >= limit);
+        let reached = self.reached_cap();
         let is_concurrent = self.lanes.is_concurrent;
         let ends =
             if is_concurrent { "terminates the runs and rolls back" } else { "terminates its run and rolls back" };
@@ -191,11 +172,11 @@ impl SessionStatus {
             Activity::Idle if self.is_imported() => {
                 next.push((format!("ar restore best --tag {tag}"), "puts its best code on a branch"));
             }
-            Activity::Idle if self.is_fetched && !at_cap => {
+            Activity::Idle if self.is_fetched && reached.is_none() => {
                 next.push((format!("ar resume {tag}"), "continues it here, by the contract in its baseline's record"));
             }
-            Activity::Idle if at_cap => {
-                next.push((format!("ar resume {tag} --max-experiments N"), "continues up to a higher number"));
+            Activity::Idle if reached.is_some() => {
+                next.extend(reached.iter().flat_map(|cap| cap.ways_on(tag, has_agent)))
             }
             Activity::Idle if has_agent && self.is_at_goal() => {
                 next.push((format!("ar resume {tag} --goal X"), "continues to another goal"));
@@ -206,10 +187,10 @@ impl SessionStatus {
                     "continues up to another rule, such as plateau:100",
                 ));
             }
-            Activity::Idle if has_agent => next.push(match self.spent_all() {
-                Some(flag) => (format!("ar resume {tag} {flag} N"), "continues up to a higher limit"),
-                None => (format!("ar resume {tag}"), "continues"),
-            }),
+            Activity::Idle if has_agent => match self.time_left {
+                Some(0.0) => next.push((format!("ar run --tag {tag}"), "begins another night")),
+                _ => next.push((format!("ar resume {tag}"), "continues")),
+            },
             Activity::Idle => {
                 if !is_concurrent {
                     next.push((format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one"));
@@ -227,17 +208,34 @@ impl SessionStatus {
         next
     }
 
-    /// The share of keeps among the experiments with a verdict, and the band that it is in at convergence; for sessions that
-    /// keep by a threshold, since a rising bar keeps ever less.
+    /// The share of kept sources among those that any iteration stored, and the band that it is in at convergence. In sessions
+    /// whose scorer does not count sources it is the share of keeps among the experiments with a verdict, where they keep by a
+    /// threshold, since a rising bar keeps ever less.
     fn kept_ratio(&self, report: &Report) -> Option<(f64, [f64; 2])> {
-        self.contract.as_ref()?.keep_above?;
-        Some((report.summary.keep_rate?, KEPT_BAND))
+        let contract = self.contract.as_ref()?;
+        contract.keep_above?;
+        let ratio = match contract.artifact() {
+            Some(_) => Sources::of(self.history.records())?.kept_ratio(),
+            None => report.summary.keep_rate,
+        };
+        Some((ratio?, KEPT_BAND))
+    }
+
+    /// The share of keeps among the iterations of a research session, whose kept ratio is that of sources.
+    fn keep_rate(&self, report: &Report) -> Option<f64> {
+        self.contract.as_ref()?.artifact().and(report.summary.keep_rate)
+    }
+
+    /// The artifact of a research session as it stands.
+    fn artifact(&self) -> Option<ArtifactData> {
+        ArtifactData::newest(self.contract.as_ref()?, &self.history)
     }
 
     /// The same in words.
     pub(super) fn kept_ratio_sentence(&self, report: &Report) -> Option<String> {
         let (ratio, [low, high]) = self.kept_ratio(report)?;
-        Some(format!("{ratio:.2}; {low:.2} to {high:.2} at convergence"))
+        let of = if self.keep_rate(report).is_some() { " of the stored sources" } else { "" };
+        Some(format!("{ratio:.2}{of}; {low:.2} to {high:.2} at convergence"))
     }
 
     pub(super) fn report(&self) -> Report {
@@ -252,7 +250,7 @@ impl SessionStatus {
         let contract = self.contract.as_ref();
         let seconds = |duration: Duration| duration.as_secs_f64();
         let next: Vec<String> = self.next().into_iter().map(|(command, _)| command).collect();
-        json!({
+        let mut status = json!({
             "tag": self.tag,
             "branch": self.tag.branch(),
             "worktree": self.worktree,
@@ -308,7 +306,13 @@ impl SessionStatus {
             "goal": contract.and_then(|contract| contract.goal),
             "damage": self.damage,
             "next": next,
-        })
+        });
+        // The macro takes no more at once.
+        status["keep_rate"] = json!(self.keep_rate(&report));
+        status["artifact"] = json!(self.artifact());
+        status["night"] = json!(self.night_json());
+        status["session_caps"] = json!(self.session_caps_json());
+        status
     }
 
     fn details(&self, markdown: bool, width: Option<u16>) -> String {
@@ -362,8 +366,14 @@ impl SessionStatus {
             count => format!("; {count} since the last keep"),
         };
         add("experiments", counts_sentence(&report) + &since);
+        if let Some(artifact) = self.artifact() {
+            add("artifact", artifact.sentence());
+        }
         if let Some(ratio) = self.kept_ratio_sentence(&report) {
             add("kept ratio", ratio);
+        }
+        if let Some(rate) = self.keep_rate(&report) {
+            add("keep rate", format!("{rate:.2} of the iterations"));
         }
         if let Some(reviews) = reviews_sentence(&self.history) {
             add("reviews", reviews);

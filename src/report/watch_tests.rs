@@ -27,6 +27,8 @@ fn record(id: u32, outcome: &str, value: Option<&str>, description: &str) -> Rec
 
 fn status(records: Vec<Record>) -> SessionStatus {
     SessionStatus {
+        night: None,
+        time_left: None,
         spent: Spent::default(),
         tag: "nov20".parse().unwrap(),
         worktree: None,

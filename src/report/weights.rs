@@ -99,7 +99,10 @@ fn remarks(weighed: &Weighed) -> Vec<String> {
         lines.push(format!("left out, with other axes or another type: {}", names(&weighed.others)));
     }
     if !weighed.unrated.is_empty() {
-        lines.push(format!("without a rating: {}; rate one with `ar rate SESSION 0.8`", names(&weighed.unrated)));
+        lines.push(format!(
+            "without a rating: {}; rate one with `ar rate SESSION 0.8`",
+            names(&weighed.unrated.iter().map(Tag::to_string).collect::<Vec<_>>())
+        ));
     }
     lines
 }
@@ -122,9 +125,9 @@ fn of_type(weighed: &Weighed) -> String {
 }
 
 /// The first of some sessions, and how many more there are.
-fn names(tags: &[Tag]) -> String {
-    let named: Vec<&str> = tags.iter().take(MOST_NAMED).map(Tag::as_str).collect();
-    let more = tags.len() - named.len();
+fn names(sessions: &[impl AsRef<str>]) -> String {
+    let named: Vec<&str> = sessions.iter().take(MOST_NAMED).map(AsRef::as_ref).collect();
+    let more = sessions.len() - named.len();
     named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
@@ -135,7 +138,10 @@ fn composite_text(composite: &Composite) -> String {
     let mut text = format!("[composite]\nform = \"{}\"\n", composite.form);
     for (axis, Axis { weight, floor, range }) in &composite.axes {
         let key = if is_bare(axis) { axis.clone() } else { name(axis) };
-        text += &format!("\n[composite.axes.{key}]\nweight = {weight}\nfloor = {floor}\n");
+        text += &format!("\n[composite.axes.{key}]\nweight = {weight}\n");
+        if let Some(floor) = floor {
+            text += &format!("floor = {floor}\n");
+        }
         if let Some([lo, hi]) = range {
             text += &format!("range = [{lo:?}, {hi:?}]\n");
         }
@@ -146,13 +152,12 @@ fn composite_text(composite: &Composite) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::DEFAULT_FLOOR;
 
     #[test]
     fn what_is_to_be_pasted_reads_back() {
         let mut composite = Composite::preset("business").unwrap();
-        composite.axes.insert("tok/s \"net\"".into(), Axis { weight: 1e-4, floor: 0.3, range: Some([2e9, 0.0]) });
-        composite.axes.insert("whole".into(), Axis { weight: 0.0, floor: DEFAULT_FLOOR, range: Some([0.0, 1.5]) });
+        composite.axes.insert("tok/s \"net\"".into(), Axis { weight: 1e-4, floor: Some(0.3), range: Some([2e9, 0.0]) });
+        composite.axes.insert("whole".into(), Axis { weight: 0.0, floor: None, range: Some([0.0, 1.5]) });
         #[derive(serde::Deserialize)]
         struct Settings {
             composite: Composite,

@@ -23,33 +23,41 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
         value: id.and_then(|id| history.get(id)?.metric.value),
         best: best.as_ref().map(|best| best.value),
         reason: one_line(reason),
+        doubt: None,
         text: one_line(&format!("{tag}: {text}")),
     };
     match event {
-        Event::ExperimentFinished { record, .. } => {
+        Event::ExperimentFinished { record, doubt, .. } => {
+            let doubted = doubt.as_ref().map(|why| format!("; doubtful: {why}")).unwrap_or_default();
             let (id, what, why) = (record.id, &record.description, &record.reason);
             let mut alerts = Vec::new();
             if !id.is_baseline() && record.outcome == Outcome::Keep {
-                alerts.push(alert(AlertKind::Keep, Some(id), why, format!("experiment {id} is kept: {what}: {why}")));
+                alerts.push(alert(
+                    AlertKind::Keep,
+                    Some(id),
+                    why,
+                    format!("experiment {id} is kept: {what}: {why}{doubted}"),
+                ));
             }
             if !id.is_baseline() && is_best(record, history) {
                 let number = record.metric.number().map(|number| number.to_string()).unwrap_or_default();
-                let text = format!("new best {} {number}: experiment {id}: {what}", record.metric.name);
+                let text = format!("new best {} {number}: experiment {id}: {what}{doubted}", record.metric.name);
                 alerts.push(alert(AlertKind::Best, Some(id), why, text));
             }
             if record.outcome == Outcome::Crash && history.crashes_in_a_row(1) == STREAK {
                 let text = format!("{STREAK} crashes in a row, the last one experiment {id}: {why}");
                 alerts.push(alert(AlertKind::CrashStreak, Some(id), why, text));
             }
-            alerts
+            alerts.into_iter().map(|alert| Alert { doubt: doubt.clone(), ..alert }).collect()
         }
         Event::Directed { after, directive } if matches!(directive, Directive::Pivot { .. }) => {
             let text = format!("after {}: {directive}", experiment_name(*after));
             vec![alert(AlertKind::Pivot, Some(*after), &directive.to_string(), text)]
         }
-        Event::Flagged { after, times, why } => {
+        Event::Flagged { after, times, why, report } => {
             let reason = format!("{why}, {} so far", count_of(*times, "time"));
-            let text = format!("flagged for review after {}", experiment_name(*after));
+            let report = report.as_ref().map(|path| format!("; the report is {}", path.display())).unwrap_or_default();
+            let text = format!("flagged for review after {}{report}", experiment_name(*after));
             vec![alert(AlertKind::Flagged, Some(*after), &reason, text)]
         }
         Event::ReviewFinished { id, review, late } if is_doubt(review.verdict, *late) => {

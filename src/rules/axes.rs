@@ -106,13 +106,6 @@ pub fn worst_axis<'a>(composite: &'a Composite, values: &'a AxisValues) -> Optio
     numbers.min_by(|(_, one), (_, other)| one.total_cmp(other))
 }
 
-/// The first axis by name whose value, brought to 0..1, is below its floor.
-pub(super) fn weak_axis<'a>(composite: &'a Composite, values: &'a AxisValues) -> Option<&'a str> {
-    let floors = composite.axes.values().map(|axis| axis.floor);
-    let mut numbers = brought(composite, values).zip(floors);
-    numbers.find(|((_, value), floor)| value.is_some_and(|value| value < *floor)).map(|((name, _), _)| name)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -200,7 +193,7 @@ mod tests {
             more in 0.0..=1.0f64,
         ) {
             let axes = RESEARCH_AXES.into_iter().zip(weights);
-            let axis = |weight| Axis { weight, floor: 0.5, range: None };
+            let axis = |weight| Axis { weight, floor: None, range: None };
             let axes = axes.map(|(name, weight)| (name.to_owned(), axis(weight))).collect();
             let settled = Composite { form: Form::Weighted, axes }.settled().unwrap().0;
             let mut better = numbers;

@@ -19,10 +19,16 @@ pub struct End {
     pub reason: StopReason,
 }
 
-/// The nearest end of an invocation that has lasted for `elapsed`; `until` is the time from its start to the time of
-/// day at which it stops.
-pub fn nearest_end(contract: &Contract, until: Option<Duration>, elapsed: Duration) -> Option<End> {
-    let budget = contract.budget.map(|budget| (budget, StopReason::Budget { seconds: budget.as_secs_f64() }));
+/// The nearest end of an invocation that has lasted for `elapsed`; `budget` and `until` are the times from its start to
+/// the ends of its night, by its length and by the time of day.
+pub fn nearest_end(
+    contract: &Contract,
+    budget: Option<Duration>,
+    until: Option<Duration>,
+    elapsed: Duration,
+) -> Option<End> {
+    let reason = |length: Duration| StopReason::Budget { seconds: length.as_secs_f64() };
+    let budget = budget.zip(contract.budget).map(|(after, length)| (after, reason(length)));
     let until = until.zip(contract.until).map(|(after, time)| (after, StopReason::Until { time }));
     let (after, reason) = [budget, until].into_iter().flatten().min_by_key(|(after, _)| *after)?;
     Some(End { left: after.saturating_sub(elapsed), reason })

@@ -50,6 +50,24 @@ const UNATTENDED: Duration = Duration::from_secs(90 * 60);
 /// How many long pauses in a row would be cut to that before the loop ends instead.
 const CUT_IN_A_ROW: usize = 3;
 
+/// Between these two a pause loses the prompt cache and wins too little for it.
+const DEAD_ZONE: (Duration, Duration) = (Duration::from_secs(181), Duration::from_secs(1499));
+
+/// What to know of a pause of fixed length.
+pub fn cadence_warning(cadence: Cadence) -> Option<String> {
+    let Cadence::Fixed(pause) = cadence else { return None };
+    let (first, last) = DEAD_ZONE;
+    (first..=last).contains(&pause).then(|| {
+        format!(
+            "a cadence of {} is in the dead zone of {} to {} s: an agent's prompt cache is lost, and little is saved; write \
+             at most 180s or at least 25m, or `adaptive`",
+            duration_text(pause),
+            first.as_secs(),
+            last.as_secs()
+        )
+    })
+}
+
 /// What the last iteration did, beside its record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LastIteration {
@@ -240,6 +258,15 @@ mod tests {
         );
         let broken = [low[0], low[0], ("discard", Some(0.5)), low[0]];
         assert_eq!(paused(&broken, true), 5400);
+    }
+
+    #[test]
+    fn a_fixed_pause_in_the_dead_zone_is_warned_of() {
+        let warned = |text: &str| cadence_warning(text.parse().unwrap()).is_some();
+        assert_eq!(
+            ["180s", "181s", "5m", "1499s", "25m", "adaptive"].map(warned),
+            [false, true, true, true, false, false]
+        );
     }
 
     #[test]

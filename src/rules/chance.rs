@@ -1,20 +1,12 @@
-//! Warnings about gains that may be chance or are too good.
+//! Warnings about gains that may be chance.
 
 use super::evidence::{listed, next_tag};
-use super::median::RunningMedian;
 use super::{Evidence, KeptStep, Warning};
 use crate::domain::{ExperimentId, count_of, two_digits};
 
 /// The total run time, in seconds, from which a missing repeat is worth a warning: an hour. In a shorter session it is
 /// obvious, and short runs are often exact.
 const WORTH_REPEATING: f64 = 3600.0;
-
-/// The ratio to the median gain of earlier keeps from which a gain is suspicious. Own judgement: the first steps are
-/// often the largest, later ones differ by small factors, and a cheated metric changes by an order of magnitude.
-const JUMP: f64 = 10.0;
-
-/// How many earlier keeps must have a gain before their median means something.
-const USUAL: usize = 4;
 
 /// Keeps whose gain is within the spread of the same code.
 pub(super) fn within_spread(evidence: Evidence<'_>) -> Option<Warning> {
@@ -66,32 +58,6 @@ pub fn how_to_repeat(tag: &str, id: ExperimentId) -> String {
     )
 }
 
-/// Keeps with far larger gains than those before.
-pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
-    let mut before = RunningMedian::default();
-    let mut found = Vec::new();
-    for step in &evidence.summary.kept {
-        let Some(gain) = step.gain_of_each().filter(|gain| *gain > 0.0) else { continue };
-        let id = evidence.points[step.index].id;
-        let usual = before.get().filter(|_| before.count() >= USUAL);
-        if let Some(times) = usual.map(|usual| gain / usual).filter(|times| *times > JUMP) {
-            found.push(Warning {
-                kind: "jump",
-                what: format!("experiment {id} gained {} times the median of the keeps before it", two_digits(times)),
-                hint: Some(match evidence.tag {
-                    Some(tag) => format!(
-                        "read its diff with `ar show {id} --tag {tag}`: does it still measure the \
-                        same thing?"
-                    ),
-                    None => "read its diff: does it still measure the same thing?".into(),
-                }),
-            });
-        }
-        before.add(gain);
-    }
-    found
-}
-
 /// The gain of each keep over the one before, with its experiment number.
 fn gains(evidence: Evidence<'_>) -> Vec<(ExperimentId, f64)> {
     let steps = evidence.summary.kept.iter();
@@ -104,9 +70,6 @@ mod tests {
     use super::super::{Spread, TimeSplit};
     use super::*;
     use crate::domain::Outcome::{self, Keep};
-
-    const TRAIN: [(&str, Outcome); 7] =
-        [("9.0", Keep), ("8.5", Keep), ("8.0", Keep), ("7.5", Keep), ("7.0", Keep), ("-", Keep), ("1.5", Keep)];
 
     const KEEPS: [(&str, Outcome); 6] =
         [("9.0", Keep), ("8.5", Keep), ("8.0", Keep), ("7.5", Keep), ("7.0", Keep), ("0.5", Keep)];
@@ -140,15 +103,5 @@ mod tests {
             warned(points, |evidence| rule(evidence).into_iter().collect(), |_| ()).len()
         };
         assert_eq!([kinds(3600.0, &KEEPS), kinds(3599.0, &KEEPS), kinds(3600.0, &KEEPS[..1])], [1, 0, 0]);
-    }
-
-    #[test]
-    fn a_gain_out_of_all_proportion_is_named() {
-        let what = |points: &[_]| warned(points, jumps, |_| ()).pop().map(|warning| warning.what);
-        assert_eq!(what(&KEEPS).as_deref(), Some("experiment 5 gained 13 times the median of the keeps before it"));
-        assert_eq!(what(&KEEPS[1..]), None, "three others do not say what is usual");
-        assert_eq!(what(&TRAIN), None, "a train of two gains more than one, 11 times the median");
-        let first = [("9.0", Keep), ("2.0", Keep), ("1.9", Keep), ("1.8", Keep), ("1.7", Keep), ("1.6", Keep)];
-        assert_eq!(what(&first), None, "the first step may be the largest");
     }
 }

@@ -42,7 +42,7 @@ pub struct Compared {
 pub const MEMORY: &str = "memory_gb";
 
 /// Fields of a contract that identify a session but decide nothing.
-const NAMES: [&str; 4] = ["version", "tag", "created", "started_from"];
+const NAMES: [&str; 5] = ["version", "tag", "created", "started_from", "follows"];
 
 /// Compares two experiments and their contracts: all values, and the differences of environment and settings.
 pub fn compare(a: &Record, b: &Record, terms: [Option<&Contract>; 2]) -> Vec<Compared> {

@@ -21,6 +21,13 @@ fn letters(name: &str) -> impl Iterator<Item = char> {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
 }
 
+/// Whether an experiment of `records` in this direction was measured. One that was refused or crashed tried nothing.
+pub fn is_tried(records: &[Record], direction: &str) -> bool {
+    let is_measured = |record: &&Record| record.outcome != Outcome::Crash || record.metric.value.is_some();
+    let mut named = records.iter().filter(is_measured).filter_map(|record| record.direction.as_deref());
+    named.any(|known| same_direction(known, direction))
+}
+
 /// The directions that the experiments named, newest first. `records` are oldest first.
 pub fn directions_tried<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<TriedDirection> {
     let mut tried: Vec<TriedDirection> = Vec::new();

@@ -1,12 +1,20 @@
 //! Commit messages for people who did not see the session.
 
 use super::decide::{decide, format_step};
+use super::evidence::listed;
 use super::history::replaced;
 use crate::domain::{ExperimentId, MetricSource, MetricSpec, Record, Tag, one_line};
 
 /// The commit message of a keep: its description, the metric before and after, and its record. The keep `replaced_by` has
 /// removed its change.
-pub fn kept_message(tag: &Tag, record: &Record, before: &Record, replaced_by: Option<ExperimentId>) -> String {
+/// `without` are the keeps before it that the tree lacks.
+pub fn kept_message(
+    tag: &Tag,
+    record: &Record,
+    before: &Record,
+    replaced_by: Option<ExperimentId>,
+    without: &[ExperimentId],
+) -> String {
     let mut body = format!("{}\n\n{}\n", subject(record), step(record, before));
     if !record.reason.is_empty() && !says_the_step(record, before) {
         body += &format!("{}\n", one_line(&record.reason));
@@ -14,11 +22,13 @@ pub fn kept_message(tag: &Tag, record: &Record, before: &Record, replaced_by: Op
     if let Some(by) = replaced_by {
         body += &format!("Replaced by experiment {by}, whose tree has none of this change.\n");
     }
+    body += &not_measured(tag, record.id, without);
     body + &format!("\nExperiment: {tag}/{}\nRecord: {}\n", record.id, tag.record_ref(record.id))
 }
 
 /// The message of a single commit with all keeps: `chain` is the baseline and the keeps after it.
-pub fn squashed_message(tag: &Tag, chain: &[&Record]) -> String {
+/// `without` are the keeps that its tree lacks.
+pub fn squashed_message(tag: &Tag, chain: &[&Record], without: &[ExperimentId]) -> String {
     let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return String::new() };
     let kept = chain.len().saturating_sub(1);
     let plural = if kept == 1 { "" } else { "s" };
@@ -28,7 +38,19 @@ pub fn squashed_message(tag: &Tag, chain: &[&Record]) -> String {
         let by = replaced.get(&record.id).map(|by| format!("; replaced by {by}")).unwrap_or_default();
         message += &format!("- {}: {} ({}{by})\n", record.id, subject(record), step(record, before));
     }
+    message += &not_measured(tag, last.id, without);
     message + &format!("\nSession: {tag}\nRecords: {}/\n", tag.ref_prefix())
+}
+
+/// What a message says of a tree that no run had: it lacks keeps before experiment `id`.
+fn not_measured(tag: &Tag, id: ExperimentId, without: &[ExperimentId]) -> String {
+    if without.is_empty() {
+        return String::new();
+    }
+    let without = listed(without);
+    format!(
+        "Not measured: no run had this tree, without {without}. `ar repro {id} --tag {tag}` measures {id} as it was kept.\n"
+    )
 }
 
 /// Each keep of a chain with the last one before it that has a number of its own.
@@ -90,7 +112,7 @@ mod tests {
         let ids: Vec<_> =
             kept_steps(&chain).iter().map(|(one, before)| (one.id.number(), before.id.number())).collect();
         assert_eq!(ids, [(3, 0), (5, 0)]);
-        let message = squashed_message(&"t".parse().unwrap(), &chain);
+        let message = squashed_message(&"t".parse().unwrap(), &chain, &[]);
         let lines: Vec<&str> = message.lines().filter(|line| line.starts_with("- ")).collect();
         assert_eq!(
             lines,
@@ -109,9 +131,9 @@ mod tests {
             record(json!({"id": 6, "value": "1.0", "description": "warm up", "replaces": [3]})),
         ];
         let (chain, tag): (Vec<&Record>, Tag) = (chain.iter().collect(), "t".parse().unwrap());
-        let message = squashed_message(&tag, &chain);
+        let message = squashed_message(&tag, &chain, &[]);
         assert!(message.contains("- 3: decay (loss 2.0 -> 1.5, 0.5 (25%) better; replaced by 6)\n"), "{message}");
-        let message = kept_message(&tag, chain[1], chain[0], Some(6.into()));
+        let message = kept_message(&tag, chain[1], chain[0], Some(6.into()), &[]);
         assert!(message.contains("\nReplaced by experiment 6, whose tree has none of this change.\n"), "{message}");
     }
 }

@@ -7,7 +7,7 @@
 use strum::VariantArray;
 
 use super::History;
-use crate::domain::{Directive, ExperimentId, FailureClass, Ladder, Outcome, Perturbation, Record, Rung};
+use crate::domain::{Directive, ExperimentId, Failure, FailureClass, Ladder, Outcome, Perturbation, Record, Rung};
 
 /// Iterations without a keep before the agent is asked to refine.
 const REFINE_AFTER: u32 = 3;
@@ -22,6 +22,9 @@ const STRUCTURAL_PIVOT_AFTER: u32 = 2;
 /// Stale iterations before a flag, on the structural ladder.
 const STRUCTURAL_FLAG_AFTER: u32 = 4;
 
+/// Changes in a row in a direction that was tried, before a flag.
+const REPEATS_BEFORE_FLAG: u32 = 3;
+
 /// The result of one iteration. Outages and lost runs are not iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
@@ -34,20 +37,34 @@ pub enum Turn {
         /// Whether the agent reported a finding.
         finding: bool,
     },
+    /// A change was refused for a direction that was tried.
+    Repeated,
     /// Nothing changed.
     Idle,
 }
 
 /// Applies one iteration. `research` tells whether the contract allows ideas from outside.
 pub fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
+    let repeated = if turn == Turn::Repeated { rung.repeated + 1 } else { 0 };
+    let rung = Rung { repeated, ..rung };
     if turn == Turn::Kept {
         return Rung { stale: 0, pivots: 0, directive: Directive::Free, ..rung };
+    }
+    if repeated >= REPEATS_BEFORE_FLAG {
+        return flag(rung);
     }
     match ladder {
         Ladder::Refine => refine(Rung { stale: rung.stale + 1, ..rung }, turn, research),
         Ladder::Structural => {
             let moved_on = matches!(turn, Turn::NotKept { worse: false, finding: true });
-            structural(Rung { stale: rung.stale + u32::from(!moved_on), ..rung }, moved_on)
+            let next = structural(Rung { stale: rung.stale + u32::from(!moved_on), ..rung }, moved_on);
+            // A pivot that was not followed holds.
+            let holds = turn == Turn::Repeated && next.flags == rung.flags;
+            if holds {
+                Rung { directive: rung.directive, pivots: rung.pivots, turns: rung.turns, ..next }
+            } else {
+                next
+            }
         }
     }
 }
@@ -71,14 +88,17 @@ pub fn in_seat(directive: Directive, seat: u32) -> Directive {
     }
 }
 
-/// The iteration of an experiment; `None` for the baseline and lost runs. `incumbent` is the value to beat.
+/// The iteration of an experiment; `None` for the baseline, lost runs and disturbed ones. `incumbent` is the value to beat.
 pub fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
-    let is_lost = record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Lost);
-    if record.id.is_baseline() || is_lost {
+    let is_faultless = |failure: &Failure| matches!(failure.class, FailureClass::Lost | FailureClass::Changed);
+    if record.id.is_baseline() || record.failure.as_ref().is_some_and(is_faultless) {
         return None;
     }
     if record.outcome == Outcome::Keep {
         return Some(Turn::Kept);
+    }
+    if record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Repeated) {
+        return Some(Turn::Repeated);
     }
     let worse = match (record.metric.value, incumbent) {
         (Some(value), Some(incumbent)) => record.metric.direction.better(incumbent, value),
@@ -112,8 +132,8 @@ pub fn climb_all(ladder: Ladder, history: &History, research: bool) -> (Rung, Ve
 fn refine(rung: Rung, turn: Turn, research: bool) -> Rung {
     if rung.stale < PIVOT_AFTER {
         let directive = match rung.stale {
-            // The directive of an idle call holds until there is an experiment.
-            _ if turn == Turn::Idle && rung.directive.wants_new_direction() => rung.directive,
+            // The directive of a call without a change to measure holds until there is one.
+            _ if matches!(turn, Turn::Idle | Turn::Repeated) && rung.directive.wants_new_direction() => rung.directive,
             REFINE_AFTER.. => Directive::Refine,
             _ => Directive::Free,
         };
@@ -141,7 +161,7 @@ fn structural(rung: Rung, moved_on: bool) -> Rung {
 
 fn flag(rung: Rung) -> Rung {
     let directive = Directive::FreshStart { perturbation: perturbation(rung.turns) };
-    Rung { stale: 0, pivots: 0, turns: rung.turns + 1, flags: rung.flags + 1, directive }
+    Rung { stale: 0, pivots: 0, turns: rung.turns + 1, flags: rung.flags + 1, directive, repeated: 0 }
 }
 
 /// One after the other.
@@ -205,6 +225,16 @@ mod tests {
         let turns = [WORSE, found_something, found_something, WORSE, found_something, WORSE];
         let found = directives(Ladder::Structural, &turns, false);
         assert_eq!(found, ["-", "-", "-", "pivot Opposite", "-", "pivot Analogy"]);
+    }
+
+    #[test]
+    fn a_pivot_holds_for_a_change_that_repeats_and_the_third_in_a_row_is_a_flag() {
+        let turns = [&[WORSE; 5][..], &[Turn::Repeated; 2], &[WORSE], &[Turn::Repeated; 3]].concat();
+        let found = directives(Ladder::Refine, &turns, true);
+        let expected = "pivot Opposite|pivot Opposite|pivot Opposite|refine|refine|pivot Analogy research|flag Removal";
+        assert_eq!(found[4..].join("|"), expected);
+        let found = directives(Ladder::Structural, &[WORSE, WORSE, Turn::Repeated, Turn::Idle, WORSE], true);
+        assert_eq!(found[1..].join("|"), "pivot Opposite|pivot Opposite|flag Analogy|-");
     }
 
     #[test]

@@ -43,8 +43,9 @@ const FAILED_LIMIT: Duration = Duration::from_secs(3600);
 /// The duration in seconds from which a call without changes is repeated without a pause.
 const SHORT_CALL: f64 = 60.0;
 
-/// The first and the longest pause after a short call without changes.
-const FIRST_PAUSE_OF_IDLE: Duration = Duration::from_millis(100);
+/// The first and the longest pause after a short call without changes: the nine pauses of ten calls take 16 minutes, in which
+/// most disturbances pass.
+const FIRST_PAUSE_OF_IDLE: Duration = Duration::from_secs(3);
 const LONGEST_PAUSE_OF_IDLE: Duration = Duration::from_secs(5 * 60);
 
 /// The pause before the next call after `idle_calls` in a row without changes, the last of which took `seconds`.
@@ -66,17 +67,20 @@ pub struct CallEnd {
     pub timed_out: bool,
     /// Whether it changed the working tree.
     pub changed: bool,
+    /// Whether it reports tokens that its service put out.
+    pub answered: bool,
 }
 
 /// The outage that made the call fail, if any. `log` is the end of its output, without escape sequences; `now` has the
 /// time zone for times without one.
 ///
 /// A failed call without changes is always an outage, even without a known message. A successful one is an outage if it
-/// changed nothing and has a known message: many programs exit with 0 when their service refuses. A call that worked
-/// until its time limit is none.
+/// changed nothing and has a known message: many programs exit with 0 when their service refuses. It is none if the
+/// agent reports output tokens: then the message is about something else, such as a price list. A call that worked until
+/// its time limit is none.
 pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
     let ended_well = end.exit == Some(0);
-    if end.changed && (ended_well || end.timed_out) {
+    if end.changed && (ended_well || end.timed_out) || end.answered && ended_well {
         return None;
     }
     let newest_first = log.lines().rev().map(head).filter(|line| !line.trim().is_empty());

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const FAILED: CallEnd = CallEnd { exit: Some(1), timed_out: false, changed: false };
+const FAILED: CallEnd = CallEnd { exit: Some(1), timed_out: false, changed: false, answered: false };
 
 /// Friday evening on a clock in Berlin.
 fn now() -> Zoned {
@@ -103,6 +103,15 @@ fn the_last_words_of_agents_that_were_limited_or_cut_off_are_known() {
 }
 
 #[test]
+fn an_agent_whose_service_answered_is_not_out_because_of_another_connection() {
+    let log = "HTTPSConnectionPool(host='example.com', port=443): Max retries exceeded with url: /prices.json\n";
+    let end = |exit, answered| CallEnd { exit: Some(exit), timed_out: false, changed: false, answered };
+    assert_eq!(outage(log, end(0, true), &now()), None);
+    assert_eq!(outage(log, end(0, false), &now()).unwrap().kind, OutageKind::Offline);
+    assert_eq!(outage(log, end(1, true), &now()).unwrap().kind, OutageKind::Offline, "it failed");
+}
+
+#[test]
 fn what_only_speaks_of_limits_is_no_outage() {
     for line in [
         "",
@@ -117,14 +126,18 @@ fn what_only_speaks_of_limits_is_no_outage() {
         assert_eq!(found(line), None, "{line}");
     }
     let limited = "You've hit your limit · resets 3pm";
-    let end = |exit, timed_out, changed| outage(limited, CallEnd { exit, timed_out, changed }, &now()).is_some();
+    let end = |exit, timed_out, changed| {
+        outage(limited, CallEnd { exit, timed_out, changed, answered: false }, &now()).is_some()
+    };
     assert!(
         end(Some(0), false, false) && !end(Some(0), false, true),
         "it ended well and changed nothing, or something"
     );
     assert!(end(Some(1), false, true) && end(None, false, false) && end(None, true, false));
     assert!(!end(None, true, true), "it worked until its time was over");
-    let refused = |changed, log| outage(log, CallEnd { exit: Some(0), timed_out: false, changed }, &now()).is_some();
+    let refused = |changed, log| {
+        outage(log, CallEnd { exit: Some(0), timed_out: false, changed, answered: false }, &now()).is_some()
+    };
     let aider = "litellm.RateLimitError: AnthropicException\nThe API provider has rate limited you.\n";
     assert!(refused(false, aider) && !refused(true, aider), "aider exits with 0");
     for words in
@@ -277,7 +290,7 @@ fn a_machine_readable_refusal_is_one_whatever_the_exit_status() {
     let of = |said: &str, status, end| {
         refused(&Refusal { status, ..Refusal::saying(said.into()) }, end, &now()).map(|outage| outage.kind)
     };
-    let well = CallEnd { exit: Some(0), timed_out: false, changed: false };
+    let well = CallEnd { exit: Some(0), timed_out: false, changed: false, answered: false };
     let worked = CallEnd { changed: true, ..well };
     for end in [well, worked, FAILED, CallEnd { changed: true, ..FAILED }] {
         assert_eq!(of("Rate limit exceeded", None, end), Some(RateLimit), "{end:?}");
@@ -314,8 +327,10 @@ fn a_wrong_key_is_tried_three_times_unless_it_has_worked() {
 
 #[test]
 fn short_calls_that_change_nothing_are_paused_between() {
-    let pauses = [1, 2, 3, 9, 12, 13, u32::MAX].map(|idle| pause_after_idle(idle, 1.0).as_millis());
-    assert_eq!(pauses, [100, 200, 400, 25_600, 204_800, 300_000, 300_000]);
+    let pauses = [1, 2, 3, 7, 8, 9, u32::MAX].map(|idle| pause_after_idle(idle, 1.0).as_secs());
+    assert_eq!(pauses, [3, 6, 12, 192, 300, 300, 300]);
+    let night: Duration = (1..10).map(|idle| pause_after_idle(idle, 1.0)).sum();
+    assert_eq!(night.as_secs() / 60, 16);
     assert_eq!([pause_after_idle(0, 1.0), pause_after_idle(5, 60.0)], [Duration::ZERO; 2]);
 }
 
@@ -324,7 +339,7 @@ proptest! {
 
     #[test]
     fn no_output_makes_it_panic(log in "\\PC{0,200}", exit in any::<Option<i32>>(), changed: bool, timed_out: bool) {
-        outage(&log, CallEnd { exit, timed_out, changed }, &now());
+        outage(&log, CallEnd { exit, timed_out, changed, answered: false }, &now());
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub enum Shelved {
     Recorded,
     /// Its commit is saved, and its description becomes an idea.
     Idea,
-    /// It is closed: nothing of it was measured, and nobody proposed it.
+    /// It is closed: it is a trial, or no agent finished it.
     Closed,
 }
 
@@ -63,10 +63,10 @@ pub fn recover_beside(found: FoundBeside) -> Vec<StepBeside> {
     match found.phase {
         Phase::Waiting => Vec::new(),
         Phase::Recording => vec![Record],
-        Phase::Proposing if found.has_draft || found.is_asked => vec![EndCall, AwaitCall],
-        Phase::Proposing => vec![EndCall, Close],
-        // The line asks for it again.
+        // The line asks for it again. Earlier versions had trials reworked.
+        Phase::Proposing if found.is_trial => vec![EndCall, Close],
         Phase::Committing if found.is_trial => vec![Close],
+        Phase::Proposing => vec![EndCall, AwaitCall],
         Phase::Committing => vec![AwaitSlot],
         Phase::Running | Phase::Guarding if found.has_tree => vec![Resume],
         // Nobody knows what it measured. Once the tree exists again, nothing tells that it was missing.
@@ -79,11 +79,12 @@ pub fn recover_beside(found: FoundBeside) -> Vec<StepBeside> {
 
 /// What becomes of an attempt when the loop ends. Those with an active run, and winners, stay open.
 pub fn shelve(found: FoundBeside) -> Shelved {
-    let is_proposal = !found.is_trial && found.has_commit;
     match found.phase {
+        // It is no experiment, whatever was measured of it.
+        Phase::Proposing | Phase::Committing if found.is_trial => Shelved::Closed,
         Phase::Proposing if found.has_draft && found.is_asked && found.is_sound => Shelved::Waits,
         Phase::Proposing | Phase::Committing if found.has_draft => Shelved::Recorded,
-        Phase::Proposing | Phase::Committing if is_proposal => Shelved::Idea,
+        Phase::Proposing | Phase::Committing if found.has_commit => Shelved::Idea,
         Phase::Proposing | Phase::Committing => Shelved::Closed,
         _ => Shelved::Stays,
     }

@@ -10,7 +10,20 @@ impl World {
                 self.reset_seat(seat);
                 let open = Open { change: self.changes, seat: Some(seat), ..self.new_open(process) };
                 process.journal.given = process.journal.given.max(open.id);
+                self.called.insert(open.id);
                 process.journal.open.push(Open { phase: Phase::Proposing, ..open });
+                self.journal = process.journal.clone();
+            }
+            Act::AwaitCall(id) => {
+                process.get(id).seat = None;
+                self.journal = process.journal.clone();
+            }
+            Act::CallAgain(id, seat) => {
+                self.changes += 1;
+                self.reset_seat(seat);
+                let (change, base) = (self.changes, self.tip().id);
+                let open = process.get(id);
+                (open.change, open.base, open.seat) = (change, base, Some(seat));
                 self.journal = process.journal.clone();
             }
             Act::Edit(seat) => {
@@ -75,7 +88,7 @@ impl World {
                 let open = process.get(id);
                 (open.phase, open.measured) = (Phase::Waiting, true);
                 if let Some(trial) = open.trial.clone() {
-                    self.end_trial(&mut process.journal.line, &trial, value);
+                    self.end_trial(&mut process.journal, &trial, value);
                 }
                 process.jobs.remove(&id);
                 self.journal = process.journal.clone();
@@ -152,8 +165,9 @@ impl World {
         self.seats[seat] = Seat::default();
     }
 
-    fn end_trial(&self, line: &mut Line, trial: &Trial, value: Option<f64>) {
+    fn end_trial(&self, journal: &mut Journal, trial: &Trial, value: Option<f64>) {
         let number = value.map(number);
+        let line = &mut journal.line;
         if let Trial::Afresh(car) = trial {
             return line.ran_afresh(*car, number.map_or(Afresh::Nothing, Afresh::Value));
         }
@@ -165,7 +179,7 @@ impl World {
             Some(number) => Tested::Holds(number),
             None => Tested::NotBetter(None),
         };
-        self.on_line(line, |line, on| line.tested(on, trial, tested));
+        self.on_line(journal, |line, on| line.tested(on, trial, tested));
     }
 }
 

@@ -25,11 +25,13 @@ fn every_way_to_leave_an_attempt_beside_others_has_its_steps() {
     let asked = |found| FoundBeside { is_asked: true, ..found };
     let no_tree = |found| FoundBeside { has_tree: false, ..found };
     for (left, steps) in [
-        (found(Phase::Proposing), vec![EndCall, Close]),
+        (FoundBeside { has_commit: false, ..found(Phase::Proposing) }, vec![EndCall, AwaitCall]),
         (draft(found(Phase::Proposing)), vec![EndCall, AwaitCall]),
         (asked(found(Phase::Proposing)), vec![EndCall, AwaitCall]),
         (found(Phase::Committing), vec![AwaitSlot]),
         (trial(found(Phase::Committing)), vec![Close]),
+        (trial(draft(found(Phase::Proposing))), vec![EndCall, Close]),
+        (trial(draft(found(Phase::Committing))), vec![Close]),
         (found(Phase::Running), vec![Resume]),
         (draft(found(Phase::Reviewing)), vec![EndJobs]),
         (draft(found(Phase::Guarding)), vec![Resume]),
@@ -59,6 +61,8 @@ fn what_was_measured_is_recorded_when_the_loop_ends_and_what_was_proposed_become
         (found(Phase::Committing), Shelved::Idea),
         (draft(found(Phase::Committing)), Shelved::Recorded),
         (FoundBeside { is_trial: true, ..found(Phase::Committing) }, Shelved::Closed),
+        (FoundBeside { is_trial: true, ..draft(found(Phase::Committing)) }, Shelved::Closed),
+        (FoundBeside { is_trial: true, ..draft(found(Phase::Proposing)) }, Shelved::Closed),
         (draft(found(Phase::Waiting)), Shelved::Stays),
         (found(Phase::Running), Shelved::Stays),
     ] {

@@ -81,6 +81,8 @@ enum Act {
     DropRef(u32),
     CloseAll(u32, Vec<Record>),
     Close(u32),
+    AwaitCall(u32),
+    CallAgain(u32, usize),
     SaveSeat(usize),
     ResetSeat(usize),
     Resume(u32),
@@ -128,6 +130,8 @@ pub(super) struct World {
     changes: u32,
     /// The changes that the journal had as commits.
     committed: BTreeSet<u32>,
+    /// The attempts for which an agent was called.
+    called: BTreeSet<u32>,
 }
 
 impl World {
@@ -148,6 +152,7 @@ impl World {
             count,
             changes: 0,
             committed: BTreeSet::new(),
+            called: BTreeSet::new(),
         }
     }
 
@@ -180,7 +185,9 @@ impl World {
         self.records.iter().find(|record| record.id == id).map(|record| record.tree.clone()).unwrap_or_default()
     }
 
-    fn on_line<T>(&self, line: &mut Line, act: impl FnOnce(&mut Line, &Standing) -> T) -> T {
+    fn on_line<T>(&self, journal: &mut Journal, act: impl FnOnce(&mut Line, &Standing) -> T) -> T {
+        let running = journal.open.iter().filter(|open| !open.measured);
+        let running: Vec<Trial> = running.filter_map(|open| open.trial.clone()).collect();
         let kept = self.records.iter().filter(|record| record.kept);
         let kept: Vec<ExperimentId> = kept.map(|record| record.id.into()).collect();
         let standing = Standing {
@@ -189,11 +196,12 @@ impl World {
             direction: Direction::Higher,
             min_delta: 0.0,
             kept: &kept,
+            running: &running,
             slots: 3,
             gpus: &self.gpus,
             may_ask: false,
         };
-        act(line, &standing)
+        act(&mut journal.line, &standing)
     }
 
     /// The process and its agents die; runs go on.
@@ -272,7 +280,8 @@ impl World {
                 StepBeside::Resume => process.acts.push_back(Act::Resume(id)),
                 StepBeside::Record => finish_recording(process, &open),
                 StepBeside::Close => process.acts.extend([Act::DropRef(id), Act::Close(id)]),
-                StepBeside::AwaitSlot | StepBeside::AwaitCall => {}
+                StepBeside::AwaitCall => process.acts.push_back(Act::AwaitCall(id)),
+                StepBeside::AwaitSlot => {}
             }
         }
         process.acts.extend(rest);
@@ -283,7 +292,7 @@ impl World {
         let left = self.open_refs.keys().find(|id| process.find(**id).is_none());
         assert_eq!(left, None, "a ref without an attempt");
         let trials = loop {
-            match self.on_line(&mut process.journal.line, Line::next) {
+            match self.on_line(&mut process.journal, Line::next) {
                 LineStep::Merge { onto, car } => process.journal.line.merged(&onto, car, Merged::Clean),
                 LineStep::Try(trials) => break trials,
                 LineStep::Keep { cars, .. } => return self.keep(process, &cars),
@@ -331,11 +340,14 @@ impl World {
             ways.push(acts);
         }
         let proposed = process.journal.open.iter().filter(|open| open.trial.is_none()).count();
+        let mut left = process.journal.open.iter().filter(|open| open.phase == Phase::Proposing && open.seat.is_none());
+        let left = left.next().map(|open| open.id);
         for (seat, it) in self.seats.iter().enumerate() {
             let at_work = process.journal.open.iter().find(|open| open.seat == Some(seat));
             match (at_work, it.change) {
                 (Some(open), Some((_, true))) => ways.push(vec![Act::PutRef(open.id), Act::EnterReady(open.id)]),
                 (Some(_), _) => ways.push(vec![Act::Edit(seat)]),
+                (None, _) if left.is_some() => ways.extend(left.map(|id| vec![Act::CallAgain(id, seat)])),
                 (None, _) if self.records.len() + proposed <= self.count => ways.push(vec![Act::Propose(seat)]),
                 (None, _) => {}
             }
@@ -402,7 +414,7 @@ impl World {
         let id = open.id;
         process.journal.open.push(open);
         process.acts.extend([Act::PutRef(id), Act::EnterReady(id)]);
-        self.on_line(&mut process.journal.line, |line, on| line.started(on, trial));
+        self.on_line(&mut process.journal, |line, on| line.started(on, trial));
         process.acts.extend(start(id));
     }
 
@@ -442,6 +454,8 @@ impl World {
         assert_eq!(self.rows, ids, "one row for each record, in their order");
         let changes: BTreeSet<u32> = self.records[1..].iter().map(|record| record.change).collect();
         assert_eq!(changes, self.committed, "each change that had a commit has one record");
+        let lost = self.called.iter().find(|id| !ids.contains(id));
+        assert_eq!(lost, None, "a call that was cut off is made again under the same number");
         let mut tip = Tree::new();
         for record in self.records.iter().filter(|record| record.kept) {
             let is_on_top = record.replaces || record.tree.is_superset(&tip);

@@ -1,6 +1,6 @@
 //! Which logs to delete when a session exceeds its space.
 
-use crate::domain::{ExperimentId, KeepLogs, Outcome};
+use crate::domain::{ExperimentId, Outcome, SizeLimit};
 
 /// How many of the newest experiments always keep their logs: the user reads them in the morning, and the agent while
 /// it works.
@@ -21,8 +21,8 @@ pub struct ExperimentLogs {
 
 /// Returns the experiments whose logs to delete so that the rest fits, in order: discards and crashes first, then
 /// keeps, each from the oldest. The best one and the [`NEWEST_KEPT`] newest always stay, even if they do not fit.
-pub fn logs_to_drop(logs: &[ExperimentLogs], quota: KeepLogs) -> Vec<ExperimentId> {
-    let KeepLogs::Bytes(quota) = quota else { return Vec::new() };
+pub fn logs_to_drop(logs: &[ExperimentLogs], quota: SizeLimit) -> Vec<ExperimentId> {
+    let SizeLimit::Bytes(quota) = quota else { return Vec::new() };
     let mut by_age = logs.to_vec();
     by_age.sort_by_key(|log| log.id);
     let mut total: u64 = logs.iter().map(|log| log.bytes).sum();
@@ -69,9 +69,9 @@ mod tests {
             (0, vec![1, 4, 0, 2]),
         ] {
             let dropped: Vec<_> = dropped.into_iter().map(ExperimentId::from).collect();
-            assert_eq!(logs_to_drop(&logs(&sizes, 5), KeepLogs::Bytes(quota)), dropped, "{quota}");
+            assert_eq!(logs_to_drop(&logs(&sizes, 5), SizeLimit::Bytes(quota)), dropped, "{quota}");
         }
-        assert!(logs_to_drop(&logs(&sizes, 5), KeepLogs::All).is_empty());
+        assert!(logs_to_drop(&logs(&sizes, 5), SizeLimit::All).is_empty());
     }
 
     fn outcome() -> impl Strategy<Value = Outcome> {
@@ -87,7 +87,7 @@ mod tests {
         ) {
             let all = logs(&sizes, best);
             let of = |id: &ExperimentId| &all[id.number() as usize];
-            let dropped = logs_to_drop(&all, KeepLogs::Bytes(quota));
+            let dropped = logs_to_drop(&all, SizeLimit::Bytes(quota));
             let stays: Vec<_> = all.iter().filter(|log| !dropped.contains(&log.id)).collect();
             let left: u64 = stays.iter().map(|log| log.bytes).sum();
             let always = |log: &ExperimentLogs| log.is_best || log.id.number() as usize + NEWEST_KEPT >= all.len();

@@ -45,14 +45,27 @@ pub fn again(failure: Option<&Failure>, versions: &[Version]) -> Option<Again> {
     (time <= limit).then_some(Again { task, time, limit })
 }
 
-/// The same for a change that was merged before its first run: that the merged tree fails is not the idea's fault, so the agent
-/// is called once, whatever the failure is.
-pub fn again_after_merge(failure: Option<&Failure>, versions: &[Version]) -> Option<Again> {
-    let mend = || {
-        let judges = failure.is_some_and(|failure| failure.class.judges_change());
-        (judges && versions.is_empty()).then_some(Again { task: Task::Mend, time: 1, limit: 1 })
-    };
-    again(failure, versions).or_else(mend)
+/// The tree of a run on slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ran {
+    /// The change on its own base.
+    Own,
+    /// The change, merged with what was kept meanwhile before its first run.
+    Merged,
+    /// A trial of winners.
+    Trial,
+}
+
+/// The same on slots. A change that fails once it is merged goes to the agent once, whatever the failure is: the idea is not
+/// to blame. A trial has no agent of its own: it did not hold, and its halves are tried.
+pub fn again_on_slots(ran: Ran, failure: Option<&Failure>, versions: &[Version]) -> Option<Again> {
+    let judges = failure.is_some_and(|failure| failure.class.judges_change());
+    match ran {
+        Ran::Own => again(failure, versions),
+        Ran::Merged => again(failure, versions)
+            .or_else(|| (judges && versions.is_empty()).then_some(Again { task: Task::Mend, time: 1, limit: 1 })),
+        Ran::Trial => None,
+    }
 }
 
 fn task_of(failure: Option<&Failure>) -> Option<Task> {
@@ -97,11 +110,18 @@ mod tests {
             assert_eq!(found, expected, "{last} after {before:?}");
         }
         assert_eq!(again(None, &[]), None);
-        let mend = |class, versions: &[Version]| again_after_merge(failure(class).as_ref(), versions).map(|it| it.task);
+        let mend = |class, versions: &[Version]| {
+            again_on_slots(Ran::Merged, failure(class).as_ref(), versions).map(|it| it.task)
+        };
         assert_eq!(mend(Oom, &[]), Some(Task::Mend));
         assert_eq!(mend(Oom, &[version(Oom)]), None, "once");
         assert_eq!(mend(SyntaxError, &[]), Some(Task::Fix));
         assert_eq!(mend(FailureClass::Lost, &[]), None, "nobody's change is to blame");
-        assert_eq!(again_after_merge(None, &[]), None);
+        assert_eq!(again_on_slots(Ran::Merged, None, &[]), None);
+        for class in [SyntaxError, ImportError, GuardFailed, Oom] {
+            assert_eq!(again_on_slots(Ran::Trial, failure(class).as_ref(), &[]), None, "{class} of a trial");
+            let own = again(failure(class).as_ref(), &[]);
+            assert_eq!(again_on_slots(Ran::Own, failure(class).as_ref(), &[]), own, "{class} on its own base");
+        }
     }
 }

@@ -236,19 +236,22 @@ impl FileTerms {
 /// The fixed leading folders of patterns; empty for the whole repository.
 pub fn folders_of(patterns: &[String]) -> Vec<PathBuf> {
     let is_plain = |part: &&str| !part.contains(['*', '?', '[', '{', '\\']);
-    let bare = patterns.iter().map(|pattern| pattern.trim().trim_start_matches("./").trim_end_matches('/'));
-    bare.map(|pattern| pattern.split('/').take_while(is_plain).collect()).collect()
+    patterns
+        .iter()
+        .map(|pattern| bare(pattern))
+        .map(|pattern| pattern.split('/').take_while(is_plain).collect())
+        .collect()
 }
 
-/// One matcher for several patterns.
-fn globs(patterns: &[String]) -> Result<GlobSet, GlobError> {
+/// One matcher for several patterns, with two globs for each: its own, and that of everything below a folder of its name.
+pub(super) fn globs(patterns: &[String]) -> Result<GlobSet, GlobError> {
     let error = |pattern: &str, error: globset::Error| GlobError {
         pattern: pattern.to_owned(),
         problem: error.kind().to_string(),
     };
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        let bare = pattern.trim().trim_start_matches("./").trim_end_matches('/');
+        let bare = bare(pattern);
         let problem = match bare.split('/').next() {
             _ if bare.is_empty() => Some("it is empty"),
             Some("") => Some("it must be relative to the repository's root"),
@@ -265,7 +268,12 @@ fn globs(patterns: &[String]) -> Result<GlobSet, GlobError> {
     set.build().map_err(|problem| error("", problem))
 }
 
-fn glob(pattern: &str) -> Result<Glob, globset::Error> {
+/// A pattern without what means nothing in it.
+pub(super) fn bare(pattern: &str) -> &str {
+    pattern.trim().trim_start_matches("./").trim_end_matches('/')
+}
+
+pub(super) fn glob(pattern: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build()
 }
 

@@ -37,6 +37,8 @@ pub struct Selection {
 /// The facts of an experiment or a ledger row that a selection uses.
 #[derive(Debug, Clone)]
 pub struct Candidate<'a> {
+    /// Its number; absent for rows, which stay in order.
+    pub id: Option<ExperimentId>,
     /// Its outcome.
     pub ended: Ended,
     /// Its metric value.
@@ -55,6 +57,7 @@ impl<'a> Candidate<'a> {
         let failure = record.failure.iter().flat_map(|failure| [failure.class.into(), failure.excerpt.as_str()]);
         let said = [record.description.as_str(), record.reason.as_str()].into_iter().chain(record.direction.as_deref());
         Candidate {
+            id: Some(record.id),
             ended: Ended::of_record(record),
             value: record.metric.value,
             direction: record.metric.direction,
@@ -84,7 +87,8 @@ pub fn select_places(candidates: &[Candidate<'_>], selection: &Selection) -> Vec
     };
     let mut selected: Vec<usize> = (0..candidates.len()).filter(is_meant).collect();
     match selection.sort {
-        SortBy::Id => {}
+        // Of several at once, one that began later may be recorded first.
+        SortBy::Id => selected.sort_by_key(|place| candidates[*place].id),
         SortBy::Best => selected.sort_by(|a, b| by_number(&candidates[*a], &candidates[*b])),
         SortBy::Time => selected.sort_by_key(|place| Reverse((candidates[*place].finished, *place))),
     }
@@ -132,6 +136,9 @@ mod tests {
             select(&records, &notes, &selection).iter().map(|record| record.id.number()).collect()
         };
         assert_eq!(ids(Selection::default()), [0, 1, 2, 3]);
+        let as_recorded = [records[0].clone(), records[3].clone(), records[1].clone(), records[2].clone()];
+        let by_number = select(&as_recorded, &notes, &Selection::default());
+        assert_eq!(by_number.iter().map(|record| record.id.number()).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!(ids(Selection { sort: SortBy::Best, ..Selection::default() }), [3, 0, 2, 1]);
         assert_eq!(ids(Selection { sort: SortBy::Time, top: Some(2), ..Selection::default() }), [3, 2]);
         assert_eq!(ids(Selection { outcomes: vec![Ended::Crash, Ended::Keep], ..Selection::default() }), [0, 1, 3]);

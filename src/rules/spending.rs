@@ -45,25 +45,28 @@ fn price_of<'a>(model: Option<&str>, prices: &'a Prices) -> Option<&'a Price> {
     }
 }
 
-/// Why the session may not cost more, if so.
-pub fn cost_enough(contract: &Contract, spent: &Spent) -> Option<StopReason> {
-    let (limit, spent) = (contract.max_cost?, spent.cost.unwrap_or(0.0));
+/// That calls cost as much as a cap allows, if so; `cap` is its name.
+pub(super) fn cost_enough(cap: &'static str, limit: Option<f64>, spent: &Spent) -> Option<StopReason> {
+    let (limit, spent) = (limit?, spent.cost.unwrap_or(0.0));
     let text = || format!("the agent's calls cost {} of {}", money_text(spent), money_text(limit));
-    (spent >= limit).then(|| StopReason::reached("max_cost", true, json!({"limit": limit, "spent": spent}), text()))
+    (spent >= limit).then(|| StopReason::reached(cap, true, json!({"limit": limit, "spent": spent}), text()))
 }
 
-/// Why the session may not use more tokens, if so.
-pub fn tokens_enough(contract: &Contract, spent: &Spent) -> Option<StopReason> {
-    let (limit, spent) = (contract.max_tokens?, spent.tokens.map_or(0, Tokens::total));
+/// That calls used as many tokens as a cap allows, if so; `cap` is its name.
+pub(super) fn tokens_enough(cap: &'static str, limit: Option<u64>, spent: &Spent) -> Option<StopReason> {
+    let (limit, spent) = (limit?, spent.tokens.map_or(0, Tokens::total));
     let text = || format!("the agent's calls used {} of {} tokens", tokens_text(spent), tokens_text(limit));
-    (spent >= limit).then(|| StopReason::reached("max_tokens", true, json!({"limit": limit, "spent": spent}), text()))
+    (spent >= limit).then(|| StopReason::reached(cap, true, json!({"limit": limit, "spent": spent}), text()))
 }
 
 /// Notices at the start about limits that may not act with this agent.
 pub fn idle_limits(contract: &Contract, reports: Reports, spent: &Spent) -> Option<String> {
     let is_priced = !contract.prices.is_empty() && reports != Reports::Nothing;
-    let cost = contract.max_cost.is_some() && spent.cost.is_none() && reports != Reports::Cost && !is_priced;
-    let tokens = contract.max_tokens.is_some() && spent.tokens.is_none() && reports == Reports::Nothing;
+    let caps = &contract.caps;
+    let limits_cost = contract.max_cost.or(caps.session_max_cost).is_some();
+    let limits_tokens = contract.max_tokens.or(caps.session_max_tokens).is_some();
+    let cost = limits_cost && spent.cost.is_none() && reports != Reports::Cost && !is_priced;
+    let tokens = limits_tokens && spent.tokens.is_none() && reports == Reports::Nothing;
     let (limits, what) = match (cost, tokens) {
         (true, false) if reports == Reports::Tokens => {
             return Some(
@@ -115,8 +118,7 @@ mod tests {
     fn limits_end_the_loop_when_they_are_reached() {
         let spent = Spent { calls: 3, tokens: Some(Tokens { input: 90, output: 10, cached: 80 }), cost: Some(2.0) };
         let limited = |max_cost, max_tokens| {
-            let contract = Contract { max_cost, max_tokens, ..contract() };
-            let reason = cost_enough(&contract, &spent).or(tokens_enough(&contract, &spent));
+            let reason = cost_enough("max_cost", max_cost, &spent).or(tokens_enough("max_tokens", max_tokens, &spent));
             reason.map(|reason| serde_json::to_value(reason).unwrap())
         };
         assert_eq!([limited(None, None), limited(Some(2.01), Some(101))], [None, None]);

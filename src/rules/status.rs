@@ -9,6 +9,7 @@ use super::activity::Activity;
 use super::budget::{expected_call, expected_run};
 use super::history::History;
 use super::lanes::slots_so_far;
+use super::night::Night;
 use super::schedule::{Capacity, Expected, call_limit, calls_are_short};
 use super::train_steps::Trial;
 use crate::domain::{Contract, Escalation, ExperimentId, Layout, Number, Outage, Phase, Spent, StopWhen, Tag};
@@ -56,6 +57,10 @@ pub struct SessionStatus {
     pub history: Arc<History>,
     /// The usage of all agent calls.
     pub spent: Spent,
+    /// The night that it is in, or was in last.
+    pub night: Option<Night>,
+    /// How long `--for` still gives that night, in seconds.
+    pub time_left: Option<f64>,
     /// What could not be read, one sentence each.
     pub damage: Vec<String>,
 }

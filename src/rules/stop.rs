@@ -5,15 +5,11 @@
 use serde_json::json;
 
 use super::History;
-use super::spending::{cost_enough, tokens_enough};
+use super::night::Night;
 use super::stop_rules::course;
 use crate::domain::{Contract, Direction, Spent, StopReason, count_of};
 
-/// The calls in a row without changes after which an agent counts as stuck. Twice the five attempts after which the
-/// refine ladder asks for a pivot: by then no instruction of `ar` moves the agent.
-pub const NO_CHANGE_LIMIT: u32 = 10;
-
-/// The name of the rule that goes by it.
+/// The name of the rule on calls in a row without changes.
 pub const NO_CHANGE: &str = "no_change";
 
 /// How far a session has come.
@@ -25,6 +21,8 @@ pub struct StopFacts<'a> {
     pub history: &'a History,
     /// The usage of all agent calls.
     pub spent: &'a Spent,
+    /// The night that it is in.
+    pub night: &'a Night,
     /// The place of the first record of this call of the loop: what crashed before is known to whoever made the call.
     pub first: u32,
     /// How many calls of the agent in a row changed nothing.
@@ -32,11 +30,10 @@ pub struct StopFacts<'a> {
 }
 
 /// The rules, in the order in which they are asked.
-const RULES: [fn(&StopFacts) -> Option<StopReason>; 7] = [
+const RULES: [fn(&StopFacts) -> Option<StopReason>; 6] = [
     goal,
-    max_experiments,
-    |facts| cost_enough(facts.contract, facts.spent),
-    |facts| tokens_enough(facts.contract, facts.spent),
+    |facts| facts.night.experiments_enough(facts.contract, facts.history),
+    |facts| facts.night.calls_enough(facts.contract, facts.spent),
     |facts| course(facts.contract, facts.history),
     max_crashes,
     no_change,
@@ -60,11 +57,6 @@ fn goal(facts: &StopFacts) -> Option<StopReason> {
         .then(|| StopReason::reached("goal", true, json!({"goal": goal}), format!("the goal of {goal} is reached")))
 }
 
-fn max_experiments(facts: &StopFacts) -> Option<StopReason> {
-    let (limit, experiments) = (facts.contract.max_experiments?, facts.history.experiments());
-    (experiments >= limit).then_some(StopReason::MaxExperiments { limit, experiments })
-}
-
 fn max_crashes(facts: &StopFacts) -> Option<StopReason> {
     let (limit, count) = (facts.contract.max_crashes?, facts.history.crashes_in_a_row(facts.first));
     let text = || format!("{} in a row", count_of(count, "crash"));
@@ -72,7 +64,7 @@ fn max_crashes(facts: &StopFacts) -> Option<StopReason> {
 }
 
 fn no_change(facts: &StopFacts) -> Option<StopReason> {
-    let calls = facts.idle_calls;
+    let (limit, calls) = (facts.contract.max_idle, facts.idle_calls);
     let text = || format!("the agent changed nothing in {} in a row", count_of(calls, "call"));
-    (calls >= NO_CHANGE_LIMIT).then(|| StopReason::reached(NO_CHANGE, false, json!({"calls": calls}), text()))
+    (limit > 0 && calls >= limit).then(|| StopReason::reached(NO_CHANGE, false, json!({"calls": calls}), text()))
 }

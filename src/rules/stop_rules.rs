@@ -1,32 +1,46 @@
 //! Stop rules on the course of the numbers.
 //!
-//! `kill` and `kill2` are the Madani adapter's kill criterion and its revision, which has a second signal: that no axis is weak.
+//! `kill` and `kill2` are the Madani adapter's kill criterion and its revision, which looks at the axes, too. In research all
+//! of them read the artifact, which climbs, instead of the iterations, each of which is judged by what it adds.
 
 use serde_json::json;
 
 use super::History;
-use super::axes::{axis_values, four_decimals, weak_axis, worst_axis};
-use crate::domain::{Contract, Record, StopReason, StopRule, count_of};
+use super::artifact::{ArtifactPoint, NOVELTY, artifact_course, artifact_metric, decided_novelty, mean_novelty};
+use super::axes::{AxisValues, axis_values, bring, brought, four_decimals, worst_axis};
+use crate::domain::{Composite, Contract, Direction, ExperimentId, Number, Record, StopReason, StopRule, count_of};
 
-/// The numbers that `kill` looks at, the slope per number below which it acts, and the level below which it acts.
-const KILL: (usize, f64, f64) = (50, 0.001, 0.55);
+/// The fewest numbers before `kill2` acts.
+const FEWEST: usize = 10;
 
-/// The numbers whose slope `kill2` looks at, the slope below which it acts, and the fewest numbers before it acts.
-const KILL2: (usize, f64, usize) = (5, 0.01, 10);
+/// The mean novelty below which `kill2` ends a research session whatever its axes are: its agent repeats itself.
+const REPEATS: f64 = 0.3;
 
 /// The first of the contract's rules that says that the loop is to stop.
 pub fn course(contract: &Contract, history: &History) -> Option<StopReason> {
+    if contract.stop_rules.is_empty() {
+        return None;
+    }
+    let course = Course::of(contract, history);
     contract.stop_rules.iter().find_map(|rule| match *rule {
-        StopRule::Kill => kill(contract, history),
-        StopRule::Kill2 => kill2(contract, history),
-        StopRule::Plateau(times) => plateau(contract, history, times),
-        StopRule::Above { threshold, times } => above(contract, history, threshold, times as usize),
+        StopRule::Kill { window, slope, level } => course.kill(window as usize, slope, level),
+        StopRule::Kill2 { window, slope, floor } => course.kill2(window as usize, slope, floor),
+        StopRule::Plateau(times) => course.plateau(times),
+        StopRule::Above { threshold, times } => course.above(threshold, times as usize),
     })
 }
 
-/// Their numbers, without experiments that have none.
-fn numbers(history: &History) -> Vec<f64> {
-    history.without_baseline().filter_map(|record| record.metric.value).collect()
+/// What the rules look at.
+struct Course<'a> {
+    contract: &'a Contract,
+    /// What the number is called.
+    name: String,
+    /// The experiments without the baseline, each with the number that the rules read, if there is one.
+    experiments: Vec<(&'a Record, Option<Number>)>,
+    /// The best number so far, with its experiment and the place of that.
+    best: Option<(ExperimentId, Number, u32)>,
+    /// The artifact after the last experiment with a number, in a session where it has a composite of its own.
+    artifact: Option<ArtifactPoint>,
 }
 
 /// The slope of the last `count` numbers, per number; `None` with fewer. It is rounded, so that numbers that rise by exactly
@@ -47,75 +61,142 @@ fn slope(numbers: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| products / squares)
 }
 
-fn kill(contract: &Contract, history: &History) -> Option<StopReason> {
-    let (count, rise, low) = KILL;
-    let numbers = numbers(history);
-    let (slope, level) = (last_slope(&numbers, count)?, *numbers.last()?);
-    if slope >= rise || level >= low {
-        return None;
+impl<'a> Course<'a> {
+    fn of(contract: &'a Contract, history: &'a History) -> Course<'a> {
+        let name = contract.metric.name.clone();
+        if contract.artifact().is_none() {
+            let number = |record: &'a Record| (record, record.metric.number());
+            let experiments = history.without_baseline().map(number).collect();
+            // Below a threshold nothing is kept, however much better it gets.
+            let best = if contract.keep_above.is_some() { history.best_measured() } else { history.best_kept_record() };
+            let best = best.and_then(|best| Some((best.id, best.metric.number()?, best.sequence())));
+            return Course { contract, name, experiments, best, artifact: None };
+        }
+        let points = artifact_course(contract, history);
+        let mut artifact = None;
+        let mut best: Option<(ExperimentId, Number, u32)> = None;
+        let mut experiments = Vec::new();
+        for (record, point) in history.records().iter().zip(points).filter(|(record, _)| !record.id.is_baseline()) {
+            let number = point.as_ref().and_then(|point| point.composite.clone());
+            if let Some(number) = &number
+                && best.as_ref().is_none_or(|(_, best, _)| number.value > best.value)
+            {
+                best = Some((record.id, number.clone(), record.sequence()));
+            }
+            artifact = point.filter(|_| number.is_some()).or(artifact);
+            experiments.push((record, number));
+        }
+        Course { contract, name: artifact_metric(&name), experiments, best, artifact }
     }
-    let name = &contract.metric.name;
-    let text = format!(
-        "kill: over the last {count} numbers {name} changed by {} an experiment, less than {rise}, and it is \
-         {level:.4}, below {low}",
-        four_decimals(slope)
-    );
-    Some(StopReason::reached("kill", true, json!({"slope": slope, "over": count, "level": level}), text))
+
+    /// The numbers, without experiments that have none.
+    fn numbers(&self) -> Vec<f64> {
+        self.experiments.iter().filter_map(|(_, number)| Some(number.as_ref()?.value)).collect()
+    }
+
+    fn kill(&self, count: usize, rise: f64, low: f64) -> Option<StopReason> {
+        let direction = self.contract.metric.direction;
+        let numbers = self.numbers();
+        let (slope, level) = (last_slope(&numbers, count)?, *numbers.last()?);
+        let gain = if direction == Direction::Lower { -slope } else { slope };
+        if gain >= rise || !direction.better(low, level) {
+            return None;
+        }
+        let (name, worse) = (&self.name, if direction == Direction::Lower { "above" } else { "below" });
+        let text = format!(
+            "kill: over the last {count} numbers {name} changed by {} an experiment, a gain of less than {rise}, and it is \
+             {level:.4}, {worse} {low}",
+            four_decimals(slope)
+        );
+        Some(StopReason::reached("kill", true, json!({"slope": slope, "over": count, "level": level}), text))
+    }
+
+    fn kill2(&self, count: usize, rise: f64, floor: f64) -> Option<StopReason> {
+        let composite = self.contract.composite.as_ref()?;
+        let numbers = self.numbers();
+        let slope = last_slope(&numbers, count).filter(|slope| numbers.len() >= FEWEST && *slope < rise)?;
+        let name = &self.name;
+        let text = format!(
+            "kill2: over the last {count} numbers {name} changed by {} an experiment, less than {rise}, and",
+            four_decimals(slope)
+        );
+        let reached = |numbers, why| Some(StopReason::reached("kill2", true, numbers, format!("{text} {why}")));
+        let Some(artifact) = &self.artifact else {
+            let (last, _) = self.experiments.iter().rfind(|(_, number)| number.is_some())?;
+            let axes = axis_values(composite, &last.metrics);
+            if is_weak(composite, &axes, floor, |_| true) {
+                return None;
+            }
+            let (axis, value) = worst_axis(composite, &axes)?;
+            let worst = json!({"axis": axis, "value": value});
+            return reached(
+                json!({"slope": slope, "over": count, "worst": worst}),
+                format!("no axis is below its floor: the worst is {axis} with {value:.4}"),
+            );
+        };
+        let axis = composite.axes.get(NOVELTY);
+        let novelties: Vec<f64> = self.experiments.iter().filter_map(|(record, _)| decided_novelty(record)).collect();
+        let novelty = mean_novelty(&novelties, count).map(|mean| bring(mean, axis.and_then(|axis| axis.range)));
+        let numbers = json!({"slope": slope, "over": count, "novelty": novelty});
+        if let Some(novelty) = novelty.filter(|novelty| *novelty < REPEATS) {
+            let why = format!(
+                "the mean novelty of these iterations is {novelty:.4}, below {REPEATS}: the agent repeats itself"
+            );
+            return reached(numbers, why);
+        }
+        let least = axis.and_then(|axis| axis.floor).unwrap_or(floor);
+        if novelty.is_some_and(|novelty| novelty >= least)
+            || is_weak(composite, &artifact.axes, floor, |name| name != NOVELTY)
+        {
+            return None;
+        }
+        let why = match novelty {
+            Some(novelty) => {
+                format!("the mean novelty is {novelty:.4}, below {least}, and no other axis is below its floor")
+            }
+            None => "no axis is below its floor".to_owned(),
+        };
+        reached(numbers, why)
+    }
+
+    fn plateau(&self, times: u32) -> Option<StopReason> {
+        let since = self.best.as_ref().map(|(_, _, place)| *place);
+        let is_after = |record: &Record| since.is_none_or(|since| record.sequence() > since);
+        let without = self.experiments.iter().rev().take_while(|(record, _)| is_after(record)).count();
+        if without < times as usize {
+            return None;
+        }
+        let name = &self.name;
+        let still = match &self.best {
+            Some((id, number, _)) => format!("the best {name} is {number} of experiment {id}"),
+            None => format!("there is no {name} yet"),
+        };
+        let text = format!("plateau: no new best in {}; {still}", count_of(without as u32, "experiment"));
+        Some(StopReason::reached("plateau", true, json!({"experiments": without, "limit": times}), text))
+    }
+
+    fn above(&self, threshold: f64, times: usize) -> Option<StopReason> {
+        let direction = self.contract.metric.direction;
+        let newest = self.experiments.iter().rev().take(times).map(|(_, number)| number.as_ref());
+        let better = |number: &Option<&Number>| number.is_some_and(|it| direction.better(it.value, threshold));
+        let mut row: Vec<&Number> = newest.take_while(better).flatten().collect();
+        if row.len() < times {
+            return None;
+        }
+        row.truncate(3);
+        row.reverse();
+        let newest = row.iter().map(|number| number.raw.as_str()).collect::<Vec<_>>().join(", ");
+        let row = count_of(times as u32, "experiment");
+        let text = format!("above: {row} in a row better than {threshold}, the last with {} {newest}", self.name);
+        Some(StopReason::reached("above", true, json!({"threshold": threshold, "experiments": times}), text))
+    }
 }
 
-fn kill2(contract: &Contract, history: &History) -> Option<StopReason> {
-    let (count, rise, fewest) = KILL2;
-    let composite = contract.composite.as_ref()?;
-    let numbers = numbers(history);
-    let slope = last_slope(&numbers, count).filter(|_| numbers.len() >= fewest)?;
-    let last = history.without_baseline().rfind(|record| record.metric.value.is_some())?;
-    let axes = axis_values(composite, &last.metrics);
-    if slope >= rise || weak_axis(composite, &axes).is_some() {
-        return None;
-    }
-    let (axis, value) = worst_axis(composite, &axes)?;
-    let name = &contract.metric.name;
-    let text = format!(
-        "kill2: over the last {count} numbers {name} changed by {} an experiment, less than {rise}, and no axis is \
-         below its floor: the worst is {axis} with {value:.4}",
-        four_decimals(slope)
-    );
-    let worst = json!({"axis": axis, "value": value});
-    Some(StopReason::reached("kill2", true, json!({"slope": slope, "over": count, "worst": worst}), text))
-}
-
-fn plateau(contract: &Contract, history: &History, times: u32) -> Option<StopReason> {
-    // Below a threshold nothing is kept, however much better it gets.
-    let best = if contract.keep_above.is_some() { history.best_measured() } else { history.best_kept_record() };
-    let since = best.map_or(0, |best| best.sequence());
-    let without =
-        history.without_baseline().rev().take_while(|record| best.is_none() || record.sequence() > since).count();
-    if without < times as usize {
-        return None;
-    }
-    let number = best.and_then(|best| Some((best.id, best.metric.number()?)));
-    let still = match number {
-        Some((id, number)) => format!("the best {} is {number} of experiment {id}", contract.metric.name),
-        None => format!("there is no {} yet", contract.metric.name),
-    };
-    let text = format!("plateau: no new best in {}; {still}", count_of(without as u32, "experiment"));
-    Some(StopReason::reached("plateau", true, json!({"experiments": without, "limit": times}), text))
-}
-
-fn above(contract: &Contract, history: &History, threshold: f64, times: usize) -> Option<StopReason> {
-    let direction = contract.metric.direction;
-    let better = |record: &&Record| record.metric.value.is_some_and(|value| direction.better(value, threshold));
-    let mut row: Vec<&Record> = history.without_baseline().rev().take(times).take_while(better).collect();
-    if row.len() < times {
-        return None;
-    }
-    row.reverse();
-    let newest = row.iter().rev().take(3).rev().filter_map(|record| Some(record.metric.number()?.raw));
-    let newest = newest.collect::<Vec<_>>().join(", ");
-    let row = count_of(times as u32, "experiment");
-    let text =
-        format!("above: {row} in a row better than {threshold}, the last with {} {newest}", contract.metric.name);
-    Some(StopReason::reached("above", true, json!({"threshold": threshold, "experiments": times}), text))
+/// Whether one of the axes that are asked about is below its floor, which is `floor` where it names none.
+fn is_weak(composite: &Composite, values: &AxisValues, floor: f64, counts: impl Fn(&str) -> bool) -> bool {
+    let floors = composite.axes.values().map(|axis| axis.floor.unwrap_or(floor));
+    let mut numbers = brought(composite, values).zip(floors).filter(|((name, _), _)| counts(name));
+    numbers.any(|((_, value), floor)| value.is_some_and(|value| value < floor))
 }
 
 #[cfg(test)]
@@ -132,7 +213,7 @@ mod tests {
         let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));
         let mut contract = Contract::new(tag, metric, "true".into(), start, jiff::Timestamp::UNIX_EPOCH);
         let axis = |floor| Axis { weight: 0.5, floor, range: None };
-        let axes = [("a".to_owned(), axis(0.5)), ("b".to_owned(), axis(0.4))].into();
+        let axes = [("a".to_owned(), axis(Some(0.5))), ("b".to_owned(), axis(Some(0.4)))].into();
         contract.composite = Some(Composite { form: Form::Weighted, axes });
         contract.stop_rules = vec![rule.parse().unwrap()];
         contract
@@ -184,8 +265,8 @@ mod tests {
         let reason = fired("kill", &rising(50, 0.5, 0.0009)).unwrap();
         assert_eq!(
             reason,
-            "kill: over the last 50 numbers composite changed by 0.0009 an experiment, less than 0.001, and it is 0.5441, \
-             below 0.55"
+            "kill: over the last 50 numbers composite changed by 0.0009 an experiment, a gain of less than 0.001, and it \
+             is 0.5441, below 0.55"
         );
         assert_eq!(fired("kill", &rising(50, 0.4, 0.0011)), None, "it rises");
         assert_eq!(fired("kill", &rising(50, 0.51, 0.0009)), None, "0.5541 is not low");
@@ -195,6 +276,17 @@ mod tests {
         assert_eq!(fired("kill", &crashed), None, "a crash has no number");
         crashed.push(Some(0.5));
         assert!(fired("kill", &crashed).is_some());
+        assert!(fired("kill:25:0.001:0.55", &rising(25, 0.5, 0.0009)).is_some(), "fewer are enough where that is said");
+        assert_eq!(fired("kill:50:0.0005:0.55", &rising(50, 0.5, 0.0009)), None);
+        assert_eq!(fired("kill:50:0.001:0.54", &rising(50, 0.5, 0.0009)), None);
+        // Axes make no difference, and where lower is better a fall is a gain, and a high number a bad one.
+        let mut plain = contract("kill");
+        plain.composite = None;
+        let ended = |contract: &Contract, from, by| course(contract, &history(&rising(50, from, by)));
+        assert!(ended(&plain, 0.5, 0.0).is_some());
+        plain.metric.direction = Direction::Lower;
+        assert!(ended(&plain, 0.6, 0.001).unwrap().to_string().ends_with("it is 0.6490, above 0.55"));
+        assert_eq!((ended(&plain, 0.5, 0.0), ended(&plain, 0.7, -0.0011)), (None, None));
     }
 
     #[test]

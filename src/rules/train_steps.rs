@@ -175,8 +175,7 @@ pub enum LineStep {
     /// `Line::answered` after the call.
     Ask(ExperimentId),
     /// Nothing but these runs, which are wanted now, the first ones first. Tell `Line::started` when one starts, and
-    /// `Line::tested` or `Line::ran_afresh` when it ends. End a run of a train that is not among them: it was
-    /// overtaken.
+    /// `Line::tested` or `Line::ran_afresh` when it ends. End a run that is not among them: it was overtaken.
     Try(Vec<Trial>),
 }
 
@@ -193,6 +192,8 @@ pub struct Standing<'a> {
     pub min_delta: f64,
     /// The kept experiments in the order of their records, up to the incumbent.
     pub kept: &'a [ExperimentId],
+    /// The runs for winners that started and did not end.
+    pub running: &'a [Trial],
     /// The number of slots.
     pub slots: u32,
     /// The models of the slots' GPUs, of which `number` is on the first one; empty if there is one.

@@ -4,6 +4,11 @@
 //! wait, merged onto the incumbent and measured together. [`Line`] holds both and says the next step. It is plain data:
 //! whoever stores it with the journal asks again after a kill and gets the same step.
 //!
+//! A train that does not hold is halved, down to single winners, and two of its parts are tried side by side. Once one
+//! holds, the other one is awaited if it runs, and not started otherwise. The better one is kept. One that held as well
+//! joins the next train, and all others are merged onto the new incumbent and tried again. Failed guards and crashes do not
+//! hold. So each run of a train ends it, halves it, or takes a winner out of the line.
+//!
 //! Where slots have GPUs of several models, trains run on the first one, and what is about to be kept runs on each other
 //! model before. Gains of different models are compared as they are: they say who is first, and nothing else.
 
@@ -153,8 +158,13 @@ impl Line {
     /// Takes note that these were recorded as kept, and the last one is the incumbent now.
     pub fn kept(&mut self, ids: &[ExperimentId]) {
         ids.iter().for_each(|id| self.left(*id));
-        // What else was measured or merged stood on the earlier incumbent.
-        self.groups.iter_mut().for_each(|group| group.tested = None);
+        // What else was measured or merged stood on the earlier incumbent. A group that held there joins the next train.
+        for mut group in std::mem::take(&mut self.groups) {
+            match group.tested.take() {
+                Some(Tested::Holds(_)) => self.waiting.extend(group.cars),
+                _ => self.groups.push(group),
+            }
+        }
         self.merges.clear();
         self.held.clear();
     }
@@ -256,13 +266,15 @@ impl Line {
         {
             return discard(smallest.id, Why::NotReplayed);
         }
-        for group in &self.groups {
-            if let Some(Tested::Holds(number)) = &group.tested {
-                let (cars, number) = (group.ids(), number.clone());
-                return Decided::Step(LineStep::Keep { cars, number, elsewhere: BTreeMap::new() });
-            }
-        }
         let untried = || self.groups.iter().filter(|group| group.tested.is_none());
+        if let Some((cars, number)) = self.best_that_holds(on) {
+            let trials = untried().map(|group| Trial::Train { on: on.incumbent, cars: group.ids() });
+            let running: Vec<Trial> = trials.filter(|trial| on.running.contains(trial)).collect();
+            return match running.is_empty() {
+                true => Decided::Step(LineStep::Keep { cars, number, elsewhere: BTreeMap::new() }),
+                false => self.try_trials(running),
+            };
+        }
         let mut trials = Vec::new();
         for group in untried().take(SIDE_BY_SIDE) {
             let cars = group.ids();
@@ -284,6 +296,15 @@ impl Line {
         let tested = || self.groups.iter().filter_map(|group| only(group).zip(group.tested.as_ref()));
         let decided = tested().find_map(|(car, tested)| after_single(car, tested, on));
         decided.map_or_else(|| self.try_trials(tested().map(|(car, _)| Trial::Afresh(car.id)).collect()), Decided::Step)
+    }
+
+    /// The part of the train with the best value of those that hold; of equal ones the first.
+    fn best_that_holds(&self, on: &Standing) -> Option<(Vec<ExperimentId>, Number)> {
+        let holding = self.groups.iter().filter_map(|group| match &group.tested {
+            Some(Tested::Holds(number)) => Some((group.ids(), number.clone())),
+            _ => None,
+        });
+        holding.reduce(|best, other| if on.direction.gain(other.1.value, best.1.value) > 0.0 { other } else { best })
     }
 
     /// These runs, and those of winners that run alone beside the train.

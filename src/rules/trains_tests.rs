@@ -75,7 +75,7 @@ fn a_winner_that_is_not_stale_after_all_is_kept_without_another_run() {
 }
 
 #[test]
-fn a_train_that_does_not_hold_is_halved_and_the_first_half_that_holds_is_kept() {
+fn a_train_that_does_not_hold_is_halved_and_the_half_that_holds_is_kept() {
     let mut world = raced(&[1.0, 8.0, 4.0, 2.0, 1.0, 0.5]);
     world.pairs = vec![(1, 6, -10.0)];
     let whole = world.step();
@@ -93,6 +93,7 @@ fn a_train_that_does_not_hold_is_halved_and_the_first_half_that_holds_is_kept() 
         "4 kept",
         "try 5 6 on 4: 6.5",
         "try 5 on 4: 16",
+        "try 6 on 4: 5.5",
         "5 kept",
         "try 6 on 5: 6.5",
         "afresh 6",
@@ -102,19 +103,106 @@ fn a_train_that_does_not_hold_is_halved_and_the_first_half_that_holds_is_kept() 
 }
 
 #[test]
-fn an_overtaken_half_is_merged_again_and_its_number_is_void() {
-    let mut world = raced(&[1.0, 4.0, 2.0, 1.0, 1.0]);
+fn a_half_that_started_runs_to_its_end_and_the_better_one_that_holds_is_kept() {
+    // Each by itself is a gain, and 2 and 4 together are none. The second half has the better number.
+    let mut world = raced(&[1.0, 4.0, 1.0, 3.0, 3.0]);
     world.pairs = vec![(2, 4, -10.0)];
+    let whole = world.step();
+    assert_eq!(whole, [train(1, &[2, 4, 5, 3])]);
+    world.pairs = vec![(2, 5, -10.0)];
+    world.run(&whole[0]);
+    let halves = world.step();
+    assert_eq!(halves, [train(1, &[2, 4]), train(1, &[5, 3])]);
+    world.run(&halves[1]);
+    assert_eq!(world.step(), halves[..1], "the other half runs on");
+    world.read_again();
+    assert_eq!(world.step(), halves[..1], "also after a kill");
+    world.gains.insert(6, 0.5);
+    world.ran(6, 1.into());
+    world.run(&halves[0]);
+    let expected = [
+        "try 2 4 5 3 on 1: 2",
+        "try 5 3 on 1: 5",
+        "try 2 4 on 1: 8",
+        "2 kept",
+        "4 kept",
+        // It held as well, and rides with the winner that came meanwhile.
+        "try 5 3 6 on 4: 2.5",
+        "try 5 3 on 4: 2",
+        "try 6 on 4: 8.5",
+        "6 kept",
+        "try 5 3 on 6: 2.5",
+        "try 5 on 6: 1.5",
+        "try 3 on 6: 9.5",
+        "3 kept",
+        "try 5 on 3: 2.5",
+        "afresh 5",
+        "5 does not add to experiment 3",
+    ];
+    assert_eq!(world.finish(), expected);
+}
+
+#[test]
+fn of_two_halves_with_the_same_number_the_first_is_kept() {
+    for first in [0, 1] {
+        let mut world = raced(&[1.0, 2.0, 2.0]);
+        world.guarded = vec![(2, 3)];
+        let whole = world.step();
+        world.run(&whole[0]);
+        let halves = world.step();
+        world.run(&halves[first]);
+        world.run(&halves[1 - first]);
+        assert_eq!(world.finish()[3..4], ["2 kept"], "{first} ended first");
+    }
+}
+
+#[test]
+fn a_half_that_did_not_start_when_the_other_one_holds_is_not_started() {
+    let mut world = raced(&[1.0, 2.0, 2.0]);
+    world.guarded = vec![(2, 3)];
+    let whole = world.step();
+    world.run(&whole[0]);
+    // One slot is free.
+    let halves = world.wanted();
+    world.run(&halves[1]);
+    assert_eq!(world.wanted(), [train(3, &[2])]);
+    assert_eq!(world.done, ["try 2 3 on 1: 5", "try 3 on 1: 3", "3 kept"]);
+    // A kill takes a half that has just started.
+    let mut world = raced(&[1.0, 2.0, 2.0]);
+    world.guarded = vec![(2, 3)];
     let whole = world.step();
     world.run(&whole[0]);
     let halves = world.step();
-    assert_eq!(halves, [train(1, &[2, 3]), train(1, &[4, 5])]);
-    world.run(&halves[0]);
-    assert_eq!(world.step(), [train(3, &[4, 5])]);
     world.run(&halves[1]);
-    assert_eq!(world.step(), [train(3, &[4, 5])], "it was measured on an incumbent of before");
-    let done = world.finish();
-    assert_eq!(done.last().map(String::as_str), Some("4 does not add to experiment 5"));
+    world.kill();
+    assert_eq!(world.wanted(), [train(3, &[2])]);
+}
+
+#[test]
+fn a_trial_that_fails_a_guard_or_crashes_is_halved_and_comes_to_an_end() {
+    for (crashes, guarded) in [(vec![(3, 4)], vec![]), (vec![], vec![(3, 4)])] {
+        let mut world = raced(&[1.0, 4.0, 3.0, 2.0, 1.0]);
+        (world.crashes, world.guarded) = (crashes, guarded);
+        let expected = [
+            "try 2 3 4 5 on 1: 11",
+            "try 2 3 on 1: 8",
+            "try 4 5 on 1: 4",
+            "2 kept",
+            "3 kept",
+            "try 4 5 on 3: 11",
+            "try 4 on 3: 10",
+            "try 5 on 3: 9",
+            "5 kept",
+            "try 4 on 5: 11",
+            "afresh 4",
+            "4 does not add to experiment 5",
+        ];
+        assert_eq!(world.finish(), expected);
+    }
+    // With what was kept it fails, too: by itself it is better, and is put on top.
+    let mut world = raced(&[1.0, 4.0]);
+    world.crashes = vec![(1, 2)];
+    assert_eq!(world.finish(), ["try 2 on 1: 5", "afresh 2", "2 replaces 1"]);
 }
 
 #[test]
@@ -253,6 +341,7 @@ fn what_is_worse_on_another_model_is_not_kept() {
         "try 3 4 on 1: 8",
         "3 4 does not hold on B",
         "try 3 on 1: 5",
+        "try 4 on 1: 4",
         "3 holds on B",
         "3 kept",
         "try 4 on 3: 8",
@@ -287,7 +376,10 @@ fn a_kill_loses_runs_and_nothing_else() {
     let mut undisturbed = raced(&[1.0, 8.0, 4.0, 2.0, 1.0, 0.5]);
     undisturbed.pairs = vec![(1, 6, -10.0), (3, 5, -6.0)];
     let mut world = undisturbed.clone();
-    let done = undisturbed.finish();
+    // One slot: what has not started is not awaited.
+    while let Some(trial) = undisturbed.wanted().first().cloned() {
+        undisturbed.run(&trial);
+    }
     loop {
         world.kill();
         let trials = world.step();
@@ -295,7 +387,7 @@ fn a_kill_loses_runs_and_nothing_else() {
         let Some(trial) = trials.first() else { break };
         world.run(trial);
     }
-    assert_eq!(world.done, done);
+    assert_eq!(world.done, undisturbed.done);
 }
 
 proptest! {
@@ -307,8 +399,10 @@ proptest! {
         pairs in prop::collection::vec((1..24_u32, 1..24_u32, -9..4_i32), 0..12),
         conflicts in prop::collection::vec((1..24_u32, 1..24_u32), 0..12),
         same in prop::collection::vec((1..24_u32, 1..24_u32), 0..3),
+        crashes in prop::collection::vec((1..24_u32, 1..24_u32), 0..6),
+        guarded in prop::collection::vec((1..24_u32, 1..24_u32), 0..6),
         solvable in prop::collection::btree_set(1..24_u32, 0..12),
-        choices in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 200),
+        choices in prop::collection::vec((0..5_u8, any::<prop::sample::Index>()), 200),
         slots in 1..5_u32,
         min_delta in 0..2_i32,
         there in prop::option::of(prop::collection::vec(-4..3_i32, 24)),
@@ -326,6 +420,8 @@ proptest! {
             .map(|(one, other, more)| (one, other, f64::from(more))).collect();
         world.conflicts = conflicts.into_iter().filter(|(one, other)| there(*one, *other)).collect();
         world.same = same.into_iter().filter(|(one, other)| there(*one, *other)).collect();
+        world.crashes = crashes.into_iter().filter(|(one, other)| there(*one, *other)).collect();
+        world.guarded = guarded.into_iter().filter(|(one, other)| there(*one, *other)).collect();
         let mut bases = Vec::new();
         let mut next = 1;
         for (choice, index) in choices {
@@ -343,11 +439,14 @@ proptest! {
                     let (id, base) = bases.remove(index.index(bases.len()));
                     world.ran(id, base);
                 }
+                3 if !trials.is_empty() => world.start(index.get(&trials)),
                 _ if !trials.is_empty() => world.run(index.get(&trials)),
                 _ => {}
             }
-            if index.index(5) == 0 {
-                world.kill();
+            match index.index(10) {
+                0 => world.kill(),
+                1 => world.read_again(),
+                _ => {}
             }
         }
         for (id, base) in bases {
@@ -355,6 +454,8 @@ proptest! {
         }
         world.finish();
         prop_assert!(world.line.cars().next().is_none());
+        // On each incumbent at most: a train with all its parts, and each winner by itself.
+        prop_assert!(world.runs <= world.kept.len() * 4 * count as usize, "{} runs", world.runs);
         for id in 1..next {
             prop_assert_eq!(world.recorded.get(&id), Some(&1), "experiment {}", id);
         }
@@ -375,16 +476,18 @@ proptest! {
             let gpu = models.get(id.number() as usize % 3).cloned();
             line.won(Car { gpu, ..Car::new(*id, base.into(), number(20), f64::from(id.number() % 7)) });
         }
+        let mut running: Vec<Trial> = Vec::new();
         let (mut kept, mut best, mut ended) = (vec![0.into(), 1.into(), 2.into()], number(15), Vec::new());
         let most = 40 * winners.len() * winners.len();
         for _ in 0..most {
-            let now: Vec<ExperimentId> = kept.clone();
+            let (now, beside) = (kept.clone(), running.clone());
             let on = Standing {
                 incumbent: now[now.len() - 1],
                 number: Some(&best),
                 direction: Direction::Higher,
                 min_delta: 0.0,
                 kept: &now,
+                running: &beside,
                 slots: 8,
                 gpus: &models,
                 may_ask: true,
@@ -417,6 +520,8 @@ proptest! {
                 LineStep::Try(trials) => {
                     let Some(trial) = trials.get(usize::from(kind) % trials.len().max(1)) else { break };
                     line.started(&on, trial);
+                    // Its other half runs on.
+                    running = trials.iter().filter(|other| *other != trial).cloned().collect();
                     match trial {
                         Trial::Afresh(id) if kind == 0 => line.ran_afresh(*id, Afresh::Nothing),
                         Trial::Afresh(id) => line.ran_afresh(*id, Afresh::Value(number(value))),

@@ -23,6 +23,10 @@ pub(super) struct World {
     pub(super) gpus: Vec<String>,
     /// What a change adds on the second model beyond its gain.
     pub(super) there: BTreeMap<u32, f64>,
+    /// Changes whose merged tree ends without a value.
+    pub(super) crashes: Vec<(u32, u32)>,
+    /// Changes whose merged tree fails a guard.
+    pub(super) guarded: Vec<(u32, u32)>,
     /// Changes that conflict.
     pub(super) conflicts: Vec<(u32, u32)>,
     /// Changes that are the same.
@@ -33,6 +37,10 @@ pub(super) struct World {
     pub(super) done: Vec<String>,
     /// How often each experiment was recorded.
     pub(super) recorded: BTreeMap<u32, u32>,
+    /// The runs that started and did not end.
+    pub(super) running: Vec<Trial>,
+    /// How many runs of winners ended.
+    pub(super) runs: usize,
     trees: BTreeMap<u32, Tree>,
     solved: BTreeSet<(u32, u32)>,
     measured: BTreeSet<(ExperimentId, Tree, Option<String>)>,
@@ -51,11 +59,15 @@ impl World {
             pairs: Vec::new(),
             gpus: Vec::new(),
             there: BTreeMap::new(),
+            crashes: Vec::new(),
+            guarded: Vec::new(),
             conflicts: Vec::new(),
             same: Vec::new(),
             solvable: BTreeSet::new(),
             done: Vec::new(),
             recorded: BTreeMap::new(),
+            running: Vec::new(),
+            runs: 0,
             trees: [(0, Tree::new())].into(),
             solved: BTreeSet::new(),
             measured: BTreeSet::new(),
@@ -103,6 +115,7 @@ impl World {
             direction,
             min_delta: self.min_delta,
             kept: &self.kept,
+            running: &self.running,
             slots: self.slots,
             gpus: &self.gpus,
             may_ask: self.may_ask,
@@ -132,19 +145,28 @@ impl World {
     /// Takes steps until runs are wanted, and starts those.
     pub(super) fn step(&mut self) -> Vec<Trial> {
         let trials = self.wanted();
-        for trial in &trials {
-            self.on(|line, standing| line.started(standing, trial));
-        }
+        trials.iter().for_each(|trial| self.start(trial));
         trials
     }
 
-    /// Takes steps until runs are wanted, and returns those.
+    /// Starts a run that is wanted.
+    pub(super) fn start(&mut self, trial: &Trial) {
+        if !self.running.contains(trial) {
+            self.on(|line, standing| line.started(standing, trial));
+            self.running.push(trial.clone());
+        }
+    }
+
+    /// Takes steps until runs are wanted, and returns those. Ends those that nobody waits for.
     pub(super) fn wanted(&mut self) -> Vec<Trial> {
         loop {
             let next = self.on(|line, standing| line.next(standing));
             assert_eq!(self.on(|line, standing| line.next(standing)), next, "asked twice");
             match next {
-                LineStep::Try(trials) => return trials,
+                LineStep::Try(trials) => {
+                    self.running.retain(|trial| trials.contains(trial));
+                    return trials;
+                }
                 LineStep::Merge { onto, car } => {
                     let merged = self.merge(&onto, car);
                     self.line.merged(&onto, car, merged);
@@ -205,6 +227,8 @@ impl World {
     }
 
     fn ends(&mut self, cars: &[ExperimentId], how: &str) {
+        let is_part = |trial: &Trial| matches!(trial, Trial::Train { .. });
+        assert!(!self.running.iter().any(is_part), "a part of a train runs to its end: {:?}", self.running);
         for id in cars {
             self.record(id.number(), how);
         }
@@ -231,7 +255,9 @@ impl World {
 
     /// Executes a run that the line wants.
     pub(super) fn run(&mut self, trial: &Trial) {
-        self.on(|line, standing| line.started(standing, trial));
+        self.start(trial);
+        self.running.retain(|running| running != trial);
+        self.runs += 1;
         match trial {
             Trial::Train { on, cars } => {
                 let tree = self.with(self.tree(*on), cars);
@@ -240,7 +266,10 @@ impl World {
                 let value = self.value(&tree);
                 let alone = self.best_alone(cars, gpu);
                 let names: Vec<_> = cars.iter().map(|id| id.to_string()).collect();
-                let tested = if value - self.value(self.tree(*on)) <= self.min_delta {
+                let spoilt = |pairs: &[(u32, u32)]| pairs.iter().any(|(a, b)| tree.contains(a) && tree.contains(b));
+                let tested = if spoilt(&self.crashes) {
+                    Tested::NotBetter(None)
+                } else if spoilt(&self.guarded) || value - self.value(self.tree(*on)) <= self.min_delta {
                     Tested::NotBetter(Some(number(value)))
                 } else if value < alone {
                     Tested::Better(number(value))
@@ -280,6 +309,12 @@ impl World {
 
     /// Kills the session: what runs is lost, and what was stored is read again.
     pub(super) fn kill(&mut self) {
+        self.running.clear();
+        self.read_again();
+    }
+
+    /// Kills the session while its runs go on.
+    pub(super) fn read_again(&mut self) {
         let stored = serde_json::to_string(&self.line).unwrap();
         self.line = serde_json::from_str(&stored).unwrap();
     }

@@ -24,7 +24,7 @@ mod tests {
 
     #[test]
     fn numbers_outside_of_0_to_1_are_told_where_no_range_takes_them_there() {
-        let axis = |range| Axis { weight: 0.5, floor: 0.5, range };
+        let axis = |range| Axis { weight: 0.5, floor: None, range };
         let axes = [("a", None), ("b", None), ("c", Some([0.0, 100.0])), ("d", None), ("e", None)];
         let axes = axes.map(|(name, range)| (name.to_owned(), axis(range))).into();
         let composite = Composite { axes, ..Composite::default() };

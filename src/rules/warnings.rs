@@ -1,10 +1,11 @@
 //! Warnings about a session's values, each with a command to type.
 
-use super::chance::{jumps, never_repeated, within_spread};
+use super::chance::{never_repeated, within_spread};
 use super::doubts::{
     best_is_not_the_tip, changed_while_running, direction_doubted, doubted_by_the_reviewer, environment_changed,
     flagged, ignored_changed, saved, unreadable, unreviewed,
 };
+use super::jumps::jumps;
 use super::waste::{crashes, outages, refusals, waiting_for_the_agent};
 use super::{Evidence, Warning};
 

@@ -88,7 +88,9 @@ fn hint(class: FailureClass, tag: &str, example: ExperimentId) -> String {
         FailureClass::Scope | FailureClass::Protected | FailureClass::TooLarge => {
             format!("say in program.md what may be changed; `ar show {example} --tag {tag}` shows the newest refusal")
         }
-        FailureClass::Duplicate => "give the agent something untried with `ar idea add TEXT`".into(),
+        FailureClass::Duplicate | FailureClass::Repeated => {
+            "give the agent something untried with `ar idea add TEXT`".into()
+        }
         _ => format!("see the end of the newest log with `ar show {example} --tag {tag}`"),
     }
 }

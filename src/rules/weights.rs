@@ -1,5 +1,9 @@
 //! The weights of axes that ratings of sessions speak for.
 
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
 use super::axes::AxisValues;
 use super::ridge::{choose, error_of_mean};
 use crate::domain::{Composite, Form, Tag};
@@ -11,11 +15,24 @@ const FEWEST_RATINGS: usize = 8;
 /// The largest difference between means that are the same but for rounding.
 const SAME: f64 = 1e-9;
 
+/// What the numbers of a session can be compared with: sessions that are alike in all of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Likeness {
+    /// The axes, each with its range.
+    pub axes: BTreeMap<String, Option<[f64; 2]>>,
+    /// The type of the question, in research.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// The scoring of research that it goes by.
+    #[serde(default)]
+    pub scoring: Option<u32>,
+}
+
 /// A session that was rated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RatedSession {
-    /// Its tag.
-    pub tag: Tag,
+    /// Its tag, after its repository where that is another one.
+    pub name: String,
     /// Its rating, 0..1.
     pub rating: f64,
     /// The mean of each axis over its experiments, brought to 0..1.
@@ -28,7 +45,7 @@ pub struct Weights {
     /// How many sessions the weights are fitted to, or could be.
     pub ratings: usize,
     /// The rated sessions that do not count, and why.
-    pub left_out: Vec<(Tag, String)>,
+    pub left_out: Vec<(String, String)>,
     /// The axes that nothing can be learned of, and why.
     pub unlearned: Vec<(String, String)>,
     /// The weights.
@@ -43,7 +60,7 @@ pub struct Weighed {
     /// The type of its question, where it is one of research.
     pub kind: Option<String>,
     /// The rated sessions that have other axes, or another type.
-    pub others: Vec<Tag>,
+    pub others: Vec<String>,
     /// The sessions that have the same axes and type, and no rating.
     pub unrated: Vec<Tag>,
     /// The sessions that cannot be read, and why.
@@ -101,7 +118,7 @@ pub fn weigh(composite: &Composite, sessions: &[RatedSession]) -> Weights {
     for session in sessions {
         match axes.iter().any(|axis| number(session, axis).is_some()) {
             true => used.push(session),
-            false => left_out.push((session.tag.clone(), "no axis has a number".to_owned())),
+            false => left_out.push((session.name.clone(), "no axis has a number".to_owned())),
         }
     }
     axes.retain(|axis| {
@@ -115,7 +132,7 @@ pub fn weigh(composite: &Composite, sessions: &[RatedSession]) -> Weights {
     used.retain(|session| {
         let missing: Vec<&str> = axes.iter().copied().filter(|axis| number(session, axis).is_none()).collect();
         if !missing.is_empty() {
-            left_out.push((session.tag.clone(), format!("no number for {}", missing.join(", "))));
+            left_out.push((session.name.clone(), format!("no number for {}", missing.join(", "))));
         }
         missing.is_empty()
     });
@@ -199,7 +216,7 @@ mod tests {
             let means: Vec<f64> = (0..4).map(|axis| spread(n, axis)).collect();
             let rating = rated(&means);
             let means = RESEARCH_AXES.into_iter().map(str::to_owned).zip(means.into_iter().map(Some)).collect();
-            RatedSession { tag: format!("s{n}").parse().unwrap(), rating, means }
+            RatedSession { name: format!("s{n}"), rating, means }
         };
         (1..=count).map(session).collect()
     }

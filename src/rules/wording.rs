@@ -72,10 +72,43 @@ fn description(line: &str) -> Option<String> {
             return None;
         }
         if !is_offer(sentence) && question(sentence).is_none() {
-            return Some(one_line(&rest.replace("**", "")));
+            return Some(one_line(&without_emphasis(rest)));
         }
         rest = rest[..last].trim_end();
     }
+}
+
+/// Removes pairs of `**` that begin and end at the edge of a word. A `2**18` stays.
+fn without_emphasis(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    loop {
+        let before = |at: usize| rest[..at].chars().next_back().or_else(|| plain.chars().next_back());
+        let Some(at) = marks(rest).find(|at| opens(before(*at), &rest[at + 2..])) else { break };
+        let inside = &rest[at + 2..];
+        let Some(end) = marks(inside).find(|end| closes(&inside[..*end], &inside[end + 2..])) else { break };
+        plain.push_str(&rest[..at]);
+        plain.push_str(&inside[..end]);
+        rest = &inside[end + 2..];
+    }
+    plain + rest
+}
+
+/// The places of `**` in a text.
+fn marks(text: &str) -> impl Iterator<Item = usize> {
+    text.match_indices('*').map(|(at, _)| at).filter(|at| text[*at..].starts_with("**"))
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn opens(before: Option<char>, after: &str) -> bool {
+    !before.is_some_and(is_of_word) && after.starts_with(|c: char| !c.is_whitespace() && c != '*')
+}
+
+fn closes(before: &str, after: &str) -> bool {
+    before.ends_with(|c: char| !c.is_whitespace() && c != '*') && !after.starts_with(is_of_word)
 }
 
 /// The start of a text's last sentence, given its last full stop.
@@ -124,6 +157,9 @@ mod tests {
                 "val_bpb fell to 1.2. The rate is 0.5. Done. Shall I continue?",
                 Some("val_bpb fell to 1.2. The rate is 0.5. Done."),
             ),
+            ("set TOTAL_BATCH_SIZE to 2**18", Some("set TOTAL_BATCH_SIZE to 2**18")),
+            ("from 2**18 to 2**19, f(**a, **b)", Some("from 2**18 to 2**19, f(**a, **b)")),
+            ("**Batch**: 2**18, a ** b ** c, (**wider**)", Some("Batch: 2**18, a ** b ** c, (wider)")),
             ("Would you like me to continue?", None),
             ("```\n---\n***", None),
             ("", None),

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use aho_corasick::AhoCorasick;
 use sha2::{Digest, Sha256};
 
+use super::artifact::Claim;
+use super::citation::Citation;
 use super::problem::Problem;
+use super::scoring::{Judged, Request};
 use super::source::{FrontMatter, Source, source_id};
 use super::text::normal;
 use crate::domain::list;
@@ -127,10 +130,31 @@ impl Library {
         self.sources.get(&id.to_lowercase()).map(|(path, front)| (path.as_path(), front))
     }
 
+    /// The ids of all that is stored, usable or not, in lower case.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.sources.keys().chain(&self.broken).map(String::as_str)
+    }
+
     /// The id under which a source counts, in lower case: a copy counts as the first one with its content. `None` without a source.
     pub fn counts_as(&self, id: &str) -> Option<&str> {
         let (id, _) = self.sources.get_key_value(&id.to_lowercase())?;
         Some(self.copies.get(id).unwrap_or(id))
+    }
+
+    /// Whether a claim is well formed and all of its citations lead to sources.
+    pub fn resolves(&self, claim: &Claim) -> bool {
+        claim.is_sound && claim.citations.iter().all(|citation| self.source(&citation.id).is_some())
+    }
+
+    /// Judges a claim by its quotations, or by what the `verify` command said.
+    pub fn judge(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> Judged {
+        let supports = |citation: &&Citation| match verdicts {
+            Some(verdicts) => verdicts.get(&Request::of(claim, citation)).is_some_and(|verdict| *verdict),
+            None => citation.quotation.as_deref().is_some_and(|quotation| self.holds(&citation.id, quotation)),
+        };
+        let supporting = claim.citations.iter().filter(supports).filter_map(|it| self.counts_as(&it.id));
+        let supporting: Vec<String> = supporting.map(str::to_owned).collect();
+        Judged { is_verified: !supporting.is_empty() && self.resolves(claim), supporting }
     }
 
     /// Whether there is something of that id that is unusable.

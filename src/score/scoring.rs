@@ -1,16 +1,21 @@
 //! The score of an artifact: from its claims, the kept ones, the earlier ones and the sources to axes and a composite.
+//!
+//! An iteration is scored by what it adds, and decided by that. Beside it stands what the artifact as a whole has become.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::artifact::{Artifact, Claim};
 use super::axes::{claim_density, source_diversity, topic_coverage};
 use super::citation::Citation;
+use super::keeps::{Keeps, Repeat};
 use super::library::Library;
 use super::problem::Problem;
 use super::similarity::{Closest, closest};
 use super::terms::ResearchTerms;
 use crate::domain::{Composite, Form, Number, RESEARCH_AXES, count_of, cut};
-use crate::rules::{AxisValues, composite_number, in_form, worst_axis};
+use crate::rules::{
+    ArtifactPoint, AxisValues, NOVELTY, NOVELTY_WINDOW, composite_number, in_form, mean_novelty, worst_axis,
+};
 
 /// The axis that is there only where the composite has it: the mean date of publication of the cited sources, in years.
 pub const FRESHNESS: &str = "freshness";
@@ -31,10 +36,13 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Adds the artifact of an iteration, with the ids of the sources that were stored then, in lower case.
-    pub fn add(&mut self, artifact: &Artifact, stored: &BTreeSet<String>) {
+    /// Adds the artifact of an iteration, with the ids of the sources that were stored then, in lower case. Only what counts
+    /// as a finding is one that others are compared with.
+    pub fn add(&mut self, artifact: &Artifact, stored: &BTreeSet<String>, is_finding: impl Fn(&Claim) -> bool) {
         for claim in &artifact.claims {
-            self.claims.entry(claim.key.clone()).or_insert_with(|| claim.text.clone());
+            if is_finding(claim) {
+                self.claims.entry(claim.key.clone()).or_insert_with(|| claim.text.clone());
+            }
             let ids = claim.citations.iter().map(|citation| citation.id.to_lowercase());
             self.sources.extend(ids.filter(|id| stored.contains(id)));
         }
@@ -58,7 +66,8 @@ pub struct Request {
 }
 
 impl Request {
-    fn of(claim: &Claim, citation: &Citation) -> Request {
+    /// What is asked of a claim and one of its citations.
+    pub fn of(claim: &Claim, citation: &Citation) -> Request {
         Request { claim: claim.text.clone(), id: citation.id.clone(), quotation: citation.quotation.clone() }
     }
 }
@@ -72,6 +81,22 @@ pub struct Verdicts {
     pub novelty: Option<Result<f64, String>>,
 }
 
+/// What an iteration stands on in the second version of scoring. Absent in sessions of the first, where coverage is that of
+/// all kept claims and the chosen form decides.
+#[derive(Debug)]
+pub struct Standing<'a> {
+    /// What the session kept so far.
+    pub keeps: &'a Keeps,
+    /// The ids of the sources that any earlier iteration stored, kept or not, in lower case.
+    pub stored: BTreeSet<String>,
+    /// The novelty of the earlier iterations that were decided on, in their order.
+    pub novelties: Vec<f64>,
+    /// The composite from which on an iteration is kept.
+    pub threshold: f64,
+    /// Whether it is a baseline, which is kept whatever it scores.
+    pub is_baseline: bool,
+}
+
 /// An artifact that is to be scored.
 #[derive(Debug)]
 pub struct Scoring<'a> {
@@ -82,6 +107,7 @@ pub struct Scoring<'a> {
     library: &'a Library,
     /// The ids of the sources of the kept state, in lower case.
     stored: &'a BTreeSet<String>,
+    standing: Option<&'a Standing<'a>>,
 }
 
 /// Whether a claim is verified, and by which of its citations.
@@ -98,7 +124,9 @@ pub struct Judged {
 pub struct Score {
     /// The axes in the order in which they are printed, with four decimals; `None` for one without a number.
     pub axes: Vec<(&'static str, Option<f64>)>,
-    /// What they are together in the form of the terms.
+    /// The form that decides.
+    pub form: Form,
+    /// What they are together in that form.
     pub composite: Option<Number>,
     /// The same in each form.
     pub forms: Vec<(Form, Option<Number>)>,
@@ -106,20 +134,28 @@ pub struct Score {
     pub worst: Option<String>,
     /// How many claims are new, and how many of those are verified.
     pub claims: (usize, usize),
+    /// How many new claims are like kept ones; absent where that makes no difference.
+    pub repeats: Option<usize>,
     /// How many claims of the kept artifact are gone.
     pub removed: usize,
+    /// The sub-topics to which a new verified claim was added.
+    pub added: BTreeSet<usize>,
     /// The sub-topics with a verified claim, and those of them that had none before.
     pub addressed: BTreeSet<usize>,
     /// Those that had none in the kept state.
     pub newly: BTreeSet<usize>,
     /// How many sources were cited so far, and how many supporting citations new claims have.
     pub sources: (usize, usize),
+    /// How many sources are kept, with this iteration if that is, and how many any iteration stored so far.
+    pub stored: Option<(usize, usize)>,
     /// How many sources this iteration both stores and relies on.
     pub first_stored: usize,
     /// The diversity of the supporting citations by organisation, medium and year.
     pub diversity: Vec<(&'static str, Option<f64>)>,
     /// The pair of a new claim and an earlier one that is most alike, as texts, and how much.
     pub closest: Option<(String, String, f64)>,
+    /// What the artifact scores with this iteration, if that is kept, and else without it; absent where it has no score.
+    pub artifact: Option<ArtifactPoint>,
     /// How many citations were verified anew, and how many problems that found; where it was due.
     pub batch: Option<(usize, usize)>,
     /// The commands of the terms that gave no answer, `verify` and `novelty`.
@@ -139,8 +175,9 @@ impl<'a> Scoring<'a> {
         earlier: &'a Earlier,
         library: &'a Library,
         stored: &'a BTreeSet<String>,
+        standing: Option<&'a Standing<'a>>,
     ) -> Self {
-        Scoring { terms, artifact, kept, earlier, library, stored }
+        Scoring { terms, artifact, kept, earlier, library, stored, standing }
     }
 
     /// The new claims: those whose text is not in the kept artifact.
@@ -152,7 +189,7 @@ impl<'a> Scoring<'a> {
     /// What `verify` is to be asked of a claim: all of its citations that resolve, or nothing where one does not and the answer
     /// would change nothing.
     pub fn requests(&self, claim: &Claim) -> Vec<Request> {
-        if !self.resolves(claim) {
+        if !self.library.resolves(claim) {
             return Vec::new();
         }
         claim.citations.iter().map(|citation| Request::of(claim, citation)).collect()
@@ -166,25 +203,22 @@ impl<'a> Scoring<'a> {
         self.artifact.claims.iter().filter(|claim| kept.contains(claim.key.as_str())).collect()
     }
 
+    /// Judges a claim by its quotations, or by what the `verify` command said.
+    pub fn judge(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> Judged {
+        self.library.judge(claim, verdicts)
+    }
+
     /// How many sub-topics there are.
     pub fn topics(&self) -> usize {
         self.terms.topics.len()
     }
 
-    fn resolves(&self, claim: &Claim) -> bool {
-        claim.is_sound && claim.citations.iter().all(|citation| self.library.source(&citation.id).is_some())
-    }
-
-    /// Judges a claim by quotations, or by what the `verify` command said.
-    pub fn judge(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> Judged {
-        let supports = |citation: &&Citation| match verdicts {
-            Some(verdicts) => verdicts.get(&Request::of(claim, citation)).is_some_and(|verdict| *verdict),
-            None => citation.quotation.as_deref().is_some_and(|quotation| self.library.holds(&citation.id, quotation)),
-        };
-        let supporting =
-            claim.citations.iter().filter(supports).filter_map(|citation| self.library.counts_as(&citation.id));
-        let supporting: Vec<String> = supporting.map(str::to_owned).collect();
-        Judged { is_verified: !supporting.is_empty() && self.resolves(claim), supporting }
+    /// The claims that were like kept ones when they came, each with what it repeats, by their keys.
+    fn repeats(&self) -> BTreeMap<&'a str, Repeat> {
+        let Some(standing) = self.standing else { return BTreeMap::new() };
+        let known: BTreeSet<&str> = self.kept.claims.iter().map(|claim| claim.key.as_str()).collect();
+        // A claim that was kept once and came back is no finding either.
+        standing.keeps.repeats(&self.artifact.claims, |claim| !known.contains(claim.key.as_str()))
     }
 
     /// The score, with what the commands said. With `is_batch` the citations of kept claims are verified anew, too.
@@ -198,7 +232,12 @@ impl<'a> Scoring<'a> {
         if let Err(why) = known {
             problems.push(terms_problem("verify", why));
         }
-        let judge = |claim: &Claim| known.ok().map(|known| self.judge(claim, known));
+        let repeats = self.repeats();
+        let judge = |claim: &Claim| {
+            let mut judged = self.library.judge(claim, known.ok()?);
+            judged.is_verified &= !repeats.contains_key(claim.key.as_str());
+            Some(judged)
+        };
         let judged: Option<Vec<Judged>> = new.iter().map(|claim| judge(claim)).collect();
         let verified = judged.iter().flatten().filter(|judged| judged.is_verified).count();
         let supporting: Vec<&str> =
@@ -208,6 +247,14 @@ impl<'a> Scoring<'a> {
             claims.iter().flat_map(|claim| self.problems_of(claim, known.ok().flatten())).collect()
         };
         problems.extend(of_claims(&new));
+        problems.extend(new.iter().filter_map(|claim| {
+            let Repeat { similarity, kept } = repeats.get(claim.key.as_str())?;
+            let what = format!(
+                "this claim is {similarity:.2} like the kept \"{}\"; a repeat is never verified",
+                cut(kept, 80)
+            );
+            Some(Problem::at(&self.terms.artifact.to_string_lossy(), claim.line, what))
+        }));
         let batch = is_batch.then(|| {
             let all: Vec<&Claim> = self.artifact.claims.iter().collect();
             let of_all = of_claims(&all);
@@ -221,6 +268,7 @@ impl<'a> Scoring<'a> {
             (0..self.topics()).filter(|topic| self.kept_claims(*topic).iter().any(is_verified)).collect();
         let of_new = new.iter().zip(judged.iter().flatten()).filter(|(_, judged)| judged.is_verified);
         let now: BTreeSet<usize> = of_new.map(|(claim, _)| claim.topic).collect();
+        let covered = if self.standing.is_some() { now.clone() } else { before.union(&now).copied().collect() };
         let newly: BTreeSet<usize> = now.difference(&before).copied().collect();
         let addressed: BTreeSet<usize> = before.union(&now).copied().collect();
 
@@ -245,7 +293,7 @@ impl<'a> Scoring<'a> {
         let values = [
             judged_by(claim_density(new.len(), verified)),
             judged_by(source_diversity(&counts(&supporting), so_far)),
-            judged_by(topic_coverage(addressed.len(), self.topics())),
+            judged_by(topic_coverage(covered.len(), self.topics())),
             novelty,
         ];
         let mut axes: Vec<_> = RESEARCH_AXES.into_iter().zip(values).collect();
@@ -258,19 +306,36 @@ impl<'a> Scoring<'a> {
         let values: AxisValues = axes.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         let composite = &self.terms.composite;
         let of_form = |form| in_form(composite, form, &values).and_then(composite_number);
+        let form = if self.standing.is_some() { Form::Weighted } else { composite.form };
+        let whole = of_form(form);
+        let reaches = |standing: &Standing| whole.as_ref().is_some_and(|it| it.value >= standing.threshold);
+        let is_kept = self.standing.is_some_and(|standing| standing.is_baseline || reaches(standing));
+        let artifact = self.standing.map(|standing| {
+            let novelty = values.get(NOVELTY).copied().flatten().filter(|_| whole.is_some() && !standing.is_baseline);
+            self.whole(standing, is_kept.then_some(&repeats), novelty, known.ok())
+        });
         problems.sort();
         problems.dedup();
         let is_failed = [("verify", known.is_err()), ("novelty", matches!(verdicts.novelty, Some(Err(_))))];
         Score {
             failed: is_failed.into_iter().filter_map(|(name, failed)| failed.then_some(name)).collect(),
-            composite: of_form(composite.form),
+            form,
+            composite: whole,
+            artifact,
             forms: [Form::Weighted, Form::Multiplicative, Form::V2].map(|form| (form, of_form(form))).to_vec(),
             worst: worst(composite, &values),
             claims: (new.len(), verified),
+            repeats: self.standing.map(|_| new.iter().filter(|it| repeats.contains_key(it.key.as_str())).count()),
             removed: self.removed(),
+            added: now,
             addressed,
             newly,
             sources: (so_far, supporting.len()),
+            stored: self.standing.map(|standing| {
+                let stored: BTreeSet<&str> = self.library.ids().collect();
+                let kept = if is_kept { stored.len() } else { self.stored.len() };
+                (kept, stored.union(&standing.stored.iter().map(String::as_str).collect()).count())
+            }),
             first_stored: first_stored.len(),
             diversity: self.diversity(&supporting, &cited),
             closest,
@@ -279,6 +344,44 @@ impl<'a> Scoring<'a> {
             problems,
             axes,
         }
+    }
+
+    /// What the artifact scores: with this iteration, if that is kept, whose repeats are given then; and else as it was before.
+    /// `novelty` is that of this iteration, `None` where it is not decided on.
+    fn whole(
+        &self,
+        standing: &Standing<'_>,
+        kept: Option<&BTreeMap<&str, Repeat>>,
+        novelty: Option<f64>,
+        verdicts: Option<Option<&BTreeMap<Request, bool>>>,
+    ) -> ArtifactPoint {
+        let claims = if kept.is_some() { &self.artifact.claims } else { &self.kept.claims };
+        let repeats = kept.cloned().unwrap_or_else(|| standing.keeps.repeats(claims, |_| false));
+        let is_repeat = |claim: &Claim| repeats.contains_key(claim.key.as_str());
+        let judged: Vec<(&Claim, Judged)> = verdicts
+            .map(|verdicts| claims.iter().map(|claim| (claim, self.library.judge(claim, verdicts))).collect())
+            .unwrap_or_default();
+        let verified: Vec<&Claim> =
+            judged.iter().filter(|(claim, it)| it.is_verified && !is_repeat(claim)).map(|(claim, _)| *claim).collect();
+        let topics: BTreeSet<usize> = verified.iter().map(|claim| claim.topic).collect();
+        let supporting: Vec<&str> =
+            judged.iter().flat_map(|(_, judged)| judged.supporting.iter().map(String::as_str)).collect();
+        let cited = claims.iter().flat_map(|claim| &claim.citations);
+        let cited: BTreeSet<String> =
+            cited.filter_map(|citation| self.library.counts_as(&citation.id)).map(str::to_owned).collect();
+        let novelties: Vec<f64> = standing.novelties.iter().copied().chain(novelty).collect();
+        let judged_by = |value: Option<f64>| value.filter(|_| verdicts.is_some());
+        let values = [
+            judged_by(claim_density(claims.len(), verified.len())),
+            judged_by(source_diversity(&counts(&supporting), cited.len())),
+            judged_by(topic_coverage(topics.len(), self.topics())),
+            mean_novelty(&novelties, NOVELTY_WINDOW),
+        ];
+        let mut axes: AxisValues = RESEARCH_AXES.into_iter().map(str::to_owned).zip(values).collect();
+        if self.terms.composite.axes.contains_key(FRESHNESS) {
+            axes.insert(FRESHNESS.to_owned(), self.freshness(&cited));
+        }
+        ArtifactPoint::new(&self.terms.composite, self.terms.composite.form, axes)
     }
 
     /// What is wrong with the citations of a claim.
@@ -317,7 +420,7 @@ impl<'a> Scoring<'a> {
         }
         let quotes = |citation: &Citation| citation.quotation.is_some();
         if verdicts.is_none()
-            && self.resolves(claim)
+            && self.library.resolves(claim)
             && !claim.citations.is_empty()
             && !claim.citations.iter().any(quotes)
         {

@@ -49,6 +49,19 @@ pub(super) fn closest<'a>(
     closest
 }
 
+/// For each new text the first `count` earlier ones that go before it, as it says, are looked through: the place of the most
+/// similar one, and how similar they are; of equally similar ones the first.
+pub(super) fn nearest(new: &[(&str, usize)], earlier: &[&str]) -> Vec<Option<(usize, f64)>> {
+    let mut grams = Grams::default();
+    let known: Vec<Vector> = earlier.iter().map(|text| grams.vector(text)).collect();
+    let of = |(text, count): &(&str, usize)| {
+        let vector = grams.vector(text);
+        let similarities = known.iter().take(*count).map(|known| cosine(&vector, known)).enumerate();
+        similarities.reduce(|best, other| if other.1 > best.1 { other } else { best })
+    };
+    new.iter().map(of).collect()
+}
+
 /// How often a text has each n-gram, times its weight, sorted by the n-gram.
 type Vector = Vec<(u32, f64)>;
 

@@ -8,10 +8,21 @@ use crate::domain::{PRESETS, one_line};
 /// The protocol of research, for `program.md`.
 const PROGRAM: &str = include_str!("program.md");
 
-/// A `program.md` for a question.
-pub fn program_template(question: &str, topics: &[String]) -> String {
+/// The script that searches arXiv and Wikipedia.
+pub const SEARCH_SCRIPT: &str = include_str!("search.py");
+
+/// The file of the script.
+pub const SEARCH_FILE: &str = "search.py";
+
+/// What follows the step that looks for sources, where there is the script.
+const SEARCHING: &str = " `python3 search.py WORDS` searches arXiv and Wikipedia.";
+
+/// A `program.md` for a question; it names the search script where that is written, too.
+pub fn program_template(question: &str, topics: &[String], has_search: bool) -> String {
+    let searching = if has_search { SEARCHING } else { "" };
     let topics: Vec<String> = topics.iter().map(|topic| format!("   - {}", one_line(topic))).collect();
-    PROGRAM.replacen("{topics}", &topics.join("\n"), 1).replacen("{question}", &one_line(question), 1)
+    let program = PROGRAM.replacen("{search}", searching, 1);
+    program.replacen("{topics}", &topics.join("\n"), 1).replacen("{question}", &one_line(question), 1)
 }
 
 /// An artifact without claims.

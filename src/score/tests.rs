@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::Form;
 
 /// What is scored, and against what.
 #[derive(Clone, Default)]
@@ -17,6 +18,10 @@ struct Scene {
     sources: Vec<(String, String)>,
     verdicts: Verdicts,
     is_batch: bool,
+    /// The novelty of earlier iterations.
+    novelties: Vec<f64>,
+    /// Whether it is scored as in sessions of before.
+    is_former: bool,
 }
 
 /// A source of an id that says this.
@@ -45,7 +50,7 @@ impl Scene {
         let stored: BTreeSet<String> = self.sources.iter().map(|(id, _)| id.to_lowercase()).collect();
         let mut earlier = Earlier::default();
         for text in self.earlier.iter().chain([&self.kept]) {
-            earlier.add(&read(text), &stored);
+            earlier.add(&read(text), &stored, |_| true);
         }
         let paths = self.sources.iter().map(|(id, _)| PathBuf::from(format!("sources/{id}.md")));
         let catalogue = Catalogue::of(paths);
@@ -57,7 +62,18 @@ impl Scene {
             library.add(id, path, text.as_bytes());
         }
         let of_kept = if self.kept.is_empty() { BTreeSet::new() } else { ["a", "b"].map(str::to_owned).into() };
-        Scoring::new(&terms, &artifact, &kept, &earlier, &library, &of_kept).score(&self.verdicts, self.is_batch)
+        let mut keeps = Keeps::default();
+        keeps.add(&kept);
+        let standing = Standing {
+            keeps: &keeps,
+            stored: BTreeSet::new(),
+            novelties: self.novelties.clone(),
+            threshold: 0.45,
+            is_baseline: false,
+        };
+        let standing = (!self.is_former).then_some(&standing);
+        Scoring::new(&terms, &artifact, &kept, &earlier, &library, &of_kept, standing)
+            .score(&self.verdicts, self.is_batch)
     }
 
     /// The lines that are printed, on one.
@@ -111,13 +127,13 @@ fn a_later_iteration_by_hand() {
         ..scene(&format!("{kept}## Three\n- alpha beta [@b \"b2\"]\n- zebra [@d \"d1\"] [@b \"b3\"]\n"))
     };
     // New are "alpha beta" and "zebra", both verified: 1. Citations: b twice, d once; cited so far: a, b, c, d. 0.636514 /
-    // ln 4 = 0.459148. Sub-topics: One before, Three now: 2 of 4. The closest pair is "alpha beta" with "Alpha is fast":
+    // ln 4 = 0.459148. A sub-topic of 4: Three; One had a verified claim before. The closest pair is "alpha beta" with "Alpha is fast":
     // the word alpha and its 5 triples are common: 1 + 5 × 0.0625 = 1.3125. Squared lengths: 2.625 (two words, a pair and 9
     // triples), and for "alpha is fast" 1 + 0.0625 + 1 for the words, 2 pairs, 5 + 2 + 4 triples: 2.0625 + 13 × 0.0625 =
     // 2.875. 1.3125 / √(2.625 × 2.875) = 1.3125 / 2.747158 = 0.477766; novelty 0.522234.
-    assert_eq!(scene.line(), "1.0000 0.4591 0.5000 0.5222 = 0.6203");
+    assert_eq!(scene.line(), "1.0000 0.4591 0.2500 0.5222 = 0.5578");
     let score = scene.score();
-    assert_eq!((score.addressed, score.newly), ([0, 2].into(), [2].into()));
+    assert_eq!((score.addressed, score.newly, score.added), ([0, 2].into(), [2].into(), [2].into()));
     // Of b and d, which the new claims cite, the kept state has b.
     assert_eq!((score.sources, score.first_stored), ((4, 3), 1));
     assert_eq!(score.problems, []);
@@ -126,7 +142,7 @@ fn a_later_iteration_by_hand() {
     // Freshness: the cited sources a, b and d were published in 2001: the middle of it is 2001.5. Of 2000 to 2010: 0.15.
     let freshness = "[composite.axes.freshness]\nweight = 1\nrange = [2000, 2010]\n";
     let score = Scene { terms: format!("{}{freshness}", scene.terms), ..scene }.score();
-    assert_eq!(line(&score), "1.0000 0.4591 0.5000 0.5222 2001.5000 = 0.1500");
+    assert_eq!(line(&score), "1.0000 0.4591 0.2500 0.5222 2001.5000 = 0.1500");
 }
 
 #[test]
@@ -138,7 +154,23 @@ fn an_artifact_without_claims_has_no_number() {
         assert!(explain(&score, &ResearchTerms::read(&scene("").terms).unwrap()).len() > 5);
     }
     let kept = "## One\n- Alpha is fast. [@a \"a1\"]\n";
-    assert_eq!(Scene { kept: kept.into(), ..scene(kept) }.line(), "nan nan 0.2500 nan = nan");
+    assert_eq!(Scene { kept: kept.into(), ..scene(kept) }.line(), "nan nan 0.0000 nan = nan");
+}
+
+#[test]
+fn a_session_of_before_keeps_its_coverage_and_its_form() {
+    let kept = "## One\n- Alpha is fast. [@a \"a1\"]\n";
+    let scene = Scene { kept: kept.into(), ..scene(&format!("{kept}## Two\n- Kiwi. [@b \"b1\"] [@c \"c1\"]\n")) };
+    let terms = format!("{}[composite]\nform = \"multiplicative\"\n", scene.terms);
+    let scene = Scene { terms, ..scene };
+    // 1 of 1; two of three sources, ln 2 / ln 3 = 0.6309; one sub-topic of four; nothing alike. Its mean decides.
+    let score = scene.score();
+    assert_eq!((line(&score).as_str(), score.form), ("1.0000 0.6309 0.2500 1.0000 = 0.7202", Form::Weighted));
+    assert!(score.artifact.is_some());
+    // All that was kept covers two of four, and the product decides: 0.6309 × 0.5.
+    let score = Scene { is_former: true, ..scene }.score();
+    assert_eq!((line(&score).as_str(), score.form), ("1.0000 0.6309 0.5000 1.0000 = 0.3155", Form::Multiplicative));
+    assert_eq!(score.artifact, None);
 }
 
 #[test]
@@ -180,12 +212,20 @@ fn the_same_claim_again_gains_nothing() {
     // Kept already, with other punctuation, and below another heading: it is not new, and addresses nothing.
     assert_eq!(
         with("## Two\n- pagedattention wastes, under 4 % of *memory*! [@b \"b1\"]\n").line(),
-        "nan nan 0.2500 nan = nan"
+        "nan nan 0.0000 nan = nan"
     );
-    // Reworded it is new, and resembles the kept one.
-    let reworded = with("## Two\n- Under 4% of memory is wasted by PagedAttention. [@b \"b1\"]\n").score();
-    assert_eq!(reworded.claims, (1, 1));
-    assert!(reworded.axes[3].1.unwrap() < 0.3, "{reworded:?}");
+    // Reworded it repeats the kept one: not verified, and for no sub-topic, whatever it quotes.
+    let reworded = with("## Two\n- Under 4% of memory is wasted by PagedAttention. [@b \"b1\"]\n");
+    let score = reworded.score();
+    assert_eq!((score.claims, score.repeats, score.sources.1), ((1, 0), Some(1), 1));
+    assert_eq!((score.added.len(), score.newly.len(), &score.addressed), (0, 0, &[0].into()));
+    assert!(score.axes[3].1.unwrap() < 0.3, "{score:?}");
+    let problem =
+        "4: this claim is 0.81 like the kept \"PagedAttention wastes under 4% of memory.\"; a repeat is never verified";
+    assert_eq!(reworded.problems(), [problem]);
+    // In sessions of before it was new.
+    let former = Scene { is_former: true, ..reworded }.score();
+    assert_eq!((former.claims, former.repeats, former.axes[2].1), ((1, 1), None, Some(0.5)));
     // One that was discarded is no novelty either.
     let again = Scene { earlier: vec![kept.clone()], ..scene(&kept) };
     assert!(again.line().starts_with("1.0000 0.0000 0.2500 0.0000 ="), "{}", again.line());

@@ -3,7 +3,6 @@
 use super::error::SessionError;
 use super::store::Store;
 use super::workspace::Workspace;
-use crate::agent::{AskedAgain, Proposal};
 use crate::domain::{CommitId, Notice};
 use crate::git::Repo;
 use crate::state::OpenExperiment;
@@ -21,9 +20,8 @@ pub(super) struct AgentCommits {
 }
 
 impl Workspace {
-    /// Looks for the commits that were made since the log of HEAD had `log_from` bytes. Where the agent has reset all of its
-    /// work, as it was told by others to do with what is not better, its last commit is brought back, to be measured. What
-    /// else it has reset is kept under saved refs.
+    /// Finds the commits made since the log of HEAD had `log_from` bytes. If the agent reset its work (some prompts tell it
+    /// to), restores its last commit for measuring. Keeps other commits that it reset under saved refs.
     pub(super) fn look_after_commits(
         &mut self,
         store: &mut Store,
@@ -58,20 +56,6 @@ impl Workspace {
             store.say(Notice::ResetCommitsSaved { count: reset.len(), prefix: store.contract.tag.ref_prefix() });
         }
         Ok(AgentCommits { made, reset: back.is_some() })
-    }
-
-    /// Why the agent is asked once more for the open experiment: a new direction was asked for, and its proposal names one
-    /// that was tried, or none as those before it. A call that changed nothing is not asked again for want of a name.
-    pub(super) fn asked_again(
-        &mut self,
-        store: &mut Store,
-        proposal: &Proposal,
-        open: &OpenExperiment,
-    ) -> Result<Option<AskedAgain>, SessionError> {
-        if store.names_no_direction(proposal) {
-            return Ok(self.has_worked(store, open)?.then_some(AskedAgain::Unnamed));
-        }
-        Ok(store.repeated_direction(proposal).map(AskedAgain::Repeated))
     }
 
     /// Brings the last of the commits on the base back, where nothing else is left of the call; gives it.

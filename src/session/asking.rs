@@ -174,6 +174,7 @@ impl Call<'_> {
             silence: None,
             grace: GRACE,
             tied: true,
+            watched: None,
         });
         let exit = job.map_err(|error| failed(&error))?.wait().await.map_err(|error| failed(&error))?;
         let ended = match exit {

@@ -9,6 +9,7 @@ use super::ignored::ignored_inputs;
 use super::jobs::{CHECK, REVIEW, RUN, guard_name};
 use super::lanes::{judge_trial, record_beside};
 use super::opened::{commit_of, draft_of, is_being_replaced};
+use super::protected::name_of;
 use super::reading::{no_experiment, read_records};
 use super::shared::Shared;
 use super::store::Store;
@@ -22,7 +23,7 @@ use crate::domain::{
 use crate::exec::Executor;
 use crate::git::Look;
 use crate::rules::{
-    Again, Found, Measured, Step, Trial, Verdict, again, again_after_merge, describe_failure, judge, judge_on_base,
+    Again, Driver, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, describe_failure, judge, judge_on_base,
     recover,
 };
 use crate::state::{Journal, OpenExperiment};
@@ -242,7 +243,13 @@ impl Attempt {
             }
         };
         shared.look_around(self.open.id).await;
-        let record = self.judge(workspace, &shared.store(), measured, shared.environment())?;
+        let mut record = self.judge(workspace, &shared.store(), measured, shared.environment())?;
+        if record.outcome == Outcome::Keep {
+            match self.set_artifacts_aside(workspace, shared).await? {
+                Some(artifacts) => record.artifacts = artifacts,
+                None => return Ok(Stage::Over(Attempted::StillRunning)),
+            }
+        }
         let is_new = !matches!(self.open.trial, Some(Trial::Afresh(_) | Trial::Elsewhere { .. }));
         let is_guarded = is_new && record.outcome == Outcome::Keep && !shared.store().contract.guards.is_empty();
         self.open.draft = Some(Box::new(record));
@@ -276,7 +283,8 @@ impl Attempt {
         let mut more = Map::new();
         if !measured.changed.is_empty() {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
-            more.insert(CHANGED_WHILE_RUNNING.into(), json!(measured.changed));
+            let changed: Vec<String> = measured.changed.iter().map(|path| name_of(path)).collect();
+            more.insert(CHANGED_WHILE_RUNNING.into(), json!(changed));
         }
         let inputs = ignored_inputs(&workspace.repo, &store.contract.command)?;
         if measured.run.is_some() && !inputs.is_empty() {
@@ -315,6 +323,7 @@ impl Attempt {
             runs,
             guards: Vec::new(),
             review: None,
+            artifacts: Vec::new(),
             versions: self.open.versions.clone(),
             diff,
             fingerprint: self.open.fingerprint.clone(),
@@ -334,9 +343,12 @@ impl Attempt {
 
     /// Whether the agent is called again for it, after it ended with this draft.
     pub(super) fn again(&self, draft: &Record) -> Option<Again> {
-        let was_merged = self.open.trial.is_none() && !self.open.beside.replays.is_empty();
-        let again = if was_merged { again_after_merge } else { again };
-        again(draft.failure.as_ref(), &draft.versions)
+        let ran = match &self.open.trial {
+            Some(_) => Ran::Trial,
+            None if !self.open.beside.replays.is_empty() => Ran::Merged,
+            None => Ran::Own,
+        };
+        again_on_slots(ran, draft.failure.as_ref(), &draft.versions)
     }
 
     /// Has the experiment reviewed, calls the agent again, or records it, as its draft requires.
@@ -366,8 +378,7 @@ impl Attempt {
             }
             _ => workspace.reset_to(store, &self.open.base, self.open.id)?,
         }
-        let is_begun = self.open.draft.is_some() || self.open.merge_with.is_some();
-        if is_begun { store.write_journal() } else { workspace.enter_idle(store, self.open.id, None) }
+        if self.open.is_made() { store.write_journal() } else { workspace.enter_idle(store, self.open.id, None) }
     }
 
     /// Rolls the experiment back and reports `why`: its commit stays under a saved ref, branch and working tree are as before
@@ -411,10 +422,10 @@ impl Attempt {
         if workspace.is_linked {
             return Ok(Stage::Over(record_beside(self, store, record)?));
         }
-        let record = Record { sequence: Some(store.history.next_sequence()), ..record };
+        let record = Record { sequence: Some(store.history.next_sequence()), ..record }.with_artifacts_of_keep();
         let look = workspace.look.take();
         store.record(self.open.clone(), &record)?;
-        settle_tree(workspace, store, &record, look.as_ref())?;
+        settle_tree(workspace, store, &self.open, &record, look.as_ref())?;
         let look = match (look, record.outcome) {
             (Some(look), Outcome::Keep) => Some(look),
             (Some(look), _) if workspace.repo.working_tree.look_outlasts(&look, &record.commit, &record.base)? => {
@@ -434,14 +445,20 @@ impl Attempt {
         record: &Record,
     ) -> Result<(), SessionError> {
         store.settle_row(&self.open, record)?;
-        settle_tree(workspace, store, record, None)
+        settle_tree(workspace, store, &self.open, record, None)
     }
+}
+
+/// Whether a change stays in the working tree: `ar try` refused it, and whoever made it by hand has it there to edit.
+fn stays_in_tree(store: &Store, open: &OpenExperiment) -> bool {
+    open.refused.is_some() && open.agent.is_none() && store.journal.driver == Some(Driver::Hand)
 }
 
 /// Settles what comes after the row.
 fn settle_tree(
     workspace: &mut Workspace,
     store: &mut Store,
+    open: &OpenExperiment,
     record: &Record,
     look: Option<&Look>,
 ) -> Result<(), SessionError> {
@@ -449,14 +466,19 @@ fn settle_tree(
     let why = format!("{} experiment {}", record.outcome, record.id);
     workspace.move_head(store, target, &[&record.commit, &record.base], &why)?;
     crash::point("settling.branch_moved");
-    workspace.put_back_after(store, look, target, &record.commit)?;
+    match stays_in_tree(store, open) {
+        true => workspace.put_only_protected_back(&record.commit, &record.base)?,
+        false => workspace.put_back_after(store, look, target, &record.commit)?,
+    }
     crash::point("settling.put_back");
+    store.settle_artifacts(record, record.id);
     let before = store.journal.rung;
     store.remember(record)?;
     crash::point("settling.remembered");
     store.learn_from(record, before)?;
     let incumbent = store.to_beat(None);
-    store.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent });
+    let doubt = store.doubt_of(record.id);
+    store.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
     store.say_directive(before);
     Ok(())
 }

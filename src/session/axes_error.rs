@@ -16,7 +16,7 @@ pub enum AxesError {
     Pattern,
     #[error("the stop rule {0} needs the axes of a composite, and this session has another metric")]
     #[strum(props(
-        hint = "use plateau:N or above:VALUE:N, or describe the axes in [composite] and pass --metric composite"
+        hint = "use kill, plateau:N or above:VALUE:N, or describe the axes in [composite] and pass --metric composite"
     ))]
     NeedsComposite(StopRule),
     #[error("--cadence works in place only, and this session has slots")]
@@ -25,6 +25,12 @@ pub enum AxesError {
     #[error("--summary-at works in place only, and this session has slots")]
     #[strum(props(hint = "omit --summary-at, or --slots, --gpus and --ahead"))]
     SummedUpBeside,
+    #[error("research and --keep-above run on one slot, not {0}: each iteration builds on what was kept before it")]
+    #[strum(props(hint = "omit --slots and --gpus, or pass --slots 1"))]
+    OneSlot(u32),
+    #[error("no home folder for your ratings")]
+    #[strum(props(hint = "set HOME, or XDG_STATE_HOME to an absolute path"))]
+    NoHome,
     #[error("session {0} has no axes to weigh")]
     #[strum(props(
         hint = "name a session with a [composite], as in `ar report TAG --weights`; `ar rate` lists the sessions"
@@ -36,7 +42,7 @@ impl AxesError {
     /// What kind of trouble it is.
     pub(super) fn kind(&self) -> ErrorKind {
         match self {
-            AxesError::NoComposite(_) => ErrorKind::CannotStart,
+            AxesError::NoComposite(_) | AxesError::NoHome => ErrorKind::CannotStart,
             _ => ErrorKind::Usage,
         }
     }

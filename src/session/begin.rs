@@ -44,7 +44,13 @@ impl Session<'_> {
         {
             return Ok(attempted);
         }
-        if drive == (Drive::Loop { adopt: true }) {
+        if drive.adopts() {
+            let store = self.shared.store.get_mut();
+            let tip = store.repo.refs.branch(&store.contract.tag.branch_ref())?;
+            if store.history.baseline().is_some() && tip.is_some_and(|tip| tip != store.tip()) {
+                let mut attempt = self.commit_working_tree(Proposal::default())?;
+                return attempt.finish(&mut self.workspace, &self.shared, None).await;
+            }
             self.workspace.set_aside(self.shared.store.get_mut(), Proposal::default())?;
         }
         self.first_try(None).await
@@ -58,6 +64,7 @@ impl Session<'_> {
                 return Ok(measured);
             }
         }
+        self.shared.store.get_mut().leave_former_branch()?;
         self.attempt_aside(deadline).await
     }
 
@@ -183,6 +190,11 @@ impl Session<'_> {
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
         let printed = if misnamed { measured.metrics.names().to_vec() } else { Vec::new() };
         self.shared.look_around(attempt.open.id).await;
+        let artifacts = match measured.failure {
+            None => attempt.set_artifacts_aside(&mut self.workspace, &self.shared).await?,
+            Some(_) => Some(Vec::new()),
+        };
+        let Some(artifacts) = artifacts else { return Ok(Some(Attempted::StillRunning)) };
         let opened = self.opened_again(opens.map(OpensWatch::finish).unwrap_or_default(), &terms, &commit).await?;
         if !opened.is_empty() {
             self.take_back()?;
@@ -196,6 +208,7 @@ impl Session<'_> {
         if record.outcome == Outcome::Crash {
             return Err(self.refuse_baseline(record, "run.log", printed));
         }
+        record.artifacts = artifacts;
         for Baseline { slot, run, failure, log } in beside {
             if let Some(failure) = failure {
                 let ended = ended_text(run.exit, run.signal, false, run.seconds);

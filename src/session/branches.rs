@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use super::error::SessionError;
+use super::home::note_finalized;
 use super::interrupts::Interrupts;
 use super::view::SessionView;
 use super::watchdog::{watch_programs, watch_programs_until};
-use crate::domain::{CommitId, Outcome, Record, Tag};
-use crate::git::{Head, HeadTarget};
+use crate::domain::{CommitId, ExperimentId, Outcome, Record, ReviewVerdict, Tag};
+use crate::git::{Head, HeadTarget, Merged};
 use crate::rules::{kept_message, kept_steps, squashed_message};
 
 /// The branches of sessions stand below this.
@@ -32,6 +33,19 @@ pub struct Finalized {
     pub start: CommitId,
     /// Its commits with their subjects, oldest first.
     pub commits: Vec<(CommitId, String)>,
+    /// The last keep in it, if no run had its tree.
+    pub unmeasured: Option<ExperimentId>,
+}
+
+/// What a clean branch is to contain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FinalizeTerms {
+    /// Whether it is a single commit.
+    pub squash: bool,
+    /// The keeps that are left out.
+    pub without: Vec<ExperimentId>,
+    /// Whether keeps that the reviewer calls not earned belong to it.
+    pub with_not_earned: bool,
 }
 
 impl SessionView {
@@ -75,38 +89,74 @@ impl SessionView {
     ///
     /// # Errors
     ///
-    /// When nothing was kept but the baseline, the kept experiments are no chain, or the branch is there already or would
-    /// be taken for a session's.
-    pub fn finalize(&self, branch: Option<String>, squash: bool) -> Result<Finalized, SessionError> {
+    /// When nothing was kept but the baseline, the kept experiments are no chain, the reviewer calls one of them not earned, or
+    /// the branch is there already or would be taken for a session's.
+    pub fn finalize(&self, branch: Option<String>, wanted: &FinalizeTerms) -> Result<Finalized, SessionError> {
         let branch = branch.unwrap_or_else(|| format!("{}-final", self.tag));
         let full = self.free_branch(&branch)?;
         let chain = self.kept_chain()?;
         let [baseline, kept @ ..] = chain.as_slice() else {
             return Err(SessionError::NothingKept(self.tag.to_string()));
         };
+        if let Some(id) = wanted.without.iter().find(|id| !kept.iter().any(|record| record.id == **id)) {
+            return Err(SessionError::NotKept { tag: self.tag.clone(), id: *id });
+        }
+        let is_left_out = |record: &Record| wanted.without.contains(&record.id);
+        let is_doubted = |record: &&&Record| {
+            let verdict = record.review.as_ref().map(|review| review.verdict);
+            verdict == Some(ReviewVerdict::NotEarned) && !is_left_out(record)
+        };
+        let doubted: Vec<ExperimentId> = kept.iter().filter(is_doubted).map(|record| record.id).collect();
+        if !doubted.is_empty() && !wanted.with_not_earned {
+            return Err(SessionError::NotEarned { tag: self.tag.clone(), ids: doubted });
+        }
         let subject = |message: &str| message.lines().next().unwrap_or_default().to_owned();
-        let Some(last) = kept.last() else { return Err(SessionError::NothingKept(self.tag.to_string())) };
+        let Some(last) = kept.iter().rfind(|record| !is_left_out(record)) else {
+            return Err(SessionError::NothingKept(self.tag.to_string()));
+        };
         watch_programs(&self.repo, None)?;
         let start = baseline.commit.clone();
         let mut commits = Vec::new();
-        if squash {
-            let message = squashed_message(&self.tag, &chain);
-            commits.push((self.repo.objects.commit_tree_of(&last.commit, &start, &message)?, subject(&message)));
-        } else {
-            let mut tip = start.clone();
-            let replaced = self.history.replaced();
-            for (record, before) in kept_steps(&chain) {
-                let replaced_by = replaced.get(&record.id).copied();
-                let message = kept_message(&self.tag, record, before, replaced_by);
-                tip = self.repo.objects.commit_tree_of(&record.commit, &tip, &message)?;
-                let by = replaced_by.map(|by| format!(" (replaced by {by})")).unwrap_or_default();
-                commits.push((tip.clone(), subject(&message) + &by));
+        let mut tip = start.clone();
+        let replaced = self.history.replaced();
+        let mut missing: Vec<ExperimentId> = Vec::new();
+        for (record, before) in kept_steps(&chain) {
+            if is_left_out(record) {
+                missing.push(record.id);
+                continue;
             }
+            let replaced_by = replaced.get(&record.id).copied();
+            let message = kept_message(&self.tag, record, before, replaced_by, &missing);
+            tip = match missing.is_empty() {
+                true => self.repo.objects.commit_tree_of(&record.commit, &tip, &message)?,
+                false => self.commit_without(record, &tip, &message)?,
+            };
+            let by = replaced_by.map(|by| format!(" (replaced by {by})")).unwrap_or_default();
+            commits.push((tip.clone(), subject(&message) + &by));
+        }
+        let lacks: Vec<ExperimentId> = missing.into_iter().filter(|id| *id < last.id).collect();
+        if wanted.squash {
+            let chain: Vec<&Record> = chain.iter().copied().filter(|record| !is_left_out(record)).collect();
+            let message = squashed_message(&self.tag, &chain, &lacks);
+            commits = vec![(self.repo.objects.commit_tree_of(&tip, &start, &message)?, subject(&message))];
         }
         let tip = commits.last().map_or(&start, |(commit, _)| commit);
         let why = format!("branch: what session {} kept", self.tag);
         self.repo.refs.create_branch(&full, tip, &why)?;
-        Ok(Finalized { branch, start, commits })
+        // Without the note, `ar run` with slots goes on with the session.
+        if let Some(incumbent) = chain.last() {
+            let _ = note_finalized(&self.folder, &full, &incumbent.commit);
+        }
+        Ok(Finalized { branch, start, commits, unmeasured: (!lacks.is_empty()).then_some(last.id) })
+    }
+
+    /// Commits what an experiment changed onto a tree that lacks keeps before it.
+    fn commit_without(&self, record: &Record, tip: &CommitId, message: &str) -> Result<CommitId, SessionError> {
+        let objects = &self.repo.objects;
+        match objects.merge(&record.base, tip, &record.commit)? {
+            Merged::Tree(tree) => Ok(objects.commit_merged(&tree, tip, message)?),
+            Merged::Conflicts(paths) => Err(SessionError::NeedsLeftOut { tag: self.tag.clone(), id: record.id, paths }),
+        }
     }
 
     /// The baseline and the kept experiments, each made on the one before.

@@ -15,12 +15,13 @@ use super::failed_log::{end_of_log, last_failed_log};
 use super::jobs::AGENT;
 use super::own_files::remove_file;
 use super::own_program::own_path;
+use super::own_training::RunLogBefore;
 use super::running::DELETIONS;
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::{Ending, Exited};
 use super::workspace::Workspace;
-use crate::agent::{self, Answer, AskedAgain, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
+use crate::agent::{self, Answer, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
 use crate::crash;
 use crate::domain::{
     Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Role, Usage, Word,
@@ -65,6 +66,8 @@ struct Before {
     is_capped: bool,
     /// Whether it was ended since it took too many rounds.
     over_rounds: bool,
+    /// Whether it rewrote `run.log`.
+    rewrote_log: bool,
     memories: Memories,
     words: Vec<Word>,
 }
@@ -74,7 +77,7 @@ struct Told<'a> {
     memories: &'a Memories,
     words: &'a [Word],
     found: &'a [Finding],
-    asked_again: Option<&'a AskedAgain>,
+    asked_again: Option<&'a str>,
 }
 
 /// A call of the agent for an attempt.
@@ -110,12 +113,12 @@ impl<'a> Calling<'a> {
     }
 
     /// Calls the agent for the attempt and reads what it left. `None` after an outage, which the journal then contains.
-    /// `asked_again` is why the agent is asked once more, if it is.
+    /// `asked_again` is the tried direction for which the agent is asked once more, if it is.
     pub(super) async fn ask(
         &self,
         workspace: &mut Workspace,
         shared: &Shared<'_>,
-        asked_again: Option<&AskedAgain>,
+        asked_again: Option<&str>,
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
         let found = match self.search(shared).await?.done() {
             Ok(found) => found,
@@ -135,7 +138,9 @@ impl<'a> Calling<'a> {
             Purpose::Summary | Purpose::Proposal(_) => Vec::new(),
         };
         let told = Told { memories: &memories, words: &words, found: &found, asked_again };
+        let run_log = RunLogBefore::of(workspace.repo.worktree());
         let ((mut ended, over_rounds), is_capped) = self.call(workspace, shared, told, log_from).await?;
+        let rewrote_log = run_log.is_rewritten();
         crash::point("proposing.agent_over");
         let mut rows = 0;
         if ended.is_over() {
@@ -148,7 +153,7 @@ impl<'a> Calling<'a> {
             }
             workspace.put_untracked_back(store)?;
         }
-        let before = Before { log_from, commits_from, rows, is_capped, over_rounds, memories, words };
+        let before = Before { log_from, commits_from, rows, is_capped, over_rounds, rewrote_log, memories, words };
         self.read_work(workspace, &mut shared.store(), ended, before)
     }
 
@@ -167,7 +172,8 @@ impl<'a> Calling<'a> {
         before: Before,
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
         let (attempt, log) = (self.attempt, self.files.log());
-        let Before { log_from, commits_from, rows, is_capped, over_rounds, memories, words: told } = before;
+        let Before { log_from, commits_from, rows, is_capped, over_rounds, rewrote_log, memories, words: told } =
+            before;
         let mut exit = match ended {
             Ending::Done(Err(ExecError::Command { detail, .. })) => {
                 self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
@@ -196,7 +202,7 @@ impl<'a> Calling<'a> {
         store.refuse_spoilt("the agent", exit.exit != Some(0))?;
         let is_stream = streamed.is_some();
         let words = streamed.unwrap_or_else(|| agent::last_words(&log, log_from));
-        if let Some(outage) = self.outage(workspace, store, &exit, refusal.as_ref(), &words)? {
+        if let Some(outage) = self.outage(workspace, store, (&exit, &usage), refusal.as_ref(), &words)? {
             self.enter_outage(workspace, store, outage, exit.seconds)?;
             return Ok(Ending::Done(None));
         }
@@ -205,6 +211,9 @@ impl<'a> Calling<'a> {
             store.journal.was_out = store.contract.cadence.is_some();
             store.say(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
             store.end_escalation("the agent is back");
+        }
+        if self.purpose == Purpose::Change {
+            store.tell_of_own_training(attempt.open.id, exit.seconds, rewrote_log, (&log, log_from));
         }
         let commits = workspace.look_after_commits(store, &attempt.open, commits_from)?;
         // Only the agent's own words count, not the rest of a stream.
@@ -219,6 +228,7 @@ impl<'a> Calling<'a> {
             ended_after: (exit.timed_out && ended_for.is_none() && !cut_short)
                 .then_some(store.contract.agent_timeout.as_secs_f64()),
             ended_for: ended_for.clone(),
+            unnamed: false,
             commits: if commits.made > 1 { commits.made } else { 0 },
             reset: commits.reset,
             rows,
@@ -243,13 +253,14 @@ impl<'a> Calling<'a> {
         &self,
         workspace: &mut Workspace,
         store: &mut Store,
-        exit: &exec::Exit,
+        (exit, usage): (&exec::Exit, &Usage),
         refusal: Option<&Refusal>,
         words: &str,
     ) -> Result<Option<Outage>, SessionError> {
         // The times that an agent names are those of the real clock.
         let now = Zoned::now();
-        let end = CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed: false };
+        let answered = usage.tokens.is_some_and(|tokens| tokens.output > 0);
+        let end = CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed: false, answered };
         let of = |end| refusal.and_then(|refusal| refused(refusal, end, &now)).or_else(|| outage(words, end, &now));
         let Some(found) = of(end) else { return Ok(None) };
         // Only now is the working tree worth a look.
@@ -338,6 +349,7 @@ impl<'a> Calling<'a> {
             proposals: &proposals,
             words,
             failed_log: &failed_log,
+            is_full: false,
         };
         remove_file(&files.proposal())?;
         let prompt = match self.purpose {
@@ -374,6 +386,7 @@ impl<'a> Calling<'a> {
             grace: contract.grace,
             log_limit: None,
             tied: true,
+            watched: None,
         };
         let mut deletions = 0;
         let job = loop {
@@ -417,11 +430,12 @@ impl Task {
 /// Adds the usage of a call to that of all calls, priced if the agent reports no cost. With a cost limit, reports once that
 /// neither cost nor price is known, unless the start of the loop did.
 fn spend(store: &mut Store, usage: Usage) -> Usage {
-    let command = store.contract.agent.as_deref().unwrap_or_default();
-    let usage = priced(usage, agent::model_in(command), &store.contract.prices);
-    store.journal.spent.add(usage.tokens, usage.cost);
-    let was_told = idle_limits(&store.contract, agent::reports(command), &store.journal.spent).is_some();
-    if let Some(limit) = store.contract.max_cost.filter(|_| usage.cost.is_none() && !was_told) {
+    let command = store.contract.agent.clone().unwrap_or_default();
+    let usage = priced(usage, agent::model_in(&command), &store.contract.prices);
+    store.spend(&usage);
+    let was_told = idle_limits(&store.contract, agent::reports(&command), &store.journal.spent).is_some();
+    let cap = store.contract.max_cost.or(store.contract.caps.session_max_cost);
+    if let Some(limit) = cap.filter(|_| usage.cost.is_none() && !was_told) {
         let model = usage.model.clone().unwrap_or_else(|| "MODEL".into());
         store.say_once(Notice::CostUnknown { limit, model });
     }
@@ -456,7 +470,9 @@ fn copy_rows(store: &Store, root: &Path) -> Result<(), SessionError> {
 
 /// The experiments that are open beside this one, for the agent to know.
 fn others(store: &Store, id: ExperimentId) -> Vec<Other> {
-    let others = store.journal.steps().filter(|(_, open)| open.id != id && open.trial.is_none());
+    let is_other = |open: &OpenExperiment| open.id != id && open.trial.is_none();
+    // Of a call that was cut off there is nothing to tell until it is made again.
+    let others = store.journal.steps().filter(|(_, open)| is_other(open) && (open.is_made() || open.seat.is_some()));
     let now = store.now();
     let told = |(phase, open): (Phase, &OpenExperiment)| Other {
         id: open.id,

@@ -33,6 +33,12 @@ impl Workspace {
                     too_large.iter().map(|file| format!("{} has {}", file.path.display(), bytes_text(file.size)));
                 Some(Failure { class: FailureClass::TooLarge, excerpt: lines.collect::<Vec<_>>().join("\n") })
             }
+            // One that comes so far was asked for another direction before.
+            None if open.versions.is_empty()
+                && let Some(direction) = store.repeated_direction(open.direction.as_deref(), open.seat) =>
+            {
+                Some(Failure { class: FailureClass::Repeated, excerpt: direction })
+            }
             None if !store.contract.allow_repeats => {
                 let measured = measured_before(&store.history, &change, &open.base);
                 let measured = measured.map(|it| format!("experiment {}, {}: {}", it.id, it.outcome, it.reason));

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::error::SessionError;
 use super::own_files::remove_file;
-use super::protected::{Shadows, bytecode, name_of};
+use super::plan::SETTINGS_FILE;
+use super::protected::{Protected, Shadows, bytecode, name_of};
 use super::store::Store;
 use super::workspace::Workspace;
 use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, Phase, list};
-use crate::fs::{free_name, make_writable, move_to};
+use crate::fs::{free_name, make_writable, move_to, read_regular, write_atomic};
 use crate::git::{Proposal, WhyLeftOut};
 use crate::rules::{Forbidden, folders_of, takes_the_place};
 use crate::state::{OpenExperiment, PROTECTED, files_below};
@@ -99,9 +100,34 @@ impl Workspace {
         store: &mut Store,
         open: &OpenExperiment,
     ) -> Result<Forbidden, SessionError> {
-        let changed = self.restore_copies(store, open.id, &open.base)?;
+        let mut changed = self.restore_copies(store, open.id, &open.base)?;
+        changed.extend(self.restore_settings(store, open.id)?);
         let protected = changed.iter().map(|path| format!("{} is protected", path.display())).collect();
         Ok(Forbidden { protected, scope: Vec::new() })
+    }
+
+    /// Notes the user's settings file as it is before a call of the agent.
+    pub(super) fn note_settings(&mut self) {
+        let is_left_alone = !self.is_linked && self.file_terms.protects(Path::new(SETTINGS_FILE));
+        self.settings = is_left_alone.then(|| read_regular(&self.root().join(SETTINGS_FILE)).ok());
+    }
+
+    /// Puts the user's settings file back as it was before the call, if the agent changed it; what it made of it is moved into
+    /// the session's folder.
+    fn restore_settings(&mut self, store: &mut Store, id: ExperimentId) -> Result<Option<PathBuf>, SessionError> {
+        let (Some(before), path) = (self.settings.take(), self.root().join(SETTINGS_FILE)) else { return Ok(None) };
+        if read_regular(&path).ok() == before {
+            return Ok(None);
+        }
+        let mut found = Vec::new();
+        if fs::symlink_metadata(&path).is_ok() {
+            found.push(self.move_aside(store, id, Path::new(SETTINGS_FILE))?);
+        }
+        if let Some(bytes) = before {
+            write_atomic(&path, &bytes)?;
+        }
+        store.say(Notice::ProtectedRestored { paths: vec![SETTINGS_FILE.into()], found });
+        Ok(Some(SETTINGS_FILE.into()))
     }
 
     /// Moves out of the working tree what is new there, is in no commit and may not be there, and adds it to what is `found`.
@@ -126,10 +152,34 @@ impl Workspace {
             let why = match left_out.why {
                 WhyLeftOut::Repository => "is a git repository of its own: no commit would hold its files",
                 WhyLeftOut::Path => "is a path that git refuses to check out",
+                WhyLeftOut::Encoding => "sets working-tree-encoding, by which files would be checked out damaged",
+                WhyLeftOut::Attributes => "names a git filter that fails",
+                WhyLeftOut::Filter => "has a git filter that fails",
             };
             found.scope.push(format!("{} {why}", left_out.path.display()));
+        }
+        say_moved(store, moved, "no commit would hold it");
+        self.clear_left_out(store, id, &open.base, change)
+    }
+
+    /// Moves out of the working tree what no commit holds of a change on `base`. Files of `base` are written as they are there,
+    /// as far as their filters work.
+    pub(super) fn clear_left_out(
+        &self,
+        store: &mut Store,
+        id: ExperimentId,
+        base: &CommitId,
+        change: &Proposal,
+    ) -> Result<(), SessionError> {
+        let mut moved = Vec::new();
+        for left_out in change.left_out() {
             if fs::symlink_metadata(self.root().join(&left_out.path)).is_ok() {
                 moved.push(self.move_aside(store, id, &left_out.path)?);
+            }
+            if left_out.why != WhyLeftOut::Repository && store.repo.objects.is_in(base, &left_out.path)? {
+                // Where that fails, rolling the change back writes it once all else is as it was.
+                let path = std::slice::from_ref(&left_out.path);
+                let _ = self.repo.working_tree.write_as_pinned(base, path, &self.protected.filters);
             }
         }
         say_moved(store, moved, "no commit would hold it");
@@ -220,7 +270,7 @@ impl Workspace {
         id: ExperimentId,
         commit: &CommitId,
     ) -> Result<(), SessionError> {
-        self.put_tracked_protected_back(store, commit)?;
+        self.put_tracked_protected_back(store, id, commit)?;
         self.restore_copies(store, id, commit)?;
         if !id.is_baseline() {
             let (_, moved) = self.clear_shadows(store, id, commit, |_| true)?;
@@ -234,14 +284,48 @@ impl Workspace {
     pub(super) fn put_tracked_protected_back(
         &mut self,
         store: &mut Store,
+        id: ExperimentId,
         commit: &CommitId,
     ) -> Result<(), SessionError> {
-        let changed = self.repo.working_tree.differing(commit, &self.protected.tracked)?;
+        let Protected { tracked, filters, .. } = &self.protected;
+        let changed = self.repo.working_tree.differing(commit, tracked, filters)?;
         if changed.is_empty() {
             return Ok(());
         }
         store.say(Notice::ProtectedRestoredBefore(changed));
-        self.put_back(store, commit, commit)
+        self.put_back(store, commit, commit)?;
+        // What git takes for unchanged is written as it is committed, and nothing of it is lost.
+        let Protected { tracked, filters, .. } = &self.protected;
+        let left = self.repo.working_tree.differing(commit, tracked, filters)?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        let mut found = Vec::new();
+        for path in &left {
+            if fs::symlink_metadata(self.root().join(path)).is_ok() {
+                found.push(self.move_aside(store, id, path)?);
+            }
+        }
+        self.repo.working_tree.write_as_pinned(commit, &left, filters)?;
+        store.say(Notice::ProtectedRestored { paths: left, found });
+        Ok(())
+    }
+
+    /// Makes the protected files of a refused `commit` those of its `base` again, as far as that has them; all else that it
+    /// changes stays in the working tree, staged.
+    pub(super) fn put_only_protected_back(&mut self, commit: &CommitId, base: &CommitId) -> Result<(), SessionError> {
+        let changed = self.repo.objects.changed_between(base, commit)?;
+        let tracked = changed.into_iter().map(|changed| changed.path).filter(|path| self.file_terms.protects(path));
+        let mut back = BTreeSet::new();
+        for path in tracked {
+            if self.repo.objects.is_in(base, &path)? {
+                back.insert(path);
+            }
+        }
+        self.repo.working_tree.take_over(commit, base, |path| back.contains(path))?;
+        let known = self.known_untracked()?;
+        let staged = self.repo.working_tree.propose(base, &known)?;
+        Ok(self.repo.working_tree.adopt_index(staged)?)
     }
 
     /// Why it does not count what `who` said, the run or a guard, if it changed protected files or put something in their
@@ -253,7 +337,8 @@ impl Workspace {
         commit: &CommitId,
         who: Actor,
     ) -> Result<Option<Failure>, SessionError> {
-        let mut changed = self.repo.working_tree.differing(commit, &self.protected.tracked)?;
+        let Protected { tracked, filters, .. } = &self.protected;
+        let mut changed = self.repo.working_tree.differing(commit, tracked, filters)?;
         changed.extend(self.restore_copies(store, id, commit)?);
         let mut lines = Vec::new();
         if !changed.is_empty() {

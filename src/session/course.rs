@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::domain::Record;
 use crate::fs::read_regular;
 use crate::rules::Waits;
+use crate::state::{HEARTBEAT_LOG, WORK_LOG};
 
 /// The command that measured an experiment.
 pub(super) fn command(record: &Record) -> Option<&str> {
@@ -18,8 +19,9 @@ pub(super) fn command(record: &Record) -> Option<&str> {
 
 /// The events that tell where time went that no record tells of, as they stand in a line of the log. Most lines are of
 /// other events, and to parse them all takes longer than to read the session.
-const EVENTS: [&str; 4] = [
+const EVENTS: [&str; 5] = [
     r#""event":"agent_finished""#,
+    r#""event":"outage""#,
     r#""event":"outage_over""#,
     r#""event":"session_stopped""#,
     r#""event":"session_started""#,
@@ -28,12 +30,14 @@ const EVENTS: [&str; 4] = [
 /// The part of its time limit from which a call comes near it. Own judgement.
 const NEAR: f64 = 0.8;
 
-/// Sums up what an event log tells of the time from the start of the first record to the end of the last. `limit` is the time
-/// limit of a call.
-pub(super) fn waits(log: &Path, records: &[Record], limit: Option<Duration>) -> Waits {
+/// Sums up what the event logs in a folder tell of the time from the start of the first record to the end of the last. `limit`
+/// is the time limit of a call.
+pub(super) fn waits(logs: &Path, records: &[Record], limit: Option<Duration>) -> Waits {
     let mut waits = Waits::default();
     let Some((first, last)) = records.first().zip(records.last()) else { return waits };
-    let bytes = read_regular(log).unwrap_or_default();
+    let bytes = read_regular(&logs.join(WORK_LOG)).unwrap_or_default();
+    let mut outage = OutageTime::default();
+    let mut is_active = false;
     let mut stopped: Option<Timestamp> = None;
     for line in bytes.split(|byte| *byte == b'\n') {
         if !EVENTS.iter().any(|event| memmem::find(line, event.as_bytes()).is_some()) {
@@ -44,25 +48,94 @@ pub(super) fn waits(log: &Path, records: &[Record], limit: Option<Duration>) -> 
         let data = if parsed["data"].is_object() { &parsed["data"] } else { &parsed["detail"] };
         let at = parsed["ts"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
         // What came after the last record belongs to an experiment that has none.
-        if at.is_none_or(|at| at < first.started || at > last.finished) {
-            continue;
-        }
+        let Some(at) = at.filter(|at| (first.started..=last.finished).contains(at)) else { continue };
         let seconds = data["seconds"].as_f64().unwrap_or(0.0);
         if parsed["event"] == "agent_finished" && limit.is_some_and(|limit| seconds >= NEAR * limit.as_secs_f64()) {
             waits.limit_met = limit;
         }
         match parsed["event"].as_str().unwrap_or_default() {
             "agent_finished" if data["changed"] == false => waits.idle_calls += seconds,
-            "outage_over" => waits.outages += seconds,
-            "session_stopped" => stopped = at,
+            "outage" => {
+                let again = data["again"].as_str().and_then(|again| again.parse().ok()).unwrap_or(at);
+                outage.wait(seconds, data["waits"] == 0, at, again);
+            }
+            "outage_over" => outage.end(seconds),
+            "session_stopped" => {
+                outage.stop(at);
+                (stopped, is_active) = (Some(at), false);
+            }
             "session_started" => {
-                let gap = stopped.take().zip(at).map(|(from, to)| to.duration_since(from).as_secs_f64());
-                waits.nobody += gap.unwrap_or(0.0).max(0.0);
+                if is_active {
+                    // A killed loop writes no event. Its last heartbeat is the last time at which it wrote the journal.
+                    stopped = last_heartbeat(logs, at);
+                    outage.stop(stopped.unwrap_or(Timestamp::MIN));
+                }
+                waits.nobody += stopped.take().map_or(0.0, |from| seconds_between(from, at));
+                is_active = true;
             }
             _ => {}
         }
     }
+    waits.outages = outage.total;
     waits
+}
+
+fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
+    to.duration_since(from).as_secs_f64().max(0.0)
+}
+
+/// The time of the last heartbeat of the loop before the one that started at `started`.
+fn last_heartbeat(logs: &Path, started: Timestamp) -> Option<Timestamp> {
+    let bytes = read_regular(&logs.join(HEARTBEAT_LOG)).ok()?;
+    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let own = lines.filter(|line| line["source"] == "session").filter_map(|line| {
+        let at: Timestamp = line["ts"].as_str()?.parse().ok()?;
+        Some((at, line["data"]["process"].is_number()))
+    });
+    let beats: Vec<(Timestamp, bool)> = own.take_while(|(at, _)| *at <= started).collect();
+    // The first heartbeat of a process names it.
+    let opened = beats.iter().rposition(|(_, names_process)| *names_process)?;
+    beats[..opened].last().map(|(at, _)| *at)
+}
+
+/// The time of all outages. The end of an outage tells how long it was in all, also before a loop that stopped in it.
+#[derive(Debug, Default)]
+struct OutageTime {
+    /// In seconds.
+    total: f64,
+    /// The seconds of the open outage that are in the total.
+    counted: f64,
+    /// The wait that goes on: the seconds of the outage before it, its start and its end.
+    open: Option<(f64, Timestamp, Timestamp)>,
+}
+
+impl OutageTime {
+    /// Begins a wait, in a new outage or in the same one.
+    fn wait(&mut self, before: f64, is_new: bool, at: Timestamp, again: Timestamp) {
+        if is_new {
+            self.stop(at);
+            self.counted = 0.0;
+        }
+        self.open = Some((before, at, again));
+    }
+
+    /// Ends an outage that took so many seconds.
+    fn end(&mut self, seconds: f64) {
+        self.count_to(seconds);
+        (self.open, self.counted) = (None, 0.0);
+    }
+
+    /// Ends the wait when a loop ended, which noted how long the outage was so far.
+    fn stop(&mut self, at: Timestamp) {
+        if let Some((before, from, again)) = self.open.take() {
+            self.count_to(before + seconds_between(from, at.min(again)));
+        }
+    }
+
+    fn count_to(&mut self, seconds: f64) {
+        self.total += (seconds - self.counted).max(0.0);
+        self.counted = seconds;
+    }
 }
 
 #[cfg(test)]
@@ -75,7 +148,7 @@ mod tests {
     #[test]
     fn the_event_log_tells_of_time_that_no_record_has() {
         let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("work.jsonl");
+        let log = folder.path().join(WORK_LOG);
         let line = |at: &str, event: &str, detail: &str| {
             format!(
                 "{{\"ts\":\"2026-11-20T{at}Z\",\"source\":\"session\",\"level\":\"info\",\"event\":\"{event}\",\"detail\":\"\",\"data\":{detail}}}\n"
@@ -98,11 +171,74 @@ mod tests {
             let record = record(json!({"started": "2026-11-20T22:00:00Z", "finished": end}));
             waits(path, &[record], Some(Duration::from_secs(60)))
         };
-        assert_eq!(whole(&log, "23:40:00"), Waits { idle_calls: 30.0, outages: 1200.5, nobody: 1800.0, limit_met });
+        assert_eq!(
+            whole(folder.path(), "23:40:00"),
+            Waits { idle_calls: 30.0, outages: 1200.5, nobody: 1800.0, limit_met }
+        );
         // The loop that began after the last record has recorded nothing.
-        assert_eq!(whole(&log, "23:10:00"), Waits { idle_calls: 30.0, outages: 1200.5, nobody: 0.0, limit_met });
-        assert_eq!(whole(&log, "22:30:00"), Waits { idle_calls: 30.0, outages: 0.0, nobody: 0.0, limit_met });
+        assert_eq!(
+            whole(folder.path(), "23:10:00"),
+            Waits { idle_calls: 30.0, outages: 1200.5, nobody: 0.0, limit_met }
+        );
+        assert_eq!(whole(folder.path(), "22:30:00"), Waits { idle_calls: 30.0, outages: 0.0, nobody: 0.0, limit_met });
         assert_eq!(whole(&folder.path().join("none"), "23:40:00"), Waits::default());
-        assert_eq!(waits(&log, &[], None), Waits::default());
+        assert_eq!(waits(folder.path(), &[], None), Waits::default());
+    }
+
+    /// A line of an event log, of 20 November 2026.
+    fn line(at: &str, event: &str, data: &str) -> String {
+        format!("{{\"ts\":\"2026-11-20T{at}Z\",\"source\":\"session\",\"event\":\"{event}\",\"data\":{data}}}\n")
+    }
+
+    fn outage(at: &str, again: &str, waits: u32, seconds: f64) -> String {
+        line(at, "outage", &format!(r#"{{"again":"2026-11-20T{again}Z","waits":{waits},"seconds":{seconds}}}"#))
+    }
+
+    fn of_logs(work: &[String], heartbeats: &[String]) -> (f64, f64) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(WORK_LOG), work.concat()).unwrap();
+        std::fs::write(folder.path().join(HEARTBEAT_LOG), heartbeats.concat()).unwrap();
+        let record = record(json!({"started": "2026-11-20T20:00:00Z", "finished": "2026-11-20T23:59:00Z"}));
+        let found = waits(folder.path(), &[record], None);
+        (found.outages, found.nobody)
+    }
+
+    #[test]
+    fn an_outage_that_a_stop_ended_is_outage() {
+        let begins = [line("20:00:00", "session_started", "{}"), outage("20:10:00", "20:11:00", 0, 10.0)];
+        let again = outage("20:11:05", "20:21:05", 1, 75.0);
+        let stops = line("20:16:05", "session_stopped", "{}");
+        let resumes = line("20:26:05", "session_started", "{}");
+        // 75 s until the second wait, and 300 s of it.
+        let stopped = [&begins[..], &[again.clone(), stops.clone(), resumes.clone()]].concat();
+        assert_eq!(of_logs(&stopped, &[]), (375.0, 600.0));
+        // The agent worked when the wait was over, and the loop stopped an hour later.
+        let worked = [&begins[..], &[line("21:10:00", "session_stopped", "{}")]].concat();
+        assert_eq!(of_logs(&worked, &[]), (70.0, 0.0));
+        // The session goes on waiting, and the end of the outage tells how long all of it was.
+        let over = line("20:30:00", "outage_over", r#"{"seconds":605.0}"#);
+        let resumed = [&stopped[..], &[outage("20:26:06", "20:30:00", 2, 375.0), over]].concat();
+        assert_eq!(of_logs(&resumed, &[]), (605.0, 600.0));
+        // The outage after that is another one.
+        let another =
+            [&stopped[..], &[outage("20:40:00", "20:41:00", 0, 5.0), line("20:40:30", "session_stopped", "{}")]];
+        assert_eq!(of_logs(&another.concat(), &[]), (410.0, 600.0));
+    }
+
+    #[test]
+    fn an_outage_that_a_kill_ended_is_outage_until_the_last_heartbeat() {
+        let work = [
+            line("20:00:00", "session_started", "{}"),
+            outage("20:10:00", "20:40:00", 0, 10.0),
+            line("21:00:00", "session_started", "{}"),
+            line("21:05:00", "outage_over", r#"{"seconds":430.0}"#),
+        ];
+        let opened = |at: &str| line(at, "heartbeat", r#"{"process":7}"#);
+        let beat = |at: &str| line(at, "heartbeat", "{}");
+        let beats = [opened("20:00:00"), beat("20:11:00"), beat("20:15:00"), opened("21:00:00"), beat("21:02:00")];
+        // 310 s until the last heartbeat, and 120 s after the resume.
+        assert_eq!(of_logs(&work, &beats), (430.0, 2700.0));
+        assert_eq!(of_logs(&work[..3], &beats), (310.0, 2700.0));
+        assert_eq!(of_logs(&work[..3], &[]), (10.0, 0.0));
     }
 }

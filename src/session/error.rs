@@ -9,6 +9,7 @@ use super::error_texts::{
     axes_hint, changed_terms, drift_hint, drifted, import_hint, missing_command, names, pointer_hint,
 };
 use super::layout_error::LayoutError;
+use super::loop_agent::NoAgent;
 use super::research::ResearchError;
 use super::scoring::ScoreError;
 use super::words::WordError;
@@ -21,7 +22,7 @@ use crate::fs::{FileError, is_disk_full, is_missing, move_command};
 use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
-use crate::rules::GlobError;
+use crate::rules::{GlobError, listed};
 use crate::state::{SEE_DOCTOR, StateError};
 
 /// What kind of trouble it is; the command line makes an exit code of it.
@@ -93,8 +94,13 @@ pub enum SessionError {
     #[error("cannot tell whether a higher or a lower `{0}` is better: the name suggests higher")]
     #[strum(props(kind = "usage", hint = "pass --higher or --lower"))]
     DirectionUnclear(String),
+    #[error("{}, but --{setting} asks for a loop; {}", no_agent.why(), no_agent.installed_text())]
+    #[strum(props(kind = "usage"))]
+    NoAgentForLoop { setting: &'static str, no_agent: NoAgent },
     #[error("the working tree has uncommitted changes: {}", list(.0))]
-    #[strum(props(hint = "commit or stash them, or pass --adopt to make them the first experiment"))]
+    #[strum(props(
+        hint = "commit them, set them aside with `git stash`, or pass --adopt to make them the first experiment"
+    ))]
     Dirty(Vec<PathBuf>),
     #[error("nothing to adopt: the working tree has no uncommitted change")]
     #[strum(props(hint = "omit --adopt"))]
@@ -118,6 +124,23 @@ pub enum SessionError {
     ReviewerUntracked(PathBuf),
     #[error("{0} is tracked by git: a reset would undo what ar writes there")]
     Tracked(&'static str),
+    #[error("--artifact '{glob}' matches {}, which is {what}", path.display())]
+    #[strum(props(
+        kind = "usage",
+        hint = "name files that the run writes and git does not have, as in --artifact 'checkpoints/best.*'"
+    ))]
+    NoArtifact { glob: String, path: PathBuf, what: &'static str },
+    #[error("{0} has no artifacts")]
+    #[strum(props(hint = "pass --artifact GLOB to `ar run` or `ar resume` to save files of the runs that it keeps"))]
+    NoArtifacts(String),
+    #[error("the artifacts of experiment {id} are gone: {why}")]
+    #[strum(props(hint = "run `ar repro N` to run it again; raise --keep-artifacts to keep more of them"))]
+    ArtifactsGone { id: ExperimentId, why: String },
+    #[error("cannot copy the artifact {} of experiment {id}: its path leads out of the folder", path.display())]
+    ArtifactOutside { id: ExperimentId, path: PathBuf },
+    #[error("{} already exists", .0.display())]
+    #[strum(props(hint = "name an empty folder, or one that does not exist yet"))]
+    ArtifactInTheWay(PathBuf),
     #[error("protected files were changed and their copies are missing: {}", list(.0))]
     #[strum(props(hint = "restore them as they were when the session began, or start another session with --tag"))]
     ProtectedLost(Vec<PathBuf>),
@@ -126,7 +149,7 @@ pub enum SessionError {
     #[error("the branch {branch} is checked out in {}", worktree.display())]
     CheckedOutElsewhere { branch: String, worktree: PathBuf },
     #[error("branch {branch} is at {tip}, which is not an experiment: {subject}")]
-    UnrecordedTip { branch: String, tip: String, subject: String, base: String },
+    UnrecordedTip { branch: String, tip: String, subject: String, base: String, is_on_top: bool },
     #[error("no session{} found", tag.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
     NoSession { tag: Option<Tag>, there: Vec<Tag> },
     #[error("session {tag} has no experiment {name}")]
@@ -156,6 +179,14 @@ pub enum SessionError {
     LinkedAlready(PathBuf),
     #[error("session {0} has no kept experiment")]
     NothingKept(String),
+    #[error("experiment {id} of session {tag} is no keep, and cannot be left out")]
+    NotKept { tag: Tag, id: ExperimentId },
+    #[error("the reviewer calls what was kept not earned: {}", listed(ids))]
+    NotEarned { tag: Tag, ids: Vec<ExperimentId> },
+    #[error("experiment {id} of session {tag} builds on what is left out: {}", list(paths))]
+    NeedsLeftOut { tag: Tag, id: ExperimentId, paths: Vec<PathBuf> },
+    #[error("winners of session {0} wait to be measured together")]
+    WinnersWait(Tag),
     #[error("the backlog has no idea {0}")]
     #[strum(props(hint = "run `ar idea list` to see them"))]
     NoIdea(u32),
@@ -203,7 +234,7 @@ pub enum SessionError {
     NothingToTry,
     #[error("the direction \"{direction}\" was tried before and a new one is required; tried: {}", few(tried).join(", "))]
     #[strum(props(
-        hint = "nothing was recorded; name another with --direction, or repeat the same command to try this one"
+        hint = "nothing was recorded; name another with --direction: if this one is named again, the change is recorded as refused"
     ))]
     RepeatedDirection { direction: String, tried: Vec<String> },
     #[error("no change to bring back: the last experiment did not fail a guard")]
@@ -218,11 +249,6 @@ pub enum SessionError {
     #[error("nothing to try: the working tree is the same as an earlier version of experiment {0}")]
     #[strum(props(hint = "edit a file so that the guard passes, then run `ar try` again"))]
     SameVersion(ExperimentId),
-    #[error("a new direction is required, but this change names none")]
-    #[strum(props(
-        hint = "nothing was recorded; run `ar try` again with --direction NAME, or as it is to try it without a name"
-    ))]
-    UnnamedDirection,
     #[error("experiment {0} of this session is still open")]
     #[strum(props(hint = "run `ar try --continue` to finish it, or `ar stop --now` to save its change and close it"))]
     StillOpen(ExperimentId),
@@ -230,9 +256,9 @@ pub enum SessionError {
     OtherOpen { tag: String, id: ExperimentId },
     #[error("{} is too large to commit: {} MiB", path.display(), size / (1024 * 1024))]
     TooLarge { path: PathBuf, size: u64 },
-    #[error("{}", StopReason::MaxExperiments { limit: *limit, experiments: *experiments })]
-    #[strum(props(hint = "stop here; only the user may raise the limit, with --max-experiments"))]
-    AtCap { limit: u32, experiments: u32 },
+    #[error("{0}")]
+    #[strum(props(hint = "stop here; only the user may raise the limit, with --session-max-experiments"))]
+    AtCap(Box<StopReason>),
     #[error("the loop stopped: {0}")]
     #[strum(props(kind = "needs_person"))]
     Stopped(#[source] Box<SessionError>),
@@ -343,10 +369,12 @@ impl SessionError {
             SessionError::CheckedOutElsewhere { worktree, .. } => {
                 format!("continue it there: cd {}; or start another session here with --tag", shell_word(worktree))
             }
+            SessionError::UnrecordedTip { is_on_top: true, .. } => {
+                "run `ar run` to begin the next session with it, or `ar run --adopt` to measure it in this one".into()
+            }
             SessionError::UnrecordedTip { base, .. } => {
                 format!(
-                    "measure it with `ar try -m \"what it changes\"`, or move the branch back with `git reset --keep \
-                        {base}`"
+                    "name what is there with `git branch NAME`, then move the branch back with `git reset --keep {base}`"
                 )
             }
             SessionError::NoSession { tag, there } => {
@@ -379,6 +407,19 @@ impl SessionError {
             SessionError::LinkedAlready(path) => {
                 format!("omit --link {}: git checks out tracked files there", shell_word(path))
             }
+            SessionError::NotKept { tag, .. } => format!("run `ar log {tag} --outcome keep` to see the keeps"),
+            SessionError::NotEarned { tag, ids } => {
+                let without = ids.iter().map(|id| format!(" --without {id}")).collect::<String>();
+                format!(
+                    "run `ar finalize {tag}{without}` to leave them out, or `ar finalize {tag} --with-not-earned` to include \
+                     them; `ar show {} --tag {tag}` prints the reason",
+                    ids.first().copied().unwrap_or(ExperimentId::BASELINE)
+                )
+            }
+            SessionError::NeedsLeftOut { id, .. } => format!("leave it out as well, with --without {id}"),
+            SessionError::WinnersWait(tag) => format!(
+                "run `ar resume {tag}` to measure them, or `ar finalize {tag} --drop-winners` to record them as discards"
+            ),
             SessionError::NothingKept(tag) => format!("run `ar log {tag}` to see the outcomes"),
             SessionError::BaselineFailed { class: Some(FailureClass::Timeout), log, .. } => format!(
                 "if the run needs more time, raise the limit, for example with --timeout 1h; the log is {}",

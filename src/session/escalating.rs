@@ -24,12 +24,15 @@ use crate::domain::{
 };
 use crate::fs::{FileError, write_atomic};
 use crate::git::Repo;
-use crate::report::escalation_text;
+use crate::report::{escalation_text, flag_text};
 use crate::rules::{Driver, History, retry_pause};
 use crate::state::{EventLog, OpenOutage, SessionFolder, Status, guard_is_installed};
 
 /// The file of the report in the state folder.
 pub const ESCALATION: &str = "escalation.md";
+
+/// The file of the report of a flag there.
+const FLAGGED: &str = "flagged.md";
 
 /// Whether the session waits for the answer to what it cannot solve, instead of stopping: where a guard is installed, somebody
 /// looks after it.
@@ -156,6 +159,9 @@ impl Store {
     /// Notes that the session waits for no answer any more, as it stops. Whoever stopped it has seen what it could not solve;
     /// where its time is over, the report stays, and says so.
     pub(super) fn end_wait(&mut self, reason: &StopReason) {
+        if let StopReason::Interrupted { .. } = reason {
+            self.remove_flag_report();
+        }
         let Some(open) = self.journal.escalation.as_mut().filter(|open| open.waits) else { return };
         open.waits = false;
         if let StopReason::Interrupted { .. } = reason {
@@ -183,6 +189,23 @@ impl Store {
         }
     }
 
+    /// Writes the report of a flag; gives where it is.
+    pub(super) fn write_flag_report(&mut self, why: &str) -> Option<PathBuf> {
+        let path = self.folder.state().join(FLAGGED);
+        let (tag, root) = (&self.contract.tag, self.repo.worktree());
+        let text = flag_text(tag, root, (why, self.now()), &self.history, &self.journal.told);
+        // The journal has the flag, and the event tells of it.
+        let written = write_atomic(&path, text.as_bytes()).is_ok();
+        self.watch_again(&self.folder.state());
+        written.then_some(path)
+    }
+
+    /// Removes the report of a flag: a keep answers it.
+    pub(super) fn remove_flag_report(&mut self) {
+        let _ = fs::remove_file(self.folder.state().join(FLAGGED));
+        self.watch_again(&self.folder.state());
+    }
+
     /// Removes the report of what is over.
     fn remove_report(&self) {
         remove_report(&self.folder);
@@ -206,8 +229,19 @@ fn write_report(folder: &SessionFolder, root: &Path, escalation: &Escalation) ->
     write_atomic(&report_of(folder), escalation_text(folder.tag(), root, escalation).as_bytes())
 }
 
-/// Removes the report of what is over, or of what the user has seen; the logs have it.
-pub(super) fn remove_report(folder: &SessionFolder) {
+/// Whether there is a report to the user.
+pub(super) fn is_reported(folder: &SessionFolder) -> bool {
+    [ESCALATION, FLAGGED].iter().any(|name| folder.state().join(name).exists())
+}
+
+/// Removes all reports: the user has seen them; the logs have the same.
+pub(super) fn remove_reports(folder: &SessionFolder) {
+    remove_report(folder);
+    let _ = fs::remove_file(folder.state().join(FLAGGED));
+}
+
+/// Removes the report of what is over; the logs have it.
+fn remove_report(folder: &SessionFolder) {
     let _ = fs::remove_file(report_of(folder));
 }
 
@@ -273,7 +307,7 @@ impl<'a> Session<'a> {
             let asked = Asked { tag: Some(store.contract.tag.clone()), ..Asked::default() };
             (store.repo.worktree().to_owned(), asked, store.clock, store.lock.said().to_owned())
         };
-        Plan::beside(Repo::discover(&root)?, &asked.into(), Drive::Loop { adopt: false }, clock, Some(&own))
+        Plan::beside(Repo::discover(&root)?, &asked.into(), Drive::RESUMED, clock, Some(&own))
     }
 
     /// Opens a session again after a wait for an answer. What keeps it from that is reported.

@@ -85,7 +85,7 @@ impl<'a> Events<'a> {
 
 /// An event for the logs: without its name, and a record cut down to what a line of a log is read for.
 pub(super) fn event_detail(event: &Event) -> Value {
-    if let Event::ExperimentFinished { record, .. } = event {
+    if let Event::ExperimentFinished { record, doubt, .. } = event {
         return json!({
             "experiment": record.id,
             "commit": record.commit,
@@ -93,6 +93,7 @@ pub(super) fn event_detail(event: &Event) -> Value {
             "value": record.metric.value,
             "failure": record.failure.as_ref().map(|failure| failure.class),
             "reason": record.reason,
+            "doubt": doubt,
         });
     }
     let mut value = json!(event);

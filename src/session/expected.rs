@@ -8,6 +8,7 @@ use super::others::HeldSessions;
 use super::own_folder::OwnFolder;
 use crate::domain::{Actor, Actors, ExperimentId};
 use crate::fs::{FileStamp, read_regular};
+use crate::git::WatchedSettings;
 use crate::ledger::HeldRows;
 use crate::state::Held;
 
@@ -76,6 +77,8 @@ pub(super) struct Watch {
     pub(super) sessions: HeldSessions,
     /// Files that are named when they change, and left as they are, logs of earlier runs apart.
     pub(super) stamps: Stamps,
+    /// Git's settings that are named by their effect.
+    pub(super) settings: WatchedSettings,
 }
 
 /// What the last watch of this process has seen, with which the next one begins.

@@ -54,7 +54,7 @@ impl Session<'_> {
         if shared.is_time_over() {
             return Ok(Ending::Done(AskedForText::Yes));
         }
-        let attempt = Attempt::open(workspace, &mut shared.store(), None)?;
+        let attempt = Attempt::open(workspace, &mut shared.store())?;
         let last_call = shared.store().journal.last_call.clone();
         let call = Calling::for_text(&attempt, &mut shared.store(), purpose)?;
         let asked = call.ask(workspace, shared, None).await?;

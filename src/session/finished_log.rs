@@ -171,7 +171,7 @@ mod tests {
             // Thousands of parts would only take time.
             let parts = Parts { last, others: others.max(log.len() as u64 / 100) };
             for source in [MetricSource::Log, MetricSource::Regex("(?:bpb|gb).{0,3}?([0-9.]+)".to_owned())] {
-                let axis = Axis { weight: 1.0, floor: 0.5, range: None };
+                let axis = Axis { weight: 1.0, floor: None, range: None };
                 let axes = ["gb", "memory_gb", "loss"].map(|name| (name.to_owned(), axis)).into();
                 let composite = Composite { axes, ..Composite::default() };
                 let fresh = Scanner::new(&metric(source)).unwrap().with_axes(Some(&composite));

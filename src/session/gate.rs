@@ -25,6 +25,9 @@ const ALL: Duration = Duration::from_secs(60);
 /// How long what is new may be read before a call or a run.
 const NEW: Duration = Duration::from_secs(2);
 
+/// How often it is looked whether all is read.
+const READING: Duration = Duration::from_millis(10);
+
 /// How often a clock that is behind is looked at.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -60,7 +63,8 @@ impl Shared<'_> {
     pub(super) async fn gate(&self) -> Result<(), SessionError> {
         self.check_room()?;
         self.await_clock().await?;
-        self.check_objects(None)
+        self.check_objects(None)?;
+        self.await_objects().await
     }
 
     /// Lets the run of a commit begin; `in_place` where its GPU is not one of a slot, which is waited for before.
@@ -131,11 +135,11 @@ impl Shared<'_> {
                 thread::Builder::new().spawn(check).map_or(Objects::Unread, Objects::Reading)
             }
             Objects::Reading(thread) if thread.is_finished() => match thread.join() {
-                Ok((checker, checked)) => {
+                Ok((mut checker, checked)) => {
                     if checked.is_cut {
                         self.store().say(Notice::ObjectsUnread { read: checked.objects, limit: ALL });
                     }
-                    refuse_damaged(checked)?;
+                    self.refuse_damaged(&mut checker, checked)?;
                     Objects::Read(Box::new(checker))
                 }
                 Err(_) => Objects::Unread,
@@ -148,12 +152,29 @@ impl Shared<'_> {
                 // Otherwise the next gate goes on with them: what was found sound is not read again.
                 gate.new.clear();
             }
-            refuse_damaged(checked)?;
+            self.refuse_damaged(checker, checked)?;
         }
         Ok(())
     }
-}
 
-fn refuse_damaged(checked: Checked) -> Result<(), SessionError> {
-    if checked.damaged.is_empty() { Ok(()) } else { Err(SessionError::ObjectsDamaged(checked.damaged)) }
+    /// Waits until all objects that the session relies on were read: a call that works on damaged ones would be paid for
+    /// nothing.
+    async fn await_objects(&self) -> Result<(), SessionError> {
+        let is_reading = || matches!(&self.gate.borrow().objects, Objects::Reading(thread) if !thread.is_finished());
+        while is_reading() && self.asked()? == Interrupt::None && !self.is_time_over() {
+            self.show_life()?;
+            sleep(READING).await;
+        }
+        self.check_objects(None)
+    }
+
+    /// Fails where objects stay damaged or missing after those that a `git gc` pruned were written again.
+    fn refuse_damaged(&self, checker: &mut ObjectChecker, checked: Checked) -> Result<(), SessionError> {
+        if checked.damaged.is_empty() {
+            return Ok(());
+        }
+        self.store().repo.objects.rewrite_all_lost()?;
+        let damaged = checker.check_again(Instant::now() + NEW).damaged;
+        if damaged.is_empty() { Ok(()) } else { Err(SessionError::ObjectsDamaged(damaged)) }
+    }
 }

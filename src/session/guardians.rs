@@ -45,7 +45,7 @@ impl Journal {
 }
 
 impl Store {
-    /// Enters the session in the register of this user. That it does not go is told, and stops nothing.
+    /// Enters the session in the register of this user. Reports a failure and continues.
     pub(super) fn register(&mut self, continued: bool) {
         let Some(user) = user_folder() else {
             // Each `ar try` would say it again.

@@ -158,6 +158,7 @@ impl Attempt {
         workspace.put_protected_back(store, self.open.id, &commit)?;
         // A guard judges the change, without what its run or an earlier guard wrote.
         workspace.check_out(store, &self.open)?;
+        workspace.put_tracked_protected_back(store, self.open.id, &commit)?;
         let name = guard_name(number);
         store.clear_run_folder(self.open.id)?;
         let log = folder.join(format!("{name}.log"));
@@ -183,6 +184,7 @@ impl Attempt {
             silence: None,
             grace: store.contract.grace,
             tied: false,
+            watched: None,
         })?;
         let timeout = store.contract.timeout.as_secs_f64();
         store.say(Event::GuardStarted { id: self.open.id, command: command.to_owned(), timeout });

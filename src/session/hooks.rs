@@ -207,6 +207,7 @@ impl Courier {
             silence: None,
             grace: GRACE,
             tied: true,
+            watched: None,
         });
         let exit = job.map_err(|error| with_causes(&error))?.wait().await.map_err(|error| with_causes(&error))?;
         match exit {

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::error::SessionError;
-use super::own_files::OWN_FILES;
+use super::own_files::is_own;
 use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::rules::files_named;
@@ -47,12 +47,6 @@ impl IgnoredFiles {
         let new = now.iter().filter(|path| !self.is_cut && !is_own(path) && !self.stamps.contains_key(*path));
         changed.map(|(path, _)| path).chain(new).map(|path| path.display().to_string()).collect()
     }
-}
-
-/// Whether `ar` itself writes an ignored file.
-fn is_own(path: &Path) -> bool {
-    OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')))
-        || path.to_str().is_some_and(|name| name.starts_with("results.tsv") || name.starts_with("run.log"))
 }
 
 /// The ignored files of the working tree that a command line names, with their stamps.

@@ -182,6 +182,7 @@ impl Maker<'_> {
             runs: Vec::new(),
             guards: Vec::new(),
             review: None,
+            artifacts: Vec::new(),
             versions: Vec::new(),
             diff,
             fingerprint: None,

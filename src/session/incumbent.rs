@@ -35,10 +35,15 @@ impl Session<'_> {
             return Ok(Ending::Done(()));
         }
         shared.gate_of_run(&best.commit, true).await?;
-        let (mut check, run) = begin_check(&best, workspace, &mut shared.store(), &shared.executor)?;
-        let measured = match check.watch_run(workspace, shared, run, None).await?.done() {
-            Err(Ending::Detached) => return Ok(Ending::Detached),
-            ended => ended,
+        let (mut check, mut run) = begin_check(&best, workspace, &mut shared.store(), &shared.executor)?;
+        let measured = loop {
+            match check.watch_run(workspace, shared, run, None).await?.done() {
+                Err(Ending::Detached) => return Ok(Ending::Detached),
+                Ok(measured) if check.is_to_repeat(&measured) => {
+                    run = check.check_again_after(&measured, workspace, &mut shared.store(), &shared.executor)?;
+                }
+                ended => break ended,
+            }
         };
         // What was seen of the tree is of this run.
         workspace.look = None;
@@ -125,12 +130,38 @@ fn begin_check(
         },
         Phase::Idle,
     );
-    check.enter(store, Phase::Checking)?;
-    workspace.check_out(store, &check.open)?;
-    clear(&check_folder(&store.run_folder(check.open.id)?))?;
-    check.open.metric_file = metric_file_stamp(&store.contract.metric.source, workspace.root());
-    let run = check.start_run(workspace, store, executor)?;
+    let run = check.start_check(workspace, store, executor)?;
     Ok((check, run))
+}
+
+impl Attempt {
+    /// Starts the run of a check, in a folder that is empty.
+    fn start_check(
+        &mut self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        executor: &Executor,
+    ) -> Result<RunWatch, SessionError> {
+        self.enter(store, Phase::Checking)?;
+        workspace.check_out(store, &self.open)?;
+        clear(&check_folder(&store.run_folder(self.open.id)?))?;
+        self.open.metric_file = metric_file_stamp(&store.contract.metric.source, workspace.root());
+        self.start_run(workspace, store, executor)
+    }
+
+    /// Starts it once more after files changed during it.
+    fn check_again_after(
+        &mut self,
+        measured: &Measured,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        executor: &Executor,
+    ) -> Result<RunWatch, SessionError> {
+        store.say(Notice::RunRepeated { id: self.open.id, changed: measured.changed.clone() });
+        self.open.repeated = true;
+        workspace.look = None;
+        self.start_check(workspace, store, executor)
+    }
 }
 
 /// Makes a folder that is empty.
@@ -144,7 +175,7 @@ fn clear(folder: &Path) -> Result<(), SessionError> {
 
 /// Why the best experiment has no value any more, with the line of its log that says so.
 fn why_lost(failure: &Failure, metric: &str, measured: &Measured) -> String {
-    if failure.class == FailureClass::Protected {
+    if matches!(failure.class, FailureClass::Protected | FailureClass::Changed) {
         return failure.excerpt.replace('\n', ", ");
     }
     let mut why = describe_failure(failure, metric, &measured.ended, measured.run.as_ref());

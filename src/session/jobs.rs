@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::disturbed::TREE_BEFORE;
 use super::own_program::own_path;
 use crate::domain::{CommitId, ExperimentId, Tag};
 
@@ -18,8 +19,8 @@ pub(super) const REVIEW: &str = "review";
 pub(super) const CHECK: &str = "check";
 
 /// What a run leaves in its folder, and what becomes of it, in the order in which it is removed.
-pub(super) const RUN_FILES: [&str; 7] =
-    ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json"];
+pub(super) const RUN_FILES: [&str; 8] =
+    ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json", TREE_BEFORE];
 
 /// What the job of a guard is called; the first one has number 1.
 pub(super) fn guard_name(number: usize) -> String {

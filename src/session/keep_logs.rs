@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::error::SessionError;
 use super::store::Store;
-use crate::domain::{ExperimentId, KeepLogs, bytes_text, with_causes};
+use crate::domain::{ExperimentId, SizeLimit, bytes_text, with_causes};
 use crate::rules::{ExperimentLogs, History, logs_to_drop};
 use crate::state::{EventLog, Level, SessionFolder, StateError};
 
@@ -62,8 +62,8 @@ impl LogKeeper {
     pub(super) fn keep_newest(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
         let Some(newest) = store.history.records().last().map(|record| record.id) else { return Ok(()) };
         let is_large = match store.contract.keep_logs {
-            KeepLogs::Bytes(quota) => store.folder.log_bytes(newest) > quota / LARGE,
-            KeepLogs::All => false,
+            SizeLimit::Bytes(quota) => store.folder.log_bytes(newest) > quota / LARGE,
+            SizeLimit::All => false,
         };
         if is_large || newest.number().is_multiple_of(ALL_EACH) {
             return self.keep(store, log);
@@ -131,7 +131,7 @@ fn logs_of(history: &History) -> Vec<ExperimentLogs> {
 
 /// Looks after the logs of all experiments but those whose `sizes` are known; after all of them before any are dropped, since
 /// a person may have removed some.
-fn keep(folder: &SessionFolder, mut logs: Vec<ExperimentLogs>, quota: KeepLogs, sizes: LogSizes) -> Kept {
+fn keep(folder: &SessionFolder, mut logs: Vec<ExperimentLogs>, quota: SizeLimit, sizes: LogSizes) -> Kept {
     let mut kept = Kept { sizes, ..Kept::default() };
     // The link in the root leads to the newest log; it is that of an experiment to come where a run was taken back.
     let next = logs.iter().map(|log| log.id.next()).max().unwrap_or(ExperimentId::BASELINE);

@@ -9,10 +9,11 @@ use super::shared::Shared;
 use super::store::Store;
 use super::supervise::Ending;
 use super::view::{NOTES, SessionView};
+use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{Event, Note, Record, Review, ReviewVerdict};
 use crate::git::Notes;
-use crate::rules::{Driver, cost_enough, tokens_enough};
+use crate::rules::{Driver, session_calls_enough};
 use crate::state::Journal;
 
 /// After how many reviews in a row without a verdict the reviewer counts as out: two, since one may be due to a change that it
@@ -25,7 +26,7 @@ const REVIEWER: &str = "the reviewer";
 impl Shared<'_> {
     /// Has the keeps reviewed that are unreviewed, the oldest first, until the reviewer gives no verdict twice in a row, something
     /// is asked for, no time is left, or a budget is spent. What is kept stays kept: a doubt is noted.
-    pub(super) async fn review_left(&self) -> Result<(), SessionError> {
+    pub(super) async fn review_left(&self, workspace: &mut Workspace) -> Result<(), SessionError> {
         let left: Vec<Record> = {
             let store = self.store();
             if store.contract.reviewer.is_none() {
@@ -37,13 +38,20 @@ impl Shared<'_> {
         for record in left {
             let is_spent = {
                 let store = self.store();
-                cost_enough(&store.contract, &store.journal.spent).is_some()
-                    || tokens_enough(&store.contract, &store.journal.spent).is_some()
+                // Outside a loop only the session's own caps count.
+                match self.times.are_counted() {
+                    true => store.night().calls_enough(&store.contract, &store.journal.spent).is_some(),
+                    false => session_calls_enough(&store.contract, &store.journal.spent).is_some(),
+                }
             };
             if is_spent || self.is_time_over() || self.asked()? != Interrupt::None {
                 break;
             }
-            let Ending::Done(review) = self.review(&record, None).await? else { break };
+            let ended = self.review(&record, None).await?;
+            if !matches!(ended, Ending::Detached) {
+                workspace.undo_review(&mut self.store())?;
+            }
+            let Ending::Done(review) = ended else { break };
             let id = record.id;
             vain = if review.verdict == ReviewVerdict::Unreviewed { vain + 1 } else { 0 };
             if vain == 0 {
@@ -65,13 +73,25 @@ impl Session<'_> {
     ///
     /// What is not the reviewer's doing: the session's own files, or a full disk.
     pub async fn review_keeps(&mut self) -> Result<(), SessionError> {
-        let reviewed = self.shared.review_left().await;
+        let reviewed = self.shared.review_left(&mut self.workspace).await;
         let store = self.shared.store.get_mut();
         let trees = if self.workspace.is_linked { remove_trees(store) } else { Ok(()) };
         // What a review without a verdict has used.
         let written = store.write_journal();
         self.finish_alerts().await;
         reviewed.and(trees).and(written)
+    }
+}
+
+impl Workspace {
+    /// Undoes what a reviewer did to branch and working tree while nothing is open, where nothing that follows would.
+    fn undo_review(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        let tip = store.tip();
+        if self.is_linked {
+            return store.set_branch(&tip, &[], "reviewed");
+        }
+        self.move_head(store, &tip, &[], "reviewed")?;
+        self.put_back(store, &tip, &tip)
     }
 }
 

@@ -217,7 +217,7 @@ impl Store {
         Ok(new)
     }
 
-    /// Adds a lesson to those of the repository. That it does not go is told, and stops nothing.
+    /// Adds a lesson to those of the repository. Reports a failure and continues.
     fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
         if self.repo.working_tree.is_tracked(Path::new(LESSONS))? {
             self.say_once(Notice::LessonsTracked(LESSONS));

@@ -47,7 +47,7 @@ impl Shared<'_> {
             let store = self.store();
             (store.folder.run(id), store.jobs())
         };
-        // They share a lock: as long as one is running, those before it cannot be told from it.
+        // All jobs share one lock, so end the running one first.
         jobs.sort_by_cached_key(|name| exec::shims(&folder, name).is_empty());
         for name in jobs {
             self.executor.stop(&folder, &name).await?;

@@ -21,6 +21,8 @@ use super::hooks::Alerted;
 use super::interrupts::Interrupts;
 use super::lanes::{SlotSetup, open_seat, open_slot, remove_trees};
 use super::layout_error::LayoutError;
+use super::next_session::UserCommits;
+use super::nights::entered_night;
 use super::opened::is_being_replaced;
 use super::own_files::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
 use super::placing::with_models_of;
@@ -36,11 +38,11 @@ use super::words::HeardWords;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, Gpu, Notice, StopReason, Trouble};
+use crate::domain::{Contract, Directive, Event, ExperimentId, Gpu, Notice, StopReason, Trouble};
 use crate::exec::{Executor, GpuHolder, GpuLocks, boot_id};
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
-use crate::rules::{GpuSlot, History, folders_of, slot_variables};
+use crate::rules::{GpuSlot, History, Night, folders_of, slot_variables};
 use crate::state::{EventLog, Journal, Memory, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, Status, UNTRACKED, read_json};
 
 /// An open session.
@@ -60,6 +62,8 @@ impl<'a> Session<'a> {
             ledger,
             clock,
             drive,
+            tonight,
+            home,
             continued,
             notices,
             left_out,
@@ -77,7 +81,7 @@ impl<'a> Session<'a> {
         repo.exclude(OWN_FILES)?;
         let left_out: Vec<String> = left_out.iter().filter_map(|file| exclude_pattern(file, repo.worktree())).collect();
         if fs::symlink_metadata(repo.main_worktree().join(SESSIONS_FOLDER)).is_ok_and(|own| own.is_symlink()) {
-            // The pattern of a folder is none of a link to one.
+            // A `dir/` pattern does not match a symlink.
             repo.exclude(&["/.autoresearch"])?;
         }
         repo.exclude(&left_out.iter().map(String::as_str).collect::<Vec<_>>())?;
@@ -101,6 +105,10 @@ impl<'a> Session<'a> {
             forget(&state)?;
         }
         let mut journal = Journal::read(&state)?;
+        let night_after = |journal: &Journal, history: &History| {
+            tonight.as_ref().map(|tonight| entered_night(journal, tonight, &contract, history, clock))
+        };
+        let mut night = journal.as_ref().and_then(|journal| night_after(journal, &history));
         if let Some(journal) = &mut journal {
             journal.awake(&contract, drive);
             journal.show(&state, clock.now())?;
@@ -137,6 +145,7 @@ impl<'a> Session<'a> {
                     true => rebuilt_journal(&history, Some(&contract), tip.as_ref(), repo.worktree(), clock.now()),
                     false => Journal::new(repo.worktree(), clock.now()),
                 };
+                night = night_after(&journal, &history);
                 journal.awake(&contract, drive);
                 journal.guard_lines = guard_lines(&repo, &contract.tag);
                 journal.layout = layout.clone();
@@ -188,12 +197,15 @@ impl<'a> Session<'a> {
                 file_terms,
                 untracked: UntrackedFiles { known: untracked, is_current: false },
                 look: None,
+                tree_before: None,
+                settings: None,
                 goes_on: false,
             },
         };
         let begun = session
-            .take_own_tree()
-            .and_then(|()| session.take_over(drive))
+            .go_home(home)
+            .and_then(|()| session.take_own_tree())
+            .and_then(|()| session.take_over(drive, night))
             .and_then(|()| session.begin_telling(continued, lost, is_fetched));
         if let Err(error) = begun {
             if !continued {
@@ -215,6 +227,7 @@ impl<'a> Session<'a> {
     fn begin_telling(&mut self, continued: bool, lost: bool, is_fetched: bool) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         store.heal()?;
+        store.settle_left_artifacts();
         let (tag, tip, experiments) = (store.contract.tag.clone(), store.tip(), store.history.experiments());
         store.say(Event::SessionStarted { tag, tip, experiments, continued });
         if let Some(changed) = self.shared.place.get_mut().changed(&store.history) {
@@ -245,10 +258,12 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn take_over(&mut self, drive: Drive) -> Result<(), SessionError> {
+    fn take_over(&mut self, drive: Drive, night: Option<Night>) -> Result<(), SessionError> {
         self.take_branch(drive)?;
         crash::point("open.branch_taken");
         let store = self.shared.store.get_mut();
+        // A loop that is refused before enters none.
+        store.journal.night = night.or(store.journal.night.take());
         store.journal.worktree = store.repo.worktree().to_owned();
         if drive != Drive::Ending {
             store.forget_solved();
@@ -301,14 +316,10 @@ impl<'a> Session<'a> {
         match store.repo.refs.branch(&branch)? {
             None => store.create_branch(&tip, "start")?,
             // Between experiments only `ar try` takes commits of others: as the change that it is to measure.
-            Some(found) if found != tip && matches!(drive, Drive::Loop { .. }) => {
-                let subject = store.repo.objects.subject(&found)?;
-                return Err(SessionError::UnrecordedTip {
-                    branch: store.contract.tag.branch(),
-                    tip: found.short(8).to_owned(),
-                    subject,
-                    base: tip.short(12).to_owned(),
-                });
+            Some(found) if found != tip && matches!(drive, Drive::Loop { .. }) && !drive.adopts() => {
+                let is_on_top = store.repo.objects.leads_to(&tip, &found)?;
+                let commits = UserCommits { tip: found, incumbent: tip, is_on_top };
+                return Err(commits.refuse(&store.repo, &store.contract.tag)?);
             }
             Some(_) => {}
         }
@@ -354,6 +365,9 @@ impl<'a> Session<'a> {
         if reason != StopReason::Detached {
             store.end_wait(&reason);
         }
+        if let Some(night) = &mut store.journal.night {
+            night.end_by(&reason);
+        }
         store.journal.wait_later(store.contract.agent.as_deref());
         if matches!(reason, StopReason::Outage { .. }) || !store.journal.waits_for_reset() {
             // Who starts it again has seen to it.
@@ -379,9 +393,10 @@ impl<'a> Session<'a> {
         let store = self.shared.store.get_mut();
         store.taken_back = true;
         let start = store.contract.start.clone();
-        let before = match &store.contract.started_from {
-            Some(branch) => HeadTarget::Branch(branch.clone()),
-            None => HeadTarget::Detached(start.clone()),
+        let before = match (&store.contract.follows, &store.contract.started_from) {
+            (Some(follows), _) => HeadTarget::Branch(follows.tag.branch_ref()),
+            (None, Some(branch)) => HeadTarget::Branch(branch.clone()),
+            (None, None) => HeadTarget::Detached(start.clone()),
         };
         crash::point("abandon.begun");
         match self.workspace.is_linked {
@@ -395,7 +410,9 @@ impl<'a> Session<'a> {
         }
         crash::point("abandon.branch_deleted");
         forget_copies(&store.repo, &store.folder);
-        forget(&store.folder.state())
+        forget(&store.folder.state())?;
+        store.forget_artifacts(ExperimentId::BASELINE);
+        Ok(())
     }
 }
 

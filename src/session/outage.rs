@@ -60,7 +60,11 @@ impl Shared<'_> {
 
     /// Waits before the next call if the last ones changed nothing and were short; the last took so many seconds.
     pub(super) async fn pause_after_idle(&self, seconds: f64) -> Result<(), SessionError> {
-        let pause = crash::pace(pause_after_idle(self.store().journal.idle_calls, seconds));
+        let idle_calls = {
+            let store = self.store();
+            store.journal.idle_calls.div_ceil(store.most_calls())
+        };
+        let pause = crash::pace(pause_after_idle(idle_calls, seconds));
         let again = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
         if !pause.is_zero() {
             self.pause_unless_told(pause, again.unwrap_or(Timestamp::MAX)).await?;

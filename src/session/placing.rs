@@ -51,8 +51,8 @@ impl Placing {
         let Some(mut layout) = layout else { return Ok(Placing::default()) };
         match drive {
             Drive::WorkingTree { .. } => return Err(LayoutError::Tried(tag.clone())),
-            Drive::Loop { adopt: true } => return Err(LayoutError::Adopted(tag.clone())),
-            Drive::Loop { adopt: false } => {}
+            Drive::Loop { adopt: true, .. } => return Err(LayoutError::Adopted(tag.clone())),
+            Drive::Loop { adopt: false, .. } => {}
             // Nothing is run.
             Drive::Ending => return Ok(Placing { layout: Some(layout), ..Placing::default() }),
         }
@@ -107,20 +107,20 @@ pub(super) fn layout_lines(layout: Option<&Layout>, gpus: &[GpuSlot]) -> Vec<Str
 }
 
 /// Refuses to go on beside the user's working tree from where an experiment is open in it, or while it has the session's
-/// branch checked out, which moves with each keep.
+/// branch checked out, which moves with each keep; not where the working tree goes home first.
 pub(super) fn refuse_in_the_way(
     repo: &Repo,
     contract: &Contract,
     head: &Head,
     open_in_place: Option<ExperimentId>,
+    goes_home: bool,
 ) -> Result<(), SessionError> {
     if let Some(id) = open_in_place {
         return Err(LayoutError::OpenInPlace { tag: contract.tag.clone(), id }.into());
     }
     match head {
-        Head::Branch { name, .. } if *name == contract.tag.branch_ref() => {
-            let from =
-                contract.started_from.as_deref().and_then(|name| Some((name, name.strip_prefix("refs/heads/")?)));
+        Head::Branch { name, .. } if *name == contract.tag.branch_ref() && !goes_home => {
+            let from = contract.home().0.and_then(|name| Some((name, name.strip_prefix("refs/heads/")?)));
             let back = match from {
                 Some((full, short)) if repo.refs.branch(full)?.is_some() => Some(short.to_owned()),
                 _ => None,

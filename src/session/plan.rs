@@ -3,13 +3,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::artifacts::refuse_artifacts;
 use super::axes_error::AxesError;
 use super::choosing::find_session;
 use super::conventions::Conventions;
 use super::error::SessionError;
 use super::hazards::{Surveyed, plain_links};
 use super::headings::missing_headings;
+use super::home::{session_begun_here, way_home};
 use super::layout_error::LayoutError;
+use super::next_session::{Next, UserCommits};
+use super::nights::{continued_notice, settle_caps};
 use super::others::has_job;
 use super::own_files::OWN_FILES;
 use super::placing::{
@@ -26,8 +30,13 @@ use crate::domain::{Clock, Contract, ExperimentId, Layout, Tag, list, with_cause
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
-use crate::rules::{FileTerms, GpuSlot, gaps, idle_limits, named_files};
+use crate::rules::{
+    FileTerms, GpuSlot, LoopCall, Tonight, cadence_warning, gaps, idle_limits, is_research, named_files, within,
+};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
+
+/// The file of settings in the root of the working tree, which is the user's alone.
+pub const SETTINGS_FILE: &str = "ar.toml";
 
 /// Who makes the changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +45,8 @@ pub enum Drive {
     Loop {
         /// Whether it is adopted.
         adopt: bool,
+        /// How it was started.
+        call: LoopCall,
     },
     /// The change is in the working tree, or was and its run is waited for.
     WorkingTree {
@@ -44,6 +55,19 @@ pub enum Drive {
     },
     /// Nobody makes any: the run that goes on is ended. Nothing of what a run needs is asked for.
     Ending,
+}
+
+impl Drive {
+    /// The loop of `ar resume`, or of a session that is opened again.
+    pub const RESUMED: Drive = Drive::Loop { adopt: false, call: LoopCall::Resumed };
+
+    /// The loop of a typed `ar run`.
+    pub const TYPED: Drive = Drive::Loop { adopt: false, call: LoopCall::Typed };
+
+    /// Whether it adopts a change.
+    pub(super) fn adopts(self) -> bool {
+        matches!(self, Drive::Loop { adopt: true, .. })
+    }
 }
 
 /// A session that can be started or continued; nothing has been changed on disk yet.
@@ -56,6 +80,10 @@ pub struct Plan {
     pub(super) ledger: LedgerFile,
     pub(super) clock: Clock,
     pub(super) drive: Drive,
+    /// What a loop asks of its night.
+    pub(super) tonight: Option<Tonight>,
+    /// The user's branch to which their working tree is switched back first.
+    pub(super) home: Option<String>,
     pub(super) continued: bool,
     pub(super) notices: Vec<String>,
     /// Files that are no part of any change: they grow on their own, or are links in the working trees of slots.
@@ -92,13 +120,17 @@ impl Plan {
             Some(tag) => Some(tag.clone()),
             None => session_of_head(&head),
         };
+        let begun_here = match (&tag, drive) {
+            (None, Drive::TYPED) => session_begun_here(&repo, wanted, &head)?,
+            _ => None,
+        };
         // Who gives no terms means a session that has some.
-        let tag = match tag {
+        let tag = match tag.or_else(|| begun_here.clone()) {
             None if asked.metric.is_none() && asked.command.is_none() => session_there(&repo)?,
             tag => tag,
         };
         let mut moved = Vec::new();
-        let known = match &tag {
+        let mut known = match &tag {
             Some(tag) => {
                 let folder = SessionFolder::new(&repo.main_worktree(), tag);
                 moved = folder.move_folders_away()?;
@@ -110,10 +142,25 @@ impl Plan {
         if let Some(stored) = known.as_ref().filter(|stored| stored.imported) {
             return Err(SessionError::ImportedSession(stored.tag.to_string()));
         }
+        let journal_of = |tag: &Tag| Journal::read(&SessionFolder::new(&repo.main_worktree(), tag).state());
+        let mut journal = tag.as_ref().filter(|_| known.is_some()).map(journal_of).transpose()?.flatten();
+        let next = match drive {
+            Drive::TYPED => Next::after(&repo, known.as_ref(), journal.as_ref(), &head, tag.as_ref())?,
+            _ => None,
+        };
+        let (tag, head, successor) = match next {
+            None => (tag, head, None),
+            Some(Next::Begun(tag)) => {
+                by_others(SessionFolder::new(&repo.main_worktree(), &tag).refuse_held())?;
+                (known, journal) = (stored_contract(&repo, &tag)?, journal_of(&tag)?);
+                (Some(tag), head, None)
+            }
+            Some(Next::Begins(successor)) => {
+                (known, journal) = (None, None);
+                (Some(successor.tag().clone()), successor.head(), Some(successor))
+            }
+        };
         let continued = known.is_some();
-        let state =
-            tag.as_ref().filter(|_| continued).map(|tag| SessionFolder::new(&repo.main_worktree(), tag).state());
-        let journal = state.map(|state| Journal::read(&state)).transpose()?.flatten();
         let before = journal.as_ref().and_then(|journal| journal.layout.as_ref());
         // The settings file is for new sessions.
         let asked_layout = if continued { &wanted.given } else { asked };
@@ -130,22 +177,32 @@ impl Plan {
         if let (Some(tag), true) = (&tag, continued) {
             refuse_gaps(&repo, tag)?;
         }
-        let contract = match known {
+        let mut contract = match &known {
             Some(stored) => {
-                refuse_changed(&repo, &stored.tag, &stored)?;
-                continue_contract(stored, wanted, drive)?
+                refuse_changed(&repo, &stored.tag, stored)?;
+                continue_contract(stored.clone(), wanted, drive)?
             }
             None if matches!(drive, Drive::WorkingTree { resume: true } | Drive::Ending) => {
                 return Err(SessionError::NothingOpen);
             }
-            None => new_contract(&repo, tag, asked, &head, said.dialect(), clock)?,
+            None => match &successor {
+                Some(successor) => successor.contract(&repo, wanted, said.dialect(), clock)?,
+                None => new_contract(&repo, tag, asked, &head, said.dialect(), clock)?,
+            },
         };
+        let tonight = settle_caps(&mut contract, known.as_ref(), journal.as_ref(), wanted, drive, clock.now());
         let (contract, sources, odd) = with_research(&repo, contract, !continued)?;
         let (contract, weights) = with_axes(contract)?;
         // A pattern that cannot work is refused before anything starts.
         Scanner::new(&contract.metric)?;
         watch_programs(&repo, contract.budget.filter(|_| matches!(drive, Drive::Loop { .. })))?;
         let mut file_terms = FileTerms::of(&contract)?.keep_sources(sources);
+        if file_terms.protects(Path::new(SETTINGS_FILE)) {
+            repo.working_tree.leave_alone(Path::new(SETTINGS_FILE))?;
+        }
+        if !continued || wanted.given.artifacts.is_some() {
+            refuse_artifacts(&repo, &contract, &file_terms)?;
+        }
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
         let unread = if layout.is_none() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
         let open = journal.as_ref().and_then(|journal| journal.open.as_ref().map(|open| open.id));
@@ -164,11 +221,15 @@ impl Plan {
         }
         let mut placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
         let is_in_place = placing.layout.is_none();
+        // A session that has several from an earlier version keeps them.
+        let had_slots = before.is_some_and(|before| before.slots > 1);
+        if let Some(layout) = placing.layout.as_ref().filter(|layout| layout.slots > 1 && !had_slots)
+            && (contract.keep_above.is_some() || is_research(&contract))
+        {
+            return Err(AxesError::OneSlot(layout.slots).into());
+        }
         if let (Some(id), Drive::WorkingTree { resume: false }) = (open, drive) {
             return Err(SessionError::StillOpen(id));
-        }
-        if !is_in_place {
-            refuse_in_the_way(&repo, &contract, &head, open.filter(|_| before.is_none()))?;
         }
         for path in ["results.tsv", ".autoresearch"] {
             if repo.working_tree.is_tracked(Path::new(path))? {
@@ -182,11 +243,28 @@ impl Plan {
             LedgerFile::open(&repo.main_worktree().join("results.tsv"), &contract.metric.name, contract.ledger)
                 .map_err(if continued { SessionError::Ledger } else { SessionError::LedgerBeforeStart })?;
         let changes = repo.working_tree.changes()?;
+        let mut home = None;
+        if !is_in_place {
+            let dirty: Vec<PathBuf> = changes.tracked.iter().map(|(path, _)| path.clone()).collect();
+            let is_homeward = journal.as_ref().is_some_and(|journal| journal.homeward.is_some());
+            if drive == Drive::TYPED || is_homeward {
+                home = way_home(&repo, &contract, &repo.refs.head()?, &dirty, journal.as_ref())?;
+            }
+            refuse_in_the_way(&repo, &contract, &repo.refs.head()?, open.filter(|_| before.is_none()), home.is_some())?;
+        }
         // With an experiment open the working tree is somewhere in between and an agent may still be ending; its
         // recovery sees to that.
         if open.is_none() && is_in_place {
             repo.index.is_free()?;
-            check_working_tree(&changes, drive, &head, &contract)?;
+            let has_commits = match (drive.adopts(), &known, &journal) {
+                (true, Some(stored), Some(journal)) => UserCommits::find(&repo, stored, journal)?,
+                _ => None,
+            };
+            match has_commits {
+                Some(commits) if !commits.is_on_top => return Err(commits.refuse(&repo, &contract.tag)?),
+                Some(_) => {}
+                None => check_working_tree(&changes, drive, &head, &contract)?,
+            }
         }
         if !continued && matches!(drive, Drive::WorkingTree { .. }) && changes.tracked.is_empty() {
             return Err(SessionError::NothingToTry);
@@ -212,15 +290,19 @@ impl Plan {
                 check_command("command of --on-event", hook, Path::new("/"))?;
             }
         }
-        if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {
+        if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive)
+            && contract.max_experiments != Some(0)
+        {
             check_command("agent", agent, repo.worktree())?;
         }
         let mut notices = unread;
         notices.extend(odd.into_iter().chain(weights));
+        notices.extend(tonight.as_ref().and_then(|tonight| continued_notice(tonight, journal.as_ref())));
         if let Some(layout) = &mut placing.layout
             && drive != Drive::Ending
         {
             layout.links = plain_links(&repo, &contract, &layout.links)?;
+            layout.writable = layout.writable.iter().filter_map(|link| within(link)).collect();
             let surveyed = Surveyed::new(&repo, &contract, layout);
             surveyed.refuse()?;
             if surveyed.has_linked_environment() {
@@ -249,13 +331,20 @@ impl Plan {
                 notices.push("--agent-rounds cannot act: the agent is not known to report its rounds".to_owned());
             }
         }
+        notices.extend(contract.cadence.and_then(cadence_warning));
         if !continued {
             notices.extend(missing_headings(&repo, &contract)?);
         }
         if !continued && asked.tag.is_none() {
             notices.extend(unfinished_beside(&repo)?);
         }
-        if !continued && !session_tags(&repo)?.is_empty() {
+        notices.extend(successor.as_ref().map(|successor| successor.notice()));
+        let short = |branch: &str| branch.trim_start_matches("refs/heads/").to_owned();
+        notices.extend(home.as_deref().map(|home| format!("switched this working tree back to {}", short(home))));
+        notices.extend(begun_here.filter(|_| continued).map(|tag| {
+            format!("continued session {tag}, which began at this commit; pass --tag NEW to begin another one")
+        }));
+        if !continued && successor.is_none() && !session_tags(&repo)?.is_empty() {
             let from = contract.start_text();
             notices.push(format!("started a new session from {from}; run `ar resume TAG` to continue an earlier one"));
         }
@@ -281,6 +370,8 @@ impl Plan {
             ledger,
             clock,
             drive,
+            tonight,
+            home,
             continued,
             notices,
             left_out,
@@ -382,8 +473,8 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
 fn check_working_tree(changes: &Changes, drive: Drive, head: &Head, contract: &Contract) -> Result<(), SessionError> {
     let dirty: Vec<PathBuf> = changes.tracked.iter().map(|(path, _)| path.clone()).collect();
     match drive {
-        Drive::Loop { adopt: true } if dirty.is_empty() => Err(SessionError::NothingToAdopt),
-        Drive::Loop { adopt: false } if !dirty.is_empty() => Err(SessionError::Dirty(dirty)),
+        Drive::Loop { adopt: true, .. } if dirty.is_empty() => Err(SessionError::NothingToAdopt),
+        Drive::Loop { adopt: false, .. } if !dirty.is_empty() => Err(SessionError::Dirty(dirty)),
         // The change would have to move to another branch.
         _ if !dirty.is_empty() && is_elsewhere(head, contract) => Err(SessionError::Dirty(dirty)),
         _ => Ok(()),

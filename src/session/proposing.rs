@@ -11,7 +11,7 @@ use super::store::Store;
 use super::supervise::Ending;
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{AgentCall, CommitId, Event, Notice, Phase, Record, Version};
+use crate::domain::{AgentCall, CommitId, Event, ExperimentId, Notice, Phase, Record, Version};
 use crate::git::{Proposal as Change, Untracked};
 use crate::rules::{Again, LOST_RETRIES};
 use crate::state::OpenExperiment;
@@ -31,7 +31,7 @@ pub(super) enum CallResult {
 
 impl Attempt {
     /// Calls the agent for a new attempt and commits its change. Calls it once more if it was to take a new direction and
-    /// names one that was tried, or none.
+    /// names one that was tried.
     pub(super) async fn propose(
         self,
         workspace: &mut Workspace,
@@ -45,14 +45,14 @@ impl Attempt {
             Ok(None) => return Ok(Ending::Done(CallResult::Outage)),
             Err(ending) => return Ok(ending),
         };
-        let why = workspace.asked_again(&mut shared.store(), &work.proposal, &attempt.open)?;
-        if let Some(why) = why {
-            shared.emit(Notice::AskedAgain(why.to_string()))?;
+        let repeated = shared.store().repeated_direction(work.proposal.direction.as_deref(), attempt.open.seat);
+        if let Some(direction) = repeated {
+            shared.emit(Notice::AskedAgain(direction.clone()))?;
             workspace.reset_to(&mut shared.store(), &attempt.open.base, id)?;
             crash::point("proposing.repeat_put_back");
             workspace.remember_untracked(&mut shared.store())?;
             let (seconds, usage) = (work.exit.seconds, work.usage);
-            work = match call.ask(workspace, shared, Some(&why)).await?.done() {
+            work = match call.ask(workspace, shared, Some(&direction)).await?.done() {
                 Ok(Some(work)) => *work,
                 Ok(None) => return Ok(Ending::Done(CallResult::Outage)),
                 Err(ending) => return Ok(ending),
@@ -65,22 +65,28 @@ impl Attempt {
         Ok(Ending::Done(result))
     }
 
-    /// Opens the next experiment on the best one, in a seat where there are several.
-    pub(super) fn open(
+    /// Opens the next experiment on the best one.
+    pub(super) fn open(workspace: &mut Workspace, store: &mut Store) -> Result<Attempt, SessionError> {
+        Attempt::open_as(store.allocate(), None, workspace, store)
+    }
+
+    /// Opens an experiment of this number on the best one, in a seat where there are several.
+    pub(super) fn open_as(
+        id: ExperimentId,
+        seat: Option<u32>,
         workspace: &mut Workspace,
         store: &mut Store,
-        seat: Option<u32>,
     ) -> Result<Attempt, SessionError> {
-        let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
-        let open = OpenExperiment { seat, ..open };
+        let open = OpenExperiment { seat, ..OpenExperiment::new(id, store.tip(), store.now()) };
         if workspace.is_linked {
             workspace.begin_call(store, &open.base)?;
         }
         if !std::mem::take(&mut workspace.untracked.is_current) {
             // Somebody may have been active, whose change would be the agent's.
-            workspace.put_tracked_protected_back(store, &open.base)?;
+            workspace.put_tracked_protected_back(store, open.id, &open.base)?;
             workspace.remember_untracked(store)?;
         }
+        workspace.note_settings();
         store.journal.last_call.ignored.clear();
         let mut attempt = Attempt::at(open, Phase::Idle);
         attempt.enter(store, Phase::Proposing)?;
@@ -110,6 +116,7 @@ impl Attempt {
         let known = workspace.known_untracked()?;
         let delivered = store.journal.words.delivered.clone();
         store.note_delivered(&words);
+        store.journal.last_call.unnamed = store.names_no_direction(&proposal);
         let committed = self.commit_change(workspace, store, &known, texts)?;
         crash::point("proposing.change_committed");
         store.say(Event::AgentFinished {
@@ -121,6 +128,7 @@ impl Attempt {
             said: said.clone().unwrap_or_default(),
         });
         if committed.is_some() {
+            store.say_unnamed(id);
             return Ok(CallResult::Change(Box::new(self)));
         }
         let before = store.journal.rung;
@@ -159,6 +167,7 @@ impl Attempt {
         let work = loop {
             self.prepare_rework(workspace, &mut shared.store(), &draft)?;
             shared.gate().await?;
+            workspace.note_settings();
             workspace.remember_untracked_beside(&mut shared.store(), &self.open.base, &draft.commit)?;
             if shared.store().journal.waits_for_reset() {
                 return self.wait_to_rework(workspace, shared, &draft).await;
@@ -277,6 +286,7 @@ impl Attempt {
             store.say(Event::CalledAgain { id: self.open.id, reason: draft.reason.clone(), time, limit });
         }
         (self.open.commit, self.open.runs, self.open.refused) = (None, 0, None);
+        self.open.repeated = false;
         self.open.versions.push(Version::of(draft, reference));
         workspace.remember_beside_protected(store)?;
         self.enter(store, Phase::Proposing)?;

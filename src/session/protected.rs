@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::SessionError;
+use super::plan::SETTINGS_FILE;
 use crate::domain::{CommitId, Notice};
 use crate::fs::FileStamp;
-use crate::git::Repo;
+use crate::git::{FilterSettings, PinnedFilters, Repo, WatchedSettings, names_attributes};
 use crate::rules::{FileTerms, is_bytecode, is_compiled, modules_behind};
 use crate::state::{COPIED_BYTES, COPIED_FILES, Copies, PROTECTED, SessionFolder, files_below, read_json, write_json};
 
@@ -21,6 +22,8 @@ pub(super) struct Protected {
     pub(super) stored: Stored,
     /// The folder of the copies.
     pub(super) store: PathBuf,
+    /// How those that git has are compared and written.
+    pub(super) filters: PinnedFilters,
     /// What the file system said of all of them when the run began.
     pub(super) before_run: BTreeMap<PathBuf, Option<FileStamp>>,
 }
@@ -37,6 +40,24 @@ pub(super) struct Stored {
     /// too. As far as the names are text.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) beside: BTreeSet<String>,
+    /// Git's settings when the session began, or when a version first looked that knows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) git: Option<GitSettings>,
+}
+
+/// Git's settings by which somebody could change protected files, or have programs run.
+#[derive(Debug, Default, PartialEq, Eq, Clone, Serialize, Deserialize)]
+pub(super) struct GitSettings {
+    /// Those by which files are converted.
+    filters: FilterSettings,
+    /// Those whose changes are named.
+    pub(super) watched: WatchedSettings,
+}
+
+impl GitSettings {
+    fn of(repo: &Repo) -> GitSettings {
+        GitSettings { filters: repo.working_tree.filter_settings(), watched: repo.watched_settings() }
+    }
 }
 
 /// What takes the place of protected modules, each with its module.
@@ -52,12 +73,28 @@ impl Protected {
         start: &CommitId,
         tops: &[PathBuf],
     ) -> Result<(Protected, Vec<Notice>), SessionError> {
-        let tracked = repo.objects.files_at(start, |path| terms.protects(path))?;
+        let known = repo.objects.files_at(start, |path| terms.protects(path) || names_attributes(path))?;
+        let attributes: Vec<PathBuf> = known.iter().filter(|path| names_attributes(path)).cloned().collect();
+        // Nobody reads the settings in a run, and the user may edit them meanwhile.
+        let is_meant = |path: &PathBuf| terms.protects(path) && path != Path::new(SETTINGS_FILE);
+        let tracked: Vec<PathBuf> = known.into_iter().filter(is_meant).collect();
         let path = folder.state().join(PROTECTED);
         let store = store_of(repo, folder);
         let mut notices = Vec::new();
-        let stored = match read_json(&path)? {
-            Some(stored) => stored,
+        let stored = match read_json::<Stored>(&path)? {
+            Some(stored @ Stored { git: Some(_), .. }) => {
+                let then = stored.git.as_ref().map(|git| &git.watched);
+                for (effect, keys) in then.map(|then| then.changed(&repo.watched_settings())).unwrap_or_default() {
+                    let when = "since the session began".to_owned();
+                    notices.push(Notice::SettingsChanged { when, keys, effect: effect.text() });
+                }
+                stored
+            }
+            Some(stored) => {
+                let stored = Stored { git: Some(GitSettings::of(repo)), ..stored };
+                write_json(&path, &stored)?;
+                stored
+            }
             None => {
                 let meant = |path: &PathBuf| terms.is_named_protected(path) && tracked.binary_search(path).is_err();
                 let mut found: Vec<PathBuf> =
@@ -72,7 +109,7 @@ impl Protected {
                 if copies.has_stamps_alone() {
                     notices.push(Notice::StampsAlone { gib: COPIED_BYTES >> 30, files: COPIED_FILES });
                 }
-                let mut stored = Stored { version: 1, copies, ..Stored::default() };
+                let mut stored = Stored { version: 1, copies, git: Some(GitSettings::of(repo)), ..Stored::default() };
                 stored.beside = unnamed.iter().chain(&odd).map(|path| name_of(path)).collect();
                 let links = found.into_iter().filter(|path| repo.worktree().join(path).is_dir()).collect();
                 for (what, paths) in [
@@ -89,7 +126,9 @@ impl Protected {
                 stored
             }
         };
-        Ok((Protected { tracked, stored, store, before_run: BTreeMap::new() }, notices))
+        let settings = stored.git.as_ref().map(|git| git.filters.clone()).unwrap_or_default();
+        let filters = repo.working_tree.pin_filters(start, &attributes, &settings)?;
+        Ok((Protected { tracked, stored, store, filters, before_run: BTreeMap::new() }, notices))
     }
 
     pub(super) fn modules(&self) -> Vec<PathBuf> {

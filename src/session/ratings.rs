@@ -8,11 +8,12 @@ use super::axes_error::AxesError;
 use super::error::SessionError;
 use super::reading::{read_history, session_tags, stored_contract};
 use super::view::SessionView;
-use crate::domain::{Axis, Clock, CommitId, Composite, Contract, PRESETS, Rating, Tag, with_causes};
+use crate::domain::{Clock, CommitId, Composite, Contract, PRESETS, Rating, Tag, with_causes};
 use crate::git::{Notes, Repo, Stored};
-use crate::rules::{RatedSession, Weighed, axis_means, weigh};
+use crate::rules::{Likeness, RatedSession, Weighed, axis_means, weigh};
+use crate::state::{RatedLine, add_rating, read_ratings};
 
-/// The ref of the ratings: `git log --notes=autoresearch-ratings` shows them at the commits on which sessions began.
+/// The ref of the notes that held ratings before: `git log --notes=autoresearch-ratings` shows them.
 pub(super) const RATINGS: &str = "refs/notes/autoresearch-ratings";
 
 /// The file of a research session whose `type` says which sessions are rated for the same.
@@ -20,9 +21,6 @@ const RESEARCH_TERMS: &str = "research.toml";
 
 /// The largest such file that is read, in bytes.
 const LARGEST_TERMS: u64 = 1 << 20;
-
-/// Sessions whose ratings say something of the same axes: their axes and ranges, and the type of question.
-type Kin = (Vec<(String, Option<[u64; 2]>)>, Option<String>);
 
 impl SessionView {
     /// Rates the session, 0..1, also while a loop is active; the rating that it had before.
@@ -33,13 +31,23 @@ impl SessionView {
     pub fn rate(&self, value: f64, clock: Clock) -> Result<Option<Rating>, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| self.no_contract())?;
         let rating = Rating { value, at: clock.now(), by: self.repo.committer_name()? };
-        let before = rating_of(&self.repo, &self.tag, &contract.start)?;
-        let replace = |text: Vec<u8>| rating.replace_in(&String::from_utf8_lossy(&text), &self.tag).into_bytes();
-        Notes::new(&self.repo.refs, RATINGS).edit(&contract.start, replace)?;
+        let before = rating_of(&self.repo, &self.tag, &contract.start, &read_ratings()?)?;
+        let axes = match &contract.composite {
+            Some(composite) => {
+                let likeness = likeness(&self.repo, contract, composite)?;
+                Some((likeness, axis_means(composite, self.history.records())))
+            }
+            None => None,
+        };
+        let line = RatedLine::new(&self.repo.main_worktree(), &self.tag, &contract.start, &rating, axes);
+        if !add_rating(&line)? {
+            return Err(AxesError::NoHome.into());
+        }
         Ok(before)
     }
 
-    /// The weights of the session's axes that the ratings of all sessions with the same axes, and of the same type, speak for.
+    /// The weights of the session's axes that the user's ratings speak for: of all sessions with the same axes, of the same
+    /// type and with the same scoring, in whatever repository.
     ///
     /// # Errors
     ///
@@ -47,31 +55,45 @@ impl SessionView {
     pub fn weigh(&self) -> Result<Weighed, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| self.no_contract())?;
         let composite = contract.composite.clone().ok_or_else(|| AxesError::NoComposite(self.tag.clone()))?;
-        let own = kin(&self.repo, contract, &composite)?;
+        let own = likeness(&self.repo, contract, &composite)?;
+        let mut elsewhere = read_ratings()?;
+        let ratings = elsewhere.clone();
         let (mut rated, mut others, mut unrated, mut unread) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for tag in session_tags(&self.repo)? {
-            match self.one_of(&tag, &own) {
+            if let Ok(Some(contract)) = stored_contract(&self.repo, &tag) {
+                elsewhere.retain(|line| !line.is_of(&tag, &contract.start));
+            }
+            match self.one_of(&tag, &own, &ratings) {
                 Ok(One::Rated(session)) => rated.push(session),
                 Ok(One::Unrated) => unrated.push(tag),
-                Ok(One::Other(is_rated)) => others.extend(is_rated.then_some(tag)),
+                Ok(One::Other(is_rated)) => others.extend(is_rated.then(|| tag.to_string())),
                 Err(error) => unread.push((tag, with_causes(&error))),
             }
         }
+        // A session of another repository counts as it stood when it was rated.
+        for line in elsewhere {
+            match &line.likeness {
+                Some(likeness) if *likeness == own => {
+                    rated.push(RatedSession { name: line.name(), rating: line.value, means: line.means });
+                }
+                _ => others.push(line.name()),
+            }
+        }
         let weights = weigh(&composite, &rated);
-        Ok(Weighed { composite, kind: own.1, others, unrated, unread, weights })
+        Ok(Weighed { composite, kind: own.kind, others, unrated, unread, weights })
     }
 
-    fn one_of(&self, tag: &Tag, own: &Kin) -> Result<One, SessionError> {
+    fn one_of(&self, tag: &Tag, own: &Likeness, ratings: &[RatedLine]) -> Result<One, SessionError> {
         let repo = &self.repo;
         let Some(contract) = stored_contract(repo, tag)? else { return Ok(One::Other(false)) };
-        let rating = rating_of(repo, tag, &contract.start)?;
+        let rating = rating_of(repo, tag, &contract.start, ratings)?;
         let Some(composite) = &contract.composite else { return Ok(One::Other(rating.is_some())) };
-        if kin(repo, &contract, composite)? != *own {
+        if likeness(repo, &contract, composite)? != *own {
             return Ok(One::Other(rating.is_some()));
         }
         let Some(rating) = rating else { return Ok(One::Unrated) };
         let means = axis_means(composite, read_history(repo, tag)?.records());
-        Ok(One::Rated(RatedSession { tag: tag.clone(), rating: rating.value, means }))
+        Ok(One::Rated(RatedSession { name: tag.to_string(), rating: rating.value, means }))
     }
 
     fn no_contract(&self) -> SessionError {
@@ -94,18 +116,26 @@ enum One {
 /// Its terms or the ratings cannot be read.
 pub fn rating(repo: &Repo, tag: &Tag) -> Result<Option<Rating>, SessionError> {
     let contract = stored_contract(repo, tag)?;
-    Ok(contract.map(|contract| rating_of(repo, tag, &contract.start)).transpose()?.flatten())
+    let ratings = read_ratings()?;
+    Ok(contract.map(|contract| rating_of(repo, tag, &contract.start, &ratings)).transpose()?.flatten())
 }
 
-fn rating_of(repo: &Repo, tag: &Tag, start: &CommitId) -> Result<Option<Rating>, SessionError> {
+/// The newest rating of a session; it may stand in a note, where they were kept before.
+fn rating_of(repo: &Repo, tag: &Tag, start: &CommitId, ratings: &[RatedLine]) -> Result<Option<Rating>, SessionError> {
+    let stored = ratings.iter().find(|line| line.is_of(tag, start)).map(RatedLine::rating);
+    if stored.is_some() {
+        return Ok(stored);
+    }
     let notes = Notes::new(&repo.refs, RATINGS).on([start])?;
     Ok(notes.get(start).and_then(|text| Rating::read(text, tag)))
 }
 
-fn kin(repo: &Repo, contract: &Contract, composite: &Composite) -> Result<Kin, SessionError> {
-    let range = |axis: &Axis| axis.range.map(|ends| ends.map(f64::to_bits));
-    let axes = composite.axes.iter().map(|(name, axis)| (name.clone(), range(axis))).collect();
-    Ok((axes, type_of(repo, &contract.start)?))
+fn likeness(repo: &Repo, contract: &Contract, composite: &Composite) -> Result<Likeness, SessionError> {
+    Ok(Likeness {
+        axes: composite.axes.iter().map(|(name, axis)| (name.clone(), axis.range)).collect(),
+        kind: type_of(repo, &contract.start)?,
+        scoring: contract.scoring,
+    })
 }
 
 /// The type of the question that a session began with; `None` where it is not one of research.

@@ -9,7 +9,7 @@ use super::error::SessionError;
 use super::follow::LogFollower;
 use super::interrupts::{Interrupt, Interrupts};
 use super::jobs::{RUN, run_variables};
-use super::running::{judge_run, metric_file_stamp, silence_of_runs};
+use super::running::{judge_run, metric_file_of, metric_file_stamp, silence_of_runs};
 use super::supervise::{Ending, supervise};
 use super::view::SessionView;
 use super::watchdog::watch_programs_until;
@@ -171,6 +171,7 @@ impl SessionView {
             silence: silence_of_runs(contract),
             grace: contract.grace,
             tied: true,
+            watched: metric_file_of(contract),
         })?;
         follower.hold(job.take_log());
         let is_asked = || interrupts.asked() != Interrupt::None;

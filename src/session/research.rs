@@ -10,7 +10,7 @@ use super::error::SessionError;
 use super::reading::{is_session, session_of_head};
 use super::scoring::{ScoreError, read_terms};
 use super::watchdog::watch_programs;
-use crate::domain::{COMPOSITE, Contract, StopRule, Tag, list};
+use crate::domain::{COMPOSITE, Composite, Contract, Form, SCORING, StopRule, Tag, list};
 use crate::fs::{make_folder, read_regular};
 use crate::git::Repo;
 use crate::rules::calls_score;
@@ -60,10 +60,14 @@ pub(super) fn with_research(
             let of = || "[composite] of ar.toml".to_owned();
             terms = terms.with_composite(own).map_err(|source| ScoreError::Terms { terms: of(), source })?;
         }
-        contract.composite = Some(terms.composite);
+        contract.scoring = Some(SCORING);
+        contract.artifact_form = Some(terms.composite.form);
+        // Its threshold is one of the mean: in another form what multiplies keeps nothing.
+        contract.composite = Some(Composite { form: Form::Weighted, ..terms.composite });
+        contract.keep_above.get_or_insert(RESEARCH_THRESHOLD);
         warnings = terms.warnings;
         if contract.stop_rules.is_empty() {
-            contract.stop_rules.push(StopRule::Kill2);
+            contract.stop_rules.extend(StopRule::OF_RESEARCH);
         }
     }
     Ok((contract, Some(terms.sources), warnings))

@@ -51,6 +51,16 @@ impl<'a> ResearchFiles<'a> {
         folder: &Path,
         quotations: impl IntoIterator<Item = &'q str>,
     ) -> Result<(Catalogue, Library), SessionError> {
+        self.sources_named(folder, quotations, |_| true)
+    }
+
+    /// The same of the sources whose ids are asked for.
+    pub(super) fn sources_named<'q>(
+        &self,
+        folder: &Path,
+        quotations: impl IntoIterator<Item = &'q str>,
+        is_asked: impl Fn(&str) -> bool,
+    ) -> Result<(Catalogue, Library), SessionError> {
         let mut problems = Vec::new();
         let files = match &self.commit {
             Some(commit) => {
@@ -62,7 +72,7 @@ impl<'a> ResearchFiles<'a> {
         let catalogue = Catalogue::of(files.keys().cloned());
         let mut library = Library::new(&catalogue, quotations);
         library.problems.extend(problems);
-        for (id, path) in &catalogue.files {
+        for (id, path) in catalogue.files.iter().filter(|(id, _)| is_asked(id)) {
             match (files.get(path).copied().flatten(), self.read(path)) {
                 (Some(why), _) => library.leave_out(id, path, why),
                 (None, Ok(bytes)) => library.add(id, path, &bytes),

@@ -136,12 +136,12 @@ impl Attempt {
 }
 
 impl Shared<'_> {
-    /// Has an experiment reviewed; whoever waits for it does so until `deadline`, and the loop until its end. A reviewer that gives no verdict, whatever the
-    /// reason, makes it `unreviewed`.
+    /// Reviews an experiment, until `deadline` or the end of the loop. Without a verdict, for whatever reason, the review is
+    /// `unreviewed`.
     ///
     /// # Errors
     ///
-    /// What is not the reviewer's doing: the session's own files, or a full disk.
+    /// Fails on errors that the reviewer did not cause: the session's own files, or a full disk.
     pub(super) async fn review(&self, record: &Record, deadline: Deadline) -> Result<Ending<Review>, SessionError> {
         let id = record.id;
         let tree = review_tree(&self.store().folder, id);
@@ -219,6 +219,7 @@ impl Shared<'_> {
             grace: contract.grace,
             log_limit: Some(OUTPUT),
             tied: true,
+            watched: None,
         })?;
         store.say(Event::ReviewStarted { id: record.id });
         Ok(job)
@@ -240,7 +241,7 @@ impl Store {
     fn spend_review(&mut self, usage: Usage) -> Usage {
         let model = agent::model_in(self.contract.reviewer.as_deref().unwrap_or_default());
         let usage = priced(usage, model, &self.contract.prices);
-        self.journal.spent.add(usage.tokens, usage.cost);
+        self.spend(&usage);
         usage
     }
 }

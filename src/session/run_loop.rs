@@ -42,16 +42,16 @@ impl Session<'_> {
     ///
     /// As for [`run`](Self::run).
     pub async fn run_again(&mut self, resumed: Resumed) -> Result<Driven, SessionError> {
-        let driven = self.run_on(Drive::Loop { adopt: false }, Some(resumed)).await;
+        let driven = self.run_on(Drive::RESUMED, Some(resumed)).await;
         self.finish_alerts().await;
         driven
     }
 
-    /// Does with what keeps the session from being opened again what is done with an error that ends the loop.
+    /// Handles an error on reopening like an error that ends the loop.
     ///
     /// # Errors
     ///
-    /// That error, where the loop stops for it.
+    /// Returns that error if the loop stops for it.
     pub async fn cannot_go_on(&mut self, error: SessionError) -> Result<Driven, SessionError> {
         let driven = self.ended_by(error).await;
         if let Ok(Driven::Stopped(reason)) = &driven {
@@ -88,7 +88,9 @@ impl Session<'_> {
                 };
                 self.workspace.goes_on = false;
                 let reviewed = match turned {
-                    Ok(reason) if reason != StopReason::Detached => self.shared.review_left().await.map(|()| reason),
+                    Ok(reason) if reason != StopReason::Detached => {
+                        self.shared.review_left(&mut self.workspace).await.map(|()| reason)
+                    }
                     turned => turned,
                 };
                 let driven = match reviewed {
@@ -240,7 +242,7 @@ impl Session<'_> {
                 continue;
             }
             let keeper = self.shared.log_keeper.get_mut().start(self.shared.store.get_mut());
-            let opened = Attempt::open(&mut self.workspace, &mut self.shared.store(), None)?;
+            let opened = Attempt::open(&mut self.workspace, &mut self.shared.store())?;
             let proposed = opened.propose(&mut self.workspace, &self.shared).await?;
             let Shared { log_keeper, store, events, .. } = &mut self.shared;
             let store = store.get_mut();

@@ -1,7 +1,7 @@
 //! One execution of the measuring command: started, watched, measured.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::attempt::Attempt;
+use super::disturbed::changed_text;
 use super::error::SessionError;
 use super::follow::LogFollower;
 use super::ignored::stamp;
@@ -22,8 +23,10 @@ use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{Actor, Contract, Event, MetricSource, Metrics, Notice, Phase, Record, Run, ended_text};
-use crate::exec::{ExecError, Executor, Exit, Job, Running, Started};
+use crate::domain::{
+    Actor, Contract, Event, Failure, FailureClass, MetricSource, Metrics, Notice, Phase, Record, Run, ended_text,
+};
+use crate::exec::{ExecError, Executor, Exit, Job, Running, Started, Watched};
 use crate::fs::{read_at_most, remove_left_over};
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::{
@@ -74,6 +77,7 @@ impl Attempt {
                 remove_file(&folder.join(format!("{name}.{kind}")))?;
             }
         }
+        store.folder.forget_artifacts(self.open.id)?;
         crash::point("running.folder_cleared");
         self.open.metric_file = metric_file_stamp(&store.contract.metric.source, workspace.root());
         self.open.runs += 1;
@@ -108,6 +112,7 @@ impl Attempt {
                     deletions += 1;
                 }
                 run => {
+                    workspace.recall_tree(&folder);
                     shared.store().begin_watch(Actor::Run, self.open.id)?;
                     return run.map(Some);
                 }
@@ -124,10 +129,10 @@ impl Attempt {
         executor: &Executor,
     ) -> Result<RunWatch, SessionError> {
         let commit = commit_of(&self.open)?;
-        workspace.put_protected_back(store, self.open.id, &commit)?;
         if workspace.is_linked {
-            workspace.make_links(store)?;
+            workspace.clear_slot(store)?;
         }
+        workspace.put_protected_back(store, self.open.id, &commit)?;
         let folder = store.clear_run_folder(self.open.id)?;
         let checked = store.history.incumbent().filter(|_| self.phase == Phase::Checking).map(|best| best.id);
         let own = if checked.is_some() { check_folder(&folder) } else { folder.clone() };
@@ -139,6 +144,8 @@ impl Attempt {
             store.say(notice);
         }
         crash::point("running.log_linked");
+        workspace.note_tree(&commit, checked.is_none().then_some(&*folder))?;
+        self.note_before_run(workspace, store)?;
         let mut follower = LogFollower::new(log.clone(), &store.contract)?;
         store.begin_watch(Actor::Run, self.open.id)?;
         let contract = &store.contract;
@@ -162,6 +169,7 @@ impl Attempt {
             grace: contract.grace,
             log_limit: None,
             tied: checked.is_some(),
+            watched: metric_file_of(contract),
         })?;
         follower.hold(job.take_log());
         let timeout = contract.timeout.as_secs_f64();
@@ -203,7 +211,13 @@ impl Attempt {
             };
             match ended {
                 Ending::Lost if shared.overtaken.borrow().contains(&self.open.id) => return Ok(Ending::Interrupted),
-                Ending::Lost if self.open.runs <= LOST_RETRIES => self.run_again(workspace, &mut shared.store())?,
+                Ending::Lost if self.open.runs <= LOST_RETRIES + u32::from(self.open.repeated) => {
+                    self.run_again(workspace, &mut shared.store())?;
+                }
+                Ending::Done(measured) if self.is_to_repeat(&measured) => {
+                    self.repeat_run(workspace, &mut shared.store(), &measured)?;
+                    shared.tell()?;
+                }
                 ending => return Ok(ending),
             }
         }
@@ -272,8 +286,7 @@ impl Attempt {
         Ok(true)
     }
 
-    /// Has a run that failed for lack of space done again without counting it among the starts, as far as that can be
-    /// written. Returns `full`.
+    /// Schedules a rerun after a full disk, without counting it as a start, as far as that can be written. Returns `full`.
     fn spoilt(&mut self, store: &mut Store, full: SessionError) -> SessionError {
         let folder = store.folder.run(self.open.id);
         self.open.runs = self.open.runs.saturating_sub(1);
@@ -302,10 +315,20 @@ impl Attempt {
         if let Some(failure) = workspace.protected_changed(store, self.open.id, &commit_of(&self.open)?, Actor::Run)? {
             verdict.failure = Some(failure);
         }
-        let mut changed = workspace.changed_meanwhile(&commit_of(&self.open)?)?;
-        changed.extend(touched);
-        changed.sort();
-        changed.dedup();
+        let mut changed = workspace.changed_during_run(&commit_of(&self.open)?)?;
+        let is_changed_after = verdict.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Changed);
+        if is_changed_after {
+            changed.extend(metric_file_of(&store.contract));
+        }
+        let (changed, disturbed) = self.disturbed_by(store, changed, touched);
+        let class = verdict.failure.as_ref().map(|failure| failure.class);
+        if let Some(disturbed) = disturbed
+            // What failed by itself has no number either.
+            && (class.is_none() || is_changed_after || disturbed.class == FailureClass::Protected)
+            && class != Some(FailureClass::Protected)
+        {
+            verdict.failure = Some(disturbed);
+        }
         store.name_written_links(exit.started);
         let metrics: Metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
         store.tell_unranged(&metrics);
@@ -353,7 +376,7 @@ impl Store {
 }
 
 /// Reads the number, or the reason why there is none, from the log of a run in `root` and from how it ended. Ignores a metric
-/// file with the same stamp as `before` the run.
+/// file with the same stamp as `before` the run, and counts none that changed after it.
 pub(super) fn judge_run(
     log: LogFollower,
     contract: &Contract,
@@ -363,6 +386,8 @@ pub(super) fn judge_run(
 ) -> (LogSummary, Verdict) {
     let mut summary = log.scanner.finish();
     let in_file = |path: &Path, pointer: &str| read_metric_file(&root.join(path), pointer, before);
+    let file = metric_file_of(contract).map(|path| root.join(path));
+    let seen = file.as_deref().map(Watched::look);
     match (contract.deciding_composite(), &contract.metric.source) {
         (None, MetricSource::File { path, pointer }) => summary.found = in_file(path, pointer),
         (Some(axes), MetricSource::File { path, pointer }) => summary.put_composite(axes, |_, name| {
@@ -380,7 +405,13 @@ pub(super) fn judge_run(
         oom_killed: exit.oom_killed,
         lost: false,
     };
-    let verdict = judge(&summary, &ending);
+    let mut verdict = judge(&summary, &ending);
+    let is_changed = file.as_deref().map(Watched::look) != seen || exit.watched.is_some_and(|then| seen != Some(then));
+    let is_of_file = |class| matches!(class, FailureClass::Nan | FailureClass::NoMetric | FailureClass::NoOutput);
+    if is_changed && verdict.failure.as_ref().is_none_or(|failure| is_of_file(failure.class)) {
+        let file: Vec<PathBuf> = metric_file_of(contract).into_iter().collect();
+        verdict.failure = Some(Failure { class: FailureClass::Changed, excerpt: changed_text(&file) });
+    }
     (summary, verdict)
 }
 
@@ -402,6 +433,14 @@ pub(super) fn run_of(command: &str, exit: &Exit) -> Run {
         value: None,
         commit: None,
         gpu: None,
+    }
+}
+
+/// The file that the metric is read from, relative to the working tree, if it is read from one.
+pub(super) fn metric_file_of(contract: &Contract) -> Option<PathBuf> {
+    match &contract.metric.source {
+        MetricSource::File { path, .. } => Some(path.into()),
+        MetricSource::Log | MetricSource::Regex(_) => None,
     }
 }
 

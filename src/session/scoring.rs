@@ -3,18 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::asking::{ask_novelty, ask_verify};
 use super::error::SessionError;
+use super::past::{Asked, Past, write_verdicts};
 use super::reading::{is_session, read_history, session_of_head, stored_contract};
+use super::research::RESEARCH_THRESHOLD;
 use super::research_files::{LARGEST_TEXT, ResearchFiles, read_file};
-use crate::domain::{CommitId, Composite, ExperimentId, Outcome, Record, Tag, bytes_text};
+use crate::domain::{CommitId, Composite, Contract, ExperimentId, Outcome, Record, SCORING, Tag, bytes_text};
 use crate::fs::absent;
 use crate::git::{Repo, Stored};
-use crate::rules::History;
-use crate::score::{
-    Artifact, Catalogue, Claim, Earlier, ResearchTerms, Score, Scoring, TERMS_FILE, TermsError, Verdicts, as_text,
-    source_id,
-};
+use crate::rules::{History, decided_novelty};
+use crate::score::{Artifact, ResearchTerms, Score, Scoring, Standing, TERMS_FILE, TermsError, as_text, source_id};
 
 /// How often all citations are verified anew, in iterations: 20, as in the Madani adapter.
 const BATCH: usize = 20;
@@ -93,6 +91,8 @@ pub struct ScoredOf {
     pub experiment: Option<ExperimentId>,
     /// The commit that its run measures; artifact and sources are read from it, and else from the working tree.
     pub commit: Option<CommitId>,
+    /// The folder of its run, where what the `verify` command said is written.
+    pub folder: Option<PathBuf>,
 }
 
 /// A score with what belongs to it.
@@ -130,6 +130,7 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
         None => Before {
             start: None,
             composite: None,
+            goes_by: Some(RESEARCH_THRESHOLD),
             kept: head.commit().map(|commit| (commit.clone(), None)),
             earlier: Vec::new(),
         },
@@ -150,13 +151,29 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
         Some((commit, _)) => (artifact_at(&repo, commit, &terms)?, stored_at(&repo, commit, &terms)?),
         None => Default::default(),
     };
-    let earlier = earlier(&repo, &before, (&kept, &stored), &terms)?;
+    let past = Past::read(&repo, &before, (&kept, &stored), &terms, tag.as_ref())?;
+    let earlier = past.earlier;
+    let standing = before.goes_by.map(|threshold| Standing {
+        keeps: &past.keeps,
+        stored: past.stored,
+        novelties: before.earlier.iter().filter_map(|iteration| iteration.novelty).collect(),
+        threshold,
+        is_baseline: own.is_some_and(ExperimentId::is_baseline),
+    });
     let claims = artifact.claims.iter().chain(&kept.claims);
     let quotations = claims.flat_map(|claim| &claim.citations).filter_map(|citation| citation.quotation.as_deref());
     let (catalogue, library) = files.sources(&terms.sources, quotations)?;
-    let scoring = Scoring::new(&terms, &artifact, &kept, &earlier, &library, &stored);
+    let scoring = Scoring::new(&terms, &artifact, &kept, &earlier, &library, &stored, standing.as_ref());
     let is_batch = tag.is_some() && (before.experiments() + 1).is_multiple_of(BATCH);
-    let verdicts = verdicts(&scoring, &terms, &artifact, &earlier, (&files, &catalogue), is_batch).await?;
+    let asked = Asked { scoring: &scoring, terms: &terms, files: &files, catalogue: &catalogue };
+    let anew = BTreeMap::new();
+    let known = standing.as_ref().map(|_| if is_batch { &anew } else { &past.verdicts });
+    let shown = (&artifact, &kept);
+    let verdicts = asked.verdicts(shown, &earlier, known, is_batch).await?;
+    if let (Some(Ok(verdicts)), Some(folder)) = (&verdicts.verify, of.folder.as_deref().filter(|_| standing.is_some()))
+    {
+        write_verdicts(folder, verdicts)?;
+    }
     let score = scoring.score(&verdicts, is_batch);
     let iterations = if tag.is_some() { before.experiments() } else { usize::from(!kept.claims.is_empty()) };
     let (commit, experiment) = before.kept.unzip();
@@ -165,15 +182,26 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
 }
 
 /// What was there before the iteration that is scored.
-struct Before {
+pub(super) struct Before {
     /// The commit that the session started from; absent outside of one.
-    start: Option<CommitId>,
-    /// The axes that decide in the session.
+    pub(super) start: Option<CommitId>,
+    /// The axes of the session, in the form of its artifact.
     composite: Option<Composite>,
+    /// The threshold of the second version of scoring; absent in a session of the first.
+    pub(super) goes_by: Option<f64>,
     /// The kept state, and its experiment.
-    kept: Option<(CommitId, Option<ExperimentId>)>,
-    /// The earlier experiments, each with its commit.
-    earlier: Vec<(ExperimentId, CommitId)>,
+    pub(super) kept: Option<(CommitId, Option<ExperimentId>)>,
+    /// The earlier experiments.
+    pub(super) earlier: Vec<Iteration>,
+}
+
+/// An experiment that was recorded before.
+pub(super) struct Iteration {
+    pub(super) id: ExperimentId,
+    pub(super) commit: CommitId,
+    pub(super) is_kept: bool,
+    /// Its novelty, where it was decided on.
+    novelty: Option<f64>,
 }
 
 impl Before {
@@ -185,7 +213,11 @@ impl Before {
     ) -> Result<Before, SessionError> {
         let history = read_history(repo, tag)?;
         let contract = stored_contract(repo, tag)?;
-        let composite = contract.as_ref().and_then(|contract| contract.deciding_composite().cloned());
+        let composite = contract.as_ref().filter(|it| it.deciding_composite().is_some());
+        let composite = composite.and_then(Contract::asked_composite);
+        let version = contract.as_ref().and_then(|contract| contract.scoring);
+        let threshold = contract.as_ref().and_then(|contract| contract.keep_above).unwrap_or(RESEARCH_THRESHOLD);
+        let goes_by = version.is_some_and(|version| version >= SCORING).then_some(threshold);
         let of_baseline = || history.baseline().map(|record| record.commit.clone());
         let start = contract.map(|contract| contract.start).or_else(of_baseline);
         let earlier = earlier_records(&history, own);
@@ -211,13 +243,19 @@ impl Before {
         // What was refused was never scored, and may come again without what it was refused for.
         let was_scored = |record: &&&Record| !record.failure.as_ref().is_some_and(|it| it.class.is_refusal());
         let commits = earlier.iter().filter(was_scored).filter(|record| record.commit.is_known());
-        let commits = commits.map(|record| (record.id, record.commit.clone())).collect();
-        Ok(Before { start, composite, kept, earlier: commits })
+        let iteration = |record: &&Record| Iteration {
+            id: record.id,
+            commit: record.commit.clone(),
+            is_kept: record.outcome == Outcome::Keep,
+            novelty: decided_novelty(record),
+        };
+        let earlier = commits.map(iteration).collect();
+        Ok(Before { start, composite, goes_by, kept, earlier })
     }
 
     /// How many of them are no baseline.
     fn experiments(&self) -> usize {
-        self.earlier.iter().filter(|(id, _)| !id.is_baseline()).count()
+        self.earlier.iter().filter(|iteration| !iteration.id.is_baseline()).count()
     }
 }
 
@@ -262,78 +300,10 @@ pub(super) fn artifact_at(repo: &Repo, commit: &CommitId, terms: &ResearchTerms)
 }
 
 /// The ids of the sources that a commit has.
-fn stored_at(repo: &Repo, commit: &CommitId, terms: &ResearchTerms) -> Result<BTreeSet<String>, SessionError> {
-    Ok(repo.objects.files_below(commit, &terms.sources)?.iter().filter_map(|path| source_id(path)).collect())
-}
-
-/// What earlier iterations brought. Outside of a session the kept state is the only one.
-fn earlier(
+pub(super) fn stored_at(
     repo: &Repo,
-    before: &Before,
-    (kept, stored): (&Artifact, &BTreeSet<String>),
+    commit: &CommitId,
     terms: &ResearchTerms,
-) -> Result<Earlier, SessionError> {
-    let mut earlier = Earlier::default();
-    earlier.add(kept, stored);
-    let mut seen = BTreeSet::new();
-    for (_, commit) in &before.earlier {
-        // Most of many experiments have nothing that another one has not.
-        let contents = [&terms.artifact, &terms.sources].map(|path| repo.objects.name_at(commit, path));
-        let [artifact, sources] = contents;
-        if seen.insert((artifact?, sources?)) {
-            earlier.add(&artifact_at(repo, commit, terms)?, &stored_at(repo, commit, terms)?);
-        }
-    }
-    Ok(earlier)
-}
-
-/// Asks the commands of the terms.
-async fn verdicts(
-    scoring: &Scoring<'_>,
-    terms: &ResearchTerms,
-    artifact: &Artifact,
-    earlier: &Earlier,
-    (files, catalogue): (&ResearchFiles<'_>, &Catalogue),
-    is_batch: bool,
-) -> Result<Verdicts, SessionError> {
-    let mut verdicts = Verdicts::default();
-    let new = scoring.new_claims();
-    if let Some(command) = &terms.verify {
-        let asked: Vec<&Claim> = if is_batch { artifact.claims.iter().collect() } else { new.clone() };
-        let ask = async |claims: &[&Claim]| {
-            let requests = claims.iter().flat_map(|claim| scoring.requests(claim)).collect();
-            ask_verify(command, terms.command_timeout, files, catalogue, requests).await
-        };
-        let mut known = ask(&asked).await?;
-        // The first verified claim shows that the sub-topic was addressed.
-        for topic in 0..scoring.topics() {
-            let Ok(answers) = &mut known else { break };
-            let holds = |answers: &BTreeMap<_, _>, claim: &Claim| scoring.judge(claim, Some(answers)).is_verified;
-            if new.iter().any(|claim| claim.topic == topic && holds(answers, claim)) {
-                continue;
-            }
-            for claim in scoring.kept_claims(topic) {
-                match ask(&[claim]).await? {
-                    Ok(more) => answers.extend(more),
-                    Err(why) => {
-                        known = Err(why);
-                        break;
-                    }
-                }
-                if holds(answers, claim) {
-                    break;
-                }
-            }
-        }
-        verdicts.verify = Some(known);
-    }
-    if let Some(command) = &terms.novelty
-        && !new.is_empty()
-        && earlier.texts().next().is_some()
-    {
-        let claims: Vec<&str> = new.iter().map(|claim| claim.text.as_str()).collect();
-        let texts: Vec<&str> = earlier.texts().collect();
-        verdicts.novelty = Some(ask_novelty(command, terms.command_timeout, files.root(), &claims, &texts).await?);
-    }
-    Ok(verdicts)
+) -> Result<BTreeSet<String>, SessionError> {
+    Ok(repo.objects.files_below(commit, &terms.sources)?.iter().filter_map(|path| source_id(path)).collect())
 }

@@ -171,6 +171,7 @@ fn job(store: &Store, id: ExperimentId, command: &str, folder: &Path, room: u64)
         silence: None,
         grace: GRACE,
         tied: true,
+        watched: None,
     }
 }
 

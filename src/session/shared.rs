@@ -21,7 +21,7 @@ use super::times::Times;
 use crate::agent::Finding;
 use crate::domain::{Environment, Event, ExperimentId, Notice, StopReason};
 use crate::exec::Executor;
-use crate::rules::{NO_CHANGE, StopFacts, most_calls, stop_before_next};
+use crate::rules::{NO_CHANGE, StopFacts, stop_before_next};
 
 /// How often a heartbeat is written.
 const HEARTBEAT: Duration = Duration::from_secs(60);
@@ -105,7 +105,7 @@ impl Shared<'_> {
         if store.written.at.elapsed() < HEARTBEAT { Ok(()) } else { store.write_journal() }
     }
 
-    /// Notes that nobody waits for a run any more; returns whether that is new.
+    /// Marks a run as abandoned. Returns true the first time.
     pub(super) fn overtake(&self, id: ExperimentId) -> bool {
         self.overtaken.borrow_mut().insert(id)
     }
@@ -134,13 +134,15 @@ impl Shared<'_> {
         if let Some(reason) = store.stop_for_flag() {
             return Some(reason);
         }
+        let night = store.night();
         let facts = StopFacts {
             contract: &store.contract,
             history: &store.history,
             spent: &store.journal.spent,
+            night: &night,
             first,
             // Each agent has its own row of calls.
-            idle_calls: store.journal.idle_calls / store.journal.layout.as_ref().map_or(1, most_calls),
+            idle_calls: store.journal.idle_calls / store.most_calls(),
         };
         let reason = stop_before_next(&facts)?;
         store.journal.idle_calls = 0;

@@ -167,6 +167,11 @@ impl<'a> Lookout<'a> {
             }),
             log: log.or_else(|| history.records().last().map(|record| folder.run_log(record.id))),
             contract,
+            time_left: journal.as_ref().and_then(|journal| journal.night.as_ref()?.ends).map(|ends| {
+                let left = ends.duration_since(clock.now());
+                left.as_secs_f64().max(0.0)
+            }),
+            night: journal.as_ref().and_then(|journal| journal.night.clone()),
             spent: journal.as_ref().map_or_else(|| history.spent(), |journal| journal.spent),
             history,
             damage: damage.0,

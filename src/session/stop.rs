@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::error::SessionError;
-use super::escalating::{ESCALATION, remove_report};
+use super::escalating::{is_reported, remove_reports};
 use super::jobs::RUN;
 use super::reading::read_history;
 use crate::domain::{Clock, DEFAULT_GRACE, ExperimentId, Phase, StopReason, StopWhen, Tag, experiment_name};
 use crate::exec::{self, ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
-use crate::rules::{Activity, Seen, activity};
-use crate::state::{Journal, OpenExperiment, Owner, SessionFolder, StateError, Status};
+use crate::rules::{Activity, NightEnd, Seen, activity};
+use crate::state::{Journal, Owner, SessionFolder, StateError, Status};
 
-/// How long an active loop has to hear a request. It looks each second, but not while it is busy with git, whose filters and
-/// signing programs have [`WAY_BACK`] before they are ended.
+/// Time for an active loop to answer a request. It polls each second, but not while git is busy, whose filters and signing
+/// programs have [`WAY_BACK`] before they are terminated.
 const HEARING: Duration = WAY_BACK.saturating_add(Duration::from_secs(10));
 
-/// How long whoever is at work has to end, beside the grace that its run has.
+/// Time for the loop to end, beyond the grace of its run.
 const ENDING: Duration = Duration::from_secs(30);
 
-/// How often it is looked meanwhile.
+/// Poll interval while waiting for the loop.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What became of a request to stop.
@@ -40,8 +40,41 @@ pub enum Stopped {
     Left(ExperimentId),
     /// It is heard; the loop stops after these experiments, or at once when none is open.
     After(Vec<ExperimentId>),
+    /// It is heard by a loop with slots.
+    Beside(StoppingBeside),
     /// Whoever was at work has ended.
     Ended,
+}
+
+/// What becomes of the open attempts of a loop with slots that was asked to stop.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoppingBeside {
+    /// Those whose runs finish first and are recorded.
+    pub runs: Vec<ExperimentId>,
+    /// Those whose agents finish first, and those that wait for a slot: their proposals are kept and not run.
+    pub proposals: Vec<ExperimentId>,
+    /// Those that beat their own base and wait until the session continues.
+    pub winners: Vec<ExperimentId>,
+    /// Whether a run of merged winners finishes first.
+    pub train: bool,
+}
+
+impl StoppingBeside {
+    fn of(journal: &Journal) -> StoppingBeside {
+        let mut stopping = StoppingBeside::default();
+        for (phase, open) in journal.steps() {
+            match phase {
+                _ if open.trial.is_some() => stopping.train = true,
+                Phase::Proposing | Phase::Committing => stopping.proposals.push(open.id),
+                Phase::Waiting => stopping.winners.push(open.id),
+                Phase::Running | Phase::Guarding | Phase::Reviewing | Phase::Recording | Phase::Settling => {
+                    stopping.runs.push(open.id);
+                }
+                Phase::Idle | Phase::Checking => {}
+            }
+        }
+        stopping
+    }
 }
 
 /// Asks whoever has the session to stop, and waits until that is heard, or with [`StopWhen::Now`] done.
@@ -85,7 +118,10 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         };
         let heard = folder.stop_request().is_none();
         if heard && when == StopWhen::Experiment {
-            return Ok(Stopped::After(journal(&folder).map(|journal| last_experiments(&journal)).unwrap_or_default()));
+            return Ok(match journal(&folder) {
+                Some(journal) if journal.layout.is_some() => Stopped::Beside(StoppingBeside::of(&journal)),
+                journal => Stopped::After(journal.map(|journal| last_experiments(&journal)).unwrap_or_default()),
+            });
         }
         let patience = if heard { HEARING + grace + ENDING } else { HEARING };
         if begun.elapsed() > patience {
@@ -104,9 +140,8 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
 /// It cannot be written.
 pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let is_reported = || folder.state().join(ESCALATION).exists();
     let is_open = |journal: &Journal| {
-        !journal.is_stopped() || journal.was_terminated() || journal.escalation.is_some() || is_reported()
+        !journal.is_stopped() || journal.was_terminated() || journal.escalation.is_some() || is_reported(&folder)
     };
     let unfinished = || journal(&folder).filter(is_open);
     let Some(found) = unfinished() else { return Ok(()) };
@@ -120,10 +155,13 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
     if !journal.is_stopped() || journal.was_terminated() {
         journal.status = Status::Stopped;
         journal.ended = Some(StopReason::Interrupted { requested: true }.in_short());
+        if let Some(night) = &mut journal.night {
+            night.end = NightEnd::Over;
+        }
     }
     journal.escalation = None;
     journal.write(&folder.state(), clock.now())?;
-    remove_report(&folder);
+    remove_reports(&folder);
     Ok(())
 }
 
@@ -151,17 +189,13 @@ fn journal(folder: &SessionFolder) -> Option<Journal> {
     Journal::read(&folder.state()).ok().flatten()
 }
 
-/// The experiments after which the loop stops: a baseline that a change waits for is measured for that change's sake.
+/// The experiments after which a loop *in place* stops: a baseline that a change waits for is measured for that change's sake.
 fn last_experiments(journal: &Journal) -> Vec<ExperimentId> {
-    let is_at_work = |phase| !matches!(phase, Phase::Waiting | Phase::Committing);
-    let is_own = |phase, open: &OpenExperiment| phase != Phase::Checking && open.trial.is_none();
-    let open = || journal.steps().filter(|(phase, open)| is_own(*phase, open));
-    match (&journal.aside, &journal.layout) {
-        (Some(_), _) => vec![ExperimentId::BASELINE.next()],
-        (None, None) => open().map(|(_, open)| open.id).collect(),
-        // What waits for a slot is put away.
-        (None, Some(_)) => open().filter(|(phase, _)| is_at_work(*phase)).map(|(_, open)| open.id).collect(),
+    if journal.aside.is_some() {
+        return vec![ExperimentId::BASELINE.next()];
     }
+    let open = journal.steps().filter(|(phase, _)| *phase != Phase::Checking);
+    open.map(|(_, open)| open.id).collect()
 }
 
 fn runs_alone(folder: &SessionFolder, phase: Phase, id: ExperimentId) -> bool {

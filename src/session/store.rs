@@ -25,7 +25,7 @@ use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
 use crate::git::{Proposal as Change, Repo, SaveAs, Saved};
 use crate::ledger::{Entry, LedgerFile};
 use crate::rules::{
-    History, Turn, UNNAMED_LIMIT, climb, directions_tried, same_direction, stall, turn_of, unnamed_in_a_row,
+    Driver, History, Turn, climb, directions_tried, doubtful_gain, in_seat, is_tried, most_calls, stall, turn_of,
 };
 use crate::state::{
     FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, json_text,
@@ -155,9 +155,14 @@ impl Store {
     }
 
     /// The number of the next attempt: no record and no attempt that is open has it.
-    pub(super) fn allocate(&self) -> ExperimentId {
+    pub(super) fn allocate(&mut self) -> ExperimentId {
         let given = self.journal.open_attempts().map(|open| open.id).chain(self.journal.given);
-        given.map(ExperimentId::next).fold(self.history.next_id(), Ord::max)
+        let id = given.map(ExperimentId::next).fold(self.history.next_id(), Ord::max);
+        let by_hand = self.journal.driver == Some(Driver::Hand);
+        if let Some(night) = &mut self.journal.night {
+            night.allot(id, by_hand);
+        }
+        id
     }
 
     /// The time of day.
@@ -249,6 +254,12 @@ impl Store {
         Ok(())
     }
 
+    /// Why the gain of a recorded experiment is doubtful, if it is. A threshold keeps whatever the gain is.
+    pub(super) fn doubt_of(&self, id: ExperimentId) -> Option<String> {
+        let Contract { keep_above, metric, .. } = &self.contract;
+        if keep_above.is_some() { None } else { doubtful_gain(&self.history, id, metric.direction) }
+    }
+
     /// The folder of the open experiment's runs.
     pub(super) fn run_folder(&self, id: ExperimentId) -> Result<PathBuf, SessionError> {
         Ok(self.folder.create_run(id)?)
@@ -322,7 +333,7 @@ impl Store {
         Ok(self.repo.refs.advance(&self.contract.tag.branch_ref(), from, to, &format!("autoresearch: {why}"))?)
     }
 
-    /// Packs the refs of the records each [`PACK_EVERY`] experiments. That it does not go is told, and stops nothing.
+    /// Packs the refs of the records each [`PACK_EVERY`] experiments. Reports a failure and continues.
     pub(super) fn pack_records(&mut self) {
         if self.history.next_id().number().is_multiple_of(PACK_EVERY)
             && let Err(error) = self.repo.refs.pack_refs(&self.contract.tag.ref_prefix())
@@ -349,6 +360,11 @@ impl Store {
             |record: &Record| record.commit == *tip || record.versions.iter().any(|version| version.commit == *tip);
         let is_old = self.history.records().iter().any(is_recorded) || self.repo.objects.leads_to(tip, base)?;
         Ok(if is_old { None } else { Some(self.repo.objects.subject(tip)?) })
+    }
+
+    /// The most agents that are called at a time.
+    pub(super) fn most_calls(&self) -> u32 {
+        self.journal.layout.as_ref().map_or(1, most_calls)
     }
 
     /// Counts a call that changed nothing.
@@ -435,6 +451,7 @@ impl Store {
         let now = rung.directive;
         if is_kept {
             self.journal.told.clear();
+            self.remove_flag_report();
         } else if now != directive && now != Directive::Free {
             self.journal.told.push(ToldStep { after: self.last_id(), directive: now });
             let surplus = self.journal.told.len().saturating_sub(TOLD);
@@ -456,7 +473,8 @@ impl Store {
         let Rung { flags, directive, .. } = self.journal.rung;
         let after = self.last_id();
         if flags > before.flags {
-            self.say(Event::Flagged { after, times: flags, why });
+            let report = self.write_flag_report(why);
+            self.say(Event::Flagged { after, times: flags, why, report });
         }
         if directive != before.directive && directive != Directive::Free {
             self.say(Event::Directed { after, directive });
@@ -474,19 +492,23 @@ impl Store {
         })
     }
 
-    /// Whether a proposal names no direction although a new one was asked for, as those before it did not.
+    /// Whether a proposal names no direction although a new one was asked for.
     pub(super) fn names_no_direction(&self, proposal: &Proposal) -> bool {
-        proposal.direction.is_none()
-            && self.directive().wants_new_direction()
-            && unnamed_in_a_row(self.history.records()) >= UNNAMED_LIMIT
+        proposal.direction.is_none() && self.directive().wants_new_direction()
     }
 
-    /// The direction that a proposal names although it was tried and a new one was asked for.
-    pub(super) fn repeated_direction(&self, proposal: &Proposal) -> Option<String> {
-        let named = proposal.direction.as_ref().filter(|_| self.directive().wants_new_direction())?;
-        let is_tried =
-            directions_tried(self.history.records()).iter().any(|known| same_direction(&known.direction, named));
-        is_tried.then(|| named.clone())
+    /// Says of a change that it named no direction, if the next call is told so.
+    pub(super) fn say_unnamed(&mut self, id: ExperimentId) {
+        if self.journal.last_call.unnamed {
+            self.say(Notice::Unnamed(id));
+        }
+    }
+
+    /// The direction that a change names although it was tried and a new one was asked for, in a seat where there are several.
+    pub(super) fn repeated_direction(&self, direction: Option<&str>, seat: Option<u32>) -> Option<String> {
+        let directive = in_seat(self.directive(), seat.unwrap_or(0));
+        let named = direction.filter(|_| directive.refuses_tried())?;
+        is_tried(self.history.records(), named).then(|| named.to_owned())
     }
 
     /// The newest experiment; the baseline before it is recorded.

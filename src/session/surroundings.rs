@@ -173,6 +173,7 @@ impl Questions {
             silence: None,
             grace: Duration::ZERO,
             tied: true,
+            watched: None,
         };
         // What is still there after that is tied to the job, which is dropped.
         timeout(LIMIT + END, executor.start(&job).ok()?.wait()).await.ok()?.ok()?;

@@ -33,7 +33,7 @@ impl From<Asked> for Wanted {
 }
 
 /// The terms of `contract` with those that are asked for in their place; a preset in place of its name.
-fn put(asked: &Asked, contract: Contract) -> Contract {
+pub(super) fn put(asked: &Asked, contract: Contract) -> Contract {
     let mut contract = asked.over(contract);
     if let Some(reviewer) = &asked.reviewer {
         contract.reviewer = reviewer.as_deref().and_then(|line| agent_terms(line).0);
@@ -42,7 +42,7 @@ fn put(asked: &Asked, contract: Contract) -> Contract {
         None => contract,
         Some(line) => {
             let (agent, agent_preset) = agent_terms(line);
-            Contract { agent, agent_preset, ..contract }
+            Contract { no_agent: agent.is_none(), agent, agent_preset, ..contract }
         }
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn new_contract(
     let direction = match asked.direction {
         Some(direction) => direction,
         None if name == COMPOSITE && asked.composite.is_some() => Direction::Higher,
-        None if Direction::is_unclear_for(&name) => return Err(SessionError::DirectionUnclear(name)),
+        None if asked.is_direction_unclear(&name) => return Err(SessionError::DirectionUnclear(name)),
         None => Direction::Lower,
     };
     let tag = match tag {
@@ -128,7 +128,7 @@ pub(super) fn lines_passed_over(contract: &Contract, layout: Option<&Layout>, wa
     let lines = file.each().into_iter().filter(|(key, _)| !given.contains(key));
     let differing = lines.filter(|(_, line)| differs(line));
     let axes = file.composite.clone().and_then(|axes| axes.settled().ok());
-    let has_other_axes = axes.is_some_and(|(axes, _)| contract.composite.as_ref() != Some(&axes));
+    let has_other_axes = axes.is_some_and(|(axes, _)| contract.asked_composite().as_ref() != Some(&axes));
     differing.map(|(key, _)| key).chain(has_other_axes.then_some("composite")).collect()
 }
 

@@ -16,17 +16,20 @@ pub(super) struct Times(Option<Begun>);
 struct Begun {
     at: Instant,
     started: Timestamp,
+    /// How long after its start the night is over by `--for`.
+    budget: Option<Duration>,
     /// How long after its start the time of day comes at which it ends.
     until: Option<Duration>,
 }
 
 impl Times {
-    /// Begins now, and gives the time of day at which the invocation ends, if it does so at one.
+    /// Begins now, and gives the time of day at which the night ends, if it does so at one.
     pub(super) fn begin(store: &Store) -> (Times, Option<Timestamp>) {
         let started = store.now();
-        let ends = store.contract.until.map(|time| store.clock.next(time));
-        let until = ends.and_then(|ends| ends.duration_since(started).try_into().ok());
-        (Times(Some(Begun { at: Instant::now(), started, until })), ends)
+        let night = store.night();
+        let after = |end: Timestamp| Duration::try_from(end.duration_since(started)).unwrap_or_default();
+        let (budget, until) = (night.ends.map(after), night.until.map(after));
+        (Times(Some(Begun { at: Instant::now(), started, budget, until })), night.until)
     }
 
     /// Whether a loop turns.
@@ -36,10 +39,10 @@ impl Times {
 
     /// When this invocation ends; never without a budget.
     pub(super) fn end(&self, store: &Store) -> Option<End> {
-        let Begun { at, started, until } = self.0?;
+        let Begun { at, started, budget, until } = self.0?;
         // One clock stands still while the machine sleeps, the other may be set.
         let by_the_wall = Duration::try_from(store.now().duration_since(started)).unwrap_or_default();
-        nearest_end(&store.contract, until, at.elapsed().max(by_the_wall))
+        nearest_end(&store.contract, budget, until, at.elapsed().max(by_the_wall))
     }
 
     /// Why there is no time for another experiment, if so.

@@ -15,7 +15,7 @@ use crate::crash;
 use crate::domain::{
     ExperimentId, FailureClass, LastCall, Outcome, Phase, Record, StopReason, Unparsed, Version, Word,
 };
-use crate::rules::{Again, History, REWORKS, again, directions_tried};
+use crate::rules::{Again, History, REWORKS, again, cap_of_tries, directions_tried, session_enough};
 use crate::state::{OpenExperiment, Status};
 
 /// What became of one `ar try`.
@@ -37,7 +37,7 @@ impl Session<'_> {
     ///
     /// # Errors
     ///
-    /// Under a pivot a proposal that names a direction which was tried, or none, is refused once; nothing is recorded then.
+    /// Under a pivot a proposal that names a direction which was tried is refused once; nothing is recorded then.
     pub async fn try_once(&mut self, proposal: Proposal, wait: Option<Duration>) -> Result<Tried, SessionError> {
         self.workspace.goes_on = true;
         let tried = self.try_change(proposal, wait).await;
@@ -55,12 +55,8 @@ impl Session<'_> {
         self.end_unseen().await?;
         let store = self.shared.store.get_mut();
         let reworked = reworked(store);
-        let experiments = store.history.experiments();
-        if let Some(limit) = store.contract.max_experiments
-            && experiments >= limit
-            && reworked.is_none()
-        {
-            return self.or_take_back(Err(SessionError::AtCap { limit, experiments }));
+        if let Some(reason) = at_cap(store).filter(|_| reworked.is_none()) {
+            return self.or_take_back(Err(SessionError::AtCap(Box::new(reason))));
         }
         let attempted = if store.history.baseline().is_some() {
             let mut attempt = match reworked {
@@ -79,6 +75,11 @@ impl Session<'_> {
             self.or_take_back(first)?
         };
         self.tried(attempted)
+    }
+
+    /// Why the session has no room for another experiment of `ar try`, if so.
+    pub fn at_cap(&self) -> Option<StopReason> {
+        at_cap(&self.shared.store())
     }
 
     /// What the user says to whoever makes the next change.
@@ -123,30 +124,23 @@ impl Session<'_> {
         self.tried(attempted)
     }
 
-    /// Refuses a direction that was tried, or none, where a new one is wanted; of the same experiment only once, since a
-    /// repeat costs less than an agent that has no other.
+    /// Refuses a direction that was tried, where a new one is wanted. The same experiment is refused so once: its next
+    /// change in such a direction is recorded as a repeat.
     fn refuse_direction(&mut self, proposal: &Proposal) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         let next = Some(store.history.next_id());
         if store.journal.refused_direction_of == next {
             return Ok(());
         }
-        let refusal = match store.repeated_direction(proposal) {
-            Some(direction) => {
-                let tried =
-                    directions_tried(store.history.records()).into_iter().map(|tried| tried.direction).collect();
-                SessionError::RepeatedDirection { direction, tried }
-            }
-            None if store.names_no_direction(proposal) => SessionError::UnnamedDirection,
-            None => return Ok(()),
-        };
+        let Some(direction) = store.repeated_direction(proposal.direction.as_deref(), None) else { return Ok(()) };
+        let tried = directions_tried(store.history.records()).into_iter().map(|tried| tried.direction).collect();
         store.journal.refused_direction_of = next;
         store.write_journal()?;
-        Err(refusal)
+        Err(SessionError::RepeatedDirection { direction, tried })
     }
 
     /// Commits the change in the working tree as the next experiment.
-    fn commit_working_tree(&mut self, proposal: Proposal) -> Result<Attempt, SessionError> {
+    pub(super) fn commit_working_tree(&mut self, proposal: Proposal) -> Result<Attempt, SessionError> {
         let store = self.shared.store.get_mut();
         let mut open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
         open.direction = proposal.direction.clone();
@@ -154,10 +148,11 @@ impl Session<'_> {
         open.proposal_error = proposal.error.clone();
         let known = self.workspace.known_untracked()?;
         store.journal.iteration += 1;
-        store.journal.last_call = LastCall::default();
+        store.journal.last_call = LastCall { unnamed: store.names_no_direction(&proposal), ..LastCall::default() };
         let texts = Texts { own: proposal.description, fallback: None, before: None };
         let mut attempt = Attempt::at(open, Phase::Idle);
         attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(SessionError::NothingToTry)?;
+        store.say_unnamed(attempt.open.id);
         Ok(attempt)
     }
 
@@ -184,6 +179,7 @@ impl Session<'_> {
         if !store.taken_back {
             let goes_on = attempted == Attempted::StillRunning;
             store.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
+            store.end_night_if_asked();
             if let Some(reason) = ended_by_hand(store) {
                 store.journal.ended = Some(reason.in_short());
             }
@@ -274,9 +270,12 @@ fn ended_by_hand(store: &Store) -> Option<StopReason> {
     if store.folder.heard_stop().is_some() {
         return Some(StopReason::Interrupted { requested: true });
     }
-    let experiments = store.history.experiments();
-    let limit = store.contract.max_experiments.filter(|limit| experiments >= *limit)?;
-    Some(StopReason::MaxExperiments { limit, experiments })
+    at_cap(store)
+}
+
+/// That the session has as many experiments as `ar try` may bring it to, if so.
+fn at_cap(store: &Store) -> Option<StopReason> {
+    session_enough(cap_of_tries(&store.contract, store.journal.night.is_some()), &store.history)
 }
 
 /// The last experiment, if it failed a guard and may be reworked, and how often it was.

@@ -23,8 +23,10 @@ use crate::fs::open_regular;
 use crate::git::{Notes, Repo};
 use crate::measure::{PlainText, plain_text};
 use crate::report::Report;
-use crate::rules::{Course, Elsewhere, History, Unfound, find_experiment, is_of_experiment};
-use crate::state::{EVENT_LOGS, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
+use crate::rules::{
+    Course, Elsewhere, History, Unfound, cap_of_tries, find_experiment, is_of_experiment, session_enough,
+};
+use crate::state::{IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
 
 /// A session as a reader sees it.
 #[derive(Debug)]
@@ -161,6 +163,8 @@ impl SessionView {
         }
         refuse_changed(&self.repo, &self.tag, contract)?;
         let journal = self.journal();
+        let has_night = journal.as_ref().is_none_or(|journal| journal.night.is_some());
+        let cap = cap_of_tries(contract, has_night);
         let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);
         let last_call = journal.as_ref().map(|journal| journal.last_call.clone()).unwrap_or_default();
         let rung = journal.map_or_else(|| climbed(self.contract.as_ref(), &self.history).0, |journal| journal.rung);
@@ -180,6 +184,7 @@ impl SessionView {
             proposals: &[],
             words: &waiting_words(&self.repo, &self.tag).unwrap_or_default(),
             failed_log: &last_failed_log(&self.folder, &self.history),
+            is_full: session_enough(cap, &self.history).is_some(),
         };
         Ok(agent::brief(&briefing, is_called))
     }
@@ -253,7 +258,8 @@ impl SessionView {
         let recorded = || Some(&self.history.records().first()?.metric).map(|metric| (&metric.name, metric.direction));
         let (metric, direction) = metric.or_else(recorded).ok_or_else(|| no_session(&self.repo, &self.tag))?;
         let report = Report::of_session(self.tag.as_str(), metric, direction, &self.history);
-        Ok(report.with_axes(self.contract.as_ref(), &self.history).with_course(&self.history, self.course()))
+        let report = report.with_axes(self.contract.as_ref(), &self.history).with_course(&self.history, self.course());
+        Ok(report.with_artifacts(|best| self.artifacts_of(best)))
     }
 
     /// What is known of the session beside its records.
@@ -266,7 +272,7 @@ impl SessionView {
             flagged: self.flagged(),
             ended: self.ended(),
             waits: waits(
-                &self.folder.logs().join(EVENT_LOGS[0]),
+                &self.folder.logs(),
                 self.history.records(),
                 self.contract.as_ref().map(|contract| contract.agent_timeout),
             ),

@@ -124,6 +124,7 @@ impl Store {
             sessions: HeldSessions::look(&self.repo),
             refs,
             stamps: self.stamps(),
+            settings: self.repo.watched_settings(),
         });
         Ok(())
     }
@@ -339,7 +340,10 @@ impl Store {
         let who = self.expected.actors();
         self.say_changed("moved away files that already existed where the next run writes", who.clone(), coming);
         self.name_changed_logs(who.clone(), LOGS);
-        self.say_changed("git's own settings changed, left as they are", who, git);
+        self.say_changed("git's own settings changed, left as they are", who.clone(), git);
+        for (effect, keys) in watch.settings.changed(&self.repo.watched_settings()) {
+            self.say(Notice::SettingsChanged { when: format!("while {who} active"), keys, effect: effect.text() });
+        }
     }
 
     fn say_changed(&mut self, what: &'static str, who: Actors, paths: Vec<PathBuf>) {

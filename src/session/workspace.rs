@@ -13,7 +13,7 @@ use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, Notice};
 use crate::fs::{read_regular, write_atomic};
-use crate::git::{Head, HeadTarget, Look, PutBack, Repo, Untracked};
+use crate::git::{Head, HeadTarget, Look, PutBack, Repo, TreeStamps, Untracked};
 use crate::rules::FileTerms;
 use crate::state::{Aside, OpenExperiment, UNTRACKED};
 
@@ -32,9 +32,16 @@ pub(super) struct Workspace {
     pub(super) untracked: UntrackedFiles,
     /// What was seen of the working tree when the run was over, as long as nobody can have been active since.
     pub(super) look: Option<Look>,
+    /// What the file system said of tracked files when the run that is active began.
+    pub(super) tree_before: Option<TreeStamps>,
+    /// The user's settings file when the agent was called, in place: what the call makes of it is the agent's.
+    pub(super) settings: Option<Settings>,
     /// Whether the next experiment follows at once: then the journal is written when it is opened, and nobody is active before.
     pub(super) goes_on: bool,
 }
+
+/// The bytes of the settings file; none where there is no such file.
+pub(super) type Settings = Option<Vec<u8>>;
 
 /// The untracked files that are no part of the next change.
 pub(super) struct UntrackedFiles {
@@ -175,6 +182,7 @@ impl Workspace {
         self.reclaim_head(store, base)?;
         let known = self.known_untracked()?;
         let change = self.repo.working_tree.propose(base, &known)?;
+        self.clear_left_out(store, id, base, &change)?;
         if !change.is_empty() {
             let (commit, saved) =
                 store.keep_change(&self.repo, &change, base, &format!("unfinished experiment {id}"))?;
@@ -233,7 +241,7 @@ impl Workspace {
             Some(look) => self.repo.working_tree.untracked_seen(&before, &look)?,
             None => self.repo.working_tree.untracked(&before)?,
         };
-        // What is in a tree of `ar`'s own is nobody's once the call is cut off.
+        // After an interrupted call, files in ar's own tree belong to no change.
         let is_written = self.is_linked || now == before && store.has_file(UNTRACKED);
         let now = self.untracked.known.insert(now);
         if is_written { Ok(()) } else { store.write_file(UNTRACKED, now) }
@@ -277,6 +285,9 @@ impl Workspace {
         }
         self.untracked.is_current = self.goes_on;
         crash::point("idle.entered");
+        if store.history.get(id).is_none() {
+            store.forget_artifacts(id);
+        }
         store.repo.objects.settle_objects()?;
         store.pack_records();
         Ok(())

@@ -13,7 +13,7 @@ use crate::domain::{
     Phase, Record, Rung, Spent, StopReason, ToldStep, Version,
 };
 use crate::fs::Unsynced;
-use crate::rules::{Driver, Line, Tested, Trial};
+use crate::rules::{Driver, Line, Night, Tested, Trial};
 
 /// The version of a journal with at most one.
 const OF_ONE: u32 = 1;
@@ -54,6 +54,9 @@ pub struct OpenExperiment {
     /// How often its run was started.
     #[serde(default)]
     pub runs: u32,
+    /// Whether its run was repeated because files changed beside it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
     /// How long results.tsv was when its row was about to be written, in bytes.
     #[serde(default)]
     pub rows_from: u64,
@@ -97,6 +100,9 @@ pub struct OpenExperiment {
     /// The records that are being written beside others, in their order: any that is there commits all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recording: Vec<Record>,
+    /// The attempt whose run left the artifacts of the last of them, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts_of: Option<ExperimentId>,
     /// The change as the agent has merged it, with what it is made on now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ported: Option<Ported>,
@@ -123,6 +129,7 @@ impl OpenExperiment {
             started,
             agent: None,
             runs: 0,
+            repeated: false,
             rows_from: 0,
             metric_file: None,
             refused: None,
@@ -137,11 +144,17 @@ impl OpenExperiment {
             chain: Vec::new(),
             tested: None,
             recording: Vec::new(),
+            artifacts_of: None,
             ported: None,
             seat: None,
             merge_with: None,
             more: Map::new(),
         }
+    }
+
+    /// Whether an agent made a change for it.
+    pub fn is_made(&self) -> bool {
+        self.commit.is_some() || self.draft.is_some() || self.merge_with.is_some()
     }
 }
 
@@ -244,6 +257,9 @@ pub struct Journal {
     /// What the next call of the agent is told about the last one.
     #[serde(default)]
     pub last_call: LastCall,
+    /// Whether the user was told that the agent trains by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub agent_trains: bool,
     /// The outage that keeps the agent from its work.
     #[serde(default)]
     pub outage: Option<OpenOutage>,
@@ -268,6 +284,9 @@ pub struct Journal {
     /// What all calls of the agent used.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent: Spent,
+    /// The night that it is in, or was in last; absent before a loop's first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub night: Option<Night>,
     /// The place of the last record that the summary of a loop tells of, in the lessons.
     #[serde(default)]
     pub summed_up: u32,
@@ -296,6 +315,9 @@ pub struct Journal {
     /// The GPUs of each slot, by UUID; empty where they are not divided among slots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
+    /// The user's branch to which their working tree is being switched back, as a full ref name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub homeward: Option<String>,
     /// The winners that wait, and the train.
     #[serde(default, skip_serializing_if = "Line::is_empty")]
     pub line: Line,
@@ -342,6 +364,7 @@ impl Journal {
             refused_direction_of: None,
             rework: None,
             last_call: LastCall::default(),
+            agent_trains: false,
             outage: None,
             explored: Explored::default(),
             escalation: None,
@@ -350,6 +373,7 @@ impl Journal {
             checkpoints: Checkpoints::default(),
             words: WordMarks::default(),
             spent: Spent::default(),
+            night: None,
             summed_up: 0,
             ended: None,
             unseen: false,
@@ -360,6 +384,7 @@ impl Journal {
             given: None,
             layout: None,
             gpus: Vec::new(),
+            homeward: None,
             line: Line::default(),
             aside: None,
             driver: None,

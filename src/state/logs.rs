@@ -11,8 +11,17 @@ use crate::domain::{cut, one_line};
 use crate::fs::append;
 use crate::rules::GuardAction;
 
+/// The event log of the work itself.
+pub const WORK_LOG: &str = "work.jsonl";
+
+/// The event log of decisions.
+const DECISION_LOG: &str = "orchestrator.jsonl";
+
+/// The event log of heartbeats.
+pub const HEARTBEAT_LOG: &str = "heartbeat.jsonl";
+
 /// The files of the event logs.
-pub const EVENT_LOGS: [&str; 3] = ["work.jsonl", "orchestrator.jsonl", "heartbeat.jsonl"];
+pub const EVENT_LOGS: [&str; 3] = [WORK_LOG, DECISION_LOG, HEARTBEAT_LOG];
 
 /// The most characters of a text in a line's detail.
 const SHOWN: usize = 200;
@@ -58,19 +67,19 @@ impl EventLog {
 
     /// Writes a line about the work itself.
     pub fn work(&self, ts: Timestamp, level: Level, event: &str, data: &Value) -> Result<(), StateError> {
-        self.write("work.jsonl", Line { ts, source: "session", level, event, detail: detail_of(data), data })
+        self.write(WORK_LOG, Line { ts, source: "session", level, event, detail: detail_of(data), data })
     }
 
     /// Writes a line about a decision of `source`, the rules or the user.
     pub fn decision(&self, ts: Timestamp, source: &str, event: &str, data: &Value) -> Result<(), StateError> {
         let detail = detail_of(data);
-        self.write("orchestrator.jsonl", Line { ts, source, level: Level::Decision, event, detail, data })
+        self.write(DECISION_LOG, Line { ts, source, level: Level::Decision, event, detail, data })
     }
 
     /// Writes a heartbeat.
     pub fn heartbeat(&self, ts: Timestamp, data: &Value) -> Result<(), StateError> {
         let (level, detail) = (Level::Info, detail_of(data));
-        self.write("heartbeat.jsonl", Line { ts, source: "session", level, event: "heartbeat", detail, data })
+        self.write(HEARTBEAT_LOG, Line { ts, source: "session", level, event: "heartbeat", detail, data })
     }
 
     /// Copies what a guardian did about the session.
@@ -78,7 +87,7 @@ impl EventLog {
         let (ts, event, data) = (line.ts, line.action.to_string(), json!({"detail": line.detail}));
         let level = if line.action == GuardAction::Nudge { Level::Info } else { Level::Warn };
         let (event, detail) = (event.as_str(), detail_of(&data));
-        self.write("heartbeat.jsonl", Line { ts, source: "guard", level, event, detail, data: &data })
+        self.write(HEARTBEAT_LOG, Line { ts, source: "guard", level, event, detail, data: &data })
     }
 
     fn write(&self, file: &str, line: Line<'_>) -> Result<(), StateError> {

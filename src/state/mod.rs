@@ -3,6 +3,7 @@
 //! Everything here is plain files. A power cut leaves the old or the new content, never a mixture. Nothing here knows
 //! of git or decides anything.
 
+mod artifacts;
 mod checkpoints;
 mod copies;
 mod error;
@@ -17,6 +18,7 @@ mod lessons;
 mod logs;
 mod memory;
 mod outage;
+mod ratings;
 mod register;
 mod run_logs;
 mod sleep;
@@ -24,6 +26,7 @@ mod stop_request;
 mod user_folder;
 mod words;
 
+pub use artifacts::{BeforeRun, Matching, SetAside, Taken};
 pub use checkpoints::Checkpoints;
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
 pub use error::{SEE_DOCTOR, StateError};
@@ -37,8 +40,9 @@ pub use journal::{Aside, Journal, OpenAttempt, OpenExperiment, OpenOutage, Porte
 pub use json::{PROGRESS, json_text, read_json, write_json, write_json_after, write_json_unsynced};
 pub use lesson_text::LessonDamage;
 pub use lessons::{LESSONS, LessonFile, LessonsError};
-pub use logs::{EVENT_LOGS, EventLog, Level};
+pub use logs::{EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, WORK_LOG};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
+pub use ratings::{RatedLine, add_rating, read_ratings};
 pub use register::{Register, Registered};
 pub use run_logs::{is_compressed, plain_log, read_log_tail};
 pub use sleep::Sleep;

@@ -80,7 +80,10 @@ fn a_run_on_another_machine_is_waited_for_and_no_process_of_this_one_signalled()
         repo.write(format!("{RUN}/run.log"), "val_bpb: 1.05\n");
         drop(lock);
         let called = Called::from(resumed.wait_with_output().unwrap()).ok();
-        assert!(called.stdout.contains("   1  keep     slower: val_bpb 1.05 is better than 2.0"), "{called:?}");
+        assert!(
+            called.stdout.contains("   1  keep     1.05      slower: val_bpb 1.05 is better than 2.0"),
+            "{called:?}"
+        );
         assert_eq!(runs(&repo), 2, "it was not started again");
         assert_unharmed(stranger);
     }
@@ -93,7 +96,7 @@ fn a_run_of_an_earlier_boot_is_lost_and_its_process_id_is_somebody_elses() {
     lost_with(&repo, Some("an earlier boot"), &stranger);
     go(&repo);
     let called = ar(&repo, ["resume"]).ok();
-    assert!(called.stdout.contains("   1  keep     slower: val_bpb 1.1 is better than 2.0"), "{called:?}");
+    assert!(called.stdout.contains("   1  keep     1.1       slower: val_bpb 1.1 is better than 2.0"), "{called:?}");
     assert_eq!(runs(&repo), 3, "the lost one and another one");
     assert_unharmed(stranger);
 }

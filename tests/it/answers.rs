@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar_command};
+use crate::support::{Called, TestRepo, ar, ar_command};
 
 /// Puts a program on the PATH that says `refused` and exits with 0 when it is called first, and then makes a change each time,
 /// says `done` and exits with 0.
@@ -176,4 +176,23 @@ fn words_tell_of_a_refusal_where_nothing_else_does() {
     assert_eq!((&outage["kind"], repo.read("../calls").lines().count()), (&"rate_limit".into(), 2));
     let report = call(&repo, &["report", "t", "--format", "json"]).ok().json();
     assert_eq!((&report["cost"], &report["experiments"][1]["description"]), (&Value::Null, &"I raise it".into()));
+}
+
+#[test]
+fn a_script_reports_cost_and_tokens_by_the_line_of_the_book() {
+    let repo = training_repo();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/agents.md");
+    let page = fs::read_to_string(page).unwrap();
+    let line = page.lines().find(|line| line.starts_with("{\"type\":\"result\"")).unwrap();
+    let model = page.lines().find_map(|line| line.split('`').find(|code| code.contains("\"init\""))).unwrap();
+    fs::write(repo.outside().join("report"), format!("working\n{model}\n{line}\n")).unwrap();
+    let agent = "sed -i 's/^VAL_BPB=.*/VAL_BPB=1.5/' train.sh; cat ../report";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    ar(&repo, [&args[..], &["--max-experiments", "1", "--max-cost", "5"]].concat()).ok();
+    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    let made = &report["experiments"][1];
+    assert_eq!((&made["description"], &made["agent"]["cost"]), (&"raised the rate".into(), &0.41.into()), "{made}");
+    assert_eq!(made["agent"]["tokens"], json!({"input": 21000, "output": 900, "cached": 9000}));
+    assert_eq!(made["agent"]["model"], "my-model");
+    assert_eq!(report["cost"]["total"], 0.41);
 }

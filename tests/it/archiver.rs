@@ -55,6 +55,30 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+#[test]
+fn under_its_other_name_no_call_is_the_archivers() {
+    let build = Build::new();
+    let autoresearch = env!("CARGO_BIN_EXE_autoresearch");
+    let call = |arguments: &[&str]| build.command(autoresearch, arguments).output().unwrap();
+    for arguments in [&["rcs", "libparts.a", "one.c"][..], &["t", "libparts.a"], &["-crD", "libparts.a", "one.c"]] {
+        let output = call(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        assert!(!build.folder.path().join("libparts.a").exists());
+    }
+    let output = call(&["report", "--help"]);
+    assert!(output.status.success() && text(&output.stdout).contains("ar report"), "{}", text(&output.stdout));
+    assert_eq!(call(&["--version"]).stdout, build.run("ar", &["--version"]).stdout);
+    // Alone it says what is missing.
+    let alone = build.folder.path().join("autoresearch");
+    fs::copy(autoresearch, &alone).unwrap();
+    let output = Command::new(alone).arg("report").output().unwrap();
+    let told = text(&output.stderr);
+    assert!(
+        !output.status.success() && told.starts_with("error: cannot start the `ar`") && told.contains("hint: "),
+        "{told}"
+    );
+}
+
 /// A PATH of one folder with this program in it, under a name of its own if it is a copy.
 fn lonely(bin: &Path) -> PathBuf {
     fs::create_dir_all(bin).unwrap();

@@ -15,7 +15,7 @@ fn hold(groups: &[&str]) {
 
 #[test]
 fn on_the_evaluator() {
-    hold(&["evaluator", "data", "paths"]);
+    hold(&["evaluator", "swaps", "data", "paths"]);
 }
 
 #[test]

@@ -135,6 +135,8 @@ fn a_word_that_is_no_command_gets_the_nearest_one() {
     let repo = training_repo();
     for (word, meant) in [
         ("statsu", "status"),
+        ("rnu", "run"),
+        ("lgo", "log"),
         ("rpeort", "report"),
         ("list", "log"),
         ("ls", "log"),
@@ -146,6 +148,48 @@ fn a_word_that_is_no_command_gets_the_nearest_one() {
         assert!(error.contains(&format!("'{word}'")) && error.contains(&format!("'{meant}'")), "{error}");
     }
     assert!(ar(&repo, ["-q", "statsu"]).exits(2).stderr.contains("'status'"));
+}
+
+#[test]
+fn flags_of_other_programs_name_the_flag_here() {
+    let repo = training_repo();
+    for (args, meant) in [
+        (&["status", "--json"][..], "'--format json'"),
+        (&["log", "--csv"], "'--format csv'"),
+        (&["report", "--html"], "'--format html'"),
+        (&["report", "--markdown"], "'--format md'"),
+        (&["run", "--json"], "'--format json'"),
+        (&["log", "-n", "5"], "'--top'"),
+        (&["run", "-n", "5"], "'--max-experiments'"),
+    ] {
+        let said = ar(&repo, args).exits(2).stderr;
+        assert!(said.contains(meant), "{args:?}: {said}");
+    }
+    // It does not name what the command lacks.
+    let said = ar(&repo, ["log", "--html"]).exits(2).stderr;
+    assert!(!said.contains("--format html"), "{said}");
+}
+
+#[test]
+fn the_short_help_shows_what_people_use_and_the_long_one_everything() {
+    let repo = training_repo();
+    let flags = |help: &str| -> Vec<String> {
+        let said = ar(&repo, ["run", help]).ok().stdout;
+        let words = said.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with("--")));
+        words.map(|word| word.trim_end_matches(',').to_owned()).collect()
+    };
+    let (short, long) = (flags("-h"), flags("--help"));
+    assert!(short.len() <= 45 && long.len() > 70, "{} {}", short.len(), long.len());
+    for flag in
+        ["--metric", "--cmd", "--agent", "--for", "--max-experiments", "--slots", "--yes", "--adopt", "--format"]
+    {
+        assert!(short.iter().any(|shown| shown == flag), "{flag}: {short:?}");
+    }
+    for flag in ["--metric-regex", "--search-timeout", "--max-idle"] {
+        assert!(!short.iter().any(|shown| shown == flag) && long.iter().any(|shown| shown == flag), "{flag}");
+    }
+    let said = ar(&repo, ["run", "-h"]).ok().stdout;
+    assert!(said.contains("\nMeasuring:\n") && said.contains("`ar run --help` lists all settings"), "{said}");
 }
 
 #[test]
@@ -253,7 +297,7 @@ fn numbers_and_counts_read_as_people_write_them() {
         called.stdout.contains("lr 1.25e-7 is better than 1.5e-7 of experiment 0 by 0.000000025 (17%)"),
         "{called:?}"
     );
-    assert!(called.stdout.contains("stopped: the session reached its limit of 1 experiment\n"), "{called:?}");
+    assert!(called.stdout.contains("stopped: the night reached its limit of 1 experiment\n"), "{called:?}");
     assert!(ar(&repo, ["log"]).ok().stdout.contains("+0.000000025"));
     let shown = ar(&repo, ["show", "1"]).ok().stdout;
     assert!(shown.lines().any(|line| line.split_whitespace().eq(["steps", "6785"])), "{shown}");
@@ -273,10 +317,7 @@ fn a_baseline_that_fails_says_what_to_do_about_it() {
     let said = run("echo starting; sleep 60", &["--timeout", "300ms"]);
     assert!(said.contains("the deadline passed") && said.contains("hint: ") && said.contains("--timeout 1h"), "{said}");
     let said = run("exit 7", &[]);
-    assert!(
-        said.starts_with("error: the baseline failed: exit 7 after ") && said.contains("printed nothing"),
-        "{said}"
-    );
+    assert!(said.contains("\nerror: the baseline failed: exit 7 after ") && said.contains("printed nothing"), "{said}");
 }
 
 #[test]

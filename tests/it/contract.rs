@@ -55,6 +55,6 @@ fn terms_that_somebody_changed_in_the_file_are_refused_by_name_and_mended() {
         let called = ar(&repo, ["doctor", "--repair"]).ok();
         assert!(called.stdout.contains("contract.json.before-repair"), "{called:#?}");
     }
-    let called = ar(&repo, ["resume", "--max-experiments", "2"]).ok();
+    let called = ar(&repo, ["resume", "--max-experiments", "1"]).ok();
     assert!(called.stdout.contains("   2  discard"), "{called:#?}");
 }

@@ -62,7 +62,7 @@ fn an_experiment_whose_folder_is_deleted_while_it_is_settled_counts_once() {
 fn experiments_that_were_summed_up_before_a_kill_are_in_no_other_summary() {
     let repo = training_repo();
     killed_at(&repo, "stop.lesson_added", || {});
-    ar(&repo, ["resume", "t", "--max-experiments", "3"]).ok();
+    ar(&repo, ["resume", "t", "--max-experiments", "2"]).ok();
     let lessons = LessonFile::new(&repo.path()).read().unwrap();
     let summaries = lessons.iter().filter(|lesson| lesson.id.to_string().contains("summary"));
     let summaries: Vec<_> = summaries.map(|it| (it.id.to_string(), it.experiment.clone())).collect();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::thread;
 
-use autoresearch::crash::{IN_LANES, POINTS};
+use autoresearch::crash::{BETWEEN_SESSIONS, IN_LANES, POINTS};
 use proptest::prelude::*;
 
 use crate::cli::{SOURCES, sources};
@@ -219,12 +219,13 @@ fn the_list_of_points_is_that_of_the_sources() {
             named.insert(if in_shim { format!("shim.{name}") } else { name.to_owned() });
         }
     }
-    let listed: BTreeSet<_> = POINTS.iter().chain(IN_LANES).map(|name| (*name).to_owned()).collect();
+    let listed: BTreeSet<_> =
+        POINTS.iter().chain(IN_LANES).chain(BETWEEN_SESSIONS).map(|name| (*name).to_owned()).collect();
     assert!(named.is_subset(&listed), "not in the list: {:?}", named.difference(&listed));
     for name in &listed {
         // What the state files pass is passed by the shim as well.
         let known = named.contains(name) || name.strip_prefix("shim.").is_some_and(|name| named.contains(name));
         assert!(known, "{name} is not in the sources");
     }
-    assert!(POINTS.is_sorted() && IN_LANES.is_sorted());
+    assert!(POINTS.is_sorted() && IN_LANES.is_sorted() && BETWEEN_SESSIONS.is_sorted());
 }

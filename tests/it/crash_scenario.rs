@@ -88,7 +88,7 @@ impl Scenario {
             | Scenario::Deletes(steps)
             | Scenario::Stop(steps)
             | Scenario::Outage(steps) => steps,
-            Scenario::Pivot => "silent nan silent",
+            Scenario::Pivot => "silent worse nan worse",
             Scenario::Guards => "new-better commit-better",
             Scenario::Fixes => "syntax import",
             Scenario::Adopt | Scenario::AdoptInVain => "- new-worse",
@@ -127,6 +127,8 @@ impl Session {
     /// A repository without a session.
     pub(crate) fn new(scenario: Scenario) -> Session {
         let repo = training_repo();
+        // What runs leave is no part of a change.
+        repo.write(".git/info/exclude", "/out/\n");
         if matches!(scenario, Scenario::Adopt | Scenario::AdoptInVain) {
             repo.write("docs/a.txt", "staged\n");
             repo.git(["add", "docs/a.txt"]);
@@ -194,8 +196,9 @@ impl Session {
         loop {
             let called = self.call(&args, kill)?;
             match (self.scenario, called.code) {
-                (Scenario::AdoptInVain, Some(3)) | (_, Some(0)) => return Some(()),
+                // A SIGTERM stops it, and no request.
                 (Scenario::Stop(_), Some(130)) => args = resume.to_vec(),
+                (Scenario::AdoptInVain, Some(3)) | (_, Some(0)) => return Some(()),
                 // It was killed before it had noticed that its journal was deleted, and names what a person has to put away.
                 (Scenario::Deletes(_), Some(1)) if called.stderr.contains("uncommitted changes: train.sh") => {
                     self.repo.git(["stash", "--quiet", "--include-untracked"]);
@@ -243,6 +246,10 @@ impl Session {
         let train = match self.scenario {
             Scenario::Hands(_) => format!("{train}; echo mine > docs/e.txt"),
             Scenario::AdoptInVain => format!("{train} | sed s/val_bpb/bpb/"),
+            // A guard changes what the run left.
+            Scenario::Guards | Scenario::Try => {
+                format!("mkdir -p out; grep ^VAL train.sh > out/model; cp out/model out/last; {train}")
+            }
             Scenario::Stop(_) => format!(
                 "{train}; if [ $AR_EXPERIMENT = 1 ] && mkdir {outside}/stopped 2>/dev/null; then \
                  {FIND_OWNER}; if [ \"$(cat /proc/$owner/comm)\" = ar ] && kill -TERM $owner; then sleep 60; \
@@ -276,7 +283,9 @@ impl Session {
         };
         let mut agent = format!("{before}{steps}; if [ -e \"$AR_PROPOSAL\" ]; then {learn}; fi");
         if self.scenario == Scenario::Pivot {
-            agent += "; echo \"# $AR_EXPERIMENT\" >> train.sh";
+            // The fourth experiment is to be in a new direction, and names a tried one until it is asked again.
+            agent += "; echo \"# $AR_EXPERIMENT\" >> train.sh; d=tried; ! grep -q 'which was tried before' \"$AR_PROMPT\" || d=new; \
+                      grep -qs description \"$AR_PROPOSAL\" || echo \"{\\\"direction\\\": \\\"$d\\\"}\" > \"$AR_PROPOSAL\"";
         }
         // It accepts the baseline, and the first change when it was reworked twice.
         let refusing = "[ $AR_EXPERIMENT = 0 ] || { grep -q 'again # again' train.sh && [ $AR_EXPERIMENT = 1 ]; }";
@@ -287,7 +296,7 @@ impl Session {
         let count = self.scenario.experiments().to_string();
         let mut args = vec!["run", "--yes", "--agent", &agent, "--max-experiments", &count];
         match self.scenario {
-            Scenario::Try => args = vec!["try", "-m", "change-1"],
+            Scenario::Try => args = vec!["try", "-m", "change-1", "--artifact", "out"],
             Scenario::Adopt | Scenario::AdoptInVain => args.push("--adopt"),
             Scenario::Pivot => args.extend(["--ladder", "structural"]),
             // The outage is longer than its limit.
@@ -295,7 +304,9 @@ impl Session {
                 args.extend(["--outage-limit", "10ms", "--on-event", &tell, "--cadence", "2h", "--escalate", "wait"])
             }
             Scenario::Guards => {
-                args.extend(["--guard", "cd docs; echo more >> e.txt", "--guard", refusing, "--reviewer", &reviewer]);
+                let guard = "echo guard > out/model; cd docs; echo more >> e.txt";
+                args.extend(["--guard", guard, "--guard", refusing, "--reviewer", &reviewer]);
+                args.extend(["--artifact", "out", "--keep-artifacts", "0"]);
             }
             _ => {}
         }

@@ -226,6 +226,7 @@ fn the_protocol_is_short_and_explains_every_failure() {
         FailureClass::NoChange,
         FailureClass::Duplicate,
         FailureClass::Lost,
+        FailureClass::Changed,
     ] {
         assert!(protocol.contains(&format!("`{class}`")), "{class}");
     }

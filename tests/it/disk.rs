@@ -208,7 +208,10 @@ fn a_run_that_meets_a_full_disk_again_and_again_is_not_lost() {
         }
         repo.rm(".git/fill/0");
         let called = ar(&repo, ["resume"]).ok();
-        assert!(called.stdout.contains("   1  keep     1: better: val_bpb 1.900000 is better"), "{left}: {called:?}");
+        assert!(
+            called.stdout.contains("   1  keep     1.900000  1: better: val_bpb 1.900000 is better"),
+            "{left}: {called:?}"
+        );
     }
 }
 
@@ -287,6 +290,7 @@ fn a_job_that_cannot_begin_on_a_full_disk_leaves_no_word_that_it_failed() {
         timeout: Duration::from_secs(60),
         silence: None,
         grace: Duration::from_secs(60),
+        watched: None,
         log_limit: None,
         tied: false,
     };
@@ -324,6 +328,7 @@ fn a_line_that_does_not_fit_is_not_there_at_all() {
         outcome: Outcome::Crash,
         failure: None,
         description: "does not fit",
+        is_refused: false,
     };
     let mut ledger = LedgerFile::open(&rows, "loss", LedgerDialect::Ar).unwrap();
     assert!(ledger.append(&entry).is_err());

@@ -128,7 +128,7 @@ fn a_wait_ends_when_somebody_asks_the_loop_to_stop_or_its_time_is_over() {
         if flags.is_empty() {
             ar(&repo, ["stop", "t"]).ok();
         }
-        Called::from(child.wait_with_output().unwrap()).exits(if flags.is_empty() { 130 } else { 0 });
+        Called::from(child.wait_with_output().unwrap()).ok();
         assert!(status(&repo).unwrap()["escalation"]["waits"] != true);
         if flags.is_empty() {
             assert_over(&repo);
@@ -149,7 +149,7 @@ fn a_loop_that_cannot_call_its_agent_goes_on_in_the_same_process_and_hears_of_a_
         let session = until_waiting(&repo);
         assert_eq!(session["escalation"]["kind"], "agent", "{session}");
         ar(&repo, if stops { ["stop", "t"] } else { ["tell", "it is back"] }).ok();
-        let called = Called::from(child.wait_with_output().unwrap()).exits(if stops { 130 } else { 0 });
+        let called = Called::from(child.wait_with_output().unwrap()).ok();
         assert_eq!(called.stdout.contains("   1  discard"), !stops, "{called:#?}");
         assert_over(&repo);
     }

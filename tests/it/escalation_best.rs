@@ -76,14 +76,14 @@ fn a_best_experiment_that_no_longer_runs_stops_the_loop_with_a_report() {
     assert_eq!((own.trim(), runs(&repo), events(&repo, "escalated")), ("val_bpb: 2.0", 7, 1));
     assert_records(&repo, 6);
     restore_data(&repo);
-    let called = ar_in_time(&repo, ["resume", "--max-experiments", "6"]).ok();
+    let called = ar_in_time(&repo, ["resume", "--max-experiments", "1"]).ok();
     assert!(called.stderr.contains(RUNS_AGAIN) && called.stdout.contains("   6  keep"), "{called:#?}");
     assert_eq!(runs(&repo), 9);
     assert_records(&repo, 7);
     let shown = ar(&repo, ["show", "3", "--format", "json"]).ok().json();
     assert_eq!(shown["outside_cause"], "the baseline, which ran before, failed as well", "{shown}");
     // The same change is no repeat of one that was not to blame.
-    let again = ["resume", "--agent", "git checkout -q main -- . ; echo 1.1 > value", "--max-experiments", "7"];
+    let again = ["resume", "--agent", "git checkout -q main -- . ; echo 1.1 > value", "--max-experiments", "1"];
     let called = ar_in_time(&repo, again).ok();
     assert!(!called.stdout.contains("measured before"), "{called:#?}");
 }
@@ -143,17 +143,17 @@ fn a_check_that_is_cut_off_is_made_anew_when_the_session_goes_on() {
         assert!(seen[0].log.as_ref().unwrap().ends_with("runs/00006/check/run.log"), "{:?}", seen[0].log);
         if end == "--now" {
             ar(&repo, ["stop", "t", end]).ok();
-            Called::from(child.wait_with_output().unwrap()).exits(130);
+            Called::from(child.wait_with_output().unwrap()).ok();
         } else {
             Command::new("kill").args([end, &child.id().to_string()]).status().unwrap();
             child.wait().unwrap();
             until("the end of its run", || repo.processes().is_empty().then_some(()));
             assert!(repo.status().contains(" M docs/a.txt"));
-            ar_in_time(&repo, ["resume", "t", "--max-experiments", "5"]).ok();
+            ar_in_time(&repo, ["resume", "t", "--max-experiments", "0"]).ok();
         }
         assert_eq!(repo.status(), "?? litter", "{end}");
         fs::remove_file(repo.file("litter")).unwrap();
-        let called = ar_in_time(&repo, ["resume", "t", "--max-experiments", "6"]).ok();
+        let called = ar_in_time(&repo, ["resume", "t", "--max-experiments", "1"]).ok();
         assert_eq!(called.stderr.matches(STILL_RUNS).count(), 1, "{called:#?}");
         assert_eq!(runs(&repo), 9, "of the baseline, 6 changes and 2 checks");
         fs::remove_file(repo.file("litter")).unwrap();

@@ -122,7 +122,7 @@ fn rows_of_an_imported_session_are_not_written_into_results() {
     run("1");
     called(&repo, "doctor --repair").ok();
     repo.rm("results.tsv");
-    run("2");
+    run("1");
     let rows = repo.read("results.tsv");
     assert!(rows.lines().count() == 4 && !rows.contains("theirs"), "{rows}");
     called(&repo, "doctor").ok();

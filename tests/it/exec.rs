@@ -54,6 +54,7 @@ impl Bench {
             timeout: Duration::from_secs(60),
             silence: None,
             grace: Duration::from_secs(60),
+            watched: None,
             log_limit: None,
             tied: false,
         }

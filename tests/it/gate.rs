@@ -14,19 +14,20 @@ const AGENT: &str = "echo '# more' >> train.sh";
 #[test]
 fn a_clock_that_is_behind_the_last_record_is_waited_for_and_then_named() {
     let repo = training_repo();
-    Called::from(ar_command(&repo, &repo.path(), ARGS).output().unwrap()).ok();
+    let baseline = ARGS[..ARGS.len() - 1].iter().chain(&["0"]);
+    Called::from(ar_command(&repo, &repo.path(), baseline).output().unwrap()).ok();
     let resume = |clock: &str, more: &str| {
         let args = ["resume", "--agent", AGENT, "--max-experiments", more];
         Called::from(ar_command(&repo, &repo.path(), args).env("AR_CLOCK", clock).output().unwrap()).ok()
     };
-    let called = resume("2026-11-20T21:58:00Z", "2");
+    let called = resume("2026-11-20T21:58:00Z", "1");
     let behind = "waiting for the clock: it shows 2026-11-20T21:58:00.000Z, before the end of the last experiment at \
                   2026-11-20T22:00:00.000Z";
     let named = called.stderr.lines().filter(|line| line.contains(behind)).count();
     assert_eq!(named, 1, "once for a record: {called:#?}");
     assert!(called.stderr.contains("continuing with a clock that is behind"), "{called:#?}");
     assert!(called.stdout.contains("   1  discard"), "{called:#?}");
-    let called = resume("2026-11-20T22:00:00Z", "3");
+    let called = resume("2026-11-20T22:00:00Z", "1");
     assert!(!called.stderr.contains("clock"), "{called:#?}");
 }
 
@@ -64,8 +65,7 @@ fn damaged_objects_of_the_session_end_the_loop_by_name() {
             }
             _ => fs::remove_file(&path).unwrap(),
         }
-        // The check goes on beside the calls.
-        let agent = format!("sleep 0.5; {AGENT}");
+        let agent = format!("touch ../called; {AGENT}");
         let mut command = ar_command(&repo, &repo.path(), ARGS[..8].iter().chain(&["--max-experiments", "30"]));
         let called = Called::from(command.args(["--agent", &agent]).output().unwrap()).exits(4);
         assert!(
@@ -73,6 +73,7 @@ fn damaged_objects_of_the_session_end_the_loop_by_name() {
             "{damage}: {called:#?}"
         );
         assert!(called.stderr.contains("hint: inspect with `git fsck --full`"), "{called:#?}");
+        assert!(!repo.outside().join("called").exists(), "before the call that costs: {called:#?}");
     }
 }
 

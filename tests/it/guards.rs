@@ -281,7 +281,7 @@ fn who_drives_by_itself_is_told_what_the_guard_said() {
     let answer = called.stdout.replace(|c: char| c.is_ascii_digit(), "0");
     assert_eq!(
         answer,
-        "   0  discard  one: val_bpb 0.0 is better than 0.0 of experiment 0 by 0.0 (00%), but the guard `sh guard.sh` failed \
+        "   0  discard  0.0       one: val_bpb 0.0 is better than 0.0 of experiment 0 by 0.0 (00%), but the guard `sh guard.sh` failed \
          (exit 0 after 0.0 s) [guard_failed]\n      | 0 tests fail\n      to beat: val_bpb 0.0 of experiment 0\n      the \
          working tree is back at the best one; edit and `ar try` again, `ar show 0` shows this one\n      next: Rework the \
          same idea so that the guard passes, at most 0 times; then drop it. `ar try --rework` brings its change back \

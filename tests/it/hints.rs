@@ -136,11 +136,12 @@ fn init_names_the_flags_that_an_existing_file_does_not_take() {
     repo.write("ar.toml", "metric = \"val_bpb\"\n");
     let said = ar(&repo, ["init", "--agent", "claude", "--lower", "--guard", "true"]).ok().stdout;
     assert!(said.contains("not applied: --lower, --agent, --guard; edit ar.toml to set them"), "{said}");
-    assert!(said.ends_with("next: look at program.md, commit it, then `ar run`\n"), "{said}");
+    assert!(said.ends_with("next: set cmd and agent in ar.toml, commit them, then `ar run`\n"), "{said}");
     let said = ar(&repo, ["init"]).ok().stdout;
-    assert!(!said.contains("not applied") && said.ends_with("next: `ar run`\n"), "{said}");
+    let next = "next: set cmd and agent in ar.toml, then `ar run`\n";
+    assert!(!said.contains("not applied") && said.ends_with(next), "{said}");
     repo.rm("ar.toml");
-    let said = ar(&repo, ["init", "--metric", "m"]).ok().stdout;
+    let said = ar(&repo, ["init", "--metric", "m", "--agent", "true"]).ok().stdout;
     assert!(said.ends_with("next: look at ar.toml, commit it, then `ar run`\n"), "{said}");
 }
 

@@ -42,6 +42,38 @@ fn told(repo: &TestRepo) -> Vec<Value> {
 }
 
 #[test]
+fn a_keep_that_gains_too_much_is_doubted_in_line_report_and_hook() {
+    let agent = "echo \"echo val_bpb: 0.00$AR_EXPERIMENT\" > train.sh; echo evaluate = lambda";
+    let run = |more: &[&str]| {
+        let repo = training_repo();
+        repo.write("train.sh", "echo val_bpb: 2.000\n");
+        repo.commit_all("starts at two");
+        let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+        let called = ar(&repo, [&args[..], &["--max-experiments", "1", "--on-event", TELLS], more].concat()).ok();
+        (repo, called)
+    };
+    let (repo, called) = run(&[]);
+    let doubt = "gained more than half of 2.000, the value to beat";
+    let line = called.stdout.lines().find(|line| line.contains(" evaluate = lambda: ")).unwrap();
+    assert!(line.ends_with(&format!("; doubtful: {doubt}")), "{line}");
+    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    let jump = report["warnings"].as_array().unwrap().iter().find(|warning| warning["kind"] == "jump");
+    assert_eq!(jump.unwrap()["what"], format!("experiment 1 {doubt}"));
+    let keep = told(&repo).into_iter().find(|event| event["event"] == "keep").unwrap();
+    assert!(
+        keep["doubt"] == doubt && keep["text"].as_str().unwrap().ends_with(&format!("; doubtful: {doubt}")),
+        "{keep}"
+    );
+    assert_eq!(repo.git(["log", "-1", "--format=%s", "autoresearch/t"]), "evaluate = lambda", "it stops nothing");
+
+    let (repo, called) = run(&["--keep-above", "0.0005", "--higher"]);
+    assert!(
+        !called.stdout.contains("doubtful") && told(&repo).iter().all(|event| event["doubt"].is_null()),
+        "{called:?}"
+    );
+}
+
+#[test]
 fn each_event_is_told_as_json_in_order() {
     let repo = training_repo();
     let first = "if [ $AR_EXPERIMENT = 2 ] && mkdir ../limited 2>/dev/null; then \
@@ -66,7 +98,7 @@ fn each_event_is_told_as_json_in_order() {
         (1, "t: new best val_bpb 1.900000: experiment 1: 1: better"),
         (2, "t: the agent's rate limit, waiting until "),
         (4, "t: 3 crashes in a row, the last one experiment 4: out of memory"),
-        (7, "t: stopped: the session reached its limit of 5 experiments; 5 experiments, best val_bpb 1.900000"),
+        (7, "t: stopped: the night reached its limit of 5 experiments; 5 experiments, best val_bpb 1.900000"),
     ] {
         assert!(told[at]["text"].as_str().unwrap().starts_with(words), "{}", told[at]);
     }
@@ -117,7 +149,7 @@ fn an_error_at_any_time_is_told_and_leaves_its_line_where_it_was_written() {
     assert_eq!(called.stderr.matches("`ar resume`").count(), 1, "{called:#?}");
     assert!(is_told(2).contains("another command is still running"), "{called:#?}");
     drop(taken);
-    ar(&repo, ["resume", "--max-experiments", "2"]).ok();
+    ar(&repo, ["resume", "--max-experiments", "1"]).ok();
     assert_eq!(repo.read("results.tsv").lines().count(), 4);
 }
 
@@ -202,7 +234,7 @@ fn a_command_that_hangs_holds_nothing_up() {
     signal(&child, "-INT");
     let called = Called::from(child.wait_with_output().unwrap()).ok();
     assert!(began.elapsed().as_secs() < 20, "{called:#?}");
-    assert!(called.stdout.ends_with("stopped: the session reached its limit of 2 experiments\n"), "{called:#?}");
+    assert!(called.stdout.ends_with("stopped: the night reached its limit of 2 experiments\n"), "{called:#?}");
     assert_eq!(warnings(&repo), ["- stopped waiting for the command of --on-event"]);
     let stopped: Value = serde_json::from_slice(&fs::read(repo.outside().join("stopped")).unwrap()).unwrap();
     assert_eq!((&stopped["event"], &stopped["experiment"]), (&"stopped".into(), &2.into()));

@@ -93,7 +93,7 @@ fn an_agent_is_offered_ideas_and_has_some_of_its_own() {
     let drawn = offered(&repo, 2).unwrap();
     assert!(drawn.contains("from within") || drawn.contains("two heads"), "{drawn}");
     ar(&repo, ["idea", "drop", "3"]).ok();
-    run(&repo, ":", 3, &["--ladder", "structural"]).ok();
+    run(&repo, ":", 1, &["--ladder", "structural"]).ok();
     assert_eq!(offered(&repo, 3), None, "its direction was tried");
     assert_eq!(states(&repo)[3], "warmer open");
     ar(&repo, ["idea", "add", "no attention"]).ok();
@@ -220,7 +220,7 @@ fn sources_are_offered_beside_ideas_and_drawn_as_the_session_says() {
     let proposal = &records["experiments"][1]["proposal"];
     assert_eq!((&proposal["offered_source"], &proposal["source"]), (&"https://example.org/2".into(), &3.into()));
     // What was used is not offered again, what was not used is once no other is open; `resume` draws as before.
-    ar(&repo, ["resume", "--max-experiments", "4"]).ok();
+    ar(&repo, ["resume", "--max-experiments", "2"]).ok();
     assert_eq!(
         (source(3), source(4)),
         ("source 2: https://example.org/1".into(), "source 4: https://example.org/3".into())

@@ -90,7 +90,7 @@ fn a_run_and_a_guard_cannot_stop_the_loop_and_a_hook_can() {
     let agent = "sed -i s/^VAL_BPB=.*/VAL_BPB=1.$((99 - AR_EXPERIMENT))/ train.sh";
     let hook = format!("cd $AR_ROOT; [ $AR_EVENT != best ] || {AR} stop");
     let more = ["--guard", &guard, "--agent", agent, "--max-experiments", "60", "--on-event", &hook];
-    let called = run(&repo, &cmd, &more).exits(130);
+    let called = run(&repo, &cmd, &more).ok();
     assert!(called.stderr.contains("`ar stop` was requested") && called.stdout.contains("   1  keep"), "{called:#?}");
     let codes = codes(&repo);
     assert_eq!(codes.iter().filter(|line| *line == "1 stop: 1").count(), codes.len(), "{codes:#?}");

@@ -128,14 +128,15 @@ fn a_flood_costs_disk_and_not_memory() {
     let mut child = ar_command(&repo, &repo.path(), args).stdout(Stdio::null()).spawn().unwrap();
     let mut peak = 0u64;
     until("the end of the flood", || {
+        // Pages of the program itself are no memory that a flood costs: an unoptimised build has some 45 MB of them.
         if let Ok(text) = fs::read_to_string(format!("/proc/{}/status", child.id()))
-            && let Some(line) = text.lines().find(|line| line.starts_with("VmHWM:"))
+            && let Some(line) = text.lines().find(|line| line.starts_with("RssAnon:"))
         {
             peak = peak.max(line.split_whitespace().nth(1).unwrap().parse().unwrap());
         }
         child.try_wait().unwrap()
     });
     assert!(child.wait().unwrap().success());
-    assert!(peak > 0 && peak < 50 * 1024, "{peak} kB resident");
+    assert!(peak > 0 && peak < 20 * 1024, "{peak} kB of its own");
     assert_eq!(fs::metadata(repo.file("run.log")).unwrap().len(), 60_000_000 + "\nval_bpb: 1.5\n".len() as u64);
 }

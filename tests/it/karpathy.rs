@@ -171,9 +171,67 @@ fn init_and_run_without_a_flag_make_a_night_of_one_idea_each_that_the_notebook_r
     let refused = fs::read_to_string(repo.outside().join("said")).unwrap();
     assert_eq!(refused.matches("cannot call `ar stop` inside experiment").count(), 10, "{refused}");
     assert_eq!(called.stderr.matches("1 row without an experiment, removed").count(), 10, "{called:?}");
+    // What an agent costs that trains by itself is told once.
+    let trained =
+        "noticed that the agent trained by itself in its call for experiment 1 (it rewrote run.log): the call took 0 s";
+    assert_eq!(
+        (called.stderr.matches("trained by itself").count(), called.stderr.contains(trained)),
+        (1, true),
+        "{called:?}"
+    );
     let prompt = fs::read_to_string(repo.outside().join("prompt-2")).unwrap();
     assert!(prompt.contains(PROGRAM.trim()) && !prompt.starts_with(PROGRAM.trim()), "{prompt}");
     assert_eq!(repo.status(), "?? ar.toml");
+}
+
+#[test]
+fn a_change_that_was_refused_without_a_run_has_no_row() {
+    let agent = "case $AR_EXPERIMENT in 2) echo '# faster' >> prepare.py ;; *) sed -i \"s/^LOSS = .*/LOSS = 0.9$AR_EXPERIMENT/\" train.py ;; \
+                 esac; echo idea $AR_EXPERIMENT";
+    let args = [
+        "run",
+        "--yes",
+        "--tag",
+        "t",
+        "--metric",
+        "val_bpb",
+        "--cmd",
+        "uv run train.py",
+        "--agent",
+        agent,
+        "--scope",
+        "train.py",
+    ];
+    let run = |more: &[&str]| {
+        let repo = repo();
+        let called = ar_there(&repo, &[&args[..], &["--max-experiments", "3"], more].concat()).ok();
+        assert!(!called.stderr.contains("trained by itself"), "{called:?}");
+        repo
+    };
+    let repo = run(&[]);
+    let descriptions = |repo: &TestRepo| rows(repo)[1..].iter().map(|row| row[4].clone()).collect::<Vec<_>>();
+    assert_eq!(descriptions(&repo), ["baseline", "idea 1", "idea 3"]);
+    let counts = |repo: &TestRepo| ar_there(repo, &["report", "t", "--format", "json"]).ok().json()["counts"].clone();
+    assert_eq!((&counts(&repo)["refused"], &counts(&repo)["crash"]), (&1.into(), &0.into()));
+    let found = ar_there(&repo, &["doctor"]).ok().stdout;
+    assert!(found.contains("results.tsv has 3 rows of ar"), "{found}");
+
+    // A file that is rebuilt has none either, and one that an earlier version wrote stays.
+    let written = repo.read("results.tsv");
+    repo.rm("results.tsv");
+    ar_there(&repo, &["doctor", "--repair"]).ok();
+    assert_eq!(repo.read("results.tsv"), written);
+    let commit = repo.git(["rev-parse", "--short=7", "refs/autoresearch/t/00002^{commit}"]);
+    let (before, last) = written.trim_end().rsplit_once('\n').unwrap();
+    let older = format!("{before}\n{commit}\t0.000000\t0.0\tcrash\tidea 2\n{last}\n");
+    repo.write("results.tsv", &older);
+    let found = ar_there(&repo, &["doctor"]).ok().stdout;
+    assert!(found.contains("results.tsv has 4 rows of ar") && !found.contains("contradicts"), "{found}");
+    ar_there(&repo, &["run", "--tag", "t", "--max-experiments", "4", "--yes"]).ok();
+    assert!(repo.read("results.tsv").starts_with(&older), "{}", repo.read("results.tsv"));
+
+    let other = run(&["--ledger", "ar"]);
+    assert_eq!(descriptions(&other), ["baseline", "idea 1", "idea 2", "idea 3"]);
 }
 
 #[test]
@@ -208,7 +266,8 @@ fn the_dialect_is_that_of_program_or_notebook_and_a_gitignore_is_no_sign() {
         repo.rm("look.ipynb");
         prepare(&repo);
         repo.commit_all(name);
-        let args = [&["run", "--yes", "--metric", "val_bpb", "--cmd", "uv run train.py"][..], more].concat();
+        let args = [&["run", "--yes", "--metric", "val_bpb", "--cmd", "uv run train.py", "--agent", "none"][..], more]
+            .concat();
         let called = ar_there(&repo, &args).ok();
         let rows = repo.read("results.tsv");
         assert!(rows.starts_with(header), "{name}: {rows}");

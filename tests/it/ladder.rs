@@ -79,28 +79,44 @@ fn the_refine_ladder_goes_to_a_flag_and_on_into_the_night() {
     let expected =
         ["3 refine", "5 pivot", "8 refine", "10 pivot", "13 refine", "15 flagged", "15 fresh_start"].map(str::to_owned);
     assert_eq!(decisions(&repo), expected);
-    let lines = "      flagged for review after experiment 15\n      next: fresh start";
+    let lines = "      flagged for review after experiment 15\n      the report is .autoresearch/t/state/flagged.md\n      \
+                 next: fresh start";
     assert!(called.stdout.contains(lines) && called.stdout.contains("\n      next: pivot: "), "{called:#?}");
     let report = ar(&repo, ["report"]).ok().stdout;
     assert!(report.contains("\n  flagged for review after experiment 15: no recent keeps\n"), "{report}");
     assert_eq!(ar(&repo, ["report", "--format", "json"]).ok().json()["flagged"], serde_json::json!([15]));
+
+    let flagged = repo.read(".autoresearch/t/state/flagged.md");
+    for words in [
+        "# Session t is flagged for review\n",
+        "after experiment 15\n- what happened: no keep for so long that you should look\n",
+        "- experiments since the last keep: 15\n- best: 2.000000, the baseline\n",
+        "- d15: 1 experiment, 0 kept, best 2.000000\n",
+        "- after experiment 10: pivot: another strategy, by a structurally similar case elsewhere",
+        "\nar stop t\n",
+    ] {
+        assert!(flagged.contains(words), "{words}: {flagged}");
+    }
+    let better = "sed -i s/VAL_BPB=2/VAL_BPB=1/ train.sh";
+    ar(&repo, ["resume", "--max-experiments", "1", "--agent", &agent(better)]).ok();
+    assert!(!repo.exists(".autoresearch/t/state/flagged.md"), "a keep answers it");
 }
 
 #[test]
 fn a_flag_stops_the_loop_once_where_that_is_asked_for_and_says_what_was_tried() {
     let repo = training_repo();
-    let first = "[ $AR_EXPERIMENT -gt 13 ] || direction=warmup";
+    let first = "[ $AR_EXPERIMENT -gt 10 ] || direction=warmup";
     let called = run(&repo, first, 17, &["--stop-when-flagged"]).exits(4);
     let end = "stopped: flagged for review after experiment 15; tried, the newest first:\n      \
                d15: 1 experiment, 0 kept, best 2.000000\n      d14: ";
     assert!(called.stdout.contains(end), "{called:#?}");
-    assert!(called.stdout.contains("\n      warmup: 13 experiments, 0 kept, best 2.000000\n"), "{called:#?}");
+    assert!(called.stdout.contains("\n      warmup: 10 experiments, 0 kept, best 2.000000\n"), "{called:#?}");
     let told = "\n   told the agent since the last keep:\n      after experiment 3: refine: one concrete change within the strategy\n      \
                 after experiment 5: pivot: another strategy, by the opposite hypothesis\n";
     assert!(called.stdout.contains(told), "{called:#?}");
     assert!(called.stdout.contains("\n      after experiment 15: fresh start: "), "{called:#?}");
     assert!(!prompts(&repo).iter().any(|prompt| prompt.contains("outside the repository")), "nobody allowed it");
-    let called = ar(&repo, ["resume", "--max-experiments", "16"]).ok();
+    let called = ar(&repo, ["resume", "--max-experiments", "1"]).ok();
     assert!(called.stdout.contains("  16  discard"), "who starts it again has seen the flag: {called:#?}");
     assert_eq!(directive(prompts(&repo).last().unwrap()), "Fresh start");
 }
@@ -120,6 +136,9 @@ fn the_structural_ladder_pivots_soon_and_flags_soon() {
     );
     let contract: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
     assert_eq!(contract["ladder"], "structural");
+    assert!(repo.read(".autoresearch/t/state/flagged.md").contains("after experiment 8\n"));
+    ar(&repo, ["stop", "t"]).ok();
+    assert!(!repo.exists(".autoresearch/t/state/flagged.md"), "who stops it has seen it");
 }
 
 #[test]
@@ -140,27 +159,81 @@ fn an_agent_that_changed_nothing_is_told_again() {
     assert_eq!(decisions(&repo), ["3 refine", "5 pivot"].map(str::to_owned));
 }
 
+/// The classes of failure of experiments 1 to `last`, with the number of runs of each.
+fn classes(repo: &TestRepo, last: u32) -> Vec<String> {
+    let class = |id: u32| {
+        let record = ar(repo, ["show", &id.to_string(), "--format", "json"]).ok().json();
+        let class = record["failure"]["class"].as_str().unwrap_or("-").to_owned();
+        format!("{id} {class} {}", record["runs"].as_array().map_or(0, Vec::len))
+    };
+    (1..=last).map(class).collect()
+}
+
 #[test]
-fn under_a_pivot_a_direction_that_was_tried_is_refused_once() {
+fn under_a_pivot_a_tried_direction_is_asked_about_once_and_then_refused_without_a_run() {
     let repo = training_repo();
-    // Experiment 3 is named anew when it is asked for, 4 is not, and 5 names no direction.
-    let first = "case $AR_EXPERIMENT-$call in 1-*|2-*|4-*) direction=warm-up ;; 3-3) direction='Warm Up!' ;; \
-                 3-4) direction=schedule ;; 5-*) direction= ;; esac";
-    let called = run(&repo, first, 5, &["--ladder", "structural"]).ok();
+    // The first pivot asks for a refutation, which may name an old direction: 3. The second one asks for a new direction: 4 names
+    // one when it is asked once more, 5 does not.
+    let first = "case $AR_EXPERIMENT-$call in 1-*|2-*|3-*) direction=warm-up ;; 4-4) direction='Warm Up!' ;; \
+                 4-5) direction=schedule ;; 6-*|7-*) direction=WARMUP ;; esac";
+    let called = run(&repo, first, 7, &["--allow-repeats"]).ok();
+    assert!(!called.stderr.contains("was tried before"), "no pivot yet: {called:#?}");
+
+    let repo = training_repo();
+    let called = run(&repo, first, 7, &["--ladder", "structural", "--allow-repeats"]).ok();
     let told = prompts(&repo);
-    assert_eq!(told.len(), 7, "two calls for 3 and for 4, and one for each other: {called:#?}");
     let repeated = "You named the direction \"Warm Up!\", which was tried before.";
-    assert!(!told[2].contains(repeated) && told[3].contains(repeated), "{}", told[3]);
-    assert!(told[3].contains("- warm-up: 2 experiments, 0 kept, best val_bpb 2.000000\n"), "{}", told[3]);
-    assert_eq!(called.stderr.matches("was tried before; asking the agent once more").count(), 2, "{called:#?}");
-    let change = repo.git(["diff", "main", "refs/autoresearch/t/00003"]);
-    assert!(change.contains("+# 4") && !change.contains("# 3"), "the first change was put back: {change}");
+    assert!(!told[3].contains(repeated) && told[4].contains(repeated), "{}", told[4]);
+    assert!(told[4].contains("- warm-up: 3 experiments, 0 kept, best val_bpb 2.000000\n"), "{}", told[4]);
+    let change = repo.git(["diff", "main", "refs/autoresearch/t/00004"]);
+    assert!(change.contains("+# 5") && !change.contains("# 4"), "the first change was undone: {change}");
     let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
     let saved = saved.lines().map(|kept| repo.git(["show", &format!("{kept}:train.sh")])).collect::<String>();
-    assert!(saved.contains("# 3") && saved.contains("# 5"), "and is kept: {saved}");
-    let tried: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/directions_tried.json")).unwrap();
-    let tried: Vec<_> = tried["directions"].as_array().unwrap().iter().map(|known| &known["experiments"]).collect();
-    assert_eq!(tried, [&serde_json::json!([1, 2, 4]), &serde_json::json!([3])]);
+    assert!(saved.contains("# 4"), "and is kept: {saved}");
+    assert_eq!(decisions(&repo)[..4], ["2 pivot", "3 pivot", "4 flagged", "4 fresh_start"].map(str::to_owned));
+    assert_eq!(classes(&repo, 4).join("|"), "1 - 1|2 - 1|3 - 1|4 - 1", "{called:#?}");
+}
+
+#[test]
+fn an_agent_that_repeats_a_direction_at_a_pivot_is_refused_and_the_third_time_in_a_row_flagged() {
+    let repo = training_repo();
+    // The pivot after experiment 10 asks for a new direction. A direction that only crashed is not tried.
+    let first = "direction=warm-up; case $AR_EXPERIMENT in 1) direction=broken; echo exit 3 >> train.sh ;; \
+                 11) direction=broken ;; esac";
+    let called = run(&repo, first, 14, &["--allow-search"]).ok();
+    assert_eq!(classes(&repo, 14)[9..].join("|"), "10 - 1|11 - 1|12 - 1|13 - 1|14 - 1", "{called:#?}");
+
+    let repo = training_repo();
+    let called = run(&repo, "direction=warm-up", 14, &[]).ok();
+    let refused = ["11 repeated 0", "12 repeated 0", "13 repeated 0"];
+    assert_eq!(classes(&repo, 13)[10..], refused.map(str::to_owned), "{called:#?}");
+    assert_eq!(called.stderr.matches("was tried before; asking the agent once more").count(), 4, "{called:#?}");
+    let decided = decisions(&repo);
+    let expected = ["3 refine", "5 pivot", "8 refine", "10 pivot", "13 flagged", "13 fresh_start"];
+    assert_eq!(decided[..6], expected.map(str::to_owned), "the pivot holds: {called:#?}");
+    assert!(called.stdout.contains("  11  refused") || called.stdout.contains("  11  repeated"), "{called:#?}");
+    let log = ar(&repo, ["log", "--outcome", "refused"]).ok().stdout;
+    assert_eq!(log.matches("repeated").count(), 4, "14 is refused, too: {log}");
+
+    // What was refused so was not measured: the same change under another name is.
+    let change = repo.git(["show", "refs/autoresearch/t/00011:train.sh"]);
+    repo.write("train.sh", change + "\n");
+    ar(&repo, ["try", "-m", "again", "--direction", "schedule", "--max-experiments", "15"]).ok();
+    assert_eq!(classes(&repo, 15)[14], "15 - 1");
+}
+
+#[test]
+fn an_agent_that_names_no_direction_at_a_pivot_is_measured_and_asked_next_time() {
+    let repo = training_repo();
+    let called = run(&repo, "direction=", 7, &[]).ok();
+    let told = prompts(&repo);
+    assert_eq!(told.len(), 7, "one call for each: {called:#?}");
+    assert_eq!(classes(&repo, 7)[5], "6 - 1");
+    let asks = "The last change named no direction although a new one was required.";
+    let asked: Vec<bool> = told.iter().map(|prompt| prompt.contains(asks)).collect();
+    assert_eq!(asked, [false, false, false, false, false, false, true]);
+    let notice = "experiment 6 names no direction although a new one was required; asking for it at the next call";
+    assert_eq!(called.stderr.matches(notice).count(), 1, "{called:#?}");
 }
 
 /// Puts records up to number `last` into session `t`, all like that of its experiment 1 with long texts; the last one
@@ -210,7 +283,7 @@ fn make_up_records(repo: &TestRepo, last: u32) {
 #[test]
 fn a_brief_has_what_an_agent_needs_and_stays_short() {
     let repo = training_repo();
-    run(&repo, ":", 5, &["--goal", "0.5"]).ok();
+    run(&repo, ":", 5, &["--goal", "0.5", "--session-max-experiments", "5"]).ok();
     let brief = ar(&repo, ["brief"]).ok().stdout;
     for words in [
         "- metric: val_bpb (lower is better)",
@@ -229,7 +302,7 @@ fn a_brief_has_what_an_agent_needs_and_stays_short() {
     // Without the journal the records tell the same.
     repo.rm(".autoresearch/t/state/progress.json");
     assert_eq!(ar(&repo, ["brief", "t"]).ok().stdout, brief);
-    ar(&repo, ["resume", "--max-experiments", "6"]).ok();
+    ar(&repo, ["resume", "--max-experiments", "1", "--session-max-experiments", "6"]).ok();
     assert_eq!(directive(&prompts(&repo)[5]), "Pivot");
 }
 
@@ -238,7 +311,7 @@ fn a_brief_is_below_8_kb_after_five_hundred_experiments() {
     let repo = training_repo();
     let command = format!("sh train.sh # {}", "長".repeat(2000));
     let args = ["run", "--metric", "val_bpb", "--cmd", &command, "--tag", "t", "--agent", &agent(":")];
-    ar(&repo, [&args[..], &["--max-experiments", "1", "--ladder", "structural"]].concat()).ok();
+    ar(&repo, [&args[..], &["--session-max-experiments", "1", "--ladder", "structural"]].concat()).ok();
     // The longest directive: a fresh start from near misses, which are named.
     make_up_records(&repo, 512);
     repo.rm(".autoresearch/t/state/progress.json");
@@ -286,7 +359,7 @@ fn the_answer_of_a_try_ends_with_what_to_do_next() {
 }
 
 #[test]
-fn a_direction_that_was_tried_is_refused_once_at_a_pivot_also_from_an_agent_that_drives() {
+fn a_direction_that_was_tried_is_refused_at_a_pivot_also_from_an_agent_that_drives() {
     let repo = training_repo();
     let attempt = |n: u32, more: &[&str]| {
         repo.write("train.sh", format!("{}# {n}\n", repo.read("train.sh")));
@@ -301,12 +374,19 @@ fn a_direction_that_was_tried_is_refused_once_at_a_pivot_also_from_an_agent_that
     assert_eq!((&second["direction"], &second["next"]), (&"warmup".into(), &Value::Null), "{second}");
     assert_eq!(second["proposal"]["findings"], serde_json::json!(["found"]));
     attempt(3, &named).ok();
+    // The first pivot asks for a refutation, which may name an old direction. A change without a name is measured.
+    attempt(30, &named).ok();
     let refused = attempt(4, &["--direction", "Warm-Up"]).exits(1);
     let words = "the direction \"Warm-Up\" was tried before and a new one is required; tried: warmup";
     assert!(refused.stderr.contains(words) && refused.stderr.contains("--direction"), "{refused:#?}");
     assert!(repo.read("train.sh").ends_with("# 4\n"), "the change stays where it is");
     let again = ar(&repo, ["try", "--direction", "Warm-Up", "--format", "json"]).ok().json();
-    assert_eq!((&again["id"], &again["direction"]), (&4.into(), &"Warm-Up".into()));
+    assert_eq!((&again["id"], &again["direction"]), (&5.into(), &"Warm-Up".into()));
+    assert_eq!((&again["failure"]["class"], &again["runs"]), (&"repeated".into(), &serde_json::json!([])), "{again}");
+    assert!(repo.read("train.sh").contains("# 4"), "what is refused stays to be edited");
+    let unnamed = attempt(6, &[]).ok();
+    assert!(unnamed.stderr.contains("experiment 6 names no direction"), "{unnamed:#?}");
+    assert!(ar(&repo, ["brief"]).ok().stdout.contains("The last change named no direction"));
     let wrong = attempt(5, &["--proposal", "../nowhere"]).exits(2);
     assert!(wrong.stderr.contains("cannot read the proposal ../nowhere"), "{wrong:#?}");
 }

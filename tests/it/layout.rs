@@ -139,7 +139,7 @@ fn slots_get_gpus_as_far_as_there_are_some() {
     };
     let repo = training_repo();
     let run = |code: i32, flags: &[&str]| {
-        let run = ["run", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh"];
+        let run = ["run", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--max-experiments", "0"];
         let mut command = ar_command(&repo, &repo.path(), run.into_iter().chain(flags.iter().copied()));
         gpus.show_to(&mut command);
         command.env_remove("CUDA_VISIBLE_DEVICES").env_remove("CUDA_DEVICE_ORDER");
@@ -288,7 +288,7 @@ fn an_editable_install_of_the_user_s_working_tree_is_refused_however_it_is_noted
     says(&called, &["would install this project into the one environment of all slots", "uv run --no-sync"]);
 
     // The way out that is named is one.
-    let run = ["run", "--tag", "t", "--metric", "val_bpb", "--slots", "2", "--link", "envs"];
+    let run = ["run", "--tag", "t", "--metric", "val_bpb", "--max-experiments", "0", "--slots", "2", "--link", "envs"];
     ar(&repo, run.into_iter().chain(["--cmd", "PYTHONPATH=src sh train.sh"])).ok();
 }
 
@@ -331,7 +331,7 @@ fn what_slots_lack_of_the_working_tree_is_named_and_links_are_ignored() {
     }
     repo.write("train.sh", format!("{}\n# changed\n", repo.read("train.sh")));
     let run =
-        ["run", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh # conf.yaml", "--max-experiments", "1"];
+        ["run", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh # conf.yaml", "--max-experiments", "0"];
     let called = ar(&repo, run.into_iter().chain(["--slots", "2", "--link", "conf.yaml"])).ok();
     says(&called, &["ignored files are missing in the slots: data; link what runs need: --link data"]);
     says(&called, &["experiments start from the commit, without uncommitted changes: train.sh"]);
@@ -359,7 +359,19 @@ fn an_environment_that_uv_makes_for_each_slot_is_no_candidate_for_a_link() {
     repo.write("data/x.bin", "x");
     repo.write("bin/uv", "#!/bin/sh\nshift\nexec \"$@\"\n");
     repo.chmod("bin/uv", true);
-    let run = ["run", "--tag", "t", "--metric", "val_bpb", "--slots", "2", "--cmd", "uv run sh train.sh"];
+    let run = [
+        "run",
+        "--tag",
+        "t",
+        "--metric",
+        "val_bpb",
+        "--max-experiments",
+        "0",
+        "--slots",
+        "2",
+        "--cmd",
+        "uv run sh train.sh",
+    ];
     let path = format!("{}:{}", repo.file("bin").display(), std::env::var("PATH").unwrap());
     let mut command = ar_command(&repo, &repo.path(), run);
     let called = Called::from(command.env("PATH", path).output().unwrap()).ok();

@@ -37,6 +37,15 @@ fn a_summary_behind_progress_is_read_with_its_digits() {
 }
 
 #[test]
+fn a_mean_with_its_spread_glued_to_it_is_the_mean() {
+    let log = b"[0]\ttrain-auc:0.79000+0.01000\ttest-auc:0.75000+0.02000\n[1]\ttrain-auc:0.85+0.003\ttest-auc:0.818192+0.011359\n";
+    let summary = scan(log, &spec("test-auc", None));
+    let verdict = judge(&summary, &Ending::from_status(0));
+    assert_eq!(verdict.value.map(|number| number.raw).as_deref(), Some("0.818192"));
+    assert!(summary.metrics.iter().any(|(name, number)| name == "train-auc" && number.raw == "0.85"), "{summary:?}");
+}
+
+#[test]
 fn the_same_log_is_a_failure_when_the_run_failed() {
     let (_, verdict) = fixture("progress.log", 1);
     assert_eq!((verdict.value, verdict.failure.map(|failure| failure.class)), (None, Some(FailureClass::Crash)));

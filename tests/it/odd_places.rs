@@ -64,10 +64,10 @@ fn a_folder_in_the_place_of_a_state_file_is_moved_aside() {
         let path = format!(".autoresearch/t/state/{file}");
         repo.rm(&path);
         fs::create_dir(repo.file(&path)).unwrap();
-        let called = ar(&repo, ["resume", "t", "--max-experiments", "2"]);
+        let called = ar(&repo, ["resume", "t", "--max-experiments", "1"]);
         if file == "contract.json" && called.code != Some(0) {
             ar(&repo, ["doctor", "--repair"]).ok();
-            ar(&repo, ["resume", "t", "--max-experiments", "2"]).ok();
+            ar(&repo, ["resume", "t", "--max-experiments", "1"]).ok();
         } else {
             called.ok();
         }
@@ -259,7 +259,7 @@ fn a_change_of_protected_files_that_are_too_large_to_copy_counts_once() {
     }
     let agent = "[ $AR_EXPERIMENT != 1 ] || { truncate -s 5 eval/large; rm eval/gone; }; echo $AR_EXPERIMENT > new.txt";
     ar(&repo, run_args("1").into_iter().chain(["--protect", "eval", "--agent", agent])).ok();
-    let called = ar(&repo, ["resume", "t", "--max-experiments", "2"]).ok();
+    let called = ar(&repo, ["resume", "t", "--max-experiments", "1"]).ok();
     assert_eq!(record(&repo, 1)["failure"]["class"], "protected", "{called:#?}");
     assert_eq!(record(&repo, 2)["failure"], Value::Null, "{called:#?}");
 }

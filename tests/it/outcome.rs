@@ -34,10 +34,11 @@ pub(crate) fn results(repo: &TestRepo) -> String {
         let tree = repo.git(["rev-parse", &format!("{reference}^{{tree}}")]);
         let count = |field: &str| record[field].as_array().map_or(0, Vec::len);
         text += &format!(
-            "{reference} {tree} {} runs {} versions {} guards {} {} {} {} {}\n",
+            "{reference} {tree} {} runs {} versions {} guards {} artifacts {} {} {} {} {}\n",
             count("runs"),
             count("versions"),
             count("guards"),
+            count("artifacts"),
             record["outcome"],
             record["metric"]["raw"],
             record["failure"]["class"],
@@ -45,6 +46,7 @@ pub(crate) fn results(repo: &TestRepo) -> String {
             record["runs"][0]["exit"]
         );
     }
+    text += &artifacts(repo);
     for row in read(repo, "results.tsv").lines() {
         text += &format!("{}\n", row.split_once('\t').unwrap().1);
     }
@@ -76,6 +78,29 @@ pub(crate) fn assert_outcome(found: &str, expected: &str, what: &str) {
 
 fn read(repo: &TestRepo, path: &str) -> String {
     fs::read_to_string(repo.file(path)).unwrap_or_default()
+}
+
+/// The artifacts in the folders of the runs, with what they hold, and what is left of others.
+fn artifacts(repo: &TestRepo) -> String {
+    let mut text = String::new();
+    let runs = repo.file(".autoresearch/t/runs");
+    for run in names(&runs, |name| name.len() == 5).split_whitespace().skip(1) {
+        let mut left: Vec<_> =
+            fs::read_dir(runs.join(run)).into_iter().flatten().map(|it| it.unwrap().path()).collect();
+        left.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("artifacts"));
+        while let Some(path) = left.pop() {
+            match path.is_dir() {
+                true => left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path())),
+                false => {
+                    let name = path.strip_prefix(&runs).unwrap().display();
+                    text += &format!("{name}: {}\n", fs::read_to_string(&path).unwrap());
+                }
+            }
+        }
+    }
+    let mut lines: Vec<_> = text.lines().map(|line| format!("{line}\n")).collect();
+    lines.sort();
+    lines.concat()
 }
 
 /// JSON documents without what two sessions cannot have in common.

@@ -1,12 +1,13 @@
 //! Agents that are called by name, with programs of these names that write down how they were called.
 
 use std::path::Path;
+use std::process::Command;
 
 use autoresearch::agent;
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar_command};
+use crate::support::{Called, TestRepo, ar_command, path_without_agents};
 
 /// Every preset, and a part of what its program must be told.
 const PRESETS: [(&str, &str); 5] = [
@@ -19,7 +20,7 @@ const PRESETS: [(&str, &str); 5] = [
 
 /// Puts a program of this name on the PATH that writes its arguments and its input beside the repository, leaves what
 /// aider leaves, and improves the number.
-fn install(repo: &TestRepo, name: &str) {
+pub(crate) fn install(repo: &TestRepo, name: &str) {
     let program = Path::new("../bin").join(name);
     let script = format!(
         "#!/bin/sh\nprintf '%s ' \"$@\" > ../{name}.args\ncat > ../{name}.input\nmkdir -p .aider.tags.cache.v4\n\
@@ -31,11 +32,17 @@ fn install(repo: &TestRepo, name: &str) {
 }
 
 /// Calls `ar` with nothing but the system's programs and those that were installed on the PATH.
-fn call(repo: &TestRepo, args: &[&str]) -> Called {
+pub(crate) fn call(repo: &TestRepo, args: &[&str]) -> Called {
+    Called::from(command(repo, args).output().unwrap())
+}
+
+/// The same, not started yet.
+pub(crate) fn command(repo: &TestRepo, args: &[&str]) -> Command {
     let mut command = ar_command(repo, &repo.path(), args);
     let bin = repo.outside().join("bin");
-    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).env("A_KEY", "as the user has it");
-    Called::from(command.output().unwrap())
+    let path = format!("{}:{}", bin.display(), path_without_agents().to_str().unwrap());
+    command.env("PATH", path).env("A_KEY", "as the user has it");
+    command
 }
 
 fn contract(repo: &TestRepo) -> Value {
@@ -50,7 +57,7 @@ fn every_preset_is_called_as_documented_with_the_prompt_as_input() {
     for (number, (name, told)) in PRESETS.into_iter().enumerate() {
         install(&repo, name);
         let id = (number + 1).to_string();
-        call(&repo, &["run", "--yes", "--agent", name, "--max-experiments", &id]).ok();
+        call(&repo, &["run", "--yes", "--agent", name, "--max-experiments", "1"]).ok();
         let args = repo.read(format!("../{name}.args"));
         assert!(args.starts_with(told), "{args}");
         let input = repo.read(format!("../{name}.input"));

@@ -1,5 +1,7 @@
 //! `git gc --prune=now` beside a loop.
 
+use std::process::{Child, Command, Stdio};
+
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar_command, until};
 
@@ -36,6 +38,38 @@ fn objects_that_are_pruned_at_any_named_moment_are_written_again() {
 #[test]
 fn objects_that_are_packed_and_pruned_at_any_named_moment_are_written_again() {
     loop_beside(&training_repo(), "git gc --quiet --prune=now 2>/dev/null");
+}
+
+/// A process that is over when it is dropped.
+struct Beside(Child);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_loop_reads_on_while_its_packs_are_replaced_again_and_again() {
+    let repo = training_repo();
+    for folder in 0..20 {
+        repo.write(format!("data/{folder}/file"), format!("{folder}\n"));
+    }
+    repo.commit_all("data");
+    let mut git = Command::new("sh");
+    repo.environment(&mut git);
+    let gc = "while :; do git gc --quiet --prune=now; echo >> ../packed; done";
+    let gc = Beside(git.args(["-c", gc]).current_dir(repo.path()).stderr(Stdio::null()).spawn().unwrap());
+    until("the first gc", || repo.outside().join("packed").exists().then_some(()));
+    let agent =
+        "mkdir -p new && echo $AR_EXPERIMENT > new/$AR_EXPERIMENT; echo echo val_bpb: 1.$AR_EXPERIMENT > train.sh";
+    let more = ["12", "--agent", agent];
+    let args = ARGS[..9].iter().chain(&more);
+    let called = Called::from(ar_command(&repo, &repo.path(), args).output().unwrap()).ok();
+    drop(gc);
+    until("the gc to be over", || (!repo.exists(".git/gc.pid")).then_some(()));
+    is_whole(&repo, &called, 13);
 }
 
 const TRY: [&str; 9] = ["try", "-m", "one", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];

@@ -57,7 +57,10 @@ fn a_run_outlives_its_loop_and_is_picked_up_and_measured_once() {
         let resumed = ar_command(&repo, &repo.path(), ["resume"]).stdout(Stdio::piped()).spawn().unwrap();
         go(&repo);
         let called = Called::from(resumed.wait_with_output().unwrap()).ok();
-        assert!(called.stdout.contains("   1  keep     slower: val_bpb 1.1 is better than 2.0"), "{called:?}");
+        assert!(
+            called.stdout.contains("   1  keep     1.1       slower: val_bpb 1.1 is better than 2.0"),
+            "{called:?}"
+        );
         assert_eq!(runs(&repo), 2, "{signal}: the baseline and experiment 1, once each");
         assert_eq!(repo.status(), "");
         assert_eq!(repo.read("results.tsv").lines().count(), 3);
@@ -155,7 +158,7 @@ fn a_run_that_is_lost_each_time_is_recorded_as_lost_and_counts_for_nothing() {
     assert_eq!(rung(1), rung(2));
     let told = outside("prompt-2");
     assert!(told.contains("The machine died under the run, which is not the idea's fault"), "{told}");
-    assert!(called.stdout.contains("   2  keep     slower: val_bpb 1.2 is better than 2.0"), "{called:?}");
+    assert!(called.stdout.contains("   2  keep     1.2       slower: val_bpb 1.2 is better than 2.0"), "{called:?}");
 }
 
 #[test]
@@ -203,7 +206,7 @@ fn a_metric_file_that_the_run_does_not_write_is_no_result() {
     let file = ["--metric-file", "out.json:/v"];
     let call = ["try", "-m", "fake", "--metric", "v", "--cmd", "sh train.sh", "--exit-code"];
     let called = ar(&repo, call.into_iter().chain(file)).exits(20);
-    assert!(called.stdout.contains("   1  crash    fake"), "{called:?}");
+    assert!(called.stdout.contains("   1  crash    no_output fake: "), "{called:?}");
     repo.write("skip", "");
     repo.write("out.json", "{\"v\": 0.001}\n");
     let touched = Command::new("touch").args(["-d", "+1 hour"]).arg(repo.file("out.json")).status().unwrap();

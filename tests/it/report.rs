@@ -95,3 +95,80 @@ fn what_stands_in_a_record_does_nothing_to_a_terminal() {
         assert!(text.contains("<script>alert(1)"), "it is shown: {command:?} {text}");
     }
 }
+
+#[test]
+fn a_report_of_two_names_the_command_that_compares() {
+    let repo = session();
+    for (args, line) in [
+        (["t", "other"], "ar diff t/best other/best"),
+        (["0", "1"], "ar diff 0 1"),
+        (["baseline", "best"], "ar diff baseline best"),
+    ] {
+        let called = ar(&repo, ["report"].iter().chain(&args)).exits(2);
+        let [a, b] = args;
+        let words = format!("error: cannot compare {a} with {b}: a report of two is not there yet\nhint: run `{line}`");
+        assert!(called.stderr.contains(&words), "{called:?}");
+    }
+    assert!(ar(&repo, ["diff", "t/baseline", "t/best"]).ok().stdout.contains("loss"));
+}
+
+#[test]
+fn a_report_sums_up_the_directions() {
+    let repo = TestRepo::new();
+    repo.write("value", "2.0\n");
+    repo.commit_all("a value");
+    let agent = "case $AR_EXPERIMENT in 1) v=1.9 d=schedule ;; 2) v=1.5 d=Width ;; 3) v=1.8 d=Schedule ;; 4) v=1.4 d= ;; \
+                 5) v=1.3 d=width; touch outside ;; esac; echo $v > value; \
+                 printf '{\"description\": \"to %s\", \"direction\": \"%s\"}' $v \"$d\" > \"$AR_PROPOSAL\"";
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "echo loss: $(cat value)", "--agent", agent, "--tag", "t"];
+    ar(&repo, [&args[..], &["--scope", "value", "--max-experiments", "5"]].concat()).ok();
+    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    let directions: Vec<String> = report["directions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| {
+            format!("{} {} {} {:.1}", of["direction"], of["tried"], of["kept"], of["gain"].as_f64().unwrap_or(0.0))
+        })
+        .collect();
+    assert_eq!(directions, ["\"Width\" 1 1 0.4", "\"Schedule\" 2 1 0.1", "null 1 1 0.1"], "{report:#}");
+    assert!(report["directions"][0]["gpu_hours"].is_number() && report["counts"]["refused"] == 1, "{report:#}");
+    let text = ar(&repo, ["report", "t"]).ok().stdout;
+    assert!(text.contains("directions, the largest gain first\n") && text.contains("not named"), "{text}");
+    assert!(session_without_directions()["directions"].is_null());
+}
+
+fn session_without_directions() -> Value {
+    ar(&session(), ["report", "t", "--format", "json"]).ok().json()
+}
+
+#[test]
+fn a_second_metric_has_a_ledger_of_its_own_and_the_first_one_comes_back() {
+    let repo = TestRepo::new();
+    repo.write("value", "2.0\n");
+    repo.write(".gitignore", "*.old\n*.latency\n");
+    repo.commit_all("a value");
+    let branch = repo.git(["branch", "--show-current"]);
+    let cmd = "echo loss: $(cat value); echo latency: $(cat value)";
+    let run = |tag: &str, metric: &str| {
+        ar(&repo, ["run", "--yes", "--tag", tag, "--metric", metric, "--cmd", cmd, "--max-experiments", "0"])
+    };
+    run("one", "loss").ok();
+    repo.git(["switch", "--quiet", &branch]);
+    let refused = run("two", "latency").exits(1);
+    assert!(
+        refused.stderr.contains("is a ledger for `loss`, not for `latency`") && refused.stderr.contains("`mv "),
+        "{refused:?}"
+    );
+    let shell = |script: &str| {
+        assert!(Command::new("sh").args(["-c", script]).current_dir(repo.path()).status().unwrap().success())
+    };
+    shell("mv results.tsv results.tsv.old");
+    run("two", "latency").ok();
+    assert!(repo.read("results.tsv").starts_with("commit_hash\tlatency\t"));
+    ar(&repo, ["doctor"]).ok();
+    shell("mv results.tsv results.tsv.latency && mv results.tsv.old results.tsv");
+    ar(&repo, ["doctor"]).ok();
+    ar(&repo, ["resume", "one", "--agent", "echo 1.5 > value", "--max-experiments", "1"]).ok();
+    assert_eq!((repo.read("results.tsv").lines().count(), repo.read("results.tsv.latency").lines().count()), (3, 2));
+}

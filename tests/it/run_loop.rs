@@ -183,15 +183,18 @@ fn every_decision_is_a_sentence_with_the_numbers_in_it() {
     let printed = run_steps(&repo, "better worse equal oom", &[]).ok().stdout;
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines[0], "starting autoresearch/t");
-    assert_eq!(lines[1], "   0  keep     baseline: val_bpb is 2.000000, the number to beat");
+    assert_eq!(lines[1], "   0  keep     2.000000  baseline: val_bpb is 2.000000, the number to beat");
     let better = "val_bpb 1.900000 is better than 2.000000 of experiment 0 by 0.100000 (5.0%)";
-    assert_eq!(lines[2], format!("   1  keep     1: better: {better}"));
+    assert_eq!(lines[2], format!("   1  keep     1.900000  1: better: {better}"));
     let worse = "val_bpb 2.000000 is worse than 1.900000 of experiment 1 by 0.100000 (5.3%)";
-    assert_eq!(lines[3], format!("   2  discard  2: worse: {worse}"));
-    assert_eq!(lines[4], "   3  discard  train.sh: 1 file changed, +1 -1: val_bpb 1.900000 equals experiment 1");
-    assert!(lines[5].starts_with("   4  crash    4: oom: out of memory (exit 1 after "), "{}", lines[5]);
+    assert_eq!(lines[3], format!("   2  discard  2.000000  2: worse: {worse}"));
+    assert_eq!(
+        lines[4],
+        "   3  discard  1.900000  train.sh: 1 file changed, +1 -1: val_bpb 1.900000 equals experiment 1"
+    );
+    assert!(lines[5].starts_with("   4  crash    oom       4: oom: out of memory (exit 1 after "), "{}", lines[5]);
     assert_eq!(lines[6], "      next: refine: one concrete change within the strategy");
-    assert_eq!(lines[7], "stopped: the session reached its limit of 4 experiments");
+    assert_eq!(lines[7], "stopped: the night reached its limit of 4 experiments");
 }
 
 #[test]
@@ -199,9 +202,9 @@ fn a_session_is_continued_by_its_stored_terms_and_ends_at_once_at_its_cap() {
     let repo = training_repo();
     run_steps(&repo, "better worse", &[]).ok();
     let rows = repo.read("results.tsv");
-    ar(&repo, ["run"]).ok();
-    assert_eq!(repo.read("results.tsv"), rows, "a session at its cap goes no further");
-    ar(&repo, ["run", "--max-experiments", "3", "--agent", &agent("x x better")]).ok();
+    ar(&repo, ["resume"]).ok();
+    assert_eq!(repo.read("results.tsv"), rows, "a night at its cap goes no further");
+    ar(&repo, ["run", "--max-experiments", "1", "--agent", &agent("x x better")]).ok();
     assert_eq!(records(&repo).len(), 4);
     assert_eq!(repo.read("results.tsv").lines().count(), 5);
 }
@@ -210,7 +213,7 @@ fn a_session_is_continued_by_its_stored_terms_and_ends_at_once_at_its_cap() {
 fn without_an_agent_the_baseline_is_measured_and_the_way_on_is_said() {
     let repo = training_repo();
     let said = ar(&repo, ["run", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok().stdout;
-    assert!(said.contains("   0  keep     baseline"), "{said}");
+    assert!(said.contains("   0  keep     2.000000  baseline"), "{said}");
     assert!(said.contains("ar run --agent") && said.contains("ar try -m"), "{said}");
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/autoresearch/nov20");
     let again = ar(&repo, ["run"]).ok().stdout;
@@ -305,6 +308,26 @@ fn an_agent_that_never_changes_anything_stops_the_loop() {
     let log = repo.read(".autoresearch/t/state/iteration_log.jsonl");
     assert_eq!(log.lines().count(), 10, "{log}");
     assert!(log.contains("what now?"), "{log}");
+}
+
+#[test]
+fn max_idle_sets_after_how_many_calls_without_a_change_the_loop_stops() {
+    let idle_then = |calls: u32| {
+        format!(
+            "echo call >> ../calls; [ $(wc -l < ../calls) -le {calls} ] || sed -i 's/^VAL_BPB=.*/VAL_BPB=0.5/' train.sh"
+        )
+    };
+    let run = |repo: &TestRepo, agent: &str, limit: &str| {
+        let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+        ar(repo, args.into_iter().chain(["--max-experiments", "1", "--max-idle", limit]))
+    };
+    let repo = training_repo();
+    let called = run(&repo, &idle_then(99), "3").exits(4);
+    assert!(called.stdout.contains("changed nothing in 3 calls in a row"), "{called:?}");
+
+    let repo = training_repo();
+    run(&repo, &idle_then(12), "0").ok();
+    assert_eq!((repo.read("../calls").lines().count(), records(&repo).len()), (13, 2), "0 never ends a night");
 }
 
 #[test]
@@ -425,7 +448,8 @@ fn a_change_with_a_huge_file_is_refused_and_recorded_and_the_night_goes_on() {
                  sed -i \"s/^VAL_BPB=.*/VAL_BPB=1.$AR_EXPERIMENT/\" train.sh";
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
     let called = ar(&repo, args.into_iter().chain(["--max-experiments", "2"])).ok();
-    assert!(called.stdout.contains("the change is too large (big.bin has 106 MB) [too_large]"), "{called:?}");
+    assert!(called.stdout.contains("   1  refused  too_large train.sh"), "{called:?}");
+    assert!(called.stdout.contains("the change is too large (big.bin has 106 MB)"), "{called:?}");
     assert!(called.stdout.contains("   2  keep"), "{called:?}");
     let refused = &records(&repo)[1];
     assert_eq!((field(refused, "/outcome"), field(refused, "/failure/class")), ("crash", "too_large"));
@@ -464,7 +488,7 @@ fn numbers_may_have_gaps_and_the_order_of_recording_may_not() {
     let commit = CommitId::new(field(&record, "/commit"));
     git.refs.write_record("refs/autoresearch/t/00005", &commit, &format!("try 5\n\n{record}\n")).unwrap();
     let more = ["--agent", "echo \"# $AR_EXPERIMENT\" >> train.sh"];
-    ar(&repo, [&["resume", "--max-experiments", "4"][..], &more].concat()).ok();
+    ar(&repo, [&["resume", "--max-experiments", "1"][..], &more].concat()).ok();
     assert_eq!(places(&repo)[3..], [(5.into(), 3.into()), (6.into(), 4.into())]);
     assert!(!ar(&repo, ["doctor"]).stdout.contains("has no record"));
 
@@ -492,7 +516,7 @@ fn the_refs_of_many_records_are_packed_while_the_session_goes_on() {
         files.filter(|file| file.as_ref().unwrap().file_name() != "saved").count()
     };
     assert_eq!(loose(), 63);
-    ar(&repo, ["resume", "--max-experiments", "64", "--agent", "echo \"# $AR_EXPERIMENT\" >> train.sh"]).ok();
+    ar(&repo, ["resume", "--max-experiments", "2", "--agent", "echo \"# $AR_EXPERIMENT\" >> train.sh"]).ok();
     assert_eq!(loose(), 1, "the first 64 are packed, and the next one is not yet");
     assert_eq!(records(&repo).len(), 65);
     repo.git(["fsck", "--strict"]);

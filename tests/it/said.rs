@@ -83,40 +83,10 @@ fn after_ten_experiments_without_a_direction_one_is_asked_for() {
     let repo = training_repo();
     let mut steps = vec!["say '{\"direction\": \"rate\"}'"];
     steps.extend([""; 11]);
-    // Ten without a name end in a pivot, which is asked for once more.
     run(&repo, &steps, &["--max-experiments", "12", "--allow-repeats"]).ok();
     let asks = |call: usize| told(&repo, call).contains("named no direction, so nobody can tell");
     assert_eq!([10, 11, 12].map(asks), [false, false, true], "{}", told(&repo, 12));
     assert!(told(&repo, 12).contains("The last 10 experiments named no direction"), "{}", told(&repo, 12));
-}
-
-#[test]
-fn a_pivot_without_a_direction_is_asked_for_once_more() {
-    let repo = training_repo();
-    let mut steps = vec![""; 10];
-    steps.extend(["echo mine > own.txt", "say '{\"direction\": \"depth\"}'"]);
-    let called = run(&repo, &steps, &["--max-experiments", "11"]).ok();
-    assert!(called.stderr.contains("it named no direction; asking the agent once more"), "{called:#?}");
-    assert!(told(&repo, 11).contains("Pivot."), "{}", told(&repo, 11));
-    let again = "You named no direction, and this experiment needs a new one. Your change was undone and saved.";
-    assert!(told(&repo, 12).contains(again), "{}", told(&repo, 12));
-    assert_eq!(
-        (&record(&repo, 11)["direction"], record(&repo, 11)["agent"]["seconds"].is_number()),
-        (&"depth".into(), true)
-    );
-    assert!(!repo.exists("own.txt"));
-
-    // Under a pivot `ar try` says so too, and takes the second answer as it is.
-    let repo = training_repo();
-    for n in 0..10 {
-        repo.write("train.sh", repo.read("train.sh") + &format!("# {n}\n"));
-        let terms = ["--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];
-        ar(&repo, ["try", "-m", "x"].iter().chain(if n == 0 { &terms[..] } else { &[] })).ok();
-    }
-    repo.write("train.sh", repo.read("train.sh") + "# the eleventh\n");
-    let refused = ar(&repo, ["try", "-m", "x"]).exits(1);
-    assert!(refused.stderr.contains("a new direction is required, but this change names none"), "{refused:#?}");
-    ar(&repo, ["try", "-m", "x"]).ok();
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn without_a_tag_the_newest_session_is_meant_and_named() {
     assert_eq!(said.stderr, "using session b, the newest of 2; pass --tag for another\n");
     assert_eq!(ar(&repo, ["log", "-q"]).ok().stderr, "");
     // What happened last counts, and not where a session began.
-    let mut note = ar_command(&repo, &repo.path(), ["resume", "a", "--max-experiments", "1"]);
+    let mut note = ar_command(&repo, &repo.path(), ["resume", "a", "--max-experiments", "0"]);
     assert!(note.env("AR_CLOCK", "2026-11-22T22:00:00Z").stdout(Stdio::null()).status().unwrap().success());
     repo.git(["switch", "--quiet", "main"]);
     assert_eq!(ar(&repo, ["log", "--format", "json"]).ok().json()["tag"], "a");
@@ -120,7 +120,7 @@ fn a_fetched_session_is_not_damaged_and_is_continued() {
         assert!(!clone.exists(".autoresearch") && !clone.exists("results.tsv"), "nothing to repair");
 
         let agent = "echo echo val_bpb: 0.25 > train.sh; echo halve it again";
-        let resumed = ar(&clone, ["resume", "--agent", agent, "--max-experiments", "2"]).ok();
+        let resumed = ar(&clone, ["resume", "--agent", agent, "--max-experiments", "1"]).ok();
         assert!(resumed.stderr.contains("continued the fetched session t from its records"), "{resumed:?}");
         let outcomes = |repo: &TestRepo| -> Vec<(u64, f64)> {
             let log = ar(repo, ["log", "t", "--format", "json"]).ok().json();

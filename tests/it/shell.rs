@@ -116,14 +116,14 @@ fn colour_notes_and_details_are_as_asked() {
     assert!(error(&["--color", "always"]).contains("\u{1b}[1m\u{1b}[31merror:"), "{}", error(&["--color", "always"]));
     assert!(error(&["-q"]).starts_with("error: "), "errors are told however quiet it is");
     let agent = "echo echo val_bpb: 0.4 > train.sh; echo quarter it";
-    let said = ar(&repo, ["resume", "--agent", agent, "--max-experiments", "2", "-v"]).ok().stdout;
+    let said = ar(&repo, ["resume", "--agent", agent, "--max-experiments", "1", "-v"]).ok().stdout;
     assert!(said.contains("   2  -        calling the agent\n"), "{said}");
     assert!(said.contains(" runs, log .autoresearch/t/runs/00002/run.log\n"), "{said}");
     let agent = "echo echo val_bpb: 0.3 > train.sh; rm -r .autoresearch; echo fifth";
-    let loud = ar(&repo, ["resume", "--agent", agent, "--max-experiments", "3"]).ok();
+    let loud = ar(&repo, ["resume", "--agent", agent, "--max-experiments", "1"]).ok();
     assert!(loud.stderr.contains("note: "), "{loud:?}");
     let agent = "echo echo val_bpb: 0.2 > train.sh; rm -r .autoresearch; echo sixth";
-    let quiet = ar(&repo, ["resume", "--agent", agent, "--max-experiments", "4", "--quiet"]).ok();
+    let quiet = ar(&repo, ["resume", "--agent", agent, "--max-experiments", "1", "--quiet"]).ok();
     assert_eq!(quiet.stderr, "");
     assert!(quiet.stdout.contains("   4  keep "), "{quiet:?}");
     ar(&repo, ["log", "-q", "-v"]).exits(2);

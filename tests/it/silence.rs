@@ -129,7 +129,7 @@ fn is_recorded_as_silent(repo: &TestRepo) {
 fn a_silent_run_is_recorded_as_a_timeout() {
     let repo = hanging();
     let called = ar_in_time(&repo, args("touch hang; echo hangs")).ok();
-    assert!(called.stdout.contains("   1  crash    hangs: silent for 3 s (ended by ar"), "{called:#?}");
+    assert!(called.stdout.contains("   1  crash    timeout   hangs: silent for 3 s (ended by ar"), "{called:#?}");
     is_recorded_as_silent(&repo);
 }
 

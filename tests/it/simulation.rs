@@ -124,12 +124,15 @@ impl<'a> Night<'a> {
         let number = self.number(self.best);
         let (incumbent, direction) = (self.incumbent(), self.direction);
         let slots = self.layout.slots;
+        let trial = |job: &Job| if let Work::Trial(trial) = &job.work { Some(trial.clone()) } else { None };
+        let running: Vec<Trial> = self.jobs.values().filter_map(trial).collect();
         let standing = Standing {
             incumbent,
             number: Some(&number),
             direction,
             min_delta: 0.0,
             kept: &self.kept,
+            running: &running,
             slots,
             gpus: &[],
             may_ask: true,

@@ -34,7 +34,7 @@ fn a_limit_on_the_cost_ends_the_loop_and_counts_calls_that_changed_nothing() {
     let told = status(&repo);
     let cost = json!({"total": 1.5, "per_experiment": 0.75, "per_keep": null, "currency": "USD"});
     assert_eq!((&told["cost"], &told["tokens"]["input"], &told["experiments"]), (&cost, &2700.into(), &2.into()));
-    assert_eq!(told["next"][0], "ar resume t --max-cost N");
+    assert_eq!(told["next"][0], "ar run --tag t");
     for format in ["table", "md"] {
         let text = ar(&repo, ["report", "t", "--format", format]).ok().stdout;
         assert!(text.contains("$1.50; $0.75 per experiment; 2.7k tokens in, 300 out"), "{text}");
@@ -46,11 +46,11 @@ fn a_limit_on_the_cost_ends_the_loop_and_counts_calls_that_changed_nothing() {
 
     ar(&repo, ["resume"]).ok();
     assert_eq!(calls(&repo), 3, "what was spent is spent");
-    ar(&repo, ["resume", "--max-cost", "2", "--max-tokens", "1000000"]).ok();
+    ar(&repo, ["resume", "--max-cost", "0.5", "--max-tokens", "1000000"]).ok();
     assert_eq!((calls(&repo), &status(&repo)["cost"]["total"]), (4, &2.0.into()));
     // The journal alone knows of the call that changed nothing; without it the records tell the rest.
     fs::remove_file(repo.path().join(".autoresearch/t/state/progress.json")).unwrap();
-    ar(&repo, ["resume", "--max-cost", "1"]).ok();
+    ar(&repo, ["resume"]).ok();
     assert_eq!((calls(&repo), &status(&repo)["cost"]["total"]), (4, &1.5.into()));
 }
 

@@ -206,6 +206,18 @@ fn a_run_has_a_live_line_that_goes_with_it() {
 }
 
 #[test]
+fn at_80_columns_a_line_begins_with_verdict_and_value_and_its_description_is_cut() {
+    let repo = waiting_repo();
+    let agent = "echo 1.75 > value; printf '{\"description\": \"%0120d\"}' 7 > $AR_PROPOSAL";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    let terminal = on_terminal(&repo, "screen", &[&args[..], &["--max-experiments", "1"]].concat());
+    came_to(terminal, "0 as it was");
+    let screen = screen_has(&repo, &["stopped: "]).unwrap();
+    let lines: Vec<&str> = screen.lines().filter(|line| line.contains("00000")).collect();
+    assert!(matches!(lines[..], [line] if line.starts_with("   1  keep     1.75      00000")), "{screen}");
+}
+
+#[test]
 fn a_watch_shows_a_loop_at_work_follows_the_size_and_leaves_loop_and_terminal_as_they_were() {
     let repo = waiting_repo();
     let mut at_work =

@@ -22,7 +22,10 @@ fn the_first_try_opens_a_session_and_measures_the_baseline_without_the_change() 
     let repo = training_repo();
     set_value(&repo, "1.5");
     let called = ar(&repo, FIRST).ok();
-    assert!(called.stdout.starts_with("   1  keep     first: val_bpb 1.5 is better than 2.000000"), "{called:?}");
+    assert!(
+        called.stdout.starts_with("   1  keep     1.5       first: val_bpb 1.5 is better than 2.000000"),
+        "{called:?}"
+    );
     assert_eq!(repo.status(), "");
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/autoresearch/nov20");
     assert_eq!(repo.git(["log", "-1", "--format=%s"]), "first");
@@ -92,8 +95,8 @@ fn a_change_that_was_committed_by_hand_is_measured_too() {
     ar(&repo, FIRST).ok();
     set_value(&repo, "1.4");
     let commit = repo.commit_all("by hand");
-    let refused = ar(&repo, ["run"]).exits(1);
-    assert!(refused.stderr.contains("by hand") && refused.stderr.contains("ar try"), "{refused:?}");
+    let refused = ar(&repo, ["resume"]).exits(1);
+    assert!(refused.stderr.contains("by hand") && refused.stderr.contains("ar run --adopt"), "{refused:?}");
     ar(&repo, ["try"]).ok();
     assert_eq!(repo.head(), commit);
     assert_eq!(repo.git(["for-each-ref", "--format=%(subject)", "refs/autoresearch/nov20/00002"]), "by hand");
@@ -158,7 +161,7 @@ fn a_try_that_does_not_wait_is_continued_and_measured_once() {
         .unwrap();
     std::fs::write(repo.outside().join("go"), "").unwrap();
     let called = Called::from(child.wait_with_output().unwrap()).ok();
-    assert!(called.stdout.starts_with("   2  keep     slow: val_bpb 1.25 is better than 1.5"), "{called:?}");
+    assert!(called.stdout.starts_with("   2  keep     1.25      slow: val_bpb 1.25 is better than 1.5"), "{called:?}");
     let runs = std::fs::read_to_string(repo.outside().join("runs")).unwrap();
     assert_eq!(runs.lines().count(), 3, "baseline, first and slow, once each");
     ar(&repo, ["try", "--continue"]).exits(1);

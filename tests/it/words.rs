@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -303,4 +303,34 @@ fn a_key_that_is_too_short_is_named() {
     assert!(refused.stderr.contains(&format!("rm {}", key.display())), "{refused:?}");
     fs::remove_file(&key).unwrap();
     ar(&repo, ["tell", "hello"]).ok();
+}
+
+#[test]
+fn a_word_from_namespaces_that_a_call_made_is_refused_and_one_from_beside_it_is_not() {
+    let repo = training_repo();
+    let apart = |how: &str| format!("unshare {how} env -i PATH=\"$PATH\" HOME=\"$HOME\" {AR} tell");
+    let (hidden, fresh) = (apart("-Urpf"), apart("-Urpf --mount-proc"));
+    if !Command::new("unshare").args(["-Urpf", "--mount-proc", "true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no right to make namespaces");
+        return;
+    }
+    let call = format!(
+        "{hidden} psst 2> ../refused; {fresh} psst 2>> ../refused; : > ../there; until [ -e ../go ]; do sleep 0.02; done"
+    );
+    let outside = repo.outside();
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            until("the call", || outside.join("there").exists().then_some(()));
+            let mut command = Command::new("sh");
+            repo.environment(&mut command);
+            let told = command.args(["-c", &format!("{fresh} hello")]).current_dir(repo.path()).output().unwrap();
+            fs::write(outside.join("go"), "").unwrap();
+            Called::from(told)
+        });
+        run(&repo, &call, 1, &[]).ok();
+        beside.join().unwrap().ok();
+    });
+    let refused = fs::read_to_string(outside.join("refused")).unwrap();
+    assert_eq!(refused.matches("cannot call `ar tell` inside experiment 1 of the loop\n").count(), 2, "{refused}");
+    assert_eq!(listed(&repo).iter().map(|word| word.1.as_str()).collect::<Vec<_>>(), ["hello"], "{refused}");
 }

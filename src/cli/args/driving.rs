@@ -18,7 +18,7 @@ pub(in crate::cli) struct RunArgs {
     pub(in crate::cli) settings: SettingsArgs,
     #[command(flatten)]
     pub(in crate::cli) former: FormerArgs,
-    /// Make the uncommitted change the first experiment
+    /// Make the uncommitted change, or your commits on the session's branch, an experiment
     #[arg(long)]
     pub(in crate::cli) adopt: bool,
     /// Start without asking
@@ -95,7 +95,7 @@ pub(in crate::cli) struct TellArgs {
     /// Tell every agent from now on, not only the next one
     #[arg(long, conflicts_with_all = ["list", "drop"])]
     pub(in crate::cli) standing: bool,
-    /// List what was said and no agent was told yet, and what every agent is told
+    /// List undelivered and standing messages
     #[arg(long, conflicts_with = "drop")]
     pub(in crate::cli) list: bool,
     /// Drop what was said, by its number in the list
@@ -126,6 +126,9 @@ pub(in crate::cli) struct InitArgs {
         value_parser = PRESETS.map(|(name, _)| name)
     )]
     pub(in crate::cli) kind: Option<String>,
+    /// Also write search.py, which searches arXiv and Wikipedia without a key, and use it at pivots
+    #[arg(long, requires = "research", help_heading = "Research")]
+    pub(in crate::cli) keyless_search: bool,
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
 }

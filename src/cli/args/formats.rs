@@ -105,7 +105,7 @@ pub(in crate::cli) enum OutcomeName {
     Discard,
     /// Run, and without a number that counts
     Crash,
-    /// Refused before it ran: out of scope, protected, too large, or tried before
+    /// Refused before it ran: out of scope, protected, too large, measured before, or in a tried direction
     Refused,
 }
 

@@ -1,7 +1,7 @@
 //! What the help has beside the options: the commands in groups, and examples.
 
 use clap::builder::StyledStr;
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 
 use super::Cli;
 
@@ -102,7 +102,10 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             ("Rate how good the result of a session is", "ar rate nov20 0.8"),
             ("Learn the weights of the axes from all ratings", "ar rate; ar report nov20 --weights"),
         ],
-        "restore" => &[("Check an experiment out in a new folder", "ar restore 7 --worktree ../seven")],
+        "restore" => &[
+            ("Check an experiment out in a new folder", "ar restore 7 --worktree ../seven"),
+            ("Copy the files that the best run left", "ar restore best --artifacts ../best"),
+        ],
         "repro" => &[("Rerun the best experiment with its data", "ar repro best --link data")],
         "finalize" => &[("Combine what was kept into one commit", "ar finalize --squash --branch better-training")],
         "import" => &[("See what would be imported", "ar import results.tsv --dry-run")],
@@ -145,7 +148,14 @@ pub(crate) fn program() -> Command {
     let program = program.after_help(examples_text("ar"));
     names.into_iter().fold(program, |program, name| {
         let text = examples_text(&name);
-        program.mut_subcommand(name, |command| command.after_help(text))
+        program.mut_subcommand(name, |command| {
+            let is_shortened = command.get_arguments().any(Arg::is_hide_short_help_set);
+            if !is_shortened {
+                return command.after_help(text);
+            }
+            let more = format!("{}\n\n`ar {} --help` lists all settings.", text.ansi(), command.get_name());
+            command.after_help(more).after_long_help(text)
+        })
     })
 }
 

@@ -15,6 +15,9 @@ use crate::cli::values::ChartFile;
 pub(in crate::cli) struct ReportArgs {
     #[command(flatten)]
     pub(in crate::cli) session: SessionArgs,
+    /// What people name who want to compare two.
+    #[arg(hide = true)]
+    pub(in crate::cli) other: Option<String>,
     #[command(flatten)]
     pub(in crate::cli) foreign: LedgerArgs,
     /// File for a chart of the experiments, .svg or .png; without --format only the chart is written

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use autoresearch::domain::{ExperimentName, Rating, Tag};
+use autoresearch::domain::{ExperimentId, ExperimentName, Rating, Tag};
 use clap::Args;
 
 use super::formats::OutputFormat;
@@ -59,6 +59,9 @@ pub(in crate::cli) struct RestoreArgs {
     /// Folder for a new working tree with the branch
     #[arg(long, value_name = "DIR")]
     pub(in crate::cli) worktree: Option<PathBuf>,
+    /// Folder to copy the experiment's artifacts into, without a branch
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["branch", "worktree"])]
+    pub(in crate::cli) artifacts: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -90,4 +93,13 @@ pub(in crate::cli) struct FinalizeArgs {
     /// New branch [default: tag and final, as in nov20-final]
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) branch: Option<String>,
+    /// Leave out a kept experiment and merge later ones without it; repeatable
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) without: Vec<ExperimentId>,
+    /// Include keeps that the reviewer calls not earned
+    #[arg(long)]
+    pub(in crate::cli) with_not_earned: bool,
+    /// Record winners that wait for a train as discards
+    #[arg(long)]
+    pub(in crate::cli) drop_winners: bool,
 }

@@ -20,6 +20,17 @@ pub(in crate::git) struct Edits {
     pub(in crate::git) set: BTreeMap<BString, (Version, Stat)>,
 }
 
+impl Edits {
+    /// Makes a path what a tree has there, of which nothing is known on the disk.
+    pub(in crate::git) fn put(&mut self, path: BString, version: Option<Version>) {
+        if let Some(version) = version {
+            self.set.insert(path, (version, Stat::default()));
+        } else {
+            self.remove.insert(path);
+        }
+    }
+}
+
 /// An index, and the tree that it is known to be, if any.
 #[derive(Clone)]
 pub(in crate::git) struct Staged {

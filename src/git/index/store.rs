@@ -20,7 +20,7 @@ use crate::crash;
 use crate::fs::{FileStamp, Unsynced, read_regular};
 use crate::git::error::{At, During, Result};
 use crate::git::lock_file::lock_path;
-use crate::git::objects::Version;
+use crate::git::objects::{Version, read_of_repository};
 use crate::git::path::{TEMPORARY, lstat, permissions};
 use crate::git::sync::Syncs;
 
@@ -195,7 +195,7 @@ impl Index {
         if staged.tree() == Some(tree) {
             return Ok(differences);
         }
-        let wanted = self.gix.index_from_tree(&tree).during("reading a tree")?;
+        let wanted = read_of_repository(&self.gix, |gix| gix.index_from_tree(&tree).during("reading a tree"))?;
         for entry in wanted.entries() {
             let path = entry.path(&wanted);
             let tree = Some((entry.mode, entry.id));

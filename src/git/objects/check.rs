@@ -7,10 +7,12 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use gix::ObjectId;
-use gix::objs::{CommitRefIter, Find, Kind, TreeRefIter};
+use gix::objs::{CommitRefIter, Data, FindExt, Kind, TreeRefIter};
 
+use super::afresh::read_of_store;
 use super::store::Objects;
 use crate::domain::{CommitId, with_causes};
+use crate::git::error::During;
 use crate::git::path::object_id;
 
 /// The largest file that is read, in bytes: it is held in memory.
@@ -24,6 +26,8 @@ pub struct ObjectChecker {
     gix: gix::ThreadSafeRepository,
     /// Those that were found sound.
     sound: HashSet<ObjectId>,
+    /// Those that the last check found damaged or missing.
+    unsound: Vec<(ObjectId, Kind)>,
     /// Whether the repository leaves out objects that it can fetch.
     is_partial: bool,
 }
@@ -44,7 +48,12 @@ impl Objects {
     pub fn checker(&self) -> ObjectChecker {
         let config = self.gix.config_snapshot();
         let is_partial = config.string("extensions.partialClone").is_some();
-        ObjectChecker { gix: gix::Repository::clone(&self.gix).into_sync(), sound: HashSet::new(), is_partial }
+        ObjectChecker {
+            gix: gix::Repository::clone(&self.gix).into_sync(),
+            sound: HashSet::new(),
+            unsound: Vec::new(),
+            is_partial,
+        }
     }
 }
 
@@ -52,12 +61,22 @@ impl ObjectChecker {
     /// Reads these commits, their trees and all below, until `end` at the latest. A file above 256 MiB is not read, and neither
     /// is a submodule.
     pub fn check(&mut self, commits: &[CommitId], end: Instant) -> Checked {
+        let commits = commits.iter().filter_map(|commit| Some((object_id(commit).ok()?, Kind::Commit)));
+        self.check_all(commits.collect(), end)
+    }
+
+    /// Reads again what the last check found damaged or missing, and all below.
+    pub fn check_again(&mut self, end: Instant) -> Checked {
+        let unsound = std::mem::take(&mut self.unsound);
+        self.check_all(unsound, end)
+    }
+
+    fn check_all(&mut self, mut left: Vec<(ObjectId, Kind)>, end: Instant) -> Checked {
         let mut gix = self.gix.to_thread_local();
         gix.objects.take_object_memory();
         gix.objects.ignore_replacements = true;
         let mut checked = Checked::default();
-        let mut left: Vec<(ObjectId, Kind)> =
-            commits.iter().filter_map(|commit| Some((object_id(commit).ok()?, Kind::Commit))).collect();
+        self.unsound.clear();
         let mut bytes = Vec::new();
         while let Some((id, kind)) = left.pop() {
             if self.sound.contains(&id) {
@@ -73,8 +92,12 @@ impl ObjectChecker {
             checked.objects += 1;
             match self.read(&gix, id, kind, &mut bytes, &mut left) {
                 Ok(()) => drop(self.sound.insert(id)),
-                Err(why) if checked.damaged.len() < NAMED => checked.damaged.push(format!("{kind} {id} {why}")),
-                Err(_) => {}
+                Err(why) => {
+                    self.unsound.push((id, kind));
+                    if checked.damaged.len() < NAMED {
+                        checked.damaged.push(format!("{kind} {id} {why}"));
+                    }
+                }
             }
         }
         checked
@@ -90,10 +113,14 @@ impl ObjectChecker {
         left: &mut Vec<(ObjectId, Kind)>,
     ) -> Result<(), String> {
         let unreadable = |error: &dyn std::error::Error| format!("cannot be read: {}", with_causes(error));
-        let data = match gix.objects.try_find(&id, bytes) {
-            Ok(Some(data)) => data,
-            Ok(None) if self.is_partial => return Ok(()),
-            Ok(None) => return Err("is missing".into()),
+        let found = read_of_store(&gix.objects, |objects| {
+            let data = objects.find(&id, bytes).during("reading an object")?;
+            Ok(data.kind)
+        });
+        let data = match found {
+            Ok(kind) => Data::new(bytes, kind, id.kind()),
+            Err(error) if error.is_miss() && self.is_partial => return Ok(()),
+            Err(error) if error.is_miss() => return Err("is missing".into()),
             Err(error) => return Err(unreadable(&error)),
         };
         data.verify_checksum(&id).map_err(|_| "has other content than its name says".to_owned())?;

@@ -35,23 +35,26 @@ impl Objects {
 
     /// The parents of a commit, the first one first.
     pub fn parents(&self, commit: &CommitId) -> Result<Vec<CommitId>> {
-        let commit = self.find_commit(commit)?;
-        Ok(commit.parent_ids().map(commit_id).collect())
+        self.read_commit(commit, |commit| Ok(commit.parent_ids().map(commit_id).collect()))
     }
 
     /// The subject of a commit: its message up to the first empty line, on one line.
     pub fn subject(&self, commit: &CommitId) -> Result<String> {
-        let commit = self.find_commit(commit)?;
-        let message = commit.message().during("reading a commit")?;
-        Ok(message.summary().to_str_lossy().into_owned())
+        self.read_commit(commit, |commit| {
+            let message = commit.message().during("reading a commit")?;
+            Ok(message.summary().to_str_lossy().into_owned())
+        })
     }
 
     /// Whether `commit` is `other` or one of its ancestors; not where a history that is not whole does not show it.
     pub fn leads_to(&self, commit: &CommitId, other: &CommitId) -> Result<bool> {
         let commit = object_id(commit)?;
         let other = object_id(other)?;
-        Ok(commit == other
-            || self.gix.merge_base(commit, other).is_ok_and(|base| base.is_some_and(|base| base == commit)))
+        let is_base = |gix: &gix::Repository| {
+            let base = gix.merge_base(commit, other).during("comparing histories")?;
+            Ok(base.is_some_and(|base| base == commit))
+        };
+        Ok(commit == other || self.read(is_base).unwrap_or_default())
     }
 
     /// The commit whose name starts with `digits`, hexadecimal ones; nothing where there is none, or several objects do.
@@ -64,17 +67,21 @@ impl Objects {
 
     /// Whether a commit exists, with its tree.
     pub fn has_commit(&self, commit: &CommitId) -> bool {
-        self.tree_id(commit).is_ok_and(|tree| self.gix.find_object(tree).is_ok())
+        self.tree_id(commit).is_ok_and(|tree| self.has(tree))
     }
 
     pub(in crate::git) fn tree_id(&self, commit: &CommitId) -> Result<ObjectId> {
-        Ok(self.find_commit(commit)?.tree_id().during("reading a commit")?.detach())
+        self.read_commit(commit, |commit| Ok(commit.tree_id().during("reading a commit")?.detach()))
     }
 
-    fn find_commit(&self, commit: &CommitId) -> Result<gix::Commit<'_>> {
-        self.gix
-            .find_commit(object_id(commit)?)
-            .map_err(|source| GitError::NotFound { spec: commit.to_string(), source: Some(source.into()) })
+    fn read_commit<T>(&self, commit: &CommitId, read: impl Fn(&gix::Commit<'_>) -> Result<T>) -> Result<T> {
+        let id = object_id(commit)?;
+        self.read(|gix| {
+            let found = gix.find_commit(id);
+            let missing =
+                |source: gix::Error| GitError::NotFound { spec: commit.to_string(), source: Some(source.into()) };
+            read(&found.map_err(missing)?)
+        })
     }
 
     /// Commits the tree of another commit on `parent`; signed where `commit.gpgSign` asks for it. When this returns, the

@@ -87,7 +87,7 @@ impl Diff {
     }
 
     /// Reads the two versions of each file in which two trees differ.
-    pub(super) fn of(gix: &gix::Repository, trees: (ObjectId, ObjectId), changes: Vec<TreeChange>) -> Result<Diff> {
+    pub(super) fn of(gix: &gix::Repository, trees: (ObjectId, ObjectId), changes: &[TreeChange]) -> Result<Diff> {
         let is_any = |side: fn(&TreeChange) -> bool| changes.iter().any(side);
         if is_any(|one| one.old.is_none()) && is_any(|one| one.new.is_none()) {
             return Ok(Diff { files: with_renames(gix, trees)? });

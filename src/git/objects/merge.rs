@@ -15,7 +15,7 @@ use super::change::Version;
 use super::merge_lines::merge_lines;
 use super::merge_rules::{Driver, MergeRules};
 use super::store::Objects;
-use crate::git::error::{During, Result};
+use crate::git::error::Result;
 use crate::git::path::to_path;
 
 const WHAT: &str = "merging";
@@ -124,7 +124,7 @@ impl Merging<'_> {
     ) -> Result<Option<ObjectId>> {
         let rules = match &mut self.rules {
             Some(rules) => rules,
-            unread => unread.insert(MergeRules::read(&self.objects.gix, self.ours)?),
+            unread => unread.insert(self.objects.read(|gix| MergeRules::read(gix, self.ours))?),
         };
         let is_union = match rules.driver(&self.objects.gix, path)? {
             Driver::Text => false,
@@ -143,7 +143,7 @@ impl Merging<'_> {
 
     /// The content of a file that can be merged by lines.
     fn text(&self, id: ObjectId) -> Result<Option<Vec<u8>>> {
-        if self.objects.gix.find_header(id).during(WHAT)?.size() > LARGEST {
+        if self.objects.size(id)? > LARGEST {
             return Ok(None);
         }
         let content = self.objects.blob(id)?;

@@ -1,5 +1,6 @@
 //! The objects of a repository: blobs, trees, commits and tags, written by [`Objects`] alone.
 
+mod afresh;
 mod change;
 mod check;
 mod commits;
@@ -14,6 +15,7 @@ mod store;
 mod tags;
 mod trees;
 
+pub(in crate::git) use afresh::read_of_repository;
 pub use change::{ChangeKind, ChangedPath, EntryKind};
 pub(in crate::git) use change::{TreeChange, Version};
 pub use check::{Checked, ObjectChecker};

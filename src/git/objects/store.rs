@@ -111,7 +111,7 @@ impl Objects {
 
     /// The bytes of a blob.
     pub(in crate::git) fn blob(&self, id: ObjectId) -> Result<Vec<u8>> {
-        Ok(self.gix.find_blob(id).during("reading a file from the repository")?.take_data())
+        self.read(|gix| Ok(gix.find_blob(id).during("reading a file from the repository")?.take_data()))
     }
 
     /// Whether the repository has an object, by its hexadecimal name.
@@ -121,7 +121,12 @@ impl Objects {
 
     /// Whether the repository has an object.
     pub(in crate::git) fn has(&self, id: ObjectId) -> bool {
-        self.gix.has_object(id)
+        self.size(id).is_ok()
+    }
+
+    /// The size of an object in bytes.
+    pub(in crate::git) fn size(&self, id: ObjectId) -> Result<u64> {
+        self.read(|gix| Ok(gix.find_header(id).during("reading a file")?.size()))
     }
 
     /// The objects of the disk alone. What is written through it is not held.
@@ -198,6 +203,11 @@ impl Objects {
         self.rewrite_lost_of(false)
     }
 
+    /// Writes all objects that are held again which a process has pruned from the disk.
+    pub fn rewrite_all_lost(&self) -> Result<()> {
+        self.rewrite_lost_of(true)
+    }
+
     fn rewrite_lost_of(&self, all: bool) -> Result<()> {
         const WHAT: &str = "looking for objects that were written";
         let mut held = self.held.borrow_mut();
@@ -242,7 +252,7 @@ impl Objects {
 
     /// An experiment is settled: writes lost objects again, and drops those of experiments before the last two.
     pub fn settle_objects(&self) -> Result<()> {
-        self.rewrite_lost_of(true)?;
+        self.rewrite_all_lost()?;
         let dropped = self.held.borrow_mut().next();
         if dropped.is_empty() {
             return Ok(());
@@ -264,7 +274,7 @@ impl Objects {
         {
             sleep(Duration::from_millis(20));
         }
-        self.rewrite_lost_of(true)
+        self.rewrite_all_lost()
     }
 
     fn objects_dir(&self) -> PathBuf {

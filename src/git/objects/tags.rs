@@ -9,6 +9,7 @@ use gix::bstr::ByteSlice;
 use gix::objs::{FindExt, Kind, TagRef, WriteTo};
 use gix::odb::Handle;
 
+use super::afresh::read_of_store;
 use super::commits::with_line_end;
 use super::identity::identity;
 use super::store::Objects;
@@ -119,11 +120,11 @@ impl Objects {
 fn read_tag(objects: &Handle, name: &str, id: &str, buffer: &mut Vec<u8>) -> Result<Option<TagObject>> {
     const WHAT: &str = "reading a record";
     let id = parse_id(id)?;
-    let object = objects.find(&id, buffer).during(WHAT)?;
-    if object.kind != Kind::Tag {
+    let kind = read_of_store(objects, |objects| Ok(objects.find(&id, buffer).during(WHAT)?.kind))?;
+    if kind != Kind::Tag {
         return Ok(None);
     }
-    let tag = TagRef::from_bytes(object.data, id.kind()).during(WHAT)?;
+    let tag = TagRef::from_bytes(buffer, id.kind()).during(WHAT)?;
     let message = tag.message.to_str_lossy().into_owned();
     let is_on_commit = tag.target_kind == Kind::Commit;
     Ok(is_on_commit.then(|| TagObject { name: name.to_owned(), commit: commit_id(tag.target()), message }))

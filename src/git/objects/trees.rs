@@ -17,7 +17,7 @@ use super::diff::Diff;
 use super::diff_text;
 use super::store::Objects;
 use crate::domain::CommitId;
-use crate::git::error::{During, Result};
+use crate::git::error::{During, GitError, Result};
 use crate::git::path::{to_git, to_path};
 
 const WHAT: &str = "reading a tree";
@@ -38,14 +38,13 @@ pub enum Stored {
 impl Objects {
     /// What a commit has at a path; of a file at most `limit` bytes are read.
     pub fn read_at(&self, commit: &CommitId, path: &Path, limit: u64) -> Result<Stored> {
-        const WHAT: &str = "reading a file from the repository";
         let Some((mode, id)) = self.entry_in(self.tree_id(commit)?, to_git(path)?.as_ref())? else {
             return Ok(Stored::Missing);
         };
         if !matches!(mode, Mode::FILE | Mode::FILE_EXECUTABLE) {
             return Ok(Stored::NoFile);
         }
-        let size = self.gix.find_header(id).during(WHAT)?.size();
+        let size = self.size(id)?;
         Ok(if size > limit { Stored::TooLarge(size) } else { Stored::File(self.blob(id)?) })
     }
 
@@ -86,9 +85,11 @@ impl Objects {
     }
 
     fn paths_in(&self, tree: ObjectId, is_meant: impl Fn(&EntryMode) -> bool) -> Result<Vec<PathBuf>> {
-        let tree = self.gix.find_tree(tree).during(WHAT)?;
-        let mut found = Files::default();
-        tree.traverse().breadthfirst(&mut found).during(WHAT)?;
+        let found = self.read(|gix| {
+            let mut found = Files::default();
+            gix.find_tree(tree).during(WHAT)?.traverse().breadthfirst(&mut found).during(WHAT)?;
+            Ok(found)
+        })?;
         let meant = found.records.into_iter().filter(|entry| is_meant(&entry.mode));
         let mut paths: Vec<PathBuf> = meant.map(|entry| to_path(entry.filepath.as_bstr())).collect();
         paths.sort();
@@ -104,7 +105,7 @@ impl Objects {
         let mut paths = Vec::new();
         for &TreeChange { ref path, old, new } in changes {
             let size = match new {
-                Some((mode, id)) if mode != Mode::COMMIT => self.gix.find_header(id).during("reading a file")?.size(),
+                Some((mode, id)) if mode != Mode::COMMIT => self.size(id)?,
                 _ => 0,
             };
             let entry = new.or(old).map_or(EntryKind::File, |(mode, _)| EntryKind::of(mode));
@@ -126,7 +127,8 @@ impl Objects {
 
     /// What changed from one tree to another.
     pub(in crate::git) fn diff_of_trees(&self, a: ObjectId, b: ObjectId) -> Result<Diff> {
-        Diff::of(&self.gix, (a, b), self.tree_changes(a, b)?)
+        let changes = self.tree_changes(a, b)?;
+        self.read(|gix| Diff::of(gix, (a, b), &changes))
     }
 
     /// What a tree has at a path; nothing for a folder.
@@ -135,9 +137,11 @@ impl Objects {
     }
 
     fn entry_in(&self, tree: ObjectId, path: &BStr) -> Result<Option<Version>> {
-        let tree = self.gix.find_tree(tree).during(WHAT)?;
-        let entry = tree.lookup_entry(path.split_str("/")).during(WHAT)?;
-        Ok(entry.map(|entry| (Mode::from(entry.mode()), entry.object_id())))
+        self.read(|gix| {
+            let tree = gix.find_tree(tree).during(WHAT)?;
+            let entry = tree.lookup_entry(path.split_str("/")).during(WHAT)?;
+            Ok(entry.map(|entry| (Mode::from(entry.mode()), entry.object_id())))
+        })
     }
 
     /// The files in which two trees differ, sorted by path; a renamed one is deleted and added. gix reads the whole index to look
@@ -147,10 +151,13 @@ impl Objects {
         if old == new {
             return Ok(Vec::new());
         }
-        let (before, after) = (self.gix.find_tree(old).during(WHAT)?, self.gix.find_tree(new).during(WHAT)?);
-        let mut found = Recorder::default();
-        gix::diff::tree(entries(&before), entries(&after), State::default(), &self.gix.objects, &mut found)
-            .during(WHAT)?;
+        let found = self.read(|gix| {
+            let (before, after) = (gix.find_tree(old).during(WHAT)?, gix.find_tree(new).during(WHAT)?);
+            let mut found = Recorder::default();
+            gix::diff::tree(entries(&before), entries(&after), State::default(), &gix.objects, &mut found)
+                .during(WHAT)?;
+            Ok(found)
+        })?;
         let file = |mode: EntryMode, id| (!mode.is_tree()).then(|| (Mode::from(mode), id));
         let mut sides = BTreeMap::<BString, (Option<Version>, Option<Version>)>::new();
         for change in found.records {
@@ -179,22 +186,28 @@ impl Objects {
         written: &mut Vec<ObjectId>,
     ) -> Result<ObjectId> {
         const WHAT: &str = "writing a tree";
-        let root = self.gix.find_tree(base).during(WHAT)?;
-        let mut editor = Editor::new(root.decode().during(WHAT)?.into(), &self.gix.objects, self.gix.object_hash());
         let (removed, set): (Vec<_>, Vec<_>) = changes.partition(|(_, version)| version.is_none());
-        for (path, _) in removed {
-            editor.remove_if_leaf(path.split_str("/").map(ByteSlice::as_bstr)).during(WHAT)?;
-        }
-        for (path, version) in set {
-            let Some((mode, id)) = version else { continue };
-            let Some(mode) = mode.to_tree_entry_mode() else { continue };
-            editor.upsert(path.split_str("/").map(ByteSlice::as_bstr), mode.kind(), id).during(WHAT)?;
-        }
-        editor.write(|tree| {
-            let id = self.write(tree, WHAT)?;
-            written.push(id);
-            Ok(id)
-        })
+        let (tree, new) = self.read(|gix| {
+            let root = gix.find_tree(base).during(WHAT)?;
+            let mut editor = Editor::new(root.decode().during(WHAT)?.into(), &gix.objects, gix.object_hash());
+            for (path, _) in &removed {
+                editor.remove_if_leaf(path.split_str("/").map(ByteSlice::as_bstr)).during(WHAT)?;
+            }
+            for (path, version) in &set {
+                let Some((mode, id)) = version else { continue };
+                let Some(mode) = mode.to_tree_entry_mode() else { continue };
+                editor.upsert(path.split_str("/").map(ByteSlice::as_bstr), mode.kind(), *id).during(WHAT)?;
+            }
+            let mut new = Vec::new();
+            let tree = editor.write(|tree| {
+                let id = self.write(tree, WHAT)?;
+                new.push(id);
+                Ok::<_, GitError>(id)
+            })?;
+            Ok((tree, new))
+        })?;
+        written.extend(new);
+        Ok(tree)
     }
 }
 

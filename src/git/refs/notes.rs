@@ -36,7 +36,7 @@ impl<'a> Notes<'a> {
         let mut state = self.at(Some(tip))?;
         for commit in commits {
             if let Some(id) = state.get(&object_id(commit)?, &self.refs.gix).during(WHAT)? {
-                let text = self.refs.gix.find_blob(id).during(WHAT)?.data.to_str_lossy().into_owned();
+                let text = self.refs.objects.blob(id)?.to_str_lossy().into_owned();
                 found.insert(commit.clone(), text);
             }
         }
@@ -65,7 +65,7 @@ impl<'a> Notes<'a> {
             let tip = self.tip()?;
             let mut state = self.at(tip)?;
             let text = match state.get(&object, &self.refs.gix).during(WHAT)? {
-                Some(known) => self.refs.gix.find_blob(known).during(WHAT)?.take_data(),
+                Some(known) => self.refs.objects.blob(known)?,
                 None => Vec::new(),
             };
             let text = change(text);
@@ -93,17 +93,21 @@ impl<'a> Notes<'a> {
 
     fn at(&self, tip: Option<ObjectId>) -> Result<State> {
         const WHAT: &str = "reading notes";
-        let tree = match tip {
-            Some(tip) => self.refs.gix.find_commit(tip).during(WHAT)?.tree_id().during(WHAT)?.detach(),
-            None => self.refs.gix.empty_tree().id,
-        };
-        State::new(tree, &self.refs.gix).during(WHAT)
+        self.refs.objects.read(|gix| {
+            let tree = match tip {
+                Some(tip) => gix.find_commit(tip).during(WHAT)?.tree_id().during(WHAT)?.detach(),
+                None => gix.empty_tree().id,
+            };
+            State::new(tree, gix).during(WHAT)
+        })
     }
 
     /// The trees directly below a tree: the folders of many notes.
     fn trees_of(&self, tree: ObjectId) -> Result<Vec<ObjectId>> {
-        let tree = self.refs.gix.find_tree(tree).during("reading notes")?;
-        let entries = tree.iter().filter_map(Result::ok);
-        Ok(entries.filter(|entry| entry.mode().is_tree()).map(|entry| entry.object_id()).collect())
+        self.refs.objects.read(|gix| {
+            let tree = gix.find_tree(tree).during("reading notes")?;
+            let entries = tree.iter().filter_map(Result::ok);
+            Ok(entries.filter(|entry| entry.mode().is_tree()).map(|entry| entry.object_id()).collect())
+        })
     }
 }

@@ -160,9 +160,11 @@ impl Refs {
     /// The commit that a revision names: a hash or the start of one, a ref, `HEAD~1` …
     pub fn resolve(&self, spec: &str) -> Result<CommitId> {
         let not_found = |source: gix::Error| GitError::NotFound { spec: spec.to_owned(), source: Some(source.into()) };
-        let id = self.gix.rev_parse_single(spec).map_err(not_found)?;
-        let commit = id.object().and_then(|object| object.peel_to_commit()).map_err(not_found)?;
-        Ok(commit_id(commit.id))
+        self.objects.read(|gix| {
+            let id = gix.rev_parse_single(spec).map_err(not_found)?;
+            let commit = id.object().and_then(|object| object.peel_to_commit()).map_err(not_found)?;
+            Ok(commit_id(commit.id))
+        })
     }
 
     /// Writes an annotated tag on `commit` under the new ref `refname`, as the committer. When this returns, object

@@ -10,7 +10,7 @@ use gix::worktree::{add, remove};
 
 use super::open::Repo;
 use crate::domain::CommitId;
-use crate::fs::{absent, make_folder, make_writable, move_away, move_no_folder_away, read_at_most};
+use crate::fs::{absent, make_all_writable, make_folder, make_writable, move_away, move_no_folder_away, read_at_most};
 use crate::git::error::{At, During, GitError, Result};
 use crate::git::path::object_id;
 use crate::git::program::Program;
@@ -231,7 +231,8 @@ impl Repo {
         lock(&git_dir, reason)?;
         write(&git_dir.join("commondir"), "../..\n".to_owned())?;
         write(&git_dir.join("HEAD"), format!("{commit}\n"))?;
-        let mut index = self.gix.index_from_tree(&self.objects.tree_id(commit)?).during(WHAT)?;
+        let tree = self.objects.tree_id(commit)?;
+        let mut index = self.objects.read(|gix| gix.index_from_tree(&tree).during(WHAT))?;
         index.set_path(git_dir.join("index"));
         index.write(gix::index::write::Options::default()).during(WHAT)?;
         write(&git_dir.join("gitdir"), format!("{}\n", dir.join(DOT_GIT).display()))?;
@@ -302,16 +303,4 @@ fn is_empty(dir: &Path) -> Result<bool> {
         Err(error) if absent(&error) => Ok(true),
         Err(error) => Err(error).at("reading", dir),
     }
-}
-
-/// Gives the owner all rights to a folder and to those in it.
-fn make_all_writable(dir: &Path) -> std::io::Result<()> {
-    make_writable(dir)?;
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            make_all_writable(&entry.path())?;
-        }
-    }
-    Ok(())
 }

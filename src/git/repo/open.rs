@@ -16,7 +16,9 @@ use crate::git::path::commit_id;
 use crate::git::programs::Programs;
 use crate::git::refs::{Head, HeadTarget, Refs, full_name};
 use crate::git::sync::{self, Syncs, replace_file};
-use crate::git::working_tree::{Untracked, WorkingTree, odd_git_files, refuse_encodings, refuse_odd_repository};
+use crate::git::working_tree::{
+    FilterSettings, Untracked, WorkingTree, odd_git_files, refuse_encodings, refuse_odd_repository,
+};
 
 /// An open repository with a working tree, and its parts.
 ///
@@ -61,7 +63,7 @@ impl Repo {
 
     /// Opens the repository that `dir` is in as [`Repo::discover`] does, also when its index cannot be worked with.
     pub fn find(dir: &Path) -> Result<Repo> {
-        let gix = Repo::open(dir)?;
+        let gix = Rc::new(Repo::open(dir)?);
         let (syncs, programs) = (Rc::<Syncs>::default(), Arc::<Programs>::default());
         let objects = Rc::new(Objects::new(Rc::clone(&gix), Rc::clone(&syncs), Arc::clone(&programs)));
         let refs = Refs::new(Rc::clone(&gix), Rc::clone(&objects), Rc::clone(&syncs));
@@ -72,14 +74,17 @@ impl Repo {
     /// there is held here.
     pub(super) fn find_linked(&self, dir: &Path) -> Result<Repo> {
         let (objects, syncs) = (Rc::clone(&self.objects), Rc::clone(&self.syncs));
-        let gix = Repo::open(dir)?;
+        let mut gix = Repo::open(dir)?;
+        // Files are converted there as they are here, whatever somebody has made of the settings since.
+        FilterSettings::of(&self.gix).apply(&mut gix)?;
+        let gix = Rc::new(gix);
         let refs = self.refs.seen_from(Rc::clone(&gix));
         let repo = Repo::of(gix, objects, refs, syncs, self.programs());
         repo.check_index()?;
         Ok(repo)
     }
 
-    fn open(dir: &Path) -> Result<Rc<gix::Repository>> {
+    fn open(dir: &Path) -> Result<gix::Repository> {
         refuse_odd_repository(dir)?;
         let opened = gix::ThreadSafeRepository::discover_with_environment_overrides(dir);
         let mut gix = opened.map(|gix| gix.to_thread_local()).map_err(|source| {
@@ -107,7 +112,7 @@ impl Repo {
         // A record is what its ref names, and nothing that stands for it.
         gix.objects.ignore_replacements = true;
         gix.objects.enable_object_memory();
-        Ok(Rc::new(gix))
+        Ok(gix)
     }
 
     fn of(

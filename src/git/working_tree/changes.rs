@@ -9,12 +9,13 @@ use gix::index::entry::{Mode, Stage};
 
 use super::files::Files;
 use super::odd;
+use super::stamps::TreeStamps;
 use super::tree::WorkingTree;
 use super::untracked::{PutBack, Since, Untracked};
-use super::walk::{Scan, ignored, walk};
+use super::walk::{Scan, ignored, unknown, walk};
 use crate::domain::CommitId;
-use crate::fs::{OWN_FOLDER, absent};
-use crate::git::error::Result;
+use crate::fs::{OWN_FOLDER, absent, remove_all};
+use crate::git::error::{At, Result};
 use crate::git::index::{Edits, Sides};
 use crate::git::objects::ChangeKind;
 use crate::git::path::{to_git, to_path};
@@ -24,6 +25,8 @@ use crate::git::path::{to_git, to_path};
 #[derive(Debug)]
 pub struct Look {
     pub(super) scan: Scan,
+    /// What the file system said of tracked files.
+    pub(super) stamps: TreeStamps,
 }
 
 /// The state of the working tree as `git status` sees it.
@@ -38,7 +41,9 @@ pub struct Changes {
 impl WorkingTree {
     /// Walks over the working tree. Pipes in place of ignore and attribute files are waited for.
     pub fn look(&self) -> Result<Look> {
-        Ok(Look { scan: walk(self, &*self.index.read()?, true)? })
+        let index = self.index.read()?;
+        let scan = walk(self, &index, true)?;
+        Ok(Look { stamps: TreeStamps::of(&index, &scan), scan })
     }
 
     /// Whether a look is still right about untracked files when the working tree was brought from one commit to another
@@ -56,7 +61,7 @@ impl WorkingTree {
     }
 
     /// The same after a look at the working tree.
-    pub fn changes_seen(&self, Look { scan }: &Look) -> Result<Changes> {
+    pub fn changes_seen(&self, Look { scan, .. }: &Look) -> Result<Changes> {
         let staged = self.index.read()?;
         let head = match self.refs.head()?.commit() {
             Some(commit) => self.objects.tree_id(commit)?,
@@ -80,27 +85,9 @@ impl WorkingTree {
                 tracked.insert(path.clone(), ChangeKind::of(committed, now));
             }
         }
+        tracked.retain(|path, _| !self.is_left_alone(path.as_ref()));
         let tracked = tracked.into_iter().map(|(path, kind)| (to_path(path.as_ref()), kind)).collect();
         Ok(Changes { tracked, untracked: Untracked::stamp(&self.root, &scan.untracked)? })
-    }
-
-    /// Those of `paths` that are not in the working tree as `commit` has them: changed, gone, or a link in their place.
-    /// Their content is read, whatever the index says of their times.
-    pub fn differing(&self, commit: &CommitId, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
-        if paths.is_empty() {
-            return Ok(Vec::new());
-        }
-        let tree = self.objects.tree_id(commit)?;
-        let staged = self.index.read()?;
-        let mut files = Files::to_read(self, &staged)?;
-        let mut differing = Vec::new();
-        for native in paths {
-            let path = to_git(native)?;
-            if files.version(path.as_ref(), &staged)? != self.objects.version_in(tree, path.as_ref())? {
-                differing.push(native.clone());
-            }
-        }
-        Ok(differing)
     }
 
     /// Whether a path, relative to the working tree, is in the index or in `HEAD`; a folder is when a file in it is.
@@ -180,6 +167,16 @@ impl WorkingTree {
     pub fn ignored(&self) -> Result<Vec<PathBuf>> {
         let ignored = ignored(self, &*self.index.read()?)?;
         Ok(ignored.into_iter().map(|path| to_path(path.as_ref())).collect())
+    }
+
+    /// Removes all that is not tracked from the working tree, ignored files and repositories among it. Links are removed and
+    /// not followed.
+    pub fn remove_untracked(&self) -> Result<()> {
+        for path in unknown(self, &*self.index.read()?)? {
+            let path = self.root.join(to_path(path.as_ref()));
+            remove_all(&path).at("removing", &path)?;
+        }
+        Ok(())
     }
 
     /// The ignored files of the working tree, at most `limit`, those near its root first. `ar`'s own are left out, and so is

@@ -11,12 +11,14 @@ use gix::filter::plumbing::pipeline::convert::{ToGitOutcome, ToWorktreeOutcome, 
 use gix::index::entry::{Mode, Stage, Stat};
 use gix::index::{State, fs::Metadata};
 use gix::objs::Kind;
+use gix::worktree::Stack;
 use gix::worktree::stack::state::attributes::Source;
 
 use super::filters::Filters;
+use super::pinned::PinnedFilters;
 use super::tree::WorkingTree;
 use crate::fs::{absent, in_writable_folder};
-use crate::git::error::{At, During, Result};
+use crate::git::error::{At, During, GitError, Result};
 use crate::git::index::stat_of;
 use crate::git::objects::Version;
 use crate::git::path::{self, TEMPORARY, lstat, permissions};
@@ -66,9 +68,13 @@ pub(super) struct Content {
 /// A way into and out of the working tree, with the filters that the repository's attributes ask for.
 pub(super) struct Files<'repo> {
     tree: &'repo WorkingTree,
+    /// With the settings of the filters.
+    gix: &'repo gix::Repository,
     pipeline: gix::filter::Pipeline<'repo>,
     capabilities: gix::fs::Capabilities,
     filters: Filters,
+    /// Whether files are read without filters.
+    is_raw: bool,
     /// Behind the pipeline, which waits for its programs when it is dropped.
     call: Call,
 }
@@ -96,15 +102,37 @@ impl<'repo> Files<'repo> {
         const WHAT: &str = "preparing the filters";
         let call = tree.programs.call(Program::Filter);
         let stack = tree.gix.attributes_only(index, source).during(WHAT)?.detach();
-        let filters = Filters::new(&tree.gix, &stack)?;
-        let pipeline = gix::filter::Pipeline::new(&tree.gix, stack).during(WHAT)?;
-        let capabilities = tree.gix.filesystem_options().during(WHAT)?;
-        Ok(Files { tree, pipeline, capabilities, filters, call })
+        Files::with(tree, &tree.gix, stack, call)
     }
 
-    /// What git would store for what stands at `relative`; nothing for what it does not store.
+    /// For reading with the attributes of `index` alone, whatever attribute files are in the working tree.
+    pub(super) fn by_index(tree: &'repo WorkingTree, index: &State) -> Result<Files<'repo>> {
+        Files::new(tree, index, Source::IdMapping)
+    }
+
+    /// For protected files: settings and attributes are those that are pinned.
+    pub(super) fn pinned(tree: &'repo WorkingTree, pinned: &'repo PinnedFilters) -> Result<Files<'repo>> {
+        let call = tree.programs.call(Program::Filter);
+        Files::with(tree, pinned.gix(), pinned.stack(tree)?, call)
+    }
+
+    /// With other settings and attributes than those of the repository as it was opened.
+    pub(super) fn with(
+        tree: &'repo WorkingTree,
+        gix: &'repo gix::Repository,
+        stack: Stack,
+        call: Call,
+    ) -> Result<Files<'repo>> {
+        const WHAT: &str = "preparing the filters";
+        let filters = Filters::new(gix, &stack)?;
+        let pipeline = gix::filter::Pipeline::new(gix, stack).during(WHAT)?;
+        let capabilities = tree.gix.filesystem_options().during(WHAT)?;
+        Ok(Files { tree, gix, pipeline, capabilities, filters, is_raw: false, call })
+    }
+
+    /// What git would store for what stands at `relative`, its bytes where a filter fails; nothing for what it does not store.
     pub(super) fn version(&mut self, relative: &BStr, index: &State) -> Result<Option<Version>> {
-        Ok(match self.read(relative, index)? {
+        Ok(match self.read_somehow(relative, index)? {
             OnDisk::File(content) => Some(content.version),
             OnDisk::Large(large) => Some(self.large_version(relative, &large, index)?),
             OnDisk::Absent | OnDisk::Other => None,
@@ -138,7 +166,7 @@ impl<'repo> Files<'repo> {
                 Err(err) if absent(&err) => return Ok(OnDisk::Absent),
                 raw => raw.at("reading", &full)?,
             };
-            let filtered = if mode == Mode::SYMLINK { None } else { self.clean(&raw, &native, index)? };
+            let filtered = if mode == Mode::SYMLINK || self.is_raw { None } else { self.clean(&raw, &native, index)? };
             match filtered {
                 Some(blob) => (mode, blob, Some(raw)),
                 None => (mode, raw, None),
@@ -148,6 +176,24 @@ impl<'repo> Files<'repo> {
         };
         let id = gix::objs::compute_hash(self.tree.gix.object_hash(), Kind::Blob, &blob).during("hashing a file")?;
         Ok(OnDisk::File(Content { version: (mode, id), blob, raw, stat: stat_of(&meta) }))
+    }
+
+    /// Reads what stands at `relative`; where its filter fails, the bytes are those on disk.
+    pub(super) fn read_somehow(&mut self, relative: &BStr, index: &State) -> Result<OnDisk> {
+        match self.read(relative, index) {
+            Err(GitError::Filter { .. }) => {
+                self.is_raw = true;
+                let read = self.read(relative, index);
+                self.is_raw = false;
+                read
+            }
+            read => read,
+        }
+    }
+
+    /// Whether a filter is run on the file at `relative`.
+    pub(super) fn has_filter(&mut self, relative: &BStr) -> Result<bool> {
+        self.filters.is_used_for(self.gix, relative)
     }
 
     /// What git would store for a large file, as far as that can be told without filtering it: what the index has
@@ -183,12 +229,12 @@ impl<'repo> Files<'repo> {
     }
 
     fn clean(&mut self, raw: &[u8], native: &Path, index: &State) -> Result<Option<Vec<u8>>> {
-        if !self.filters.is_used_for(&self.tree.gix, path::to_git(native)?.as_ref())? {
-            return self.cleaned(raw, native, index);
+        if !self.filters.is_used_for(self.gix, path::to_git(native)?.as_ref())? {
+            return self.cleaned(raw, native, index).map_err(|error| error.of_filter(native));
         }
         self.call.begin();
         let cleaned = self.cleaned(raw, native, index);
-        self.call.check(cleaned)
+        self.call.check(cleaned).map_err(|error| error.of_filter(native))
     }
 
     fn cleaned(&mut self, raw: &[u8], native: &Path, index: &State) -> Result<Option<Vec<u8>>> {
@@ -206,12 +252,12 @@ impl<'repo> Files<'repo> {
 
     /// What a checkout writes for a blob.
     fn smudge(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {
-        if !self.filters.is_used_for(&self.tree.gix, relative)? {
-            return self.smudged(blob, relative);
+        if !self.filters.is_used_for(self.gix, relative)? {
+            return self.smudged(blob, relative).map_err(|error| error.of_filter(&path::to_path(relative)));
         }
         self.call.begin();
         let smudged = self.smudged(blob, relative);
-        self.call.check(smudged)
+        self.call.check(smudged).map_err(|error| error.of_filter(&path::to_path(relative)))
     }
 
     fn smudged(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {

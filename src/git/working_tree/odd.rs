@@ -125,7 +125,7 @@ fn pointed_to(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new(".")).join(to_path(path.as_bstr()))
 }
 
-/// What in a git folder stands in the place of a file that is opened without a look at it.
+/// Non-regular files in a git folder that git would open blindly.
 fn odd_in(git: &Path) -> Vec<PathBuf> {
     OWN.iter().chain(&MORE).map(|name| git.join(name)).filter(|path| is_odd(path)).collect()
 }

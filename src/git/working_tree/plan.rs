@@ -82,6 +82,13 @@ impl Plan {
             }
             known.insert(path, Known { expected, target, staged: known_as });
         }
+        let mut left = Edits::default();
+        // Where it is as the index has it, it goes with the commits.
+        if let Some(path) = suspects.iter().find(|path| tree.is_left_alone(path.as_ref()))
+            && let Some(Known { target, .. }) = known.remove(path)
+        {
+            left.put(path.clone(), target);
+        }
         let compare = tree.gix.stat_options().during("reading the configuration")?;
         let mut planner = Planner {
             tree,
@@ -89,7 +96,7 @@ impl Plan {
             files: Files::to_read(tree, staged)?,
             compare,
             before,
-            plan: Plan::default(),
+            plan: Plan { edits: left, ..Plan::default() },
         };
         for (path, known) in &known {
             planner.path(path, known, suspects.contains(path))?;
@@ -133,7 +140,7 @@ impl Planner<'_> {
         let (current, stat, read) = if skipped || (staged.is_some() && !suspect) {
             (staged, None, None)
         } else {
-            match self.files.read(path.as_ref(), self.index)? {
+            match self.files.read_somehow(path.as_ref(), self.index)? {
                 OnDisk::File(content) => (Some(content.version), Some(content.stat), Some(Unsaved::Blob(content.blob))),
                 OnDisk::Large(large) => {
                     let version = self.files.large_version(path.as_ref(), &large, self.index)?;
@@ -270,7 +277,7 @@ impl Planner<'_> {
     }
 
     fn save_untracked(&mut self, path: &BString) -> Result<()> {
-        let version = match self.files.read(path.as_ref(), self.index)? {
+        let version = match self.files.read_somehow(path.as_ref(), self.index)? {
             OnDisk::File(content) => self.keep(&content.blob).map(|()| content.version)?,
             OnDisk::Large(large) => self.keep_large(path, &large)?,
             OnDisk::Absent | OnDisk::Other => return Ok(()),

@@ -13,7 +13,7 @@ use super::tree::WorkingTree;
 use super::untracked::Untracked;
 use crate::crash;
 use crate::domain::CommitId;
-use crate::git::error::Result;
+use crate::git::error::{GitError, Result};
 use crate::git::index::Edits;
 use crate::git::path::{commit_id, object_id, parse_id, to_path};
 use crate::git::refs::full_name;
@@ -116,14 +116,24 @@ impl WorkingTree {
         staged.apply(plan.edits, None);
         let mut files = Files::to_write(self, &staged)?;
         let mut written = Edits::default();
+        // A filter may be a program that has to be put back itself.
+        let (mut filtered, mut unfiltered) = (Vec::new(), Vec::new());
         for (path, version) in writes {
+            if files.has_filter(path.as_ref())? { &mut filtered } else { &mut unfiltered }.push((path, version));
+        }
+        for (path, version) in unfiltered.into_iter().chain(filtered) {
             let stat = files.write(path.as_ref(), version)?;
             crash::point("git.file_put_back");
             written.set.insert(path, (version, stat));
         }
         for (path, version) in plan.verify {
-            let OnDisk::File(content) = files.read(path.as_ref(), &staged)? else { continue };
-            if content.version == version && !files.as_checked_out(&content, path.as_bstr())? {
+            let OnDisk::File(content) = files.read_somehow(path.as_ref(), &staged)? else { continue };
+            let is_as_written = match files.as_checked_out(&content, path.as_bstr()) {
+                // Written anew it would be no other.
+                Err(GitError::Filter { .. }) => true,
+                checked => checked?,
+            };
+            if content.version == version && !is_as_written {
                 let stat = files.write(path.as_ref(), version)?;
                 written.set.insert(path, (version, stat));
             }

@@ -7,7 +7,6 @@ use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice};
 use gix::index::entry::{Mode, Stat};
 
-use super::attributes::{is_attributes, refuse_encoding_in};
 use super::files::{Files, MAX_FILE_SIZE, OnDisk};
 use super::tree::WorkingTree;
 use super::untracked::{Since, Untracked};
@@ -15,7 +14,7 @@ use super::walk::walk;
 use crate::crash;
 use crate::domain::{CommitId, DiffStat};
 use crate::fs::Unsynced;
-use crate::git::error::Result;
+use crate::git::error::{During, GitError, Result};
 use crate::git::index::{Edits, Sides, Staged};
 use crate::git::objects::{ChangeKind, ChangedPath, EntryKind, TreeChange, Version};
 use crate::git::path::{commit_id, object_id, refused_part, to_git, to_path};
@@ -46,6 +45,12 @@ pub enum WhyLeftOut {
     Repository,
     /// Git refuses to check out a path of that name.
     Path,
+    /// Its attributes ask for an encoding in which files would be checked out damaged.
+    Encoding,
+    /// Its attributes ask for a filter that fails.
+    Attributes,
+    /// Its filter fails.
+    Filter,
 }
 
 /// What a commit of the working tree would hold.
@@ -113,6 +118,8 @@ struct Taken {
     changed: BTreeMap<BString, Option<Version>>,
     written: Vec<ObjectId>,
     too_large: Vec<TooLarge>,
+    /// Files whose filter fails.
+    unreadable: Vec<LeftOut>,
 }
 
 impl WorkingTree {
@@ -134,14 +141,26 @@ impl WorkingTree {
         let mut left_out = Vec::new();
         let staged = self.index.against(&index, base)?;
         let differing = staged.iter().filter(|(_, sides)| sides.tree != sides.index);
-        let changed = differing.map(|(path, sides)| (path.clone(), sides.index)).collect();
-        let mut taking = Taking {
-            tree: self,
-            index: &index,
-            files: Files::to_read(self, &index)?,
-            taken: Taken { changed, ..Taken::default() },
-            staged,
+        let mut changed: BTreeMap<_, _> = differing.map(|(path, sides)| (path.clone(), sides.index)).collect();
+        let mut edits = Edits::default();
+        // What somebody staged or committed of it is in the file.
+        if let Some(left) = changed.keys().find(|path| self.is_left_alone(path.as_ref())).cloned() {
+            changed.remove(&left);
+            let committed = self.objects.version_in(base, left.as_ref())?;
+            edits.put(left, committed);
+        }
+        let found = changed.keys().chain(&scan.untracked).chain(&scan.suspects);
+        let unusable = self.unusable_attributes(base, &index, found.collect(), &scan)?;
+        let base_index;
+        let files = match unusable.is_empty() {
+            true => Files::to_read(self, &index)?,
+            false => {
+                base_index = self.objects.read(|gix| gix.index_from_tree(&base).during("reading a tree"))?;
+                Files::by_index(self, &base_index)?
+            }
         };
+        let mut taking =
+            Taking { tree: self, index: &index, files, taken: Taken { edits, changed, ..Taken::default() }, staged };
         for path in &scan.untracked {
             let native = to_path(path.as_ref());
             if let Some(part) = self.refused_on_disk(path.as_ref()) {
@@ -162,17 +181,19 @@ impl WorkingTree {
                 taking.take(path)?;
             }
         }
-        for path in &scan.suspects {
+        for path in scan.suspects.iter().filter(|path| !self.is_left_alone(path.as_ref())) {
             taking.take(path)?;
         }
-        for path in taking.taken.edits.set.keys().filter(|path| is_attributes(path.as_bstr())) {
-            refuse_encoding_in(&self.root, &to_path(path.as_ref()))?;
+        for (path, why) in unusable {
+            taking.leave_out(&path);
+            left_out.push(LeftOut { path: to_path(path.as_ref()), why });
         }
+        left_out.append(&mut taking.taken.unreadable);
         let is_new = |path: &&BString| known.get(&to_path(path.as_bstr())).is_none();
         let nested = scan.nested.iter().filter(is_new).map(|path| (to_path(path.as_bstr()), WhyLeftOut::Repository));
         left_out.extend(nested.map(|(path, why)| LeftOut { path, why }));
         let paths = taking.fitting(known, &mut left_out)?;
-        let Taken { edits, changed, mut written, mut too_large } = taking.done();
+        let Taken { edits, changed, mut written, mut too_large, .. } = taking.done();
         let tree = match changed.is_empty() {
             true => base,
             false => self.objects.edited_tree(base, changed.iter().map(|(path, new)| (path, *new)), &mut written)?,
@@ -250,7 +271,15 @@ impl Taking<'_> {
     /// Reads one path and notes what the index has to become there; its blob is written.
     fn take(&mut self, path: &BString) -> Result<()> {
         let staged = self.index.version_at(path.as_ref());
-        match self.files.read(path.as_ref(), self.index)? {
+        let read = match self.files.read(path.as_ref(), self.index) {
+            Err(GitError::Filter { path: native, .. }) => {
+                self.leave_out(path);
+                self.taken.unreadable.push(LeftOut { path: native, why: WhyLeftOut::Filter });
+                return Ok(());
+            }
+            read => read?,
+        };
+        match read {
             OnDisk::File(content) => {
                 if staged.map(|(_, id)| id) != Some(content.version.1) {
                     self.taken

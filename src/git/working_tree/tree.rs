@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use gix::bstr::{BStr, BString};
 use gix::index::entry::Mode;
 use gix::worktree::stack::state::ignore::Source;
 
@@ -35,6 +36,8 @@ pub struct WorkingTree {
     pub(super) kept: KeptFiles,
     /// Folders in which no odd file can be.
     pub(super) quiet_folders: RefCell<QuietFolders>,
+    /// A file of the user's that is left as it is.
+    left_alone: RefCell<Option<BString>>,
 }
 
 impl WorkingTree {
@@ -47,7 +50,18 @@ impl WorkingTree {
     ) -> WorkingTree {
         let kept = KeptFiles::new(root.clone(), gix.git_dir().to_owned(), Rc::clone(&objects));
         let quiet_folders = RefCell::default();
-        WorkingTree { gix, root, objects, refs, index, programs, kept, quiet_folders }
+        WorkingTree { gix, root, objects, refs, index, programs, kept, quiet_folders, left_alone: RefCell::default() }
+    }
+
+    /// Leaves a tracked file as the user has it from now on: it is no change and in no proposal, and nothing puts it back.
+    pub fn leave_alone(&self, path: &Path) -> Result<()> {
+        *self.left_alone.borrow_mut() = Some(to_git(path)?);
+        Ok(())
+    }
+
+    /// Whether a path is left as it is.
+    pub(super) fn is_left_alone(&self, path: &BStr) -> bool {
+        self.left_alone.borrow().as_ref().is_some_and(|left| left == path)
     }
 
     /// What says of a path whether it is ignored, by the ignore files of the working tree and those that git is set up to read.

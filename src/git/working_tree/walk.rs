@@ -22,6 +22,7 @@ use gix::utils::str::precompose_bstr;
 use rustix::fs::{AtFlags, FileType, Mode as FileMode, OFlags, openat, statat};
 use rustix::io::Errno;
 
+use super::stamps::Stamp;
 use super::tree::WorkingTree;
 use crate::fs::OWN_FOLDER;
 use crate::git::error::{At, During, Result};
@@ -61,6 +62,8 @@ struct Left {
 #[derive(Default)]
 struct Found {
     suspects: Vec<BString>,
+    /// What the file system says of the entries of the index, by their places; nothing of a file that is missing.
+    stamps: Vec<(usize, Option<Stamp>)>,
     /// What is not tracked and nothing tracked is below.
     unknown: Vec<(BString, FileType)>,
 }
@@ -71,6 +74,8 @@ pub(super) struct Scan {
     /// Tracked paths that differ from the index by what the file system says, are in conflict, or are too young to
     /// tell; sorted. Their content decides.
     pub(super) suspects: Vec<BString>,
+    /// What the file system says of the entries of the index, by their places; nothing of a file that is missing.
+    pub(super) stamps: Vec<(usize, Option<Stamp>)>,
     /// Files that are neither tracked nor ignored; sorted. Folders are walked into, nested repositories are not.
     pub(super) untracked: Vec<BString>,
     /// Folders with a repository of their own that are neither tracked nor ignored; sorted.
@@ -89,7 +94,12 @@ pub(super) fn ignored(tree: &WorkingTree, index: &Staged) -> Result<Vec<BString>
     Ok(walk_over(tree, index, true, false)?.ignored)
 }
 
-fn walk_over(tree: &WorkingTree, index: &Staged, with_untracked: bool, looks_at_files: bool) -> Result<Scan> {
+/// Files and folders that nothing tracked is in, ignored ones and repositories among them; beside those in such folders.
+pub(super) fn unknown(tree: &WorkingTree, index: &Staged) -> Result<Vec<BString>> {
+    Ok(find(tree, index, false)?.unknown.into_iter().map(|(path, _)| path).collect())
+}
+
+fn find(tree: &WorkingTree, index: &Staged, looks_at_files: bool) -> Result<Found> {
     const WHAT: &str = "looking at the working tree";
     let root = &tree.root;
     let opened = rustix::fs::open(root, DIRECTORY, FileMode::empty()).map_err(std::io::Error::from);
@@ -100,8 +110,12 @@ fn walk_over(tree: &WorkingTree, index: &Staged, with_untracked: bool, looks_at_
         file_system: tree.gix.filesystem_options().during(WHAT)?,
         looks_at_files,
     };
-    let found = walk.all(Arc::new(opened), root)?;
-    let mut scan = Scan { suspects: found.suspects, ..Scan::default() };
+    walk.all(Arc::new(opened), root)
+}
+
+fn walk_over(tree: &WorkingTree, index: &Staged, with_untracked: bool, looks_at_files: bool) -> Result<Scan> {
+    let found = find(tree, index, looks_at_files)?;
+    let mut scan = Scan { suspects: found.suspects, stamps: found.stamps, ..Scan::default() };
     if with_untracked {
         add_untracked(tree, found.unknown, index, &mut scan)?;
     }
@@ -288,6 +302,7 @@ impl Walk<'_> {
             for other in others.into_iter().flatten() {
                 let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
                 found.suspects.extend(other.suspects);
+                found.stamps.extend(other.stamps);
                 found.unknown.extend(other.unknown);
             }
             Ok(found)
@@ -337,6 +352,7 @@ impl Walk<'_> {
         let opened = match opened {
             Err(errno) if is_gone(errno) => {
                 let left = folder.entries.clone().filter(|at| !is_skipped(&entries[*at]));
+                found.stamps.extend(left.clone().map(|at| (at, None)));
                 found.suspects.extend(left.map(|at| entries[at].path(self.index).into()));
                 return Ok(Vec::new());
             }
@@ -381,6 +397,7 @@ impl Walk<'_> {
             };
             if self.looks_at_files && !is_skipped(entry) {
                 let there = if is_there { stat_at(&opened, rest)? } else { None };
+                found.stamps.push((at, there.as_ref().map(Stamp::of)));
                 if there.is_none_or(|there| self.is_suspect(entry, &there)) {
                     found.suspects.push(path.into());
                 }

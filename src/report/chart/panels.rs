@@ -69,7 +69,7 @@ pub(super) fn panels(series: &Series, top: f64, left: f64, right: f64) -> Markup
 fn small(panel: &Panel, frame: &Frame, series: &Series, is_first: bool) -> Markup {
     let Area { left, right, bottom, .. } = frame.area;
     let top = frame.area.top - HEAD;
-    let mean = panel.mean.map_or_else(|| "no numbers".to_owned(), |mean| format!("mean {mean:.2}"));
+    let mean = panel.figure.map_or_else(|| "no numbers".to_owned(), |(name, value)| format!("{name} {value:.2}"));
     let room = right - left - text_width(&mean, LABEL_FONT) - 12.0;
     let radii = if panel.marks.len() > MANY { (2.6, 1.6) } else { (3.8, 2.6) };
     let kept = |kind| kind == MarkKind::Keep;
@@ -144,7 +144,7 @@ mod tests {
         };
         let panel = |axis| Panel {
             name: format!("<an axis with a long name> {axis}"),
-            mean: (axis > 0).then_some(0.5),
+            figure: (axis > 0).then_some(("mean", 0.5)),
             floor: Some(0.5),
             marks: marks(axis),
         };

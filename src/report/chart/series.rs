@@ -111,8 +111,8 @@ pub struct Series {
 pub struct Panel {
     /// Its name.
     pub name: String,
-    /// The mean of its numbers; absent where no experiment has one.
-    pub mean: Option<f64>,
+    /// What sums up its numbers, with its name; absent where no experiment has one.
+    pub figure: Option<(&'static str, f64)>,
     /// The value below which it is weak.
     pub floor: Option<f64>,
     /// The experiments, each with its number brought to 0..1 as its value.

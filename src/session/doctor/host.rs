@@ -62,10 +62,6 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Findin
     if research && sessions.is_empty() {
         found.extend(read_terms(repo, None).err().map(|error| finding_of(Area::Command, &error)));
     }
-    if sessions.is_empty() && (asked.metric.is_some() || asked.command.is_some()) && asked_agent.is_none() {
-        let hint = "set agent in ar.toml, or pass --agent to `ar run`; an agent can also drive with `ar try`";
-        found.push(Finding::warning(Area::Agent, "no agent is set").hint(hint));
-    }
     found.push(presets(repo));
     found.extend(conventions(repo, sessions.is_empty()));
     found

@@ -87,12 +87,12 @@ pub(super) fn look(repo: &Repo, patients: &Patients) -> Vec<Finding> {
         findings.push(Finding::warning(Area::Ledger, what).hint(format!("ar show {id} --tag {tag}")));
     }
     if findings.is_empty() {
-        let rows = books.records.len() - found.missing.len();
         let foreign = match found.foreign {
             0 => String::new(),
             foreign => format!(", and {}", count_of(foreign, "foreign row")),
         };
-        findings.push(Finding::ok(Area::Ledger, format!("results.tsv has {} of ar{foreign}", count_of(rows, "row"))));
+        findings
+            .push(Finding::ok(Area::Ledger, format!("results.tsv has {} of ar{foreign}", count_of(found.own, "row"))));
     }
     findings
 }

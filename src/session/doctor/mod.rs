@@ -15,7 +15,9 @@ mod refs;
 mod repair;
 mod repository;
 mod shared;
+mod start;
 mod state;
 
 pub use examine::{Examination, examine};
 pub use repair::repair;
+pub use start::examine_start;

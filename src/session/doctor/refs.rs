@@ -170,10 +170,11 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
         }
         Tip::Unrecorded => {
             let tip = tip.unwrap_or_else(|| expected.clone());
+            let is_on_top = repo.objects.leads_to(&expected, &tip)?;
             let base = expected.short(12).to_owned();
             let subject = repo.objects.subject(&tip)?;
             let tip = tip.short(8).to_owned();
-            let error = SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base };
+            let error = SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base, is_on_top };
             // Whether it is measured or given up is for a person to decide.
             found.push(Finding { level: Severity::Damaged, ..finding_of(Area::Refs, &error) });
         }

@@ -127,7 +127,7 @@ fn own_folder(repo: &Repo) -> PathBuf {
     repo.main_worktree().join(SESSIONS_FOLDER)
 }
 
-/// What stands where the folder of all sessions should be, and is none.
+/// A non-directory at the path of `.autoresearch`.
 pub(super) fn in_the_way(repo: &Repo) -> Option<Finding> {
     let own = own_folder(repo);
     let meta = fs::symlink_metadata(&own).ok().filter(|_| !own.is_dir())?;

@@ -1,4 +1,4 @@
-//! The baseline on all slots at once: how far its runs are apart is all that is known of the noise.
+//! Runs the baseline on every slot; their spread is the only noise estimate.
 
 use futures_util::future::try_join_all;
 
@@ -12,7 +12,7 @@ use crate::session::error::SessionError;
 use crate::session::follow::LogFollower;
 use crate::session::jobs::{RUN, run_variables};
 use crate::session::own_files::remove_file;
-use crate::session::running::{judge_run, metric_file_stamp, run_of, silence_of_runs};
+use crate::session::running::{judge_run, metric_file_of, metric_file_stamp, run_of, silence_of_runs};
 use crate::session::shared::Shared;
 use crate::session::supervise::Ending;
 
@@ -46,7 +46,7 @@ pub(in crate::session) async fn run_in_slot(
     let contract = {
         let store = &mut *shared.store();
         workspace.switch_to(store, commit)?;
-        workspace.make_links(store)?;
+        workspace.clear_slot(store)?;
         store.contract.clone()
     };
     let before = metric_file_stamp(&contract.metric.source, workspace.root());
@@ -72,6 +72,7 @@ pub(in crate::session) async fn run_in_slot(
         grace: contract.grace,
         log_limit: None,
         tied: true,
+        watched: metric_file_of(&contract),
     })?;
     follower.hold(job.take_log());
     let ended = shared.wait_for(&mut job, None, || follower.look().map(drop)).await?;

@@ -102,6 +102,8 @@ pub(super) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut
     let kept = store.history.records().iter().filter(|record| record.outcome == Outcome::Keep);
     let kept: Vec<ExperimentId> = kept.map(|record| record.id).collect();
     let gpus = store.history.gpus();
+    let running = store.journal.steps().filter(|(phase, _)| !matches!(phase, Phase::Waiting | Phase::Recording));
+    let running: Vec<Trial> = running.filter_map(|(_, open)| open.trial.clone()).collect();
     let contract = &store.contract;
     // No number is so much better that it may remove what reached the threshold.
     let min_delta = if contract.keep_above.is_some() { f64::INFINITY } else { contract.min_delta };
@@ -111,6 +113,7 @@ pub(super) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut
         direction: store.contract.metric.direction,
         min_delta,
         kept: &kept,
+        running: &running,
         slots: store.journal.layout.as_ref().map_or(1, |layout| layout.slots),
         gpus: &gpus,
         may_ask,
@@ -186,6 +189,7 @@ fn keep(
                 merged.beside.numbers.extend(elsewhere.clone());
                 Record {
                     reason,
+                    artifacts: measured.artifacts.clone(),
                     metrics: measured.metrics.clone(),
                     memory_gb: measured.memory_gb,
                     guards: measured.guards.clone(),
@@ -218,6 +222,7 @@ fn on_base(
     (record.metric.value, record.metric.raw, record.memory_gb) = (None, None, None);
     record.metrics = crate::domain::Metrics::default();
     record.beside.numbers.clear();
+    record.artifacts.clear();
     record.diff = objects.diff(&base, &commit)?.stat();
     record.fingerprint = Some(fingerprint(objects.tree_of(&commit)?, &objects.diff_text(&base, &commit)?));
     (record.base, record.commit, record.outcome) = (base, commit, Outcome::Keep);
@@ -232,7 +237,7 @@ fn replace(
     elsewhere: BTreeMap<String, Number>,
     replaces: Vec<ExperimentId>,
 ) -> Result<(), SessionError> {
-    let (open, tip) = (open_attempt(store, car)?, store.tip());
+    let (mut open, tip) = (open_attempt(store, car)?, store.tip());
     let draft = draft_of(&open)?;
     let message = format!("{}\n", open.description);
     let commit = store.repo.objects.commit_tree_of(&draft.commit, &tip, &message)?;
@@ -246,6 +251,8 @@ fn replace(
     {
         (record.metrics, record.memory_gb) = (measured.metrics.clone(), measured.memory_gb);
         record.beside.numbers.clone_from(&measured.beside.numbers);
+        record.artifacts.clone_from(&measured.artifacts);
+        open.artifacts_of = Some(trial.id);
     }
     record.beside.numbers.extend(elsewhere);
     record.beside.replaces = replaces;

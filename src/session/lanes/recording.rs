@@ -96,6 +96,7 @@ impl Store {
         let overtaken = open.filter(is_overtaken).map(|open| run_finished(open, "overtaken by a keep", None));
         self.journal.close(id);
         self.write_journal()?;
+        self.forget_artifacts(id);
         overtaken.into_iter().for_each(|event| self.say(event));
         self.repo.objects.settle_objects()?;
         self.pack_records();
@@ -128,6 +129,7 @@ impl Store {
             }
             record.sequence = Some(sequence);
             record.finished = self.now();
+            *record = record.clone().with_artifacts_of_keep();
         }
         let rows_from = self.ledger.length()?;
         let open = OpenExperiment { recording: records, rows_from, ..open };
@@ -168,12 +170,16 @@ impl Store {
         }
         let mut kept = Vec::new();
         for record in records {
+            // What was measured last is all of them together.
+            let is_last = records.last().is_some_and(|last| last.id == record.id);
+            self.settle_artifacts(record, if is_last { open.artifacts_of.unwrap_or(open.id) } else { record.id });
             let before = self.journal.rung;
             self.remember(record)?;
             crash::point("settling.remembered");
             self.learn_from(record, before)?;
             let incumbent = self.to_beat(None);
-            self.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent });
+            let doubt = self.doubt_of(record.id);
+            self.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
             self.say_directive(before);
             match record.outcome {
                 Outcome::Keep => kept.push(record.id),
@@ -205,7 +211,8 @@ impl Store {
     /// Names the linked paths that runs wrote to since this moment: what one slot writes there, all others read.
     pub(in crate::session) fn name_written_links(&mut self, since: Timestamp) {
         let Some(layout) = &self.journal.layout else { return };
-        let written = written_to(&self.repo.main_worktree(), &layout.links, since.into());
+        let read: Vec<_> = layout.links.iter().filter(|link| !layout.writable.contains(link)).cloned().collect();
+        let written = written_to(&self.repo.main_worktree(), &read, since.into());
         if !written.is_empty() {
             self.say_once(Notice::LinksWritten(written));
         }

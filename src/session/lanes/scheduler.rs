@@ -19,7 +19,7 @@ use super::trial::open_trial;
 use crate::domain::{ExperimentId, Layout, Notice, Phase, StopReason, with_causes};
 use crate::rules::{
     Bar, Budgets, Call, Capacity, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan, Running,
-    Situation, Start, Trial, Work, expected_call, expected_run, most_calls, schedule,
+    SESSION_FULL, Situation, Start, Trial, Work, expected_call, expected_run, most_calls, schedule,
 };
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::error::SessionError;
@@ -28,6 +28,7 @@ use crate::session::keep_logs::Keeper;
 use crate::session::open::Session;
 use crate::session::shared::Shared;
 use crate::session::workspace::Workspace;
+use crate::state::OpenExperiment;
 
 /// What came of a job.
 pub(super) enum Done {
@@ -179,7 +180,9 @@ impl<'s, 'a> Lanes<'s, 'a> {
         match &self.ending {
             None => {}
             Some(StopReason::MaxExperiments { .. }) => return Demand::Winners,
-            Some(StopReason::Reached(reached)) if reached.rule == "goal" => return Demand::Winners,
+            Some(StopReason::Reached(reached)) if ["goal", SESSION_FULL].contains(&reached.rule) => {
+                return Demand::Winners;
+            }
             // A budget of the agent's is spent.
             Some(StopReason::Reached(reached)) if reached.is_done => return Demand::Open,
             Some(_) => return Demand::Nothing,
@@ -201,9 +204,8 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
         let store = self.shared.store();
         let no_time = || self.shared.times.no_time_for_experiment(&store).or(self.shared.times.no_time_for_run(&store));
-        let experiments = store.history.experiments();
-        let limit = store.contract.max_experiments.filter(|_| bar == Some(Bar::Experiments));
-        let limit = limit.map(|limit| StopReason::MaxExperiments { limit, experiments });
+        let is_full = bar == Some(Bar::Experiments);
+        let limit = is_full.then(|| store.night().experiments_enough(&store.contract, &store.history)).flatten();
         self.ending.take().or(limit).or_else(no_time).unwrap_or(StopReason::NoAgent)
     }
 
@@ -221,7 +223,6 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 left: expected.run.saturating_sub(busy.began.elapsed()),
             })
             .collect();
-        let limit = store.contract.max_experiments;
         let attempts = self.attempts(store.journal.steps());
         schedule(&Situation {
             layout: Capacity { slots: self.layout.slots, ahead: self.layout.ahead, calls },
@@ -232,14 +233,14 @@ impl<'s, 'a> Lanes<'s, 'a> {
             gpus: &self.shared.slots.models(),
             expected,
             budgets: Budgets {
-                experiments: limit.map(|limit| limit.saturating_sub(store.history.experiments())),
+                experiments: store.night().experiments_left(&store.contract, &store.history),
                 time: self.shared.times.end(&store).map(|end| end.left),
             },
         })
     }
 
     /// Where the open attempts are.
-    fn attempts<'j>(&self, open: impl Iterator<Item = (Phase, &'j crate::state::OpenExperiment)>) -> Vec<OpenAttempt> {
+    fn attempts<'j>(&self, open: impl Iterator<Item = (Phase, &'j OpenExperiment)>) -> Vec<OpenAttempt> {
         let place = |phase, id| {
             let seat = self.seats.iter().find(|(_, at_work)| **at_work == id).map(|(seat, _)| *seat);
             match (seat, phase) {
@@ -402,7 +403,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
     }
 
-    /// Calls an agent, for a new attempt or for one that is open.
+    /// Calls an agent, for a new attempt or for one that is open. A call that was cut off is made again on what is best now.
     fn call(&mut self, seat: u32, attempt: Option<ExperimentId>) -> Result<(), SessionError> {
         let shared = self.shared;
         shared.check_room()?;
@@ -410,17 +411,20 @@ impl<'s, 'a> Lanes<'s, 'a> {
             self.keeper = Some(shared.log_keeper.borrow_mut().start(&shared.store()));
         }
         let mut workspace = self.seat(seat)?;
-        let Some(id) = attempt else {
-            let attempt = Attempt::open(&mut workspace, &mut shared.store(), Some(seat))?;
-            self.seats.insert(seat, attempt.open.id);
+        let open = attempt.map(|id| open_attempt(&shared.store(), id)).transpose()?;
+        let Some(open) = open.filter(OpenExperiment::is_made) else {
+            let store = &mut *shared.store();
+            let id = attempt.unwrap_or_else(|| store.allocate());
+            let attempt = Attempt::open_as(id, Some(seat), &mut workspace, store)?;
+            self.seats.insert(seat, id);
             self.jobs.push(Box::pin(async move {
                 let ended = propose(attempt, &mut workspace, shared).await;
                 Done::Called { seat, workspace: Box::new(workspace), ended }
             }));
             return Ok(());
         };
-        let open = crate::state::OpenExperiment { seat: Some(seat), ..open_attempt(&shared.store(), id)? };
-        let mut attempt = Attempt::at(open, Phase::Proposing);
+        let id = open.id;
+        let mut attempt = Attempt::at(OpenExperiment { seat: Some(seat), ..open }, Phase::Proposing);
         attempt.enter(&mut shared.store(), Phase::Proposing)?;
         self.seats.insert(seat, id);
         self.jobs.push(Box::pin(async move {

@@ -24,10 +24,10 @@ use crate::state::SessionFolder;
 /// Why git locks a working tree of `ar`'s.
 const REASON: &str = "made and removed by ar";
 
-/// How long an agent on a loaded machine may take to delete the rest of a tree, once it has begun.
+/// Time for an agent on a loaded machine to delete the rest of a tree, once it has begun.
 const DELETION: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether a tree is gone whose files are being deleted.
+/// Poll interval while a tree is being deleted.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The linked working trees that nobody is at work in, by their numbers.
@@ -110,6 +110,8 @@ impl Workspace {
             protected,
             untracked: UntrackedFiles { known: None, is_current: false },
             look: None,
+            tree_before: None,
+            settings: None,
             goes_on: false,
         };
         if kept.state == TreeState::Relinked {
@@ -156,6 +158,7 @@ impl Workspace {
         let at = self.reclaim_head(store, commit)?;
         self.untracked.known = Some(Untracked::default());
         let left = self.repo.working_tree.propose(&at, &Untracked::default())?;
+        self.clear_left_out(store, store.history.next_id(), &at, &left)?;
         if !left.is_empty() {
             let made = known_commit(store, &left.tree())?;
             let made = match made {
@@ -171,6 +174,16 @@ impl Workspace {
             self.put_back(store, &at, &made)?;
         }
         self.switch_to(store, commit)?;
+        self.make_links(store)
+    }
+
+    /// Leaves the commit and the links in the tree of a slot, and nothing of earlier runs.
+    pub(in crate::session) fn clear_slot(&self, store: &mut Store) -> Result<(), SessionError> {
+        // Not where somebody put another working tree in its place.
+        if store.repo.has_kept(self.root()) {
+            self.repo.working_tree.remove_untracked()?;
+            crash::point("slot.cleared");
+        }
         self.make_links(store)
     }
 

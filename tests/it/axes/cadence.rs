@@ -107,7 +107,7 @@ fn a_pause_survives_a_kill_and_ends_at_once_when_somebody_asks_or_has_an_idea() 
     until("the next experiment", || (records(&repo).len() == 3).then_some(()));
     until("the next pause", || sleeps(&repo));
     ar(&repo, ["stop", "t"]).ok();
-    Called::from(child.wait_with_output().unwrap()).exits(130);
+    Called::from(child.wait_with_output().unwrap()).ok();
 
     // An idea that came while nobody was there has ended it, too.
     ar(&repo, ["idea", "add", "compare with the first draft"]).ok();

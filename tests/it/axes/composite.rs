@@ -91,6 +91,20 @@ fn log_report_status_and_extract_know_the_axes() {
 }
 
 #[test]
+fn the_chart_and_the_table_of_the_axes_count_the_same_experiments() {
+    let repo = repo();
+    repo.write("axes", "0.10 0.10 0.10 0.10\n");
+    repo.commit_all("a baseline with numbers");
+    run(&repo, &["0.50", "0.70"], &["--keep-above", "0.45"]).ok();
+    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    let axis = &report["axes"][0];
+    assert_eq!((format!("{:.2}", axis["mean"].as_f64().unwrap()), &axis["count"]), ("0.60".to_owned(), &2.into()));
+    ar(&repo, ["report", "t", "--chart", "../axes.svg"]).ok();
+    let chart = std::fs::read_to_string(repo.outside().join("axes.svg")).unwrap();
+    assert_eq!((chart.matches("mean 0.60").count(), chart.matches("mean 0.").count()), (4, 4));
+}
+
+#[test]
 fn the_best_is_the_best_number_and_not_the_last_keep() {
     let repo = repo();
     run(&repo, &["0.70", "0.50"], &["--keep-above", "0.45"]).ok();
@@ -233,7 +247,7 @@ fn what_cannot_work_is_refused_with_what_to_write() {
     refused(&settings.replace("0.25", "0"), &[], 1, &["all weights are 0", "hint: "]);
     refused(&settings.replacen("weight", "wieght", 1), &[], 1, &["ar.toml", "wieght", "hint: "]);
     let plain = "metric = \"novelty\"\ncmd = \"sh score.sh\"\n";
-    refused(plain, &["--stop-rule", "kill2"], 2, &["kill2 needs the axes", "hint: use plateau:N"]);
+    refused(plain, &["--stop-rule", "kill2"], 2, &["kill2 needs the axes", "hint: use kill, plateau:N"]);
     refused(plain, &["--stop-rule", "plateau"], 2, &["plateau:30"]);
     refused(
         &settings,

@@ -112,47 +112,20 @@ fn a_session_that_a_rule_ended_says_how_it_continues() {
     let called = ar(&repo, ["resume", "--stop-rule", "plateau:3"]).ok();
     assert!(!called.stderr.contains("ignored lines of ar.toml") && called.stderr.contains(hint), "{called:#?}");
     assert_eq!(records(&repo).len(), 1 + 4);
-    let called = ar(&repo, ["resume", "--max-experiments", "5"]).ok();
+    let called = ar(&repo, ["resume", "--max-experiments", "1"]).ok();
     assert!(called.stderr.contains("differ from the session's stored settings: stop-rule"), "{called:#?}");
 }
 
 #[test]
-fn stop_rules_end_a_session_on_slots() {
+fn a_threshold_runs_on_one_slot_and_that_is_said() {
     let repo = repo();
-    let script = ["0.60"; 1].into_iter().chain(["0.50"; 20]).collect::<Vec<_>>();
-    let args = first_call(&repo, &script, &["--keep-above", "0.45", "--stop-rule", "plateau:5", "--slots", "2"]);
-    let called = ar_in_time(&repo, args).ok();
-    assert!(called.stdout.contains("stopped: plateau: no new best in "), "{called:#?}");
-    let course = course(&repo);
-    assert!(course.len() < script.len(), "{course:?}");
-    assert!(course.iter().filter(|it| *it == "0.5000 keep").count() > 1, "all that reaches the threshold: {course:?}");
-}
-
-#[test]
-fn winners_over_an_empty_baseline_are_merged_one_after_the_other() {
-    let repo = repo();
-    let script = ["0.50", "0.55", "0.60", "0.65", "0.70", "0.75"];
-    let mut args = first_call(&repo, &script, &["--keep-above", "0.45", "--slots", "3"]);
-    let agent = args.iter().position(|arg| arg == "--agent").unwrap() + 1;
-    // Files of their own, so that the changes can be merged; the scorer takes the largest of all.
-    // The runs of trains have numbers, too.
-    args[agent] = args[agent]
-        .replace("${AR_EXPERIMENT}p", "$(((AR_EXPERIMENT - 1) % 6 + 1))p")
-        .replace("> axes", "> \"axes.$AR_EXPERIMENT\"")
-        .replace("echo \"$AR_EXPERIMENT\" >> notes;", "");
-    repo.write(
-        "score.sh",
-        repo.read("score.sh").replace(
-            "< axes",
-            "<< END\n$(cat axes axes.* 2>/dev/null | sort | grep -v nan | tail -n 1 | grep . || cat axes)\nEND",
-        ),
-    );
-    repo.commit_all("a scorer of many files");
-    ar_in_time(&repo, args).ok();
-    let course = course(&repo);
-    assert_eq!((course.len(), course[0].as_str()), (7, "none keep"), "{course:?}");
-    let kept = records(&repo).iter().filter(|record| record["outcome"] == "keep").count();
-    let files = repo.git(["ls-tree", "--name-only", "autoresearch/t"]);
-    assert_eq!(files.lines().filter(|name| name.starts_with("axes.")).count(), kept - 1, "{course:?}: {files}");
-    ar(&repo, ["doctor", "t"]).ok();
+    let script = ["0.60", "0.50"];
+    let called = ar(&repo, first_call(&repo, &script, &["--keep-above", "0.45", "--slots", "2"])).exits(2);
+    assert!(called.stderr.contains("research and --keep-above run on one slot, not 2: "), "{called:#?}");
+    assert!(called.stderr.contains("hint: omit --slots and --gpus, or pass --slots 1"), "{called:#?}");
+    assert!(!repo.exists(".autoresearch"), "nothing was begun");
+    ar_in_time(&repo, first_call(&repo, &script, &["--keep-above", "0.45", "--slots", "1", "--ahead", "0"])).ok();
+    assert_eq!(course(&repo), ["none keep", "0.6000 keep", "0.5000 keep"]);
+    let called = ar(&repo, ["resume", "t", "--slots", "2"]).exits(2);
+    assert!(called.stderr.contains("run on one slot"), "{called:#?}");
 }

@@ -1,9 +1,11 @@
 //! Ratings of sessions, and the weights that they speak for.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::harness::repo;
-use crate::support::{TestRepo, ar};
+use crate::support::{Called, TestRepo, ar, ar_command};
 
 /// The axes of sessions, in the order of the presets.
 const AXES: [[f64; 4]; 10] = [
@@ -45,17 +47,15 @@ fn weights(repo: &TestRepo) -> Value {
 }
 
 #[test]
-fn a_rating_is_a_note_of_gits_on_the_commit_where_the_session_began() {
+fn a_rating_is_the_users_and_stands_in_the_state_folder() {
     let repo = repo();
     sessions(&repo, 2);
-    let start = repo.git(["rev-parse", "main"]);
     ar(&repo, ["run", "--yes", "--tag", "twin"]).ok();
     repo.git(["switch", "--quiet", "main"]);
     assert_eq!(ar(&repo, ["rate", "s1", "0.80"]).ok().stdout, "rated session s1: 0.8\n");
     assert_eq!(ar(&repo, ["rate", "--tag", "twin", "0.25"]).ok().stdout, "rated session twin: 0.25\n");
     assert_eq!(ar(&repo, ["rate", "s1", "0.6"]).ok().stdout, "rated session s1: 0.6, before 0.8\n");
-    let note = repo.git(["notes", "--ref=autoresearch-ratings", "show", &start]);
-    assert_eq!(note, "2026-11-20T22:00:00.000Z twin Test: 0.25\n2026-11-20T22:00:00.000Z s1 Test: 0.6");
+    assert_eq!(repo.git(["for-each-ref", "refs/notes"]), "", "the repository keeps no opinion");
     let listed = ar(&repo, ["rate", "--format", "json"]).ok().json();
     assert_eq!(listed["version"], 1);
     assert_eq!(
@@ -89,9 +89,15 @@ fn a_rating_is_a_note_of_gits_on_the_commit_where_the_session_began() {
     refused(&["S1", "0.8"], 2, &["`S1` is not a tag", "hint: "]);
     assert_eq!(ar(&repo, ["rate", "--format", "json"]).ok().json(), listed, "nothing was written");
 
-    // Notes that git cannot read are told of, and stop nothing else.
+    // Where a session has none there, notes of before count; those that git cannot read are told of.
+    let start_of_s0 = repo.git(["rev-parse", "main~1"]);
+    let note =
+        ["notes", "--ref=autoresearch-ratings", "add", "-m", "2026-11-19T22:00:00.000Z s0 Ada: 0.3", &start_of_s0];
+    repo.git(note);
+    let former = ar(&repo, ["rate", "s0", "--format", "json"]).ok().json()["sessions"][0]["rating"].clone();
+    assert_eq!((&former["value"], &former["by"]), (&json!(0.3), &json!("Ada")), "{former}");
     repo.git(["update-ref", "refs/notes/autoresearch-ratings", &repo.git(["hash-object", "-w", "axes"])]);
-    refused(&["s1"], 1, &["hint: "]);
+    refused(&["s0"], 1, &["hint: "]);
     let said = ar(&repo, ["doctor", "s1"]).exits(1).stdout;
     assert!(said.contains("cannot read the ratings of sessions: "), "{said}");
     ar(&repo, ["report", "s1"]).ok();
@@ -163,4 +169,37 @@ fn sessions_that_say_nothing_are_left_out_and_named() {
     assert!(other.contains("too early: 7 more ratings are needed"), "{other}");
     let refused = ar(&repo, ["report", "plain", "--weights"]).exits(1);
     assert!(refused.stderr.contains("session plain has no axes to weigh\nhint: "), "{refused:#?}");
+}
+
+#[test]
+fn ratings_of_all_repositories_speak_for_the_same_axes() {
+    let mine = repo();
+    sessions(&mine, 1);
+    // Each question has a repository of its own; the user's folder is the same.
+    let state = mine.outside().join("state");
+    let rated = |repo: &TestRepo, n: usize| {
+        let mut command = ar_command(repo, &repo.path(), ["rate", "q", &format!("0.{n}")]);
+        Called::from(command.env("XDG_STATE_HOME", &state).output().unwrap()).ok();
+    };
+    let weights = || {
+        let mut command = ar_command(&mine, &mine.path(), ["report", "s0", "--weights", "--format", "json"]);
+        Called::from(command.env("XDG_STATE_HOME", &state).output().unwrap()).ok().json()
+    };
+    for (n, axes) in AXES.iter().enumerate().skip(1).take(2) {
+        let other = repo();
+        session(&other, "q", &axes.map(|axis| axis.to_string()).join(" "));
+        rated(&other, n);
+        drop(other);
+    }
+    let found = weights();
+    assert_eq!((&found["ratings"], &found["missing"], &found["unrated"]), (&json!(2), &json!(6), &json!(["s0"])));
+    // Ratings of another scoring, or of other axes, are not mixed with these.
+    let file = state.join("autoresearch/ratings.jsonl");
+    let lines = fs::read_to_string(&file).unwrap();
+    let second = lines.lines().nth(1).unwrap();
+    let of_research = second.replace("\"scoring\":null", "\"scoring\":2").replace("\"tag\":\"q\"", "\"tag\":\"r\"");
+    assert_ne!(of_research, second);
+    fs::write(&file, format!("{lines}no rating\n{of_research}\n")).unwrap();
+    let found = weights();
+    assert_eq!((&found["ratings"], found["others"].as_array().unwrap().len()), (&json!(2), 1), "{found:#}");
 }

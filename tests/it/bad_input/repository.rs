@@ -144,7 +144,9 @@ fn a_dirty_working_tree() {
     refused(&repo, RUN, 1, &["README.md, train.sh", "--adopt"]);
     let called = ar(&repo, [RUN, &["--adopt"]].concat()).ok();
     assert!(
-        called.stdout.contains("1  keep     README.md, train.sh: 2 files changed, +2 -2: val_bpb 0.5 is better"),
+        called
+            .stdout
+            .contains("1  keep     0.5       README.md, train.sh: 2 files changed, +2 -2: val_bpb 0.5 is better"),
         "{called:?}"
     );
     assert_eq!(repo.git(["diff", "--name-only", "HEAD^", "HEAD"]), "README.md\ntrain.sh");

@@ -71,7 +71,10 @@ fn a_metric_that_the_baseline_never_prints() {
 
     repo.rm("results.tsv");
     let called = ar(&repo, TRY).ok();
-    assert!(called.stdout.contains("keep     x: val_bpb 0.5 is better than 1.0"), "the tag is free: {called:?}");
+    assert!(
+        called.stdout.contains("keep     0.5       x: val_bpb 0.5 is better than 1.0"),
+        "the tag is free: {called:?}"
+    );
 }
 
 #[test]

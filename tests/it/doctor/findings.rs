@@ -103,7 +103,7 @@ fn what_hinders_a_session_is_found_with_the_command_that_mends_it() {
 
     let tip = repo.head();
     repo.git(["commit", "--quiet", "--allow-empty", "--message", "by hand"]);
-    finds(&repo, 6, "damaged", "which is not an experiment: by hand", &format!("git reset --keep {}", &tip[..12]));
+    finds(&repo, 6, "damaged", "which is not an experiment: by hand", "run `ar run` to begin the next session with it");
     repo.git(["reset", "--quiet", "--hard", &tip]);
 
     repo.git(["switch", "--quiet", "main"]);
@@ -373,11 +373,8 @@ fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() 
     let open = "its commit is at the tip of the branch and was not recorded";
     finds(&repo, 6, "error", open, "decide about the damage first, then run `ar doctor --repair`");
     let said = doctor(&repo, &["--repair"], 6);
-    let hint = format!(
-        "measure it with `ar try -m \"what it changes\"`, or move the branch back with `git reset --keep {}`",
-        &tip[..12]
-    );
-    assert!(said.contains("which is not an experiment: ") && said.contains(&hint), "{said}");
+    let hint = "run `ar run` to begin the next session with it, or `ar run --adopt` to measure it in this one";
+    assert!(said.contains("which is not an experiment: ") && said.contains(hint), "{said}");
     // What is to be decided does not depend on how often it is asked.
     assert!(doctor(&repo, &["--repair"], 6).contains(open));
     repo.git(["reset", "--quiet", "--keep", &tip]);
@@ -458,7 +455,7 @@ fn what_is_left_of_a_first_try_is_found_when_its_folder_is_gone_and_can_be_had_b
     fs::write(repo.outside().join("go"), "").unwrap();
     // The name is free, and what was saved stays until somebody forgets it.
     finds(&repo, 0, "warning", "session t no longer exists; its saved work is in", "git update-ref -d refs/");
-    assert!(ar(&repo, args).ok().stdout.contains("   1  keep     x"));
+    assert!(ar(&repo, args).ok().stdout.contains("   1  keep     "));
     assert_eq!(repo.git(["diff", "--name-only", "left", "autoresearch/t"]), "new\nvalue");
     doctor(&repo, &[], 0);
     repo.git(["switch", "--quiet", "--create", "autoresearch/mine"]);

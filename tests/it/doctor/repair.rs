@@ -181,7 +181,7 @@ fn every_damage_is_found_mended_and_found_no_more() {
     }
     assert!(!doctor(&repo, &["--repair"], 0).contains("repaired: "), "something is mended twice");
     for repo in [&repo, &twin] {
-        go_on(repo, &["resume", "t"], 4).ok();
+        go_on(repo, &["resume", "t"], 1).ok();
         assert_healthy(repo, "going on");
     }
     assert_eq!((outcome(&repo), iterations(&repo)), (outcome(&twin), iterations(&twin)));
@@ -239,8 +239,8 @@ fn all_at_once_is_mended_from_the_refs() {
     doctor(&repo, &[], 1);
     doctor(&repo, &["--repair"], 0);
     assert_healthy(&repo, "all at once");
-    go_on(&repo, &["resume", "t"], 4).ok();
-    go_on(&twin, &["resume", "t"], 4).ok();
+    go_on(&repo, &["resume", "t"], 1).ok();
+    go_on(&twin, &["resume", "t"], 1).ok();
     assert_eq!(outcome(&repo), outcome(&twin));
 }
 

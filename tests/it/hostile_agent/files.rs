@@ -35,7 +35,7 @@ fn state_files_that_the_agent_rewrites_are_put_back_and_named() {
 #[test]
 fn a_request_to_stop_that_the_agent_makes_is_named_and_changes_no_number() {
     let repo = super::harness::repo();
-    let called = super::harness::session(&repo, &["touch $S/../stop.json", "true"], &[]).exits(130);
+    let called = super::harness::session(&repo, &["touch $S/../stop.json", "true"], &[]).ok();
     assert!(said(&called).contains("`ar stop` was requested; stopping after this experiment"), "{called:?}");
     assert_eq!(super::harness::record(&repo, 1)["metric"]["raw"], "1.98");
     assert_eq!(super::harness::runs(&repo), 2);

@@ -1,5 +1,6 @@
 //! Agents and training runs that try to change what is measured, each attack beside an honest session.
 
+mod attributes;
 mod between;
 mod evaluator;
 mod files;
@@ -11,4 +12,6 @@ mod processes;
 mod refs;
 mod rows;
 mod runs;
+mod settings;
 mod shadows;
+mod swaps;

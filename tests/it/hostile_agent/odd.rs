@@ -125,7 +125,7 @@ fn a_flood_in_the_place_of_a_file_is_not_read() {
         &format!("{flood} $S/../stop.json"),
         "true",
     ];
-    let called = session(&repo, &attacks, &["--allow-repeats"]).exits(130);
+    let called = session(&repo, &attacks, &["--allow-repeats"]).ok();
     let passed_over = "runs/00001/proposal.json: cannot read it: it is larger than 1048576 bytes";
     assert!(said(&called).contains(passed_over), "{called:#?}");
     assert!(said(&called).contains("results.tsv was not a file or far too large"), "{called:?}");

@@ -31,8 +31,9 @@ fn a_run_that_changes_the_evaluator_has_no_number() {
         assert!(record["failure"]["excerpt"].as_str().unwrap().starts_with("the run changed "), "{record}");
     }
     assert_eq!(repo.read("prepare.py"), "the evaluation\n", "{called:?}");
-    // What the last one measured is not what its commit has, and the record says so.
+    // What the last one measured is not what its commit has, and so does not count.
     let last = record(&repo, 6);
+    assert_eq!((&last["failure"]["class"], &last["metric"]["value"]), (&"changed".into(), &serde_json::Value::Null));
     assert_eq!(last["changed_while_running"], serde_json::json!(["src/train.sh", "src/value"]), "{last}");
     assert_eq!(repo.status(), "?? src/lib/", "what a run leaves is nobody's change");
 }

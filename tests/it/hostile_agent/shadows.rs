@@ -236,9 +236,9 @@ fn a_protected_file_that_a_run_changes_and_changes_back_is_seen() {
     let called = ar(&repo, args.into_iter().chain(["--agent", &agent])).ok();
     let record = record(&repo, 1);
     assert_eq!(record["changed_while_running"], serde_json::json!(["prepare.py"]), "{called:#?}");
-    assert_eq!(record["outcome"], "keep");
-    let report = ar(&repo, ["report", "t"]).ok();
-    assert!(report.stdout.contains("files changed while kept experiments ran"), "{report:#?}");
+    assert_eq!(record["failure"]["class"], "protected");
+    let why = "prepare.py was changed while the run was active, and changed back";
+    assert_eq!(record["failure"]["excerpt"], why, "{called:#?}");
 }
 
 #[test]

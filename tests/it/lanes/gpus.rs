@@ -132,7 +132,7 @@ fn a_session_goes_on_with_the_models_that_it_was_measured_on() {
     let (repo, first) = two_models();
     call_at(&repo, &gpus, &first, "").ok();
     let resumed = |choice: &str| {
-        let more = ["resume", "t", "--max-experiments", "13", "--slots", "2", "--gpus", choice].map(str::to_owned);
+        let more = ["resume", "t", "--max-experiments", "1", "--slots", "2", "--gpus", choice].map(str::to_owned);
         call_at(&repo, &gpus, &more, "")
     };
     let refused = resumed("0,1");

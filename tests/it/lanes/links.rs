@@ -44,3 +44,33 @@ fn a_run_that_reads_the_users_tree_is_refused_before_its_number_counts() {
     assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
     assert_eq!(repo.status(), " M notes.txt");
 }
+
+#[test]
+fn a_run_finds_nothing_in_its_slot_that_an_earlier_one_left() {
+    // What it finds there gives it a better number than its tree has.
+    let poison = "if [ -e kept/ckpt ] || [ -e left ] || [ -e ideas/left ]; then echo 'loss: 1'; exit; fi\n\
+                  mkdir -p kept nested deep/er\ntouch kept/ckpt left ideas/left deep/er/left\ngit init -q nested\n\
+                  git add -f ideas/left 2>/dev/null || true\nchmod 555 deep/er\nln -s \"$HOME\" home\n";
+    let repo = with(poison, &[(".gitignore", "/kept/\n/deep/\n")]);
+    repo.write("kept/of-the-user", "");
+    let more = ["--slots", "1", "--ahead", "1", "--max-experiments", "4"];
+    ar_in_time(&repo, first_call(&repo, ["0.02", "0.01"], "", &more)).ok();
+    assert_eq!(check(&repo, "what a run left").len(), 5);
+    assert!(repo.exists("kept/of-the-user"));
+}
+
+#[test]
+fn a_cache_that_is_linked_for_writing_outlives_a_run_and_is_not_named() {
+    let repo = with("echo \"$AR_EXPERIMENT\" >>cache/runs\n", &[(".gitignore", "/cache\n")]);
+    fs::create_dir(repo.file("cache")).unwrap();
+    let more = ["--slots", "1", "--ahead", "1", "--link", "./cache:rw", "--max-experiments", "2"];
+    let called = ar_in_time(&repo, first_call(&repo, ["0.02", "0.01"], "", &more)).ok();
+    assert!(!called.stderr.contains("were written to"), "{called:#?}");
+    check(&repo, "a linked cache");
+    ar_in_time(&repo, ["resume", "t", "--max-experiments", "1"]).ok();
+    // The second call may be over before the first.
+    let runs = repo.read("cache/runs");
+    let mut runs: Vec<&str> = runs.lines().collect();
+    runs.sort_unstable();
+    assert_eq!(runs, ["0", "1", "2", "3"]);
+}

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::gpus::{TWO_MODELS, call_at};
 use super::landscape::{FASTER, records};
+use crate::artifacts::{check_artifacts, left};
 use crate::support::{Called, FakeGpus, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// A repository whose loss is 100 less what `cost.sh` says of the files in `parts`, and an agent that follows plans.
@@ -190,9 +191,11 @@ fn a_train_that_holds_on_one_model_of_gpus_when_the_loop_stops_is_finished_or_cl
         until("the train runs", || repo.exists(".autoresearch/t/runs/00004/started.json").then_some(()));
         ar(&repo, ["stop", "t"]).ok();
         fs::write(gate, "").unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(child.wait().unwrap().code(), Some(0));
         assert_eq!(records(&repo).len(), 2);
-        call_at(&repo, &gpus, &[ending.to_owned(), "t".to_owned()], "").ok();
+        let more = (ending == "finalize").then_some("--drop-winners");
+        let typed: Vec<String> = [ending, "t"].into_iter().chain(more).map(str::to_owned).collect();
+        call_at(&repo, &gpus, &typed, "").ok();
         let records = Night(records(&repo));
         let fate = records.fate(2);
         match ending {
@@ -286,6 +289,46 @@ fn a_winner_that_does_not_add_to_what_was_kept_is_discarded_with_its_own_number(
 }
 
 #[test]
+fn the_artifacts_of_a_train_are_those_of_its_last_member() {
+    let repo = planned(SUM);
+    // The first train waits for those that do not ride it.
+    let waits = "[ $AR_EXPERIMENT -ne 5 ] || until [ $(grep -c '\"waiting\"' $AR_STATE_DIR/progress.json) -ge 3 ]; \
+                 do sleep 0.02; done\n";
+    repo.write("train.sh", format!("{waits}ls parts >model\n{}", repo.read("train.sh")));
+    repo.commit_all("a model");
+    plan(&repo, "plan-1", &format!("echo 1 >parts/1\n{}echo one\n", beside(&repo, 2..=4)));
+    let wait = after(&repo, 1);
+    for id in 2..=4 {
+        plan(&repo, &format!("plan-{id}"), &format!("echo {id} >parts/{id}\n{wait}echo {id}\n"));
+    }
+    let more = ["--slots", "4", "--calls", "4", "--max-experiments", "4", "--artifact", "model"];
+    let records = night(&repo, &more);
+    check_artifacts(&repo, &records.0, "a train");
+    let mut trains = 0;
+    for record in &records.0 {
+        let Some(members) = record["train"]["members"].as_array().filter(|members| members.len() > 1) else { continue };
+        let files = left(&repo, u32::try_from(record["id"].as_u64().unwrap()).unwrap());
+        if members.last() == Some(&record["id"]) {
+            trains += 1;
+            let parts = files["artifacts/model"].lines().count();
+            let tree = repo.git(["ls-tree", "--name-only", &format!("{}:parts", record["commit"].as_str().unwrap())]);
+            assert_eq!((parts, files.len()), (tree.lines().count(), 1), "{record:#?}");
+        } else {
+            assert!(files.is_empty() && record.get("artifacts").is_none(), "{record:#?}");
+        }
+    }
+    assert!(trains > 0, "{:#?}", records.0);
+    // What is put on top by itself has the files of its last run.
+    let repo = same_line();
+    repo.write("train.sh", format!("echo $AR_EXPERIMENT >model\n{}", repo.read("train.sh")));
+    repo.commit_all("a model");
+    let records = night(&repo, &[&TWO[..], &["--artifact", "model"]].concat());
+    assert_eq!(records.of(2)["replaces"], json!([1]));
+    check_artifacts(&repo, &records.0, "put on top");
+    assert_eq!(left(&repo, 2)["artifacts/model"], "3\n");
+}
+
+#[test]
 fn a_train_that_does_not_hold_is_halved_until_it_is_known_who_spoils_it() {
     // Three and four together cost more than they bring.
     let spoilt = "sum=$(cat parts/* | awk '{ sum += $1 } END { print sum }')\n\
@@ -366,9 +409,13 @@ fn a_stop_lets_runs_end_and_keeps_what_waits_as_ideas() {
         (open.lines().count() == 4).then_some(())
     });
     let said = ar(&repo, ["stop", "t"]).ok().stdout;
-    assert!(said.contains("stops after experiments 1 and 2"), "{said}");
+    assert_eq!(
+        said,
+        "session t stops after experiments 1 and 2\n\
+         kept as ideas with their commits, not run: the proposals of experiments 3 and 4\n"
+    );
     fs::write(repo.outside().join("gate"), "").unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(child.wait().unwrap().code(), Some(0), "as it was asked to");
     let records = records(&repo);
     // The second one won on the baseline and waits, as nothing starts any more.
     assert_eq!(records.len(), 2, "{records:#?}");
@@ -388,12 +435,12 @@ fn a_stop_lets_runs_end_and_keeps_what_waits_as_ideas() {
     );
     let open: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
     assert_eq!(open["phase"], "waiting");
-    let other = ["run", "--yes", "--metric", "loss", "--cmd", "echo loss: 1", "--slots", "1"];
+    let other = ["run", "--yes", "--metric", "loss", "--cmd", "echo loss: 1", "--slots", "1", "--max-experiments", "0"];
     let noted = ar_in_time(&repo, other).ok().stderr;
     assert!(noted.contains("session t is not finished; run `ar resume t` to continue it"), "{noted}");
 
     // It is the first thing that is done when the session goes on.
-    let goes_on = ["resume", "t", "--max-experiments", "2"];
+    let goes_on = ["resume", "t", "--max-experiments", "1"];
     let called: Called = ar_in_time(&repo, goes_on).ok();
     assert!(called.stdout.contains(" on the incumbent: loss 97 "), "{called:#?}");
     assert_eq!(super::landscape::records(&repo).len(), 3);
@@ -405,12 +452,95 @@ fn a_session_that_is_finalized_records_its_winners_as_not_replayed() {
     let mut child = held_up(&repo, &["--slots", "2", "--ahead", "0", "--calls", "2", "--max-experiments", "2"]);
     ar(&repo, ["stop", "t"]).ok();
     fs::write(repo.outside().join("gate"), "").unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(records(&repo).len(), 2);
-    ar(&repo, ["finalize", "t"]).ok();
+    let waits = ar(&repo, ["finalize", "t"]).exits(1);
+    assert!(waits.stderr.contains("winners of session t wait to be measured together"), "{waits:#?}");
+    let ways = "run `ar resume t` to measure them, or `ar finalize t --drop-winners` to record them as discards";
+    assert!(waits.stderr.contains(ways), "{waits:#?}");
+    assert_eq!(records(&repo).len(), 2, "nothing was recorded");
+    ar(&repo, ["finalize", "t", "--drop-winners"]).ok();
     let records = Night(records(&repo));
     let left: Vec<&Value> = records.0.iter().filter(|record| record["outcome"] == "discard").collect();
     assert_eq!(left.len(), 1);
     assert_eq!(left[0]["reason"], "not replayed: the session ended");
     assert!(left[0]["metric"]["value"].is_f64());
+}
+
+/// Experiments 2 and 3, which are better than what was kept and wait for the same train: their tree does what `spoilt` says.
+/// The first train is that of experiment 4.
+fn two_that_ride_together(cost: &str, spoilt: &str) -> TestRepo {
+    let repo = planned(cost);
+    let journal = repo.file(".autoresearch/t/state/progress.json").display().to_string();
+    let waiting = format!("[ \"$(grep -o '\"phase\": *\"waiting\"' {journal} | wc -l)\" -ge 3 ]");
+    let held = format!("[ $AR_EXPERIMENT -ne 5 ] || until {waiting}; do sleep 0.02; done\n");
+    let spoilt = format!("if [ -e parts/two ] && [ -e parts/three ]; then {spoilt}; fi\necho \"loss");
+    repo.write("train.sh", held + &repo.read("train.sh").replacen("echo \"loss", &spoilt, 1));
+    repo.commit_all("what two changes do together");
+    plan(&repo, "plan-1", &format!("echo 1 >parts/one\n{}echo one\n", beside(&repo, 2..=4)));
+    let wait = after(&repo, 1);
+    let train = format!("echo {} >wait-$n\n", repo.file(".autoresearch/t/runs/00005/started.json").display());
+    for (id, name, gain, wait) in [(2, "two", 3, &train), (3, "three", 2, &train), (4, "four", 1, &wait)] {
+        plan(&repo, &format!("plan-{id}"), &format!("echo {gain} >parts/{name}\n{wait}echo {name}\n"));
+    }
+    repo
+}
+
+#[test]
+fn the_better_half_of_a_train_is_kept_although_the_other_one_ends_first() {
+    // Each half holds, and both together are worse than what was kept.
+    let cost = "sum=$(cat parts/* | awk '{ sum += $1 } END { print sum }')\n\
+                if [ -e parts/two ] && [ -e parts/three ]; then sum=$((sum - 40)); fi\necho $sum\n";
+    let repo = two_that_ride_together(cost, ":");
+    let other = repo.file(".autoresearch/t/runs/00008/exit.json").display().to_string();
+    let held = format!("[ $AR_EXPERIMENT -ne 7 ] || until [ -e {other} ]; do sleep 0.02; done\n");
+    repo.write("train.sh", held + &repo.read("train.sh"));
+    repo.commit_all("the second half ends first");
+    let records = night(&repo, &["--slots", "4", "--calls", "4", "--max-experiments", "4"]);
+    assert_eq!((records.fate(2).0, records.fate(2).1), ("keep", Some(95.0)), "{:#?}", records.of(2));
+    assert_eq!(records.fate(3).2, "does not add to experiment 2");
+    let values: Vec<&Value> = records.of(3)["replays"].as_array().unwrap().iter().map(|it| &it["value"]).collect();
+    assert_eq!(values[..2], [&json!(133.0), &json!(96.0)], "the half that is not kept has its number, too");
+}
+
+#[test]
+fn calls_that_a_kill_cut_off_are_made_again_under_the_same_numbers() {
+    let repo = planned(SUM);
+    let gate = repo.outside().join("gate");
+    for (id, name) in [(1, "one"), (2, "two")] {
+        let held = format!("until [ -e {} ]; do sleep 0.02; done\n", gate.display());
+        plan(&repo, &format!("plan-{id}"), &format!("{held}echo {id} >parts/{name}\necho {name}\n"));
+    }
+    let calls = |id: u32| count(&repo, &format!("plans/calls-plan-{id}"));
+    let mut child = ar_command(&repo, &repo.path(), args(&repo, &TWO)).stdout(Stdio::null()).spawn().unwrap();
+    until("both agents are called", || (calls(1) == 1 && calls(2) == 1).then_some(()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::write(gate, "").unwrap();
+    ar_in_time(&repo, ["resume", "t"]).ok();
+    let records = Night(records(&repo));
+    assert_eq!((records.fate(1).2.is_empty(), records.of(2)["description"].as_str()), (false, Some("two")));
+    assert_eq!((records.0.len(), [calls(1), calls(2), calls(3), calls(4)]), (3, [2, 2, 0, 0]));
+}
+
+#[test]
+fn a_train_whose_merged_tree_fails_does_not_hold_and_its_halves_are_tried() {
+    // What a guard names is protected.
+    let guard = ["--guard", "[ $(ls parts | grep -c t) -lt 2 ]"];
+    let import = "printf 'Traceback (most recent call last):\\n  File \"train.py\", line 1, in <module>\\nModuleNotFoundError: No module named two\\n'; exit 1";
+    for (spoilt, more) in [(":", &guard[..]), (import, &[])] {
+        let repo = two_that_ride_together(SUM, spoilt);
+        let limit = ["--slots", "4", "--calls", "4", "--max-experiments", "4"];
+        let records = night(&repo, &[&limit[..], more].concat());
+        assert_eq!(records.0.len(), 5, "no trial is an experiment: {:#?}", records.0);
+        // After that of 4: the whole, its halves side by side, the second one on the better one, and its own tree once more.
+        let trials = (6..99).filter(|id| count(&repo, &format!("runs-{id}")) > 0);
+        assert_eq!(trials.count(), 5);
+        assert_eq!((records.fate(2).0, records.fate(2).1), ("keep", Some(95.0)), "{:#?}", records.of(2));
+        let (outcome, value, reason) = records.fate(3);
+        assert_eq!((outcome, value, reason), ("discard", Some(98.0), "does not add to experiment 2"), "{spoilt}");
+        let calls = (0..99).map(|id| count(&repo, &format!("plans/calls-plan-{id}"))).sum::<usize>();
+        assert_eq!(calls, 4, "the agent reworks no trial");
+        assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/open"]), "");
+    }
 }

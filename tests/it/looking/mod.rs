@@ -36,7 +36,7 @@ fn commit(repo: &TestRepo, id: u32) -> String {
 }
 
 /// Everything that a command which takes code out of a session leaves as it is: HEAD, index, working tree, rows, the
-/// session's files, and all refs but those that `is_new` names.
+/// session's files, and all refs, but for what `is_new` names.
 fn surroundings(repo: &TestRepo, is_new: impl Fn(&str) -> bool) -> String {
     let refs = repo.git(["for-each-ref", "--format=%(refname) %(objectname)"]);
     let refs: Vec<&str> = refs.lines().filter(|line| !is_new(line)).collect();
@@ -44,7 +44,7 @@ fn surroundings(repo: &TestRepo, is_new: impl Fn(&str) -> bool) -> String {
     all.push(repo.git(["ls-files", "--stage"]));
     all.push(repo.status());
     all.push(repo.read("results.tsv"));
-    all.push(listing(&repo.file(".autoresearch")));
+    all.extend(listing(&repo.file(".autoresearch")).lines().filter(|line| !is_new(line)).map(str::to_owned));
     all.push(listing(&repo.file("docs")));
     all.join("\n")
 }

@@ -3,7 +3,10 @@
 use std::fs;
 use std::process::Stdio;
 
-use super::{after, ar_after, assert_comes_to_its_end, change_journal, journal, kill, looping, patrol, user_folder};
+use super::{
+    after, ar_after, assert_comes_to_its_end, assert_comes_to_its_end_after, change_journal, journal, kill, looping,
+    patrol, user_folder,
+};
 use crate::interrupt::{signal, wait_for_words, waiting_loop};
 use crate::run_loop::training_repo;
 use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command, until};
@@ -50,7 +53,7 @@ fn a_loop_that_a_shutdown_terminated_is_dead_until_one_goes_on() {
     let repo = signalled(&["-TERM"]);
     change_journal(&repo, "boot_id", "another boot");
     // No loop goes on from a commit that no record has.
-    repo.git(["commit", "-q", "--allow-empty", "-m", "mine"]);
+    repo.git(["commit", "-q", "--amend", "--allow-empty", "-m", "mine"]);
     for minutes in [900, 910] {
         assert_eq!(patrol(&repo, minutes, &[]), "0 t dead restart");
         let sessions = user_folder(&repo).join("guard/sessions");
@@ -146,6 +149,18 @@ fn a_session_that_cannot_be_resumed_needs_a_person_though_patrols_are_hours_apar
 }
 
 #[test]
+fn a_session_with_commits_of_the_users_needs_a_person() {
+    let repo = signalled(&["-TERM"]);
+    change_journal(&repo, "boot_id", "another boot");
+    repo.git(["commit", "-q", "--allow-empty", "-m", "mine"]);
+    assert_eq!(patrol(&repo, 900, &[]), "4 t dead none");
+    let said = ar_after(&repo, 900, &["guard"]).stdout;
+    assert!(said.contains("your commits are on its branch autoresearch/t; run `ar run` there"), "{said}");
+    ar(&repo, ["resume"]).exits(1);
+    assert!(!repo.exists(".autoresearch/t-2"));
+}
+
+#[test]
 fn a_patrol_takes_no_working_tree_from_a_user_who_has_moved_on() {
     let repo = training_repo();
     let (child, go) = waiting_loop(&repo);
@@ -163,7 +178,8 @@ fn a_patrol_takes_no_working_tree_from_a_user_who_has_moved_on() {
     repo.rm("notes.txt");
     repo.git(["switch", "-q", "autoresearch/t"]);
     assert_eq!(patrol(&repo, 6, &[]), "0 t dead restart");
-    assert_comes_to_its_end(&repo, &go);
+    // The user switched branches below the active run, so it is repeated.
+    assert_comes_to_its_end_after(&repo, &go, 7);
 }
 
 #[test]

@@ -96,13 +96,18 @@ fn kill(mut child: Child) {
 /// Waits until the loop that a patrol started has come to its end, with every experiment made once.
 #[track_caller]
 fn assert_comes_to_its_end(repo: &TestRepo, go: &Path) {
+    assert_comes_to_its_end_after(repo, go, 6);
+}
+
+/// Lets the session go on, and checks that it ends with each experiment recorded once after so many runs.
+fn assert_comes_to_its_end_after(repo: &TestRepo, go: &Path, count: usize) {
     fs::write(go, "").unwrap();
     until("the end of the session", || (journal(repo)["status"] == "stopped").then_some(()));
     let ids = repo.git(["for-each-ref", "--format=%(refname:lstrip=3)", "refs/autoresearch/t/0*"]);
     assert_eq!(ids.lines().collect::<Vec<_>>(), ["00000", "00001", "00002", "00003", "00004", "00005"]);
     assert_eq!(repo.read("results.tsv").lines().count(), 7);
     let runs = fs::read_to_string(repo.outside().join("runs")).unwrap();
-    assert_eq!(runs.lines().count(), 6, "no run was made twice");
+    assert_eq!(runs.lines().count(), count, "{runs}");
     // The process may still be telling its end.
     until("the lock", || {
         ar(repo, ["status", "t", "--format", "json"]).json()["sessions"][0]["owner"]["process"].is_null().then_some(())

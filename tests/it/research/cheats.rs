@@ -92,7 +92,7 @@ fn terms_and_stored_sources_are_out_of_reach() {
     // Of three sub-topics, as the session has them.
     assert_eq!(
         (&scored["axes"]["topic_coverage"], &scored["worst"]),
-        (&0.6667.into(), &"source_diversity".into()),
+        (&0.3333.into(), &"source_diversity".into()),
         "{scored}"
     );
 }

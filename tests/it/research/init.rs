@@ -17,7 +17,9 @@ fn an_empty_folder_becomes_a_repository_in_which_a_session_runs() {
     assert_eq!(repo.git(["log", "--format=%s"]), "research: How do servers manage memory?");
     assert_eq!(repo.status(), "");
     assert_eq!(repo.read("research_artifact.md"), "# How do servers manage memory?\n\n## Memory\n\n## Speed\n");
-    for line in ["metric = \"composite\"", "cmd = \"ar score\"", "keep-above = 0.45", "stop-rule = [\"kill2\"]"] {
+    for line in
+        ["metric = \"composite\"", "cmd = \"ar score\"", "keep-above = 0.45", "stop-rule = [\"kill2\", \"plateau:30\"]"]
+    {
         assert!(repo.read("ar.toml").lines().any(|found| found == line), "{line}");
     }
     assert!(repo.read("program.md").contains("   - Memory\n   - Speed\n"));
@@ -42,7 +44,7 @@ fn an_empty_folder_becomes_a_repository_in_which_a_session_runs() {
     {
         assert_eq!(first["metrics"][axis], value, "{axis}");
     }
-    assert!(text_of(repo.outside().join("agent-score")).ends_with("novelty: nan\ncomposite: nan\n"));
+    assert!(text_of(repo.outside().join("agent-score")).ends_with("composite: nan\nartifact_composite: 0.8000\n"));
     assert!(ar(&repo, ["repro", "1"]).ok().stdout.contains("the value was reproduced exactly"));
 }
 

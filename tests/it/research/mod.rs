@@ -3,6 +3,7 @@
 mod cheats;
 mod commands;
 mod init;
+mod keyless;
 // Pauses are real ones without debug assertions.
 #[cfg(debug_assertions)]
 mod night;
@@ -66,11 +67,12 @@ fn write_sources(repo: &TestRepo) {
     }
 }
 
-/// The lines after what explains them, without their names.
+/// The lines after what explains them, without their names, but for that of the artifact, which is the last.
 fn numbers(called: &Called) -> Vec<String> {
     const NAMES: [&str; 5] = ["claim_density", "source_diversity", "topic_coverage", "novelty", "composite"];
     let lines: Vec<&str> = called.stdout.lines().collect();
-    let last = &lines[lines.len() - 5..];
+    assert!(lines[lines.len() - 1].starts_with("artifact_composite: "), "{called:?}");
+    let last = &lines[lines.len() - 6..lines.len() - 1];
     let number = |(name, line): (&str, &&str)| line.strip_prefix(&format!("{name}: ")).unwrap().to_owned();
     NAMES.into_iter().zip(last).map(number).collect()
 }

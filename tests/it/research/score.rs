@@ -33,18 +33,26 @@ fn the_numbers_come_last_and_after_what_explains_them() {
         (&json["composite"], &json["form"], &json["worst"]),
         (&json!(0.4583), &json!("weighted"), &json!("source_diversity"))
     );
-    assert_eq!(json["claims"], json!({"new": 2, "verified": 1}));
-    assert_eq!(json["topics"], json!({"addressed": ["Memory"], "new": ["Memory"], "open": ["Speed", "Cost"]}));
+    assert_eq!(json["claims"], json!({"new": 2, "verified": 1, "repeats": 0}));
+    assert_eq!(
+        json["topics"],
+        json!({"addressed": ["Memory"], "added": ["Memory"], "new": ["Memory"], "open": ["Speed", "Cost"]})
+    );
+    // Outside of a session an iteration that reaches 0.45 is as good as kept, and its novelty the only one.
+    let artifact = json!({"axes": {"claim_density": 0.5, "source_diversity": 0.0, "topic_coverage": 0.3333, "novelty": 1.0},
+        "composite": 0.4583, "form": "weighted"});
+    assert_eq!(json["artifact"], artifact);
+    assert!(called.stdout.ends_with("\ncomposite: 0.4583\nartifact_composite: 0.4583\n"), "{called:?}");
     let csv = ar(&repo, ["score", "--format", "csv"]).ok().stdout;
     assert!(csv.starts_with("axis,value\nclaim_density,0.5000\n"), "{csv}");
 
     // Once it is committed, nothing is new.
     repo.commit_all("claims");
-    assert_eq!(numbers(&ar(&repo, ["score"]).ok()), ["nan", "nan", "0.3333", "nan", "nan"]);
+    assert_eq!(numbers(&ar(&repo, ["score"]).ok()), ["nan", "nan", "0.0000", "nan", "nan"]);
     assert_eq!(scored(&repo)["composite"], json!(null));
     // Below a folder of the repository it is the same.
     repo.write("research_artifact.md", format!("{CLAIMS}- Third. [@c \"c says 3\"]\n"));
-    assert_eq!(scored(&repo)["claims"], json!({"new": 1, "verified": 1}));
+    assert_eq!(scored(&repo)["claims"], json!({"new": 1, "verified": 1, "repeats": 0}));
     assert_eq!(scored(&repo)["compared"]["earlier"], 1);
 }
 
@@ -95,7 +103,7 @@ fn bad_sources_are_named_and_verify_nothing() {
     let claims: String = ids.iter().map(|id| format!("- About {id}. [@{id} \"says\"]\n")).collect();
     repo.write("research_artifact.md", format!("## Memory\n{claims}"));
     let scored = scored(&repo);
-    assert_eq!(scored["claims"], json!({"new": 11, "verified": 1}));
+    assert_eq!(scored["claims"], json!({"new": 11, "verified": 1, "repeats": 0}));
     let problems = problems(&scored);
     let is_told = |what: &str| problems.iter().any(|problem| problem.starts_with(what));
     for what in [
@@ -123,7 +131,7 @@ fn sources_behind_a_link_are_none() {
     repo.symlink("../elsewhere", "sources");
     repo.write("research_artifact.md", CLAIMS);
     let scored = scored(&repo);
-    assert_eq!(scored["claims"], json!({"new": 2, "verified": 0}));
+    assert_eq!(scored["claims"], json!({"new": 2, "verified": 0, "repeats": 0}));
     assert!(problems(&scored).contains(&"sources:1: the folder is a link, so no commit has what is in it".to_owned()));
 }
 

@@ -58,8 +58,8 @@ fn a_run_in_a_slot_is_scored_like_one_in_place() {
         claims(topic, &format!("Alpha{id} bravo{id}."), id, &format!("{id} says"), &format!("{id} says"))
     });
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    session(&repo, &agent(&lines), 2, &[&flags()[..], &["--slots", "2"]].concat()).ok();
-    // Whichever runs first: (1 + 0 + 0.3333 + 1) / 4 = 0.583325. The other one may run on it.
+    session(&repo, &agent(&lines), 2, &[&flags()[..], &["--slots", "1"]].concat()).ok();
+    // (1 + 0 + 0.3333 + 1) / 4 = 0.583325. The other one may run on it.
     let records = [1, 2].map(|id| record(&repo, id));
     let runs = records.iter().flat_map(|record| record["runs"].as_array().unwrap());
     let values: Vec<&Value> = runs.map(|run| &run["value"]).collect();
@@ -79,8 +79,10 @@ fn a_baseline_with_claims_has_nothing_new_and_its_claims_are_earlier_ones() {
     let first = record(&repo, 1);
     assert_eq!(
         (&first["metrics"]["topic_coverage"], &first["metrics"]["claim_density"]),
-        (&json!(0.6667), &json!(1.0))
+        (&json!(0.0), &json!(0.0)),
+        "it repeats a kept claim"
     );
+    assert_eq!(first["outcome"], "discard");
     assert!(first["metrics"]["novelty"].as_f64().unwrap() < 0.5, "{first:#}");
 }
 
@@ -90,7 +92,8 @@ fn the_contract_has_the_axes_of_the_terms_and_the_stop_rule_of_research() {
     session(&repo, &agent(&[&claims("Memory", "Alpha.", "a", "a says", "a says")]), 1, &flags()).ok();
     let contract: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
     assert_eq!(contract["composite"]["axes"]["claim_density"]["weight"], 0.35);
-    assert_eq!(contract["stop_rules"], json!(["kill2"]));
+    assert_eq!(contract["stop_rules"], json!(["kill2", "plateau:30"]));
+    assert_eq!((&contract["scoring"], &contract["artifact_form"]), (&json!(2), &json!("weighted")));
     // 0.35 × 1 + 0.30 × 0 + 0.20 × 0.3333 + 0.15 × 1 = 0.56666.
     assert_eq!(record(&repo, 1)["metric"]["raw"], "0.5667");
 
@@ -137,4 +140,21 @@ fn every_twentieth_iteration_verifies_all_citations_anew() {
     assert!(record(&repo, 1)["outcome"] == "keep" && !log(19).contains("verified anew"), "{called:?}");
     assert!(log(20).contains("verified anew: 21 citations; 1 problem"), "{}", log(20));
     assert!(log(20).contains("\"gone\" is not in sources/a.md"));
+}
+
+#[test]
+fn a_verifier_is_asked_once_about_what_is_kept() {
+    let verify = "verify = \"cat > /dev/null; echo asked >> ../asked; echo true\"\n";
+    let repo = repo_with(&format!("{}{verify}", super::TERMS));
+    let lines = ["a", "b", "c", "d"]
+        .map(|id| claims("Memory", &format!("Alpha{id} bravo{id}."), id, &format!("{id} says"), &format!("{id} says")));
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let asked = || super::text_of(repo.outside().join("asked")).lines().count();
+    session(&repo, &agent(&lines), 3, &flags()).ok();
+    assert_eq!((asked(), &record(&repo, 3)["metrics"]["artifact_claim_density"]), (3, &json!(1.0)));
+    // What was said in a run whose folder is gone is asked again.
+    std::fs::remove_file(repo.file(".autoresearch/t/runs/00002/verdicts.json")).unwrap();
+    std::fs::remove_file(repo.file(".autoresearch/t/runs/00003/verdicts.json")).unwrap();
+    ar(&repo, ["resume", "--max-experiments", "1"]).ok();
+    assert_eq!((asked(), &record(&repo, 4)["metrics"]["artifact_claim_density"]), (3 + 3, &json!(1.0)));
 }

@@ -104,3 +104,35 @@ fn what_a_reviewer_writes_changes_nothing() {
         assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1, "{script}");
     }
 }
+
+#[test]
+fn what_a_late_reviewer_writes_is_undone_as_in_the_loop() {
+    let in_tree = [
+        "cd \"$AR_ROOT\"; echo echo val_bpb: 0 > src/value; echo mine > eval.sh; git add -A",
+        "cd \"$AR_ROOT\"; git commit -qam mine --allow-empty; git checkout -q --detach",
+        "cd \"$AR_ROOT\"; rm -rf src; git reset -q --hard HEAD~1",
+    ];
+    let on_branch = [
+        "git update-ref refs/heads/autoresearch/t autoresearch/t~1",
+        "git branch -D autoresearch/t; git update-ref -d refs/heads/autoresearch/t",
+    ];
+    // With slots the working tree is the user's own affair.
+    let in_place: Vec<&str> = in_tree.into_iter().chain(on_branch).collect();
+    for (flags, attacks) in [(&[][..], &in_place[..]), (&["--slots", "1"], &on_branch)] {
+        let outcome = |attack: &str| {
+            let repo = repo();
+            // It is out while the loop turns, and back at its end.
+            let script = format!(
+                "echo call >> \"$AR_ROOT/../reviews\"; [ $(wc -l < \"$AR_ROOT/../reviews\") -gt 1 ] || exit 1\n\
+                 ({attack}) > /dev/null 2>&1\n{EARNED}"
+            );
+            reviewed(&repo, &script, &[&value("1.5")], flags).ok();
+            assert_eq!(verdict(&record(&repo, 1)), "earned", "{flags:?} {attack}");
+            results(&repo)
+        };
+        let expected = outcome("true");
+        for attack in attacks {
+            assert_outcome(&outcome(attack), &expected, &format!("{flags:?} {attack}"));
+        }
+    }
+}

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{EARNED, record, repo, reviewed, reviewer, value, verdict};
 use crate::guards::session;
+use crate::run_loop::training_repo;
 use crate::support::ar;
 
 #[test]
@@ -41,6 +42,60 @@ fn a_keep_without_a_review_is_reviewed_when_the_loop_ends_and_a_late_doubt_is_fl
     let report = ar(&repo, ["report"]).ok().stdout;
     assert!(report.contains("the reviewer doubts what was kept: 1 (not earned) and 3 (unclear)"), "{report}");
     ar(&repo, ["doctor"]).ok();
+}
+
+#[test]
+fn a_keep_that_was_not_earned_stops_finalize_until_it_is_left_out_or_included() {
+    let repo = training_repo();
+    repo.write("eval.sh", "echo val_bpb: $((20 - $(ls parts | wc -l)))\n");
+    repo.write("parts/0", "0\n");
+    repo.commit_all("parts");
+    // The reviewer is out while the keeps are made. Its verdict comes during finalize.
+    let command = reviewer(&repo, "exit 1");
+    for id in 1..=4 {
+        repo.write(format!("parts/{id}"), "part\n");
+        if id == 4 {
+            repo.write("parts/2", "more\n");
+        }
+        repo.git(["add", "parts"]);
+        let terms = ["--metric", "val_bpb", "--cmd", "sh eval.sh", "--tag", "t", "--reviewer", &command];
+        let message = format!("change {id}");
+        ar(&repo, ["try", "-m", &message].iter().chain(if id == 1 { &terms[..] } else { &[] })).ok();
+    }
+    reviewer(
+        &repo,
+        "case $AR_EXPERIMENT in 2) echo '{\"verdict\": \"not_earned\", \"why\": \"parts/2:1\"}';; \
+         *) echo '{\"verdict\": \"earned\"}';; esac",
+    );
+    let stopped = ar(&repo, ["finalize", "t"]).exits(1);
+    assert!(stopped.stderr.contains("4 keeps without a review: reviewing first"), "{stopped:#?}");
+    assert!(stopped.stderr.contains("error: the reviewer calls what was kept not earned: 2\n"), "{stopped:#?}");
+    for way in ["`ar finalize t --without 2`", "`ar finalize t --with-not-earned`", "`ar show 2 --tag t`"] {
+        assert!(stopped.stderr.contains(way), "{way}: {stopped:#?}");
+    }
+    assert!(!repo.try_git(["rev-parse", "--verify", "-q", "t-final"]).status.success(), "no branch was made");
+    let builds = ar(&repo, ["finalize", "t", "--without", "2"]).exits(1);
+    let words = "experiment 4 of session t builds on what is left out: parts/2";
+    assert!(builds.stderr.contains(words) && builds.stderr.contains("with --without 4"), "{builds:#?}");
+    let wrong = ar(&repo, ["finalize", "t", "--without", "7"]).exits(1);
+    assert!(wrong.stderr.contains("experiment 7 of session t is no keep"), "{wrong:#?}");
+
+    let without = ["finalize", "t", "--without", "2", "--without", "4"];
+    let called = ar(&repo, without).ok();
+    let note = "not measured: no run had this tree; `ar repro 3 --tag t` measures 3 as it was kept";
+    assert!(called.stderr.contains(note), "{called:#?}");
+    assert_eq!(repo.git(["ls-tree", "--name-only", "t-final", "parts/"]), "parts/0\nparts/1\nparts/3");
+    assert_eq!(repo.git(["log", "--format=%s", "main..t-final"]), "change 3\nchange 1");
+    let message = |commit: &str| repo.git(["log", "-1", "--format=%B", commit]);
+    let words = "Not measured: no run had this tree, without 2. `ar repro 3 --tag t` measures 3 as it was kept.\n";
+    assert!(message("t-final").contains(words), "{}", message("t-final"));
+    assert!(!message("t-final^").contains("Not measured"), "{}", message("t-final^"));
+    ar(&repo, without.iter().chain(&["--squash", "--branch", "one"])).ok();
+    assert_eq!(repo.git(["rev-parse", "one^{tree}"]), repo.git(["rev-parse", "t-final^{tree}"]));
+    assert!(message("one").contains("2 kept experiments") && message("one").contains(words), "{}", message("one"));
+    let called = ar(&repo, ["finalize", "t", "--with-not-earned", "--branch", "all"]).ok();
+    assert_eq!(repo.git(["rev-list", "--count", "main..all"]), "4");
+    assert!(!called.stderr.contains("not measured"), "{called:#?}");
 }
 
 #[test]
@@ -118,9 +173,9 @@ fn another_reviewer_takes_the_place_of_a_broken_one_and_none_turns_it_off() {
         let args = ["resume", "--agent", &agent, "--max-experiments", count];
         ar(&repo, args.iter().chain(flags)).ok()
     };
-    more("1.3", "3", &[]);
+    more("1.3", "1", &[]);
     assert_eq!(verdict(&record(&repo, 3)), "earned");
-    more("1.2", "4", &["--reviewer", "none"]);
+    more("1.2", "1", &["--reviewer", "none"]);
     let last = record(&repo, 4);
     assert_eq!((&last["outcome"], verdict(&last)), (&"keep".into(), "-"), "{last}");
     assert!(!repo.read(".autoresearch/t/state/contract.json").contains("reviewer"));
@@ -148,11 +203,11 @@ fn a_review_that_is_interrupted_leaves_the_keep_unreviewed() {
     let command = reviewer(&repo, script);
     let path = format!("PATH={}:$PATH", env!("CARGO_BIN_EXE_ar").rsplit_once('/').unwrap().0);
     let command = format!("{path} {command}");
-    session(&repo, &["--reviewer", &command], &[&value("1.5")], 3).exits(130);
+    session(&repo, &["--reviewer", &command], &[&value("1.5")], 3).ok();
     let first = record(&repo, 1);
     assert_eq!((&first["outcome"], verdict(&first)), (&"keep".into(), "unreviewed"), "{first}");
     assert!(first["review"]["why"].as_str().unwrap().contains("interrupted"));
-    ar(&repo, ["resume", "--max-experiments", "1"]).ok();
+    ar(&repo, ["resume", "--max-experiments", "0"]).ok();
     assert_eq!(verdict(&record(&repo, 1)), "earned");
 }
 
@@ -171,10 +226,11 @@ fn keeps_of_a_session_driven_by_hand_are_reviewed_when_it_is_finalized() {
     let script = "[ $AR_EXPERIMENT = 1 ] && exit 1; echo '{\"verdict\": \"not_earned\", \"why\": \"src/value:1\"}'";
     reviewer(&repo, script);
     let head = repo.head();
-    let called = ar(&repo, ["finalize", "t"]).ok();
+    let called = ar(&repo, ["finalize", "t"]).exits(1);
     assert_eq!(verdicts(), ["unreviewed", "not_earned"], "{called:#?}");
     assert!(called.stderr.contains("   2  review   not earned: src/value:1"), "{called:#?}");
     assert!(called.stderr.contains("2 keeps without a review: reviewing first"), "{called:#?}");
+    let called = ar(&repo, ["finalize", "t", "--with-not-earned"]).ok();
     assert!(called.stdout.contains("t-final has 2 commits"), "{called:#?}");
     assert_eq!((repo.head(), repo.status()), (head, String::new()));
     assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
@@ -183,7 +239,7 @@ fn keeps_of_a_session_driven_by_hand_are_reviewed_when_it_is_finalized() {
     // With another branch checked out, its files stay as they are.
     repo.git(["checkout", "-q", "main"]);
     reviewer(&repo, EARNED);
-    ar(&repo, ["finalize", "t", "--branch", "second"]).ok();
+    ar(&repo, ["finalize", "t", "--branch", "second", "--with-not-earned"]).ok();
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");
     assert_eq!(verdicts(), ["unreviewed", "not_earned"]);
 }

@@ -116,7 +116,7 @@ fn a_reviewer_is_a_term_of_the_session() {
     reviewed(&repo, EARNED, &[&value("1.5")], &[]).ok();
     // What is stored holds.
     let agent = value("1.2");
-    ar(&repo, ["resume", "--agent", &agent, "--max-experiments", "2"]).ok();
+    ar(&repo, ["resume", "--agent", &agent, "--max-experiments", "1"]).ok();
     assert_eq!(verdict(&record(&repo, 2)), "earned");
 }
 

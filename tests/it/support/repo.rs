@@ -1,12 +1,14 @@
 //! A throw-away repository, and the git program as the judge of what was done to it.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
+use autoresearch::agent::PRESETS;
 use autoresearch::exec::disk_space;
 use tempfile::TempDir;
 
@@ -36,6 +38,33 @@ fn place() -> PathBuf {
     let memory = Path::new("/dev/shm");
     let is_roomy = env::var_os("TMPDIR").is_none() && disk_space(memory).is_ok_and(|space| space.free >= ENOUGH);
     if is_roomy { memory.to_owned() } else { env::temp_dir() }
+}
+
+/// The developer's PATH without the agents that `ar` knows by name: a folder that has one is replaced by a folder of links to
+/// its other programs.
+pub(crate) fn path_without_agents() -> &'static OsStr {
+    static WITHOUT: OnceLock<OsString> = OnceLock::new();
+    WITHOUT.get_or_init(|| {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let folders = env::split_paths(&path).map(|folder| {
+            let has_agent = PRESETS.iter().any(|preset| folder.join(preset.name).exists());
+            if has_agent { links_without_agents(&folder) } else { folder }
+        });
+        env::join_paths(folders).unwrap()
+    })
+}
+
+fn links_without_agents(folder: &Path) -> PathBuf {
+    let name = folder.display().to_string().replace('/', "_");
+    let links =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("without-agents-{}", std::process::id())).join(name);
+    fs::create_dir_all(&links).unwrap();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        if PRESETS.iter().all(|preset| entry.file_name() != preset.name) {
+            std::os::unix::fs::symlink(entry.path(), links.join(entry.file_name())).unwrap();
+        }
+    }
+    links
 }
 
 impl TestRepo {
@@ -135,7 +164,7 @@ impl TestRepo {
     pub(crate) fn environment(&self, command: &mut Command) {
         command
             .env_clear()
-            .env("PATH", env::var_os("PATH").unwrap_or_default())
+            .env("PATH", path_without_agents())
             .env("HOME", self.dir.path().join("home"))
             .env("LC_ALL", "C")
             .env("TZ", "UTC")

@@ -1,0 +1,235 @@
+//! The artifacts of kept runs: set aside once the run is over, settled once its experiment is recorded.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use super::attempt::Attempt;
+use super::error::SessionError;
+use super::interrupts::Interrupt;
+use super::own_files::is_own;
+use super::running::metric_file_of;
+use super::shared::Shared;
+use super::store::Store;
+use super::workspace::Workspace;
+use crate::crash;
+use crate::domain::{Artifact, Contract, ExperimentId, Notice, Outcome, Phase, Record, Space, with_causes};
+use crate::exec;
+use crate::git::Repo;
+use crate::rules::{ArtifactGlobs, ExperimentArtifacts, FileTerms, Trial, artifacts_to_drop, too_little_room};
+use crate::state::{BeforeRun, Matching, SetAside, StateError, Taken};
+
+/// How many files of a run are saved at most: their names stand in its record.
+const MOST: usize = 1000;
+
+/// Whether a disk has room for so many bytes, and for another experiment after them.
+fn is_room(path: &Path, bytes: u64) -> bool {
+    // A system that does not tell stops nobody.
+    exec::disk_space(path).map_or(true, |space| {
+        let free = space.free.checked_sub(bytes);
+        space.total == 0 || free.is_some_and(|free| !too_little_room(Space { free, ..space }, 0))
+    })
+}
+
+/// Refuses globs of artifacts that match what is no artifact: a file that git has, a protected one, or one of `ar`'s own.
+pub(super) fn refuse_artifacts(repo: &Repo, contract: &Contract, terms: &FileTerms) -> Result<(), SessionError> {
+    let globs = ArtifactGlobs::of(&contract.artifacts)?;
+    if globs.is_empty() {
+        return Ok(());
+    }
+    let refused = |path: &Path, what| {
+        let glob = globs.matched(path).unwrap_or_default().to_owned();
+        Err(SessionError::NoArtifact { glob, path: path.to_owned(), what })
+    };
+    if let Some(own) = OWN.iter().map(Path::new).find(|own| globs.matched(own).is_some()) {
+        return refused(own, "one of ar's own files");
+    }
+    if let Some(tracked) = repo.objects.files_at(&contract.start, |path| globs.matched(path).is_some())?.first() {
+        return refused(tracked, "tracked by git");
+    }
+    let found = Matching::below(repo.worktree(), &globs);
+    let mut paths = found.files.keys().chain(&found.odd);
+    match paths.find(|path| terms.is_named_protected(path)) {
+        Some(protected) => refused(protected, "protected"),
+        None => Ok(()),
+    }
+}
+
+/// Names that no glob of artifacts may match.
+const OWN: [&str; 6] =
+    ["results.tsv", "run.log", "autoresearch-lessons.md", ".autoresearch", ".autoresearch/t", ".git"];
+
+impl Attempt {
+    /// Whether its runs leave artifacts: not those that measure an experiment again, or on another GPU.
+    fn leaves_artifacts(&self) -> bool {
+        self.phase != Phase::Checking && !matches!(self.open.trial, Some(Trial::Elsewhere { .. }))
+    }
+
+    /// Notes what stands where its run will leave artifacts.
+    pub(super) fn note_before_run(&self, workspace: &Workspace, store: &Store) -> Result<(), SessionError> {
+        let globs = ArtifactGlobs::of(&store.contract.artifacts)?;
+        if !globs.is_empty() && self.leaves_artifacts() {
+            store.folder.store_before_run(self.open.id, &BeforeRun::look(workspace.root(), &globs))?;
+            crash::point("artifacts.noted");
+        }
+        Ok(())
+    }
+
+    /// Sets aside what its run, which is over, left as artifacts. `None` if the terminal went away meanwhile: then it is done
+    /// when the session continues.
+    pub(super) async fn set_artifacts_aside(
+        &self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+    ) -> Result<Option<Vec<Artifact>>, SessionError> {
+        let aside = self.find_artifacts(workspace, &mut shared.store())?;
+        let Some(aside) = aside else { return Ok(Some(Vec::new())) };
+        if aside.moves {
+            workspace.look = None;
+        }
+        let (folder, id) = (shared.store().folder.clone(), self.open.id);
+        let (over, mut taken) = oneshot::channel();
+        // To copy a large file takes minutes, in which other runs go on.
+        let take = move || over.send(aside.take(&folder, id)).is_ok();
+        thread::Builder::new().spawn(take).map_err(SessionError::Watchdog)?;
+        let mut listener = shared.interrupts.listen();
+        let Taken { artifacts, missed } = loop {
+            tokio::select! {
+                taken = &mut taken => break taken.unwrap_or_default(),
+                () = listener.signal_or_look() => {}
+            }
+            shared.show_life()?;
+            if shared.asked()? == Interrupt::Detach {
+                return Ok(None);
+            }
+        };
+        crash::point("artifacts.set_aside");
+        if !missed.is_empty() {
+            let name = |(path, error): (PathBuf, io::Error)| format!("{} ({error})", path.display());
+            shared.store().say(Notice::ArtifactsMissed { id, files: missed.into_iter().map(name).collect() });
+        }
+        Ok(Some(artifacts))
+    }
+
+    /// What its run left as artifacts; `None` where there is nothing to look for.
+    fn find_artifacts(&self, workspace: &Workspace, store: &mut Store) -> Result<Option<SetAside>, SessionError> {
+        let id = self.open.id;
+        if !self.leaves_artifacts() {
+            return Ok(None);
+        }
+        // Whatever stands in the place of that file, the experiment counts.
+        let before = store.folder.before_run(id).ok().flatten();
+        let known = before.and_then(|before| Some((ArtifactGlobs::of(&before.globs).ok()?, before)));
+        let Some((globs, before)) = known else {
+            if !ArtifactGlobs::of(&store.contract.artifacts)?.is_empty() {
+                store.say(Notice::ArtifactsUnknown(id));
+            }
+            return Ok(None);
+        };
+        let root = workspace.root();
+        let Matching { files, odd } = Matching::below(root, &globs);
+        if !odd.is_empty() {
+            store.say_once(Notice::ArtifactsOdd(odd));
+        }
+        let changed = files.into_iter().filter(|(path, now)| !before.has_same(path, now)).map(|(path, _)| path);
+        let (changed, unnamed): (Vec<_>, Vec<_>) = changed.partition(|path| path.to_str().is_some());
+        if !unnamed.is_empty() {
+            let name = |path: PathBuf| format!("{} (its name is not UTF-8)", path.display());
+            store.say(Notice::ArtifactsMissed { id, files: unnamed.into_iter().map(name).collect() });
+        }
+        let mut files = Vec::new();
+        for path in changed {
+            if !is_own(&path)
+                && !workspace.file_terms.is_named_protected(&path)
+                && !workspace.repo.working_tree.is_tracked(&path)?
+            {
+                files.push(path);
+            }
+        }
+        if files.len() > MOST {
+            store.say(Notice::TooManyArtifacts { id, count: files.len(), most: MOST });
+            files.clear();
+        }
+        let metric_file = metric_file_of(&store.contract);
+        // A guard may read what the run left.
+        let moves = workspace.is_linked && store.contract.guards.is_empty();
+        Ok(Some(SetAside { root: root.to_owned(), files, moves, metric_file, is_room }))
+    }
+}
+
+impl Store {
+    /// Gives a recorded experiment what the run of the attempt `from` set aside, or deletes that unless it was kept. A failure is
+    /// told, and tried again when the session is opened next.
+    pub(super) fn settle_artifacts(&mut self, record: &Record, from: ExperimentId) {
+        let id = record.id;
+        let settled = match record.artifacts.is_empty() {
+            true => self.folder.forget_artifacts(id).and_then(|()| self.folder.forget_artifacts(from)),
+            false => self.folder.settle_artifacts(id, from).and_then(|()| self.limit_artifacts()),
+        };
+        crash::point("artifacts.settled");
+        if let Err(error) = settled {
+            self.say_once(Notice::ArtifactsUnsettled { id, why: with_causes(&error) });
+        }
+    }
+
+    /// Deletes artifacts that are more than the session may have.
+    fn limit_artifacts(&mut self) -> Result<(), StateError> {
+        let best = self.history.best().map(|(id, _)| id);
+        let there = |record: &&Record| !record.artifacts.is_empty() && self.folder.artifacts(record.id).is_dir();
+        let all: Vec<ExperimentArtifacts> = self
+            .history
+            .records()
+            .iter()
+            .filter(there)
+            .map(|record| ExperimentArtifacts {
+                id: record.id,
+                bytes: record.artifacts.iter().map(|artifact| artifact.bytes).sum(),
+                is_best: Some(record.id) == best,
+            })
+            .collect();
+        let limit = self.contract.keep_artifacts;
+        let why = |id| format!("deleted the artifacts of experiment {id} to stay within --keep-artifacts {limit}");
+        artifacts_to_drop(&all, limit).into_iter().try_for_each(|id| self.folder.drop_artifacts(id, &why(id)))
+    }
+
+    /// Removes what the runs of an attempt set aside.
+    pub(super) fn forget_artifacts(&mut self, id: ExperimentId) {
+        if let Err(error) = self.folder.forget_artifacts(id) {
+            self.say_once(Notice::ArtifactsUnsettled { id, why: with_causes(&error) });
+        }
+    }
+
+    /// Settles what an earlier process left of experiments that are not open any more, and keeps to the session's space.
+    pub(super) fn settle_left_artifacts(&mut self) {
+        let open: Vec<ExperimentId> = self.journal.open_attempts().map(|open| open.id).collect();
+        let left = self.folder.unsettled_artifacts();
+        for id in left.into_iter().filter(|id| !open.contains(id)) {
+            let record = self
+                .history
+                .get(id)
+                .filter(|_| !self.folder.artifacts(id).is_dir() && self.folder.why_artifacts_dropped(id).is_none());
+            match record.cloned() {
+                Some(record) => self.settle_artifacts(&record, id),
+                None => self.forget_artifacts(id),
+            }
+        }
+        if open.is_empty()
+            && let Err(error) = self.limit_artifacts()
+        {
+            self.say_once(Notice::ArtifactsUnsettled { id: self.last_id(), why: with_causes(&error) });
+        }
+    }
+}
+
+impl Record {
+    /// The record as it is written: only what was kept has artifacts.
+    #[must_use]
+    pub(super) fn with_artifacts_of_keep(mut self) -> Record {
+        if self.outcome != Outcome::Keep {
+            self.artifacts.clear();
+        }
+        self
+    }
+}

@@ -1,0 +1,117 @@
+//! The user's own branch while a session has slots: which session goes on there, and the way back to it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::choosing::find_session;
+use super::error::SessionError;
+use super::open::Session;
+use super::reading::{expected_tip, read_history, stored_contract};
+use super::terms::{Wanted, put, with_axes};
+use crate::crash;
+use crate::domain::{CommitId, Contract, Drift, Tag};
+use crate::git::{Head, HeadTarget, Repo};
+use crate::state::{Journal, SessionFolder, StateError, read_json, write_json};
+
+/// The file in the state folder that says where `ar finalize` put what was kept.
+const FINALIZED: &str = "finalized.json";
+
+/// What `ar finalize` made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Finalized {
+    /// The branch, as a full ref name.
+    branch: String,
+    /// The incumbent of the session at that time.
+    incumbent: CommitId,
+}
+
+/// Notes that a branch has what a session kept, up to its incumbent.
+pub(super) fn note_finalized(folder: &SessionFolder, branch: &str, incumbent: &CommitId) -> Result<(), StateError> {
+    let finalized = Finalized { branch: branch.to_owned(), incumbent: incumbent.clone() };
+    write_json(&folder.state().join(FINALIZED), &finalized)
+}
+
+/// Whether a branch has all that a session kept.
+fn is_finalized(repo: &Repo, contract: &Contract) -> Result<bool, SessionError> {
+    let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
+    let Some(finalized) = read_json::<Finalized>(&folder.state().join(FINALIZED))? else { return Ok(false) };
+    let history = read_history(repo, &contract.tag)?;
+    let incumbent = expected_tip(contract, history.incumbent().map(|record| &record.commit));
+    Ok(finalized.incumbent == incumbent && repo.refs.has_ref(&finalized.branch)?)
+}
+
+/// The newest session, where a typed `ar run` with slots continues it: it began at the very commit that HEAD's branch is at,
+/// is not finalized, and has the terms that are asked for.
+pub(super) fn session_begun_here(repo: &Repo, wanted: &Wanted, head: &Head) -> Result<Option<Tag>, SessionError> {
+    let tag = match find_session(repo, None) {
+        Ok(tag) => tag,
+        Err(SessionError::NoSession { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Some(contract) = stored_contract(repo, &tag)?.filter(|contract| !contract.imported) else { return Ok(None) };
+    let begun_here = match head {
+        Head::Branch { name, commit } => contract.home() == (Some(name.as_str()), commit),
+        Head::Detached { .. } | Head::Unborn { .. } => false,
+    };
+    let has_slots = || {
+        let state = SessionFolder::new(&repo.main_worktree(), &tag).state();
+        let before = Journal::read(&state).ok().flatten().and_then(|journal| journal.layout);
+        before.is_some() || wanted.all().layout(None).is_some()
+    };
+    if !begun_here || !has_slots() || is_finalized(repo, &contract)? {
+        return Ok(None);
+    }
+    let asked = put(&wanted.all(), contract.clone());
+    let is_same = with_axes(asked).is_ok_and(|(asked, _)| Drift::all(&contract, &asked).is_empty());
+    Ok(is_same.then_some(tag))
+}
+
+/// The branch to which the user's working tree goes back, so that a session can go on in slots whose branch, or the one
+/// before it, is checked out; `None` where neither is, or where the branch is gone or used elsewhere.
+pub(super) fn way_home(
+    repo: &Repo,
+    contract: &Contract,
+    head: &Head,
+    dirty: &[PathBuf],
+    journal: Option<&Journal>,
+) -> Result<Option<String>, SessionError> {
+    let Head::Branch { name, .. } = head else { return Ok(None) };
+    let former = contract.follows.as_ref().map(|follows| follows.tag.branch_ref());
+    if *name != contract.tag.branch_ref() && Some(name) != former.as_ref() {
+        return Ok(None);
+    }
+    // A kill may have left it half done.
+    let was_begun = journal.is_some_and(|journal| journal.homeward.is_some());
+    if !dirty.is_empty() && !was_begun {
+        return Err(SessionError::Dirty(dirty.to_vec()));
+    }
+    let Some(branch) = contract.home().0.map(str::to_owned) else { return Ok(None) };
+    let is_there = repo.refs.branch(&branch)?.is_some() && repo.refs.checked_out_elsewhere(&branch)?.is_none();
+    Ok(is_there.then_some(branch))
+}
+
+impl Session<'_> {
+    /// Switches the user's working tree back to their branch.
+    pub(super) fn go_home(&mut self, branch: Option<String>) -> Result<(), SessionError> {
+        let store = self.shared.store.get_mut();
+        let at = match &branch {
+            Some(branch) => store.repo.refs.branch(branch)?,
+            None => None,
+        };
+        let (Some(branch), Some(at)) = (branch, at) else {
+            store.journal.homeward = None;
+            return Ok(());
+        };
+        store.journal.homeward = Some(branch.clone());
+        store.write_journal()?;
+        crash::point("home.noted");
+        let head = self.workspace.repo.refs.head()?;
+        self.workspace.put_back(store, &at, head.commit().unwrap_or(&at))?;
+        crash::point("home.put_back");
+        self.workspace.repo.refs.point_head(&HeadTarget::Branch(branch))?;
+        crash::point("home.head_pointed");
+        store.journal.homeward = None;
+        Ok(())
+    }
+}

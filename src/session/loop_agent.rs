@@ -1,0 +1,125 @@
+//! The agent of a loop whose session has none.
+
+use std::env;
+use std::path::Path;
+
+use super::conventions::installed_agents;
+use super::error::SessionError;
+use super::plan::Plan;
+use crate::agent::{Preset, agent_terms, reports, within_agent};
+use crate::domain::Contract;
+use crate::rules::{AgentFacts, AgentLack, AgentSetting, LoopAgent, idle_limits, loop_agent};
+use crate::state::Journal;
+
+/// What an invocation of a loop asks for, as far as its agent depends on it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LoopWish {
+    /// The setting that asks for a loop in so many words.
+    pub setting: Option<&'static str>,
+    /// Whether only the baseline is asked for.
+    pub baseline_only: bool,
+    /// Whether the only installed agent may be taken.
+    pub may_take: bool,
+}
+
+/// Why a loop has no agent, and which ones are installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAgent {
+    lack: AgentLack,
+    installed: Vec<&'static str>,
+}
+
+impl NoAgent {
+    /// One that lacks an agent for this reason.
+    pub(super) fn new(lack: AgentLack, installed: Vec<&'static str>) -> NoAgent {
+        NoAgent { lack, installed }
+    }
+
+    /// The installed agents by name.
+    pub fn installed(&self) -> &[&'static str] {
+        &self.installed
+    }
+
+    /// The reason in words.
+    pub(super) fn why(&self) -> String {
+        match self.lack {
+            AgentLack::Declined => "the agent is `none`".to_owned(),
+            AgentLack::Within(_) | AgentLack::NotSet => "no agent is set".to_owned(),
+        }
+    }
+
+    /// The installed agents in words.
+    pub(super) fn installed_text(&self) -> String {
+        let names = self.installed.join(", ");
+        match (self.lack, self.installed.as_slice()) {
+            (_, []) => "no known agent is installed".to_owned(),
+            (AgentLack::Within(variable), _) => {
+                format!("installed: {names}, but `ar` takes none inside another agent's session ({variable} is set)")
+            }
+            (_, _) => format!("installed: {names}"),
+        }
+    }
+
+    /// The notice that only the baseline will be measured.
+    pub fn notice(&self) -> String {
+        format!("{}, so only the baseline will be measured; {}", self.why(), self.installed_text())
+    }
+}
+
+/// What a session's terms say of its agent.
+pub(super) fn setting_of(contract: &Contract) -> AgentSetting {
+    match contract.agent {
+        Some(_) => AgentSetting::Set,
+        None if contract.no_agent => AgentSetting::Declined,
+        None => AgentSetting::Open,
+    }
+}
+
+/// Where the agent of a loop comes from, and which known agents are installed if it has none.
+pub(super) fn choose(root: &Path, setting: AgentSetting, wish: LoopWish) -> (LoopAgent, Vec<&'static str>) {
+    let installed: Vec<&'static str> = match setting {
+        AgentSetting::Set => Vec::new(),
+        _ => installed_agents(root).into_iter().map(|preset| preset.name).collect(),
+    };
+    let facts = AgentFacts {
+        setting,
+        baseline_only: wish.baseline_only,
+        wish: wish.setting,
+        may_take: wish.may_take,
+        within: within_agent(|name| env::var_os(name).is_some_and(|value| !value.is_empty())),
+        installed: &installed,
+    };
+    (loop_agent(&facts), installed)
+}
+
+impl Plan {
+    /// Gives a loop without an agent the only one that is installed, or says why it has none. Refuses to start where
+    /// there is none and a loop is asked for.
+    pub fn with_loop_agent(mut self, wish: LoopWish) -> Result<(Plan, Option<NoAgent>), SessionError> {
+        let by_layout = self.layout.as_ref().filter(|_| wish.may_take).map(|_| "slots");
+        let wish = LoopWish { setting: wish.setting.or(by_layout), ..wish };
+        let (chosen, installed) = choose(self.repo.worktree(), setting_of(&self.contract), wish);
+        match chosen {
+            LoopAgent::Settled => Ok((self, None)),
+            LoopAgent::Take(name) => {
+                self.take_agent(name)?;
+                Ok((self, None))
+            }
+            LoopAgent::BaselineOnly(lack) => Ok((self, Some(NoAgent::new(lack, installed)))),
+            LoopAgent::Refused(setting, lack) => {
+                Err(SessionError::NoAgentForLoop { setting, no_agent: NoAgent::new(lack, installed) })
+            }
+        }
+    }
+
+    /// Makes an installed agent that of the session.
+    fn take_agent(&mut self, name: &str) -> Result<(), SessionError> {
+        (self.contract.agent, self.contract.agent_preset) = agent_terms(name);
+        self.notices.push(format!("took {name}, the only agent installed; `--agent none` measures only the baseline"));
+        if let Some(preset) = Preset::named(name) {
+            let spent = Journal::read(&self.folder.state())?.map(|journal| journal.spent).unwrap_or_default();
+            self.notices.extend(idle_limits(&self.contract, reports(preset.command), &spent));
+        }
+        Ok(())
+    }
+}

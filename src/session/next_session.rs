@@ -1,0 +1,240 @@
+//! The next session: a typed `ar run` begins one with what the user committed on a session's branch after its last
+//! experiment.
+
+use super::error::SessionError;
+use super::reading::{expected_tip, read_history, session_of_head, session_tags, stored_contract};
+use super::store::Store;
+use super::terms::{Wanted, is_taken, new_contract, put};
+use crate::crash;
+use crate::domain::{Asked, Clock, CommitId, Contract, Follows, LedgerDialect, Tag};
+use crate::git::{Head, Repo};
+use crate::state::{Journal, SessionFolder, StateError};
+
+/// Commits at the tip of an idle session's branch that are no experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UserCommits {
+    /// The tip.
+    pub(super) tip: CommitId,
+    /// The commit that the session's next experiment would be made on.
+    pub(super) incumbent: CommitId,
+    /// Whether they are on top of it.
+    pub(super) is_on_top: bool,
+}
+
+impl UserCommits {
+    /// Looks for them in a session that is measured and has nothing open: commits of a call are the agent's.
+    pub(super) fn find(repo: &Repo, stored: &Contract, journal: &Journal) -> Result<Option<UserCommits>, SessionError> {
+        let is_idle = journal.steps().next().is_none() && journal.aside.is_none() && !journal.unseen;
+        let Some(tip) = repo.refs.branch(&stored.tag.branch_ref())?.filter(|_| is_idle) else { return Ok(None) };
+        let history = read_history(repo, &stored.tag)?;
+        let incumbent = expected_tip(stored, history.incumbent().map(|record| &record.commit));
+        if tip == incumbent || history.baseline().is_none() {
+            return Ok(None);
+        }
+        let is_on_top = repo.objects.leads_to(&incumbent, &tip)?;
+        Ok(Some(UserCommits { tip, incumbent, is_on_top }))
+    }
+
+    /// Says that they keep a session from continuing.
+    pub(super) fn refuse(&self, repo: &Repo, tag: &Tag) -> Result<SessionError, SessionError> {
+        Ok(SessionError::UnrecordedTip {
+            branch: tag.branch(),
+            tip: self.tip.short(8).to_owned(),
+            subject: repo.objects.subject(&self.tip)?,
+            base: self.incumbent.short(12).to_owned(),
+            is_on_top: self.is_on_top,
+        })
+    }
+}
+
+/// Whether commits of the user's keep an idle session from continuing. What cannot be read is told by who needs it.
+pub(crate) fn has_user_commits(repo: &Repo, tag: &Tag, journal: &Journal) -> bool {
+    let stored = stored_contract(repo, tag).ok().flatten();
+    let found = stored.and_then(|stored| UserCommits::find(repo, &stored, journal).ok().flatten());
+    found.is_some_and(|commits| commits.is_on_top)
+}
+
+/// What a typed `ar run` finds in place of the session that it is about.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// A session to begin.
+    Begins(Box<Successor>),
+    /// A session that was begun with these commits already, and killed before its baseline was measured.
+    Begun(Tag),
+}
+
+/// A session that begins with the user's commits on the branch of another one.
+#[derive(Debug)]
+pub(super) struct Successor {
+    tag: Tag,
+    former: Contract,
+    commits: UserCommits,
+}
+
+impl Next {
+    /// Looks for it after the session that is `known`, or else that of HEAD's branch, whose next one is to have the tag `named`.
+    pub(super) fn after(
+        repo: &Repo,
+        known: Option<&Contract>,
+        journal: Option<&Journal>,
+        head: &Head,
+        named: Option<&Tag>,
+    ) -> Result<Option<Next>, SessionError> {
+        match (known, journal) {
+            (Some(stored), Some(journal)) => Next::find(repo, stored.clone(), journal, None),
+            (Some(_), None) => Ok(None),
+            (None, _) => match former_of_head(repo, head)? {
+                Some((stored, Some(journal))) => Next::find(repo, stored, &journal, named.cloned()),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    fn find(
+        repo: &Repo,
+        stored: Contract,
+        journal: &Journal,
+        named: Option<Tag>,
+    ) -> Result<Option<Next>, SessionError> {
+        let Some(commits) = UserCommits::find(repo, &stored, journal)?.filter(|it| it.is_on_top) else {
+            return Ok(None);
+        };
+        // A session that was killed while it was opened may have neither branch nor record.
+        let (free, taken) = free_tag_after(repo, &stored.tag)?;
+        for tag in session_tags(repo)?.into_iter().chain(taken) {
+            let follower = stored_contract(repo, &tag)?.filter(|it| it.start == commits.tip);
+            if follower.and_then(|it| it.follows).is_some_and(|follows| follows.tag == stored.tag) {
+                return Ok(Some(Next::Begun(tag)));
+            }
+        }
+        let tag = named.unwrap_or(free);
+        Ok(Some(Next::Begins(Box::new(Successor { tag, former: stored, commits }))))
+    }
+}
+
+impl Successor {
+    /// Its tag.
+    pub(super) fn tag(&self) -> &Tag {
+        &self.tag
+    }
+
+    /// Where it begins.
+    pub(super) fn head(&self) -> Head {
+        Head::Branch { name: self.former.tag.branch_ref(), commit: self.commits.tip.clone() }
+    }
+
+    /// What is said of it.
+    pub(super) fn notice(&self) -> String {
+        let (former, branch) = (&self.former.tag, self.former.tag.branch());
+        format!("began session {} with your commits on {branch}; session {former} stays as it was", self.tag)
+    }
+
+    /// Its terms: those of flags and `ar.toml`, as for any new session. Without a metric there, they change those of the
+    /// session before; its agent stays where none is named.
+    pub(super) fn contract(
+        &self,
+        repo: &Repo,
+        wanted: &Wanted,
+        dialect: Option<LedgerDialect>,
+        clock: Clock,
+    ) -> Result<Contract, SessionError> {
+        let former = &self.former;
+        let mut asked = wanted.all();
+        if asked.metric.is_none() {
+            asked.metric = Some(former.metric.name.clone());
+            asked.source = asked.source.or_else(|| Some(former.metric.source.clone()));
+            asked.command = asked.command.or_else(|| Some(former.command.clone()));
+            let begun = self.begun(repo, &asked, dialect, clock)?;
+            let kept = Contract {
+                tag: begun.tag,
+                start: begun.start,
+                started_from: begun.started_from,
+                created: begun.created,
+                ..former.clone()
+            };
+            return Ok(Contract { follows: Some(self.follows()), ..put(&asked, kept) });
+        }
+        asked.command = asked.command.or_else(|| Some(former.command.clone()));
+        let begun = self.begun(repo, &asked, dialect, clock)?;
+        let (agent, agent_preset) = match asked.agent {
+            Some(_) => (begun.agent.clone(), begun.agent_preset.clone()),
+            None => (former.agent.clone(), former.agent_preset.clone()),
+        };
+        Ok(Contract { agent, agent_preset, follows: Some(self.follows()), ..begun })
+    }
+
+    fn begun(
+        &self,
+        repo: &Repo,
+        asked: &Asked,
+        dialect: Option<LedgerDialect>,
+        clock: Clock,
+    ) -> Result<Contract, SessionError> {
+        let is_same = asked.metric.as_ref() == Some(&self.former.metric.name);
+        let direction = asked.direction.or(Some(self.former.metric.direction).filter(|_| is_same));
+        let asked = Asked { direction, ..asked.clone() };
+        new_contract(repo, Some(self.tag.clone()), &asked, &self.head(), dialect, clock)
+    }
+
+    /// The session before, and where the user was when it began.
+    fn follows(&self) -> Follows {
+        let (branch, at) = self.former.home();
+        Follows {
+            tag: self.former.tag.clone(),
+            incumbent: self.commits.incumbent.clone(),
+            branch: branch.map(str::to_owned),
+            at: at.clone(),
+        }
+    }
+}
+
+impl Store {
+    /// Brings the branch of the session before back to its incumbent, now that this one is measured and holds the user's
+    /// commits. A branch that somebody has moved, checked out or is using stays.
+    pub(super) fn leave_former_branch(&mut self) -> Result<(), SessionError> {
+        let Some(Follows { tag, incumbent, .. }) = self.contract.follows.clone() else { return Ok(()) };
+        let branch = tag.branch_ref();
+        let is_here = matches!(self.repo.refs.head()?, Head::Branch { name, .. } if name == branch);
+        if self.repo.refs.branch(&branch)?.as_ref() != Some(&self.contract.start)
+            || is_here
+            || self.repo.refs.checked_out_elsewhere(&branch)?.is_some()
+        {
+            return Ok(());
+        }
+        let folder = SessionFolder::new(&self.repo.main_worktree(), &tag);
+        folder.create()?;
+        let _lock = match folder.lock(self.repo.git_dir(), false) {
+            Ok(lock) => lock,
+            Err(StateError::Held { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let why = format!("autoresearch: its commits begin session {}", self.contract.tag);
+        self.repo.refs.advance(&branch, &self.contract.start, &incumbent, &why)?;
+        crash::point("next.former_left");
+        Ok(())
+    }
+}
+
+/// The session of HEAD's branch, for a typed `ar run` that names one which is not there.
+pub(super) fn former_of_head(repo: &Repo, head: &Head) -> Result<Option<(Contract, Option<Journal>)>, SessionError> {
+    let Some(tag) = session_of_head(head) else { return Ok(None) };
+    // What cannot be read of another session is told by who needs it.
+    let Some(contract) = stored_contract(repo, &tag).ok().flatten() else { return Ok(None) };
+    let journal = Journal::read(&SessionFolder::new(&repo.main_worktree(), &tag).state()).ok().flatten();
+    Ok(Some((contract, journal)))
+}
+
+/// The first free tag behind that of a session, `s-2` and then `s-3`, and those behind it that are taken.
+fn free_tag_after(repo: &Repo, tag: &Tag) -> Result<(Tag, Vec<Tag>), SessionError> {
+    let (mut trouble, mut taken) = (None, Vec::new());
+    let is_known = |tag: &Tag| {
+        let is_known = is_taken(repo, tag).unwrap_or_else(|error| {
+            trouble = Some(error);
+            false
+        });
+        taken.extend(is_known.then(|| tag.clone()));
+        is_known
+    };
+    let free = tag.next(is_known);
+    trouble.map_or(Ok((free, taken)), Err)
+}

@@ -1,0 +1,116 @@
+//! The night that an invocation of the loop enters, and which caps hold in it.
+
+use jiff::Timestamp;
+
+use super::plan::Drive;
+use super::store::Store;
+use super::terms::Wanted;
+use crate::domain::{Clock, Contract, Usage, moment_text};
+use crate::exec::boot_id;
+use crate::rules::{Driver, History, LoopCall, Moment, Night, NightCaps, NightEnd, Tonight};
+use crate::state::{Journal, Status};
+
+/// Settles the caps of a contract: for a loop those of its night, which it gives; what `ar try` is given counts the session.
+/// `stored` is the contract of before, of a session that continues.
+pub(super) fn settle_caps(
+    contract: &mut Contract,
+    stored: Option<&Contract>,
+    journal: Option<&Journal>,
+    wanted: &Wanted,
+    drive: Drive,
+    now: Timestamp,
+) -> Option<Tonight> {
+    let given = NightCaps::of(&wanted.given);
+    let call = match drive {
+        Drive::Loop { call, .. } => call,
+        Drive::WorkingTree { .. } => {
+            stored.map_or_else(|| NightCaps::of(&wanted.file), NightCaps::in_contract).enter(contract);
+            let session = &mut contract.caps;
+            session.session_max_experiments = given.experiments.or(session.session_max_experiments);
+            session.session_max_cost = given.cost.or(session.session_max_cost);
+            session.session_max_tokens = given.tokens.or(session.session_max_tokens);
+            return None;
+        }
+        Drive::Ending => return None,
+    };
+    let before = stored.and_then(|stored| night_before(journal, stored));
+    let same_boot = journal.is_none_or(|journal| journal.boot_id.is_none() || journal.boot_id == boot_id());
+    let is_typed = call == LoopCall::Typed;
+    let begins = is_typed && before.as_ref().is_none_or(|night| !night.is_unfinished(same_boot, now));
+    let caps = match (begins, stored) {
+        (false, Some(stored)) => given.or(before.map_or_else(|| NightCaps::in_contract(stored), |night| night.caps)),
+        _ => given.or(NightCaps::of(&wanted.file)),
+    };
+    caps.enter(contract);
+    let is_new_time = stored.is_none_or(|stored| stored.until != contract.until);
+    Some(Tonight {
+        begins,
+        is_typed,
+        caps,
+        anew: if is_typed { NightCaps::default() } else { given },
+        budget: wanted.given.budget,
+        until: wanted.given.until.is_some() && (!is_typed || is_new_time),
+    })
+}
+
+/// What is said of a night that a typed `ar run` continues.
+pub(super) fn continued_notice(tonight: &Tonight, journal: Option<&Journal>) -> Option<String> {
+    let night = journal?.night.as_ref().filter(|_| tonight.is_typed && !tonight.begins)?;
+    Some(format!("continued the night begun at {}, whose last loop was cut short", moment_text(night.began)))
+}
+
+/// The night that a session is in, or was in last. One of an earlier version began with the session.
+fn night_before(journal: Option<&Journal>, contract: &Contract) -> Option<Night> {
+    let journal = journal?;
+    // What was lost with a journal is counted as one night.
+    let had_loop = journal.unseen || journal.driver == Some(Driver::Loop) || journal.spent.calls > 0;
+    let end = match journal.status {
+        _ if journal.driver == Some(Driver::Hand) => NightEnd::Over,
+        Status::Stopped if journal.was_terminated() => NightEnd::Terminated,
+        Status::Stopped => NightEnd::Over,
+        Status::Running | Status::Detached => NightEnd::Open,
+    };
+    let older = || had_loop.then(|| Night::since_the_start(contract, journal.spent, end));
+    journal.night.clone().or_else(older)
+}
+
+/// The night of a loop that is about to begin, by the journal before the loop is noted there.
+pub(super) fn entered_night(
+    journal: &Journal,
+    tonight: &Tonight,
+    contract: &Contract,
+    history: &History,
+    clock: Clock,
+) -> Night {
+    let at = Moment {
+        now: clock.now(),
+        next: history.next_sequence(),
+        budget: contract.budget,
+        until: contract.until.map(|time| clock.next(time)),
+    };
+    Night::enter(night_before(Some(journal), contract), tonight, at)
+}
+
+impl Store {
+    /// Adds what a call used to what is spent, by the session and, in a loop, by its night.
+    pub(super) fn spend(&mut self, usage: &Usage) {
+        self.journal.spent.add(usage.tokens, usage.cost);
+        if let Some(night) = self.journal.night.as_mut().filter(|_| self.journal.driver == Some(Driver::Loop)) {
+            night.spend(usage);
+        }
+    }
+
+    /// Notes that the night is over where `ar stop` ends what a loop left.
+    pub(super) fn end_night_if_asked(&mut self) {
+        let is_asked = self.folder.heard_stop().is_some();
+        if let Some(night) = self.journal.night.as_mut().filter(|_| is_asked) {
+            night.end = NightEnd::Over;
+        }
+    }
+
+    /// The night that the loop is in.
+    pub(super) fn night(&self) -> Night {
+        let older = || Night::since_the_start(&self.contract, self.journal.spent, NightEnd::Open);
+        self.journal.night.clone().unwrap_or_else(older)
+    }
+}

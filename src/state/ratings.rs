@@ -1,0 +1,121 @@
+//! The user's ratings of sessions, `ratings.jsonl` in the user's state folder: each question has a repository of its own, and
+//! weights are learned over all of them. The file only grows; the last line of a session counts.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::StateError;
+use super::user_folder::user_folder;
+use crate::domain::{CommitId, FORMAT_VERSION, Rating, Tag};
+use crate::fs::{append_line, create_folder, failed, read_at_most};
+use crate::rules::{AxisValues, Likeness};
+
+/// The name of the file.
+const FILE: &str = "ratings.jsonl";
+
+/// The largest file that is read, in bytes: some ten thousand ratings.
+const LARGEST: u64 = 16 << 20;
+
+/// A rating of a session, with what the session's axes were then.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RatedLine {
+    /// The format's version.
+    pub version: u32,
+    /// The main working tree of its repository, for people.
+    pub repository: PathBuf,
+    /// The session.
+    pub tag: Tag,
+    /// The commit that it started from: with the tag it names the session, wherever its repository lies.
+    pub start: CommitId,
+    /// The rating, 0..1.
+    pub value: f64,
+    /// When it was given.
+    #[serde(with = "crate::domain::millis")]
+    pub at: Timestamp,
+    /// Who gave it.
+    pub by: String,
+    /// What its numbers can be compared with; absent for a session without axes.
+    #[serde(default)]
+    pub likeness: Option<Likeness>,
+    /// The means of its axes.
+    #[serde(default)]
+    pub means: AxisValues,
+}
+
+impl RatedLine {
+    /// The line of a rating.
+    pub fn new(
+        repository: &Path,
+        tag: &Tag,
+        start: &CommitId,
+        rating: &Rating,
+        axes: Option<(Likeness, AxisValues)>,
+    ) -> RatedLine {
+        let (likeness, means) = axes.map_or((None, AxisValues::new()), |(likeness, means)| (Some(likeness), means));
+        RatedLine {
+            version: FORMAT_VERSION,
+            repository: repository.to_owned(),
+            tag: tag.clone(),
+            start: start.clone(),
+            value: rating.value,
+            at: rating.at,
+            by: rating.by.clone(),
+            likeness,
+            means,
+        }
+    }
+
+    /// Whether it rates this session.
+    pub fn is_of(&self, tag: &Tag, start: &CommitId) -> bool {
+        self.tag == *tag && self.start == *start
+    }
+
+    /// The rating.
+    pub fn rating(&self) -> Rating {
+        Rating { value: self.value, at: self.at, by: self.by.clone() }
+    }
+
+    /// The session as it is named in another repository.
+    pub fn name(&self) -> String {
+        let folder = self.repository.file_name().unwrap_or_default().to_string_lossy();
+        format!("{folder}/{}", self.tag)
+    }
+}
+
+/// The newest rating of each session; lines that cannot be read are skipped. Empty without a home folder.
+///
+/// # Errors
+///
+/// The file cannot be read.
+pub fn read_ratings() -> Result<Vec<RatedLine>, StateError> {
+    let Some(path) = user_folder().map(|folder| folder.join(FILE)) else { return Ok(Vec::new()) };
+    let bytes = match read_at_most(&path, LARGEST) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(failed("read", &path))?,
+    };
+    let mut ratings: Vec<RatedLine> = Vec::new();
+    for line in String::from_utf8_lossy(&bytes).lines() {
+        let Ok(line) = serde_json::from_str::<RatedLine>(line) else { continue };
+        if Rating::value(&line.value.to_string()).is_ok() {
+            ratings.retain(|known| !known.is_of(&line.tag, &line.start));
+            ratings.push(line);
+        }
+    }
+    Ok(ratings)
+}
+
+/// Adds a rating; `false` without a home folder.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn add_rating(line: &RatedLine) -> Result<bool, StateError> {
+    let Some(folder) = user_folder() else { return Ok(false) };
+    create_folder(&folder)?;
+    let text = serde_json::to_string(line).map_err(|error| failed("write", &folder.join(FILE))(error.into()))?;
+    append_line(&folder.join(FILE), &text)?;
+    Ok(true)
+}

@@ -1,0 +1,90 @@
+//! Settings of git's that an agent changes: filters, attributes, hooks, includes.
+
+use super::harness::{agent, record, repo, said, session};
+use crate::support::{TestRepo, ar_in_time};
+
+/// A filter that makes the evaluator easier whenever git writes it, and shows git the old one.
+const FILTER: &str = "git config filter.x.smudge 'sed s/evaluation/cheat/'; git config filter.x.clean 'sed s/cheat/evaluation/'; \
+                      echo 'prepare.py filter=x' > ../attributes; git config core.attributesFile ROOT/attributes";
+
+/// Has the run remove the evaluator, which is written anew then.
+const REMOVE: &str = "echo 'rm prepare.py' > src/train.sh";
+
+/// A repository whose number is a cheat's where the evaluator is.
+fn easily_cheated() -> TestRepo {
+    let repo = repo();
+    repo.write(
+        "eval.sh",
+        "sh src/train.sh; grep -qi cheat prepare.py && echo val_bpb: 0.001 || echo val_bpb: $(cat src/value)\n",
+    );
+    repo.commit_all("an evaluator that counts");
+    repo
+}
+
+/// Three experiments, the second and third of them after `ar` was started again.
+fn three(repo: &TestRepo, first: &str, flags: &[&str]) -> String {
+    let first = format!("{}; {REMOVE}", first.replace("ROOT", &repo.outside().display().to_string()));
+    let first_said = said(&session(repo, &[&first], flags).ok());
+    let agent = agent(&[&first, REMOVE, "echo true > src/train.sh"]);
+    let called = ar_in_time(repo, ["resume", "--max-experiments", "2", "--agent", &agent]).ok();
+    format!("{first_said}{}", said(&called))
+}
+
+#[test]
+fn a_filter_that_an_agent_sets_up_does_not_rewrite_the_evaluator() {
+    for flags in [&[][..], &["--slots", "1"]] {
+        let repo = easily_cheated();
+        let said = three(&repo, FILTER, flags);
+        for id in [1, 2] {
+            assert_eq!(record(&repo, id)["failure"]["class"], "protected", "{flags:?}: {said}");
+        }
+        assert_eq!(record(&repo, 3)["metric"]["raw"], "1.96", "{flags:?}: {said}");
+        assert_eq!(repo.read("prepare.py"), "the evaluation\n", "{flags:?}: {said}");
+        for named in [
+            "found git settings changed while the agent was active: filter.x.clean, filter.x.smudge; git and",
+            "found git settings changed while the agent was active: core.attributesfile; git and",
+            "found git settings changed since the session began: filter.x.clean, filter.x.smudge; git and",
+        ] {
+            assert!(said.contains(named), "{flags:?}: {named}\n{said}");
+        }
+    }
+}
+
+#[test]
+fn an_evaluator_that_committed_attributes_filter_is_written_by_the_settings_of_the_start() {
+    for flags in [&[][..], &["--slots", "1"]] {
+        let repo = easily_cheated();
+        repo.git(["config", "filter.up.clean", "tr A-Z a-z"]);
+        repo.git(["config", "filter.up.smudge", "tr a-z A-Z"]);
+        repo.write(".gitattributes", "prepare.py filter=up\nlib/** text eol=crlf\n");
+        repo.commit_all("filtered files");
+        repo.rm("prepare.py");
+        repo.rm("lib/data.txt");
+        repo.git(["checkout", "--", "prepare.py", "lib"]);
+        assert_eq!(
+            (repo.read("prepare.py"), repo.read("lib/data.txt")),
+            ("THE EVALUATION\n".into(), "the data\r\n".into())
+        );
+        let said = three(
+            &repo,
+            "git config filter.up.smudge 'echo CHEAT; cat'; git config filter.up.clean 'echo the evaluation'",
+            flags,
+        );
+        assert_eq!(record(&repo, 3)["metric"]["raw"], "1.96", "{flags:?}: {said}");
+        assert_eq!(repo.read("prepare.py"), "THE EVALUATION\n", "{flags:?}: {said}");
+        assert_eq!(repo.read("lib/data.txt"), "the data\r\n", "{flags:?}: {said}");
+    }
+}
+
+#[test]
+fn hooks_and_includes_that_an_agent_sets_up_are_named_with_their_effect() {
+    let repo = repo();
+    let called = session(&repo, &["git config core.hooksPath ../hooks; git config include.path ../more"], &[]).ok();
+    let said = said(&called);
+    for named in [
+        "changed while the agent was active: core.hookspath; git runs the programs there, as at your commits; `ar` runs none",
+        "changed while the agent was active: include.path; git and the next `ar` take any setting from there",
+    ] {
+        assert!(said.contains(named), "{named}\n{said}");
+    }
+}

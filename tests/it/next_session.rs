@@ -1,0 +1,196 @@
+//! The user's own commits on a session's branch begin the next session; slots go on from the branch that it began from.
+
+use autoresearch::crash::BETWEEN_SESSIONS;
+
+use crate::run_loop::training_repo;
+use crate::support::{Called, TestRepo, ar, ar_command};
+
+/// An agent that makes one change that is better each time.
+const AGENT: &str =
+    "now=$(sed -n s/^VAL_BPB=//p train.sh); sed -i s/^VAL_BPB=.*/VAL_BPB=$(awk \"BEGIN{print $now-0.1}\")/ train.sh";
+
+/// A repository whose session `t` has one kept experiment.
+fn with_session() -> TestRepo {
+    let repo = training_repo();
+    let args = ["run", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh train.sh", "--agent", AGENT];
+    ar(&repo, args.into_iter().chain(["--max-experiments", "1"])).ok();
+    repo
+}
+
+/// The same with a commit of the user's on its branch.
+fn with_commit() -> TestRepo {
+    let repo = with_session();
+    repo.write(
+        "ar.toml",
+        "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\nmax_experiments = 2\nprotect = [\"docs/**\"]\n",
+    );
+    repo.write("program.md", "Lower it.\n");
+    repo.commit_all("set up ar");
+    repo
+}
+
+fn commit(repo: &TestRepo, name: &str) -> String {
+    repo.git(["rev-parse", name])
+}
+
+fn head(repo: &TestRepo) -> String {
+    repo.git(["symbolic-ref", "--short", "HEAD"])
+}
+
+fn records(repo: &TestRepo, tag: &str) -> usize {
+    repo.git(["for-each-ref", "--format=%(refname)", &format!("refs/autoresearch/{tag}/0*")]).lines().count()
+}
+
+#[test]
+fn a_commit_of_the_users_on_the_branch_begins_the_next_session() {
+    for args in [&["run"][..], &["run", "--tag", "t"]] {
+        let repo = with_commit();
+        let (best, own) = (commit(&repo, "refs/autoresearch/t/00001^{commit}"), repo.head());
+        let called = ar(&repo, args).ok();
+        let said = "began session t-2 with your commits on autoresearch/t; session t stays as it was";
+        assert_eq!(called.stderr.matches(said).count(), 1, "{called:#?}");
+        assert_eq!((records(&repo, "t"), records(&repo, "t-2")), (2, 3), "ar.toml allows two: {called:#?}");
+        assert_eq!((head(&repo), commit(&repo, "autoresearch/t")), ("autoresearch/t-2".to_owned(), best));
+        assert_eq!(commit(&repo, "refs/autoresearch/t-2/00000^{commit}"), own);
+        assert!(repo.read(".autoresearch/t-2/state/contract.json").contains("docs/**"));
+        assert_eq!((repo.status(), repo.read("program.md").as_str()), (String::new(), "Lower it.\n"));
+        ar(&repo, ["doctor"]).ok();
+        // The next one goes on there, and another commit begins the third one.
+        ar(&repo, ["run", "--max-experiments", "1"]).ok();
+        assert_eq!(records(&repo, "t-2"), 4);
+        repo.write("docs/b.txt", "more\n");
+        repo.commit_all("more");
+        ar(&repo, ["run", "--max-experiments", "0"]).ok();
+        assert_eq!((head(&repo), records(&repo, "t-3")), ("autoresearch/t-3".to_owned(), 1));
+    }
+}
+
+#[test]
+fn without_a_metric_in_ar_toml_the_terms_of_the_session_before_hold() {
+    let repo = with_session();
+    repo.write("docs/b.txt", "mine\n");
+    repo.commit_all("mine");
+    let called = ar(&repo, ["run", "--tag", "new", "--max-experiments", "1"]).ok();
+    assert_eq!((head(&repo), records(&repo, "new")), ("autoresearch/new".to_owned(), 2), "{called:#?}");
+}
+
+#[test]
+fn resume_begins_no_session_and_adopt_measures_the_commits() {
+    let repo = with_session();
+    repo.write("train.sh", repo.read("train.sh").replace("VAL_BPB=1.9", "VAL_BPB=1.0"));
+    repo.commit_all("a change of mine");
+    let own = repo.head();
+    let refused = ar(&repo, ["resume"]).exits(1);
+    assert!(refused.stderr.contains("which is not an experiment: a change of mine"), "{refused:#?}");
+    assert!(refused.stderr.contains("`ar run` to begin the next session"), "{refused:#?}");
+    assert!(refused.stderr.contains("`ar run --adopt` to measure it"), "{refused:#?}");
+    assert_eq!(repo.head(), own);
+    let called = ar(&repo, ["run", "--adopt", "--max-experiments", "1"]).ok();
+    assert!(called.stdout.contains("   2  keep     1.0       a change of mine: "), "{called:#?}");
+    assert_eq!((head(&repo), records(&repo, "t")), ("autoresearch/t".to_owned(), 3));
+    assert_eq!(commit(&repo, "refs/autoresearch/t/00002^{commit}"), own);
+}
+
+#[test]
+fn a_next_session_without_a_baseline_gives_everything_back() {
+    let repo = with_session();
+    repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh train.sh; false\"\n");
+    repo.commit_all("a typo");
+    let own = repo.head();
+    ar(&repo, ["run"]).exits(3);
+    assert_eq!((head(&repo), repo.head(), repo.status()), ("autoresearch/t".to_owned(), own, String::new()));
+    assert_eq!(repo.git(["branch", "--list", "autoresearch/*"]).lines().count(), 1);
+}
+
+#[test]
+fn a_branch_that_was_moved_back_begins_nothing() {
+    let repo = with_session();
+    repo.git(["reset", "--quiet", "--hard", "main"]);
+    let refused = ar(&repo, ["run"]).exits(1);
+    assert!(refused.stderr.contains("git reset --keep "), "{refused:#?}");
+    assert_eq!(repo.git(["branch", "--list", "autoresearch/*"]).lines().count(), 1);
+}
+
+/// Runs it until it is killed at a point.
+fn killed_at(repo: &TestRepo, args: &[&str], point: &str) {
+    let mut command = ar_command(repo, &repo.path(), args);
+    command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", format!("{point}:1"));
+    let called = Called::from(command.output().unwrap());
+    assert_eq!(called.code, None, "{point}: {called:#?}");
+}
+
+#[test]
+fn a_kill_on_the_way_to_the_next_session_is_recovered() {
+    let points = [
+        "open.locked",
+        "open.contract_stored",
+        "open.branch_made",
+        "open.branch_taken",
+        "recording.entered",
+        "recording.recorded",
+        "idle.entered",
+        "next.former_left",
+    ];
+    for point in points {
+        let repo = with_commit();
+        let (best, own) = (commit(&repo, "refs/autoresearch/t/00001^{commit}"), repo.head());
+        killed_at(&repo, &["run"], point);
+        let called = ar(&repo, ["run"]).ok();
+        assert_eq!((records(&repo, "t"), records(&repo, "t-2")), (2, 3), "{point}: {called:#?}");
+        assert_eq!((head(&repo), commit(&repo, "autoresearch/t")), ("autoresearch/t-2".to_owned(), best), "{point}");
+        assert_eq!(commit(&repo, "refs/autoresearch/t-2/00000^{commit}"), own, "{point}");
+        assert_eq!((repo.status(), records(&repo, "t-3")), (String::new(), 0), "{point}");
+    }
+}
+
+#[test]
+fn slots_switch_the_working_tree_back_and_go_on_with_the_session() {
+    let repo = with_session();
+    let best = commit(&repo, "autoresearch/t");
+    repo.write("docs/b.txt", "mine\n");
+    repo.git(["add", "."]);
+    let refused = ar(&repo, ["run", "--slots", "2"]).exits(1);
+    assert!(refused.stderr.contains("uncommitted changes: docs/b.txt"), "{refused:#?}");
+    repo.git(["stash", "--quiet"]);
+    let called = ar(&repo, ["run", "--slots", "2", "--max-experiments", "1"]).ok();
+    assert!(called.stderr.contains("switched this working tree back to main"), "{called:#?}");
+    assert_eq!((head(&repo), repo.status(), records(&repo, "t")), ("main".to_owned(), String::new(), 3));
+    assert_eq!(commit(&repo, "refs/autoresearch/t/00002^{commit}^"), best, "its keep is not left behind");
+
+    let terms = ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", AGENT, "--max-experiments", "1"];
+    let again = ar(&repo, terms).ok();
+    assert!(again.stderr.contains("continued session t, which began at this commit"), "{again:#?}");
+    assert_eq!(records(&repo, "t"), 4);
+    let other = ar(&repo, terms.into_iter().chain(["--slots", "1", "--min-delta", "0.5"])).ok();
+    assert_eq!(records(&repo, "t"), 4, "other terms: {other:#?}");
+}
+
+#[test]
+fn a_finalized_session_and_a_new_commit_begin_another_one() {
+    let slots = ["--slots", "1", "--max-experiments", "1"];
+    let terms = ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", AGENT];
+    let all = || terms.into_iter().chain(slots);
+    let repo = training_repo();
+    ar(&repo, all().chain(["--tag", "t"])).ok();
+    ar(&repo, all()).ok();
+    assert_eq!((records(&repo, "t"), records(&repo, "nov20")), (3, 0));
+    ar(&repo, ["finalize", "t"]).ok();
+    ar(&repo, all()).ok();
+    assert_eq!((records(&repo, "t"), records(&repo, "nov20")), (3, 2));
+    repo.write("docs/b.txt", "mine\n");
+    repo.commit_all("mine");
+    ar(&repo, all()).ok();
+    assert_eq!((records(&repo, "nov20"), records(&repo, "nov20-2")), (2, 2));
+}
+
+#[test]
+fn a_kill_on_the_way_back_to_the_users_branch_is_recovered() {
+    for point in BETWEEN_SESSIONS.iter().filter(|point| point.starts_with("home.")) {
+        let repo = with_session();
+        killed_at(&repo, &["run", "--slots", "1", "--max-experiments", "1"], point);
+        let called = ar(&repo, ["run", "--slots", "1", "--tag", "t", "--max-experiments", "1"]).ok();
+        let ended = (head(&repo), repo.status(), records(&repo, "t"));
+        assert_eq!(ended, ("main".to_owned(), String::new(), 3), "{point}: {called:#?}");
+        assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/saved"]), "", "{point}");
+    }
+}

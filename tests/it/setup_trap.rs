@@ -1,0 +1,87 @@
+//! Files of the user's in the working tree of a session: what `ar try` refuses stays, and `ar.toml` is the user's alone.
+
+use serde_json::Value;
+
+use crate::run_loop::training_repo;
+use crate::support::{TestRepo, ar};
+
+/// An agent that makes one change that is better each time.
+const BETTER: &str =
+    "now=$(sed -n s/^VAL_BPB=//p train.sh); sed -i s/^VAL_BPB=.*/VAL_BPB=$(awk \"BEGIN{print $now-0.1}\")/ train.sh";
+
+/// Begins session `t`.
+fn begin(repo: &TestRepo, agent: &str, more: &[&str]) {
+    let args = ["run", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh train.sh", "--agent", agent];
+    ar(repo, args.into_iter().chain(more.iter().copied())).ok();
+}
+
+fn record(repo: &TestRepo, id: u32) -> Value {
+    let text = repo.git(["for-each-ref", "--format=%(contents:body)", &format!("refs/autoresearch/t/{id:05}")]);
+    serde_json::from_str(text.trim()).unwrap()
+}
+
+#[test]
+fn what_a_try_refuses_stays_in_the_working_tree_without_the_protected_files() {
+    let repo = training_repo();
+    begin(&repo, BETTER, &["--max-experiments", "1", "--protect", "docs/**", "--protect", "new/eval.txt"]);
+    let (tip, eval) = (repo.head(), repo.read("docs/a.txt"));
+    repo.write("docs/a.txt", "easier\n");
+    repo.write("train.sh", repo.read("train.sh") + "# mine\n");
+    repo.write("new.txt", "new\n");
+    repo.write("new/eval.txt", "new, too\n");
+    repo.commit_all("mine");
+    let called = ar(&repo, ["try", "-m", "mine"]).ok();
+    assert!(called.stdout.contains("your change is still in the working tree"), "{called:#?}");
+    let refused = record(&repo, 2);
+    assert_eq!(refused["failure"]["class"], "protected", "{refused}");
+    assert_eq!(repo.git(["show", "refs/autoresearch/t/00002:docs/a.txt"]), "easier");
+    assert_eq!((repo.head(), repo.read("docs/a.txt")), (tip, eval));
+    assert!(repo.read("train.sh").ends_with("# mine\n"));
+    assert_eq!([repo.read("new.txt"), repo.read("new/eval.txt")], ["new\n", "new, too\n"]);
+
+    let dirty = ar(&repo, ["run"]).exits(1);
+    assert!(dirty.stderr.contains("new.txt") && dirty.stderr.contains("train.sh"), "{dirty:#?}");
+    assert!(dirty.stderr.contains("`git stash`"), "{dirty:#?}");
+    repo.git(["rm", "-q", "-r", "-f", "new"]);
+    ar(&repo, ["try", "-m", "the rest"]).ok();
+    let rest = record(&repo, 3);
+    assert_eq!(rest["failure"], Value::Null, "{rest}");
+    assert_eq!(rest["diff"]["files"], 2, "{rest}");
+}
+
+#[test]
+fn a_changed_ar_toml_is_left_as_it_is() {
+    let repo = training_repo();
+    repo.write("ar.toml", "max_experiments = 1\n");
+    repo.commit_all("settings");
+    let mine = "max_experiments = 2\n# mine\n";
+    repo.write("ar.toml", mine);
+    let worse = "echo '# worse' >> train.sh; sed -i s/^VAL_BPB=.*/VAL_BPB=9/ train.sh";
+    begin(&repo, &format!("if [ $AR_EXPERIMENT = 1 ]; then {BETTER}; else {worse}; fi"), &[]);
+    let outcomes = [1, 2].map(|id| record(&repo, id)["outcome"].clone());
+    assert_eq!(outcomes, ["keep", "discard"]);
+    assert_eq!((repo.read("ar.toml").as_str(), repo.status().as_str()), (mine, " M ar.toml"));
+    for name in ["refs/autoresearch/t/00001", "refs/autoresearch/t/00002"] {
+        assert_eq!(repo.git(["show", &format!("{name}:ar.toml")]), "max_experiments = 1");
+    }
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/saved"]), "");
+    // Staged, it is none either.
+    repo.git(["add", "ar.toml"]);
+    repo.write("train.sh", repo.read("train.sh") + "# by hand\n");
+    ar(&repo, ["try", "-m", "by hand"]).ok();
+    assert_eq!(record(&repo, 3)["diff"]["files"], 1);
+    assert_eq!(repo.read("ar.toml"), mine);
+}
+
+#[test]
+fn an_agent_that_changes_ar_toml_is_refused_and_the_users_text_stays() {
+    let repo = training_repo();
+    repo.write("ar.toml", "max_experiments = 1\n");
+    repo.commit_all("settings");
+    let mine = "max_experiments = 1\n# mine\n";
+    repo.write("ar.toml", mine);
+    begin(&repo, &format!("{BETTER}; echo 'max_cost = 999' >> ar.toml"), &[]);
+    let refused = record(&repo, 1);
+    assert_eq!(refused["failure"]["class"], "protected", "{refused}");
+    assert_eq!(repo.read("ar.toml"), mine);
+}
