@@ -54,6 +54,16 @@ pub(crate) fn path_without_agents() -> &'static OsStr {
     })
 }
 
+/// The git program by its path: a name would be looked up in the environment of each call, for which this large process forks
+/// instead of spawning.
+fn git_program() -> &'static Path {
+    static GIT: OnceLock<PathBuf> = OnceLock::new();
+    GIT.get_or_init(|| {
+        let folders: Vec<PathBuf> = env::split_paths(path_without_agents()).collect();
+        folders.iter().map(|folder| folder.join("git")).find(|git| git.is_file()).unwrap_or_else(|| "git".into())
+    })
+}
+
 fn links_without_agents(folder: &Path) -> PathBuf {
     let name = folder.display().to_string().replace('/', "_");
     let links =
@@ -180,7 +190,7 @@ impl TestRepo {
 
     /// Runs git in a folder, whatever comes of it.
     pub(crate) fn try_git_in<S: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = S>) -> Output {
-        let mut command = Command::new("git");
+        let mut command = Command::new(git_program());
         self.environment(&mut command);
         command.current_dir(dir).args(args).output().unwrap()
     }
