@@ -119,9 +119,14 @@ fn a_kill_loses_no_checkpoint_and_writes_none_twice() {
     traced(&whole, "").ok();
     let trace = fs::read_to_string(whole.outside().join("trace")).unwrap();
     let times = trace.lines().filter(|line| *line == "state.file_replaced").count();
+    let mut kills = 0;
     for time in (3..times).step_by(3) {
         let repo = training_repo();
-        assert_eq!(traced(&repo, &format!("state.file_replaced:{time}")).code, None);
+        // A night that takes less time than the first has fewer checkpoints, and may be over before the kill.
+        match traced(&repo, &format!("state.file_replaced:{time}")).code {
+            None => kills += 1,
+            code => assert_eq!(code, Some(0)),
+        }
         // The kill may come after the end of the night.
         let has_ended = repo.exists(".autoresearch/t/state/contract.json");
         let goes_on = if has_ended { vec!["resume", "t"] } else { args(&agent) };
@@ -129,6 +134,7 @@ fn a_kill_loses_no_checkpoint_and_writes_none_twice() {
         let told: BTreeSet<String> = told(&repo).into_iter().collect();
         assert_eq!((told, experiments(&repo)), (files(&repo), 1), "killed at {time}");
     }
+    assert!(kills > 1, "{kills} of {times}");
 }
 
 #[test]
