@@ -32,8 +32,16 @@ pub enum GitError {
     },
     /// It has no working tree.
     #[error("{} is a bare repository and has no working tree", .0.display())]
-    #[strum(props(hint = "run `git worktree add ../experiments` and start there"))]
     Bare(PathBuf),
+    /// `core.worktree` names another folder than the one that its `.git` is in.
+    #[error("git's setting core.worktree makes {} the working tree of {}", root.display(), home.display())]
+    #[strum(props(hint = "git config --unset core.worktree"))]
+    WorktreeElsewhere {
+        /// The folder with `.git`.
+        home: PathBuf,
+        /// The folder that the setting names.
+        root: PathBuf,
+    },
     /// It belongs to another user, and `safe.directory` does not name it.
     #[error("the repository at {} belongs to another user", .0.display())]
     ForeignOwner(PathBuf),
@@ -217,6 +225,13 @@ impl GitError {
                  ../copy fast-import"
                     .to_owned()
             }
+            GitError::Extension(name) => format!("if nothing needs it: git config --unset extensions.{name}"),
+            GitError::Bare(dir) if dir.ends_with(".git") => {
+                "run `git config core.bare false` if its working tree is here; else `git worktree add ../experiments`, \
+                 and start there"
+                    .to_owned()
+            }
+            GitError::Bare(_) => "run `git worktree add ../experiments` and start there".to_owned(),
             GitError::WorkingTreeEncoding { file, .. } => {
                 format!("store these files as UTF-8 and remove the attribute from {}", file.display())
             }

@@ -28,6 +28,10 @@ pub enum SettingEffect {
     Hooks,
     /// Any setting.
     Includes,
+    /// Where the working tree is, and whether there is one.
+    WorkingTree,
+    /// Whether the repository can be opened.
+    Extensions,
 }
 
 impl SettingEffect {
@@ -40,6 +44,8 @@ impl SettingEffect {
             }
             SettingEffect::Hooks => "git runs the programs there, as at your commits; `ar` runs none",
             SettingEffect::Includes => "git and the next `ar` take any setting from there",
+            SettingEffect::WorkingTree => "git works in another folder or in none, and the next `ar` refuses to start",
+            SettingEffect::Extensions => "git and the next `ar` may refuse to open the repository",
         }
     }
 
@@ -48,6 +54,8 @@ impl SettingEffect {
         match key {
             "core.attributesfile" => Some(SettingEffect::Attributes),
             "core.hookspath" => Some(SettingEffect::Hooks),
+            "core.worktree" | "core.bare" => Some(SettingEffect::WorkingTree),
+            _ if key.starts_with("extensions.") => Some(SettingEffect::Extensions),
             _ if key.starts_with("filter.") => Some(SettingEffect::Filters),
             _ => is_include().then_some(SettingEffect::Includes),
         }
@@ -140,17 +148,19 @@ mod tests {
 
     #[test]
     fn changed_settings_are_told_by_their_effect_and_others_are_not() {
-        let before = settings("[core]\n\tbare = false\n[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n\trequired\n");
+        let before =
+            settings("[core]\n\tautocrlf = false\n[filter \"lfs\"]\n\tclean = git-lfs clean -- %f\n\trequired\n");
         assert!(before.changed(&before).is_empty());
         let now = settings(
-            "[core]\n\tbare = true\n\tHooksPath = /tmp/hooks\n[Filter \"lfs\"]\n\tclean = cat\n\trequired\n\
+            "[core]\n\tautocrlf = true\n\tworktree = /tmp\n\tHooksPath = /tmp/hooks\n[Filter \"lfs\"]\n\tclean = cat\n\trequired\n\
              [include]\n\tpath = more\n[includeIf \"gitdir:x\"]\n\tpath = other\n[user]\n\tname = x\n",
         );
         let changed = before.changed(&now);
         assert_eq!(changed[&SettingEffect::Hooks], ["core.hookspath"]);
         assert_eq!(changed[&SettingEffect::Filters], ["filter.lfs.clean"]);
         assert_eq!(changed[&SettingEffect::Includes], ["include.path", "includeif.gitdir:x.path"]);
-        assert_eq!(changed.len(), 3);
-        assert_eq!(now.changed(&before).len(), 3, "what is taken out is named, too");
+        assert_eq!(changed[&SettingEffect::WorkingTree], ["core.worktree"]);
+        assert_eq!(changed.len(), 4);
+        assert_eq!(now.changed(&before).len(), 4, "what is taken out is named, too");
     }
 }

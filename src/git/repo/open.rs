@@ -52,8 +52,8 @@ const HARMLESS_EXTENSIONS: &[&str] =
 impl Repo {
     /// Opens the repository that `dir` is in; `GIT_DIR` and `GIT_WORK_TREE` go first, as with git.
     ///
-    /// Refused, each with its own [`GitError`]: no repository, a bare one, one of another user that `safe.directory`
-    /// does not name, refs that are no files, extensions of the format that are not known, a sparse index, and files
+    /// Refused, each with its own [`GitError`]: no repository, a bare one, one whose `core.worktree` leads elsewhere, one
+    /// of another user that `safe.directory` does not name, refs that are no files, extensions of the format that are not known, a sparse index, and files
     /// that are checked out as UTF-16 or UTF-32.
     pub fn discover(dir: &Path) -> Result<Repo> {
         let repo = Repo::find(dir)?;
@@ -102,6 +102,7 @@ impl Repo {
         let Some(root) = gix.workdir().map(Path::to_owned) else {
             return Err(GitError::Bare(gix.git_dir().to_owned()));
         };
+        refuse_worktree_elsewhere(&gix, dir, &root)?;
         if root.to_str().is_none() || gix.git_dir().to_str().is_none() {
             return Err(GitError::PathEncoding(root));
         }
@@ -304,6 +305,21 @@ impl Repo {
 fn has_repository(dir: &Path) -> bool {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     dir.ancestors().any(|dir| dir.join(".git").exists() || (dir.join("HEAD").exists() && dir.join("objects").exists()))
+}
+
+/// Refuses a repository in whose folder `dir` is, but whose `core.worktree` names another working tree: whoever set it, files
+/// there would be taken for changes and written over. `GIT_DIR` and `GIT_WORK_TREE` are the user's own wish.
+fn refuse_worktree_elsewhere(gix: &gix::Repository, dir: &Path, root: &Path) -> Result<()> {
+    if ["GIT_DIR", "GIT_WORK_TREE"].iter().any(|name| std::env::var_os(name).is_some()) {
+        return Ok(());
+    }
+    let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let home = gix.git_dir().parent().filter(|_| gix.git_dir().ends_with(".git")).map(canonical);
+    let Some(home) = home.filter(|home| canonical(dir).starts_with(home)) else { return Ok(()) };
+    match canonical(root) == home {
+        true => Ok(()),
+        false => Err(GitError::WorktreeElsewhere { home, root: root.to_owned() }),
+    }
 }
 
 fn refuse_formats(gix: &gix::Repository) -> Result<()> {

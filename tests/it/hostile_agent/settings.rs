@@ -1,7 +1,7 @@
 //! Settings of git's that an agent changes: filters, attributes, hooks, includes.
 
 use super::harness::{agent, record, repo, said, session};
-use crate::support::{TestRepo, ar_in_time};
+use crate::support::{TestRepo, ar, ar_in_time};
 
 /// A filter that makes the evaluator easier whenever git writes it, and shows git the old one.
 const FILTER: &str = "git config filter.x.smudge 'sed s/evaluation/cheat/'; git config filter.x.clean 'sed s/cheat/evaluation/'; \
@@ -74,6 +74,34 @@ fn an_evaluator_that_committed_attributes_filter_is_written_by_the_settings_of_t
         assert_eq!(repo.read("prepare.py"), "THE EVALUATION\n", "{flags:?}: {said}");
         assert_eq!(repo.read("lib/data.txt"), "the data\r\n", "{flags:?}: {said}");
     }
+}
+
+#[test]
+fn a_working_tree_elsewhere_is_named_and_no_later_command_touches_it() {
+    let repo = repo();
+    let elsewhere = repo.outside().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("prepare.py"), "precious\n").unwrap();
+    let sets = format!("{REMOVE}; git config core.worktree {}", elsewhere.display());
+    let said = said(&session(&repo, &[&sets], &[]).ok());
+    assert!(said.contains("while the agent was active: core.worktree; git works in another folder"), "{said}");
+    for args in [&["run", "--adopt"][..], &["resume"], &["stop", "--now"], &["doctor", "--repair"], &["status"]] {
+        let called = ar(&repo, args).exits(1);
+        assert!(called.stderr.contains("git's setting core.worktree makes "), "{args:?}: {called:#?}");
+        assert!(called.stderr.contains("hint: git config --unset core.worktree\n"), "{args:?}: {called:#?}");
+    }
+    let there: Vec<_> = std::fs::read_dir(&elsewhere).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(there, ["prepare.py"]);
+    assert_eq!(std::fs::read_to_string(elsewhere.join("prepare.py")).unwrap(), "precious\n");
+    repo.git(["config", "--unset", "core.worktree"]);
+    repo.git(["config", "core.bare", "true"]);
+    let called = ar(&repo, ["status"]).exits(1);
+    assert!(
+        called.stderr.contains("hint: run `git config core.bare false` if its working tree is here"),
+        "{called:#?}"
+    );
+    repo.git(["config", "core.bare", "false"]);
+    ar(&repo, ["doctor"]).ok();
 }
 
 #[test]
