@@ -181,8 +181,19 @@ impl Asked {
 }
 
 /// The settings that ask for a loop in so many words, unless they are 0.
-const ASKING_FOR_LOOP: [&str; 8] =
-    ["for", "until", "max-experiments", "max-cost", "max-tokens", "slots", "gpus", "ahead"];
+const ASKING_FOR_LOOP: [&str; 11] = [
+    "for",
+    "until",
+    "max-experiments",
+    "max-cost",
+    "max-tokens",
+    "session-max-experiments",
+    "session-max-cost",
+    "session-max-tokens",
+    "slots",
+    "gpus",
+    "ahead",
+];
 
 impl Asked {
     /// The first setting that asks for a loop in so many words, by its key.

@@ -100,7 +100,7 @@ pub enum Notice {
     HeadSwitchedBack(String),
     #[error("ended an unfinished {0}; its commits are saved")]
     OperationEnded(String),
-    #[error("the branch had moved to {}; saved that commit as {saved}", tip.short(8))]
+    #[error("the branch had moved to {}; saved that commit as {saved}, and `git cherry-pick {saved}` brings it back", tip.short(8))]
     BranchMoved { tip: CommitId, saved: String },
     #[error("{what} is in {saved}")]
     ChangeIsIn { what: String, saved: String },

@@ -345,7 +345,7 @@ settings! {
     /// How many experiments a night may have, the baseline not counted.
     max_experiments: u32 as Option<u32> = None, {
         key: "max-experiments", heading: Heading::Stopping, value: "N",
-        help: "Largest number of experiments in a night, which begins with each `ar run`, without the baseline",
+        help: "Largest number of experiments in a night, without the baseline; each `ar run` begins a night",
         comment: "How many experiments a night may have; each `ar run` begins one.", example: "100",
         ends_loop: true,
         lines: |it| line(it.max_experiments, |limit| format!("at most   {}", count_of(limit, "experiment"))),
@@ -498,8 +498,8 @@ settings! {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     artifacts: Vec<String> as Vec<String> = Vec::new(), {
         key: "artifact", key_in_file: "artifacts", heading: Heading::Session, value: "GLOB",
-        help: "Untracked files to save of each kept run that wrote them, such as checkpoints; repeatable, `none` for no files",
-        comment: "Untracked files to save of each kept run that wrote them, such as checkpoints.",
+        help: "Untracked files, such as checkpoints, to save from each kept run that wrote them; repeatable, `none` for no files",
+        comment: "Untracked files, such as checkpoints, to save from each kept run that wrote them.",
         example: "[\"checkpoints/best.*\"]",
         lines: |it| line(joined(&it.artifacts), |globs| {
             format!("artifacts {globs} of each keep, within {}", it.keep_artifacts)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::artifact::NOVELTY;
 use super::axes::{bring, four_decimals};
 use super::{Ended, History};
 use crate::domain::{Cadence, Contract, Record, StopReason, duration_text};
@@ -28,9 +29,6 @@ const RISING: usize = 3;
 
 /// After how many experiments without a keep it goes cold.
 const COLD_AFTER: u32 = 2;
-
-/// The name of the axis that the cadence `novelty` goes by.
-const NOVELTY: &str = "novelty";
 
 /// The novelty below which the long pause follows.
 const LOW: f64 = 0.3;

@@ -52,7 +52,12 @@ pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
             None => "read its diff: does it still measure the same thing?".into(),
         }),
     };
-    doubtful(evidence.points, evidence.summary, evidence.direction).into_iter().map(warning).collect()
+    // What reaches a threshold beats nothing.
+    let found = match evidence.has_threshold {
+        true => Vec::new(),
+        false => doubtful(evidence.points, evidence.summary, evidence.direction),
+    };
+    found.into_iter().map(warning).collect()
 }
 
 /// Why the gain of a recorded experiment is doubtful, as a clause; `None` if it is not, or if nothing was to beat.

@@ -120,11 +120,14 @@ impl SessionView {
         let mut tip = start.clone();
         let replaced = self.history.replaced();
         let mut missing: Vec<ExperimentId> = Vec::new();
+        // What the last tree lacks of the keeps before it.
+        let mut lacks: Vec<ExperimentId> = Vec::new();
         for (record, before) in kept_steps(&chain) {
             if is_left_out(record) {
                 missing.push(record.id);
                 continue;
             }
+            lacks.clone_from(&missing);
             let replaced_by = replaced.get(&record.id).copied();
             let message = kept_message(&self.tag, record, before, replaced_by, &missing);
             tip = match missing.is_empty() {
@@ -134,7 +137,6 @@ impl SessionView {
             let by = replaced_by.map(|by| format!(" (replaced by {by})")).unwrap_or_default();
             commits.push((tip.clone(), subject(&message) + &by));
         }
-        let lacks: Vec<ExperimentId> = missing.into_iter().filter(|id| *id < last.id).collect();
         if wanted.squash {
             let chain: Vec<&Record> = chain.iter().copied().filter(|record| !is_left_out(record)).collect();
             let message = squashed_message(&self.tag, &chain, &lacks);

@@ -179,7 +179,7 @@ pub enum SessionError {
     LinkedAlready(PathBuf),
     #[error("session {0} has no kept experiment")]
     NothingKept(String),
-    #[error("experiment {id} of session {tag} is no keep, and cannot be left out")]
+    #[error("experiment {id} of session {tag} was not kept, so it cannot be left out")]
     NotKept { tag: Tag, id: ExperimentId },
     #[error("the reviewer calls what was kept not earned: {}", listed(ids))]
     NotEarned { tag: Tag, ids: Vec<ExperimentId> },

@@ -25,7 +25,7 @@ const ALL: Duration = Duration::from_secs(60);
 /// How long what is new may be read before a call or a run.
 const NEW: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether all is read.
+/// Poll interval while words are read.
 const READING: Duration = Duration::from_millis(10);
 
 /// How often a clock that is behind is looked at.

@@ -1,5 +1,5 @@
-//! The next session: a typed `ar run` begins one with what the user committed on a session's branch after its last
-//! experiment.
+//! The next session: a typed `ar run` begins one with what the user committed after a session's last experiment, on its branch
+//! or on their own.
 
 use super::error::SessionError;
 use super::reading::{expected_tip, read_history, session_of_head, session_tags, stored_contract};
@@ -24,8 +24,8 @@ pub(super) struct UserCommits {
 impl UserCommits {
     /// Looks for them in a session that is measured and has nothing open: commits of a call are the agent's.
     pub(super) fn find(repo: &Repo, stored: &Contract, journal: &Journal) -> Result<Option<UserCommits>, SessionError> {
-        let is_idle = journal.steps().next().is_none() && journal.aside.is_none() && !journal.unseen;
-        let Some(tip) = repo.refs.branch(&stored.tag.branch_ref())?.filter(|_| is_idle) else { return Ok(None) };
+        let branch = repo.refs.branch(&stored.tag.branch_ref())?;
+        let Some(tip) = branch.filter(|_| is_idle(journal)) else { return Ok(None) };
         let history = read_history(repo, &stored.tag)?;
         let incumbent = expected_tip(stored, history.incumbent().map(|record| &record.commit));
         if tip == incumbent || history.baseline().is_none() {
@@ -47,6 +47,11 @@ impl UserCommits {
     }
 }
 
+/// Whether nothing of a session is open: else the commits at its tip may be an agent's.
+fn is_idle(journal: &Journal) -> bool {
+    journal.steps().next().is_none() && journal.aside.is_none() && !journal.unseen
+}
+
 /// Whether commits of the user's keep an idle session from continuing. What cannot be read is told by who needs it.
 pub(crate) fn has_user_commits(repo: &Repo, tag: &Tag, journal: &Journal) -> bool {
     let stored = stored_contract(repo, tag).ok().flatten();
@@ -59,16 +64,18 @@ pub(crate) fn has_user_commits(repo: &Repo, tag: &Tag, journal: &Journal) -> boo
 pub(super) enum Next {
     /// A session to begin.
     Begins(Box<Successor>),
-    /// A session that was begun with these commits already, and killed before its baseline was measured.
+    /// A session that was begun with these commits already.
     Begun(Tag),
 }
 
-/// A session that begins with the user's commits on the branch of another one.
+/// A session that begins with commits of the user's that another one does not have.
 #[derive(Debug)]
 pub(super) struct Successor {
     tag: Tag,
     former: Contract,
-    commits: UserCommits,
+    head: Head,
+    /// What it is to remember of the session before, where it begins on the branch of that one.
+    follows: Option<Follows>,
 }
 
 impl Next {
@@ -99,16 +106,53 @@ impl Next {
         let Some(commits) = UserCommits::find(repo, &stored, journal)?.filter(|it| it.is_on_top) else {
             return Ok(None);
         };
+        let former = stored.tag.clone();
+        let is_follower = |it: &Contract| it.follows.as_ref().is_some_and(|follows| follows.tag == former);
+        let (branch, at) = stored.home();
+        let follows = Follows {
+            tag: former.clone(),
+            incumbent: commits.incumbent,
+            branch: branch.map(str::to_owned),
+            at: at.clone(),
+        };
+        let head = Head::Branch { name: former.branch_ref(), commit: commits.tip };
+        Next::at(repo, stored, head, Some(follows), named, is_follower).map(Some)
+    }
+
+    /// Looks for it where HEAD is on no session's branch and has commits that the session which is to continue does not have.
+    pub(super) fn on_own_branch(
+        repo: &Repo,
+        stored: &Contract,
+        journal: Option<&Journal>,
+        head: &Head,
+    ) -> Result<Option<Next>, SessionError> {
+        let Some(commit) = head.commit().filter(|_| journal.is_some_and(is_idle)) else { return Ok(None) };
+        let history = read_history(repo, &stored.tag)?;
+        let incumbent = expected_tip(stored, history.incumbent().map(|record| &record.commit));
+        if history.baseline().is_none() || repo.objects.leads_to(commit, &incumbent)? {
+            return Ok(None);
+        }
+        Next::at(repo, stored.clone(), head.clone(), None, None, |it| !it.imported).map(Some)
+    }
+
+    /// The session that began at this HEAD already and is wanted, or one to begin there.
+    fn at(
+        repo: &Repo,
+        former: Contract,
+        head: Head,
+        follows: Option<Follows>,
+        named: Option<Tag>,
+        is_wanted: impl Fn(&Contract) -> bool,
+    ) -> Result<Next, SessionError> {
         // A session that was killed while it was opened may have neither branch nor record.
-        let (free, taken) = free_tag_after(repo, &stored.tag)?;
+        let (free, taken) = free_tag_after(repo, &former.tag)?;
         for tag in session_tags(repo)?.into_iter().chain(taken) {
-            let follower = stored_contract(repo, &tag)?.filter(|it| it.start == commits.tip);
-            if follower.and_then(|it| it.follows).is_some_and(|follows| follows.tag == stored.tag) {
-                return Ok(Some(Next::Begun(tag)));
+            let begun = stored_contract(repo, &tag)?.filter(|it| Some(&it.start) == head.commit());
+            if begun.is_some_and(|begun| is_wanted(&begun)) {
+                return Ok(Next::Begun(tag));
             }
         }
-        let tag = named.unwrap_or(free);
-        Ok(Some(Next::Begins(Box::new(Successor { tag, former: stored, commits }))))
+        Ok(Next::Begins(Box::new(Successor { tag: named.unwrap_or(free), former, head, follows })))
     }
 }
 
@@ -119,14 +163,24 @@ impl Successor {
     }
 
     /// Where it begins.
-    pub(super) fn head(&self) -> Head {
-        Head::Branch { name: self.former.tag.branch_ref(), commit: self.commits.tip.clone() }
+    pub(super) fn head(&self) -> &Head {
+        &self.head
     }
 
     /// What is said of it.
     pub(super) fn notice(&self) -> String {
-        let (former, branch) = (&self.former.tag, self.former.tag.branch());
-        format!("began session {} with your commits on {branch}; session {former} stays as it was", self.tag)
+        let (tag, former) = (&self.tag, &self.former.tag);
+        match (&self.follows, self.head.branch()) {
+            (Some(_), _) => {
+                let branch = former.branch();
+                format!("began session {tag} with your commits on {branch}; session {former} stays as it was")
+            }
+            (None, Some(branch)) => {
+                let branch = branch.trim_start_matches("refs/heads/");
+                format!("began session {tag} with your commits on {branch}, which session {former} does not have")
+            }
+            (None, None) => format!("began session {tag} with your commits, which session {former} does not have"),
+        }
     }
 
     /// Its terms: those of flags and `ar.toml`, as for any new session. Without a metric there, they change those of the
@@ -152,7 +206,7 @@ impl Successor {
                 created: begun.created,
                 ..former.clone()
             };
-            return Ok(Contract { follows: Some(self.follows()), ..put(&asked, kept) });
+            return Ok(Contract { follows: self.follows.clone(), ..put(&asked, kept) });
         }
         asked.command = asked.command.or_else(|| Some(former.command.clone()));
         let begun = self.begun(repo, &asked, dialect, clock)?;
@@ -160,7 +214,7 @@ impl Successor {
             Some(_) => (begun.agent.clone(), begun.agent_preset.clone()),
             None => (former.agent.clone(), former.agent_preset.clone()),
         };
-        Ok(Contract { agent, agent_preset, follows: Some(self.follows()), ..begun })
+        Ok(Contract { agent, agent_preset, follows: self.follows.clone(), ..begun })
     }
 
     fn begun(
@@ -173,18 +227,7 @@ impl Successor {
         let is_same = asked.metric.as_ref() == Some(&self.former.metric.name);
         let direction = asked.direction.or(Some(self.former.metric.direction).filter(|_| is_same));
         let asked = Asked { direction, ..asked.clone() };
-        new_contract(repo, Some(self.tag.clone()), &asked, &self.head(), dialect, clock)
-    }
-
-    /// The session before, and where the user was when it began.
-    fn follows(&self) -> Follows {
-        let (branch, at) = self.former.home();
-        Follows {
-            tag: self.former.tag.clone(),
-            incumbent: self.commits.incumbent.clone(),
-            branch: branch.map(str::to_owned),
-            at: at.clone(),
-        }
+        new_contract(repo, Some(self.tag.clone()), &asked, &self.head, dialect, clock)
     }
 }
 

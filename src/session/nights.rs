@@ -36,7 +36,13 @@ pub(super) fn settle_caps(
     let before = stored.and_then(|stored| night_before(journal, stored));
     let same_boot = journal.is_none_or(|journal| journal.boot_id.is_none() || journal.boot_id == boot_id());
     let is_typed = call == LoopCall::Typed;
-    let begins = is_typed && before.as_ref().is_none_or(|night| !night.is_unfinished(same_boot, now));
+    // A time that was given now, counted from a night of long ago, may be over.
+    let is_over = |night: &Night| {
+        let end = wanted.given.budget.map(|budget| night.began.checked_add(budget));
+        end.is_some_and(|end| end.is_ok_and(|end| end <= now))
+    };
+    let goes_on = |night: &Night| night.is_unfinished(same_boot, now) && !is_over(night);
+    let begins = is_typed && !before.as_ref().is_some_and(goes_on);
     let caps = match (begins, stored) {
         (false, Some(stored)) => given.or(before.map_or_else(|| NightCaps::in_contract(stored), |night| night.caps)),
         _ => given.or(NightCaps::of(&wanted.file)),
@@ -56,7 +62,10 @@ pub(super) fn settle_caps(
 /// What is said of a night that a typed `ar run` continues.
 pub(super) fn continued_notice(tonight: &Tonight, journal: Option<&Journal>) -> Option<String> {
     let night = journal?.night.as_ref().filter(|_| tonight.is_typed && !tonight.begins)?;
-    Some(format!("continued the night begun at {}, whose last loop was cut short", moment_text(night.began)))
+    Some(format!(
+        "continued the night begun at {}, as its last loop was cut short; its experiments count",
+        moment_text(night.began)
+    ))
 }
 
 /// The night that a session is in, or was in last. One of an earlier version began with the session.

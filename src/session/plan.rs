@@ -125,10 +125,8 @@ impl Plan {
             _ => None,
         };
         // Who gives no terms means a session that has some.
-        let tag = match tag.or_else(|| begun_here.clone()) {
-            None if asked.metric.is_none() && asked.command.is_none() => session_there(&repo)?,
-            tag => tag,
-        };
+        let is_meant = tag.is_none() && begun_here.is_none() && asked.metric.is_none() && asked.command.is_none();
+        let tag = if is_meant { session_there(&repo)? } else { tag.or_else(|| begun_here.clone()) };
         let mut moved = Vec::new();
         let mut known = match &tag {
             Some(tag) => {
@@ -144,8 +142,9 @@ impl Plan {
         }
         let journal_of = |tag: &Tag| Journal::read(&SessionFolder::new(&repo.main_worktree(), tag).state());
         let mut journal = tag.as_ref().filter(|_| known.is_some()).map(journal_of).transpose()?.flatten();
-        let next = match drive {
-            Drive::TYPED => Next::after(&repo, known.as_ref(), journal.as_ref(), &head, tag.as_ref())?,
+        let next = match (drive, &known) {
+            (Drive::TYPED, Some(stored)) if is_meant => Next::on_own_branch(&repo, stored, journal.as_ref(), &head)?,
+            (Drive::TYPED, _) => Next::after(&repo, known.as_ref(), journal.as_ref(), &head, tag.as_ref())?,
             _ => None,
         };
         let (tag, head, successor) = match next {
@@ -157,7 +156,7 @@ impl Plan {
             }
             Some(Next::Begins(successor)) => {
                 (known, journal) = (None, None);
-                (Some(successor.tag().clone()), successor.head(), Some(successor))
+                (Some(successor.tag().clone()), successor.head().clone(), Some(successor))
             }
         };
         let continued = known.is_some();
@@ -340,10 +339,15 @@ impl Plan {
         }
         notices.extend(successor.as_ref().map(|successor| successor.notice()));
         let short = |branch: &str| branch.trim_start_matches("refs/heads/").to_owned();
-        notices.extend(home.as_deref().map(|home| format!("switched this working tree back to {}", short(home))));
-        notices.extend(begun_here.filter(|_| continued).map(|tag| {
-            format!("continued session {tag}, which began at this commit; pass --tag NEW to begin another one")
-        }));
+        notices.extend(
+            home.as_deref()
+                .map(|home| format!("switched this working tree back to {}, as slots have their own", short(home))),
+        );
+        notices.extend(
+            begun_here.filter(|_| continued).map(|tag| {
+                format!("continued session {tag}, which began from here; pass --tag NEW to begin another one")
+            }),
+        );
         if !continued && successor.is_none() && !session_tags(&repo)?.is_empty() {
             let from = contract.start_text();
             notices.push(format!("started a new session from {from}; run `ar resume TAG` to continue an earlier one"));

@@ -1,4 +1,4 @@
-//! The user's own commits on a session's branch begin the next session; slots go on from the branch that it began from.
+//! The user's own commits on a session's branch or on theirs begin the next session; slots go on from the branch that it began from.
 
 use autoresearch::crash::BETWEEN_SESSIONS;
 
@@ -159,10 +159,34 @@ fn slots_switch_the_working_tree_back_and_go_on_with_the_session() {
 
     let terms = ["run", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", AGENT, "--max-experiments", "1"];
     let again = ar(&repo, terms).ok();
-    assert!(again.stderr.contains("continued session t, which began at this commit"), "{again:#?}");
+    assert!(again.stderr.contains("continued session t, which began from here"), "{again:#?}");
     assert_eq!(records(&repo, "t"), 4);
     let other = ar(&repo, terms.into_iter().chain(["--slots", "1", "--min-delta", "0.5"])).ok();
     assert_eq!(records(&repo, "t"), 4, "other terms: {other:#?}");
+}
+
+#[test]
+fn commits_on_the_users_own_branch_begin_a_session_that_has_them() {
+    for slots in [&[][..], &["--slots", "1"]] {
+        let repo = with_session();
+        repo.git(["switch", "--quiet", "main"]);
+        ar(&repo, ["run", "--max-experiments", "1"].iter().chain(slots)).ok();
+        assert_eq!(records(&repo, "t"), 3, "nothing new on main: the session continues");
+        repo.git(["switch", "--quiet", "main"]);
+        repo.write("docs/b.txt", "mine\n");
+        let own = repo.commit_all("mine");
+        let called = ar(&repo, ["run", "--max-experiments", "1"]).ok();
+        let said = "began session t-2 with your commits on main, which session t does not have";
+        assert_eq!(called.stderr.matches(said).count(), 1, "{slots:?}: {called:#?}");
+        assert_eq!((records(&repo, "t"), records(&repo, "t-2")), (3, 2), "{slots:?}");
+        assert_eq!(commit(&repo, "refs/autoresearch/t-2/00000^{commit}"), own);
+        // The older session is worked on once more; what began at main's tip is still what goes on there.
+        ar(&repo, ["resume", "t", "--max-experiments", "1"]).ok();
+        repo.git(["switch", "--quiet", "main"]);
+        ar(&repo, ["run", "--max-experiments", "1"]).ok();
+        assert_eq!((records(&repo, "t"), records(&repo, "t-2")), (4, 3), "{slots:?}");
+        ar(&repo, ["doctor", "t-2"]).ok();
+    }
 }
 
 #[test]

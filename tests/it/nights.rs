@@ -75,6 +75,20 @@ fn the_rest_of_a_night_that_was_killed_goes_on() {
 }
 
 #[test]
+fn a_time_that_would_be_over_already_begins_a_night_instead() {
+    let repo = training_repo();
+    killed_after(&repo, 1, &["--max-experiments", "3"]);
+    let journal = ".autoresearch/t/state/progress.json";
+    let mut progress: Value = serde_json::from_str(&repo.read(journal)).unwrap();
+    assert!(progress["night"]["began"].is_string());
+    progress["night"]["began"] = "2025-01-01T00:00:00Z".into();
+    repo.write(journal, progress.to_string());
+    let called = ar(&repo, ["run", "--for", "8h", "--max-experiments", "2"]).ok();
+    assert!(!called.stderr.contains("continued the night"), "{called:#?}");
+    assert_eq!(made(&repo), 3);
+}
+
+#[test]
 fn a_night_that_is_stopped_is_over_for_run_and_has_a_rest_for_resume() {
     for (goes_on, all) in [(["resume", "t"], 3), (["run", "--max-experiments=3"], 4)] {
         let repo = training_repo();
