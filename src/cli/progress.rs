@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
     Clock, EVENT_VERSION, Event, ExperimentId, FailureClass, Number, Outage, OutageKind, Record, ReviewVerdict, Tag,
-    clock_time, count_of, exact_time, experiment_name, moment_text, one_line, shell_word,
+    clock_time, count_of, exact_time, experiment_name, moment_text, one_line, report_clause, shell_word,
 };
 use autoresearch::report::fit;
 use autoresearch::rules::Ended;
@@ -154,7 +154,9 @@ impl Progress {
             Event::Escalated { what, needed, waits, report, .. } => {
                 self.end_idle(None);
                 self.print(&format!("      needs you: {what}"));
-                self.print(&format!("      {needed}; the report is {}", shell_word(self.as_seen_here(report))));
+                let report = report.as_ref().map(|report| shell_word(self.as_seen_here(report)));
+                let report = report_clause(report.as_deref().map(Path::new));
+                self.print(&format!("      {needed}; {report}"));
                 if *waits {
                     self.print("      waiting until the cause is gone, or for a word by `ar tell`");
                 }

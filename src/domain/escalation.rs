@@ -1,10 +1,12 @@
 //! What a session cannot solve by itself.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
-use super::ExperimentId;
+use super::{ExperimentId, count_of, exact_time};
 
 /// What a session does about what it cannot solve by itself, once it has written a report for the user.
 #[derive(
@@ -81,4 +83,24 @@ pub struct Escalation {
     /// Whether the session waits for an answer now.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
+}
+
+impl Escalation {
+    /// Returns its kind, its time and what happened, as a clause; `report` is the report, where there was room for one.
+    pub fn clause(&self, report: Option<&Path>) -> String {
+        let tried = match self.times {
+            0 | 1 => String::new(),
+            times => format!(", tried again {}", count_of(times - 1, "time")),
+        };
+        let Escalation { kind, what, since, .. } = self;
+        format!("{kind}, since {}{tried}: {what}; {}", exact_time(*since), report_clause(report))
+    }
+}
+
+/// Returns where the report of an escalation is, as a clause.
+pub fn report_clause(report: Option<&Path>) -> String {
+    match report {
+        Some(path) => format!("the report is {}", path.display()),
+        None => "there is no room for a report".to_owned(),
+    }
 }

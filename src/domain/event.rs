@@ -318,8 +318,8 @@ pub enum Event {
         times: u32,
         /// Whether the session waits for an answer instead of stopping.
         waits: bool,
-        /// The report.
-        report: PathBuf,
+        /// The report, where there was room for it.
+        report: Option<PathBuf>,
     },
     /// The session goes on after a wait for an answer.
     EscalationOver {

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{
-    CommitId, ExperimentId, Role, Tag, count_of, cut, duration_text, exact_time, experiment_name, moment_text,
-    span_text,
+    CommitId, Escalation, ExperimentId, Role, Tag, count_of, cut, duration_text, exact_time, experiment_name,
+    moment_text, span_text,
 };
 
 /// How many rows that are taken out of results.tsv are named, and how many characters of each.
@@ -91,6 +91,8 @@ pub enum Notice {
     HooksFail,
     #[error("{0}")]
     StillRuns(String),
+    #[error("the session still needs you: {}", escalation.clause(report.as_deref()))]
+    StillEscalated { escalation: Escalation, report: Option<PathBuf> },
     // Of branch and working tree.
     #[error("recreated the missing branch {0}")]
     BranchRecreated(String),

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::domain::{Contract, Phase, Tag};
+use crate::domain::{Contract, Phase, Tag, report_clause};
 use crate::exec::{boot_id, is_held};
 use crate::git::{Head, Repo};
 use crate::rules::{Driver, Watched, interval};
-use crate::session::{ESCALATION, SessionError, has_user_commits};
-use crate::state::{Journal, SessionFolder};
+use crate::session::{SessionError, has_user_commits};
+use crate::state::{EscalationFiles, Journal, SessionFolder};
 
 /// A session on a patrol.
 pub(super) struct Seen {
@@ -36,7 +36,7 @@ pub(super) fn look(
 ) -> Result<Option<Seen>, SessionError> {
     let repo = Repo::discover(repository)?;
     let folder = SessionFolder::new(repository, tag);
-    let Some(journal) = Journal::read(&folder.state())? else { return Ok(None) };
+    let Some(journal) = folder.journal()? else { return Ok(None) };
     let Some(contract) = folder.contract()? else { return Ok(None) };
     let owner = folder.owner(repo.git_dir())?;
     let driver = journal.driver.unwrap_or(Driver::Loop);
@@ -65,7 +65,7 @@ pub(super) fn look(
             .unwrap_or_else(|| journal.progressed.unwrap_or(journal.last_seen))
             .max(held_since.unwrap_or_default()),
         patience: patience(&folder, &journal, &contract),
-        escalated: folder.state().join(ESCALATION).exists(),
+        escalated: escalated(&folder, &journal),
         displaced: displaced(&journal, tag),
         waits: waits(&journal),
         can_nudge: nudge.is_some(),
@@ -78,6 +78,15 @@ pub(super) fn look(
 fn waits(journal: &Journal) -> bool {
     let is_open = |since| journal.progressed.is_none_or(|progressed| progressed <= since);
     journal.escalation.as_ref().is_some_and(|open| open.waits && is_open(open.since))
+}
+
+/// What the session has reported to the user, as a clause, with the report.
+fn escalated(folder: &SessionFolder, journal: &Journal) -> Option<String> {
+    let report = EscalationFiles::of(folder).report();
+    match journal.escalation.as_ref().filter(|open| open.waits || report.is_some()) {
+        Some(open) => Some(open.clause(report.as_deref())),
+        None => report.map(|path| report_clause(Some(&path))),
+    }
 }
 
 /// Why a loop in place cannot go on where it was: its working tree is gone, or somebody works on another branch there.

@@ -247,6 +247,7 @@ mod tests {
             outage: None,
             sleep: None,
             escalation: None,
+            report: None,
             lanes: lanes_status(&history, Some(&layout), &attempts, &gpus, Some(now)),
             attempts,
             owner: Some("process 123".into()),

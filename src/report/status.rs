@@ -270,6 +270,8 @@ impl SessionStatus {
                 "what": open.what,
                 "needed": open.needed,
                 "since": exact_time(open.since),
+                "times": open.times,
+                "report": self.report,
                 "waits": open.waits && self.owner.is_some(),
             })),
             "sleep": self.sleep.as_ref().map(|sleep| json!({"until": exact_time(sleep.until), "why": sleep.why})),
@@ -333,6 +335,7 @@ impl SessionStatus {
         }
         if let Some(open) = &self.escalation {
             add("needed", open.needed.clone());
+            add("escalated", open.clause(self.report.as_deref()));
         }
         if let Some(outage) = self.outage.as_ref().filter(|outage| !outage.outage.said.is_empty()) {
             add("agent said", outage.outage.said.clone());

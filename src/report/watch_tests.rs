@@ -38,6 +38,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
         outage: None,
         sleep: None,
         escalation: None,
+        report: None,
         attempts: vec![OpenStatus {
             id: (records.len() as u32).into(),
             phase: Phase::Running,

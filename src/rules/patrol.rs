@@ -136,8 +136,8 @@ pub struct Watched {
     pub since: Timestamp,
     /// The time that the call or the run may take that goes on now; zero for none.
     pub patience: Duration,
-    /// Whether it has reported to a person what it cannot solve.
-    pub escalated: bool,
+    /// What it has reported to a person since it cannot solve it, as a clause.
+    pub escalated: Option<String>,
     /// Whether its loop waits for the answer.
     pub waits: bool,
     /// Why its loop cannot go on where it was without a person, as a clause.
@@ -185,22 +185,23 @@ pub fn patrol(watched: &Watched, thresholds: Thresholds, memory: &mut PatrolMemo
         GuardAction::Redirect => memory.redirected = true,
         GuardAction::None => {}
     }
-    if watched.escalated { verdict.for_person() } else { verdict }
+    let Some(escalated) = &watched.escalated else { return verdict };
+    let detail = format!("{}; it needs you: {escalated}", verdict.detail);
+    PatrolVerdict { detail, ..verdict }.for_person()
 }
 
 fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> PatrolVerdict {
     use GuardAction::None;
     let Watched { now, held, .. } = *watched;
     if watched.stopped && !held {
-        let detail = if watched.escalated { "stopped, see its state/escalation.md" } else { "stopped in good order" };
+        let detail = if watched.escalated.is_some() { "stopped" } else { "stopped in good order" };
         return PatrolVerdict::of(Health::Stopped, None, detail);
     }
     if watched.driver == Driver::Loop && !held {
         return dead(watched, memory);
     }
     if watched.waits && held {
-        let detail = "waiting for you: see its state/escalation.md";
-        return PatrolVerdict::of(Health::Paused, None, detail).for_person();
+        return PatrolVerdict::of(Health::Paused, None, "waiting for your answer").for_person();
     }
     if let Some(until) = watched.paused_until.filter(|until| *until > now) {
         return PatrolVerdict::of(Health::Paused, None, format!("waiting for another {}", time(between(now, until))));
@@ -334,7 +335,7 @@ mod tests {
             progress: Some(at(0)),
             since: at(0),
             patience: Duration::ZERO,
-            escalated: false,
+            escalated: None,
             displaced: None,
             waits: false,
             can_nudge: true,
@@ -379,7 +380,7 @@ mod tests {
         for (what, watched, expected) in table {
             assert_eq!(decided(watched, &PatrolMemory::default()), (expected.to_string(), false), "{what}");
         }
-        let escalated = Watched { escalated: true, stopped: true, ..loose(60) };
+        let escalated = Watched { escalated: Some("disk".into()), stopped: true, ..loose(60) };
         assert_eq!(decided(&escalated, &PatrolMemory::default()), ("stopped none".into(), true));
         // Whoever waits for a person needs no nudge, but one that died waits for nobody.
         let waits = Watched { waits: true, ..watched(9 * H) };

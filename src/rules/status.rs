@@ -31,6 +31,8 @@ pub struct SessionStatus {
     pub outage: Option<OutageStatus>,
     /// What the session could not solve by itself: what the loop waits for, or why the last one ended.
     pub escalation: Option<Escalation>,
+    /// The report of that, if there is one.
+    pub report: Option<PathBuf>,
     /// The pause between two experiments that the loop makes.
     pub sleep: Option<SleepStatus>,
     /// The open attempts, in the order in which they were opened; *in place* at most one.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -19,19 +20,16 @@ use super::store::Store;
 use super::times::Times;
 use crate::crash;
 use crate::domain::{
-    Asked, Contract, Escalate, Escalation, Event, ExperimentId, Outage, OutageKind, StopReason, Trouble, one_line,
-    with_causes,
+    Asked, Contract, Escalate, Escalation, Event, ExperimentId, Notice, Outage, OutageKind, StopReason, Trouble,
+    one_line, with_causes,
 };
-use crate::fs::{FileError, write_atomic};
+use crate::fs::write_atomic;
 use crate::git::Repo;
 use crate::report::{escalation_text, flag_text};
 use crate::rules::{Driver, History, retry_pause};
-use crate::state::{EventLog, OpenOutage, SessionFolder, Status, guard_is_installed};
+use crate::state::{EscalationFiles, EventLog, OpenOutage, SessionFolder, Status, guard_is_installed};
 
-/// The file of the report in the state folder.
-pub const ESCALATION: &str = "escalation.md";
-
-/// The file of the report of a flag there.
+/// The file of the report of a flag in the state folder.
 const FLAGGED: &str = "flagged.md";
 
 /// Whether the session waits for the answer to what it cannot solve, instead of stopping: where a guard is installed, somebody
@@ -73,19 +71,25 @@ impl Shared<'_> {
         Ok(waits)
     }
 
-    /// Writes the report of what the session cannot solve, and tells it.
+    /// Writes the report of what the session cannot solve, and tells it: to all the first time, and in a line after retries.
     fn escalate(&self, kind: Trouble, what: &str, needed: &str, waits: bool) -> Result<(), SessionError> {
         let escalation = self.store().begin_escalation(kind, what, needed, waits);
-        let (report, written) = {
-            let store = self.store();
+        let told = {
+            let store = &mut *self.store();
             // On a full disk the event is what is left.
-            (report_of(&store.folder), write_report(&store.folder, store.repo.worktree(), &escalation))
+            let healed = store.heal();
+            let report = write_report(&store.folder, store.repo.worktree(), &escalation);
+            let Escalation { what, needed, times, .. } = escalation.clone();
+            match times {
+                1 => store.say(Event::Escalated { kind, what, needed, times, waits, report }),
+                _ => store.say(Notice::StillEscalated { escalation, report }),
+            }
+            healed
         };
-        let Escalation { what, needed, times, .. } = escalation;
-        self.emit(Event::Escalated { kind, what, needed, times, waits, report })?;
+        let told = told.and(self.tell_said());
         crash::point("escalation.told");
-        self.store().write_journal()?;
-        Ok(written?)
+        let written = self.store().write_journal();
+        told.and(written)
     }
 
     /// Tells that the session goes on after what it could not solve.
@@ -116,11 +120,14 @@ impl Shared<'_> {
             let is_told = self.store().newest_word() != newest;
             let has_room = kind != Trouble::Disk || self.store().check_room().is_ok();
             if is_told || Instant::now() >= due && has_room {
-                let why = if is_told { "the user answered" } else { "the cause may be gone" };
                 if is_told {
                     self.store().forget_escalations();
+                    let _ = self.end_escalation("the user answered");
+                } else {
+                    // It is over when something comes of it.
+                    self.store().suspend_escalation();
                 }
-                let _ = self.end_escalation(why).and_then(|()| self.store().write_journal());
+                let _ = self.store().write_journal();
                 return Answer::Again;
             }
             let _ = self.beat(&mut heartbeat, || json!({"waiting_for": kind}));
@@ -132,28 +139,40 @@ impl Shared<'_> {
 impl Store {
     /// Enters what the session cannot solve in the journal in memory; gives the report.
     fn begin_escalation(&mut self, kind: Trouble, what: &str, needed: &str, waits: bool) -> Escalation {
-        let after = self.last_id();
-        let again = self.journal.escalation.as_ref().filter(|last| last.kind == kind && last.after == after);
-        let times = again.map_or(1, |last| last.times.saturating_add(1));
-        // A retry that fails is no new trouble.
-        let since = again.map_or_else(|| self.now(), |last| last.since);
-        let escalation =
-            Escalation { kind, what: one_line(what), needed: one_line(needed), since, after, times, waits };
+        let (after, now) = (self.last_id(), self.now());
+        let last = self.journal.escalation.as_ref();
+        let escalation = Escalation { waits, ..escalation_after(last, kind, after, (what, needed), now) };
         self.journal.escalation = Some(escalation.clone());
         escalation
     }
 
     /// Notes that the session waits for no answer any more, and what is to be told; gives what it waited for.
     pub(super) fn end_escalation(&mut self, why: &'static str) -> Option<Trouble> {
-        let open = self.journal.escalation.as_mut().filter(|open| open.waits)?;
-        open.waits = false;
-        let kind = open.kind;
+        let kind = self.suspend_escalation()?;
         if kind == Trouble::Outage {
             self.journal.escalation = None;
         }
-        self.remove_report();
         self.say(Event::EscalationOver { kind, why });
         Some(kind)
+    }
+
+    /// Notes that the session tries again what it waited for, and gives what that is.
+    fn suspend_escalation(&mut self) -> Option<Trouble> {
+        let open = self.journal.escalation.as_mut().filter(|open| open.waits)?;
+        open.waits = false;
+        let kind = open.kind;
+        remove_report(&self.folder);
+        Some(kind)
+    }
+
+    /// Forgets what the session could not solve, now that something came of it.
+    pub(super) fn forget_escalation(&mut self) {
+        if let Some(solved) = self.journal.escalation.take_if(|open| !open.waits)
+            && solved.times > 0
+        {
+            remove_report(&self.folder);
+            self.say(Event::EscalationOver { kind: solved.kind, why: "an experiment was recorded" });
+        }
     }
 
     /// Notes that the session waits for no answer any more, as it stops. Whoever stopped it has seen what it could not solve;
@@ -166,10 +185,19 @@ impl Store {
         open.waits = false;
         if let StopReason::Interrupted { .. } = reason {
             self.journal.escalation = None;
-            return self.remove_report();
+            return remove_report(&self.folder);
         }
-        // The journal has the same.
-        let _ = write_report(&self.folder, self.repo.worktree(), open);
+        let escalation = open.clone();
+        let report = write_report(&self.folder, self.repo.worktree(), &escalation);
+        self.say(Notice::StillEscalated { escalation, report });
+    }
+
+    /// Notes what the session cannot solve in the user's folder, as the journal cannot be written.
+    pub(super) fn note_escalation(&self) {
+        if let Some(open) = &self.journal.escalation {
+            // Without room there, this process alone knows of it.
+            let _ = EscalationFiles::of(&self.folder).note(open, self.now());
+        }
     }
 
     /// Forgets what the session could not solve. Of a loop that was killed while it waited for an answer it stays known, as
@@ -185,7 +213,7 @@ impl Store {
             self.journal.escalation = None;
         }
         if !stays {
-            self.remove_report();
+            remove_report(&self.folder);
         }
     }
 
@@ -206,11 +234,6 @@ impl Store {
         self.watch_again(&self.folder.state());
     }
 
-    /// Removes the report of what is over.
-    fn remove_report(&self) {
-        remove_report(&self.folder);
-    }
-
     /// Counts what comes next as the first of its kind.
     fn forget_escalations(&mut self) {
         if let Some(open) = &mut self.journal.escalation {
@@ -219,19 +242,34 @@ impl Store {
     }
 }
 
-/// Where the report is.
-fn report_of(folder: &SessionFolder) -> PathBuf {
-    folder.state().join(ESCALATION)
+/// What the session cannot solve now, where `last` is what it could not solve before: a retry that fails is no new trouble.
+fn escalation_after(
+    last: Option<&Escalation>,
+    kind: Trouble,
+    after: ExperimentId,
+    (what, needed): (&str, &str),
+    now: Timestamp,
+) -> Escalation {
+    let again = last.filter(|last| last.kind == kind && last.after == after);
+    Escalation {
+        kind,
+        what: one_line(what),
+        needed: one_line(needed),
+        since: again.map_or(now, |last| last.since),
+        after,
+        times: again.map_or(1, |last| last.times.saturating_add(1)),
+        waits: false,
+    }
 }
 
-/// Writes the report; `root` is the working tree.
-fn write_report(folder: &SessionFolder, root: &Path, escalation: &Escalation) -> Result<(), FileError> {
-    write_atomic(&report_of(folder), escalation_text(folder.tag(), root, escalation).as_bytes())
+/// Writes the report, and gives where it is; `root` is the working tree.
+fn write_report(folder: &SessionFolder, root: &Path, escalation: &Escalation) -> Option<PathBuf> {
+    EscalationFiles::of(folder).write_report(&escalation_text(folder.tag(), root, escalation))
 }
 
 /// Whether there is a report to the user.
 pub(super) fn is_reported(folder: &SessionFolder) -> bool {
-    [ESCALATION, FLAGGED].iter().any(|name| folder.state().join(name).exists())
+    EscalationFiles::of(folder).report().is_some() || folder.state().join(FLAGGED).exists()
 }
 
 /// Removes all reports: the user has seen them; the logs have the same.
@@ -242,7 +280,7 @@ pub(super) fn remove_reports(folder: &SessionFolder) {
 
 /// Removes the report of what is over; the logs have it.
 fn remove_report(folder: &SessionFolder) {
-    let _ = fs::remove_file(report_of(folder));
+    EscalationFiles::of(folder).remove();
 }
 
 /// Reports what keeps a session from being opened, and waits until the command of `--on-event` was told.
@@ -254,19 +292,17 @@ pub(super) async fn report_unopened(
     (what, needed): (&str, &str),
 ) {
     let now = of.clock.now();
-    let escalation = Escalation {
-        kind,
-        what: one_line(what),
-        needed: one_line(needed),
-        since: now,
-        after: of.history.records().last().map_or(ExperimentId::BASELINE, |record| record.id),
-        times: 1,
-        waits: false,
-    };
+    let last = folder.journal().ok().flatten().and_then(|journal| journal.escalation);
+    let after = of.history.records().last().map_or(ExperimentId::BASELINE, |record| record.id);
+    let escalation = escalation_after(last.as_ref(), kind, after, (what, needed), now);
     // The error itself is told in any case.
-    let _ = write_report(folder, of.root, &escalation);
+    let report = write_report(folder, of.root, &escalation);
+    let _ = EscalationFiles::of(folder).note(&escalation, now);
+    if escalation.times > 1 {
+        return;
+    }
     let Escalation { what, needed, times, waits, .. } = escalation;
-    let event = Event::Escalated { kind, what, needed, times, waits, report: report_of(folder) };
+    let event = Event::Escalated { kind, what, needed, times, waits, report };
     let log = EventLog::new(&of.logs);
     let _ = log.decision(now, "rules", (&event).into(), &event_detail(&event));
     let mut hooks = Hooks::default();

@@ -29,10 +29,10 @@ impl<'a> Events<'a> {
 
     /// Tells what happened in the session of `store`, whose folder must be whole.
     pub(super) fn emit(&mut self, event: &Event, store: &Store) -> Result<(), SessionError> {
-        self.tell(event, store)?;
+        let told = self.tell(event, store);
         self.hooks.alert(event, &store.into());
         self.tell_hook_trouble(store);
-        Ok(())
+        told
     }
 
     fn tell(&mut self, event: &Event, store: &Store) -> Result<(), SessionError> {

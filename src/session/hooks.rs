@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::interrupts::Listener;
+use super::room::{has_room, roomy_folder};
 use super::store::Store;
 use crate::domain::{Alert, AlertKind, Clock, Contract, Event, Notice, duration_text, exact_time, with_causes};
 use crate::exec::{self, Executor, Exit, Job};
@@ -183,7 +184,17 @@ impl Courier {
 
     /// Calls the command and waits until all of it is gone, `limit` at most; why it came to nothing, if it did.
     async fn call(&self, alert: &Alert, limit: Duration) -> Result<(), String> {
-        let (folder, log) = (self.folder(), self.logs.join("on-event.log"));
+        let elsewhere = if has_room(&self.logs) { None } else { roomy_folder() };
+        let Some(elsewhere) = elsewhere else {
+            return self.call_in(self.folder(), self.logs.join("on-event.log"), alert, limit).await;
+        };
+        let own = tempfile::Builder::new().prefix("ar-on-event-").tempdir_in(elsewhere);
+        let own = own.map_err(|error| error.to_string())?;
+        self.call_in(own.path().join("on-event"), own.path().join("on-event.log"), alert, limit).await
+    }
+
+    /// Does the same with the files of the call in `folder`.
+    async fn call_in(&self, folder: PathBuf, log: PathBuf, alert: &Alert, limit: Duration) -> Result<(), String> {
         let event = folder.join("event.json");
         fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
         let line = serde_json::to_string(alert).map_err(|error| error.to_string())?;

@@ -107,7 +107,7 @@ pub use conventions::{Conventions, PROGRAM, installed_agents};
 pub use demo::{create_demo, create_research_demo, demo_terms, research_demo_terms};
 pub use doctor::{Examination, examine, examine_start, repair};
 pub use error::{ErrorKind, SessionError};
-pub use escalating::{Driven, ESCALATION, Resumed};
+pub use escalating::{Driven, Resumed};
 pub use events::Observer;
 pub use finished_log::read_log;
 pub use guardians::hear_guards;

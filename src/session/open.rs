@@ -104,7 +104,7 @@ impl<'a> Session<'a> {
         if !continued {
             forget(&state)?;
         }
-        let mut journal = Journal::read(&state)?;
+        let mut journal = folder.journal()?;
         let night_after = |journal: &Journal, history: &History| {
             tonight.as_ref().map(|tonight| entered_night(journal, tonight, &contract, history, clock))
         };
@@ -380,12 +380,16 @@ impl<'a> Session<'a> {
             remove_trees(store)?;
         }
         store.journal.ended = Some(reason.in_short());
-        store.write_journal()?;
+        let written = store.write_journal();
         crash::point("stop.journal_written");
         store.name_all_changed_logs();
-        store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host)?;
+        let outlasts = store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host);
+        // On a full disk the event is what is left.
+        let healed = store.heal();
         let experiments = store.history.experiments();
-        self.shared.emit(Event::SessionStopped { reason, experiments })
+        store.say(Event::SessionStopped { reason, experiments });
+        let told = self.shared.tell_said();
+        written.and(Ok(outlasts?)).and(healed).and(told)
     }
 
     /// Takes back the opening of a session without experiments: HEAD and branches are as before. Logs stay.

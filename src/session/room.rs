@@ -1,14 +1,14 @@
 //! Whether there is room on the disk.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::error::SessionError;
 use crate::domain::Space;
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::{spoilt_by_full_disk, too_little_room};
-use crate::state::SessionFolder;
+use crate::state::{SessionFolder, user_folder};
 
 /// Refuses an experiment that there may be no room for, where the log of the last one has so many bytes.
 pub(super) fn refuse_full(repo: &Repo, folder: &SessionFolder, last_log: u64) -> Result<(), SessionError> {
@@ -30,6 +30,17 @@ fn refuse(repo: &Repo, folder: &SessionFolder, what: &str, is_bad: impl Fn(Space
         }
     }
     Ok(())
+}
+
+/// A folder outside the session for what must be written while its own disk is full; none where all are.
+pub(super) fn roomy_folder() -> Option<PathBuf> {
+    let folders = [Some(env::temp_dir()), Some("/dev/shm".into()), user_folder()];
+    folders.into_iter().flatten().find(|path| has_room(path))
+}
+
+/// Whether a folder exists and its disk has room.
+pub(super) fn has_room(path: &Path) -> bool {
+    path.is_dir() && exec::disk_space(path).is_ok_and(|space| !too_little_room(space, 0))
 }
 
 /// A folder outside the repository that programs write to and whose disk is too full for them. A full disk of the session's

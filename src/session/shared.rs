@@ -77,11 +77,15 @@ impl Shared<'_> {
         self.tell_said()
     }
 
-    fn tell_said(&self) -> Result<(), SessionError> {
+    /// Tells what the store noted: all of it, also where the logs have no room.
+    pub(super) fn tell_said(&self) -> Result<(), SessionError> {
         let store = &mut *self.store();
         let said = store.take_said();
         let events = &mut *self.events.borrow_mut();
-        let told = said.iter().try_for_each(|event| events.emit(event, store));
+        let mut told = Ok(());
+        for event in &said {
+            told = told.and(events.emit(event, store));
+        }
         store.watch_again(&store.folder.logs());
         told
     }

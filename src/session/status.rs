@@ -20,7 +20,7 @@ use crate::measure::Scanner;
 use crate::rules::{
     Activity, Driver, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, lanes_status,
 };
-use crate::state::{Journal, OpenExperiment, SessionFolder, Status, read_json};
+use crate::state::{EscalationFiles, Journal, OpenExperiment, SessionFolder, Status, read_json};
 
 /// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.
 ///
@@ -99,7 +99,7 @@ impl<'a> Lookout<'a> {
         self.terms.look(repo, tag, folder, is_changed);
         damage.0.extend_from_slice(&self.terms.damage);
         let contract = self.terms.stored.clone();
-        let journal = damage.unless(Journal::read(&folder.state())).flatten();
+        let journal = damage.unless(folder.journal()).flatten();
         let owner = damage.unless(folder.owner(repo.git_dir())).flatten();
         // A session that is only being opened has them in a moment.
         let is_new = owner.is_some() && history.records().is_empty();
@@ -153,6 +153,7 @@ impl<'a> Lookout<'a> {
                 .as_ref()
                 .and_then(|journal| journal.escalation.clone())
                 .filter(|open| owner.is_none() || open.waits),
+            report: EscalationFiles::of(folder).report(),
             sleep: journal.as_ref().filter(|_| activity == Activity::Between).and_then(sleep_of),
             attempts,
             lanes,

@@ -186,7 +186,7 @@ pub async fn end_run_only(main_worktree: &Path, tag: &Tag, id: ExperimentId) -> 
 
 /// The journal, as far as it can be read.
 fn journal(folder: &SessionFolder) -> Option<Journal> {
-    Journal::read(&folder.state()).ok().flatten()
+    folder.journal().ok().flatten()
 }
 
 /// The experiments after which a loop *in place* stops: a baseline that a change waits for is measured for that change's sake.

@@ -170,8 +170,12 @@ impl Store {
         self.clock.now()
     }
 
-    /// Writes the journal as it is.
+    /// Writes the journal as it is. Where that fails, what the session cannot solve is noted elsewhere.
     pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
+        self.replace_journal().inspect_err(|_| self.note_escalation())
+    }
+
+    fn replace_journal(&mut self) -> Result<(), SessionError> {
         self.heal()?;
         let now = self.clock.now();
         let mut unsynced = std::mem::take(&mut self.written.unsynced);
@@ -182,10 +186,11 @@ impl Store {
         Ok(())
     }
 
-    /// Takes the journal as it was last written. What it does not say has not happened, and is done when the session goes
-    /// on.
+    /// Takes the journal as it was last written, but for what the session cannot solve. What it does not say has not happened,
+    /// and is done when the session goes on.
     pub(super) fn forget_unwritten(&mut self) {
-        self.journal = self.written.journal.clone();
+        let escalation = self.journal.escalation.take();
+        self.journal = Journal { escalation, ..self.written.journal.clone() };
     }
 
     /// Enters a step of an attempt in the journal.
@@ -308,6 +313,14 @@ impl Store {
         Ok((commit, reference))
     }
 
+    /// Keeps a commit, made on `base`, under a saved ref, unless the newest one has the same change; gives the ref.
+    pub(super) fn keep_once(&self, base: &CommitId, commit: &CommitId) -> Result<String, SessionError> {
+        match self.repo.working_tree.saved_before(&self.save_as(base).folder, commit)? {
+            Some(saved) => Ok(saved),
+            None => self.keep_commit(base, commit),
+        }
+    }
+
     /// Keeps a commit, made on `base`, under a saved ref; gives the ref.
     pub(super) fn keep_commit(&self, base: &CommitId, commit: &CommitId) -> Result<String, SessionError> {
         Ok(self.repo.working_tree.save_commit(&self.save_as(base), commit)?)
@@ -393,7 +406,7 @@ impl Store {
             return Ok(());
         }
         self.journal.idle_calls = 0;
-        self.journal.escalation.take_if(|open| !open.waits);
+        self.forget_escalation();
         // One that is measured once more has counted before.
         let has_counted = self.journal.open_attempts().any(|open| open.id == record.id && open.replaces.is_some());
         if record.outcome == Outcome::Keep || !has_counted {

@@ -184,8 +184,9 @@ impl Workspace {
         let change = self.repo.working_tree.propose(base, &known)?;
         self.clear_left_out(store, id, base, &change)?;
         if !change.is_empty() {
-            let (commit, saved) =
-                store.keep_change(&self.repo, &change, base, &format!("unfinished experiment {id}"))?;
+            let commit = self.repo.working_tree.commit(&change, base, &format!("unfinished experiment {id}"))?;
+            let saved = store.keep_once(base, &commit)?;
+            crash::point("git.change_kept");
             self.repo.working_tree.adopt_index(change)?;
             store.say(Notice::UnfinishedSaved { id, saved });
             crash::point("reset.change_kept");
@@ -207,7 +208,7 @@ impl Workspace {
         what: &str,
     ) -> Result<(), SessionError> {
         if *commit != open.base {
-            let saved = store.keep_commit(&open.base, commit)?;
+            let saved = store.keep_once(&open.base, commit)?;
             store.say(Notice::ChangeIsIn { what: what.to_owned(), saved });
         }
         crash::point("rollback.change_saved");

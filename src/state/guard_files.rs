@@ -18,7 +18,7 @@ use crate::rules::{GuardAction, PatrolMemory};
 /// The most bytes of lines that are read: hundreds of thousands of them.
 const LARGEST: u64 = 64 << 20;
 
-/// How many bytes of the hash name the folder of a session.
+/// How many bytes of the hash of a path name a folder.
 const NAME: usize = 8;
 
 /// The file in that folder that says that a resident guard is wanted.
@@ -32,6 +32,12 @@ pub fn guard_is_installed() -> bool {
 /// The folder of all guardians in the folder of a user.
 pub fn guard_folder(user: &Path) -> PathBuf {
     user.join("guard")
+}
+
+/// The beginning of the hash of a path, as a name.
+pub(super) fn hashed(path: &Path) -> String {
+    let hash = Sha256::digest(path.as_os_str().as_encoded_bytes());
+    hash.iter().take(NAME).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A line about what a guardian did about a session. The session copies it into its own log.
@@ -68,9 +74,7 @@ pub struct GuardFiles {
 impl GuardFiles {
     /// Names the files of the session `tag`, whose main worktree is `repository`; creates nothing.
     pub fn new(user: &Path, repository: &Path, tag: &Tag) -> GuardFiles {
-        let hash = Sha256::digest(repository.as_os_str().as_encoded_bytes());
-        let name: String = hash.iter().take(NAME).map(|byte| format!("{byte:02x}")).collect();
-        let folder = guard_folder(user).join("sessions").join(format!("{name}-{tag}"));
+        let folder = guard_folder(user).join("sessions").join(format!("{}-{tag}", hashed(repository)));
         GuardFiles { folder, repository: repository.to_owned(), tag: tag.clone() }
     }
 

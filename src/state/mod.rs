@@ -7,6 +7,7 @@ mod artifacts;
 mod checkpoints;
 mod copies;
 mod error;
+mod escalation_files;
 mod folder;
 mod guard_files;
 mod held;
@@ -30,6 +31,7 @@ pub use artifacts::{BeforeRun, Matching, SetAside, Taken};
 pub use checkpoints::Checkpoints;
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
 pub use error::{SEE_DOCTOR, StateError};
+pub use escalation_files::EscalationFiles;
 pub use folder::{
     Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, UNTRACKED, lock_all, refuse_held,
 };

@@ -36,6 +36,7 @@ mod durable;
 mod environment;
 mod escalation;
 mod escalation_best;
+mod escalation_disk;
 mod exchange;
 mod exec;
 mod explore;

@@ -224,6 +224,16 @@ impl WorkingTree {
         Ok(reference)
     }
 
+    /// The newest commit that was saved, if it has the tree of `commit` and was made on the same base.
+    pub fn saved_before(&self, folder: &str, commit: &CommitId) -> Result<Option<String>> {
+        let taken = self.refs.refs_under(folder)?;
+        let Some((reference, id)) = taken.into_iter().next_back() else { return Ok(None) };
+        let kept = commit_id(parse_id(&id)?);
+        let is_same_tree = self.objects.tree_id(&kept)? == self.objects.tree_id(commit)?;
+        let bases = self.objects.parents(&kept)?.first().map(|saved| self.objects.parents(saved)).transpose()?;
+        Ok((is_same_tree && bases == Some(self.objects.parents(commit)?)).then_some(reference))
+    }
+
     fn create_saved(&self, reference: &str, commit: ObjectId) -> Result<()> {
         let name = full_name(reference)?;
         self.refs.edit_refs([RefEdit::update(name, commit, PreviousValue::MustNotExist, "")])?;
