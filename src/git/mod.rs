@@ -38,7 +38,7 @@ pub use objects::{
 pub use program::{Cut, Program};
 pub use programs::{Programs, WAY_BACK};
 pub use refs::{BrokenRef, Head, HeadTarget, Notes, PreparedRecord, Refs};
-pub use repo::{KeptTree, LockFile, Operation, Repo, TreeState};
+pub use repo::{KeptTree, LinkedEntry, LockFile, Oddity, Operation, Repo, TreeState};
 pub use settings::{SettingEffect, WatchedSettings};
 pub use working_tree::{
     Changes, FilterSettings, LeftOut, Look, PinnedFilters, Proposal, PutBack, Restored, SaveAs, Saved, TooLarge,

@@ -82,8 +82,8 @@ impl Store {
         if self.taken_back {
             return Ok(());
         }
-        // Only who is at work puts something in their place.
-        if self.expected.watch.is_some() {
+        // Only who is at work puts something in their place; HEAD is emptied by a crash of the machine, too.
+        if self.expected.watch.is_some() || self.repo.refs.torn_head().is_some() {
             self.put_git_files_right()?;
         }
         let was_deleted = !self.folder.is_whole(&self.lock);
@@ -224,17 +224,26 @@ impl Store {
         Ok(())
     }
 
-    /// Puts git's own files back that are no files any more, and moves other pipes in git's folder away.
+    /// Puts git's own files back that are no files any more, and a HEAD that names nothing; moves other pipes in git's folder
+    /// away.
     pub(super) fn put_git_files_right(&mut self) -> Result<(), SessionError> {
+        let torn = self.repo.refs.torn_head();
+        let is_torn = |path: &Path| torn.as_ref().is_some_and(|torn| torn.path == path);
         let mended = match &mut self.expected.watch {
-            Some(watch) => watch.git.put_back(is_odd)?,
-            None => Vec::new(),
+            Some(watch) => watch.git.put_back(|path| is_odd(path) || is_torn(path))?,
+            None => self.expected.seen.git.put_back(is_torn)?,
         };
         let kept = mended.into_iter().filter_map(|mended| match mended {
             Mended::PutBack(_, kept) => Some(kept),
             Mended::Deleted(_) | Mended::Left(_) => None,
         });
         let mut moved: Vec<PathBuf> = kept.collect();
+        // Nothing better is known of it than what its log says.
+        if let Some(torn) = self.repo.refs.torn_head()
+            && let Some(at) = self.repo.refs.logged_head()?
+        {
+            moved.push(self.repo.refs.mend_head(&torn, &at)?);
+        }
         moved.extend(move_all(self.repo.odd_git_files())?);
         self.say_moved(moved);
         Ok(())

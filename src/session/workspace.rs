@@ -66,6 +66,7 @@ impl Workspace {
     /// Makes HEAD the session's branch again if it is not, and the branch exist if it does not; detaches it in a linked
     /// working tree. Returns the commit that it is at.
     pub(super) fn reclaim_head(&mut self, store: &mut Store, base: &CommitId) -> Result<CommitId, SessionError> {
+        self.mend_head(store, base)?;
         self.clear_operation(store)?;
         if self.is_linked {
             let head = self.repo.refs.head()?;
@@ -92,6 +93,18 @@ impl Workspace {
             }
         }
         Ok(tip)
+    }
+
+    /// Makes HEAD name something again where its file names nothing: the session's branch, or in a linked working tree what its
+    /// log says, else `base`.
+    fn mend_head(&self, store: &mut Store, base: &CommitId) -> Result<(), SessionError> {
+        let Some(torn) = self.repo.refs.torn_head() else { return Ok(()) };
+        let at = match self.is_linked {
+            true => self.repo.refs.logged_head()?.unwrap_or_else(|| HeadTarget::Detached(base.clone())),
+            false => HeadTarget::Branch(store.contract.tag.branch_ref()),
+        };
+        store.say(Notice::GitFilesMoved(vec![self.repo.refs.mend_head(&torn, &at)?]));
+        Ok(())
     }
 
     /// Ends what somebody left half done of a merge, a rebase or the like; the commits that only it names are kept.

@@ -5,9 +5,11 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use gix::ObjectId;
-use gix::bstr::ByteSlice;
+use gix::bstr::{BStr, ByteSlice};
+use gix::refs::FullNameRef;
 
 use super::guard::RefGuard;
+use super::head::HeadTarget;
 use super::store::Refs;
 use crate::fs::{absent, free_name, read_regular};
 use crate::git::error::{At, During, Result};
@@ -100,17 +102,31 @@ impl Refs {
         Ok(broken.or_else(|| (!ended).then(|| content.lines().count())))
     }
 
+    /// This working tree's `HEAD`, where its file is missing or names nothing.
+    pub fn torn_head(&self) -> Option<BrokenRef> {
+        torn_head_at(self.gix.git_dir())
+    }
+
+    /// Writes the file of a `HEAD` that names nothing anew, as [`Refs::mend_ref`] does.
+    pub fn mend_head(&self, torn: &BrokenRef, at: &HeadTarget) -> Result<PathBuf> {
+        match at {
+            HeadTarget::Branch(name) => self.mend_ref(torn, &format!("ref: {name}")),
+            HeadTarget::Detached(commit) => self.mend_ref(torn, commit.as_str()),
+        }
+    }
+
     /// Writes the file of a ref that names nothing anew, as git does: by its lock. What it was is kept in a file of the git
     /// folder, whose name this gives.
     pub fn mend_ref(&self, broken: &BrokenRef, object: &str) -> Result<PathBuf> {
         let copy = format!("autoresearch-damaged-{}", broken.name.replace('/', "-"));
         let copy = free_name(&self.gix.common_dir().join(copy));
-        let content = match fs::read(&broken.path) {
+        match fs::read(&broken.path) {
             // It is packed.
-            Err(err) if err.kind() == ErrorKind::NotFound => Vec::new(),
-            content => content.at("reading", &broken.path)?,
-        };
-        replace_file(&copy, &content)?;
+            Err(err) if err.kind() == ErrorKind::NotFound => replace_file(&copy, b"")?,
+            // A folder.
+            Err(_) if broken.path.is_dir() => fs::rename(&broken.path, &copy).at("moving", &broken.path)?,
+            content => replace_file(&copy, &content.at("reading", &broken.path)?)?,
+        }
         if let Some(folder) = broken.path.parent() {
             fs::create_dir_all(folder).at("making the folder", folder)?;
         }
@@ -122,6 +138,25 @@ impl Refs {
         self.sync_ref(&broken.name)?;
         Ok(copy)
     }
+}
+
+/// `HEAD` of a working tree's own git folder, where its file is missing or names nothing.
+pub(in crate::git) fn torn_head_at(git_dir: &Path) -> Option<BrokenRef> {
+    let path = git_dir.join("HEAD");
+    // As old versions of git made it.
+    if path.is_symlink() {
+        return None;
+    }
+    let is_torn = match read_regular(&path) {
+        Err(error) => error.kind() == ErrorKind::NotFound || path.is_dir(),
+        Ok(content) => {
+            let text = content.trim_ascii();
+            let branch = text.strip_prefix(b"ref: ").map(|name| name.trim_ascii().as_bstr());
+            let is_branch = |name: &BStr| name.starts_with(b"refs/") && <&FullNameRef>::try_from(name).is_ok();
+            !branch.is_some_and(is_branch) && ObjectId::from_hex(text).is_err()
+        }
+    };
+    is_torn.then(|| BrokenRef { name: "HEAD".to_owned(), path, is_lost: false })
 }
 
 /// Collects the files below a folder that can be refs: no locks, and nothing whose name starts with a dot.

@@ -16,6 +16,9 @@ use crate::git::path::{commit_id, object_id};
 /// How large the log of `HEAD` may be, in bytes; of a larger one nothing is read.
 const LARGEST_LOG: u64 = 64 << 20;
 
+/// Where git keeps branches.
+const BRANCHES: &str = "refs/heads/";
+
 /// Where `HEAD` is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Head {
@@ -65,6 +68,16 @@ pub enum HeadTarget {
     Detached(CommitId),
 }
 
+impl std::fmt::Display for HeadTarget {
+    /// Writes the branch by its short name, or the commit.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HeadTarget::Branch(name) => f.write_str(name.strip_prefix(BRANCHES).unwrap_or(name)),
+            HeadTarget::Detached(commit) => write!(f, "{commit}"),
+        }
+    }
+}
+
 impl Refs {
     /// Where `HEAD` is now.
     pub fn head(&self) -> Result<Head> {
@@ -107,16 +120,11 @@ impl Refs {
     /// Points `HEAD` somewhere else; index and working tree stay as they are. The line in its reflog is that of a
     /// checkout, by which `git switch -` finds the way back.
     pub fn point_head(&self, target: &HeadTarget) -> Result<()> {
-        let short = |name: &str| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
         let from = match self.head()? {
-            Head::Branch { name, .. } | Head::Unborn { name } => short(&name),
-            Head::Detached { commit } => commit.to_string(),
+            Head::Branch { name, .. } | Head::Unborn { name } => HeadTarget::Branch(name),
+            Head::Detached { commit } => HeadTarget::Detached(commit),
         };
-        let to = match target {
-            HeadTarget::Branch(name) => short(name),
-            HeadTarget::Detached(commit) => commit.to_string(),
-        };
-        let why = format!("checkout: moving from {from} to {to}");
+        let why = format!("checkout: moving from {from} to {target}");
         let head: FullName = full_name("HEAD")?;
         let log = |mode| LogChange { mode, force_create_reflog: false, message: why.as_str().into() };
         let update = |new, mode| RefEdit {
@@ -156,12 +164,65 @@ impl Refs {
             let (change, action) = line.split_once('\t')?;
             let is_commit = action.starts_with("commit: ") || action.starts_with("commit (amend): ");
             let new = change.split(' ').nth(1).filter(|_| is_commit)?;
-            (new.len() >= 40 && new.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| CommitId::new(new))
+            is_id(new).then(|| CommitId::new(new))
         });
         commits.filter(|commit| self.objects.has_commit(commit)).collect()
+    }
+
+    /// Where `HEAD` is as its log says, for the case that its own file does not.
+    pub fn logged_head(&self) -> Result<Option<HeadTarget>> {
+        self.logged_head_at(self.gix.git_dir())
+    }
+
+    /// Where `HEAD` of the working tree with this git folder is as its log says; `None` where that leaves a doubt: the branch
+    /// is elsewhere, or a rebase is half done.
+    pub(in crate::git) fn logged_head_at(&self, git_dir: &Path) -> Result<Option<HeadTarget>> {
+        if ["rebase-merge", "rebase-apply"].iter().any(|name| git_dir.join(name).exists()) {
+            return Ok(None);
+        }
+        let Ok(log) = read_at_most(&git_dir.join("logs/HEAD"), LARGEST_LOG) else { return Ok(None) };
+        let text = String::from_utf8_lossy(&log);
+        let last = text.lines().last().and_then(|line| line.split(' ').nth(1)).filter(|id| is_id(id));
+        let Some(at) = last.map(CommitId::new).filter(|at| self.objects.has_commit(at)) else { return Ok(None) };
+        let actions = || text.lines().map(|line| line.split_once('\t').map_or("", |(_, action)| action));
+        if let Some(name) = actions().rev().find_map(switched_to) {
+            let branch = self.branch_ref(name).ok();
+            return Ok(match branch.as_deref().map(|branch| self.branch(branch)).transpose()?.flatten() {
+                Some(tip) if tip == at => branch.map(HeadTarget::Branch),
+                Some(_) => None,
+                None => is_id(name).then_some(HeadTarget::Detached(at)),
+            });
+        }
+        // Since the first commit, or the clone, it was on one branch.
+        let began = actions().next().unwrap_or_default();
+        if !began.starts_with("commit (initial): ") && !began.starts_with("clone: ") {
+            return Ok(None);
+        }
+        let mut branches = self.refs_under("refs/heads")?;
+        branches.retain(|(_, tip)| tip == at.as_str());
+        Ok(match &mut branches[..] {
+            [(name, _)] => Some(HeadTarget::Branch(std::mem::take(name))),
+            _ => None,
+        })
     }
 
     fn head_log(&self) -> PathBuf {
         self.gix.git_dir().join("logs/HEAD")
     }
+}
+
+/// Whether a text is the whole name of an object.
+fn is_id(text: &str) -> bool {
+    text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The branch or commit that a line of the log says `HEAD` was switched to.
+fn switched_to(action: &str) -> Option<&str> {
+    if let Some(branch) = action.strip_prefix("rebase (finish): returning to ") {
+        return branch.strip_prefix(BRANCHES);
+    }
+    if let Some(names) = action.strip_prefix("Branch: renamed ") {
+        return names.split_once(" to ")?.1.strip_prefix(BRANCHES);
+    }
+    Some(action.strip_prefix("checkout: moving from ")?.split_once(" to ")?.1)
 }

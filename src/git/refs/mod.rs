@@ -8,6 +8,7 @@ mod notes;
 mod store;
 
 pub use damage::BrokenRef;
+pub(in crate::git) use damage::torn_head_at;
 pub(in crate::git) use guard::{NAME as REF_LOCKS, RefGuard};
 pub use head::{Head, HeadTarget};
 pub use notes::Notes;

@@ -5,14 +5,16 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf, absolute};
 
+use gix::bstr::ByteSlice;
 use gix::progress::Discard;
 use gix::worktree::{add, remove};
 
+use super::entries::LinkedEntry;
 use super::open::Repo;
 use crate::domain::CommitId;
 use crate::fs::{absent, make_all_writable, make_folder, make_writable, move_away, move_no_folder_away, read_at_most};
 use crate::git::error::{At, During, GitError, Result};
-use crate::git::path::object_id;
+use crate::git::path::{object_id, to_path};
 use crate::git::program::Program;
 use crate::git::refs::{Head, HeadTarget, full_name};
 use crate::git::sync;
@@ -23,8 +25,11 @@ const OWN_FILES: [&str; 4] = ["HEAD", "commondir", "gitdir", "index"];
 /// The file in a working tree that leads to its git folder.
 const DOT_GIT: &str = ".git";
 
+/// The bytes that a file may have which leads to a git folder.
+const POINTER: u64 = 64 * 1024;
+
 /// The file in a working tree's own git folder that locks it, with the reason in it.
-const LOCKED: &str = "locked";
+pub(super) const LOCKED: &str = "locked";
 
 /// A working tree that is kept.
 #[derive(Debug)]
@@ -68,6 +73,7 @@ impl Repo {
             HeadTarget::Branch(name) => add::Head::Attached(full_name(name)?),
             HeadTarget::Detached(commit) => add::Head::Detached(object_id(commit)?),
         };
+        self.clear_unreadable_places()?;
         let call = self.programs().call(Program::Filter);
         call.begin();
         let made = self.gix.add_worktree(dir, head, Discard, call.stopping()).during(WHAT);
@@ -98,18 +104,19 @@ impl Repo {
             _ => {}
         }
         let there = dir.ancestors().find_map(|above| above.canonicalize().ok()).unwrap_or_default();
-        let all = self.gix.worktrees_including_main().during("listing worktrees")?;
-        let roots = all.into_iter().flatten().filter_map(|tree| tree.workdir().map(Path::to_owned));
-        match roots.into_iter().find(|root| root.canonicalize().is_ok_and(|root| there.starts_with(root))) {
+        let main = self.gix.main_repo().during("opening the repository")?.workdir().map(Path::to_owned);
+        let linked = self.linked_worktrees()?.into_iter().map(|(_, root)| root);
+        match main.into_iter().chain(linked).find(|root| root.canonicalize().is_ok_and(|root| there.starts_with(root)))
+        {
             Some(root) => Err(GitError::WithinWorktree { dir, root }),
             None => Ok(dir),
         }
     }
 
-    /// The linked working trees: the git folder and the root of each.
+    /// The linked working trees whose place is known: the git folder and the root of each.
     pub fn linked_worktrees(&self) -> Result<Vec<(PathBuf, PathBuf)>> {
-        let all = self.gix.worktrees().during("listing worktrees")?.into_iter();
-        Ok(all.filter_map(|tree| Some((tree.git_dir().to_owned(), tree.base().ok()?))).collect())
+        let all = self.linked_entries()?.into_iter();
+        Ok(all.filter_map(|entry| Some((entry.path, entry.root?))).collect())
     }
 
     /// Removes this linked working tree with everything in it, and what the repository knows of it. Links are removed and
@@ -122,7 +129,7 @@ impl Repo {
 
     /// Opens the working tree that is kept at `dir`. Where it is missing, makes it with `commit` checked out; where git does
     /// not know it any more, links it again and leaves its files alone. Something else in its place is moved to a free
-    /// name beside it. The working tree is locked with `reason`; git's name for it is made of that of the folder, with
+    /// name beside it. The working tree is locked with `reason` and its place; git's name for it is made of that of the folder, with
     /// a number where another one has that name. It shares objects, syncs and programs with this repository. No
     /// hook runs. Processes that are active in it should not be disturbed: `HEAD` is detached where it is not.
     ///
@@ -134,6 +141,8 @@ impl Repo {
         let above = dir.parent().unwrap_or(&dir);
         make_folder(above).at("making the folder", above)?;
         let dir = real_place(&dir);
+        // By that it is found where `gitdir` is damaged.
+        let reason = format!("{reason}: {}", dir.display());
         let mut moved = move_no_folder_away(&dir).at("moving", &dir)?;
         if is_repository(&dir) {
             moved = Some(move_away(&dir).at("moving", &dir)?);
@@ -150,15 +159,15 @@ impl Repo {
         let repo = match found {
             Some(repo) => repo,
             None => {
-                self.unregister(&dir)?;
+                self.unregister(&self.registered_at(&dir)?)?;
                 match state {
                     TreeState::Made => drop(self.make_worktree(&dir, &HeadTarget::Detached(commit.clone()))?),
-                    _ => self.relink(&dir, commit, reason)?,
+                    _ => self.relink(&dir, commit, &reason)?,
                 }
                 self.open_kept(&dir)?
             }
         };
-        lock(repo.git_dir(), reason)?;
+        lock(repo.git_dir(), &reason)?;
         match repo.refs.head()? {
             Head::Detached { .. } => {}
             head => repo.refs.point_head(&HeadTarget::Detached(head.commit().unwrap_or(commit).clone()))?,
@@ -177,16 +186,17 @@ impl Repo {
     pub fn remove_kept(&self, dir: &Path) -> Result<()> {
         const WHAT: &str = "removing a working tree";
         let dir = real_place(&absolute(dir).at("finding", dir)?);
+        let known = self.registered_at(&dir)?;
         if dir.symlink_metadata().is_ok_and(|meta| meta.is_dir()) && !is_repository(&dir) {
             // With no folder of its own in git, which goes last, since by that it is found.
-            let none = self.common_dir().join("worktrees").join("none").join("none");
+            let none = self.linked_folder().join("none").join("none");
             let remove = || remove(&dir, &none, Discard, remove::Options::default());
             if remove().is_err() {
                 make_all_writable(&dir).at("removing", &dir)?;
                 remove().during(WHAT)?;
             }
         }
-        self.unregister(&dir)?;
+        self.unregister(&known)?;
         dir.parent().filter(|above| above.is_dir()).map_or(Ok(()), sync::folder)
     }
 
@@ -194,7 +204,8 @@ impl Repo {
     fn open_kept(&self, dir: &Path) -> Result<Repo> {
         let repo = self.find_linked(dir)?;
         repo.refs.head()?;
-        let is_known = self.registered_at(dir)?.iter().any(|known| is_same(known, repo.git_dir()));
+        let is_it = |entry: &LinkedEntry| entry.oddity.is_none() && is_same(&entry.path, repo.git_dir());
+        let is_known = self.registered_at(dir)?.iter().any(is_it);
         // It is written last when a working tree is made.
         let is_whole = repo.index.path().is_file();
         match is_known && is_whole && is_same(repo.worktree(), dir) && is_same(repo.common_dir(), self.common_dir()) {
@@ -203,22 +214,27 @@ impl Repo {
         }
     }
 
-    /// The git folders of working trees at `dir`.
-    fn registered_at(&self, dir: &Path) -> Result<Vec<PathBuf>> {
-        let all = self.linked_worktrees()?.into_iter();
-        Ok(all.filter(|(_, root)| real_place(root) == dir).map(|(git_dir, _)| git_dir).collect())
+    /// What git's folder holds of a working tree at `dir`: what names that place, or an odd entry that it leads to itself.
+    fn registered_at(&self, dir: &Path) -> Result<Vec<LinkedEntry>> {
+        let led_to = read_at_most(&dir.join(DOT_GIT), POINTER).unwrap_or_default();
+        let led_to = led_to.strip_prefix(b"gitdir: ").map(|path| dir.join(to_path(path.trim_ascii_end().as_bstr())));
+        let is_it = |entry: &LinkedEntry| match &entry.root {
+            Some(root) => real_place(root) == dir,
+            None => led_to.as_ref().is_some_and(|path| real_place(path) == real_place(&entry.path)),
+        };
+        Ok(self.linked_entries()?.into_iter().filter(is_it).collect())
     }
 
-    /// Removes what the repository knows of a working tree at `dir`, its lock included.
-    fn unregister(&self, dir: &Path) -> Result<()> {
-        let known = self.registered_at(dir)?;
-        for git_dir in &known {
-            fs::remove_dir_all(git_dir).at("removing", git_dir)?;
+    /// Removes entries of git's folder, their locks included.
+    fn unregister(&self, known: &[LinkedEntry]) -> Result<()> {
+        for LinkedEntry { path, .. } in known {
+            let is_folder = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+            let removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+            removed.at("removing", path)?;
         }
-        let above = self.common_dir().join("worktrees");
         match known.is_empty() {
             true => Ok(()),
-            false => sync::folder(&above),
+            false => sync::folder(&self.linked_folder()),
         }
     }
 
@@ -242,7 +258,7 @@ impl Repo {
 
     /// A new git folder for a working tree, with the name of its folder, and a number where that is taken.
     fn reserve_git_dir(&self, dir: &Path) -> Result<PathBuf> {
-        let all = self.common_dir().join("worktrees");
+        let all = self.linked_folder();
         fs::create_dir_all(&all).at("making the folder", &all)?;
         let name = dir.file_name().unwrap_or_default();
         let mut number = 0_u32;

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use super::entries::Oddity;
 use super::open::Repo;
 use crate::git::error::{At, GitError, Result};
 use crate::git::index::{LeftLocks, owner, remove_left_behind};
@@ -92,17 +93,9 @@ impl Repo {
 
     /// The git folders of all working trees.
     pub fn git_dirs(&self) -> Result<Vec<PathBuf>> {
-        let mut dirs = vec![self.common_dir().to_owned()];
-        let linked = self.common_dir().join("worktrees");
-        match fs::read_dir(&linked) {
-            Err(err) if err.kind() == ErrorKind::NotFound => {}
-            entries => {
-                for entry in entries.at("reading", &linked)? {
-                    dirs.push(entry.at("reading", &linked)?.path());
-                }
-            }
-        }
-        Ok(dirs)
+        let linked = self.linked_entries()?.into_iter();
+        let linked = linked.filter(|entry| entry.oddity != Some(Oddity::NoFolder)).map(|entry| entry.path);
+        Ok(std::iter::once(self.common_dir().to_owned()).chain(linked).collect())
     }
 }
 

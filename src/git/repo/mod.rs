@@ -1,10 +1,12 @@
 //! Opening a repository; its folders, locks, linked working trees and half-done operations.
 
+mod entries;
 mod linked;
 mod locks;
 mod open;
 mod operation;
 
+pub use entries::{LinkedEntry, Oddity};
 pub use linked::{KeptTree, TreeState};
 pub use locks::LockFile;
 pub use open::Repo;

@@ -4,6 +4,7 @@
 //! wrong with what was found is decided in [`rules`](crate::rules) where that needs no look at the disk.
 
 mod beside;
+mod entries;
 mod examine;
 mod facts;
 mod host;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::beside;
 use super::examine::{Examination, examine};
 use super::facts::Facts;
 use super::ledger::Books;
@@ -15,6 +14,7 @@ use super::refs::value_of;
 use super::repository::in_the_way;
 use super::shared;
 use super::state::{Harm, going_on, harmed, lines, torn_run_files};
+use super::{beside, entries};
 use crate::agent::task_spec;
 use crate::domain::{Asked, Clock, Contract, Drift, ExperimentId, Phase, Tag, count_of};
 use crate::exec;
@@ -57,6 +57,8 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     for facts in patients.all() {
         agents_locks(&repo, facts, &mut done)?;
     }
+    entries::mend_head(&repo, patients.all(), &mut done)?;
+    entries::mend(&repo, &mut done)?;
     for facts in &patients.meant {
         lost_records(&repo, facts, &mut done)?;
     }

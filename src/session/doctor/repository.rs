@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::entries::{self, head_before};
 use super::facts::{Facts, REPAIR};
 use super::patients::finding_of;
 use crate::domain::{Area, Finding, shell_word, with_causes};
@@ -30,6 +31,7 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
     take(Area::Repository, repo.working_tree.refuse_odd_files().map(|()| Vec::new()).map_err(SessionError::from));
     take(Area::Repository, locks(repo));
     take(Area::Repository, Ok(folders(repo)));
+    take(Area::Repository, entries::look(repo));
     take(Area::Repository, left_worktrees(repo).map(|left| left.iter().map(|dir| left_worktree(dir)).collect()));
     if found.is_empty() {
         let at = match repo.refs.head() {
@@ -51,6 +53,9 @@ fn head(repo: &Repo, sessions: &[Facts]) -> Result<Vec<Finding>, SessionError> {
         }
         // A branch of a session that is lost or torn is found with its refs.
         Err(_) if sessions.iter().any(|facts| !facts.broken.is_empty()) => Ok(Vec::new()),
+        Err(error) if repo.refs.torn_head().is_some() && head_before(repo, sessions.iter())?.is_some() => {
+            Ok(vec![Finding::error(Area::Repository, with_causes(&error)).hint(REPAIR)])
+        }
         Err(error) => {
             let branch = sessions.first().map_or("refs/heads/BRANCH".to_owned(), |facts| facts.tag.branch_ref());
             let head = repo.git_dir().join("HEAD");

@@ -125,6 +125,7 @@ impl Workspace {
     /// it should be.
     pub(in crate::session) fn stand(&mut self, store: &mut Store, commit: &CommitId) -> Result<bool, SessionError> {
         if self.is_standing() {
+            self.repo.mend_own_entry()?;
             return Ok(true);
         }
         let dir = self.root().to_owned();

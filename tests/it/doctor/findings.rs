@@ -133,7 +133,7 @@ fn what_hinders_a_session_is_found_with_the_command_that_mends_it() {
 
     let head = repo.read(".git/HEAD");
     repo.write(".git/HEAD", "");
-    finds(&repo, 1, "error", "reading HEAD failed", "echo 'ref: refs/heads/autoresearch/t' > ");
+    finds(&repo, 1, "error", "reading HEAD failed", "ar doctor --repair");
     repo.write(".git/HEAD", head);
 
     repo.git(["add", "--force", "results.tsv"]);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use autoresearch::domain::CommitId;
-use autoresearch::git::{Head, KeptTree, Repo, TreeState, Untracked};
+use autoresearch::git::{Head, HeadTarget, KeptTree, Repo, TreeState, Untracked};
 
 use super::{head, open, save_as};
 use crate::support::TestRepo;
@@ -47,7 +47,8 @@ fn is_sound(repo: &TestRepo, dirs: &[&Path]) {
     assert_eq!(listed.len(), dirs.len(), "{listed:#?}");
     for dir in dirs {
         let dir = dir.canonicalize().unwrap();
-        let expected = format!("worktree {}\nHEAD {}\ndetached\nlocked {REASON}", dir.display(), repo.head());
+        let expected =
+            format!("worktree {}\nHEAD {}\ndetached\nlocked {REASON}: {}", dir.display(), repo.head(), dir.display());
         assert!(listed.iter().any(|tree| tree.trim_end() == expected), "{expected}: {listed:#?}");
         assert_eq!(git_in(repo, &dir, &["status", "--porcelain"]), "");
         assert_eq!(git_in(repo, &dir, &["ls-files"]), repo.git(["ls-files"]));
@@ -233,6 +234,156 @@ fn what_stands_in_the_place_of_a_kept_tree_is_moved_and_not_removed() {
         match what {
             "a file" => fs::remove_file(&dir).unwrap(),
             _ => fs::remove_dir_all(&dir).unwrap(),
+        }
+    }
+}
+
+/// What a crash or a full disk leaves of a working tree `odd`, and whether git can list what there is then.
+const ODD: [(&str, bool); 14] = [
+    (": > $T/gitdir", true),
+    ("head -c 64 /dev/zero > $T/gitdir", true),
+    ("rm $T/gitdir", true),
+    ("rm $T/gitdir; mkdir $T/gitdir", true),
+    ("rm -r $T; mkdir $T", true),
+    ("rm -r $T; echo x > $T", true),
+    ("git worktree lock $W; : > $T/gitdir", true),
+    ("git worktree lock $W; head -c 5000 /dev/zero > $T/gitdir", true),
+    (": > $T/HEAD", true),
+    ("head -c 64 /dev/zero > $T/HEAD", true),
+    ("rm $T/commondir", true),
+    ("echo garbage > $T/commondir", true),
+    ("head -c 64 /dev/zero > $T/commondir", false),
+    (": > $T/commondir", false),
+];
+
+/// A repository with a tree of the user's, to which something was done.
+fn odd_repository(harm: &str) -> TestRepo {
+    let repo = repository();
+    repo.git(["worktree", "add", "--quiet", "--detach", repo.outside().join("odd").to_str().unwrap()]);
+    git_in(&repo, &repo.outside().join("odd"), &["switch", "--quiet", "--create", "idea"]);
+    repo.git(["branch", "other"]);
+    let script = format!("T=.git/worktrees/odd; W={}; {harm}", repo.outside().join("odd").display());
+    let mut shell = std::process::Command::new("sh");
+    repo.environment(&mut shell);
+    assert!(shell.current_dir(repo.path()).args(["-ec", &script]).status().unwrap().success(), "{harm}");
+    repo
+}
+
+#[test]
+fn odd_entries_are_passed_over_and_what_git_prunes_is_known() {
+    for (harm, _) in ODD {
+        let repo = odd_repository(harm);
+        let git = open(&repo);
+        let entries = git.linked_entries().unwrap();
+        let [entry] = &entries[..] else { panic!("{harm}: {entries:?}") };
+        assert!(entry.oddity.is_some(), "{harm}");
+        let pruned = repo.try_git(["worktree", "prune", "--dry-run", "--verbose"]);
+        assert_eq!(entry.is_pruned(), !pruned.stderr.is_empty() || !pruned.stdout.is_empty(), "{harm}: {pruned:?}");
+        git.linked_worktrees().unwrap();
+        git.git_dirs().unwrap();
+        git.locks().unwrap();
+        assert_eq!(git.refs.checked_out_elsewhere("refs/heads/other").unwrap(), None, "{harm}");
+        // Trees are made and removed beside it.
+        let dir = place(&repo, "t", "slot-0");
+        assert_eq!(keep(&repo, &git, &dir).state, TreeState::Made, "{harm}");
+        assert_eq!(keep(&repo, &git, &dir).state, TreeState::Found, "{harm}");
+        git.remove_kept(&dir).unwrap();
+        let beside = repo.outside().join("beside");
+        let made = git.add_worktree(&beside, &HeadTarget::Branch("refs/heads/other".into()));
+        made.unwrap_or_else(|error| panic!("{harm}: {error:?}")).remove_linked().unwrap();
+        assert!(repo.exists(".git/worktrees/odd") && !beside.exists(), "{harm}");
+        assert_eq!(git.linked_entries().unwrap()[0].is_pruned(), entry.is_pruned(), "{harm}");
+    }
+}
+
+#[test]
+fn an_odd_entry_is_mended_so_that_git_is_content_and_keeps_what_it_would_keep() {
+    for (harm, is_listed) in ODD {
+        let repo = odd_repository(harm);
+        assert_eq!(repo.try_git(["worktree", "list", "--porcelain"]).status.success(), is_listed, "{harm}");
+        let git = open(&repo);
+        let entry = git.linked_entries().unwrap().remove(0);
+        let mended = git.mend_entry(&entry).unwrap();
+        let is_kept = repo.exists(".git/worktrees/odd");
+        assert_eq!(is_kept, !entry.is_pruned(), "{harm}: {mended:?}");
+        let listed = repo.git(["worktree", "list", "--porcelain"]);
+        assert_eq!(repo.git(["worktree", "prune", "--dry-run", "--verbose"]), "", "{harm}");
+        if is_kept && mended.is_some() {
+            assert!(
+                listed.trim_end().ends_with(&format!("HEAD {}\nbranch refs/heads/idea", repo.head())),
+                "{harm}: {listed}"
+            );
+            assert_eq!(git_in(&repo, &repo.outside().join("odd"), &["status", "--porcelain"]), "", "{harm}");
+        }
+        assert_eq!(mended.is_none(), harm.contains("lock"), "{harm}: only what is locked is left: {mended:?}");
+    }
+}
+
+#[test]
+fn what_git_keeps_of_a_kept_tree_goes_with_it_however_odd_it_is() {
+    for (harm, _) in ODD {
+        let repo = repository();
+        let git = open(&repo);
+        let dir = place(&repo, "t", "slot-0");
+        for is_missing in [false, true] {
+            keep(&repo, &git, &dir);
+            let script = format!("T=.git/worktrees/slot-0; W=.; {}", harm.replace("git worktree lock $W;", ""));
+            assert!(
+                std::process::Command::new("sh")
+                    .current_dir(repo.path())
+                    .args(["-ec", &script])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            // A folder or file in its place says nothing of the tree.
+            let has_lock = repo.exists(".git/worktrees/slot-0/locked");
+            if is_missing && has_lock {
+                fs::remove_dir_all(&dir).unwrap();
+            }
+            git.remove_kept(&dir).unwrap();
+            is_sound(&repo, &[]);
+            assert!(!repo.exists(".git/worktrees/slot-0"), "{harm}, {is_missing}");
+        }
+        keep(&repo, &git, &dir);
+        let script = format!("T=.git/worktrees/slot-0; W=.; {}", harm.replace("git worktree lock $W;", ""));
+        std::process::Command::new("sh").current_dir(repo.path()).args(["-ec", &script]).status().unwrap();
+        keep(&repo, &git, &dir);
+        is_sound(&repo, &[&dir]);
+    }
+}
+
+#[test]
+fn an_emptied_head_is_put_back_where_its_log_says_that_it_was() {
+    for (history, expected) in [
+        ("true", "ref: refs/heads/main"),
+        ("git switch -qc idea; git commit -q --allow-empty -m i", "ref: refs/heads/idea"),
+        ("git switch -qc idea; git branch -m better", "ref: refs/heads/better"),
+        ("git commit -q --allow-empty -m i; git checkout -q $(git rev-parse HEAD~1)", "HEAD~1"),
+        (
+            "git commit -q --allow-empty -m i; git switch -qc old HEAD~1; git commit -q --allow-empty -m o; git rebase -q main old",
+            "ref: refs/heads/old",
+        ),
+        // Nothing tells.
+        ("git switch -qc idea; git symbolic-ref HEAD refs/heads/other; git commit -q --allow-empty -m i", ""),
+        ("git commit -q --allow-empty -m i; git update-ref refs/heads/main HEAD~1; rm .git/logs/HEAD", ""),
+    ] {
+        let repo = repository();
+        repo.git(["branch", "other", "HEAD~1"]);
+        let mut shell = std::process::Command::new("sh");
+        repo.environment(&mut shell);
+        assert!(shell.current_dir(repo.path()).args(["-ec", history]).status().unwrap().success(), "{history}");
+        let before = repo.read(".git/HEAD");
+        repo.write(".git/HEAD", "");
+        let git = open(&repo);
+        let torn = git.refs.torn_head().unwrap();
+        let found = git.refs.logged_head().unwrap();
+        assert_eq!(found.is_some(), !expected.is_empty(), "{history}: {found:?}");
+        if let Some(at) = found {
+            git.refs.mend_head(&torn, &at).unwrap();
+            assert_eq!(repo.read(".git/HEAD"), before, "{history}");
+            assert!(before.starts_with(expected) || expected == "HEAD~1", "{history}: {before}");
+            assert_eq!(git.refs.torn_head(), None);
         }
     }
 }

@@ -7,6 +7,7 @@ mod kills;
 mod landscape;
 mod links;
 mod nights;
+mod odd;
 mod plans;
 mod reviews;
 mod told;

@@ -1,0 +1,102 @@
+//! What a crash leaves in git's own folder: a `HEAD` that names nothing, and odd entries of linked working trees.
+
+use super::facts::{Facts, REPAIR};
+use crate::domain::{Area, Finding, shell_word};
+use crate::git::{HeadTarget, LinkedEntry, Oddity, Repo};
+use crate::session::error::SessionError;
+use crate::state::Status;
+
+/// Names odd entries. Git and sessions pass over most of them.
+pub(super) fn look(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
+    let entries = repo.linked_entries()?.into_iter();
+    let finding = |entry: LinkedEntry| Some(finding(repo, &entry, entry.oddity?));
+    let mut found = entries.filter_map(finding).collect::<Result<Vec<_>, _>>()?;
+    let all = repo.common_dir().join("worktrees");
+    if all.symlink_metadata().is_ok() && !all.is_dir() {
+        let what = format!("{} is not a folder", all.display());
+        found.push(Finding::warning(Area::Repository, what).hint(format!("remove it: rm {}", shell_word(&all))));
+    }
+    Ok(found)
+}
+
+fn finding(repo: &Repo, entry: &LinkedEntry, oddity: Oddity) -> Result<Finding, SessionError> {
+    let path = entry.path.display();
+    Ok(match oddity {
+        Oddity::NoFolder => {
+            Finding::warning(Area::Repository, format!("{path} is not a folder; git would prune it")).hint(REPAIR)
+        }
+        Oddity::NoPlace if entry.is_locked => {
+            let what = format!("{path} is locked and names no working tree; git keeps it");
+            let hint = format!(
+                "git worktree repair PATH, with the path of its working tree; if that no longer exists: rm -r {}",
+                shell_word(&entry.path)
+            );
+            Finding::warning(Area::Repository, what).hint(hint)
+        }
+        Oddity::NoPlace => {
+            let what = format!("{path} names no working tree; git would prune it");
+            let hint =
+                format!("git worktree repair PATH, with the path of its working tree; if that is gone: {REPAIR}");
+            Finding::warning(Area::Repository, what).hint(hint)
+        }
+        Oddity::NoCommonDir => {
+            let what = format!("{path}/commondir does not lead to {}", repo.common_dir().display());
+            Finding::error(Area::Repository, what).hint(REPAIR)
+        }
+        Oddity::NoHead => {
+            let what = format!("{path}/HEAD names neither branch nor commit");
+            let by_hand = || format!("echo 'ref: refs/heads/BRANCH' > {}", shell_word(&entry.path.join("HEAD")));
+            let hint = if repo.head_of_entry(entry)?.is_some() { REPAIR.to_owned() } else { by_hand() };
+            Finding::error(Area::Repository, what).hint(hint)
+        }
+    })
+}
+
+/// Mends what needs no guess. Nobody else must be active.
+pub(super) fn mend(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
+    for entry in repo.linked_entries()? {
+        let path = entry.path.clone();
+        let mut entry = Some(entry);
+        // Behind one oddity there may be another.
+        while let Some(odd) = entry.take()
+            && let Some(mended) = repo.mend_entry(&odd)?
+        {
+            done.push(mended);
+            entry = repo.linked_entries()?.into_iter().find(|entry| entry.path == path);
+        }
+    }
+    Ok(())
+}
+
+/// Where a `HEAD` that names nothing is put back to: where its log says that it was, else the branch of the one session that
+/// was active in this working tree.
+pub(super) fn head_before<'a>(
+    repo: &Repo,
+    sessions: impl Iterator<Item = &'a Facts>,
+) -> Result<Option<HeadTarget>, SessionError> {
+    if let Some(at) = repo.refs.logged_head()? {
+        return Ok(Some(at));
+    }
+    let mut active = sessions.filter(|facts| {
+        let journal = facts.journal.iter().flatten().next();
+        journal.is_some_and(|it| it.status != Status::Stopped && it.layout.is_none() && it.worktree == repo.worktree())
+    });
+    let branch = active.next().map(|facts| facts.tag.branch_ref()).filter(|_| active.next().is_none());
+    let branch = branch.filter(|branch| repo.refs.has_ref(branch).unwrap_or(false));
+    Ok(branch.map(HeadTarget::Branch))
+}
+
+/// Puts a `HEAD` that names nothing back.
+pub(super) fn mend_head<'a>(
+    repo: &Repo,
+    sessions: impl Iterator<Item = &'a Facts>,
+    done: &mut Vec<String>,
+) -> Result<(), SessionError> {
+    if let Some(torn) = repo.refs.torn_head()
+        && let Some(at) = head_before(repo, sessions)?
+    {
+        let aside = repo.refs.mend_head(&torn, &at)?;
+        done.push(format!("put HEAD back to {at}; what it was is in {}", aside.display()));
+    }
+    Ok(())
+}
