@@ -284,7 +284,7 @@ impl Store {
         let open = self.journal.open_attempts().filter_map(|open| open.commit.clone());
         let branch = self.repo.refs.branch(&self.contract.tag.branch_ref()).ok().flatten();
         let mut commits: Vec<CommitId> = open.chain(branch).collect();
-        commits.extend(self.repo.refs.head()?.commit().cloned());
+        commits.extend(self.repo.refs.head_if_sound()?.and_then(|head| head.commit().cloned()));
         let (mut others, repo, contract) = (Ok(Others::default()), &self.repo, &self.contract);
         let own = self.history.records();
         let records = || {

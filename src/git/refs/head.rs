@@ -94,9 +94,20 @@ impl Refs {
         })
     }
 
-    /// The branch that `HEAD` is on, as a full ref name, with a commit or without.
+    /// Where `HEAD` is now; nothing while its file is missing or names nothing, before it is put back.
+    pub fn head_if_sound(&self) -> Result<Option<Head>> {
+        match self.head() {
+            Err(_) if self.torn_head().is_some() => Ok(None),
+            head => head.map(Some),
+        }
+    }
+
+    /// The branch that `HEAD` is on, as a full ref name, with a commit or without; none while `HEAD` names nothing.
     pub(super) fn head_branch(&self) -> Result<Option<String>> {
-        let head = self.gix.find_reference("HEAD").during("reading HEAD")?;
+        let head = match self.gix.find_reference("HEAD").during("reading HEAD") {
+            Err(_) if self.torn_head().is_some() => return Ok(None),
+            head => head?,
+        };
         Ok(head.target().try_name().map(|name| name.as_bstr().to_string()))
     }
 

@@ -19,6 +19,7 @@ use crate::git::error::{At, Result};
 use crate::git::index::{Edits, Sides};
 use crate::git::objects::ChangeKind;
 use crate::git::path::{to_git, to_path};
+use crate::git::refs::Head;
 
 /// What a walk over the working tree found: which tracked files may differ from the index, and which files are untracked. It
 /// serves several steps, as long as no process changes files in between.
@@ -96,7 +97,9 @@ impl WorkingTree {
         if self.index.has(path.as_ref())? {
             return Ok(true);
         }
-        self.refs.head()?.commit().map_or(Ok(false), |commit| self.objects.is_in(commit, &to_path(path.as_ref())))
+        let head = self.refs.head_if_sound()?;
+        let commit = head.as_ref().and_then(Head::commit);
+        commit.map_or(Ok(false), |commit| self.objects.is_in(commit, &to_path(path.as_ref())))
     }
 
     /// All files, and folders with a repository of their own, that are neither tracked nor ignored.

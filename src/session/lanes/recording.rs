@@ -165,7 +165,7 @@ impl Store {
         let known: Vec<CommitId> = records.iter().map(|record| record.base.clone()).collect();
         self.set_branch(&tip, &known.iter().collect::<Vec<_>>(), &format!("experiment {}", open.id))?;
         crash::point("settling.branch_moved");
-        if self.repo.refs.head()?.branch() == Some(&self.contract.tag.branch_ref()) {
+        if self.repo.refs.head_if_sound()?.is_some_and(|head| head.branch() == Some(&self.contract.tag.branch_ref())) {
             self.say_once(Notice::HeadOnBranch(self.contract.tag.branch()));
         }
         let mut kept = Vec::new();
