@@ -78,7 +78,7 @@ fn a_keep_that_was_not_earned_stops_finalize_until_it_is_left_out_or_included() 
     let words = "experiment 4 of session t builds on what is left out: parts/2";
     assert!(builds.stderr.contains(words) && builds.stderr.contains("with --without 4"), "{builds:#?}");
     let wrong = ar(&repo, ["finalize", "t", "--without", "7"]).exits(1);
-    assert!(wrong.stderr.contains("experiment 7 of session t is no keep"), "{wrong:#?}");
+    assert!(wrong.stderr.contains("experiment 7 of session t was not kept"), "{wrong:#?}");
 
     let without = ["finalize", "t", "--without", "2", "--without", "4"];
     let called = ar(&repo, without).ok();
