@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 #[cfg(debug_assertions)]
-pub use armed::{BETWEEN_SESSIONS, IN_LANES, POINTS};
+pub use armed::{BETWEEN_SESSIONS, IN_IMPORT, IN_LANES, POINTS};
 #[cfg(debug_assertions)]
 pub(crate) use armed::{in_shim, pace, point};
 
@@ -61,6 +61,9 @@ mod armed {
     /// The names of the points that only the step from one session to the next passes, or from a session in place to its
     /// slots, sorted.
     pub const BETWEEN_SESSIONS: &[&str] = &["home.head_pointed", "home.noted", "home.put_back", "next.former_left"];
+
+    /// The names of the points that only an import passes, sorted.
+    pub const IN_IMPORT: &[&str] = &["git.pack_kept", "git.pack_written"];
 
     /// The names of all other points, sorted.
     pub const POINTS: &[&str] = &[

@@ -11,6 +11,24 @@ pub struct History {
     records: Vec<Record>,
 }
 
+/// The places of the keeps with a number of their own, in order, all and by commit.
+struct OwnKeeps<'a> {
+    places: Vec<usize>,
+    of_commit: BTreeMap<&'a CommitId, Vec<usize>>,
+}
+
+impl OwnKeeps<'_> {
+    fn of(records: &[Record]) -> OwnKeeps<'_> {
+        let mut keeps = OwnKeeps { places: Vec::new(), of_commit: BTreeMap::new() };
+        let is_own = |record: &Record| record.outcome == Outcome::Keep && record.number_of().is_none();
+        for (place, record) in records.iter().enumerate().filter(|(_, record)| is_own(record)) {
+            keeps.places.push(place);
+            keeps.of_commit.entry(&record.commit).or_default().push(place);
+        }
+        keeps
+    }
+}
+
 impl History {
     /// The usage of the agent calls that led to experiments.
     pub fn spent(&self) -> Spent {
@@ -75,23 +93,24 @@ impl History {
     /// been kept while it was open. Of a keep, and where the base is not known, it is the last one with a number of its own,
     /// before `record` and the train that it was kept with.
     pub fn had_to_beat(&self, record: &Record) -> Option<&Record> {
-        self.rival(record).map(|place| &self.records[place])
+        self.rival(&OwnKeeps::of(&self.records), record).map(|place| &self.records[place])
     }
 
     /// The places among the records of those that the experiments had to beat, in the order of the records.
     pub fn rivals(&self) -> Vec<Option<usize>> {
-        self.records.iter().map(|record| self.rival(record)).collect()
+        let keeps = OwnKeeps::of(&self.records);
+        self.records.iter().map(|record| self.rival(&keeps, record)).collect()
     }
 
-    fn rival(&self, record: &Record) -> Option<usize> {
+    fn rival(&self, keeps: &OwnKeeps<'_>, record: &Record) -> Option<usize> {
         let in_train = |id| record.beside.train.as_ref().is_some_and(|train| train.members.contains(&id));
         let end = self.records.partition_point(|known| known.sequence() < record.sequence());
-        let keeps = || self.records[..end].iter().enumerate().rev().filter(|(_, it)| it.outcome == Outcome::Keep);
-        let is_base = |(_, known): &(usize, &Record)| known.commit == record.base && known.number_of().is_none();
+        let before = |places: &[usize]| places.partition_point(|place| *place < end);
         let has_base = record.outcome != Outcome::Keep && record.base.is_known();
-        let base = if has_base { keeps().find(is_base) } else { None };
-        let last = || keeps().find(|(_, known)| !in_train(known.id) && known.number_of().is_none());
-        base.or_else(last).map(|(place, _)| place)
+        let base = keeps.of_commit.get(&record.base).filter(|_| has_base);
+        let base = base.and_then(|places| places[..before(places)].last().copied());
+        let keeps = &keeps.places[..before(&keeps.places)];
+        base.or_else(|| keeps.iter().rev().copied().find(|place| !in_train(self.records[*place].id)))
     }
 
     /// The keeps whose changes a later one, put on top, removed, each with that one.
@@ -314,7 +333,11 @@ mod tests {
             made(4, "c1", "crash"),
             made(5, "elsewhere", "discard"),
         ]);
-        assert_eq!(history.rivals(), [None, Some(0), Some(0), Some(1), Some(1), Some(3)]);
+        let rivals = [None, Some(0), Some(0), Some(1), Some(1), Some(3)];
+        assert_eq!(history.rivals(), rivals);
+        for (record, rival) in history.records().iter().zip(rivals) {
+            assert_eq!(history.had_to_beat(record).map(|record| record.id.number() as usize), rival);
+        }
     }
 
     #[test]

@@ -58,14 +58,16 @@ impl Import {
             source: MetricSource::default(),
         };
         let file = file.display().to_string();
-        let mut maker =
-            Maker { repo: &repo, tag: &tag, metric: &metric, file, now: clock.now(), known: BTreeMap::new() };
+        let find = repo.objects.commits_starting();
+        let (now, known) = (clock.now(), BTreeMap::new());
+        let mut maker = Maker { repo: &repo, find: &find, tag: &tag, metric: &metric, file, now, known };
         let start = maker.commit(first).unwrap_or(head);
         let made = (0..)
             .map(ExperimentId::from)
             .zip(&rows)
             .map(|(id, (row, outcome))| maker.record(id, row, *outcome, &start));
         let mut records = made.collect::<Result<Vec<_>, _>>()?;
+        drop(find);
         let terms = Contract::new(tag.clone(), metric, String::new(), start.clone(), clock.now());
         if let Some(baseline) = records.first_mut() {
             baseline.more.insert("contract".into(), json!(Contract { imported: true, ..terms }));
@@ -109,6 +111,8 @@ impl Import {
 /// Makes records of rows.
 struct Maker<'a> {
     repo: &'a Repo,
+    /// Finds a commit by the start of its name.
+    find: &'a dyn Fn(&str) -> Option<CommitId>,
     tag: &'a Tag,
     metric: &'a MetricSpec,
     file: String,
@@ -125,8 +129,7 @@ impl Maker<'_> {
         if digits.len() < FEWEST_DIGITS || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return None;
         }
-        let repo = self.repo;
-        self.known.entry(digits).or_insert_with_key(|digits| repo.objects.commit_starting(digits)).clone()
+        self.known.entry(digits).or_insert_with_key(|digits| (self.find)(digits)).clone()
     }
 
     fn record(

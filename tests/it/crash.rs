@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::thread;
 
-use autoresearch::crash::{BETWEEN_SESSIONS, IN_LANES, POINTS};
+use autoresearch::crash::{BETWEEN_SESSIONS, IN_IMPORT, IN_LANES, POINTS};
 use proptest::prelude::*;
 
 use crate::cli::{SOURCES, sources};
@@ -220,7 +220,7 @@ fn the_list_of_points_is_that_of_the_sources() {
         }
     }
     let listed: BTreeSet<_> =
-        POINTS.iter().chain(IN_LANES).chain(BETWEEN_SESSIONS).map(|name| (*name).to_owned()).collect();
+        [POINTS, IN_LANES, BETWEEN_SESSIONS, IN_IMPORT].concat().into_iter().map(str::to_owned).collect();
     assert!(named.is_subset(&listed), "not in the list: {:?}", named.difference(&listed));
     for name in &listed {
         // What the state files pass is passed by the shim as well.

@@ -131,7 +131,14 @@ fn rows_of_an_imported_session_are_not_written_into_results() {
 #[cfg(debug_assertions)]
 #[test]
 fn a_killed_import_leaves_nothing_of_a_session_or_all_of_it() {
-    for (point, is_there) in [("git.tag_written", false), ("git.locks_named", false), ("git.ref_moved", true)] {
+    let points = [
+        ("git.pack_kept", false),
+        ("git.pack_written", false),
+        ("git.tag_written", false),
+        ("git.locks_named", false),
+        ("git.ref_moved", true),
+    ];
+    for (point, is_there) in points {
         let (repo, _) = repo_with_ledger();
         let args = ["import", "results.tsv", "--tag", "old"];
         let mut import = ar_command(&repo, &repo.path(), args);
@@ -139,10 +146,46 @@ fn a_killed_import_leaves_nothing_of_a_session_or_all_of_it() {
         assert!(!import.output().unwrap().status.success(), "{point}");
         let refs = repo.git(["for-each-ref", "refs/autoresearch"]).lines().count();
         assert_eq!(refs, if is_there { 4 } else { 0 }, "{point}");
+        repo.git(["gc", "-q", "--prune=now"]);
         called(&repo, "import results.tsv --tag old").exits(i32::from(is_there));
+        called(&repo, "import results.tsv --tag other").ok();
+        assert_eq!(packs(&repo, "keep"), 0, "{point}: no mark stays");
+        repo.git(["gc", "-q", "--prune=now"]);
+        assert_eq!((packs(&repo, "pack"), packs(&repo, "idx"), packs(&repo, "new")), (1, 1, 0), "{point}");
+        repo.git(["fsck", "--strict"]);
         called(&repo, "doctor").ok();
-        assert_eq!(records(&repo, "old").len(), 4, "{point}");
+        assert_eq!((records(&repo, "old").len(), records(&repo, "other").len()), (4, 4), "{point}");
     }
+}
+
+/// How many of a repository's packs have a file of that kind.
+fn packs(repo: &TestRepo, kind: &str) -> usize {
+    let files = fs::read_dir(repo.file(".git/objects/pack")).unwrap();
+    files.filter(|file| file.as_ref().unwrap().path().extension() == Some(kind.as_ref())).count()
+}
+
+#[test]
+fn thousands_of_rows_come_as_one_pack_and_leave_a_session_that_answers() {
+    let repo = TestRepo::new();
+    let rows: String = (1..=4000)
+        .map(|n| format!("{n:07x}\t{}.5\t1.0\t{}\tchange {n}\n", 5000 - n, if n == 1 { "keep" } else { "discard" }))
+        .collect();
+    repo.write("theirs.tsv", format!("commit\tval_bpb\tmemory_gb\tstatus\tdescription\n{rows}"));
+    let before = repo.git(["count-objects"]);
+    called(&repo, "import theirs.tsv --tag old").ok();
+    assert_eq!(repo.git(["count-objects"]), before, "no object has a file of its own");
+    assert!(!repo.exists(".git/refs/autoresearch"), "and no ref");
+    assert_eq!((packs(&repo, "pack"), packs(&repo, "keep")), (1, 0));
+    repo.git(["fsck", "--strict"]);
+    let format = ["for-each-ref", "--format=%(refname) %(contents:subject)", "refs/autoresearch/old"];
+    let refs = repo.git(format);
+    assert_eq!(refs.lines().count(), 4000);
+    assert_eq!(refs.lines().last(), Some("refs/autoresearch/old/03999 change 4000"));
+    assert!(called(&repo, "report old").ok().stdout.contains("4000"));
+    assert_eq!(called(&repo, "log old --top 5 --format csv").ok().stdout.lines().count(), 6);
+    assert!(called(&repo, "status old").ok().stdout.contains("imported"));
+    repo.git(["gc", "-q", "--prune=now"]);
+    assert_eq!(repo.git(format), refs);
 }
 
 #[test]

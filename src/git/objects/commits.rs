@@ -57,12 +57,16 @@ impl Objects {
         Ok(commit == other || self.read(is_base).unwrap_or_default())
     }
 
-    /// The commit whose name starts with `digits`, hexadecimal ones; nothing where there is none, or several objects do.
-    pub fn commit_starting(&self, digits: &str) -> Option<CommitId> {
-        let prefix = gix::hash::Prefix::from_hex(digits).ok()?;
-        let id = self.gix.objects.lookup_prefix(prefix, None).ok()??.ok()?;
-        let commit = commit_id(id);
-        self.has_commit(&commit).then_some(commit)
+    /// Finds the commit whose name starts with hexadecimal digits; nothing where there is none, or several objects do. As many
+    /// may be asked for that are not there, packs made meanwhile are not looked for.
+    pub fn commits_starting(&self) -> impl Fn(&str) -> Option<CommitId> {
+        let mut known = self.on_disk().clone();
+        known.refresh_never();
+        move |digits| {
+            let prefix = gix::hash::Prefix::from_hex(digits).ok()?;
+            let commit = commit_id(known.lookup_prefix(prefix, None).ok()??.ok()?);
+            self.has_commit(&commit).then_some(commit)
+        }
     }
 
     /// Whether a commit exists, with its tree.

@@ -11,6 +11,7 @@ mod identity;
 mod merge;
 mod merge_lines;
 mod merge_rules;
+mod pack;
 mod store;
 mod tags;
 mod trees;

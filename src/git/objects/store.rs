@@ -277,7 +277,7 @@ impl Objects {
         self.rewrite_all_lost()
     }
 
-    fn objects_dir(&self) -> PathBuf {
+    pub(super) fn objects_dir(&self) -> PathBuf {
         self.gix.objects.store_ref().path().to_owned()
     }
 

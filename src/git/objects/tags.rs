@@ -5,6 +5,7 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use gix::ObjectId;
+use gix::actor::Signature;
 use gix::bstr::ByteSlice;
 use gix::objs::{FindExt, Kind, TagRef, WriteTo};
 use gix::odb::Handle;
@@ -12,10 +13,13 @@ use gix::odb::Handle;
 use super::afresh::read_of_store;
 use super::commits::with_line_end;
 use super::identity::identity;
+use super::pack::{Kept, Pack};
 use super::store::Objects;
 use crate::domain::CommitId;
 use crate::git::error::{During, Result};
 use crate::git::path::{commit_id, object_id, parse_id};
+
+const WRITING: &str = "writing a record";
 
 /// How many tags are worth a thread of their own: reading them takes about a millisecond.
 const WORTH_A_THREAD: usize = 100;
@@ -101,19 +105,35 @@ impl Objects {
     /// Writes an annotated tag for the ref `refname`, as the committer, not yet synced and not compressed: a record of 2 KB
     /// takes one block of the file system either way, and to decompress those of a session takes half the time of reading it.
     pub(in crate::git) fn write_tag(&self, refname: &str, commit: &CommitId, message: &str) -> Result<ObjectId> {
-        const WHAT: &str = "writing a record";
-        let tag = gix::objs::Tag {
-            target: object_id(commit)?,
-            target_kind: Kind::Commit,
-            name: refname.strip_prefix("refs/").unwrap_or(refname).into(),
-            tagger: Some(identity(&self.gix)?.committer),
-            message: with_line_end(message).into(),
-            signature: None,
-        };
-        let mut bytes = Vec::new();
-        tag.write_to(&mut bytes).during(WHAT)?;
-        self.write_bytes(Kind::Tag, &bytes, false, WHAT)
+        let tag = tag_bytes(&identity(&self.gix)?.committer, refname, commit, message)?;
+        self.write_bytes(Kind::Tag, &tag, false, WRITING)
     }
+
+    /// Writes many annotated tags, each given as ref, commit and message, and syncs them. Until refs lead to them, what is
+    /// returned with them keeps them from `git gc`.
+    pub(in crate::git) fn write_tags(&self, tags: &[(String, CommitId, String)]) -> Result<(Vec<ObjectId>, Kept)> {
+        let committer = identity(&self.gix)?.committer;
+        let mut pack = Pack::new();
+        let ids = tags
+            .iter()
+            .map(|(refname, commit, message)| pack.add_tag(&tag_bytes(&committer, refname, commit, message)?))
+            .collect::<Result<_>>()?;
+        Ok((ids, self.write_pack(pack)?))
+    }
+}
+
+fn tag_bytes(committer: &Signature, refname: &str, commit: &CommitId, message: &str) -> Result<Vec<u8>> {
+    let tag = gix::objs::Tag {
+        target: object_id(commit)?,
+        target_kind: Kind::Commit,
+        name: refname.strip_prefix("refs/").unwrap_or(refname).into(),
+        tagger: Some(committer.clone()),
+        message: with_line_end(message).into(),
+        signature: None,
+    };
+    let mut bytes = Vec::new();
+    tag.write_to(&mut bytes).during(WRITING)?;
+    Ok(bytes)
 }
 
 /// Reads the annotated tag that the ref `name` leads to; nothing when it is something else.

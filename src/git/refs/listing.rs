@@ -12,9 +12,10 @@ use gix::lock::acquire::Fail;
 
 use super::guard::RefGuard;
 use super::store::{LOCK_WAIT, PAUSE, Refs, TRIES};
+use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::{FileStamp, read_regular};
-use crate::git::error::{At, During, Result};
+use crate::git::error::{At, During, GitError, Result};
 use crate::git::lock_file::lock_path;
 use crate::git::sync::{self, replace_file};
 
@@ -24,12 +25,20 @@ const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
 /// The word in it that says so; a file without it, of a git before 2012, is left to git.
 const FULLY_PEELED: &str = " fully-peeled ";
 
-/// A ref that has a file of its own.
-struct Loose {
-    path: PathBuf,
-    name: String,
-    object: String,
+/// The first line where it is not known of each tag whether that object follows.
+const PLAIN_HEADER: &[u8] = b"# pack-refs with: sorted \n";
+
+/// A ref that leads to an annotated tag, to be packed.
+pub(super) struct PackedTag {
+    pub(super) name: String,
+    /// The tag object, in hexadecimal.
+    pub(super) object: String,
+    /// The commit that the tag is on.
+    pub(super) commit: CommitId,
 }
+
+/// The packed refs by name.
+type PackedLines = BTreeMap<Vec<u8>, (String, Option<String>)>;
 
 impl Refs {
     /// All refs below `prefix` with the objects that they name, sorted by name. Somebody who packs refs meanwhile moves them
@@ -75,21 +84,20 @@ impl Refs {
         if loose.is_empty() {
             return Ok(0);
         }
-        let packed = self.gix.common_dir().join("packed-refs");
-        let is_known = |content: Vec<u8>| content.lines().next().is_none_or(|first| first.contains_str(FULLY_PEELED));
-        if !read_regular(&packed).map_or(true, is_known) {
+        if !self.is_fully_peeled() {
             return Ok(0);
         }
-        let mut locks = vec![lock_path(&packed)];
-        locks.extend(loose.iter().map(|(loose, _)| lock_path(&loose.path)));
+        let packed = self.gix.common_dir().join("packed-refs");
+        let files: Vec<PathBuf> = loose.iter().map(|tag| self.gix.common_dir().join(&tag.name)).collect();
+        let locks: Vec<PathBuf> = [&packed].into_iter().chain(&files).map(|file| lock_path(file)).collect();
         let _guard = RefGuard::begin(self.gix.git_dir(), &locks)?;
         {
             let _lock =
                 Marker::acquire_to_hold_resource(&packed, LOCK_WAIT, None, 0).during("locking the packed refs")?;
-            replace_file(&packed, &self.packed_with(&loose)?)?;
+            replace_file(&packed, &packed_text(self.packed_lines()?, &loose, HEADER))?;
         }
         let mut count = 0;
-        for (Loose { path, object, .. }, _) in &loose {
+        for (path, PackedTag { object, .. }) in files.iter().zip(&loose) {
             let Ok(_lock) = Marker::acquire_to_hold_resource(path, Fail::Immediately, None, 0) else {
                 continue;
             };
@@ -104,7 +112,7 @@ impl Refs {
     }
 
     /// The refs directly below `prefix` that have a file and lead to an annotated tag, with the commit that it is on.
-    fn loose_tags(&self, prefix: &str) -> Result<Vec<(Loose, CommitId)>> {
+    fn loose_tags(&self, prefix: &str) -> Result<Vec<PackedTag>> {
         let folder = self.gix.common_dir().join(prefix);
         let entries = match fs::read_dir(&folder) {
             Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -118,18 +126,48 @@ impl Refs {
             let Some(name) = name.to_str().filter(|_| is_ref) else { continue };
             let Ok(content) = read_regular(&path) else { continue };
             let object = String::from_utf8_lossy(content.trim_ascii()).into_owned();
-            found.push(Loose { name: format!("{prefix}/{name}"), path, object });
+            found.push((format!("{prefix}/{name}"), object));
         }
-        let refs: Vec<_> = found.iter().map(|loose| (loose.name.clone(), loose.object.clone())).collect();
-        let commits = self.objects.each_tag(&refs, |_, tag| tag.ok().flatten().map(|tag| tag.commit));
-        Ok(found.into_iter().zip(commits).filter_map(|(loose, commit)| Some((loose, commit?))).collect())
+        let commits = self.objects.each_tag(&found, |_, tag| tag.ok().flatten().map(|tag| tag.commit));
+        let tags = found.into_iter().zip(commits);
+        Ok(tags.filter_map(|((name, object), commit)| Some(PackedTag { name, object, commit: commit? })).collect())
     }
 
-    /// The content of the file of packed refs with more refs among them.
-    fn packed_with(&self, loose: &[(Loose, CommitId)]) -> Result<Vec<u8>> {
+    /// Adds new refs of one folder to the file of packed refs, by one rename: all of them are there, or none is.
+    pub(super) fn place_packed(&self, tags: &[PackedTag]) -> Result<()> {
+        let Some(first) = tags.first() else { return Ok(()) };
+        for (slash, _) in first.name.match_indices('/').skip(1) {
+            if self.has_ref(&first.name[..slash])? {
+                return Err(GitError::RefExists(first.name[..slash].to_owned()));
+            }
+        }
+        let packed = self.gix.common_dir().join("packed-refs");
+        let _guard = RefGuard::begin(self.gix.git_dir(), &[lock_path(&packed)])?;
+        crash::point("git.locks_named");
+        let _lock = Marker::acquire_to_hold_resource(&packed, LOCK_WAIT, None, 0).during("locking the packed refs")?;
+        let lines = self.packed_lines()?;
+        let is_there = |tag: &&PackedTag| {
+            lines.contains_key(tag.name.as_bytes()) || self.gix.common_dir().join(&tag.name).is_file()
+        };
+        if let Some(tag) = tags.iter().find(is_there) {
+            return Err(GitError::RefExists(tag.name.clone()));
+        }
+        let header = if self.is_fully_peeled() { HEADER } else { PLAIN_HEADER };
+        replace_file(&packed, &packed_text(lines, tags, header))?;
+        self.refresh_packed_refs()
+    }
+
+    /// Whether each annotated tag among the packed refs is known to be followed by the object that it is on.
+    fn is_fully_peeled(&self) -> bool {
+        let is_known = |content: Vec<u8>| content.lines().next().is_none_or(|first| first.contains_str(FULLY_PEELED));
+        read_regular(&self.gix.common_dir().join("packed-refs")).map_or(true, is_known)
+    }
+
+    /// The packed refs by name, each with its object, and with what that one is on if that is known.
+    fn packed_lines(&self) -> Result<PackedLines> {
         const WHAT: &str = "reading the packed refs";
         self.refresh_packed_refs()?;
-        let mut lines: BTreeMap<Vec<u8>, (String, Option<String>)> = BTreeMap::new();
+        let mut lines = PackedLines::new();
         if let Some(packed) = self.gix.refs.open_packed_buffer().during(WHAT)? {
             for found in packed.iter().during(WHAT)? {
                 let found = found.during(WHAT)?;
@@ -137,19 +175,24 @@ impl Refs {
                 lines.insert(found.name.as_bstr().to_vec(), (found.target().to_string(), on));
             }
         }
-        for (Loose { name, object, .. }, commit) in loose {
-            lines.insert(name.clone().into_bytes(), (object.clone(), Some(commit.to_string())));
-        }
-        let mut text = HEADER.to_vec();
-        for (name, (object, on)) in lines {
-            text.extend_from_slice(object.as_bytes());
-            text.push(b' ');
-            text.extend_from_slice(&name);
-            text.push(b'\n');
-            if let Some(on) = on {
-                text.extend_from_slice(format!("^{on}\n").as_bytes());
-            }
-        }
-        Ok(text)
+        Ok(lines)
     }
+}
+
+/// The content of the file of packed refs with more refs among them.
+fn packed_text(mut lines: PackedLines, more: &[PackedTag], header: &[u8]) -> Vec<u8> {
+    for PackedTag { name, object, commit } in more {
+        lines.insert(name.clone().into_bytes(), (object.clone(), Some(commit.to_string())));
+    }
+    let mut text = header.to_vec();
+    for (name, (object, on)) in lines {
+        text.extend_from_slice(object.as_bytes());
+        text.push(b' ');
+        text.extend_from_slice(&name);
+        text.push(b'\n');
+        if let Some(on) = on {
+            text.extend_from_slice(format!("^{on}\n").as_bytes());
+        }
+    }
+    text
 }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use gix::ObjectId;
 use gix::bstr::ByteSlice;
 use gix::lock::acquire::Fail;
-use gix::refs::file::transaction::PackedRefs;
 use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
 use gix::refs::{FullName, Target};
 
 use super::guard::RefGuard;
+use super::listing::PackedTag;
 use crate::crash;
 use crate::domain::CommitId;
 use crate::fs::Unsynced;
@@ -212,18 +212,24 @@ impl Refs {
     }
 
     /// Writes many records as [`Refs::write_record`] writes one, each as ref, commit and message: all of them, or none.
-    /// An error where one of the refs is there and names something else.
+    /// [`GitError::RefExists`] where one of the refs is there, or one that git could not have beside it.
     pub fn write_records(&self, records: &[(String, CommitId, String)]) -> Result<()> {
-        let (mut ids, mut edits) = (Vec::new(), Vec::new());
-        for (refname, commit, message) in records {
-            let id = self.objects.write_tag(refname, commit, message)?;
-            ids.push(id);
-            edits.push(RefEdit::update(full_name(refname)?, id, PreviousValue::MustNotExist, ""));
-        }
-        self.objects.sync(ids)?;
+        let (ids, kept) = self.objects.write_tags(records)?;
         crash::point("git.tag_written");
-        self.edit_refs_at_once(edits)?;
-        records.first().map_or(Ok(()), |(refname, ..)| self.sync_ref(refname))
+        let tags: Vec<PackedTag> = records
+            .iter()
+            .zip(ids)
+            .map(|((name, commit, _), id)| PackedTag {
+                name: name.clone(),
+                object: id.to_string(),
+                commit: commit.clone(),
+            })
+            .collect();
+        self.place_packed(&tags)?;
+        self.written.borrow_mut().extend(tags.into_iter().map(|tag| (tag.name, Some(tag.object))));
+        crash::point("git.ref_moved");
+        drop(kept);
+        Ok(())
     }
 
     /// The annotated tag under a ref; nothing when there is no such ref, or it names something else.
@@ -271,15 +277,6 @@ impl Refs {
     /// Carries out changes of refs as the committer. Somebody who packs refs meanwhile takes their files away, and what was
     /// read of the packed ones before is old: then it is tried again.
     pub(in crate::git) fn edit_refs(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<()> {
-        self.carry_out(edits, false)
-    }
-
-    /// Makes many new refs in one step, by one rename of the file of packed refs: all of them are there, or none is.
-    fn edit_refs_at_once(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<()> {
-        self.carry_out(edits, true)
-    }
-
-    fn carry_out(&self, edits: impl IntoIterator<Item = RefEdit>, at_once: bool) -> Result<()> {
         let committer = identity(&self.gix)?.committer;
         let mut time = gix::date::parse::TimeBuf::default();
         let committer = committer.to_ref(&mut time);
@@ -289,18 +286,7 @@ impl Refs {
             let locks = self.locks_of(&edits)?;
             let _guard = RefGuard::begin(self.gix.git_dir(), &locks)?;
             crash::point("git.locks_named");
-            let objects = Box::new(&self.gix.objects);
-            let edited = match at_once {
-                true => self
-                    .gix
-                    .refs
-                    .transaction()
-                    .packed_refs(PackedRefs::DeletionsAndNonSymbolicUpdatesRemoveLooseSourceReference(objects))
-                    .prepare(edits.clone(), LOCK_WAIT, LOCK_WAIT)
-                    .and_then(|prepared| prepared.commit(Some(committer))),
-                false => self.gix.edit_references_as(edits.clone(), Some(committer)),
-            };
-            match edited {
+            match self.gix.edit_references_as(edits.clone(), Some(committer)) {
                 Ok(_) => break,
                 Err(err)
                     if tries >= TRIES && (begun.elapsed() > PATIENCE || locks.iter().all(|lock| !lock.exists())) =>
