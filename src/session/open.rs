@@ -392,7 +392,8 @@ impl<'a> Session<'a> {
         written.and(Ok(outlasts?)).and(healed).and(told)
     }
 
-    /// Takes back the opening of a session without experiments: HEAD and branches are as before. Logs stay.
+    /// Takes back the opening of a session without experiments: branches are as before, and so is HEAD where `ar` works in
+    /// place. Logs stay.
     pub(super) fn abandon(&mut self) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         store.taken_back = true;
@@ -403,9 +404,10 @@ impl<'a> Session<'a> {
             (None, None) => HeadTarget::Detached(start.clone()),
         };
         crash::point("abandon.begun");
-        match self.workspace.is_linked {
-            true => remove_trees(store)?,
-            false => self.workspace.repo.refs.point_head(&before)?,
+        match store.is_in_place() {
+            true => self.workspace.repo.refs.point_head(&before)?,
+            // The user's working tree stays where it is: at home, if it was switched there, with its files.
+            false => remove_trees(store)?,
         }
         crash::point("abandon.head_put_back");
         let branch = store.contract.tag.branch_ref();

@@ -218,3 +218,25 @@ fn a_kill_on_the_way_back_to_the_users_branch_is_recovered() {
         assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/saved"]), "", "{point}");
     }
 }
+
+#[test]
+fn a_start_in_slots_that_fails_leaves_head_where_the_working_tree_is() {
+    let repo = with_session();
+    repo.write(".gitattributes", "*.bin filter=broken\n");
+    repo.write("docs/large.bin", "large\n");
+    for (key, value) in [("clean", "cat"), ("smudge", "false"), ("required", "true")] {
+        repo.git(["config", &format!("filter.broken.{key}"), value]);
+    }
+    repo.commit_all("a filter");
+    let own = repo.head();
+    let refused = ar(&repo, ["run", "--slots", "1", "--max-experiments", "1"]);
+    assert_ne!(refused.code, Some(0), "{refused:#?}");
+    assert_eq!((head(&repo), repo.status()), ("main".to_owned(), String::new()), "{refused:#?}");
+    assert_eq!((commit(&repo, "autoresearch/t"), repo.exists("docs/large.bin")), (own, false), "{refused:#?}");
+    assert_eq!(repo.git(["branch", "--list", "autoresearch/*"]).lines().count(), 1);
+
+    repo.git(["config", "filter.broken.smudge", "cat"]);
+    let called = ar(&repo, ["run", "--slots", "1", "--tag", "t", "--max-experiments", "1"]).ok();
+    assert_eq!((head(&repo), repo.status()), ("main".to_owned(), String::new()), "{called:#?}");
+    assert_eq!(records(&repo, "t-2"), 2, "{called:#?}");
+}
