@@ -7,6 +7,7 @@ use futures_util::future::join;
 use serde_json::json;
 
 use super::attempt::{Attempt, Attempted};
+use super::disturbed::Disturbance;
 use super::error::SessionError;
 use super::jobs::{RUN, guard_name};
 use super::lanes::{run_in_other_slots, run_in_slot};
@@ -30,6 +31,7 @@ pub(super) struct Baseline {
     pub(super) slot: u32,
     pub(super) run: Run,
     pub(super) failure: Option<Failure>,
+    pub(super) disturbance: Disturbance,
     pub(super) log: PathBuf,
 }
 
@@ -204,15 +206,23 @@ impl Session<'_> {
         let beside = beside?;
         let store = self.shared.store.get_mut();
         let unmet = measured.unmet_limits(&store.contract);
+        let changed = measured.changed.clone();
         let mut record = attempt.judge(&self.workspace, store, measured, environment)?;
         if record.outcome == Outcome::Crash {
             return Err(self.refuse_baseline(record, "run.log", printed));
         }
         record.artifacts = artifacts;
-        for Baseline { slot, run, failure, log } in beside {
-            if let Some(failure) = failure {
+        for Baseline { slot, run, failure, disturbance, log } in beside {
+            // What the run that counts changes as well is the command's own doing.
+            let disturbance = disturbance.without(|path| changed.iter().any(|known| known == path));
+            if let Some(failure) = failure.or_else(|| disturbance.failure()) {
                 let ended = ended_text(run.exit, run.signal, false, run.seconds);
-                let why = describe_failure(&failure, &record.metric.name, &ended, Some(&run));
+                let why = match failure.class {
+                    FailureClass::Changed | FailureClass::Protected => {
+                        format!("files changed during the run ({ended})")
+                    }
+                    _ => describe_failure(&failure, &record.metric.name, &ended, Some(&run)),
+                };
                 record.reason = format!("in slot {slot}, {why}");
                 record.failure = Some(failure);
                 let log = log.strip_prefix(store.folder.run(ExperimentId::BASELINE)).unwrap_or(&log).to_owned();

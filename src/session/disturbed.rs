@@ -6,11 +6,13 @@ use super::attempt::Attempt;
 use super::error::SessionError;
 use super::own_files::is_own;
 use super::protected::name_of;
+use super::running::metric_file_of;
 use super::store::Store;
 use super::workspace::Workspace;
-use crate::domain::{CHANGED_WHILE_RUNNING, CommitId, Failure, FailureClass, Notice, list};
+use crate::domain::{Actor, CHANGED_WHILE_RUNNING, CommitId, ExperimentId, Failure, FailureClass, Notice, list};
 use crate::fs::{read_regular, write_unsynced};
 use crate::git::TreeStamps;
+use crate::measure::Verdict;
 use crate::rules::Measured;
 
 /// What the file system said of all tracked files before a run, in the folder of the run: whoever goes on with it after a kill
@@ -20,7 +22,81 @@ pub(super) const TREE_BEFORE: &str = "tree.before";
 /// The settings of the repository, which the user may edit at any time.
 const SETTINGS: &str = "ar.toml";
 
+/// The files that changed while a run was active.
+#[derive(Debug, Default)]
+pub(super) struct Disturbance {
+    /// Tracked files and the metric file.
+    changed: Vec<PathBuf>,
+    /// Protected files, also those that were changed back.
+    touched: Vec<PathBuf>,
+}
+
+impl Disturbance {
+    /// Leaves out files that do not count.
+    pub(super) fn without(mut self, is_exempt: impl Fn(&Path) -> bool) -> Disturbance {
+        self.touched.retain(|path| !is_exempt(path));
+        self.changed.retain(|path| !is_exempt(path));
+        self
+    }
+
+    /// All of them, each once.
+    fn paths(&self) -> Vec<PathBuf> {
+        let mut paths: Vec<PathBuf> = self.changed.iter().chain(&self.touched).cloned().collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+
+    /// The failure in the place of the number, if there are any.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        let changed = self.paths();
+        if changed.is_empty() {
+            return None;
+        }
+        Some(match self.touched.is_empty() {
+            true => Failure { class: FailureClass::Changed, excerpt: changed_text(&changed) },
+            false => Failure {
+                class: FailureClass::Protected,
+                excerpt: format!("{} while the run was active, and changed back", were_changed(&self.touched)),
+            },
+        })
+    }
+}
+
 impl Workspace {
+    /// Prepares the tree just before a run of `commit`: removes what earlier runs left in a slot, and restores protected files.
+    pub(super) fn make_ready(
+        &mut self,
+        store: &mut Store,
+        id: ExperimentId,
+        commit: &CommitId,
+    ) -> Result<(), SessionError> {
+        if self.is_linked {
+            self.clear_slot(store)?;
+        }
+        self.put_protected_back(store, id, commit)
+    }
+
+    /// Compares the tree after a run with the tree before it. Puts the failure into the verdict where protected files are not as
+    /// they were.
+    pub(super) fn compare_after_run(
+        &mut self,
+        store: &mut Store,
+        id: ExperimentId,
+        commit: &CommitId,
+        verdict: &mut Verdict,
+    ) -> Result<Disturbance, SessionError> {
+        let touched = self.protected_touched(store);
+        if let Some(failure) = self.protected_changed(store, id, commit, Actor::Run)? {
+            verdict.failure = Some(failure);
+        }
+        let mut changed = self.changed_during_run(commit)?;
+        if is_changed(verdict) {
+            changed.extend(metric_file_of(&store.contract));
+        }
+        Ok(Disturbance { changed, touched })
+    }
+
     /// Notes, just before a run starts, what the file system says of all tracked files; also in `folder`, if the run outlives
     /// this process.
     pub(super) fn note_tree(&mut self, commit: &CommitId, folder: Option<&Path>) -> Result<(), SessionError> {
@@ -40,7 +116,7 @@ impl Workspace {
     }
 
     /// The tracked files that somebody changed during the run, also those that were changed back; without `ar`'s own.
-    pub(super) fn changed_during_run(&mut self, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
+    fn changed_during_run(&mut self, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
         let mut changed = self.changed_meanwhile(commit)?;
         if let Some(before) = self.tree_before.take() {
             changed.extend(self.repo.working_tree.touched_since(&before, self.look.as_ref())?);
@@ -59,35 +135,16 @@ impl Store {
 }
 
 impl Attempt {
-    /// What the files that `changed` during the run, and the protected ones that were `touched`, mean for its number: those
-    /// that count, and the failure in the place of the number. What the baseline's own run changes is named.
-    pub(super) fn disturbed_by(
-        &self,
-        store: &mut Store,
-        mut changed: Vec<PathBuf>,
-        mut touched: Vec<PathBuf>,
-    ) -> (Vec<PathBuf>, Option<Failure>) {
-        let is_baseline = self.open.id.is_baseline();
-        touched.retain(|path| !store.is_exempt(path));
-        changed.retain(|path| !store.is_exempt(path));
-        changed.extend(touched.iter().cloned());
-        changed.sort();
-        changed.dedup();
-        if changed.is_empty() {
-            return (changed, None);
-        }
-        if is_baseline {
+    /// What a disturbance means for its number: the files that count, and the failure in the place of the number. What the
+    /// baseline's own run changes is named.
+    pub(super) fn disturbed_by(&self, store: &mut Store, disturbance: Disturbance) -> (Vec<PathBuf>, Option<Failure>) {
+        let counted = disturbance.without(|path| store.is_exempt(path));
+        let changed = counted.paths();
+        if self.open.id.is_baseline() && !changed.is_empty() {
             store.say(Notice::ExemptChanged(changed.clone()));
             return (changed, None);
         }
-        let failure = match touched.is_empty() {
-            true => Failure { class: FailureClass::Changed, excerpt: changed_text(&changed) },
-            false => Failure {
-                class: FailureClass::Protected,
-                excerpt: format!("{} while the run was active, and changed back", were_changed(&touched)),
-            },
-        };
-        (changed, Some(failure))
+        (changed, counted.failure())
     }
 
     /// Whether a run is to be repeated because files changed during it: once, as that says nothing about the change.
@@ -111,6 +168,11 @@ impl Attempt {
         self.open.repeated = true;
         self.prepare_run(workspace, store)
     }
+}
+
+/// Whether a run has no number because its metric file changed after it.
+pub(super) fn is_changed(verdict: &Verdict) -> bool {
+    verdict.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Changed)
 }
 
 /// Says which files changed during a run.

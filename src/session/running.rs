@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::attempt::Attempt;
-use super::disturbed::changed_text;
+use super::disturbed::{changed_text, is_changed};
 use super::error::SessionError;
 use super::follow::LogFollower;
 use super::ignored::stamp;
@@ -129,10 +129,7 @@ impl Attempt {
         executor: &Executor,
     ) -> Result<RunWatch, SessionError> {
         let commit = commit_of(&self.open)?;
-        if workspace.is_linked {
-            workspace.clear_slot(store)?;
-        }
-        workspace.put_protected_back(store, self.open.id, &commit)?;
+        workspace.make_ready(store, self.open.id, &commit)?;
         let folder = store.clear_run_folder(self.open.id)?;
         let checked = store.history.incumbent().filter(|_| self.phase == Phase::Checking).map(|best| best.id);
         let own = if checked.is_some() { check_folder(&folder) } else { folder.clone() };
@@ -311,16 +308,9 @@ impl Attempt {
         if self.open.id.is_baseline() {
             verdict.failure.take_if(|failure| is_empty_baseline(&store.contract, failure.class, exit.exit));
         }
-        let touched = workspace.protected_touched(store);
-        if let Some(failure) = workspace.protected_changed(store, self.open.id, &commit_of(&self.open)?, Actor::Run)? {
-            verdict.failure = Some(failure);
-        }
-        let mut changed = workspace.changed_during_run(&commit_of(&self.open)?)?;
-        let is_changed_after = verdict.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Changed);
-        if is_changed_after {
-            changed.extend(metric_file_of(&store.contract));
-        }
-        let (changed, disturbed) = self.disturbed_by(store, changed, touched);
+        let disturbance = workspace.compare_after_run(store, self.open.id, &commit_of(&self.open)?, &mut verdict)?;
+        let is_changed_after = is_changed(&verdict);
+        let (changed, disturbed) = self.disturbed_by(store, disturbance);
         let class = verdict.failure.as_ref().map(|failure| failure.class);
         if let Some(disturbed) = disturbed
             // What failed by itself has no number either.

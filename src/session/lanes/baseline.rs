@@ -46,7 +46,8 @@ pub(in crate::session) async fn run_in_slot(
     let contract = {
         let store = &mut *shared.store();
         workspace.switch_to(store, commit)?;
-        workspace.clear_slot(store)?;
+        workspace.make_ready(store, ExperimentId::BASELINE, commit)?;
+        workspace.note_tree(commit, None)?;
         store.contract.clone()
     };
     let before = metric_file_stamp(&contract.metric.source, workspace.root());
@@ -83,8 +84,9 @@ pub(in crate::session) async fn run_in_slot(
     while !follower.look()? {}
     let (_, mut verdict) = judge_run(follower, &contract, workspace.root(), before.as_deref(), &exit);
     verdict.failure.take_if(|failure| is_empty_baseline(&contract, failure.class, exit.exit));
+    let disturbance = workspace.compare_after_run(&mut shared.store(), ExperimentId::BASELINE, commit, &mut verdict)?;
     let value = verdict.value.filter(|_| verdict.failure.is_none()).map(|number| number.value);
     let (commit, gpu) = (Some(commit.clone()), shared.slots.model_of(slot));
     let run = Run { value, commit, gpu, ..run_of(&contract.command, &exit) };
-    Ok(Some(Baseline { slot, run, failure: verdict.failure, log }))
+    Ok(Some(Baseline { slot, run, failure: verdict.failure, disturbance, log }))
 }

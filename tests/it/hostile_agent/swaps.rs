@@ -131,3 +131,35 @@ fn a_swap_while_nobody_watches_over_the_run_is_seen_when_the_session_goes_on() {
     assert!(said(&called).contains("repeating the run of experiment 1: src/value changed while it ran"), "{called:#?}");
     assert_eq!((runs(&repo), &record(&repo, 1)["metric"]["raw"]), (3, &json!("1.5")), "{called:#?}");
 }
+
+/// Runs the baseline alone in two slots, whose command does this in slot 1 before it reads the evaluator and after it.
+fn baseline_in_slots(before: &str, after: &str) -> (TestRepo, Called) {
+    let repo = repo();
+    let command = format!(
+        "at() {{ [ $AR_SLOT != 1 ] || eval \"$1\"; }}\nOUT={}\nat '{before}'\nnumber=$(cat prepare.py)\nat '{after}'\n\
+         echo val_bpb: $number\n",
+        repo.outside().display()
+    );
+    repo.write("prepare.py", "2.0\n");
+    repo.write("eval.sh", command);
+    repo.commit_all("a number of the evaluator's");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh eval.sh", "--scope", "src/**"];
+    let called = ar(&repo, args.into_iter().chain(["--slots", "2", "--max-experiments", "0"]));
+    (repo, called)
+}
+
+#[test]
+fn a_baseline_whose_other_slot_was_disturbed_is_refused() {
+    let swap = ("cp -p {} $OUT/kept; echo 0.001 > {}", "cat $OUT/kept > {}");
+    for (path, after, why) in [
+        ("prepare.py", swap.1, "prepare.py was changed while the run was active, and changed back"),
+        ("prepare.py", "", "the run changed prepare.py"),
+        ("src/value", swap.1, "src/value changed while it ran"),
+    ] {
+        let (repo, called) = baseline_in_slots(&swap.0.replace("{}", path), &after.replace("{}", path));
+        assert_eq!(called.code, Some(3), "{path}: {called:#?}");
+        let said = called.stderr.contains("in slot 1, files changed during the run") && called.stderr.contains(why);
+        assert!(said, "{path}: {called:#?}");
+        assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t"]), "", "{path}");
+    }
+}
