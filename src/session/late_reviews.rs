@@ -4,6 +4,7 @@ use super::error::SessionError;
 use super::interrupts::Interrupt;
 use super::lanes::remove_trees;
 use super::open::Session;
+use super::plan::Drive;
 use super::reading::session_of_head;
 use super::shared::Shared;
 use super::store::Store;
@@ -47,9 +48,16 @@ impl Shared<'_> {
             if is_spent || self.is_time_over() || self.asked()? != Interrupt::None {
                 break;
             }
+            {
+                let store = &mut *self.store();
+                store.journal.late_review = Some(record.id);
+                store.write_journal()?;
+            }
             let ended = self.review(&record, None).await?;
             if !matches!(ended, Ending::Detached) {
-                workspace.undo_review(&mut self.store())?;
+                let store = &mut *self.store();
+                workspace.undo_review(store)?;
+                store.journal.late_review = None;
             }
             let Ending::Done(review) = ended else { break };
             let id = record.id;
@@ -80,6 +88,27 @@ impl Session<'_> {
         let written = store.write_journal();
         self.finish_alerts().await;
         reviewed.and(trees).and(written)
+    }
+}
+
+impl Session<'_> {
+    /// Undoes what a reviewer did in a late review that was cut off. A change of the user's that is to be measured stays
+    /// in the working tree.
+    pub(super) fn undo_late_review(&mut self, drive: Drive) -> Result<(), SessionError> {
+        let store = self.shared.store.get_mut();
+        if store.journal.late_review.is_none() {
+            return Ok(());
+        }
+        let has_change = drive.adopts() || matches!(drive, Drive::WorkingTree { .. });
+        match has_change && !self.workspace.is_linked {
+            true => {
+                let tip = store.tip();
+                self.workspace.move_head(store, &tip, &[], "reviewed")?;
+            }
+            false => self.workspace.undo_review(store)?,
+        }
+        store.journal.late_review = None;
+        Ok(())
     }
 }
 

@@ -55,6 +55,17 @@ impl Shared<'_> {
         self.remove_left_locks(id, AGENT).await
     }
 
+    /// Ends the reviewer of a late review that was cut off, and removes the locks that it left behind.
+    pub(super) async fn end_late_review(&self) -> Result<(), SessionError> {
+        let (late, folder) = {
+            let store = self.store();
+            (store.journal.late_review, store.journal.late_review.map(|id| store.folder.run(id)))
+        };
+        let (Some(id), Some(folder)) = (late, folder) else { return Ok(()) };
+        self.executor.stop(&folder, REVIEW).await?;
+        self.remove_left_locks(id, REVIEW).await
+    }
+
     /// Removes the locks that a finished job left behind, and undoes forbidden changes. Returns how many rows it removed from
     /// results.tsv.
     pub(super) async fn put_right_after(&self, id: ExperimentId, job: &str) -> Result<u32, SessionError> {

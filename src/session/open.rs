@@ -202,9 +202,11 @@ impl<'a> Session<'a> {
                 goes_on: false,
             },
         };
-        let begun = session
-            .go_home(home)
+        let begun = session.shared.end_late_review().await;
+        let begun = begun
+            .and_then(|()| session.go_home(home))
             .and_then(|()| session.take_own_tree())
+            .and_then(|()| session.undo_late_review(drive))
             .and_then(|()| session.take_over(drive, night))
             .and_then(|()| session.begin_telling(continued, lost, is_fetched));
         if let Err(error) = begun {

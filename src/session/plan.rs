@@ -251,9 +251,11 @@ impl Plan {
             }
             refuse_in_the_way(&repo, &contract, &repo.refs.head()?, open.filter(|_| before.is_none()), home.is_some())?;
         }
-        // With an experiment open the working tree is somewhere in between and an agent may still be ending; its
-        // recovery sees to that.
-        if open.is_none() && is_in_place {
+        // With an experiment open or a late review cut off, the working tree is somewhere in between and an agent may still be
+        // ending; its recovery sees to that.
+        let is_undone = matches!(drive, Drive::Loop { .. }) && !drive.adopts();
+        let is_reviewed = is_undone && journal.as_ref().is_some_and(|journal| journal.late_review.is_some());
+        if open.is_none() && is_in_place && !is_reviewed {
             repo.index.is_free()?;
             let has_commits = match (drive.adopts(), &known, &journal) {
                 (true, Some(stored), Some(journal)) => UserCommits::find(&repo, stored, journal)?,

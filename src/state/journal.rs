@@ -318,6 +318,9 @@ pub struct Journal {
     /// The user's branch to which their working tree is being switched back, as a full ref name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub homeward: Option<String>,
+    /// The keep that is reviewed after it was recorded: what its reviewer does to branch and working tree is to be undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_review: Option<ExperimentId>,
     /// The winners that wait, and the train.
     #[serde(default, skip_serializing_if = "Line::is_empty")]
     pub line: Line,
@@ -385,6 +388,7 @@ impl Journal {
             layout: None,
             gpus: Vec::new(),
             homeward: None,
+            late_review: None,
             line: Line::default(),
             aside: None,
             driver: None,

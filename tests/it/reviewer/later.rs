@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{EARNED, record, repo, reviewed, reviewer, value, verdict};
 use crate::guards::session;
 use crate::run_loop::training_repo;
-use crate::support::ar;
+use crate::support::{Called, ar, ar_command};
 
 #[test]
 fn a_keep_without_a_review_is_reviewed_when_the_loop_ends_and_a_late_doubt_is_flagged() {
@@ -242,4 +242,44 @@ fn keeps_of_a_session_driven_by_hand_are_reviewed_when_it_is_finalized() {
     ar(&repo, ["finalize", "t", "--branch", "second", "--with-not-earned"]).ok();
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");
     assert_eq!(verdicts(), ["unreviewed", "not_earned"]);
+}
+
+#[test]
+fn what_a_late_reviewer_committed_before_a_kill_is_undone_and_begins_no_session() {
+    let in_place = [
+        "cd \"$AR_ROOT\"; echo mine > eval.sh; git commit -qam mine; echo more >> src/value",
+        "cd \"$AR_ROOT\"; git commit -qm mine --allow-empty; git checkout -q --detach",
+        "cd \"$AR_ROOT\"; git reset -q --hard HEAD~1",
+    ];
+    let on_branch = ["git update-ref refs/heads/autoresearch/t $(git commit-tree -m mine -p HEAD HEAD^{tree})"];
+    for (flags, attacks) in [(&[][..], &in_place[..]), (&["--slots", "1"], &on_branch)] {
+        for attack in attacks {
+            let repo = repo();
+            let script = format!(
+                "echo call >> \"$AR_ROOT/../reviews\"; calls=$(wc -l < \"$AR_ROOT/../reviews\")\n\
+                 [ $calls -gt 1 ] || exit 1\n[ $calls -gt 2 ] || ({attack}) > /dev/null 2>&1\n{EARNED}"
+            );
+            let command = reviewer(&repo, &script);
+            let agent = value("1.5");
+            let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh eval.sh", "--tag", "t", "--agent", &agent];
+            let mut run = ar_command(&repo, &repo.path(), args);
+            run.args(["--reviewer", &command, "--max-experiments", "1"]).args(flags);
+            run.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", "reviewing.reviewer_over:2");
+            let killed = Called::from(run.output().unwrap());
+            assert_eq!(killed.code, None, "{attack}: {killed:#?}");
+            let tip = repo.git(["rev-parse", "autoresearch/t"]);
+            assert_ne!(tip, record(&repo, 1)["commit"].as_str().unwrap(), "{attack}: {killed:#?}");
+
+            let called = ar(&repo, ["run", "--tag", "t", "--max-experiments", "0"]).ok();
+            assert!(!called.stderr.contains("began session"), "{attack}: {called:#?}");
+            let kept = record(&repo, 1);
+            let branches = repo.git(["for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/autoresearch"]);
+            let expected = format!("refs/heads/autoresearch/t {}", kept["commit"].as_str().unwrap());
+            assert_eq!((branches, repo.status()), (expected, String::new()), "{attack}: {called:#?}");
+            assert_eq!(verdict(&kept), "earned", "{attack}: {called:#?}");
+            let journal: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
+            assert_eq!(journal["late_review"], Value::Null, "{attack}");
+            ar(&repo, ["doctor"]).ok();
+        }
+    }
 }
