@@ -308,9 +308,10 @@ fn has_repository(dir: &Path) -> bool {
 }
 
 /// Refuses a repository in whose folder `dir` is, but whose `core.worktree` names another working tree: whoever set it, files
-/// there would be taken for changes and written over. `GIT_DIR` and `GIT_WORK_TREE` are the user's own wish.
+/// there would be taken for changes and written over. `GIT_DIR` and `GIT_WORK_TREE` are the user's own wish, and in a run
+/// `ar score` reads what is committed.
 fn refuse_worktree_elsewhere(gix: &gix::Repository, dir: &Path, root: &Path) -> Result<()> {
-    if ["GIT_DIR", "GIT_WORK_TREE"].iter().any(|name| std::env::var_os(name).is_some()) {
+    if ["GIT_DIR", "GIT_WORK_TREE", "AR_RUN_DIR"].iter().any(|name| std::env::var_os(name).is_some()) {
         return Ok(());
     }
     let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
