@@ -46,7 +46,11 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
     };
     if tag.is_none() && trouble.is_none() && found.health() != Severity::Damaged {
         let start = examine_start(&dir, &wanted, wish, settings::clock()?);
-        let is_new = |finding: &Finding| found.findings.iter().all(|known| known.what != finding.what);
+        // An error that was found may be why `ar run` refuses; what is left shows once that is repaired.
+        let is_sound = matches!(found.health(), Severity::Ok | Severity::Warning);
+        let is_new = |finding: &Finding| {
+            (is_sound || finding.area == Area::Agent) && found.findings.iter().all(|known| known.what != finding.what)
+        };
         let start: Vec<Finding> = start.into_iter().filter(is_new).collect();
         found.findings.extend(start);
         found.findings.sort_by_key(|finding| finding.area);

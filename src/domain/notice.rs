@@ -240,6 +240,11 @@ pub enum Notice {
         span_text(*call), span_text(*run)
     )]
     AgentTrains { id: ExperimentId, signs: String, call: f64, run: f64 },
+    #[error(
+        "the agent changed nothing twice in a row; calling it again after pauses of up to 5 minutes{}",
+        if *limit > 0 { format!(", and stopping after {limit} such calls (--max-idle)") } else { String::new() }
+    )]
+    AgentIdles { limit: u32 },
     #[error("ended the agent's call for experiment {id}: {why}")]
     CallEnded { id: ExperimentId, why: String },
     #[error(

@@ -89,6 +89,7 @@ impl<'a> Session<'a> {
         folder.create()?;
         let lock = folder.lock(repo.git_dir(), layout.is_none())?;
         crash::point("open.locked");
+        repo.clear_own_locks()?;
         let chosen: Vec<Gpu> = gpus.iter().flat_map(|slot| slot.gpus.iter().cloned()).collect();
         let holder =
             GpuHolder { repository: repo.main_worktree(), session: contract.tag.clone(), process: std::process::id() };

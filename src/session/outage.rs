@@ -11,7 +11,7 @@ use super::interrupts::Interrupt;
 use super::shared::{Heartbeat, Shared};
 use super::store::Store;
 use crate::crash;
-use crate::domain::{Event, Outage, StopReason, exact_time};
+use crate::domain::{Event, Notice, Outage, StopReason, exact_time};
 use crate::rules::{Patience, SoFar, patience, pause_after_idle, pause_on};
 use crate::state::OpenOutage;
 
@@ -60,11 +60,14 @@ impl Shared<'_> {
 
     /// Waits before the next call if the last ones changed nothing and were short; the last took so many seconds.
     pub(super) async fn pause_after_idle(&self, seconds: f64) -> Result<(), SessionError> {
-        let idle_calls = {
+        let (idle_calls, most_calls, limit) = {
             let store = self.store();
-            store.journal.idle_calls.div_ceil(store.most_calls())
+            (store.journal.idle_calls, store.most_calls(), store.contract.max_idle)
         };
-        let pause = crash::pace(pause_after_idle(idle_calls, seconds));
+        let pause = crash::pace(pause_after_idle(idle_calls.div_ceil(most_calls), seconds));
+        if idle_calls == 2 && (limit == 0 || idle_calls < limit) {
+            self.emit(Notice::AgentIdles { limit })?;
+        }
         let again = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
         if !pause.is_zero() {
             self.pause_unless_told(pause, again.unwrap_or(Timestamp::MAX)).await?;

@@ -68,25 +68,21 @@ impl SessionFolder {
         })
     }
 
-    /// Moves away folders in the place of session files, and anything else in the place of session folders; returns the
-    /// new paths.
-    pub fn move_folders_away(&self) -> Result<Vec<PathBuf>, StateError> {
-        let mut moved = Vec::new();
-        for folder in [self.root.clone(), self.state(), self.logs(), self.runs()] {
-            if folder.is_dir() {
-                continue;
-            }
-            moved.extend(move_no_folder_away(&folder).map_err(failed("move", &folder))?);
-        }
+    /// Lists folders in the place of session files, and anything else in the place of session folders.
+    pub fn misplaced(&self) -> Vec<PathBuf> {
+        let found = |path: &Path| fs::symlink_metadata(path).ok();
+        let folders = [self.root.clone(), self.state(), self.logs(), self.runs()].into_iter();
+        let folders = folders.filter(|path| !path.is_dir() && found(path).is_some_and(|found| !found.is_dir()));
         let state = STATE_FILES.iter().map(|name| self.state().join(name));
         let logs = EVENT_LOGS.iter().map(|name| self.logs().join(name));
-        let own = [self.lock_path(), self.root.join("stop.json")];
-        for file in state.chain(logs).chain(own) {
-            if fs::symlink_metadata(&file).is_ok_and(|there| there.is_dir()) {
-                moved.push(move_away(&file).map_err(failed("move", &file))?);
-            }
-        }
-        Ok(moved)
+        let files = state.chain(logs).chain([self.lock_path(), self.root.join("stop.json")]);
+        folders.chain(files.filter(|path| found(path).is_some_and(|found| found.is_dir()))).collect()
+    }
+
+    /// Moves away everything that is [misplaced](Self::misplaced); returns the new paths.
+    pub fn move_folders_away(&self) -> Result<Vec<PathBuf>, StateError> {
+        let misplaced = self.misplaced();
+        misplaced.iter().map(|path| Ok(move_away(path).map_err(failed("move", path))?)).collect()
     }
 
     /// The folder itself.

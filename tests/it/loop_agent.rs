@@ -227,3 +227,34 @@ fn the_doctor_says_what_run_would_refuse() {
         assert!(!repo.exists(".autoresearch") && !repo.exists("results.tsv"), "the doctor looks only");
     }
 }
+
+#[test]
+fn the_doctor_says_what_run_would_refuse_in_a_session() {
+    let begun = || {
+        let repo = repo_with(&["claude"]);
+        let line = ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh"];
+        call(&repo, &[&line[..], &["--max-experiments", "0"]].concat()).ok();
+        repo
+    };
+    type Break = fn(&TestRepo);
+    let broken: [(Break, i32, &str); 2] = [
+        (|repo| repo.write("train.sh", "echo val_bpb: 1\n"), 1, "train.sh"),
+        (|repo| drop(repo.git(["worktree", "add", "-f", "../other", "autoresearch/t"])), 1, "checked out in"),
+    ];
+    for (number, (harm, code, found)) in broken.into_iter().enumerate() {
+        let repo = begun();
+        if number == 1 {
+            repo.git(["switch", "-q", "main"]);
+        }
+        let named = || {
+            let said = call(&repo, &["doctor"]).stdout;
+            let is_trouble = |line: &&str| line.starts_with("error ") || line.starts_with("warning ");
+            said.lines().filter(is_trouble).filter(|line| line.contains(found)).count()
+        };
+        assert_eq!(named(), 0, "{found}");
+        harm(&repo);
+        assert_eq!(named(), 1, "{found}");
+        let refused = call(&repo, &["run", "--yes"]).exits(code).stderr;
+        assert!(refused.contains(found), "{found}: {refused}");
+    }
+}

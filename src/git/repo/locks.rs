@@ -25,7 +25,7 @@ pub struct LockFile {
 
 impl Repo {
     /// Checks that a command may write here: `HEAD` has a commit, no merge, rebase, cherry-pick, revert or bisect is
-    /// half done. Locks of refs that a killed process of this program left behind are removed.
+    /// half done.
     pub fn ready(&self) -> Result<()> {
         if let Head::Unborn { name } = self.refs.head()? {
             return Err(GitError::Unborn(name));
@@ -33,7 +33,7 @@ impl Repo {
         if let Some(operation) = self.operation_name()? {
             return Err(GitError::InProgress(operation));
         }
-        RefGuard::clear_abandoned(self.git_dir())
+        Ok(())
     }
 
     /// Removes the locks that git processes left behind which were killed: those that were made from `since` to `until`, are

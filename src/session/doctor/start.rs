@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::patients::finding_of;
 use crate::agent::agent_terms;
-use crate::domain::{Area, Asked, Clock, Contract, Finding, Severity};
-use crate::git::Repo;
+use crate::domain::{Area, Asked, Clock, Finding, Severity, Tag};
+use crate::git::{GitError, Repo};
 use crate::rules::{AgentLack, AgentSetting, LoopAgent};
 use crate::session::choosing::find_session;
 use crate::session::error::{ErrorKind, SessionError};
@@ -13,31 +13,32 @@ use crate::session::loop_agent::{LoopWish, NoAgent, choose, setting_of};
 use crate::session::plan::{Drive, Plan};
 use crate::session::reading::{session_of_head, stored_contract};
 use crate::session::terms::Wanted;
+use crate::state::SessionFolder;
 
 /// Lists what `ar run` would refuse if it were typed now, and what it would do about its agent. Changes nothing.
 pub fn examine_start(dir: &Path, wanted: &Wanted, wish: LoopWish, clock: Clock) -> Vec<Finding> {
     // What is wrong with a repository that cannot be opened is found elsewhere.
     let Ok(repo) = Repo::discover(dir) else { return Vec::new() };
     let asked = wanted.all();
-    match continued(&repo, &asked) {
-        Err(_) => Vec::new(),
-        Ok(Some(stored)) if stored.imported => Vec::new(),
-        Ok(Some(stored)) => {
-            let setting = match setting_of(&stored) {
-                AgentSetting::Set => AgentSetting::Set,
-                stored => asked.agent.as_deref().map_or(stored, agent_setting),
-            };
-            agent(repo.worktree(), setting, wish).into_iter().collect()
-        }
-        Ok(None) if asked.metric.is_none() && asked.command.is_none() => Vec::new(),
-        Ok(None) => {
-            let root = repo.worktree().to_owned();
-            let planned = Plan::new(repo, wanted, Drive::TYPED, clock);
-            let refused = planned.as_ref().err().and_then(refused);
-            let setting = asked.agent.as_deref().map_or(AgentSetting::Open, agent_setting);
-            refused.into_iter().chain(agent(&root, setting, wish)).collect()
-        }
+    let named = asked.agent.as_deref().map(agent_setting);
+    let Ok(tag) = continued(&repo, &asked) else { return Vec::new() };
+    let stored = tag.as_ref().map_or(Ok(None), |tag| stored_contract(&repo, tag));
+    let folder = tag.map(|tag| SessionFolder::new(&repo.main_worktree(), &tag));
+    // A start moves these away; they are found elsewhere.
+    if folder.is_some_and(|folder| !folder.misplaced().is_empty()) {
+        return Vec::new();
     }
+    let setting = match stored {
+        Ok(Some(stored)) if !stored.imported => match setting_of(&stored) {
+            AgentSetting::Set => AgentSetting::Set,
+            stored => named.unwrap_or(stored),
+        },
+        Ok(None) if asked.metric.is_some() || asked.command.is_some() => named.unwrap_or(AgentSetting::Open),
+        _ => return Vec::new(),
+    };
+    let root = repo.worktree().to_owned();
+    let refused = Plan::new(repo, wanted, Drive::TYPED, clock).err().as_ref().and_then(refused);
+    refused.into_iter().chain(agent(&root, setting, wish)).collect()
 }
 
 /// What the value of `agent` says.
@@ -45,17 +46,16 @@ fn agent_setting(line: &str) -> AgentSetting {
     if agent_terms(line).0.is_some() { AgentSetting::Set } else { AgentSetting::Declined }
 }
 
-/// The contract of the session that `ar run` would continue.
-fn continued(repo: &Repo, asked: &Asked) -> Result<Option<Contract>, SessionError> {
+/// The session that `ar run` would continue, or whose tag is taken for a new one.
+fn continued(repo: &Repo, asked: &Asked) -> Result<Option<Tag>, SessionError> {
     let tag = match &asked.tag {
         Some(tag) => Some(tag.clone()),
         None => session_of_head(&repo.refs.head()?),
     };
-    let tag = match tag {
+    Ok(match tag {
         None if asked.metric.is_none() && asked.command.is_none() => find_session(repo, None).ok(),
         tag => tag,
-    };
-    tag.map_or(Ok(None), |tag| stored_contract(repo, &tag))
+    })
 }
 
 /// The finding of an error that would stop `ar run`. What passes by itself is none.
@@ -67,6 +67,7 @@ fn refused(error: &SessionError) -> Option<Finding> {
     let finding = finding_of(area, error);
     match error {
         error if matches!(error.kind(), ErrorKind::Held | ErrorKind::Interrupted) => None,
+        SessionError::Git(GitError::IndexLocked { .. }) => None,
         // A flag may give what is missing.
         SessionError::Dirty(_) | SessionError::Missing(_) => Some(Finding { level: Severity::Warning, ..finding }),
         _ => Some(finding),
