@@ -5,13 +5,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::json;
 
 use super::fence::fenced;
 use super::prompt::task_spec;
-use crate::domain::{
-    CHANGED_WHILE_RUNNING, Contract, IGNORED_CHANGED, Record, Review, ReviewVerdict, cut, duration_text,
-    experiment_name, one_line,
-};
+use crate::domain::{Contract, Record, Review, ReviewVerdict, cut, duration_text, experiment_name, one_line};
 use crate::fs::read_at_most;
 use crate::rules::environment_differences;
 
@@ -124,13 +122,12 @@ fn numbers(reviewing: &Reviewing<'_>) -> String {
     let _ = writeln!(text, "\n- outcome so far: {}", one_line(&record.reason));
     let _ = writeln!(text, "- command: {}", one_line(&contract.command));
     let _ = writeln!(text, "- time limit per run: {}", duration_text(contract.timeout));
-    for (field, what) in [
-        (CHANGED_WHILE_RUNNING, "files that changed while it ran"),
-        (IGNORED_CHANGED, "ignored files that changed during the agent's call"),
-    ] {
-        if let Some(files) = record.more.get(field) {
-            let _ = writeln!(text, "- {what}: {files}");
-        }
+    if !record.changed_while_running.is_empty() {
+        let _ = writeln!(text, "- files that changed while it ran: {}", json!(record.changed_while_running));
+    }
+    if !record.ignored_changed.is_empty() {
+        let _ =
+            writeln!(text, "- ignored files that changed during the agent's call: {}", json!(record.ignored_changed));
     }
     for change in
         incumbent.map(|before| environment_differences(before, record.id, &record.environment)).into_iter().flatten()

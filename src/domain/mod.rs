@@ -101,8 +101,7 @@ pub use outcome::Outcome;
 pub use phase::Phase;
 pub use rating::Rating;
 pub use record::{
-    AgentCall, CHANGED_WHILE_RUNNING, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, IGNORED_CHANGED, IGNORED_INPUTS,
-    MetricValue, RECORD_VERSION, Record, Run,
+    AgentCall, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, RECORD_VERSION, Record, Run,
 };
 pub use resident::Resident;
 pub use review::{Review, ReviewVerdict};

@@ -1,5 +1,6 @@
 //! The record of an experiment, as stored in its tag object.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -247,6 +248,15 @@ pub struct Record {
     /// Why `ar` ignored the proposal, or a part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,
+    /// The files that changed during its run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_while_running: Vec<String>,
+    /// The ignored files that changed during the agent's call.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub ignored_changed: BTreeSet<String>,
+    /// The ignored files that the command names, by path, with stamps that change whenever a file is written.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ignored_inputs: BTreeMap<String, String>,
     /// How it fared beside others.
     #[serde(flatten)]
     pub beside: Beside,
@@ -254,15 +264,6 @@ pub struct Record {
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
-
-/// The field of a record with the files that changed during the run.
-pub const CHANGED_WHILE_RUNNING: &str = "changed_while_running";
-
-/// The field of a record with the ignored files that changed during the agent's call.
-pub const IGNORED_CHANGED: &str = "ignored_changed";
-
-/// The field of a record with the stamps of ignored files that the command names.
-pub const IGNORED_INPUTS: &str = "ignored_inputs";
 
 impl Record {
     /// The record's place in the order of recording, from 0 and without gaps. In a record of an earlier version it is the

@@ -13,8 +13,8 @@ use super::cost::Cost;
 use super::point::value;
 use super::sources::Sources;
 use crate::domain::{
-    AgentCall, CHANGED_WHILE_RUNNING, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Note,
-    Outcome, Record, Review, ReviewVerdict, Spent, Tokens,
+    AgentCall, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Note, Outcome, Record,
+    Review, ReviewVerdict, Spent, Tokens,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
@@ -272,7 +272,7 @@ impl Report {
         }
         let kept = records.iter().filter(|record| record.outcome == Outcome::Keep);
         let changed: Vec<ExperimentId> =
-            kept.filter(|record| record.more.contains_key(CHANGED_WHILE_RUNNING)).map(|record| record.id).collect();
+            kept.filter(|record| !record.changed_while_running.is_empty()).map(|record| record.id).collect();
         let tip = course.tip.as_ref().map(CommitId::as_str);
         self.changes = environment_changes(records);
         self.changes.retain(EnvironmentChange::matters);

@@ -1,8 +1,8 @@
 //! Ignored files that may affect a value: no commit has their changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::domain::{ExperimentId, IGNORED_CHANGED, IGNORED_INPUTS, Record};
+use crate::domain::{ExperimentId, Record};
 
 /// The experiments before whose runs ignored files changed, with those files: files that the command names, by their
 /// stamps, and files that changed during the agent call.
@@ -10,20 +10,16 @@ pub fn ignored_changes(records: &[Record]) -> Vec<(ExperimentId, Vec<String>)> {
     let mut before: BTreeMap<String, String> = BTreeMap::new();
     let mut found = Vec::new();
     for record in records {
-        let inputs: BTreeMap<String, String> = field(record, IGNORED_INPUTS).unwrap_or_default();
-        let mut changed: BTreeSet<String> = field(record, IGNORED_CHANGED).unwrap_or_default();
+        let inputs = &record.ignored_inputs;
+        let mut changed = record.ignored_changed.clone();
         let is_other = |(path, stamp): &(&String, &String)| before.get(*path).is_some_and(|before| before != *stamp);
         changed.extend(inputs.iter().filter(is_other).map(|(path, _)| path.clone()));
         if !changed.is_empty() {
             found.push((record.id, changed.into_iter().collect()));
         }
-        before.extend(inputs);
+        before.extend(inputs.iter().map(|(path, stamp)| (path.clone(), stamp.clone())));
     }
     found
-}
-
-fn field<T: serde::de::DeserializeOwned>(record: &Record, name: &str) -> Option<T> {
-    serde_json::from_value(record.more.get(name)?.clone()).ok()
 }
 
 #[cfg(test)]
@@ -35,9 +31,9 @@ mod tests {
 
     #[test]
     fn a_file_counts_from_the_run_on_before_which_it_changed() {
-        let run = |id: u32, stamp: &str| record(json!({"id": id, IGNORED_INPUTS: {"data/x.bin": stamp}}));
+        let run = |id: u32, stamp: &str| record(json!({"id": id, "ignored_inputs": {"data/x.bin": stamp}}));
         let mut touched = run(3, "b");
-        touched.more.insert(IGNORED_CHANGED.into(), json!([".venv/x.py"]));
+        touched.ignored_changed.insert(".venv/x.py".into());
         let found = ignored_changes(&[run(0, "a"), run(1, "a"), run(2, "b"), touched, record(json!({"id": 4}))]);
         assert_eq!(found, [(2.into(), vec!["data/x.bin".to_owned()]), (3.into(), vec![".venv/x.py".to_owned()])]);
     }

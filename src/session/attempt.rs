@@ -1,8 +1,9 @@
 //! One experiment from its commit to its row: run, judge, record, settle, or roll back.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Map, json};
+use serde_json::Map;
 
 use super::error::SessionError;
 use super::ignored::ignored_inputs;
@@ -17,8 +18,7 @@ use super::supervise::{Deadline, Ending};
 use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{
-    CHANGED_WHILE_RUNNING, DiffStat, Environment, Event, IGNORED_CHANGED, IGNORED_INPUTS, MetricValue, Outcome, Phase,
-    RECORD_VERSION, Record, Run, Unparsed, list,
+    DiffStat, Environment, Event, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed, list,
 };
 use crate::exec::Executor;
 use crate::git::Look;
@@ -280,20 +280,17 @@ impl Attempt {
             (None, Some(base)) => judge_on_base(contract, history, base, self.open.id, diff, &measured),
             (None, None) => judge(contract, history, self.open.id, diff, &measured),
         };
-        let mut more = Map::new();
         if !measured.changed.is_empty() {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
-            let changed: Vec<String> = measured.changed.iter().map(|path| name_of(path)).collect();
-            more.insert(CHANGED_WHILE_RUNNING.into(), json!(changed));
         }
-        let inputs = ignored_inputs(&workspace.repo, &store.contract.command)?;
-        if measured.run.is_some() && !inputs.is_empty() {
-            more.insert(IGNORED_INPUTS.into(), json!(inputs));
-        }
-        let ignored = &store.journal.last_call.ignored;
-        if self.open.agent.is_some() && !ignored.is_empty() {
-            more.insert(IGNORED_CHANGED.into(), json!(ignored));
-        }
+        let ignored_inputs = match &measured.run {
+            Some(_) => ignored_inputs(&workspace.repo, &store.contract.command)?,
+            None => BTreeMap::new(),
+        };
+        let ignored_changed = match &self.open.agent {
+            Some(_) => store.journal.last_call.ignored.iter().cloned().collect(),
+            None => BTreeSet::new(),
+        };
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         let mut runs = self.open.draft.as_ref().map(|earlier| earlier.runs.clone()).unwrap_or_default();
         let executed = workspace.is_linked.then(|| commit.clone());
@@ -336,8 +333,11 @@ impl Attempt {
                 .filter(|said| !said.is_empty())
                 .and_then(|said| Unparsed::of(said).ok()),
             proposal_error: self.open.proposal_error.clone(),
+            changed_while_running: measured.changed.iter().map(|path| name_of(path)).collect(),
+            ignored_changed,
+            ignored_inputs,
             beside: self.open.beside.clone(),
-            more,
+            more: Map::new(),
         })
     }
 

@@ -9,7 +9,7 @@ use super::protected::name_of;
 use super::running::metric_file_of;
 use super::store::Store;
 use super::workspace::Workspace;
-use crate::domain::{Actor, CHANGED_WHILE_RUNNING, CommitId, ExperimentId, Failure, FailureClass, Notice, list};
+use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, list};
 use crate::fs::{read_regular, write_unsynced};
 use crate::git::TreeStamps;
 use crate::measure::Verdict;
@@ -129,8 +129,7 @@ impl Workspace {
 impl Store {
     /// Whether the baseline's own run changed a file: then it says nothing about a later run that this one changes it, too.
     fn is_exempt(&self, path: &Path) -> bool {
-        let changed = self.history.baseline().and_then(|baseline| baseline.more.get(CHANGED_WHILE_RUNNING)?.as_array());
-        changed.is_some_and(|changed| changed.iter().any(|known| known.as_str() == Some(&name_of(path))))
+        self.history.baseline().is_some_and(|baseline| baseline.changed_while_running.contains(&name_of(path)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Making a session's history of another tool's ledger. Nothing moves but the refs of that session, which appear together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -202,6 +202,9 @@ impl Maker<'_> {
             }),
             proposal: None,
             proposal_error: None,
+            changed_while_running: Vec::new(),
+            ignored_changed: BTreeSet::new(),
+            ignored_inputs: BTreeMap::new(),
             unmet_limits: Vec::new(),
             outside_cause: None,
             beside: Beside::default(),

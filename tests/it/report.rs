@@ -168,7 +168,9 @@ fn a_second_metric_has_a_ledger_of_its_own_and_the_first_one_comes_back() {
     assert!(repo.read("results.tsv").starts_with("commit_hash\tlatency\t"));
     ar(&repo, ["doctor"]).ok();
     shell("mv results.tsv results.tsv.latency && mv results.tsv.old results.tsv");
-    ar(&repo, ["doctor"]).ok();
+    ar(&repo, ["doctor", "one"]).ok();
+    let of_head = ar(&repo, ["doctor"]).exits(1).stdout;
+    assert!(of_head.contains("is a ledger for `loss`, not for `latency`"), "`ar run` would refuse it: {of_head}");
     ar(&repo, ["resume", "one", "--agent", "echo 1.5 > value", "--max-experiments", "1"]).ok();
     assert_eq!((repo.read("results.tsv").lines().count(), repo.read("results.tsv.latency").lines().count()), (3, 2));
 }

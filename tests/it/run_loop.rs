@@ -302,7 +302,8 @@ fn an_agent_that_never_changes_anything_stops_the_loop() {
     )
     .exits(4);
     assert!(called.stdout.contains("changed nothing in 10 calls in a row"), "{called:?}");
-    let notice = "changed nothing twice in a row; calling it again after pauses of up to 5 minutes, and stopping after 10";
+    let notice =
+        "changed nothing twice in a row; calling it again after pauses of up to 5 minutes, and stopping after 10";
     assert_eq!(called.stderr.matches(notice).count(), 1, "{called:?}");
     let log = called.stderr.lines().find_map(|line| line.strip_prefix("note: the agent's output is in "));
     assert_eq!(fs::read_to_string(log.unwrap()).unwrap(), "what now?\n".repeat(10));
