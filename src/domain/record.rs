@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Artifact, Beside, Direction, Environment, ExperimentId, Failure, GuardRun, IdeaKind, Imported, Metrics, NewIdea,
-    Number, Outcome, Review, Tag, Tokens, Unparsed, Usage, Version,
+    Artifact, Beside, Direction, Environment, ExperimentId, Failure, GuardRun, IdeaKind, Imported, Layout, Metrics,
+    NewIdea, Number, Outcome, Review, Tag, Tokens, Unparsed, Usage, Version,
 };
 
 /// The version of records that this program writes.
@@ -257,6 +257,9 @@ pub struct Record {
     /// The ignored files that the command names, by path, with stamps that change whenever a file is written.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ignored_inputs: BTreeMap<String, String>,
+    /// The slots of the session, where they are not those of the records before. A journal that is lost is rebuilt with them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
     /// How it fared beside others.
     #[serde(flatten)]
     pub beside: Beside,

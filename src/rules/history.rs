@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::gaps;
-use crate::domain::{CommitId, ExperimentId, FailureClass, Number, Outcome, Record, Spent};
+use crate::domain::{CommitId, ExperimentId, FailureClass, Layout, Number, Outcome, Record, Spent};
 
 /// The records of one session in the order in which they were made; an experiment's number says when it was opened.
 #[derive(Debug, Clone, Default)]
@@ -141,6 +141,11 @@ impl History {
         let first = baseline.beside.gpu.iter();
         let others = baseline.beside.numbers.keys().filter(|gpu| Some(*gpu) != baseline.beside.gpu.as_ref());
         first.chain(others).filter(|gpu| self.best_on(Some(gpu)).is_some()).cloned().collect()
+    }
+
+    /// The newest slots that a record tells of.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.records.iter().rev().find_map(|record| record.layout.as_ref())
     }
 
     /// The last keep that is no part of a train without the number of that: what experiments are merged onto, with its number.

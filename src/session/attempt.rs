@@ -336,6 +336,7 @@ impl Attempt {
             changed_while_running: measured.changed.iter().map(|path| name_of(path)).collect(),
             ignored_changed,
             ignored_inputs,
+            layout: None,
             beside: self.open.beside.clone(),
             more: Map::new(),
         })

@@ -48,6 +48,7 @@ pub(super) fn rebuilt_journal(
         stale_count: settled.since_keep(),
         unseen: true,
         spent: settled.spent(),
+        layout: history.layout().cloned(),
         rung,
         flagged,
         ..Journal::new(worktree, now)

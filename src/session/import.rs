@@ -205,6 +205,7 @@ impl Maker<'_> {
             changed_while_running: Vec::new(),
             ignored_changed: BTreeSet::new(),
             ignored_inputs: BTreeMap::new(),
+            layout: None,
             unmet_limits: Vec::new(),
             outside_cause: None,
             beside: Beside::default(),

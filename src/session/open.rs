@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
 use serde_json::json;
 
 use super::contradiction::{contradiction, trouble_text};
-use super::error::SessionError;
+use super::error::{ErrorKind, SessionError};
 use super::escalating::report_unopened;
 use super::events::{Events, Observer};
 use super::expected::Expected;
@@ -43,7 +43,9 @@ use crate::exec::{Executor, GpuHolder, GpuLocks, boot_id};
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
 use crate::rules::{GpuSlot, History, Night, folders_of, slot_variables};
-use crate::state::{EventLog, Journal, Memory, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, Status, UNTRACKED, read_json};
+use crate::state::{
+    EventLog, Journal, Memory, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, SessionFolder, Status, UNTRACKED, read_json,
+};
 
 /// An open session.
 pub struct Session<'a> {
@@ -54,6 +56,17 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// Opens the session of a plan: its files, its branch, its lock.
     pub async fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
+        let new = if plan.continued { None } else { NewFolder::of(&plan) };
+        let opened = Session::open_in(plan, observer, interrupts).await;
+        if let (Err(error), Some(new)) = (&opened, new)
+            && error.kind() != ErrorKind::Held
+        {
+            new.remove_unused();
+        }
+        opened
+    }
+
+    async fn open_in(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
         let Plan {
             repo,
             folder,
@@ -422,6 +435,44 @@ impl<'a> Session<'a> {
         forget(&store.folder.state())?;
         store.forget_artifacts(ExperimentId::BASELINE);
         Ok(())
+    }
+}
+
+/// The folder of a session that is about to begin, where there is none yet.
+struct NewFolder {
+    folder: SessionFolder,
+    git_dir: PathBuf,
+    is_in_place: bool,
+    /// Whether the folder of all sessions is missing as well.
+    is_first: bool,
+}
+
+impl NewFolder {
+    fn of(plan: &Plan) -> Option<NewFolder> {
+        let is_missing = |path: &Path| fs::symlink_metadata(path).is_err();
+        is_missing(plan.folder.root()).then(|| NewFolder {
+            folder: plan.folder.clone(),
+            git_dir: plan.repo.git_dir().to_owned(),
+            is_in_place: plan.layout.is_none(),
+            is_first: is_missing(&plan.repo.main_worktree().join(SESSIONS_FOLDER)),
+        })
+    }
+
+    /// Removes the folder after a start that failed before its first run; not if another process holds it by now.
+    fn remove_unused(self) {
+        let Ok(lock) = self.folder.lock(&self.git_dir, self.is_in_place) else { return };
+        let has_run = fs::read_dir(self.folder.runs()).is_ok_and(|mut runs| runs.next().is_some());
+        if has_run || self.folder.has_contract() {
+            return;
+        }
+        // A folder that stays is in nobody's way.
+        let _ = fs::remove_dir_all(self.folder.root());
+        drop(lock);
+        if self.is_first
+            && let Some(sessions) = self.folder.root().parent()
+        {
+            let _ = fs::remove_dir(sessions);
+        }
     }
 }
 

@@ -20,7 +20,9 @@ use super::placing::{
     Placing, dirty_notice, layout_lines, layout_of, refuse_in_the_way, refuse_lost, refuse_own_tree, unfinished_beside,
 };
 use super::programs::check_command;
-use super::reading::{lost_records, record_id, refuse_changed, session_of_head, session_tags, stored_contract};
+use super::reading::{
+    lost_records, read_history, record_id, refuse_changed, session_of_head, session_tags, stored_contract,
+};
 use super::research::with_research;
 use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
@@ -160,7 +162,13 @@ impl Plan {
             }
         };
         let continued = known.is_some();
-        let before = journal.as_ref().and_then(|journal| journal.layout.as_ref());
+        let recorded = match &tag {
+            Some(tag) if continued && journal.as_ref().is_none_or(|journal| journal.unseen) => {
+                read_history(&repo, tag)?.layout().cloned()
+            }
+            _ => None,
+        };
+        let before = journal.as_ref().and_then(|journal| journal.layout.as_ref()).or(recorded.as_ref());
         // The settings file is for new sessions.
         let asked_layout = if continued { &wanted.given } else { asked };
         let layout = layout_of(asked_layout, &wanted.given, before)?;

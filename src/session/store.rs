@@ -17,8 +17,8 @@ use super::words::HeardWords;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{
-    Clock, CommitId, Contract, Directive, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Rung, Stall,
-    StopReason, ToldStep, with_causes,
+    Clock, CommitId, Contract, Directive, Event, ExperimentId, Layout, Notice, Number, Outcome, Phase, Record, Rung,
+    Stall, StopReason, ToldStep, with_causes,
 };
 use crate::exec;
 use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
@@ -226,8 +226,14 @@ impl Store {
         Ok(())
     }
 
+    /// The slots of the session, where no record tells of them yet.
+    pub(super) fn unrecorded_layout(&self) -> Option<Layout> {
+        self.journal.layout.clone().filter(|layout| self.history.layout() != Some(layout))
+    }
+
     /// Makes an experiment count: its ref, and then its row.
     pub(super) fn record(&mut self, open: OpenExperiment, record: &Record) -> Result<(), SessionError> {
+        let record = &Record { layout: self.unrecorded_layout(), ..record.clone() };
         // The row of one that is replaced may stand anywhere.
         let rows_from = if open.replaces.is_some() { 0 } else { self.ledger.length()? };
         let open = OpenExperiment { draft: Some(Box::new(record.clone())), rows_from, ..open };

@@ -71,6 +71,9 @@ impl Drop for RefGuard {
     }
 }
 
+/// How many bytes of names are read: those of over 50,000 locks. A longer file is not of this program's making.
+const LARGEST: u64 = 16 << 20;
+
 fn remove_named(file: &mut File, path: &Path) -> Result<(), GitError> {
     for lock in read_names(file).at("reading", path)? {
         match fs::remove_file(&lock) {
@@ -83,8 +86,28 @@ fn remove_named(file: &mut File, path: &Path) -> Result<(), GitError> {
 
 fn read_names(file: &mut File) -> io::Result<Vec<PathBuf>> {
     let mut names = Vec::new();
-    file.read_to_end(&mut names)?;
+    file.take(LARGEST).read_to_end(&mut names)?;
     // On a full disk names are cut off, and what is left of one may be that of the ref itself.
     let names = names.split(|byte| *byte == 0).filter(|name| name.ends_with(b".lock"));
     Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_locks_in_a_file_of_a_terabyte_are_read_in_bounded_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = dir.path().join("left.lock");
+        fs::write(&lock, "").unwrap();
+        fs::write(dir.path().join(NAME), [lock.as_os_str().as_bytes(), b"\0"].concat()).unwrap();
+        if let Err(error) = File::options().write(true).open(dir.path().join(NAME)).unwrap().set_len(1 << 40) {
+            eprintln!("skipped: no sparse file of a terabyte: {error}");
+            return;
+        }
+        drop(RefGuard::begin(dir.path(), &[]).unwrap());
+        assert!(!lock.exists());
+        assert_eq!(fs::metadata(dir.path().join(NAME)).unwrap().len(), 0);
+    }
 }

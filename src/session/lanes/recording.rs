@@ -131,6 +131,9 @@ impl Store {
             record.finished = self.now();
             *record = record.clone().with_artifacts_of_keep();
         }
+        if let Some(first) = records.first_mut() {
+            first.layout = self.unrecorded_layout();
+        }
         let rows_from = self.ledger.length()?;
         let open = OpenExperiment { recording: records, rows_from, ..open };
         self.enter(Phase::Recording, open.clone())?;

@@ -165,3 +165,23 @@ fn a_state_folder_that_is_tracked() {
     repo.commit_all("too much");
     both_refused_with_change(&repo, &[".autoresearch is tracked", "hint: git rm -r --quiet --cached .autoresearch"]);
 }
+
+#[test]
+fn a_start_that_fails_before_its_first_run_leaves_no_folder() {
+    let harms: [(&str, &str, &[&str]); 2] =
+        [("refs/heads/autoresearch/t.lock", "", &[]), ("worktrees", "a file\n", &["--slots", "2"])];
+    for (path, content, more) in harms {
+        let repo = training_repo();
+        repo.write(format!(".git/{path}"), content);
+        let seen = || (repo.git(["for-each-ref"]), repo.git(["status", "--short", "--branch"]));
+        let before = seen();
+        let args =
+            ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", "0"];
+        let failed = ar(&repo, args.iter().chain(more));
+        assert_ne!(failed.code, Some(0), "{failed:?}");
+        assert_eq!(seen(), before, "{path}");
+        assert!(!repo.exists(".autoresearch"), "{path}: {failed:?}");
+        repo.rm(format!(".git/{path}"));
+        ar(&repo, args.iter().chain(more)).ok();
+    }
+}

@@ -130,3 +130,22 @@ fn an_emptied_head_of_the_users_tree_is_put_back_in_the_loop() {
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/autoresearch/t");
     assert_eq!((repo.read("results.tsv").lines().count(), repo.status()), (5, String::new()));
 }
+
+#[test]
+fn a_session_whose_journal_is_gone_continues_on_its_slots() {
+    for repair in [false, true] {
+        let repo = landscape();
+        let more = ["--slots", "2", "--max-experiments", "2"];
+        ar_in_time(&repo, first_call(&repo, ["0.02", "0.01"], "", &more)).ok();
+        ar_in_time(&repo, ["resume", "t", "--slots", "3", "--max-experiments", "1"]).ok();
+        repo.rm(".autoresearch/t/state/progress.json");
+        if repair {
+            ar_in_time(&repo, ["doctor", "t", "--repair"]).ok();
+        }
+        ar_in_time(&repo, ["resume", "t", "--max-experiments", "1"]).ok();
+        let journal: serde_json::Value =
+            serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
+        assert_eq!(journal["layout"]["slots"], 3, "repaired: {repair}");
+        assert_eq!(check(&repo, "a lost journal").len(), 5);
+    }
+}
