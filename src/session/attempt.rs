@@ -23,8 +23,7 @@ use crate::domain::{
 use crate::exec::Executor;
 use crate::git::Look;
 use crate::rules::{
-    Again, Driver, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, describe_failure, judge, judge_on_base,
-    recover,
+    Again, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, describe_failure, judge, judge_on_base, recover,
 };
 use crate::state::{Journal, OpenExperiment};
 
@@ -450,11 +449,6 @@ impl Attempt {
     }
 }
 
-/// Whether a change stays in the working tree: `ar try` refused it, and whoever made it by hand has it there to edit.
-fn stays_in_tree(store: &Store, open: &OpenExperiment) -> bool {
-    open.refused.is_some() && open.agent.is_none() && store.journal.driver == Some(Driver::Hand)
-}
-
 /// Settles what comes after the row.
 fn settle_tree(
     workspace: &mut Workspace,
@@ -467,7 +461,7 @@ fn settle_tree(
     let why = format!("{} experiment {}", record.outcome, record.id);
     workspace.move_head(store, target, &[&record.commit, &record.base], &why)?;
     crash::point("settling.branch_moved");
-    match stays_in_tree(store, open) {
+    match open.refused.is_some() && open.by_hand {
         true => workspace.put_only_protected_back(&record.commit, &record.base)?,
         false => workspace.put_back_after(store, look, target, &record.commit)?,
     }

@@ -36,8 +36,34 @@ pub(super) struct Baseline {
 }
 
 impl Session<'_> {
-    /// What comes before the first call of the agent.
+    /// Finishes what is open, measures the baseline if there is none, and adopts a change if asked to.
+    ///
+    /// # Errors
+    ///
+    /// The user's change was refused, and the rest of it stays in the working tree: an agent's change would contain it.
     pub(super) async fn begin(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
+        let (first, open) = {
+            let store = self.shared.store();
+            (store.history.next_sequence(), store.journal.open.as_ref().map(|open| open.id))
+        };
+        let attempted = self.begin_with(drive).await?;
+        let store = self.shared.store.get_mut();
+        let is_new = |record: &&Record| record.sequence() >= first || Some(record.id) == open;
+        let newest = store.history.records().last().filter(is_new);
+        let is_refused = |record: &&Record| record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal());
+        if let Some(refused) = newest.filter(is_refused)
+            && !self.workspace.is_linked
+        {
+            let tracked = self.workspace.repo.working_tree.changes()?.tracked;
+            let left: Vec<PathBuf> = tracked.into_iter().map(|(path, _)| path).collect();
+            if !left.is_empty() {
+                return Err(SessionError::RefusedStays { tag: store.contract.tag.clone(), id: refused.id, left });
+            }
+        }
+        Ok(attempted)
+    }
+
+    async fn begin_with(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
         if self.workspace.is_linked {
             // What is open beside others is picked up by the loop.
             self.end_unseen().await?;
@@ -306,7 +332,7 @@ impl Session<'_> {
         let Some(aside) = store.journal.aside.take() else { return Ok(Attempted::Recorded) };
         let Aside { commit, description, direction, proposal, .. } = aside;
         let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
-        let mut open = OpenExperiment { description, direction, proposal, ..open };
+        let mut open = OpenExperiment { description, direction, proposal, by_hand: true, ..open };
         self.workspace.check(store, &mut open, &commit, &[], &Forbidden::default())?;
         open.commit = Some(commit);
         store.journal.iteration += 1;

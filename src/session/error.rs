@@ -249,6 +249,9 @@ pub enum SessionError {
     #[error("nothing to try: the working tree is the same as an earlier version of experiment {0}")]
     #[strum(props(hint = "edit a file so that the guard passes, then run `ar try` again"))]
     SameVersion(ExperimentId),
+    #[error("experiment {id} was refused, and the rest of your change is still in the working tree: {}", list(left))]
+    #[strum(props(kind = "needs_person"))]
+    RefusedStays { tag: Tag, id: ExperimentId, left: Vec<PathBuf> },
     #[error("experiment {0} of this session is still open")]
     #[strum(props(hint = "run `ar try --continue` to finish it, or `ar stop --now` to save its change and close it"))]
     StillOpen(ExperimentId),
@@ -360,6 +363,9 @@ impl SessionError {
             SessionError::BestLost { log, .. } => format!("read {}, and restore what the run needs", shell_word(log)),
             SessionError::Drift { drifts, .. } => drift_hint(drifts),
             SessionError::NoCommand { what, word } => missing_command(what, word),
+            SessionError::RefusedStays { tag, .. } => format!(
+                "correct it and run `ar try -m TEXT`, or set it aside with `git stash`; then run `ar resume {tag}` to continue"
+            ),
             SessionError::Tracked(path) => {
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
             }

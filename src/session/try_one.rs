@@ -146,6 +146,7 @@ impl Session<'_> {
         open.direction = proposal.direction.clone();
         open.proposal = proposal.more();
         open.proposal_error = proposal.error.clone();
+        open.by_hand = true;
         let known = self.workspace.known_untracked()?;
         store.journal.iteration += 1;
         store.journal.last_call = LastCall { unnamed: store.names_no_direction(&proposal), ..LastCall::default() };
@@ -235,6 +236,7 @@ impl Session<'_> {
     pub(super) fn commit_version(&mut self, record: Record, proposal: Proposal) -> Result<Attempt, SessionError> {
         let store = self.shared.store.get_mut();
         let mut open = OpenExperiment::new(record.id, record.base.clone(), record.started);
+        open.by_hand = true;
         open.agent.clone_from(&record.agent);
         open.direction = proposal.direction.clone().or_else(|| record.direction.clone());
         open.proposal = record.proposal.as_ref().map(said).unwrap_or_default();

@@ -75,6 +75,10 @@ pub struct OpenExperiment {
     /// Why what the agent said, or a part of it, was ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,
+    /// Whether the user made the change, or an agent that drives by itself. If it is refused, the rest of it stays in the working
+    /// tree.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hand: bool,
     /// The object of the record that this version of the experiment is to replace, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
@@ -136,6 +140,7 @@ impl OpenExperiment {
             fingerprint: None,
             proposal: Map::new(),
             proposal_error: None,
+            by_hand: false,
             replaces: None,
             versions: Vec::new(),
             draft: None,

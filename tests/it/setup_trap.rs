@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::run_loop::training_repo;
-use crate::support::{TestRepo, ar};
+use crate::support::{Called, TestRepo, ar, ar_command};
 
 /// An agent that makes one change that is better each time.
 const BETTER: &str =
@@ -84,4 +84,53 @@ fn an_agent_that_changes_ar_toml_is_refused_and_the_users_text_stays() {
     let refused = record(&repo, 1);
     assert_eq!(refused["failure"]["class"], "protected", "{refused}");
     assert_eq!(repo.read("ar.toml"), mine);
+}
+
+/// A session with one keep, and a change of the user's that touches a protected file.
+fn with_refused_change() -> TestRepo {
+    let repo = training_repo();
+    begin(&repo, BETTER, &["--max-experiments", "1", "--protect", "docs/**"]);
+    repo.write("docs/a.txt", "easier\n");
+    repo.write("train.sh", repo.read("train.sh") + "# mine\n");
+    repo.write("new.txt", "new\n");
+    repo.git(["add", "new.txt"]);
+    repo
+}
+
+/// Checks that the loop ended without a call, and that the rest of the change is where it was.
+#[track_caller]
+fn assert_rest_stays(repo: &TestRepo, ended: &Called, eval: &str) {
+    assert_eq!(ended.code, Some(4), "{ended:#?}");
+    assert!(ended.stderr.contains("is still in the working tree: new.txt, train.sh"), "{ended:#?}");
+    assert!(ended.stderr.contains("`git stash`"), "{ended:#?}");
+    assert_eq!(record(repo, 2)["failure"]["class"], "protected");
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/00003"]), "");
+    assert_eq!([&*repo.read("docs/a.txt"), &*repo.read("new.txt")], [eval, "new\n"]);
+    assert!(repo.read("train.sh").ends_with("# mine\n"));
+    repo.git(["stash", "--quiet"]);
+    ar(repo, ["resume", "t", "--max-experiments", "1"]).ok();
+    assert_eq!(record(repo, 3)["outcome"], "keep");
+    ar(repo, ["doctor"]).ok();
+}
+
+#[test]
+fn what_is_refused_of_an_adopted_change_stays_in_the_working_tree() {
+    let repo = with_refused_change();
+    let eval = repo.git(["show", "HEAD:docs/a.txt"]) + "\n";
+    let ended = ar(&repo, ["run", "--adopt", "--max-experiments", "2"]);
+    assert_rest_stays(&repo, &ended, &eval);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn what_a_killed_try_refuses_stays_in_the_working_tree_when_a_loop_finishes_it() {
+    for point in ["recording.entered", "recording.recorded", "settling.branch_moved", "settling.put_back"] {
+        let repo = with_refused_change();
+        let eval = repo.git(["show", "HEAD:docs/a.txt"]) + "\n";
+        let mut killed = ar_command(&repo, &repo.path(), ["try", "-m", "mine"]);
+        killed.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", format!("{point}:1"));
+        assert_eq!(Called::from(killed.output().unwrap()).code, None, "{point}");
+        let ended = ar(&repo, ["resume", "t", "--max-experiments", "2"]);
+        assert_rest_stays(&repo, &ended, &eval);
+    }
 }
