@@ -3,9 +3,10 @@
 //! An open store of gix knows the packs that it listed last, and can miss an object that is in a pack of a moment later. So a
 //! read that misses an object is repeated in a store opened afresh. While packs change, that is repeated, too.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
@@ -35,17 +36,24 @@ pub(in crate::git) fn read_of_repository<T>(
         *afresh.objects = open_afresh(&gix.objects)?;
         Ok(afresh)
     };
-    persistently(gix.objects.store_ref().path(), gix, afresh, read)
+    persistently(&place(&gix.objects), gix, afresh, read)
 }
 
 /// Does the same with a store alone.
 pub(super) fn read_of_store<T>(store: &Handle, read: impl FnMut(&Handle) -> Result<T>) -> Result<T> {
-    persistently(store.store_ref().path(), store, || open_afresh(store), read)
+    persistently(&place(store), store, || open_afresh(store), read)
+}
+
+/// The folder of a store. A linked working tree's path to it leads through the folder of the tree under `.git/worktrees`, which
+/// an agent may delete.
+fn place(store: &Handle) -> PathBuf {
+    let path = store.store_ref().path();
+    gix::path::normalize(Cow::Borrowed(path), Path::new("")).map_or_else(|| path.to_owned(), Cow::into_owned)
 }
 
 fn open_afresh(store: &Handle) -> Result<Handle> {
-    let known = store.store_ref();
-    let mut afresh = gix::odb::at(known.path(), known.object_hash()).during("opening the objects of the repository")?;
+    let hash = store.store_ref().object_hash();
+    let mut afresh = gix::odb::at(place(store), hash).during("opening the objects of the repository")?;
     afresh.ignore_replacements = store.ignore_replacements;
     Ok(afresh)
 }

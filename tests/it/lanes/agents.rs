@@ -95,9 +95,10 @@ fn a_state_folder_with_all_trees_that_goes_stops_no_session() {
 /// Waits until somebody has attacked.
 const WAIT: &str = "mkdir -p $M/waits; until [ -e $M/attacked ]; do sleep 0.02; done";
 
-/// Attacks once, as soon as somebody waits for it.
+/// Attacks once, as soon as somebody waits for it. A call that is cut off in its attack leaves it to another one.
 fn when_waited_for(attack: &str) -> String {
-    format!("if [ -e $M/waits ] && mkdir $M/attacks; then {attack}; mkdir $M/attacked; fi 2>/dev/null")
+    let attack = format!("trap 'rmdir $M/attacks; exit 1' TERM; {attack}; mkdir $M/attacked; trap - TERM");
+    format!("if [ -e $M/waits ] && mkdir $M/attacks; then {attack}; fi 2>/dev/null")
 }
 
 #[test]
