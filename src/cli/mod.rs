@@ -27,6 +27,7 @@ mod loop_agent;
 mod man;
 mod mlflow;
 mod note;
+mod outcome_line;
 mod output;
 mod pager;
 mod printer;

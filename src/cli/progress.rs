@@ -4,20 +4,19 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anstyle::{AnsiColor, Style};
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, EVENT_VERSION, Event, ExperimentId, FailureClass, Number, Outage, OutageKind, Record, ReviewVerdict, Tag,
-    clock_time, count_of, exact_time, experiment_name, moment_text, one_line, report_clause, shell_word,
+    Clock, EVENT_VERSION, Event, ExperimentId, Number, Outage, OutageKind, ReviewVerdict, Tag, clock_time, count_of,
+    exact_time, experiment_name, moment_text, one_line, report_clause, shell_word,
 };
 use autoresearch::report::fit;
-use autoresearch::rules::Ended;
 use autoresearch::state::SessionFolder;
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::args::StreamFormat;
 use super::live::Live;
+use super::outcome_line::OutcomeLine;
 use super::output;
 
 /// Consumes the events of a loop.
@@ -217,16 +216,14 @@ impl Progress {
                 self.end(*id);
                 if !self.aside {
                     let what = if *trial { "tried" } else { "waits" };
-                    let value = value.as_ref().map_or_else(|| "-".to_owned(), Number::to_string);
-                    self.print_fitting(&format!("{id:>4}  {what:<8} {value:<VALUE$} {description}: {reason}"));
+                    self.print_outcome(&OutcomeLine::of_run(*id, what, value.as_ref(), description, reason));
                 }
             }
             Event::ExperimentFinished { record, incumbent, doubt } => {
                 self.incumbent = incumbent.as_ref().map(|(_, number)| number.clone());
                 self.end(record.id);
                 if !self.aside || record.id.is_baseline() {
-                    let doubt = doubt.as_ref().map(|why| format!("; doubtful: {why}")).unwrap_or_default();
-                    self.print_fitting(&(experiment_line(record) + &doubt));
+                    self.print_outcome(&OutcomeLine::of_experiment(record, doubt.as_deref()));
                 }
             }
             Event::Flagged { after, times, report, .. } => {
@@ -320,7 +317,17 @@ impl Progress {
 
     /// Prints a line above the live ones, cut to the width of a terminal.
     fn print_fitting(&self, line: &str) {
-        self.print(&fit(line, if self.aside { output::note_width() } else { output::width() }));
+        self.print(&fit(line, self.width()));
+    }
+
+    /// Prints the line of an outcome above the live ones.
+    fn print_outcome(&self, line: &OutcomeLine) {
+        self.print(&line.fit(self.width()));
+    }
+
+    /// The number of columns of the terminal, where the lines go to one.
+    fn width(&self) -> Option<u16> {
+        if self.aside { output::note_width() } else { output::width() }
     }
 
     /// Prints a line above the live ones.
@@ -386,29 +393,6 @@ impl Progress {
 /// A text with something before it, unless it is empty.
 fn prefixed(before: &str, text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{before}{text}") }
-}
-
-/// The width of the value at the start of a line.
-const VALUE: usize = 9;
-
-/// One finished experiment: number, outcome, its value or the class of its failure, what it was, and why it ended so. A narrow
-/// terminal cuts off the end.
-pub(super) fn experiment_line(record: &Record) -> String {
-    let ended = Ended::of_record(record);
-    let color = match ended {
-        Ended::Keep => AnsiColor::Green,
-        Ended::Discard | Ended::Refused | Ended::Other => AnsiColor::Yellow,
-        Ended::Crash => AnsiColor::Red,
-    };
-    let style = Style::new().fg_color(Some(color.into()));
-    let outcome = <&str>::from(ended);
-    let class = record.failure.as_ref().map(|failure| failure.class).filter(|class| *class != FailureClass::Crash);
-    let class = class.map(|class| class.to_string());
-    let value = record.metric.number().as_ref().map(Number::to_string);
-    let first = value.as_deref().or(class.as_deref()).unwrap_or("-");
-    let class = class.as_ref().filter(|_| value.is_some()).map(|class| format!(" [{class}]")).unwrap_or_default();
-    let Record { id, description, reason, .. } = record;
-    format!("{id:>4}  {style}{outcome:<8}{style:#} {first:<VALUE$} {description}: {reason}{class}")
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use autoresearch::agent::{Proposal, directive_text, failure_text};
 use autoresearch::domain::{Contract, Directive, FORMAT_VERSION, Outcome, Record, StopReason, Word, one_line};
 use autoresearch::git::Repo;
 use autoresearch::guardian::ensure_resident;
-use autoresearch::report::fit;
 use autoresearch::rules::History;
 use autoresearch::session::{Drive, Session, Tried};
 use serde_json::{Value, json};
@@ -18,9 +17,10 @@ use serde_json::{Value, json};
 use super::args::{AnswerFormat, TryArgs};
 use super::error::CliError;
 use super::guard_service::tell_no_resident;
+use super::outcome_line::OutcomeLine;
 use super::printer::{PATIENCE, Printer};
 use super::process::{current_dir, no_runtime, runtime};
-use super::progress::{Progress, experiment_line};
+use super::progress::Progress;
 use super::settings::{self, Settings};
 use super::{exit, output, signals};
 
@@ -195,7 +195,7 @@ fn print_reworking(record: &Record) {
 }
 
 fn print_outcome(history: &History, record: &Record, Next { directive, full, words }: Next<'_>, contract: &Contract) {
-    output::line(&fit(&experiment_line(record), output::width()));
+    output::line(&OutcomeLine::of_experiment(record, None).fit(output::width()));
     if let Some(failure) = record.failure.as_ref().filter(|failure| !failure.excerpt.trim().is_empty()) {
         for line in failure.excerpt.lines() {
             output::line(&format!("      | {line}"));

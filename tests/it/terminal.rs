@@ -218,6 +218,29 @@ fn at_80_columns_a_line_begins_with_verdict_and_value_and_its_description_is_cut
 }
 
 #[test]
+fn at_80_columns_the_description_gives_way_to_the_reason_and_a_doubt_stays() {
+    let line_of = |first: &str, second: &str| {
+        let repo = waiting_repo();
+        let agent = format!("echo {second} > value; printf '{{\"description\": \"%0120d\"}}' 7 > $AR_PROPOSAL");
+        repo.write("value", format!("{first}\n"));
+        repo.commit_all("begins elsewhere");
+        let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", &agent];
+        let terminal = on_terminal(&repo, "screen", &[&args[..], &["--max-experiments", "1"]].concat());
+        came_to(terminal, "0 as it was");
+        let screen = screen_has(&repo, &["stopped: "]).unwrap();
+        let lines: Vec<&str> = screen.lines().filter(|line| line.contains("00000")).collect();
+        assert_eq!(lines.len(), 1, "{screen}");
+        lines[0].to_owned()
+    };
+    let plain = line_of("2.0", "1.75");
+    assert!(plain.starts_with("   1  keep     1.75      000000000"), "{plain}");
+    assert!(plain.contains("...: val_bpb 1.75 is better than 2"), "{plain}");
+    let doubted = line_of("2.0", "0.5");
+    assert!(doubted.starts_with("   1  keep     0.5       000000000"), "{doubted}");
+    assert!(doubted.contains("...: val_bpb 0.5 is ") && doubted.ends_with("; doubtful"), "{doubted}");
+}
+
+#[test]
 fn a_watch_shows_a_loop_at_work_follows_the_size_and_leaves_loop_and_terminal_as_they_were() {
     let repo = waiting_repo();
     let mut at_work =
