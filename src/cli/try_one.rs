@@ -24,7 +24,7 @@ use super::progress::Progress;
 use super::settings::{self, Settings};
 use super::{exit, output, signals};
 
-/// What the next attempt is told.
+/// What is told beside the record of an attempt.
 #[derive(Clone, Copy)]
 struct Next<'a> {
     directive: Directive,
@@ -32,6 +32,8 @@ struct Next<'a> {
     full: Option<&'a StopReason>,
     /// What the user says.
     words: &'a [Word],
+    /// Why the gain of this one is doubtful, if it is.
+    doubt: Option<&'a str>,
 }
 
 /// Makes the change in the working tree an experiment and waits for its outcome.
@@ -62,9 +64,14 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
             let words = if matches!(tried, Tried::Recorded(_)) { session.words() } else { Vec::new() };
             let told = words.clone();
             let full = session.at_cap();
+            let doubt = match tried {
+                Tried::Recorded(id) => session.doubt_of(id),
+                _ => None,
+            };
             let (printed, is_printed) = mpsc::channel();
             printer.answer(move || {
-                answer(&history, tried, Next { directive, full: full.as_ref(), words: &told }, &contract, args.format);
+                let next = Next { directive, full: full.as_ref(), words: &told, doubt: doubt.as_deref() };
+                answer(&history, tried, next, &contract, args.format);
                 let _ = printed.send(());
             });
             if let Tried::Recorded(_) = tried {
@@ -163,14 +170,16 @@ fn answer(history: &History, tried: Tried, next: Next<'_>, contract: &Contract, 
     }
 }
 
-/// A record with what the next attempt is told: what the user says, the directive's fields and words, and what the failure means for it.
+/// A record with the doubt about its gain, and with what the next attempt is told: what the user says, the directive's fields and
+/// words, and what the failure means for it.
 fn with_next(
     record: &Record,
     history: &History,
-    Next { directive, words, .. }: Next<'_>,
+    Next { directive, words, doubt, .. }: Next<'_>,
     contract: &Contract,
 ) -> Value {
     let mut answer = json!(record);
+    answer["doubt"] = json!(doubt);
     if !words.is_empty() {
         answer["words"] = json!(words);
     }
@@ -194,8 +203,9 @@ fn print_reworking(record: &Record) {
     output::line("      next: edit it so that the guard passes, then run `ar try`");
 }
 
-fn print_outcome(history: &History, record: &Record, Next { directive, full, words }: Next<'_>, contract: &Contract) {
-    output::line(&OutcomeLine::of_experiment(record, None).fit(output::width()));
+fn print_outcome(history: &History, record: &Record, next: Next<'_>, contract: &Contract) {
+    let Next { directive, full, words, doubt } = next;
+    output::line(&OutcomeLine::of_experiment(record, doubt).fit(output::width()));
     if let Some(failure) = record.failure.as_ref().filter(|failure| !failure.excerpt.trim().is_empty()) {
         for line in failure.excerpt.lines() {
             output::line(&format!("      | {line}"));

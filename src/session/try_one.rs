@@ -82,6 +82,11 @@ impl Session<'_> {
         at_cap(&self.shared.store())
     }
 
+    /// Why the gain of a recorded experiment is doubtful, as a clause, if it is.
+    pub fn doubt_of(&self, id: ExperimentId) -> Option<String> {
+        self.shared.store().doubt_of(id)
+    }
+
     /// What the user says to whoever makes the next change.
     pub fn words(&self) -> Vec<Word> {
         let store = &mut *self.shared.store();

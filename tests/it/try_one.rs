@@ -293,3 +293,21 @@ fn a_rework_that_is_killed_is_continued_and_loses_and_repeats_nothing() {
         ar(&repo, ["doctor"]).ok();
     }
 }
+
+#[test]
+fn a_try_that_gains_too_much_is_doubted_in_text_and_json() {
+    let repo = training_repo();
+    let attempt = |value: &str, format: &str| {
+        repo.write("train.sh", format!("echo val_bpb: {value}\n"));
+        ar(&repo, ["try", "-m", "evaluate less", "--format", format]).ok()
+    };
+    repo.write("train.sh", "echo val_bpb: 1.75\n");
+    ar(&repo, ["try", "-m", "first", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]).ok();
+    let doubted = attempt("0.5", "json").json();
+    assert_eq!(doubted["doubt"], "gained more than half of 1.75, the value to beat");
+    let plain = attempt("0.45", "json").json();
+    assert_eq!(plain.as_object().unwrap().get("doubt"), Some(&Value::Null), "{plain}");
+    let text = attempt("0.001", "table").stdout;
+    let line = text.lines().next().unwrap();
+    assert!(line.ends_with("; doubtful: gained more than half of 0.45, the value to beat"), "{text}");
+}
