@@ -12,13 +12,13 @@ pub fn unnamed_in_a_row(records: &[Record]) -> u32 {
     u32::try_from(unnamed.count()).unwrap_or(u32::MAX)
 }
 
-/// Whether two names mean the same direction: case, spaces and punctuation do not matter.
+/// Whether two names mean the same direction, case and white space aside. Signs count: `dropout -0.1` is not `dropout +0.1`.
 pub fn same_direction(one: &str, other: &str) -> bool {
-    one == other || letters(one).eq(letters(other))
+    one == other || folded(one).eq(folded(other))
 }
 
-fn letters(name: &str) -> impl Iterator<Item = char> {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
+fn folded(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase)
 }
 
 /// Whether an experiment of `records` in this direction was measured. One that was refused or crashed tried nothing.

@@ -50,21 +50,25 @@ fn the_records_of_a_session_bring_it_where_its_experiments_did() {
 }
 
 #[test]
-fn directions_are_the_same_whatever_their_spelling_and_have_their_best_number() {
-    assert!(same_direction("Warm-up", " warm UP.") && !same_direction("warm up", "warm ups"));
+fn directions_are_the_same_but_for_case_and_spaces_and_have_their_best_number() {
+    assert!(same_direction("Warm up", " warm  UP") && same_direction("Über", "über"));
+    for (one, other) in [("warm up", "warm ups"), ("warm-up", "warm up"), ("dropout -0.1", "dropout +0.1"), ("-", "+")]
+    {
+        assert!(!same_direction(one, other), "{one} {other}");
+    }
     let history = History::new(vec![
         record(0, "keep", Some(2.0), "", None),
-        record(1, "discard", Some(2.5), "", Some("warm-up")),
+        record(1, "discard", Some(2.5), "", Some("warm up")),
         record(2, "keep", Some(1.0), "", Some("batch")),
         record(3, "crash", None, "nan", Some("depth")),
-        record(4, "discard", Some(1.25), "", Some("Warm Up")),
+        record(4, "discard", Some(1.25), "", Some("Warm  Up")),
         record(5, "discard", Some(2.0), "", None),
     ]);
     let tried: Vec<_> = directions_tried(history.records())
         .into_iter()
         .map(|known| (known.direction, known.experiments, known.kept, known.best.map(|best: Number| best.value)))
         .collect();
-    let expected = [("warm-up", 2, 0, Some(1.25)), ("depth", 1, 0, None), ("batch", 1, 1, Some(1.0))];
+    let expected = [("warm up", 2, 0, Some(1.25)), ("depth", 1, 0, None), ("batch", 1, 1, Some(1.0))];
     assert_eq!(tried, expected.map(|(name, count, kept, best)| (name.to_owned(), count, kept, best)));
     let missed: Vec<_> = near_misses(&history, 2).iter().map(|record| record.id.number()).collect();
     assert_eq!(missed, [4, 5]);

@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn what_is_older_than_a_month_is_folded_first_by_strategy() {
         let mut lessons: Vec<_> = (1..=45).map(|point| lesson("new", point, "width", 20)).collect();
-        lessons.extend((1..=9).map(|point| lesson("old", point, ["Warm-up", "warm up", "depth"][point % 3], 31)));
+        lessons.extend((1..=9).map(|point| lesson("old", point, ["Warm up", "warmup", "depth"][point % 3], 31)));
         let folds = fold_all(&lessons, "");
         let members: usize = folds.iter().map(|fold| fold.members.len()).sum();
         assert_eq!((lessons.len() - members + folds.len(), folds.len()), (50, 2), "{folds:?}");

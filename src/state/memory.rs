@@ -237,7 +237,7 @@ mod tests {
         memory.add_findings(Timestamp::UNIX_EPOCH, 1.into(), &found).unwrap();
         memory.add_findings(Timestamp::UNIX_EPOCH, 2.into(), &found[..1]).unwrap();
         memory.add_direction("warmup", 1.into()).unwrap();
-        memory.add_direction("Warm-up", 1.into()).unwrap();
+        memory.add_direction("Warm up", 1.into()).unwrap();
         let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(text("iteration_log.jsonl").lines().count(), 2);
         assert_eq!(text("findings.jsonl").lines().count(), 3);

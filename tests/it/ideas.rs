@@ -27,7 +27,7 @@ fn states(repo: &TestRepo) -> Vec<String> {
 /// Calls `ar run` with an agent that keeps its prompt, does what `first` says, and changes something.
 fn run(repo: &TestRepo, first: &str, experiments: u32, more: &[&str]) -> Called {
     let agent = format!(
-        "cp \"$AR_PROMPT\" ../prompt-$AR_EXPERIMENT; echo '{{\"direction\": \"warm-up\"}}' > \"$AR_PROPOSAL\"; \
+        "cp \"$AR_PROMPT\" ../prompt-$AR_EXPERIMENT; echo '{{\"direction\": \"warmup\"}}' > \"$AR_PROPOSAL\"; \
             {first}; \
          echo \"# $AR_EXPERIMENT\" >> train.sh"
     );
@@ -77,7 +77,7 @@ fn an_agent_is_offered_ideas_and_has_some_of_its_own() {
     ar(&repo, ["idea", "add", "a longer WARM UP", "--direction", "Warm Up"]).ok();
     // Two that are not kept are a pivot on the structural ladder: what was tried is not drawn then.
     let first = format!(
-        "case $AR_EXPERIMENT in 1) {AR} idea add 'from within' > /dev/null; echo '{{\"direction\": \"warm-up\", \
+        "case $AR_EXPERIMENT in 1) {AR} idea add 'from within' > /dev/null; echo '{{\"direction\": \"warm up\", \
             \"ideas\": \
          [\"a longer warm up\", {{\"text\": \"two heads\", \"direction\": \"heads\", \"score\": 0.5}}]}}' > \"$AR_PROPOSAL\" ;; \
          2) {AR} idea drop 2 > /dev/null; {AR} idea add 'warmer' --direction warmup ;; esac"

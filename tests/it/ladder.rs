@@ -174,7 +174,7 @@ fn under_a_pivot_a_tried_direction_is_asked_about_once_and_then_refused_without_
     let repo = training_repo();
     // The first pivot asks for a refutation, which may name an old direction: 3. The second one asks for a new direction: 4 names
     // one when it is asked once more, 5 does not.
-    let first = "case $AR_EXPERIMENT-$call in 1-*|2-*|3-*) direction=warm-up ;; 4-4) direction='Warm Up!' ;; \
+    let first = "case $AR_EXPERIMENT-$call in 1-*|2-*|3-*) direction='warm up' ;; 4-4) direction='Warm  UP' ;; \
                  4-5) direction=schedule ;; 6-*|7-*) direction=WARMUP ;; esac";
     let called = run(&repo, first, 7, &["--allow-repeats"]).ok();
     assert!(!called.stderr.contains("was tried before"), "no pivot yet: {called:#?}");
@@ -182,9 +182,9 @@ fn under_a_pivot_a_tried_direction_is_asked_about_once_and_then_refused_without_
     let repo = training_repo();
     let called = run(&repo, first, 7, &["--ladder", "structural", "--allow-repeats"]).ok();
     let told = prompts(&repo);
-    let repeated = "You named the direction \"Warm Up!\", which was tried before.";
+    let repeated = "You named the direction \"Warm  UP\", which was tried before.";
     assert!(!told[3].contains(repeated) && told[4].contains(repeated), "{}", told[4]);
-    assert!(told[4].contains("- warm-up: 3 experiments, 0 kept, best val_bpb 2.000000\n"), "{}", told[4]);
+    assert!(told[4].contains("- warm up: 3 experiments, 0 kept, best val_bpb 2.000000\n"), "{}", told[4]);
     let change = repo.git(["diff", "main", "refs/autoresearch/t/00004"]);
     assert!(change.contains("+# 5") && !change.contains("# 4"), "the first change was undone: {change}");
     let saved = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/saved"]);
@@ -376,12 +376,12 @@ fn a_direction_that_was_tried_is_refused_at_a_pivot_also_from_an_agent_that_driv
     attempt(3, &named).ok();
     // The first pivot asks for a refutation, which may name an old direction. A change without a name is measured.
     attempt(30, &named).ok();
-    let refused = attempt(4, &["--direction", "Warm-Up"]).exits(1);
-    let words = "the direction \"Warm-Up\" was tried before and a new one is required; tried: warmup";
+    let refused = attempt(4, &["--direction", "Warm Up"]).exits(1);
+    let words = "the direction \"Warm Up\" was tried before and a new one is required; tried: warmup";
     assert!(refused.stderr.contains(words) && refused.stderr.contains("--direction"), "{refused:#?}");
     assert!(repo.read("train.sh").ends_with("# 4\n"), "the change stays where it is");
-    let again = ar(&repo, ["try", "--direction", "Warm-Up", "--format", "json"]).ok().json();
-    assert_eq!((&again["id"], &again["direction"]), (&5.into(), &"Warm-Up".into()));
+    let again = ar(&repo, ["try", "--direction", "Warm Up", "--format", "json"]).ok().json();
+    assert_eq!((&again["id"], &again["direction"]), (&5.into(), &"Warm Up".into()));
     assert_eq!((&again["failure"]["class"], &again["runs"]), (&"repeated".into(), &serde_json::json!([])), "{again}");
     assert!(repo.read("train.sh").contains("# 4"), "what is refused stays to be edited");
     let unnamed = attempt(6, &[]).ok();

@@ -51,7 +51,7 @@ pub(crate) fn old_lessons(count: i64) -> String {
         format!(
             "<!-- lesson old/{n} -->\n- **strategy**: {}\n- **outcome**: keep\n- **insight**: {} {n}\n- **time**: \
                 {time}\n\n",
-            ["width", "Warm up", "warm-up"][usize::try_from(n).unwrap() % 3],
+            ["width", "Warm up", "warm  up"][usize::try_from(n).unwrap() % 3],
             "長".repeat(500),
         )
     };
@@ -64,14 +64,14 @@ fn keeps_pivots_and_the_end_teach_lessons_that_the_next_session_reads() {
     repo.write(LESSONS, "My own notes.\n");
     // The first is kept; two of the same direction are not, which is a pivot on the structural ladder.
     let first = "case $AR_EXPERIMENT in 1) value=1.5; direction=depth; lesson='deeper is better <script>' ;; \
-                 2) direction=Warm-up ;; 3) direction='warm up'; lesson='warm-up does nothing' ;; 4) value=nan ;; esac";
+                 2) direction=WarmUp ;; 3) direction='warm up'; lesson='warm-up does nothing' ;; 4) value=nan ;; esac";
     run(&repo, first, 4, &["--ladder", "structural"]).ok();
     let found = entries(&repo);
     let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["t/1", "t/pivot-1", "t/pivot-2", "t/summary-4"]);
     assert_eq!(found[0].1, "deeper is better ‹script>");
     assert_eq!(found[1].1, "warm-up does nothing");
-    assert_eq!(found[3].1, "4 experiments, 1 kept; best 1.5 (experiment 1: change 1); in vain: Warm-up; failed: nan 1");
+    assert_eq!(found[3].1, "4 experiments, 1 kept; best 1.5 (experiment 1: change 1); in vain: WarmUp; failed: nan 1");
     let text = repo.read(LESSONS);
     assert!(
         text.contains("\nMy own notes.\n\n<!-- lesson t/1 -->\n- **strategy**: depth\n- **outcome**: keep\n"),
