@@ -105,6 +105,8 @@ pub enum SessionError {
     #[error("nothing to adopt: the working tree has no uncommitted change")]
     #[strum(props(hint = "omit --adopt"))]
     NothingToAdopt,
+    #[error("cannot adopt the commits on {0}: this working tree does not have them checked out")]
+    AdoptedElsewhere(String),
     #[error("branch {0} exists but belongs to no session")]
     ForeignBranch(String),
     #[error("cannot create branch {branch}: git does not allow it beside the existing branch {blocking}")]
@@ -359,6 +361,7 @@ impl SessionError {
             {
                 format!("{blocking} is a session's branch; choose another name with --branch or --tag")
             }
+            SessionError::AdoptedElsewhere(branch) => format!("git switch {branch}"),
             SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
             SessionError::BestLost { log, .. } => format!("read {}, and restore what the run needs", shell_word(log)),
             SessionError::Drift { drifts, .. } => drift_hint(drifts),

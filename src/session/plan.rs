@@ -271,6 +271,9 @@ impl Plan {
             };
             match has_commits {
                 Some(commits) if !commits.is_on_top => return Err(commits.refuse(&repo, &contract.tag)?),
+                Some(commits) if head.commit() != Some(&commits.tip) => {
+                    return Err(SessionError::AdoptedElsewhere(contract.tag.branch()));
+                }
                 Some(_) => {}
                 None => check_working_tree(&changes, drive, &head, &contract)?,
             }

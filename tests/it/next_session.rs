@@ -85,6 +85,11 @@ fn resume_begins_no_session_and_adopt_measures_the_commits() {
     assert!(refused.stderr.contains("`ar run` to begin the next session"), "{refused:#?}");
     assert!(refused.stderr.contains("`ar run --adopt` to measure it"), "{refused:#?}");
     assert_eq!(repo.head(), own);
+    repo.git(["switch", "--quiet", "main"]);
+    let refused = ar(&repo, ["run", "--tag", "t", "--adopt"]).exits(1);
+    assert!(refused.stderr.contains("hint: git switch autoresearch/t"), "{refused:#?}");
+    assert_eq!((head(&repo), commit(&repo, "autoresearch/t")), ("main".to_owned(), own.clone()));
+    repo.git(["switch", "--quiet", "autoresearch/t"]);
     let called = ar(&repo, ["run", "--adopt", "--max-experiments", "1"]).ok();
     assert!(called.stdout.contains("   2  keep     1.0       a change of mine: "), "{called:#?}");
     assert_eq!((head(&repo), records(&repo, "t")), ("autoresearch/t".to_owned(), 3));
