@@ -10,7 +10,7 @@ use super::open::Session;
 use super::reading::{expected_tip, read_history, stored_contract};
 use super::terms::{Wanted, put, with_axes};
 use crate::crash;
-use crate::domain::{CommitId, Contract, Drift, Tag};
+use crate::domain::{Asked, CommitId, Contract, Drift, Layout, Tag};
 use crate::git::{Head, HeadTarget, Repo};
 use crate::state::{Journal, SessionFolder, StateError, read_json, write_json};
 
@@ -41,6 +41,28 @@ fn is_finalized(repo: &Repo, contract: &Contract) -> Result<bool, SessionError> 
     Ok(finalized.incumbent == incumbent && repo.refs.has_ref(&finalized.branch)?)
 }
 
+/// Whether a typed `ar run` with slots continues this session no more, as a branch has all that it kept.
+pub(super) fn is_over_on_slots(repo: &Repo, wanted: &Wanted, contract: &Contract) -> Result<bool, SessionError> {
+    Ok(has_slots(repo, wanted, &contract.tag) && is_finalized(repo, contract)?)
+}
+
+/// Whether a session has slots, or is to have some.
+fn has_slots(repo: &Repo, wanted: &Wanted, tag: &Tag) -> bool {
+    wanted.all().layout(None).is_some() || layout_before(repo, tag).is_some()
+}
+
+/// The slots that a session had last.
+pub(super) fn layout_before(repo: &Repo, tag: &Tag) -> Option<Layout> {
+    let state = SessionFolder::new(&repo.main_worktree(), tag).state();
+    Journal::read(&state).ok().flatten()?.layout
+}
+
+/// Whether a session has the terms that are asked for.
+pub(super) fn has_terms(contract: &Contract, asked: &Asked) -> bool {
+    let asked = put(asked, contract.clone());
+    with_axes(asked).is_ok_and(|(asked, _)| Drift::all(contract, &asked).is_empty())
+}
+
 /// The newest session, where a typed `ar run` with slots continues it: it began at the very commit that HEAD's branch is at,
 /// is not finalized, and has the terms that are asked for.
 pub(super) fn session_begun_here(repo: &Repo, wanted: &Wanted, head: &Head) -> Result<Option<Tag>, SessionError> {
@@ -54,17 +76,10 @@ pub(super) fn session_begun_here(repo: &Repo, wanted: &Wanted, head: &Head) -> R
         Head::Branch { name, commit } => contract.home() == (Some(name.as_str()), commit),
         Head::Detached { .. } | Head::Unborn { .. } => false,
     };
-    let has_slots = || {
-        let state = SessionFolder::new(&repo.main_worktree(), &tag).state();
-        let before = Journal::read(&state).ok().flatten().and_then(|journal| journal.layout);
-        before.is_some() || wanted.all().layout(None).is_some()
-    };
-    if !begun_here || !has_slots() || is_finalized(repo, &contract)? {
+    if !begun_here || !has_slots(repo, wanted, &tag) || is_finalized(repo, &contract)? {
         return Ok(None);
     }
-    let asked = put(&wanted.all(), contract.clone());
-    let is_same = with_axes(asked).is_ok_and(|(asked, _)| Drift::all(&contract, &asked).is_empty());
-    Ok(is_same.then_some(tag))
+    Ok(has_terms(&contract, &wanted.all()).then_some(tag))
 }
 
 /// The branch to which the user's working tree goes back, so that a session can go on in slots whose branch, or the one

@@ -2,11 +2,12 @@
 //! or on their own.
 
 use super::error::SessionError;
+use super::home::{is_over_on_slots, layout_before};
 use super::reading::{expected_tip, read_history, session_of_head, session_tags, stored_contract};
 use super::store::Store;
 use super::terms::{Wanted, is_taken, new_contract, put};
 use crate::crash;
-use crate::domain::{Asked, Clock, CommitId, Contract, Follows, LedgerDialect, Tag};
+use crate::domain::{Asked, Clock, CommitId, Contract, Drift, Follows, Layout, LedgerDialect, Tag};
 use crate::git::{Head, Repo};
 use crate::state::{Journal, SessionFolder, StateError};
 
@@ -76,6 +77,8 @@ pub(super) struct Successor {
     head: Head,
     /// What it is to remember of the session before, where it begins on the branch of that one.
     follows: Option<Follows>,
+    /// Whether it begins because the session before is finalized.
+    after_finalized: bool,
 }
 
 impl Next {
@@ -116,43 +119,56 @@ impl Next {
             at: at.clone(),
         };
         let head = Head::Branch { name: former.branch_ref(), commit: commits.tip };
-        Next::at(repo, stored, head, Some(follows), named, is_follower).map(Some)
+        let follows = Some(follows);
+        let successor = Successor { tag: former.clone(), former: stored, head, follows, after_finalized: false };
+        Next::at(repo, successor, named, is_follower).map(Some)
     }
 
-    /// Looks for it where HEAD is on no session's branch and has commits that the session which is to continue does not have.
+    /// Looks for it where HEAD is on no session's branch, and the session which is to continue does not have its commits, or is
+    /// finalized and has slots.
     pub(super) fn on_own_branch(
         repo: &Repo,
         stored: &Contract,
         journal: Option<&Journal>,
         head: &Head,
+        wanted: &Wanted,
     ) -> Result<Option<Next>, SessionError> {
         let Some(commit) = head.commit().filter(|_| journal.is_some_and(is_idle)) else { return Ok(None) };
         let history = read_history(repo, &stored.tag)?;
         let incumbent = expected_tip(stored, history.incumbent().map(|record| &record.commit));
-        if history.baseline().is_none() || repo.objects.leads_to(commit, &incumbent)? {
+        if history.baseline().is_none() {
             return Ok(None);
         }
-        Next::at(repo, stored.clone(), head.clone(), None, None, |it| !it.imported).map(Some)
+        // Where it has the commits, only its end is a reason to begin another one.
+        let after_finalized = repo.objects.leads_to(commit, &incumbent)?;
+        if after_finalized && !is_over_on_slots(repo, wanted, stored)? {
+            return Ok(None);
+        }
+        let (tag, former, head) = (stored.tag.clone(), stored.clone(), head.clone());
+        let successor = Successor { tag, former, head, follows: None, after_finalized };
+        let is_wanted = |it: &Contract| {
+            let is_same = !after_finalized || Drift::all(stored, it).is_empty();
+            is_same && !it.imported && !is_over_on_slots(repo, wanted, it).unwrap_or(false)
+        };
+        Next::at(repo, successor, None, is_wanted).map(Some)
     }
 
-    /// The session that began at this HEAD already and is wanted, or one to begin there.
+    /// The session that began at its HEAD already and is wanted, or the successor with a free tag, or the one that is `named`.
     fn at(
         repo: &Repo,
-        former: Contract,
-        head: Head,
-        follows: Option<Follows>,
+        successor: Successor,
         named: Option<Tag>,
         is_wanted: impl Fn(&Contract) -> bool,
     ) -> Result<Next, SessionError> {
         // A session that was killed while it was opened may have neither branch nor record.
-        let (free, taken) = free_tag_after(repo, &former.tag)?;
+        let (free, taken) = free_tag_after(repo, &successor.former.tag)?;
         for tag in session_tags(repo)?.into_iter().chain(taken) {
-            let begun = stored_contract(repo, &tag)?.filter(|it| Some(&it.start) == head.commit());
+            let begun = stored_contract(repo, &tag)?.filter(|it| Some(&it.start) == successor.head.commit());
             if begun.is_some_and(|begun| is_wanted(&begun)) {
                 return Ok(Next::Begun(tag));
             }
         }
-        Ok(Next::Begins(Box::new(Successor { tag: named.unwrap_or(free), former, head, follows })))
+        Ok(Next::Begins(Box::new(Successor { tag: named.unwrap_or(free), ..successor })))
     }
 }
 
@@ -160,6 +176,11 @@ impl Successor {
     /// Its tag.
     pub(super) fn tag(&self) -> &Tag {
         &self.tag
+    }
+
+    /// The slots of the session before, where it is to have the same.
+    pub(super) fn layout(&self, repo: &Repo) -> Option<Layout> {
+        layout_before(repo, &self.former.tag).filter(|_| self.after_finalized)
     }
 
     /// Where it begins.
@@ -170,7 +191,13 @@ impl Successor {
     /// What is said of it.
     pub(super) fn notice(&self) -> String {
         let (tag, former) = (&self.tag, &self.former.tag);
-        match (&self.follows, self.head.branch()) {
+        let branch = self.head.branch();
+        if self.after_finalized {
+            let from = branch.map(|branch| format!(" from {}", branch.trim_start_matches("refs/heads/")));
+            let from = from.unwrap_or_default();
+            return format!("began session {tag}{from} by the settings of session {former}, which is finalized");
+        }
+        match (&self.follows, branch) {
             (Some(_), _) => {
                 let branch = former.branch();
                 format!("began session {tag} with your commits on {branch}; session {former} stays as it was")

@@ -145,7 +145,9 @@ impl Plan {
         let journal_of = |tag: &Tag| Journal::read(&SessionFolder::new(&repo.main_worktree(), tag).state());
         let mut journal = tag.as_ref().filter(|_| known.is_some()).map(journal_of).transpose()?.flatten();
         let next = match (drive, &known) {
-            (Drive::TYPED, Some(stored)) if is_meant => Next::on_own_branch(&repo, stored, journal.as_ref(), &head)?,
+            (Drive::TYPED, Some(stored)) if is_meant => {
+                Next::on_own_branch(&repo, stored, journal.as_ref(), &head, wanted)?
+            }
             (Drive::TYPED, _) => Next::after(&repo, known.as_ref(), journal.as_ref(), &head, tag.as_ref())?,
             _ => None,
         };
@@ -171,7 +173,8 @@ impl Plan {
         let before = journal.as_ref().and_then(|journal| journal.layout.as_ref()).or(recorded.as_ref());
         // The settings file is for new sessions.
         let asked_layout = if continued { &wanted.given } else { asked };
-        let layout = layout_of(asked_layout, &wanted.given, before)?;
+        let inherited = successor.as_ref().and_then(|successor| successor.layout(&repo));
+        let layout = layout_of(asked_layout, &wanted.given, before.or(inherited.as_ref()))?;
         if layout.is_none() {
             refuse_lost(&repo, tag.as_ref().filter(|_| continued), journal.as_ref())?;
         }

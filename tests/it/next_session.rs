@@ -213,6 +213,34 @@ fn a_finalized_session_and_a_new_commit_begin_another_one() {
 }
 
 #[test]
+fn a_finalized_session_is_followed_by_another_one_on_slots_without_terms() {
+    let slots = ["run", "--slots", "1", "--max-experiments", "1"];
+    let repo = training_repo();
+    let terms = ["--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", AGENT, "--tag", "t", "--min-delta", "0.01"];
+    ar(&repo, slots.into_iter().chain(terms)).ok();
+    ar(&repo, slots).ok();
+    assert_eq!(records(&repo, "t"), 3, "it is not finalized");
+    ar(&repo, ["finalize", "t"]).ok();
+    for again in 0..2 {
+        let called = ar(&repo, slots).ok();
+        let said = "began session t-2 from main by the settings of session t, which is finalized";
+        assert_eq!(called.stderr.matches(said).count(), 1 - again, "{called:#?}");
+        assert_eq!((records(&repo, "t"), records(&repo, "t-2")), (3, 2 + again), "{called:#?}");
+    }
+    let stored = |tag: &str| -> serde_json::Value {
+        serde_json::from_str(&repo.read(format!(".autoresearch/{tag}/state/contract.json"))).unwrap()
+    };
+    assert_eq!((&stored("t-2")["min_delta"], &stored("t-2")["agent"]), (&stored("t")["min_delta"], &AGENT.into()));
+    assert_eq!(commit(&repo, "refs/autoresearch/t-2/00000^{commit}"), commit(&repo, "main"));
+    // Once that is finalized, too, neither is continued, whichever was used last.
+    ar(&repo, ["finalize", "t-2"]).ok();
+    ar(&repo, ["resume", "t", "--max-experiments", "0"]).ok();
+    ar(&repo, slots).ok();
+    assert_eq!((records(&repo, "t"), records(&repo, "t-2"), records(&repo, "t-3")), (3, 3, 2));
+    ar(&repo, ["doctor"]).ok();
+}
+
+#[test]
 fn a_kill_on_the_way_back_to_the_users_branch_is_recovered() {
     for point in BETWEEN_SESSIONS.iter().filter(|point| point.starts_with("home.")) {
         let repo = with_session();
