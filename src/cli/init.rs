@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
 use autoresearch::domain::{Asked, Direction, Prices, Setting, duration_text, settings};
 use autoresearch::git::Repo;
-use autoresearch::session::{Conventions, PROGRAM, SessionError, installed_agents};
+use autoresearch::session::{Conventions, PROGRAM, SessionError, installed_agents, outer_agent};
 
 use super::args::InitArgs;
 use super::error::CliError;
@@ -64,7 +64,9 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
                 (true, false) => "commit it, then ",
                 (false, false) => "then ",
             };
-            format!("next: set {} in {SETTINGS_FILE}, {commit}`ar run`", in_words(missing))
+            let is_withheld = written.agent.is_none() && suggestion.within.is_some() && !suggestion.agents.is_empty();
+            let why = if is_withheld { ", as no agent is taken inside another agent's session" } else { "" };
+            format!("next: set {} in {SETTINGS_FILE}{why}, {commit}`ar run`", in_words(missing))
         }
     });
     Ok(ExitCode::SUCCESS)
@@ -93,6 +95,8 @@ struct Suggestion {
     terms: Asked,
     conventions: Conventions,
     agents: Vec<&'static Preset>,
+    /// The variable that says that another agent is calling: none is taken in its session.
+    within: Option<&'static str>,
 }
 
 impl Suggestion {
@@ -109,7 +113,7 @@ impl Suggestion {
         };
         let metric = said.metric.or_else(|| is_karpathys.then(|| "val_bpb".into()));
         let is_bpb = metric.as_deref() == Some("val_bpb");
-        let agents = installed_agents(root);
+        let (agents, within) = (installed_agents(root), outer_agent());
         let terms = Asked {
             direction: said.direction.or(is_bpb.then_some(Direction::Lower)),
             metric,
@@ -117,13 +121,13 @@ impl Suggestion {
             timeout: said.deadline,
             scope: is_karpathys.then(|| vec!["train.py".into()]),
             ledger: conventions.dialect(),
-            agent: match agents.as_slice() {
-                [only] => Some(only.name.to_owned()),
-                _ => None,
+            agent: match (within, agents.as_slice()) {
+                (None, [only]) => Some(only.name.to_owned()),
+                (_, _) => None,
             },
             ..Asked::default()
         };
-        Suggestion { terms, conventions, agents }
+        Suggestion { terms, conventions, agents, within }
     }
 
     /// What is asked for, completed by what is suggested. Which direction is better was found for the suggested metric alone.
@@ -147,10 +151,15 @@ impl Suggestion {
         let scope = terms.scope.as_ref().filter(|_| asked.scope.is_none());
         let scope = scope.map(|scope| format!("file to edit {}", scope.join(", ")));
         let names = |agents: &[&Preset]| agents.iter().map(|agent| agent.name).collect::<Vec<_>>().join(", ");
-        let agent = asked.agent.is_none().then(|| match self.agents.as_slice() {
-            [] => "no agent that ar knows by name; set agent".to_owned(),
-            [only] => format!("agent {}, the only one installed", only.name),
-            several => format!("agents {}; set agent to one of them", names(several)),
+        let agent = asked.agent.is_none().then(|| match (self.within, self.agents.as_slice()) {
+            (_, []) => "no agent that ar knows by name; set agent".to_owned(),
+            (Some(variable), agents) => {
+                let names = names(agents);
+                let noun = if agents.len() == 1 { "agent" } else { "agents" };
+                format!("{noun} {names}, but `ar` takes none inside another agent's session ({variable} is set)")
+            }
+            (None, [only]) => format!("agent {}, the only one installed", only.name),
+            (None, several) => format!("agents {}; set agent to one of them", names(several)),
         });
         let ledger = self.conventions.ledger_text().filter(|_| asked.ledger.is_none());
         [metric, command, timeout, scope, agent, ledger, self.conventions.program_text()]

@@ -75,6 +75,11 @@ pub(super) fn setting_of(contract: &Contract) -> AgentSetting {
     }
 }
 
+/// The variable that says that this process is within another agent's session, if one does.
+pub fn outer_agent() -> Option<&'static str> {
+    within_agent(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
 /// Where the agent of a loop comes from, and which known agents are installed if it has none.
 pub(super) fn choose(root: &Path, setting: AgentSetting, wish: LoopWish) -> (LoopAgent, Vec<&'static str>) {
     let installed: Vec<&'static str> = match setting {
@@ -86,7 +91,7 @@ pub(super) fn choose(root: &Path, setting: AgentSetting, wish: LoopWish) -> (Loo
         baseline_only: wish.baseline_only,
         wish: wish.setting,
         may_take: wish.may_take,
-        within: within_agent(|name| env::var_os(name).is_some_and(|value| !value.is_empty())),
+        within: outer_agent(),
         installed: &installed,
     };
     (loop_agent(&facts), installed)

@@ -116,7 +116,7 @@ pub use interrupts::{Interrupt, Interrupts};
 pub use jobs::AGENT as AGENT_JOB;
 pub use layout_error::LayoutError;
 pub use learning::open_backlog;
-pub use loop_agent::{LoopWish, NoAgent};
+pub use loop_agent::{LoopWish, NoAgent, outer_agent};
 pub(crate) use next_session::has_user_commits;
 pub use open::Session;
 pub use own_files::exclude_pattern;

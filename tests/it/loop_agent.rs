@@ -181,6 +181,25 @@ fn init_ends_with_the_agent_to_set() {
 }
 
 #[test]
+fn init_takes_no_agent_inside_another_agents_session() {
+    let repo = repo_with(&["claude"]);
+    let mut command = command(&repo, &["init", "--metric", "val_bpb", "--cmd", "sh train.sh"]);
+    let said = Called::from(command.env("CLAUDECODE", "1").output().unwrap()).ok().stdout;
+    assert!(!repo.read("ar.toml").lines().any(|line| line.starts_with("agent")), "{}", repo.read("ar.toml"));
+    let found = "found: agent claude, but `ar` takes none inside another agent's session (CLAUDECODE is set)\n";
+    assert!(said.contains(found), "{said}");
+    let next =
+        "next: set agent in ar.toml, as no agent is taken inside another agent's session, commit them, then `ar run`\n";
+    assert!(said.ends_with(next), "{said}");
+    // One that is named is taken.
+    repo.rm("ar.toml");
+    let mut command =
+        self::command(&repo, &["init", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", "claude"]);
+    let said = Called::from(command.env("CLAUDECODE", "1").output().unwrap()).ok().stdout;
+    assert!(repo.read("ar.toml").contains("\nagent = \"claude\"\n") && !said.contains("CLAUDECODE"), "{said}");
+}
+
+#[test]
 fn init_asks_for_the_direction_as_run_does() {
     let repo = repo_with(&[]);
     let [by_run, by_init] = [&["run", "--metric", "fps", "--cmd", "sh train.sh"][..], &["init", "--metric", "fps"]]
