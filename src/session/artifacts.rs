@@ -46,8 +46,12 @@ pub(super) fn refuse_artifacts(repo: &Repo, contract: &Contract, terms: &FileTer
     if let Some(own) = OWN.iter().map(Path::new).find(|own| globs.matched(own).is_some()) {
         return refused(own, "one of ar's own files");
     }
-    if let Some(tracked) = repo.objects.files_at(&contract.start, |path| globs.matched(path).is_some())?.first() {
-        return refused(tracked, "tracked by git");
+    // What was kept meanwhile may have added files.
+    let tip = repo.refs.branch(&contract.tag.branch_ref())?;
+    for commit in [&contract.start].into_iter().chain(&tip) {
+        if let Some(tracked) = repo.objects.files_at(commit, |path| globs.matched(path).is_some())?.first() {
+            return refused(tracked, "tracked by git");
+        }
     }
     let found = Matching::below(repo.worktree(), &globs);
     let mut paths = found.files.keys().chain(&found.odd);

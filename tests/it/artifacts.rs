@@ -162,6 +162,18 @@ fn settings_of_artifacts_come_from_everywhere_and_may_change() {
 }
 
 #[test]
+fn a_glob_that_matches_a_file_which_a_keep_added_is_refused_by_resume() {
+    let repo = checkpoint_repo();
+    run(&repo, &["echo 1.9 > value; echo weights > new.pt"], &[]).ok();
+    assert_eq!(repo.git(["ls-tree", "--name-only", "autoresearch/t", "new.pt"]), "new.pt");
+    let resume = ["resume", "--artifact", "*.pt", "--max-experiments", "1", "--agent", "echo 1.8 > value"];
+    let called = ar(&repo, resume).exits(2);
+    assert!(called.stderr.contains("--artifact '*.pt' matches new.pt, which is tracked by git"), "{called:?}");
+    repo.git(["switch", "--quiet", "main"]);
+    ar(&repo, resume.into_iter().chain(["--slots", "1"])).exits(2);
+}
+
+#[test]
 fn only_regular_files_that_the_run_changed_are_saved() {
     let repo = checkpoint_repo();
     repo.write("out/old.pt", "of another day\n");
