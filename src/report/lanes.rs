@@ -262,6 +262,7 @@ mod tests {
             night: None,
             time_left: None,
             spent: Spent::default(),
+            unrecorded_tip: None,
             damage: Vec::new(),
         }
     }

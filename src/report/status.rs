@@ -1,5 +1,6 @@
 //! What is happening to sessions, as text.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use super::sources::Sources;
 use crate::domain::{
     Direction, FORMAT_VERSION, clock_time, duration_text, exact_time, json_text, one_line, shell_word, time_of_day_text,
 };
-use crate::rules::{Activity, History, Point, SessionStatus, ended_by_course, reached_goal};
+use crate::rules::{Activity, History, Point, SessionStatus, UnrecordedTip, ended_by_course, reached_goal};
 
 /// The share of keeps within which a session that keeps by a threshold has converged, after the Madani adapter: with more of
 /// them the threshold is too low, and with fewer it is too high or there is nothing left to find.
@@ -126,7 +127,45 @@ impl SessionStatus {
     }
 
     /// What to type next, and what it does.
-    fn next(&self) -> Vec<(String, &'static str)> {
+    fn next(&self) -> Vec<(String, Cow<'static, str>)> {
+        let tag = &self.tag;
+        let usual = || self.ways_on().into_iter().map(|(command, what)| (command, what.into())).collect();
+        let mut next: Vec<(String, Cow<'static, str>)> = self.ways_on_from_tip().unwrap_or_else(usual);
+        if let (Some(worktree), true) = (&self.worktree, self.owner.is_none()) {
+            next.insert(0, (format!("cd {}", shell_word(worktree)), "is its working tree".into()));
+        }
+        if !self.damage.is_empty() {
+            next.insert(0, (format!("ar doctor {tag}"), "shows the damage and the fix".into()));
+        }
+        next.push((format!("ar report {tag}"), "shows the findings".into()));
+        next
+    }
+
+    /// What to type where the tip of the session's branch is no experiment: a loop does not continue there.
+    fn ways_on_from_tip(&self) -> Option<Vec<(String, Cow<'static, str>)>> {
+        let tag = &self.tag;
+        let agent = match self.contract.as_ref().is_some_and(|contract| contract.agent.is_some()) {
+            true => "",
+            false => " --agent COMMAND",
+        };
+        Some(match self.unrecorded_tip.as_ref()? {
+            UnrecordedTip::OfUser(next) => {
+                let begins = format!("begins session {next} with your commits");
+                let mut ways = vec![(format!("ar run --tag {tag}{agent}"), begins.into())];
+                if !self.lanes.is_concurrent {
+                    let adopts = "measures them as an experiment of this one";
+                    ways.push((format!("ar run --tag {tag} --adopt"), adopts.into()));
+                }
+                ways
+            }
+            UnrecordedTip::Moved => {
+                vec![(format!("ar doctor {tag}"), "shows how to move the branch back".into())]
+            }
+        })
+    }
+
+    /// What to type for the loop, the run or the next experiment, and what it does.
+    fn ways_on(&self) -> Vec<(String, &'static str)> {
         let tag = &self.tag;
         let has_agent = self.contract.as_ref().is_some_and(|contract| contract.agent.is_some());
         let reached = self.reached_cap();
@@ -198,13 +237,6 @@ impl SessionStatus {
                 next.push((format!("ar run --agent COMMAND --tag {tag}"), "lets an agent make the next ones"));
             }
         }
-        if let (Some(worktree), true) = (&self.worktree, self.owner.is_none()) {
-            next.insert(0, (format!("cd {}", shell_word(worktree)), "is its working tree"));
-        }
-        if !self.damage.is_empty() {
-            next.insert(0, (format!("ar doctor {tag}"), "shows the damage and the fix"));
-        }
-        next.push((format!("ar report {tag}"), "shows the findings"));
         next
     }
 
@@ -403,7 +435,7 @@ impl SessionStatus {
         text += "\nwhat to type next\n";
         let mut next = Grid::new([("command", Align::Left), ("what it does", Align::Text)]);
         for (command, what) in self.next() {
-            next.push([command, what.to_owned()]);
+            next.push([command, what.into_owned()]);
         }
         let rows = next.to_lines(width.map(|width| width.saturating_sub(2)));
         text += &if markdown {

@@ -62,6 +62,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
         log: Some(PathBuf::from("/home/u/repo/.autoresearch/nov20/runs/00012/run.log")),
         contract: None,
         history: Arc::new(History::new(records)),
+        unrecorded_tip: None,
         damage: Vec::new(),
     }
 }

@@ -159,7 +159,9 @@ pub use space::{spoilt_by_full_disk, too_little_room};
 pub use spending::{Reports, idle_limits, priced};
 pub use spread::{Elsewhere, Repeated, Spread, spread};
 pub use stall::{question, stall};
-pub use status::{LaneStatus, LanesStatus, OpenStatus, OutageStatus, SessionStatus, SleepStatus, lanes_status};
+pub use status::{
+    LaneStatus, LanesStatus, OpenStatus, OutageStatus, SessionStatus, SleepStatus, UnrecordedTip, lanes_status,
+};
 pub use stop::{NO_CHANGE, StopFacts, reached_goal, stop_before_next};
 pub use stop_rules::course as ended_by_course;
 pub use summary::{KeptStep, Point, Summary, summarize};

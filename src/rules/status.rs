@@ -63,8 +63,19 @@ pub struct SessionStatus {
     pub night: Option<Night>,
     /// How long `--for` still gives that night, in seconds.
     pub time_left: Option<f64>,
+    /// What is at the tip of its branch and is no experiment, while nothing is open.
+    pub unrecorded_tip: Option<UnrecordedTip>,
     /// What could not be read, one sentence each.
     pub damage: Vec<String>,
+}
+
+/// Commits at the tip of an idle session's branch that are no experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnrecordedTip {
+    /// The user's, on top of the incumbent: a typed `ar run` begins this session with them, or continues it.
+    OfUser(Tag),
+    /// The branch was moved away from the incumbent.
+    Moved,
 }
 
 /// An outage of the agent for whose end the loop waits.

@@ -9,6 +9,7 @@ use super::terms::{Wanted, is_taken, new_contract, put};
 use crate::crash;
 use crate::domain::{Asked, Clock, CommitId, Contract, Drift, Follows, Layout, LedgerDialect, Tag};
 use crate::git::{Head, Repo};
+use crate::rules::{History, UnrecordedTip};
 use crate::state::{Journal, SessionFolder, StateError};
 
 /// Commits at the tip of an idle session's branch that are no experiment.
@@ -25,9 +26,12 @@ pub(super) struct UserCommits {
 impl UserCommits {
     /// Looks for them in a session that is measured and has nothing open: commits of a call are the agent's.
     pub(super) fn find(repo: &Repo, stored: &Contract, journal: &Journal) -> Result<Option<UserCommits>, SessionError> {
-        let branch = repo.refs.branch(&stored.tag.branch_ref())?;
-        let Some(tip) = branch.filter(|_| is_idle(journal)) else { return Ok(None) };
-        let history = read_history(repo, &stored.tag)?;
+        if is_idle(journal) { UserCommits::on(repo, stored, &read_history(repo, &stored.tag)?) } else { Ok(None) }
+    }
+
+    /// The same for a session with this history and nothing open.
+    fn on(repo: &Repo, stored: &Contract, history: &History) -> Result<Option<UserCommits>, SessionError> {
+        let Some(tip) = repo.refs.branch(&stored.tag.branch_ref())? else { return Ok(None) };
         let incumbent = expected_tip(stored, history.incumbent().map(|record| &record.commit));
         if tip == incumbent || history.baseline().is_none() {
             return Ok(None);
@@ -58,6 +62,23 @@ pub(crate) fn has_user_commits(repo: &Repo, tag: &Tag, journal: &Journal) -> boo
     let stored = stored_contract(repo, tag).ok().flatten();
     let found = stored.and_then(|stored| UserCommits::find(repo, &stored, journal).ok().flatten());
     found.is_some_and(|commits| commits.is_on_top)
+}
+
+/// What is at the tip of an idle session's branch and is no experiment, where there is something.
+pub(super) fn unrecorded_tip(
+    repo: &Repo,
+    stored: &Contract,
+    journal: &Journal,
+    history: &History,
+) -> Result<Option<UnrecordedTip>, SessionError> {
+    let commits = if is_idle(journal) { UserCommits::on(repo, stored, history)? } else { None };
+    let Some(commits) = commits else { return Ok(None) };
+    let next = if commits.is_on_top { Next::find(repo, stored.clone(), journal, None)? } else { None };
+    Ok(Some(match next {
+        Some(Next::Begins(successor)) => UnrecordedTip::OfUser(successor.tag),
+        Some(Next::Begun(tag)) => UnrecordedTip::OfUser(tag),
+        None => UnrecordedTip::Moved,
+    }))
 }
 
 /// What a typed `ar run` finds in place of the session that it is about.

@@ -11,6 +11,7 @@ use super::error::SessionError;
 use super::fetched::is_fetched;
 use super::jobs::{AGENT, CHECK, REVIEW, RUN, check_log, guard_name};
 use super::known::{Damage, LogTail, Records, Terms};
+use super::next_session::unrecorded_tip;
 use super::reading::{is_session, recorded_terms, session_tags};
 use crate::domain::{Clock, MetricSpec, Number, Phase, Tag, with_causes};
 use crate::exec::{self, Executor, Started};
@@ -140,6 +141,12 @@ impl<'a> Lookout<'a> {
         let gpus = journal.as_ref().map(|journal| journal.gpus.clone()).unwrap_or_default();
         let lanes = lanes_status(&history, layout, &attempts, &gpus, now);
         let worktree = journal.as_ref().map(|journal| journal.worktree.clone());
+        let unrecorded_tip = match (&contract, &journal) {
+            (Some(contract), Some(journal)) if activity == Activity::Idle && !is_imported => {
+                damage.unless(unrecorded_tip(repo, contract, journal, &history)).flatten()
+            }
+            _ => None,
+        };
         Ok(SessionStatus {
             tag: tag.clone(),
             is_fetched,
@@ -175,6 +182,7 @@ impl<'a> Lookout<'a> {
             night: journal.as_ref().and_then(|journal| journal.night.clone()),
             spent: journal.as_ref().map_or_else(|| history.spent(), |journal| journal.spent),
             history,
+            unrecorded_tip,
             damage: damage.0,
         })
     }

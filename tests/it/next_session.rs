@@ -241,6 +241,44 @@ fn a_finalized_session_is_followed_by_another_one_on_slots_without_terms() {
 }
 
 #[test]
+fn status_and_doctor_say_what_becomes_of_a_commit_of_the_users() {
+    let repo = with_commit();
+    let next = |repo: &TestRepo| -> Vec<String> {
+        let text = ar(repo, ["status", "t"]).ok().stdout;
+        let (_, next) = text.split_once("what to type next\n").unwrap();
+        next.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    let begins = [
+        "ar run --tag t begins session t-2 with your commits",
+        "ar run --tag t --adopt measures them as an experiment of this one",
+        "ar report t shows the findings",
+    ];
+    assert_eq!(next(&repo), begins);
+    let found = ar(&repo, ["doctor", "--format", "json"]).ok().json();
+    let it = found["findings"].as_array().unwrap().iter().find(|it| it["area"] == "refs").unwrap();
+    assert_eq!((&it["level"], &found["health"]), (&"warning".into(), &"warning".into()), "{found}");
+    let tip = &repo.head()[..8];
+    assert_eq!(
+        it["what"],
+        format!("branch autoresearch/t has commits of yours after its last keep, the last {tip}: set up ar")
+    );
+    assert_eq!(
+        it["hint"],
+        "run `ar run --tag t` to begin session t-2 with them, or `ar run --tag t --adopt` to measure them in session t; \
+         `ar resume` refuses"
+    );
+    // Both do what was said.
+    ar(&repo, ["resume", "t"]).exits(1);
+    ar(&repo, ["run", "--tag", "t"]).ok();
+    assert_eq!(records(&repo, "t-2"), 3);
+
+    let repo = with_session();
+    repo.git(["reset", "--quiet", "--hard", "main"]);
+    assert_eq!(next(&repo)[0], "ar doctor t shows how to move the branch back");
+    ar(&repo, ["doctor"]).exits(6);
+}
+
+#[test]
 fn a_kill_on_the_way_back_to_the_users_branch_is_recovered() {
     for point in BETWEEN_SESSIONS.iter().filter(|point| point.starts_with("home.")) {
         let repo = with_session();

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use super::facts::{Facts, REPAIR, RecordRef};
 use super::patients::finding_of;
-use crate::domain::{Area, CommitId, ExperimentId, Finding, Severity, with_causes};
+use crate::domain::{Area, CommitId, ExperimentId, Finding, Severity, Tag, with_causes};
 use crate::git::{BrokenRef, Head, Notes, Repo};
-use crate::rules::Tip;
+use crate::rules::{Tip, UnrecordedTip};
 use crate::session::error::SessionError;
+use crate::session::next_session::unrecorded_tip;
 use crate::session::ratings::RATINGS;
 use crate::session::reading::record_id;
 use crate::session::view::NOTES;
@@ -174,9 +175,14 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
             let base = expected.short(12).to_owned();
             let subject = repo.objects.subject(&tip)?;
             let tip = tip.short(8).to_owned();
-            let error = SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base, is_on_top };
-            // Whether it is measured or given up is for a person to decide.
-            found.push(Finding { level: Severity::Damaged, ..finding_of(Area::Refs, &error) });
+            found.push(match next_session(repo, facts)? {
+                Some(next) => of_user(facts, &format!("{tip}: {subject}"), &next),
+                None => {
+                    let error = SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base, is_on_top };
+                    // Whether it is measured or given up is for a person to decide.
+                    Finding { level: Severity::Damaged, ..finding_of(Area::Refs, &error) }
+                }
+            });
         }
     }
     if let Some(worktree) = repo.refs.checked_out_elsewhere(&branch)? {
@@ -192,6 +198,26 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
         found.push(Finding::warning(Area::Refs, what).hint(resume));
     }
     Ok(found)
+}
+
+/// The session that a typed `ar run` begins, or continues, with the user's commits on top of the incumbent.
+fn next_session(repo: &Repo, facts: &Facts) -> Result<Option<Tag>, SessionError> {
+    let (Some(terms), Ok(Some(journal))) = (facts.terms(), &facts.journal) else { return Ok(None) };
+    Ok(match unrecorded_tip(repo, &terms, journal, facts.history())? {
+        Some(UnrecordedTip::OfUser(tag)) => Some(tag),
+        Some(UnrecordedTip::Moved) | None => None,
+    })
+}
+
+/// The user's commits on a session's branch, up to `last`: nothing is damaged, and the user decides what becomes of them.
+fn of_user(facts: &Facts, last: &str, next: &Tag) -> Finding {
+    let (tag, branch) = (&facts.tag, facts.tag.branch());
+    let adopt = match facts.has_layout() {
+        true => String::new(),
+        false => format!(", or `ar run --tag {tag} --adopt` to measure them in session {tag}"),
+    };
+    Finding::warning(Area::Refs, format!("branch {branch} has commits of yours after its last keep, the last {last}"))
+        .hint(format!("run `ar run --tag {tag}` to begin session {next} with them{adopt}; `ar resume` refuses"))
 }
 
 /// Where HEAD is, unless it is on `branch`.

@@ -103,7 +103,13 @@ fn what_hinders_a_session_is_found_with_the_command_that_mends_it() {
 
     let tip = repo.head();
     repo.git(["commit", "--quiet", "--allow-empty", "--message", "by hand"]);
-    finds(&repo, 6, "damaged", "which is not an experiment: by hand", "run `ar run` to begin the next session with it");
+    finds(
+        &repo,
+        0,
+        "warning",
+        "commits of yours after its last keep",
+        "run `ar run --tag t` to begin session t-2 with them",
+    );
     repo.git(["reset", "--quiet", "--hard", &tip]);
 
     repo.git(["switch", "--quiet", "main"]);
