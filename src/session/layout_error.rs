@@ -48,8 +48,8 @@ pub enum LayoutError {
     InOwnTree(PathBuf),
     #[error("experiment {id} of session {tag} is still open in this working tree, where the session has no slots")]
     OpenInPlace { tag: Tag, id: ExperimentId },
-    #[error("this working tree has branch {branch} checked out, which moves with each keep of a session with slots")]
-    OnOwnBranch { branch: String, back: Option<String> },
+    #[error("this working tree has branch {} checked out, which moves with each keep of a session with slots", tag.branch())]
+    OnOwnBranch { tag: Tag, back: Option<String>, elsewhere: Option<PathBuf> },
     #[error("slots would lack the submodules: {}", list(.0))]
     #[strum(props(
         hint = "omit --slots, --gpus and --ahead to work in place, or make the files part of the repository"
@@ -117,10 +117,14 @@ impl LayoutError {
                 "run `ar resume {tag}` without these flags to continue it, or `ar stop {tag} --now` to save its change and \
                     close it"
             ),
-            LayoutError::OnOwnBranch { back, .. } => match back {
-                Some(branch) => format!("git switch {}", shell_word(branch.as_ref())),
-                None => "git switch --detach".into(),
-            },
+            LayoutError::OnOwnBranch { back: Some(branch), elsewhere: Some(worktree), tag } => format!(
+                "as {branch} is checked out in {}, run `git switch --detach`, then `ar run --tag {tag}` with the same flags",
+                shell_word(worktree)
+            ),
+            LayoutError::OnOwnBranch { back: Some(branch), .. } => {
+                format!("git switch {}", shell_word(branch.as_ref()))
+            }
+            LayoutError::OnOwnBranch { back: None, .. } => "git switch --detach".into(),
             LayoutError::AbsoluteLink { relative, .. } => format!("write --link {}", shell_word(relative)),
             LayoutError::BehindLink { path, .. } => format!("omit --link {}", shell_word(path)),
             LayoutError::IntoMainTree { relative, .. } if relative.as_os_str().is_empty() => {

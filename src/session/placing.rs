@@ -121,11 +121,13 @@ pub(super) fn refuse_in_the_way(
     match head {
         Head::Branch { name, .. } if *name == contract.tag.branch_ref() && !goes_home => {
             let from = contract.home().0.and_then(|name| Some((name, name.strip_prefix("refs/heads/")?)));
-            let back = match from {
-                Some((full, short)) if repo.refs.branch(full)?.is_some() => Some(short.to_owned()),
-                _ => None,
+            let (back, elsewhere) = match from {
+                Some((full, short)) if repo.refs.branch(full)?.is_some() => {
+                    (Some(short.to_owned()), repo.refs.checked_out_elsewhere(full)?)
+                }
+                _ => (None, None),
             };
-            Err(LayoutError::OnOwnBranch { branch: contract.tag.branch(), back }.into())
+            Err(LayoutError::OnOwnBranch { tag: contract.tag.clone(), back, elsewhere }.into())
         }
         _ => Ok(()),
     }

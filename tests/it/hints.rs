@@ -13,7 +13,7 @@ const RUN: [&str; 8] = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh trai
 
 /// Types the command between backticks that begins with `start`.
 #[track_caller]
-fn type_hint(repo: &TestRepo, said: &str, start: &str) -> Called {
+pub(crate) fn type_hint(repo: &TestRepo, said: &str, start: &str) -> Called {
     let hint = said.split('`').find(|part| part.starts_with(start)).unwrap_or_else(|| panic!("no {start}: {said}"));
     let mut command = Command::new("sh");
     repo.environment(&mut command);

@@ -279,6 +279,22 @@ fn status_and_doctor_say_what_becomes_of_a_commit_of_the_users() {
 }
 
 #[test]
+fn slots_name_the_working_tree_that_has_the_users_branch_and_a_hint_that_works() {
+    let repo = with_session();
+    let there = repo.outside().join("there");
+    repo.git(["worktree", "add", "--quiet", there.to_str().unwrap(), "main"]);
+    let said = ar(&repo, ["run", "--slots", "1", "--max-experiments", "1"]).exits(1).stderr;
+    let hint = format!(
+        "as main is checked out in {}, run `git switch --detach`, then `ar run --tag t` with the same flags",
+        there.display()
+    );
+    assert!(said.contains(&hint), "{said}");
+    crate::hints::type_hint(&repo, &said, "git switch").ok();
+    ar(&repo, ["run", "--tag", "t", "--slots", "1", "--max-experiments", "1"]).ok();
+    assert_eq!(records(&repo, "t"), 3);
+}
+
+#[test]
 fn a_kill_on_the_way_back_to_the_users_branch_is_recovered() {
     for point in BETWEEN_SESSIONS.iter().filter(|point| point.starts_with("home.")) {
         let repo = with_session();
