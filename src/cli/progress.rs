@@ -150,6 +150,11 @@ impl Progress {
                 self.print(&format!("      sleeping until {}: {why}", moment_text(*until)));
                 self.begin(*id, format!("sleeping until {}", moment_text(*until)));
             }
+            Event::IdlePause { until, idle_calls, max_idle, .. } => {
+                let of = if *max_idle > 0 { format!(" of {max_idle}") } else { String::new() };
+                let until = moment_text(*until);
+                self.print(&format!("      pausing until {until}: {idle_calls}{of} calls in a row without a change"));
+            }
             Event::Escalated { what, needed, waits, report, .. } => {
                 self.end_idle(None);
                 self.print(&format!("      needs you: {what}"));

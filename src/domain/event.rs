@@ -296,6 +296,20 @@ pub enum Event {
         /// Why, as a clause.
         why: String,
     },
+    /// The loop pauses before it calls an agent again that changed nothing.
+    IdlePause {
+        /// The experiment that the agent should propose.
+        id: ExperimentId,
+        /// When the pause ends.
+        #[serde(serialize_with = "crate::domain::millis::serialize")]
+        until: Timestamp,
+        /// Its length, in seconds.
+        seconds: f64,
+        /// The calls in a row without a change.
+        idle_calls: u32,
+        /// The number of them that ends the loop; 0 for none.
+        max_idle: u32,
+    },
     /// The user said something to the agents.
     Told {
         /// The number of the word.

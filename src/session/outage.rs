@@ -65,12 +65,18 @@ impl Shared<'_> {
             (store.journal.idle_calls, store.most_calls(), store.contract.max_idle)
         };
         let pause = crash::pace(pause_after_idle(idle_calls.div_ceil(most_calls), seconds));
-        if idle_calls == 2 && (limit == 0 || idle_calls < limit) {
+        let goes_on = limit == 0 || idle_calls < limit;
+        if idle_calls == 2 && goes_on {
             self.emit(Notice::AgentIdles { limit })?;
         }
-        let again = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
+        let until = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
+        let until = until.unwrap_or(Timestamp::MAX);
         if !pause.is_zero() {
-            self.pause_unless_told(pause, again.unwrap_or(Timestamp::MAX)).await?;
+            if goes_on {
+                let id = self.store().history.next_id();
+                self.emit(Event::IdlePause { id, until, seconds: pause.as_secs_f64(), idle_calls, max_idle: limit })?;
+            }
+            self.pause_unless_told(pause, until).await?;
         }
         Ok(())
     }

@@ -93,7 +93,11 @@ fn short_calls_that_change_nothing_are_paused_between() {
     let args =
         ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--max-experiments", "1", "--agent", agent];
     let output = ar_command(&repo, &repo.path(), args).env_remove("AR_NO_PAUSES").output().unwrap();
-    Called::from(output).ok();
+    let called = Called::from(output).ok();
+    let said: Vec<&str> = called.stdout.lines().filter(|line| line.starts_with("      pausing until ")).collect();
+    let ends = [1, 2, 3].map(|calls| format!(": {calls} of 10 calls in a row without a change"));
+    assert!(said.len() == 3 && said.iter().zip(&ends).all(|(said, end)| said.ends_with(end)), "{called:#?}");
+    assert_eq!(called.stdout.matches("the agent changed nothing").count(), 1, "{called:#?}");
     let times: Vec<u64> = repo.read("../times").lines().map(|line| line.parse().unwrap()).collect();
     let pauses: Vec<u64> = times.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000_000).collect();
     assert!(
