@@ -17,7 +17,7 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
     if args.all {
         return if args.watch { watch::run_all() } else { all(args.format.into()) };
     }
-    let tag = args.session.tag();
+    let tag = args.session.or(args.tag);
     if args.watch {
         return watch::run(tag);
     }

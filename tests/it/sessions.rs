@@ -146,3 +146,16 @@ fn a_session_whose_folder_was_deleted_is_not_taken_for_a_fetched_one() {
     assert_eq!(status["sessions"][0]["fetched"], false);
     assert_ne!(status["sessions"][0]["damage"], serde_json::json!([]));
 }
+
+#[test]
+fn status_lists_all_sessions_where_head_is_on_the_branch_of_none() {
+    let repo = training_repo();
+    session(&repo, "a", "2026-11-20T22:00:00Z");
+    session(&repo, "b", "2026-11-21T22:00:00Z");
+    let all = ar(&repo, ["status"]).ok();
+    let tags: Vec<_> = all.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!((&tags[..3], all.stderr.as_str()), (&["session", "a", "b"][..], ""));
+    assert!(all.stdout.ends_with("\n`ar status TAG` has the details of one\n"), "{all:?}");
+    let help = ar(&repo, ["status", "--help"]).ok().stdout;
+    assert!(help.contains("Session [default: that of HEAD, else all of them; "), "{help}");
+}

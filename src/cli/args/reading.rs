@@ -60,8 +60,12 @@ pub(in crate::cli) struct SaidArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatusArgs {
-    #[command(flatten)]
-    pub(in crate::cli) session: SessionArgs,
+    /// Session [default: that of HEAD, else all of them; with `--watch`, the active one, else the newest]
+    #[arg(value_name = "TAG", conflicts_with = "tag")]
+    pub(in crate::cli) session: Option<Tag>,
+    /// Session, as an option
+    #[arg(long)]
+    pub(in crate::cli) tag: Option<Tag>,
     /// Show all sessions of this user on this machine, a line for each
     #[arg(long, conflicts_with_all = ["session", "tag"])]
     pub(in crate::cli) all: bool,
