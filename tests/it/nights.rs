@@ -158,6 +158,19 @@ fn caps_of_the_session_and_a_goal_that_is_reached_end_each_night_at_once() {
 }
 
 #[test]
+fn a_stop_rule_that_is_met_already_ends_each_night_at_once() {
+    let repo = training_repo();
+    begin(&repo, AGENT, &["--max-experiments", "3", "--stop-rule", "plateau:2"]).ok();
+    let before = made(&repo);
+    let met = ar(&repo, ["run", "--max-experiments", "5"]).ok();
+    assert!(met.stdout.contains("\nstopped: plateau: no new best in 2 experiments"), "{met:#?}");
+    assert!(met.stderr.contains("`ar resume t --stop-rule plateau:100`"), "{met:#?}");
+    assert_eq!(made(&repo), before);
+    ar(&repo, ["run", "--max-experiments", "1", "--stop-rule", "plateau:99"]).ok();
+    assert_eq!(made(&repo), before + 1);
+}
+
+#[test]
 fn the_night_of_a_session_of_an_earlier_version_began_with_it() {
     let repo = training_repo();
     begin(&repo, AGENT, &["--max-experiments", "2"]).ok();

@@ -55,6 +55,23 @@ fn a_limit_on_the_cost_ends_the_loop_and_counts_calls_that_changed_nothing() {
 }
 
 #[test]
+fn status_shows_cost_and_tokens_of_the_night_and_of_the_session() {
+    let repo = training_repo();
+    let agent = "echo \"# $call\" >> train.sh";
+    run(&repo, agent, &["--max-experiments", "2", "--max-cost", "20", "--max-tokens", "5000"]).ok();
+    ar(&repo, ["run", "--max-experiments", "1", "--max-cost", "20", "--max-tokens", "5000"]).ok();
+    let text = ar(&repo, ["status", "t"]).ok().stdout;
+    let budget = text.lines().find(|line| line.starts_with("budget ")).unwrap();
+    for both in [
+        "1 of 1 experiments tonight, 3 in the session",
+        "$0.50 of $20.00 spent tonight, $1.50 in the session",
+        "1.0k of 5.0k tokens used tonight, 3.0k in the session",
+    ] {
+        assert!(budget.contains(both), "{budget}");
+    }
+}
+
+#[test]
 fn a_limit_on_tokens_ends_the_loop_too() {
     let repo = training_repo();
     let called = run(&repo, "echo \"# $call\" >> train.sh", &["--max-tokens", "2000"]).ok();
