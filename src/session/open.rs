@@ -421,6 +421,8 @@ impl<'a> Session<'a> {
         };
         crash::point("abandon.begun");
         match store.is_in_place() {
+            // A lock by which the start failed keeps HEAD from being written again.
+            true if self.workspace.repo.refs.head().is_ok_and(|head| head.target() == before) => {}
             true => self.workspace.repo.refs.point_head(&before)?,
             // The user's working tree stays where it is: at home, if it was switched there, with its files.
             false => remove_trees(store)?,

@@ -57,6 +57,14 @@ impl Head {
             Head::Detached { .. } => None,
         }
     }
+
+    /// The branch or commit that it points to.
+    pub fn target(self) -> HeadTarget {
+        match self {
+            Head::Branch { name, .. } | Head::Unborn { name } => HeadTarget::Branch(name),
+            Head::Detached { commit } => HeadTarget::Detached(commit),
+        }
+    }
 }
 
 /// Where `HEAD` can be pointed to.
@@ -131,10 +139,7 @@ impl Refs {
     /// Points `HEAD` somewhere else; index and working tree stay as they are. The line in its reflog is that of a
     /// checkout, by which `git switch -` finds the way back.
     pub fn point_head(&self, target: &HeadTarget) -> Result<()> {
-        let from = match self.head()? {
-            Head::Branch { name, .. } | Head::Unborn { name } => HeadTarget::Branch(name),
-            Head::Detached { commit } => HeadTarget::Detached(commit),
-        };
+        let from = self.head()?.target();
         let why = format!("checkout: moving from {from} to {target}");
         let head: FullName = full_name("HEAD")?;
         let log = |mode| LogChange { mode, force_create_reflog: false, message: why.as_str().into() };

@@ -168,8 +168,11 @@ fn a_state_folder_that_is_tracked() {
 
 #[test]
 fn a_start_that_fails_before_its_first_run_leaves_no_folder() {
-    let harms: [(&str, &str, &[&str]); 2] =
-        [("refs/heads/autoresearch/t.lock", "", &[]), ("worktrees", "a file\n", &["--slots", "2"])];
+    let harms: [(&str, &str, &[&str]); 3] = [
+        ("refs/heads/autoresearch/t.lock", "", &[]),
+        ("HEAD.lock", "", &[]),
+        ("worktrees", "a file\n", &["--slots", "2"]),
+    ];
     for (path, content, more) in harms {
         let repo = training_repo();
         repo.write(format!(".git/{path}"), content);
