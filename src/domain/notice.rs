@@ -132,6 +132,11 @@ pub enum Notice {
     Unprotected { what: &'static str, paths: Vec<PathBuf> },
     #[error("restored protected files: {}{}", list(paths), after("; found instead: ", &list(found)))]
     ProtectedRestored { paths: Vec<PathBuf>, found: Vec<PathBuf> },
+    #[error(
+        "left {}, which changed while the run was active, as that may be your edit{}", path.display(),
+        after("; saved the earlier version to ", &saved.as_ref().map(|path| path.display().to_string()).unwrap_or_default())
+    )]
+    SettingsFileLeft { path: PathBuf, saved: Option<PathBuf> },
     #[error("found git settings changed {when}: {}; {effect}", few(keys).join(", "))]
     SettingsChanged { when: String, keys: Vec<String>, effect: &'static str },
     #[error("detected changes of protected files that ar cannot restore: {}", list(.0))]

@@ -370,6 +370,7 @@ impl Attempt {
     /// Saves what an agent left unfinished and restores branch and working tree. Without a version yet, this closes the
     /// experiment.
     pub(super) fn put_unfinished_away(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
+        workspace.settle_settings(store)?;
         match &self.open.draft {
             // The version that it was to rework is saved already.
             Some(draft) if !workspace.has_worked(store, &self.open)? => {
@@ -389,6 +390,7 @@ impl Attempt {
         store: &mut Store,
         why: &str,
     ) -> Result<(), SessionError> {
+        workspace.settle_settings(store)?;
         if self.open.trial.is_none() {
             let what = format!("experiment {} {why}; its change", self.open.id);
             workspace.take_back_commit(store, &self.open, &commit_of(&self.open)?, &what)?;

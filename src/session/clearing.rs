@@ -11,7 +11,7 @@ use super::protected::{Protected, Shadows, bytecode, name_of};
 use super::store::Store;
 use super::workspace::Workspace;
 use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, Phase, list};
-use crate::fs::{free_name, make_writable, move_to, read_regular, write_atomic};
+use crate::fs::{free_name, make_writable, move_to};
 use crate::git::{Proposal, WhyLeftOut};
 use crate::rules::{Forbidden, folders_of, takes_the_place};
 use crate::state::{OpenExperiment, PROTECTED, files_below};
@@ -101,33 +101,9 @@ impl Workspace {
         open: &OpenExperiment,
     ) -> Result<Forbidden, SessionError> {
         let mut changed = self.restore_copies(store, open.id, &open.base)?;
-        changed.extend(self.restore_settings(store, open.id)?);
+        changed.extend(self.settle_settings(store)?.then(|| SETTINGS_FILE.into()));
         let protected = changed.iter().map(|path| format!("{} is protected", path.display())).collect();
         Ok(Forbidden { protected, scope: Vec::new() })
-    }
-
-    /// Notes the user's settings file as it is before a call of the agent.
-    pub(super) fn note_settings(&mut self) {
-        let is_left_alone = !self.is_linked && self.file_terms.protects(Path::new(SETTINGS_FILE));
-        self.settings = is_left_alone.then(|| read_regular(&self.root().join(SETTINGS_FILE)).ok());
-    }
-
-    /// Puts the user's settings file back as it was before the call, if the agent changed it; what it made of it is moved into
-    /// the session's folder.
-    fn restore_settings(&mut self, store: &mut Store, id: ExperimentId) -> Result<Option<PathBuf>, SessionError> {
-        let (Some(before), path) = (self.settings.take(), self.root().join(SETTINGS_FILE)) else { return Ok(None) };
-        if read_regular(&path).ok() == before {
-            return Ok(None);
-        }
-        let mut found = Vec::new();
-        if fs::symlink_metadata(&path).is_ok() {
-            found.push(self.move_aside(store, id, Path::new(SETTINGS_FILE))?);
-        }
-        if let Some(bytes) = before {
-            write_atomic(&path, &bytes)?;
-        }
-        store.say(Notice::ProtectedRestored { paths: vec![SETTINGS_FILE.into()], found });
-        Ok(Some(SETTINGS_FILE.into()))
     }
 
     /// Moves out of the working tree what is new there, is in no commit and may not be there, and adds it to what is `found`.
@@ -377,15 +353,28 @@ fn say_moved(store: &mut Store, to: Vec<PathBuf>, why: &'static str) {
 }
 
 /// Moves something out of the working tree at `root` into the session's folder, and gives where it is now.
-fn move_aside_from(root: &Path, store: &Store, id: ExperimentId, path: &Path) -> Result<PathBuf, SessionError> {
+pub(super) fn move_aside_from(
+    root: &Path,
+    store: &Store,
+    id: ExperimentId,
+    path: &Path,
+) -> Result<PathBuf, SessionError> {
     let from = root.join(path);
     let failed = |source| SessionError::Io { action: "move", path: from.clone(), source };
-    let to = free_name(&store.folder.root().join("aside").join(format!("{id:05}")).join(path));
-    fs::create_dir_all(to.parent().unwrap_or(&to)).map_err(failed)?;
+    let to = aside_path(store, id, path)?;
     // Neither a folder that is read-only can be moved, nor what is in one.
     for folder in [Some(&*from), from.parent()].into_iter().flatten() {
         make_writable(folder).map_err(failed)?;
     }
     move_to(&from, &to).map_err(failed)?;
+    Ok(to)
+}
+
+/// A free path in the session's folder for a file of the working tree. Creates the folders that lead to it.
+pub(super) fn aside_path(store: &Store, id: ExperimentId, path: &Path) -> Result<PathBuf, SessionError> {
+    let to = free_name(&store.folder.root().join("aside").join(format!("{id:05}")).join(path));
+    let folder = to.parent().unwrap_or(&to);
+    let failed = |source| SessionError::Io { action: "create", path: folder.to_owned(), source };
+    fs::create_dir_all(folder).map_err(failed)?;
     Ok(to)
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::attempt::Attempt;
 use super::error::SessionError;
 use super::own_files::is_own;
+use super::plan::SETTINGS_FILE;
 use super::protected::name_of;
 use super::running::metric_file_of;
 use super::store::Store;
@@ -18,9 +19,6 @@ use crate::rules::Measured;
 /// What the file system said of all tracked files before a run, in the folder of the run: whoever goes on with it after a kill
 /// of `ar` compares with that.
 pub(super) const TREE_BEFORE: &str = "tree.before";
-
-/// The settings of the repository, which the user may edit at any time.
-const SETTINGS: &str = "ar.toml";
 
 /// The files that changed while a run was active.
 #[derive(Debug, Default)]
@@ -91,6 +89,7 @@ impl Workspace {
             verdict.failure = Some(failure);
         }
         let mut changed = self.changed_during_run(commit)?;
+        self.settle_settings(store)?;
         if is_changed(verdict) {
             changed.extend(metric_file_of(&store.contract));
         }
@@ -121,7 +120,8 @@ impl Workspace {
         if let Some(before) = self.tree_before.take() {
             changed.extend(self.repo.working_tree.touched_since(&before, self.look.as_ref())?);
         }
-        changed.retain(|path| !is_own(path) && path != Path::new(SETTINGS));
+        // The user may edit the settings at any time.
+        changed.retain(|path| !is_own(path) && path != Path::new(SETTINGS_FILE));
         Ok(changed)
     }
 }

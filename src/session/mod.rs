@@ -83,6 +83,7 @@ mod running;
 mod saved_artifacts;
 mod scoring;
 mod searching;
+mod settings_file;
 mod shared;
 mod sleeping;
 mod status;

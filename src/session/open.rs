@@ -29,6 +29,7 @@ use super::placing::with_models_of;
 use super::plan::{Drive, Plan};
 use super::protected::{Protected, forget_copies};
 use super::reading::{expected_tip, read_history};
+use super::settings_file::SETTINGS_BEFORE;
 use super::shared::Shared;
 use super::store::{Said, Store, Written};
 use super::surroundings::Place;
@@ -480,7 +481,8 @@ impl NewFolder {
 
 /// Removes the state files that make a session; the contract goes first, and without it there is none.
 fn forget(state: &Path) -> Result<(), SessionError> {
-    for name in ["contract.json", "progress.json", UNTRACKED, PROTECTED, "task_spec.md", INDEX_BEFORE] {
+    for name in ["contract.json", "progress.json", UNTRACKED, PROTECTED, "task_spec.md", INDEX_BEFORE, SETTINGS_BEFORE]
+    {
         remove_file(&state.join(name))?;
         crash::point("abandon.file_removed");
     }

@@ -4,6 +4,7 @@ use super::attempt::{Attempt, Attempted, Stage};
 use super::calling::{Calling, Work};
 use super::error::SessionError;
 use super::interrupts::Interrupt;
+use super::jobs::AGENT;
 use super::learning::note_offer;
 use super::opened::{Texts, add_said, describe, draft_of};
 use super::shared::Shared;
@@ -51,6 +52,7 @@ impl Attempt {
             workspace.reset_to(&mut shared.store(), &attempt.open.base, id)?;
             crash::point("proposing.repeat_put_back");
             workspace.remember_untracked(&mut shared.store())?;
+            workspace.note_settings(&mut shared.store(), id, AGENT)?;
             let (seconds, usage) = (work.exit.seconds, work.usage);
             work = match call.ask(workspace, shared, Some(&direction)).await?.done() {
                 Ok(Some(work)) => *work,
@@ -86,7 +88,7 @@ impl Attempt {
             workspace.put_tracked_protected_back(store, open.id, &open.base)?;
             workspace.remember_untracked(store)?;
         }
-        workspace.note_settings();
+        workspace.note_settings(store, open.id, AGENT)?;
         store.journal.last_call.ignored.clear();
         let mut attempt = Attempt::at(open, Phase::Idle);
         attempt.enter(store, Phase::Proposing)?;
@@ -167,7 +169,7 @@ impl Attempt {
         let work = loop {
             self.prepare_rework(workspace, &mut shared.store(), &draft)?;
             shared.gate().await?;
-            workspace.note_settings();
+            workspace.note_settings(&mut shared.store(), self.open.id, AGENT)?;
             workspace.remember_untracked_beside(&mut shared.store(), &self.open.base, &draft.commit)?;
             if shared.store().journal.waits_for_reset() {
                 return self.wait_to_rework(workspace, shared, &draft).await;

@@ -141,6 +141,7 @@ impl Attempt {
             store.say(notice);
         }
         crash::point("running.log_linked");
+        workspace.note_settings(store, self.open.id, &self.job())?;
         workspace.note_tree(&commit, checked.is_none().then_some(&*folder))?;
         self.note_before_run(workspace, store)?;
         let mut follower = LogFollower::new(log.clone(), &store.contract)?;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use super::error::SessionError;
 use super::opened::{Texts, commit_of, describe};
 use super::protected::Protected;
+use super::settings_file::SettingsBefore;
 use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
@@ -34,14 +35,11 @@ pub(super) struct Workspace {
     pub(super) look: Option<Look>,
     /// What the file system said of tracked files when the run that is active began.
     pub(super) tree_before: Option<TreeStamps>,
-    /// The user's settings file when the agent was called, in place: what the call makes of it is the agent's.
-    pub(super) settings: Option<Settings>,
+    /// The user's settings file before the last job, in place.
+    pub(super) settings: Option<SettingsBefore>,
     /// Whether the next experiment follows at once: then the journal is written when it is opened, and nobody is active before.
     pub(super) goes_on: bool,
 }
-
-/// The bytes of the settings file; none where there is no such file.
-pub(super) type Settings = Option<Vec<u8>>;
 
 /// The untracked files that are no part of the next change.
 pub(super) struct UntrackedFiles {
@@ -193,6 +191,7 @@ impl Workspace {
         id: ExperimentId,
     ) -> Result<(), SessionError> {
         self.reclaim_head(store, base)?;
+        self.settle_settings(store)?;
         let known = self.known_untracked()?;
         let change = self.repo.working_tree.propose(base, &known)?;
         self.clear_left_out(store, id, base, &change)?;

@@ -86,6 +86,116 @@ fn an_agent_that_changes_ar_toml_is_refused_and_the_users_text_stays() {
     assert_eq!(repo.read("ar.toml"), mine);
 }
 
+/// Settings as the user has changed them since the last commit.
+const MINE: &str = "max_experiments = 1\n# mine\n";
+
+/// What an agent or a run adds to them.
+const MORE: &str = "max_cost = 999\n";
+
+/// A repository with these settings.
+fn with_changed_settings() -> TestRepo {
+    let repo = training_repo();
+    repo.write("ar.toml", "max_experiments = 1\n");
+    repo.commit_all("settings");
+    repo.write("ar.toml", MINE);
+    repo
+}
+
+/// An agent that adds to the settings in its first call and then does something else, and later makes a better change.
+fn greedy(then: &str) -> String {
+    format!("if [ -e ../asked ]; then {BETTER}; else touch ../asked; echo 'max_cost = 999' >> ar.toml; {then}; fi")
+}
+
+/// Checks that the settings are the user's, and that those found are in the session's folder, which was said.
+#[track_caller]
+fn assert_settings_are_back(repo: &TestRepo, called: &Called) {
+    assert_eq!(repo.read("ar.toml"), MINE, "{called:#?}");
+    assert_eq!(repo.read(".autoresearch/t/aside/00001/ar.toml"), format!("{MINE}{MORE}"));
+    assert!(called.stderr.contains("restored protected files: ar.toml"), "{called:#?}");
+    assert!(called.stderr.contains(".autoresearch/t/aside/00001/ar.toml"), "{called:#?}");
+}
+
+#[test]
+fn what_an_agent_adds_to_ar_toml_is_undone_where_its_call_ends_in_an_outage() {
+    let repo = with_changed_settings();
+    let agent = "echo 'max_cost = 999' >> ar.toml; echo 'Credit balance is too low'; exit 1";
+    let args = ["run", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh train.sh", "--agent", agent];
+    let called = ar(&repo, args.into_iter().chain(["--outage-limit", "100ms"])).exits(4);
+    assert_settings_are_back(&repo, &called);
+}
+
+/// Calls `ar` and kills it at a named moment.
+#[cfg(debug_assertions)]
+#[track_caller]
+fn killed_at(repo: &TestRepo, point: &str, args: &[&str]) {
+    let mut killed = ar_command(repo, &repo.path(), args);
+    killed.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", point);
+    assert_eq!(Called::from(killed.output().unwrap()).code, None, "{point}");
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn what_an_agent_adds_to_ar_toml_is_undone_after_a_kill_and_an_edit_of_the_users_since_then_stays() {
+    for edited in [false, true] {
+        let repo = with_changed_settings();
+        let agent = greedy("true");
+        let args = ["run", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh train.sh", "--agent", &agent];
+        killed_at(&repo, "proposing.agent_over:1", &args);
+        assert_eq!(repo.read("ar.toml"), format!("{MINE}{MORE}"));
+        let mine = "# edited after the kill\n";
+        if edited {
+            repo.write("ar.toml", mine);
+        }
+        let called = ar(&repo, ["resume", "t"]).ok();
+        match edited {
+            true => assert_eq!(repo.read("ar.toml"), mine, "{called:#?}"),
+            false => assert_settings_are_back(&repo, &called),
+        }
+        assert_eq!(record(&repo, 1)["outcome"], "keep", "{called:#?}");
+    }
+}
+
+/// An agent whose change makes each run add to the settings.
+const GREEDY_RUN: &str =
+    "sed -i s/^VAL_BPB=.*/VAL_BPB=1.5/ train.sh; echo 'echo \"max_cost = 999\" >> ar.toml' >> train.sh";
+
+/// Checks that what a run added to the settings is named, with where they are as they were.
+#[track_caller]
+fn assert_settings_are_named(repo: &TestRepo, called: &Called) {
+    assert_eq!(repo.read("ar.toml"), format!("{MINE}{MORE}"));
+    assert_eq!(repo.read(".autoresearch/t/aside/00001/ar.toml"), MINE, "{called:#?}");
+    assert!(called.stderr.contains("left ar.toml, which changed while the run was active"), "{called:#?}");
+    assert!(called.stderr.contains(".autoresearch/t/aside/00001/ar.toml"), "{called:#?}");
+    assert_eq!(record(repo, 1)["outcome"], "keep");
+}
+
+#[test]
+fn what_a_run_adds_to_ar_toml_is_named() {
+    let repo = with_changed_settings();
+    let args = ["run", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh train.sh", "--agent", GREEDY_RUN];
+    let called = ar(&repo, args).ok();
+    assert_settings_are_named(&repo, &called);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn what_a_run_adds_to_ar_toml_is_named_after_a_kill() {
+    let repo = with_changed_settings();
+    let args = ["run", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh train.sh", "--agent", GREEDY_RUN];
+    killed_at(&repo, "job.started:3", &args);
+    let called = ar(&repo, ["resume", "t"]).ok();
+    assert_settings_are_named(&repo, &called);
+}
+
+#[test]
+fn a_run_that_leaves_ar_toml_alone_names_nothing() {
+    let repo = with_changed_settings();
+    let args = ["run", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh train.sh", "--agent", BETTER];
+    let called = ar(&repo, args).ok();
+    assert!(!called.stderr.contains("left ar.toml"), "{called:#?}");
+    assert!(!repo.exists(".autoresearch/t/aside") && !repo.exists(".autoresearch/t/state/settings_before.json"));
+}
+
 /// A session with one keep, and a change of the user's that touches a protected file.
 fn with_refused_change() -> TestRepo {
     let repo = training_repo();

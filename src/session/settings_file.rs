@@ -1,0 +1,123 @@
+//! The settings file in the user's working tree: undoes what a call of the agent makes of it, and names its changes during a run.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::clearing::{aside_path, move_aside_from};
+use super::error::SessionError;
+use super::jobs::AGENT;
+use super::own_files::remove_file;
+use super::plan::SETTINGS_FILE;
+use super::store::Store;
+use super::workspace::Workspace;
+use crate::domain::{ExperimentId, FORMAT_VERSION, Notice};
+use crate::exec::job_file;
+use crate::fs::{read_regular, write_atomic};
+use crate::state::{read_json, write_json_unsynced};
+
+/// The state file that outlives a kill of `ar` during the job.
+pub(super) const SETTINGS_BEFORE: &str = "settings_before.json";
+
+/// The settings file just before a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SettingsBefore {
+    version: u32,
+    /// The experiment of the job.
+    id: ExperimentId,
+    /// The job's name.
+    job: String,
+    /// The content; absent without a file.
+    text: Option<String>,
+}
+
+impl Workspace {
+    /// Notes the settings file just before a job. Does nothing in a tree of `ar`'s own.
+    pub(super) fn note_settings(&mut self, store: &mut Store, id: ExperimentId, job: &str) -> Result<(), SessionError> {
+        self.settle_settings(store)?;
+        let path = Path::new(SETTINGS_FILE);
+        if self.is_linked || !self.file_terms.protects(path) {
+            return Ok(());
+        }
+        // No `ar` reads settings that are not text.
+        let text = match read_regular(&self.root().join(path)).map(String::from_utf8) {
+            Ok(Ok(text)) => Some(text),
+            Ok(Err(_)) => return Ok(()),
+            Err(_) => None,
+        };
+        let before = SettingsBefore { version: FORMAT_VERSION, id, job: job.to_owned(), text };
+        let noted = store.folder.state().join(SETTINGS_BEFORE);
+        write_json_unsynced(&noted, &before)?;
+        store.watch_again(&noted);
+        store.written.unsynced.add(noted);
+        self.settings = Some(before);
+        Ok(())
+    }
+
+    /// Compares the settings file with the one before the last job. Restores it after a call of the agent, and only reports
+    /// the change after a run, as the user may edit it meanwhile. Returns whether it restored it.
+    pub(super) fn settle_settings(&mut self, store: &mut Store) -> Result<bool, SessionError> {
+        if self.is_linked {
+            return Ok(false);
+        }
+        let noted = store.folder.state().join(SETTINGS_BEFORE);
+        let before = match self.settings.take() {
+            Some(before) => before,
+            // Noted by a process that was killed since. A torn note says nothing.
+            None => match read_json(&noted).ok().flatten() {
+                Some(before) => before,
+                None => return Ok(false),
+            },
+        };
+        let path = self.root().join(SETTINGS_FILE);
+        let now = read_regular(&path).ok();
+        let is_changed = now.as_deref() != before.text.as_deref().map(str::as_bytes);
+        let is_agents = before.job == AGENT;
+        let restores = is_changed && !is_newer_than_job(&path, store, &before);
+        if restores && is_agents {
+            restore(self.root(), store, &before)?;
+        } else if restores {
+            report(store, &before)?;
+        }
+        remove_file(&noted)?;
+        store.watch_again(&noted);
+        Ok(restores && is_agents)
+    }
+}
+
+/// Whether a file was changed after the end of a job, so not by it. The time of a change cannot be set.
+fn is_newer_than_job(path: &Path, store: &Store, before: &SettingsBefore) -> bool {
+    let folder = store.folder.run(before.id);
+    let written =
+        |kind| fs::metadata(job_file(&folder, &before.job, kind)).map(|meta| (meta.mtime(), meta.mtime_nsec()));
+    let (Ok(started), Ok(over)) = (written("job"), written("exit")) else { return false };
+    let changed = fs::symlink_metadata(path).map(|meta| (meta.ctime(), meta.ctime_nsec()));
+    over >= started && changed.is_ok_and(|changed| changed > over)
+}
+
+/// Restores the settings file, and moves the changed one into the session's folder.
+fn restore(root: &Path, store: &mut Store, before: &SettingsBefore) -> Result<(), SessionError> {
+    let mut found = Vec::new();
+    if fs::symlink_metadata(root.join(SETTINGS_FILE)).is_ok() {
+        found.push(move_aside_from(root, store, before.id, Path::new(SETTINGS_FILE))?);
+    }
+    if let Some(text) = &before.text {
+        write_atomic(&root.join(SETTINGS_FILE), text.as_bytes())?;
+    }
+    store.say(Notice::ProtectedRestored { paths: vec![SETTINGS_FILE.into()], found });
+    Ok(())
+}
+
+/// Reports that the settings file changed during a run, and saves the earlier version in the session's folder.
+fn report(store: &mut Store, before: &SettingsBefore) -> Result<(), SessionError> {
+    let mut saved = None;
+    if let Some(text) = &before.text {
+        let path = aside_path(store, before.id, Path::new(SETTINGS_FILE))?;
+        write_atomic(&path, text.as_bytes())?;
+        saved = Some(path);
+    }
+    store.say(Notice::SettingsFileLeft { path: SETTINGS_FILE.into(), saved });
+    Ok(())
+}
