@@ -9,7 +9,7 @@ use crate::domain::{Contract, Phase, Tag, report_clause};
 use crate::exec::{boot_id, is_held};
 use crate::git::{Head, Repo};
 use crate::rules::{Driver, Watched, interval};
-use crate::session::{SessionError, has_user_commits};
+use crate::session::{SessionError, has_user_commits, journal_of_remains};
 use crate::state::{EscalationFiles, Journal, SessionFolder};
 
 /// A session on a patrol.
@@ -26,8 +26,8 @@ pub(super) struct Seen {
     pub(super) journal: Journal,
 }
 
-/// Looks at a session; `None` where it has no journal, as one that is only being opened. `nudge` is the command that was
-/// given for nudges.
+/// Looks at a session; `None` where it has no contract, or no journal while a process holds it, as one that is only being
+/// opened. A journal that was lost is rebuilt in memory. `nudge` is the command that was given for nudges.
 pub(super) fn look(
     repository: &Path,
     tag: &Tag,
@@ -36,9 +36,14 @@ pub(super) fn look(
 ) -> Result<Option<Seen>, SessionError> {
     let repo = Repo::discover(repository)?;
     let folder = SessionFolder::new(repository, tag);
-    let Some(journal) = folder.journal()? else { return Ok(None) };
-    let Some(contract) = folder.contract()? else { return Ok(None) };
+    let (journal, Some(contract)) = (folder.journal()?, folder.contract()?) else { return Ok(None) };
     let owner = folder.owner(repo.git_dir())?;
+    let is_lost = journal.is_none();
+    let journal = match journal {
+        Some(journal) => journal,
+        None if owner.is_some() => return Ok(None),
+        None => journal_of_remains(&repo, &folder, &contract, now)?,
+    };
     let driver = journal.driver.unwrap_or(Driver::Loop);
     // A session that is driven by hand has an agent that `ar` does not know.
     let own_agent = contract.agent.as_deref().filter(|_| driver == Driver::Loop);
@@ -65,7 +70,7 @@ pub(super) fn look(
             .unwrap_or_else(|| journal.progressed.unwrap_or(journal.last_seen))
             .max(held_since.unwrap_or_default()),
         patience: patience(&folder, &journal, &contract),
-        escalated: escalated(&folder, &journal),
+        escalated: escalated(&folder, &journal).or_else(|| unknown_end(&journal, tag, is_lost)),
         displaced: displaced(&journal, tag),
         waits: waits(&journal),
         can_nudge: nudge.is_some(),
@@ -87,6 +92,17 @@ fn escalated(folder: &SessionFolder, journal: &Journal) -> Option<String> {
         Some(open) => Some(open.clause(report.as_deref())),
         None => report.map(|path| report_clause(Some(&path))),
     }
+}
+
+/// Why nobody knows whether the session was stopped, with the way to say so.
+fn unknown_end(journal: &Journal, tag: &Tag, is_lost: bool) -> Option<String> {
+    let repair = if is_lost { format!("`ar doctor {tag} --repair` and ") } else { String::new() };
+    journal.end_unknown.then(|| {
+        format!(
+            "its journal and its log were lost, so nothing says whether it was stopped; run `ar resume {tag}` to continue, \
+             or {repair}`ar stop {tag}` to leave it"
+        )
+    })
 }
 
 /// Why a loop in place cannot go on where it was: its working tree is gone, or somebody works on another branch there.

@@ -11,15 +11,18 @@ use jiff::Timestamp;
 use super::error::SessionError;
 use super::others::{Others, other_records};
 use super::own_files::OWN_FILES;
-use super::reading::climbed;
+use super::reading::{climbed, read_history};
 use super::store::Store;
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record};
+use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record, StopReason};
 use crate::fs::{is_odd, move_away};
+use crate::git::Repo;
 use crate::ledger::LedgerFile;
-use crate::rules::History;
-use crate::state::{Journal, Mended, OpenExperiment, PROGRESS, SESSIONS_FOLDER, SessionFolder, Status};
+use crate::rules::{Driver, History};
+use crate::state::{
+    EventLog, Journal, LoggedEnd, Mended, OpenExperiment, PROGRESS, SESSIONS_FOLDER, SessionFolder, Status,
+};
 
 /// How often it is tried to put back what somebody deletes at the same moment.
 const TRIES: u32 = 5;
@@ -27,22 +30,61 @@ const TRIES: u32 = 5;
 /// How long is waited before it is tried again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The journal of a session that has none any more, as far as its records tell. No experiment is open, unless the branch is
-/// at the `tip` of the last one, which was not kept: then that one is recorded and not settled.
+/// What else than its records and its branch tells of a session without a journal.
+pub(super) struct Remains<'a> {
+    pub(super) contract: Option<&'a Contract>,
+    /// The last start or end in its log.
+    pub(super) end: Option<LoggedEnd>,
+    pub(super) worktree: &'a Path,
+}
+
+/// Rebuilds the journal of a session that a patrol looks at, and writes nothing.
+///
+/// # Errors
+///
+/// Records or branch cannot be read.
+pub fn journal_of_remains(
+    repo: &Repo,
+    folder: &SessionFolder,
+    contract: &Contract,
+    now: Timestamp,
+) -> Result<Journal, SessionError> {
+    let (history, log) = (read_history(repo, folder.tag())?, EventLog::new(&folder.logs()));
+    let tip = repo.refs.branch(&folder.tag().branch_ref())?;
+    let remains = Remains { contract: Some(contract), end: log.last_end(), worktree: repo.worktree() };
+    let recorded = history.records().iter().map(|record| record.finished).max();
+    let last_seen = log.last_seen().or(recorded).unwrap_or(now);
+    Ok(rebuilt_journal(&history, &remains, tip.as_ref(), last_seen))
+}
+
+/// The journal of a session that has none any more, as far as its records and its log tell. No experiment is open, unless the
+/// branch is at the `tip` of the last one, which was not kept: then that one is recorded and not settled.
 pub(super) fn rebuilt_journal(
     history: &History,
-    contract: Option<&Contract>,
+    remains: &Remains<'_>,
     tip: Option<&CommitId>,
-    worktree: &Path,
     now: Timestamp,
 ) -> Journal {
+    let Remains { contract, end, worktree } = *remains;
     let records = history.records();
     let last = records.last().filter(|last| last.outcome != Outcome::Keep && Some(&last.commit) == tip);
     let settled = History::new(records[..records.len() - usize::from(last.is_some())].to_vec());
     let findings = settled.records().iter().map(|record| record.findings().len()).sum::<usize>();
     let (rung, flagged) = climbed(contract, &settled);
+    let is_by_hand = match records.last().filter(|last| !last.id.is_baseline()) {
+        Some(last) => last.agent.is_none(),
+        None => contract.is_some_and(|contract| contract.agent.is_none()),
+    };
     let journal = Journal {
-        status: Status::Stopped,
+        status: match end {
+            Some(LoggedEnd::Open) => Status::Running,
+            Some(LoggedEnd::Detached) => Status::Detached,
+            Some(LoggedEnd::Terminated | LoggedEnd::Stopped) | None => Status::Stopped,
+        },
+        ended: (end == Some(LoggedEnd::Terminated)).then(|| StopReason::Terminated.in_short()),
+        end_unknown: end.is_none(),
+        driver: (end == Some(LoggedEnd::Open) && is_by_hand).then_some(Driver::Hand),
+        progressed: records.iter().map(|record| record.finished).max(),
         iteration: history.experiments(),
         total_findings: u32::try_from(findings).unwrap_or(u32::MAX),
         stale_count: settled.since_keep(),

@@ -112,6 +112,7 @@ pub use escalating::{Driven, Resumed};
 pub use events::Observer;
 pub use finished_log::read_log;
 pub use guardians::hear_guards;
+pub use heal::journal_of_remains;
 pub use import::Import;
 pub use interrupts::{Interrupt, Interrupts};
 pub use jobs::AGENT as AGENT_JOB;

@@ -16,7 +16,7 @@ use super::expected::Expected;
 use super::fetched::is_fetched;
 use super::guardians::guard_lines;
 use super::hazards::Surveyed;
-use super::heal::rebuilt_journal;
+use super::heal::{Remains, rebuilt_journal};
 use super::hooks::Alerted;
 use super::interrupts::Interrupts;
 use super::lanes::{SlotSetup, open_seat, open_slot, remove_trees};
@@ -157,7 +157,11 @@ impl<'a> Session<'a> {
             None => {
                 let tip = repo.refs.branch(&contract.tag.branch_ref())?;
                 let mut journal = match continued {
-                    true => rebuilt_journal(&history, Some(&contract), tip.as_ref(), repo.worktree(), clock.now()),
+                    true => {
+                        let (end, worktree) = (log.last_end(), repo.worktree());
+                        let remains = Remains { contract: Some(&contract), end, worktree };
+                        rebuilt_journal(&history, &remains, tip.as_ref(), clock.now())
+                    }
                     false => Journal::new(repo.worktree(), clock.now()),
                 };
                 night = night_after(&journal, &history);
@@ -285,6 +289,7 @@ impl<'a> Session<'a> {
         if drive != Drive::Ending {
             store.forget_solved();
             (store.journal.status, store.journal.ended) = (Status::Running, None);
+            store.journal.end_unknown = false;
             store.journal.boot_id = boot_id();
         }
         match drive {

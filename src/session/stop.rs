@@ -15,7 +15,7 @@ use crate::exec::{self, ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, NightEnd, Seen, activity};
-use crate::state::{Journal, Owner, SessionFolder, StateError, Status};
+use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, Status};
 
 /// Time for an active loop to answer a request. It polls each second, but not while git is busy, whose filters and signing
 /// programs have [`WAY_BACK`] before they are terminated.
@@ -141,7 +141,8 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
 pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let is_open = |journal: &Journal| {
-        !journal.is_stopped() || journal.was_terminated() || journal.escalation.is_some() || is_reported(&folder)
+        let is_told = journal.is_stopped() && !journal.was_terminated() && !journal.end_unknown;
+        !is_told || journal.escalation.is_some() || is_reported(&folder)
     };
     let unfinished = || journal(&folder).filter(is_open);
     let Some(found) = unfinished() else { return Ok(()) };
@@ -152,9 +153,11 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
         Err(error) => return Err(error.into()),
     };
     let Some(mut journal) = unfinished() else { return Ok(()) };
-    if !journal.is_stopped() || journal.was_terminated() {
-        journal.status = Status::Stopped;
-        journal.ended = Some(StopReason::Interrupted { requested: true }.in_short());
+    if !journal.is_stopped() || journal.was_terminated() || journal.end_unknown {
+        let reason = StopReason::Interrupted { requested: true };
+        EventLog::new(&folder.logs()).stopped_by_user(clock.now(), &reason)?;
+        (journal.status, journal.end_unknown) = (Status::Stopped, false);
+        journal.ended = Some(reason.in_short());
         if let Some(night) = &mut journal.night {
             night.end = NightEnd::Over;
         }

@@ -301,6 +301,9 @@ pub struct Journal {
     /// Whether it was made again from the records: then a run may go on that it does not tell of.
     #[serde(default)]
     pub unseen: bool,
+    /// Whether nothing says how the last loop ended, since journal and log were lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub end_unknown: bool,
     /// The working tree that the session is at work in.
     #[serde(default)]
     pub worktree: PathBuf,
@@ -385,6 +388,7 @@ impl Journal {
             summed_up: 0,
             ended: None,
             unseen: false,
+            end_unknown: false,
             worktree: worktree.to_owned(),
             phase: Phase::Idle,
             open: None,

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{GuardLine, StateError};
-use crate::domain::{cut, one_line};
-use crate::fs::append;
+use crate::domain::{StopReason, cut, one_line};
+use crate::fs::{append, read_at_most, read_tail};
 use crate::rules::GuardAction;
 
 /// The event log of the work itself.
@@ -38,6 +38,39 @@ pub enum Level {
     Error,
     /// `ar` decided something.
     Decision,
+}
+
+/// The event of the start of a loop or of `ar try`.
+const STARTED: &str = "session_started";
+
+/// The event of the end of a loop.
+const STOPPED: &str = "session_stopped";
+
+/// The longest log that is searched for the last end, in bytes.
+const LARGEST: u64 = 64 << 20;
+
+/// The last start or end of a session that its log has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoggedEnd {
+    /// It started and did not stop: by `ar try`, or killed.
+    Open,
+    /// It left a run behind that continues by itself.
+    Detached,
+    /// A SIGTERM ended it.
+    Terminated,
+    /// It stopped in good order.
+    Stopped,
+}
+
+/// A line, as far as it tells of starts and ends.
+#[derive(Deserialize)]
+struct Logged {
+    #[serde(with = "crate::domain::millis")]
+    ts: Timestamp,
+    #[serde(default)]
+    event: String,
+    #[serde(default)]
+    data: Value,
 }
 
 /// The event logs of one session.
@@ -90,6 +123,34 @@ impl EventLog {
         self.write(HEARTBEAT_LOG, Line { ts, source: "guard", level, event, detail, data: &data })
     }
 
+    /// Notes that the user stopped a session that nobody was working on.
+    pub fn stopped_by_user(&self, ts: Timestamp, reason: &StopReason) -> Result<(), StateError> {
+        self.work(ts, Level::Info, STOPPED, &json!({"reason": reason}))
+    }
+
+    /// Finds the last start or end of the session in its log. `None` if the log is lost, or has neither.
+    pub fn last_end(&self) -> Option<LoggedEnd> {
+        let text = read_at_most(&self.folder.join(WORK_LOG), LARGEST).ok()?;
+        let lines = text.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Logged>(line).ok());
+        let mut ends = lines.filter(|line| [STARTED, STOPPED].contains(&line.event.as_str()));
+        let Logged { event, data, .. } = ends.next()?;
+        Some(match data["reason"]["kind"].as_str() {
+            _ if event == STARTED => LoggedEnd::Open,
+            Some("detached") => LoggedEnd::Detached,
+            Some("terminated") => LoggedEnd::Terminated,
+            _ => LoggedEnd::Stopped,
+        })
+    }
+
+    /// The time of the last sign of life in the logs, if they have one.
+    pub fn last_seen(&self) -> Option<Timestamp> {
+        let last = |name: &&str| {
+            let text = read_tail(&self.folder.join(name), 0).ok()?;
+            text.rsplit(|byte| *byte == b'\n').find_map(|line| Some(serde_json::from_slice::<Logged>(line).ok()?.ts))
+        };
+        [WORK_LOG, HEARTBEAT_LOG].iter().filter_map(last).max()
+    }
+
     fn write(&self, file: &str, line: Line<'_>) -> Result<(), StateError> {
         let path = self.folder.join(file);
         let text = serde_json::to_string(&line).map_err(|source| StateError::Json { path: path.clone(), source })?;
@@ -117,6 +178,29 @@ fn detail_of(data: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_start_or_end_is_found_in_a_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, ts) = (EventLog::new(folder.path()), "2026-11-20T22:00:00Z".parse().unwrap());
+        assert_eq!((log.last_end(), log.last_seen()), (None, None));
+        log.work(ts, Level::Info, "note", &json!({"detail": "session_stopped"})).unwrap();
+        assert_eq!((log.last_end(), log.last_seen()), (None, Some(ts)));
+        log.work(ts, Level::Info, STARTED, &json!({})).unwrap();
+        log.work(ts, Level::Info, "note", &json!({})).unwrap();
+        assert_eq!(log.last_end(), Some(LoggedEnd::Open));
+        let stops = [
+            (StopReason::Detached, LoggedEnd::Detached),
+            (StopReason::Terminated, LoggedEnd::Terminated),
+            (StopReason::NoAgent, LoggedEnd::Stopped),
+        ];
+        for (reason, end) in stops {
+            log.stopped_by_user(ts, &reason).unwrap();
+            log.work(ts, Level::Info, "note", &json!({})).unwrap();
+            append(&folder.path().join(WORK_LOG), "torn").unwrap();
+            assert_eq!(log.last_end(), Some(end));
+        }
+    }
 
     #[test]
     fn a_line_has_its_detail_as_text_and_its_data_beside_it() {

@@ -42,7 +42,7 @@ pub use journal::{Aside, Journal, OpenAttempt, OpenExperiment, OpenOutage, Porte
 pub use json::{PROGRESS, json_text, read_json, write_json, write_json_after, write_json_unsynced};
 pub use lesson_text::LessonDamage;
 pub use lessons::{LESSONS, LessonFile, LessonsError};
-pub use logs::{EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, WORK_LOG};
+pub use logs::{EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, LoggedEnd, WORK_LOG};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use ratings::{RatedLine, add_rating, read_ratings};
 pub use register::{Register, Registered};

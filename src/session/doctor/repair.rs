@@ -23,10 +23,12 @@ use crate::git::{LockOwner, Repo};
 use crate::rules::Tip;
 use crate::session::error::SessionError;
 use crate::session::guardians::guard_lines;
-use crate::session::heal::rebuilt_journal;
+use crate::session::heal::{Remains, rebuilt_journal};
 use crate::session::jobs::AGENT;
 use crate::session::own_files::OWN_FILES;
-use crate::state::{ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, lock_all, refuse_held};
+use crate::state::{
+    EventLog, ITERATIONS, Iteration, Journal, Memory, SessionFolder, StateError, lock_all, refuse_held,
+};
 
 /// Mends what can be mended without a guess, and looks again; see [`examine`].
 ///
@@ -249,7 +251,9 @@ fn journal(repo: &Repo, facts: &Facts, clock: Clock, done: &mut Vec<String>) -> 
     let aside = if facts.journal.is_err() { format!("; {}", set_aside(&path)?) } else { String::new() };
     let now = clock.now();
     let tip = repo.refs.branch(&facts.tag.branch_ref())?;
-    let rebuilt = rebuilt_journal(facts.history(), facts.terms().as_ref(), tip.as_ref(), repo.worktree(), now);
+    let (contract, end) = (facts.terms(), EventLog::new(&facts.folder.logs()).last_end());
+    let remains = Remains { contract: contract.as_ref(), end, worktree: repo.worktree() };
+    let rebuilt = rebuilt_journal(facts.history(), &remains, tip.as_ref(), now);
     Journal { guard_lines: guard_lines(repo, &facts.tag), ..rebuilt }.write(&facts.folder.state(), now)?;
     done.push(format!("wrote {} from the records, with no experiment open{aside}", path.display()));
     Ok(())

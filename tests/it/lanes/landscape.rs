@@ -14,7 +14,7 @@ pub(super) const FASTER: &str = "NVIDIA Fake 4000";
 pub(super) const FASTER_BY: i64 = 500;
 
 /// A repository with the landscape in it, on `main`, with a change of the user's that is not committed.
-pub(super) fn landscape() -> TestRepo {
+pub(crate) fn landscape() -> TestRepo {
     let repo = TestRepo::empty();
     for file in ["train.sh", "guard.sh", "ideas/0"] {
         repo.write(file, fs::read(Path::new(FIXTURES).join("train/landscape").join(file)).unwrap());
@@ -26,7 +26,7 @@ pub(super) fn landscape() -> TestRepo {
 }
 
 /// The first call of session `t`, with a run and a call of so many seconds each.
-pub(super) fn first_call(repo: &TestRepo, [run, call]: [&str; 2], moods: &str, more: &[&str]) -> Vec<String> {
+pub(crate) fn first_call(repo: &TestRepo, [run, call]: [&str; 2], moods: &str, more: &[&str]) -> Vec<String> {
     let memory = repo.outside().join("memory");
     let agent = format!("sh {FIXTURES}/agents/ideas.sh {} {call} {moods}", memory.display());
     let command = format!("sh train.sh {run}");
@@ -35,7 +35,7 @@ pub(super) fn first_call(repo: &TestRepo, [run, call]: [&str; 2], moods: &str, m
 }
 
 /// The records of session `t` in the order in which they were made.
-pub(super) fn records(repo: &TestRepo) -> Vec<Value> {
+pub(crate) fn records(repo: &TestRepo) -> Vec<Value> {
     let text = repo.git(["for-each-ref", "--format=%(refname) %(contents:body)", "refs/autoresearch/t"]);
     let mut records: Vec<Value> = Vec::new();
     for line in text.lines() {
@@ -56,7 +56,7 @@ pub(super) fn loss(repo: &TestRepo, commit: &str) -> i64 {
 
 /// Checks all that must hold of a session that has come to an end, however it got there. Gives its records.
 #[track_caller]
-pub(super) fn check(repo: &TestRepo, what: &str) -> Vec<Value> {
+pub(crate) fn check(repo: &TestRepo, what: &str) -> Vec<Value> {
     let records = records(repo);
     let places: Vec<u64> = records.iter().map(|record| record["sequence"].as_u64().unwrap()).collect();
     assert_eq!(places, (0..records.len() as u64).collect::<Vec<_>>(), "{what}: the places have no gaps");

@@ -4,7 +4,7 @@ mod agents;
 mod artifacts;
 mod gpus;
 mod kills;
-mod landscape;
+pub(crate) mod landscape;
 mod links;
 mod nights;
 mod odd;

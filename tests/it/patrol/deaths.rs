@@ -4,10 +4,11 @@ use std::fs;
 use std::process::Stdio;
 
 use super::{
-    after, ar_after, assert_comes_to_its_end, assert_comes_to_its_end_after, change_journal, journal, kill, looping,
-    patrol, user_folder,
+    after, ar_after, assert_comes_to_its_end, assert_comes_to_its_end_after, change_journal, driven, journal, kill,
+    looping, patrol, user_folder,
 };
 use crate::interrupt::{signal, wait_for_words, waiting_loop};
+use crate::lanes::landscape::{check, first_call, landscape, records};
 use crate::run_loop::training_repo;
 use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command, until};
 
@@ -197,4 +198,66 @@ fn a_session_whose_linked_working_tree_is_gone_is_continued_nowhere_else() {
     fs::remove_dir_all(&tree).unwrap();
     assert_eq!(patrol(&repo, 5, &[]), "4 t dead none");
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");
+}
+
+/// Takes the journal of the session away, and has it rebuilt if that is asked for.
+fn lose_journal(repo: &TestRepo, is_repaired: bool) {
+    repo.rm(".autoresearch/t/state/progress.json");
+    if is_repaired {
+        ar(repo, ["doctor", "t", "--repair"]);
+        assert!(repo.exists(".autoresearch/t/state/progress.json"));
+    }
+}
+
+#[test]
+fn a_killed_session_on_slots_is_restarted_although_its_journal_is_gone() {
+    for is_repaired in [false, true] {
+        let repo = landscape();
+        let args = first_call(&repo, ["0.3", "0.1"], "", &["--slots", "2", "--max-experiments", "6"]);
+        let mut child = ar_command(&repo, &repo.path(), args).stdout(Stdio::null()).spawn().unwrap();
+        until("the first experiments", || (records(&repo).len() >= 3).then_some(()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        until("the end of its jobs", || repo.processes().is_empty().then_some(()));
+        lose_journal(&repo, is_repaired);
+        assert_eq!(patrol(&repo, 5, &[]), "0 t dead restart", "repaired: {is_repaired}");
+        let path = ".autoresearch/t/state/progress.json";
+        until("the end", || (repo.exists(path) && journal(&repo)["status"] == "stopped").then_some(()));
+        until("the lock", || looping(&repo).is_none().then_some(()));
+        until("the end of its jobs", || repo.processes().is_empty().then_some(()));
+        let ended = check(&repo, "a journal that was gone").len();
+        assert_eq!((ended, journal(&repo)["layout"]["slots"].as_u64()), (7, Some(2)), "repaired: {is_repaired}");
+    }
+}
+
+#[test]
+fn a_session_that_was_stopped_stays_so_although_its_journal_is_gone() {
+    for is_repaired in [false, true] {
+        let repo = signalled(&["-INT"]);
+        lose_journal(&repo, is_repaired);
+        assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none", "repaired: {is_repaired}");
+    }
+}
+
+#[test]
+fn a_session_without_a_journal_and_logs_is_flagged_until_you_say_what_it_is() {
+    for is_repaired in [false, true] {
+        let repo = signalled(&["-INT"]);
+        for log in ["work", "orchestrator", "heartbeat"] {
+            repo.rm(format!(".autoresearch/t/logs/{log}.jsonl"));
+        }
+        lose_journal(&repo, is_repaired);
+        assert_eq!(patrol(&repo, 999, &[]), "4 t stopped none", "repaired: {is_repaired}");
+        ar(&repo, ["stop", "t"]).ok();
+        if is_repaired {
+            assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none");
+        }
+    }
+}
+
+#[test]
+fn a_session_that_is_driven_by_hand_is_not_restarted_although_its_journal_is_gone() {
+    let repo = driven();
+    lose_journal(&repo, false);
+    assert_eq!(patrol(&repo, 600, &[]), "0 t stalled none");
 }
