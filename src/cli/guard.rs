@@ -27,7 +27,7 @@ pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
         nudge: nudge.filter(|command| !command.trim().is_empty()),
         clock: settings::clock()?,
     };
-    let PatrolReport { sessions, resident } = runtime()?.block_on(patrol.make(&paths))?;
+    let PatrolReport { sessions, resident, noted } = runtime()?.block_on(patrol.make(&paths))?;
     for session in &sessions {
         match format {
             PatrolFormat::Json => output::json_line(&to_json(session)),
@@ -38,6 +38,7 @@ pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
         output::note("no sessions");
     }
     let code = resident.map_or_else(|error| CliError::from(error).print(), |()| ExitCode::SUCCESS);
+    let code = noted.map_or_else(|error| CliError::from(GuardError::from(error)).print(), |()| code);
     let needs_person = sessions.iter().any(|session| session.verdict.needs_person);
     Ok(if needs_person { ExitCode::from(exit::NEEDS_PERSON) } else { code })
 }

@@ -14,7 +14,7 @@ use super::facts::look;
 use super::service_error::ServiceError;
 use super::sessions::{all_sessions, sessions_at};
 use crate::domain::{Clock, FORMAT_VERSION, Tag, exact_time, with_causes};
-use crate::fs::{create_folder, failed, lock_within, write_atomic};
+use crate::fs::{create_folder, failed, is_disk_full, lock_within, write_atomic};
 use crate::rules::{GuardAction, Health, PatrolVerdict, Thresholds, patrol};
 use crate::state::{GuardFiles, GuardLine, StateError, guard_folder};
 
@@ -39,6 +39,9 @@ pub struct PatrolReport {
     pub sessions: Vec<Patrolled>,
     /// Whether the resident guard runs, if one is wanted; otherwise why not.
     pub resident: Result<(), ServiceError>,
+    /// Whether the patrol could note that it was made; otherwise why not, as on a full disk. Then it did nothing else that it
+    /// had to note first.
+    pub noted: Result<(), StateError>,
 }
 
 /// A patrol that can be made.
@@ -60,33 +63,45 @@ impl Patrol {
     ///
     /// # Errors
     ///
-    /// Another patrol does not end, a path is in no repository, or the guardians' own files cannot be written. What is wrong
-    /// with one session stands in its verdict.
+    /// Another patrol does not end, a path is in no repository, or the guardians' own files cannot be written, but for lack of
+    /// room. What is wrong with one session stands in its verdict.
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime with I/O enabled.
     pub async fn make(&self, paths: &[PathBuf]) -> Result<PatrolReport, GuardError> {
         let folder = guard_folder(&self.user);
-        create_folder(&folder).map_err(StateError::from)?;
-        let _turn = take_turn(&folder)?;
+        let begun = create_folder(&folder).map_err(|error| StateError::from(error).into());
+        let (_turn, no_room) = match begun.and_then(|()| take_turn(&folder)) {
+            Ok(turn) => (Some(turn), None),
+            // Without a turn nothing is done that another patrol might do as well.
+            Err(GuardError::State(error)) if is_disk_full(&error) => (None, Some(error)),
+            Err(error) => return Err(error),
+        };
+        let can_act = no_room.is_none();
         let sessions = if paths.is_empty() { all_sessions(&self.user)? } else { sessions_at(paths)? };
         let mut patrolled = Vec::new();
         for (repository, tag) in sessions {
-            if let Some(verdict) = self.see_to(&repository, &tag).await {
+            if let Some(verdict) = self.see_to(&repository, &tag, can_act).await {
                 patrolled.push(Patrolled { repository, tag, verdict });
             }
         }
-        let resident = ensure_resident().map(drop);
+        let resident = if can_act { ensure_resident().map(drop) } else { Ok(()) };
         // The beat is the last act: whoever reads it knows that the rest was done.
         let beat = json!({"version": FORMAT_VERSION, "at": exact_time(self.clock.now())});
         // On one line, for shell scripts.
-        write_atomic(&folder.join("patrol.json"), format!("{beat}\n").as_bytes()).map_err(StateError::from)?;
-        Ok(PatrolReport { sessions: patrolled, resident })
+        let noted = match no_room {
+            Some(error) => Err(error),
+            None => write_atomic(&folder.join("patrol.json"), format!("{beat}\n").as_bytes()).map_err(StateError::from),
+        };
+        match noted {
+            Err(error) if !is_disk_full(&error) => Err(error.into()),
+            noted => Ok(PatrolReport { sessions: patrolled, resident, noted }),
+        }
     }
 
     /// Looks at one session and does what is to be done; `None` for one that is only being opened.
-    async fn see_to(&self, repository: &Path, tag: &Tag) -> Option<PatrolVerdict> {
+    async fn see_to(&self, repository: &Path, tag: &Tag, can_act: bool) -> Option<PatrolVerdict> {
         let now = self.clock.now();
         let seen = match look(repository, tag, self.nudge.as_deref(), now) {
             Ok(Some(seen)) => seen,
@@ -106,10 +121,15 @@ impl Patrol {
         {
             verdict.detail += &format!("; the last restart said: {said}");
         }
-        if memory != before
-            && let Err(error) = files.remember(&memory, line(&verdict, now).as_ref())
-        {
-            return Some(unnoted(&with_causes(&error)));
+        let remembered = match memory != before {
+            true if !can_act => Err(None),
+            true => files.remember(&memory, line(&verdict, now).as_ref()).map_err(Some),
+            false => Ok(()),
+        };
+        match remembered {
+            Ok(()) => {}
+            Err(Some(error)) if !is_disk_full(&error) => return Some(unnoted(&with_causes(&error))),
+            Err(_) => return Some(without_room(verdict)),
         }
         let done = match verdict.action {
             GuardAction::Restart => restart(&seen, tag, &files),
@@ -142,6 +162,19 @@ fn unreadable(why: &str) -> PatrolVerdict {
 fn unnoted(why: &str) -> PatrolVerdict {
     let detail = format!("the guard's own files: {why}; remove what is named there");
     PatrolVerdict { state: Health::Stuck, action: GuardAction::None, needs_person: true, detail }
+}
+
+/// The verdict where nothing can be noted for lack of room: nothing is done.
+fn without_room(verdict: PatrolVerdict) -> PatrolVerdict {
+    match verdict.action {
+        GuardAction::None => verdict,
+        action => PatrolVerdict {
+            action: GuardAction::None,
+            needs_person: true,
+            detail: format!("{}; no {action}: the disk of the guard's own files is full", verdict.detail),
+            ..verdict
+        },
+    }
 }
 
 /// Waits until no other patrol is active; the turn ends with the file.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::GuardError;
 use crate::domain::Tag;
+use crate::fs::is_disk_full;
 use crate::git::Repo;
 use crate::session::{SessionError, session_tags};
 use crate::state::{Register, Registered, SessionFolder};
@@ -15,7 +16,11 @@ use crate::state::{Register, Registered, SessionFolder};
 ///
 /// The register cannot be read or written.
 pub(super) fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
-    let mut sessions = Register::new(user).prune(is_gone)?;
+    let register = Register::new(user);
+    let mut sessions = match register.prune(is_gone) {
+        Err(error) if is_disk_full(&error) => register.sessions()?,
+        sessions => sessions?,
+    };
     sessions.retain(is_there);
     Ok(named(sessions))
 }

@@ -1,6 +1,5 @@
 //! What the session cannot solve by itself: the report to the user, and the wait for an answer.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,14 +22,10 @@ use crate::domain::{
     Asked, Contract, Escalate, Escalation, Event, ExperimentId, Notice, Outage, OutageKind, StopReason, Trouble,
     one_line, with_causes,
 };
-use crate::fs::write_atomic;
 use crate::git::Repo;
 use crate::report::{escalation_text, flag_text};
 use crate::rules::{Driver, History, retry_pause};
 use crate::state::{EscalationFiles, EventLog, OpenOutage, SessionFolder, Status, guard_is_installed};
-
-/// The file of the report of a flag in the state folder.
-const FLAGGED: &str = "flagged.md";
 
 /// Whether the session waits for the answer to what it cannot solve, instead of stopping: where a guard is installed, somebody
 /// looks after it.
@@ -192,11 +187,10 @@ impl Store {
         self.say(Notice::StillEscalated { escalation, report });
     }
 
-    /// Notes what the session cannot solve in the user's folder, as the journal cannot be written.
+    /// Notes what the session cannot solve outside of its folder, as the journal cannot be written.
     pub(super) fn note_escalation(&self) {
         if let Some(open) = &self.journal.escalation {
-            // Without room there, this process alone knows of it.
-            let _ = EscalationFiles::of(&self.folder).note(open, self.now());
+            EscalationFiles::of(&self.folder).note(open, self.now());
         }
     }
 
@@ -219,18 +213,17 @@ impl Store {
 
     /// Writes the report of a flag; gives where it is.
     pub(super) fn write_flag_report(&mut self, why: &str) -> Option<PathBuf> {
-        let path = self.folder.state().join(FLAGGED);
         let (tag, root) = (&self.contract.tag, self.repo.worktree());
         let text = flag_text(tag, root, (why, self.now()), &self.history, &self.journal.told);
         // The journal has the flag, and the event tells of it.
-        let written = write_atomic(&path, text.as_bytes()).is_ok();
+        let written = EscalationFiles::of(&self.folder).write_flag_report(&text);
         self.watch_again(&self.folder.state());
-        written.then_some(path)
+        written
     }
 
     /// Removes the report of a flag: a keep answers it.
     pub(super) fn remove_flag_report(&mut self) {
-        let _ = fs::remove_file(self.folder.state().join(FLAGGED));
+        EscalationFiles::of(&self.folder).remove_flag_report();
         self.watch_again(&self.folder.state());
     }
 
@@ -269,13 +262,14 @@ fn write_report(folder: &SessionFolder, root: &Path, escalation: &Escalation) ->
 
 /// Whether there is a report to the user.
 pub(super) fn is_reported(folder: &SessionFolder) -> bool {
-    EscalationFiles::of(folder).report().is_some() || folder.state().join(FLAGGED).exists()
+    let files = EscalationFiles::of(folder);
+    files.report().is_some() || files.has_flag_report()
 }
 
 /// Removes all reports: the user has seen them; the logs have the same.
 pub(super) fn remove_reports(folder: &SessionFolder) {
     remove_report(folder);
-    let _ = fs::remove_file(folder.state().join(FLAGGED));
+    EscalationFiles::of(folder).remove_flag_report();
 }
 
 /// Removes the report of what is over; the logs have it.
@@ -297,7 +291,7 @@ pub(super) async fn report_unopened(
     let escalation = escalation_after(last.as_ref(), kind, after, (what, needed), now);
     // The error itself is told in any case.
     let report = write_report(folder, of.root, &escalation);
-    let _ = EscalationFiles::of(folder).note(&escalation, now);
+    EscalationFiles::of(folder).note(&escalation, now);
     if escalation.times > 1 {
         return;
     }

@@ -25,6 +25,7 @@ mod run_logs;
 mod sleep;
 mod stop_request;
 mod user_folder;
+mod volatile_folder;
 mod words;
 
 pub use artifacts::{BeforeRun, Matching, SetAside, Taken};

@@ -1,13 +1,16 @@
 //! A full disk that the loop waits out: who tells of it, where its report is, and how often.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::escalation::{start, status, until_waiting};
 use crate::run_loop::training_repo;
-use crate::support::{Called, SmallDisk, TestRepo, ar, until};
+use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command, until};
 
 /// An agent that changes a file and fills the disk in its first calls. The change is the same each time.
 fn filler(calls: u32) -> String {
@@ -146,7 +149,88 @@ fn a_report_that_fits_nowhere_is_not_named() {
     let Some((repo, _disk)) = on_small_disk() else { return };
     // Nothing can be written below a file.
     fs::write(repo.outside().join("home/.local"), "").unwrap();
+    let mut blocked = Vec::new();
+    for base in [format!("/run/user/{}", user()), "/dev/shm".to_owned()] {
+        let folder = Path::new(&base).join(format!("autoresearch-{}/escalations", user()));
+        if Path::new(&base).is_dir() {
+            DirBuilder::new().recursive(true).mode(0o700).create(&folder).unwrap();
+            let file = folder.join(name_of_files(&repo));
+            fs::write(&file, "").unwrap();
+            blocked.push(file);
+        }
+    }
     let called = Called::from(start(&repo, &args(&repo, 1, &[])).wait_with_output().unwrap()).exits(4);
+    blocked.into_iter().for_each(|file| fs::remove_file(file).unwrap());
     assert!(called.stdout.contains("; there is no room for a report"), "{called:#?}");
     assert_eq!(alerts(&repo), 1);
+}
+
+/// A call where the user's folder is on the disk of the repository, and what is in memory is in `memory`.
+fn on_one_disk(repo: &TestRepo, memory: Option<&Path>, args: &[&str]) -> Command {
+    let mut command = ar_command(repo, &repo.path(), args);
+    command.env("XDG_STATE_HOME", repo.file(".git/state"));
+    if let Some(memory) = memory {
+        command.env("XDG_RUNTIME_DIR", memory);
+    }
+    command
+}
+
+/// All files below a folder.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
+    }
+    files
+}
+
+#[test]
+fn with_repository_and_user_on_one_full_disk_the_report_is_in_memory() {
+    // Patrols come from cron, whose jobs have no variable.
+    for (is_named, is_seen) in [(true, true), (false, false)] {
+        let Some((repo, _disk)) = on_small_disk() else { return };
+        let memory = repo.outside().join("memory");
+        fs::create_dir(&memory).unwrap();
+        fs::set_permissions(&memory, fs::Permissions::from_mode(0o700)).unwrap();
+        let (named, seen) = (is_named.then_some(&*memory), is_seen.then_some(&*memory));
+        let args = args(&repo, 1, &["--escalate", "wait"]);
+        let mut command = on_one_disk(&repo, named, &args.iter().map(String::as_str).collect::<Vec<_>>());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let call = |args: &[&str]| Called::from(on_one_disk(&repo, seen, args).output().unwrap());
+        let session = until("the wait for an answer", || {
+            let called = call(&["status", "t", "--format", "json"]);
+            let session = (called.code == Some(0)).then(|| called.json()["sessions"][0].clone());
+            session.filter(|session| session["escalation"]["waits"] == true)
+        });
+        assert!(session["doing"].as_str().unwrap().starts_with("waiting for you: "), "{session}");
+        let report = PathBuf::from(session["escalation"]["report"].as_str().unwrap());
+        assert_eq!(report.starts_with(&memory), is_named, "{}", report.display());
+        assert!(fs::read_to_string(&report).unwrap().contains("the session waits"), "{}", report.display());
+        let folder = report.ancestors().find(|folder| folder.ends_with(format!("autoresearch-{}", user()))).unwrap();
+        assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+        let guarded = call(&["guard", "--format", "json"]).exits(4);
+        let line = guarded.json();
+        assert_eq!((&line["state"], &line["needs_person"]), (&"paused".into(), &true.into()), "{guarded:#?}");
+        assert!(line["detail"].as_str().unwrap().contains(report.to_str().unwrap()), "{guarded:#?}");
+        assert!(guarded.stderr.contains("cannot write") || guarded.stderr.contains("cannot create"), "{guarded:#?}");
+        free(&repo);
+        let called = Called::from(child.wait_with_output().unwrap()).ok();
+        assert!(called.stdout.contains(&format!("the report is {}", report.display())), "{called:#?}");
+        assert!(!report.exists() && files_below(report.parent().unwrap()).is_empty());
+        call(&["guard"]).ok();
+    }
+}
+
+/// The name of the folder that has the files about the session where its own folder has no room.
+fn name_of_files(repo: &TestRepo) -> String {
+    let session = repo.path().canonicalize().unwrap().join(".autoresearch/t");
+    let hash = Sha256::digest(session.as_os_str().as_encoded_bytes());
+    let start: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("{start}-t")
+}
+
+/// The number of the user who runs the tests.
+fn user() -> u32 {
+    fs::metadata("/proc/self").unwrap().uid()
 }

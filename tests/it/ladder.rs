@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -139,6 +140,20 @@ fn the_structural_ladder_pivots_soon_and_flags_soon() {
     assert!(repo.read(".autoresearch/t/state/flagged.md").contains("after experiment 8\n"));
     ar(&repo, ["stop", "t"]).ok();
     assert!(!repo.exists(".autoresearch/t/state/flagged.md"), "who stops it has seen it");
+}
+
+#[test]
+fn the_report_of_a_flag_goes_to_the_users_folder_where_the_state_folder_has_no_room() {
+    let repo = training_repo();
+    // No file can take its place.
+    let first = "mkdir -p .autoresearch/t/state/flagged.md/folder";
+    let called = run(&repo, first, 8, &["--ladder", "structural"]).ok();
+    let at = called.stdout.split("\n      the report is ").nth(1).unwrap_or_else(|| panic!("{called:#?}"));
+    let report = PathBuf::from(at.lines().next().unwrap());
+    assert!(report.starts_with(repo.outside().join("home/.local/state/autoresearch/escalations")), "{called:#?}");
+    assert!(fs::read_to_string(&report).unwrap().contains("# Session t is flagged for review\n"));
+    ar(&repo, ["stop", "t"]).ok();
+    assert!(!report.exists(), "who stops it has seen it");
 }
 
 #[test]
