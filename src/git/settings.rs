@@ -5,8 +5,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use gix::bstr::ByteSlice;
-use gix::config::File;
 use gix::config::file::Metadata;
+use gix::config::{File, Source};
 use serde::{Deserialize, Serialize};
 
 use super::repo::Repo;
@@ -63,10 +63,11 @@ impl SettingEffect {
 }
 
 impl Repo {
-    /// Reads the settings that are watched, from the files of this repository and of the user. Files that they include are not
+    /// Reads the settings that are watched, from the files of this repository, of the user and of the machine. Files that they include are not
     /// read.
     pub fn watched_settings(&self) -> WatchedSettings {
         let mut files = vec![self.common_dir().join("config"), self.git_dir().join("config.worktree")];
+        files.extend(Source::System.storage_location(&mut |name| env::var_os(name)));
         files.extend(files_of_user());
         let mut settings = BTreeMap::new();
         for file in files {

@@ -1,7 +1,7 @@
 //! Settings of git's that an agent changes: filters, attributes, hooks, includes.
 
 use super::harness::{agent, record, repo, said, session};
-use crate::support::{TestRepo, ar, ar_in_time};
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time};
 
 /// A filter that makes the evaluator easier whenever git writes it, and shows git the old one.
 const FILTER: &str = "git config filter.x.smudge 'sed s/evaluation/cheat/'; git config filter.x.clean 'sed s/cheat/evaluation/'; \
@@ -102,6 +102,19 @@ fn a_working_tree_elsewhere_is_named_and_no_later_command_touches_it() {
     );
     repo.git(["config", "core.bare", "false"]);
     ar(&repo, ["doctor"]).ok();
+}
+
+#[test]
+fn settings_of_the_machine_that_an_agent_changes_are_named() {
+    let repo = repo();
+    let (file, agent) = (repo.outside().join("system"), agent(&["git config --system filter.x.clean cat"]));
+    std::fs::write(&file, "").unwrap();
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh eval.sh", "--tag", "t", "--agent", &agent];
+    let mut command = ar_command(&repo, &repo.path(), args.iter().chain(&["--max-experiments", "1"]));
+    let called = Called::from(command.env("GIT_CONFIG_SYSTEM", &file).output().unwrap()).ok();
+    assert!(std::fs::read_to_string(&file).unwrap().contains("clean = cat"), "{called:#?}");
+    let named = "found git settings changed while the agent was active: filter.x.clean; git and the next `ar`";
+    assert!(called.stderr.contains(named), "{called:#?}");
 }
 
 #[test]
