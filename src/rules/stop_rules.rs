@@ -368,6 +368,40 @@ mod tests {
         assert!(course(&lower, &history).is_some(), "where lower is better, below it");
     }
 
+    /// Whether a rule ends a research session of kept iterations, each with its own score and that of the artifact then.
+    fn fired_in_research(rule: &str, scores: &[(f64, f64)]) -> Option<String> {
+        let fields = |(id, (own, artifact)): (usize, &(f64, f64))| {
+            json!({"id": id, "sequence": id, "metrics": {"a": own, "b": own, "artifact_a": artifact, "artifact_b": artifact},
+                "metric": {"name": "composite", "direction": "higher", "value": own, "raw": format!("{own:.4}")}})
+        };
+        let mut contract = contract(rule);
+        contract.artifact_form = Some(Form::Weighted);
+        let baseline = [(0.0, 0.0)];
+        let records = baseline.iter().chain(scores).enumerate().map(fields).map(record).collect();
+        course(&contract, &History::new(records)).map(|reason| reason.to_string())
+    }
+
+    #[test]
+    fn kill_and_above_read_the_artifact_in_research_and_no_iteration() {
+        let end = "kill: over the last 50 numbers artifact_composite changed by 0.0000 an experiment, a gain of less than \
+                   0.001, and it is 0.4000, below 0.55";
+        assert_eq!(
+            fired_in_research("kill", &[(0.9, 0.4); 50]).as_deref(),
+            Some(end),
+            "good iterations, a low artifact"
+        );
+        let climbs: Vec<_> = (0..50).map(|place| (0.4, 0.3 + 0.005 * f64::from(place))).collect();
+        assert_eq!(fired_in_research("kill", &climbs), None, "flat iterations, an artifact that climbs");
+        assert_eq!(fired_in_research("kill", &[(0.4, 0.6); 50]), None, "low iterations, a good artifact");
+        assert_eq!(fired_in_research("above:0.6:3", &[(0.9, 0.4); 3]), None);
+        assert_eq!(
+            fired_in_research("above:0.6:3", &[(0.9, 0.4), (0.3, 0.61), (0.3, 0.62), (0.3, 0.63)]).as_deref(),
+            Some(
+                "above: 3 experiments in a row better than 0.6, the last with artifact_composite 0.6100, 0.6200, 0.6300"
+            )
+        );
+    }
+
     #[test]
     fn the_first_rule_that_fires_is_the_reason_and_the_session_is_done() {
         let mut contract = contract("plateau:2");

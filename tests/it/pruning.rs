@@ -2,8 +2,9 @@
 
 use std::process::{Child, Command, Stdio};
 
+use crate::lanes::landscape::{check, first_call, landscape};
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar_command, until};
+use crate::support::{Called, TestRepo, ar_command, ar_in_time, until};
 
 const ARGS: [&str; 10] =
     ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", "3"];
@@ -50,6 +51,16 @@ impl Drop for Beside {
     }
 }
 
+/// Runs `git gc --prune=now` in a loop, and waits for the first one.
+fn gc_again_and_again(repo: &TestRepo) -> Beside {
+    let mut git = Command::new("sh");
+    repo.environment(&mut git);
+    let gc = "while :; do git gc --quiet --prune=now; echo >> ../packed; done";
+    let gc = Beside(git.args(["-c", gc]).current_dir(repo.path()).stderr(Stdio::null()).spawn().unwrap());
+    until("the first gc", || repo.outside().join("packed").exists().then_some(()));
+    gc
+}
+
 #[test]
 fn a_loop_reads_on_while_its_packs_are_replaced_again_and_again() {
     let repo = training_repo();
@@ -57,11 +68,7 @@ fn a_loop_reads_on_while_its_packs_are_replaced_again_and_again() {
         repo.write(format!("data/{folder}/file"), format!("{folder}\n"));
     }
     repo.commit_all("data");
-    let mut git = Command::new("sh");
-    repo.environment(&mut git);
-    let gc = "while :; do git gc --quiet --prune=now; echo >> ../packed; done";
-    let gc = Beside(git.args(["-c", gc]).current_dir(repo.path()).stderr(Stdio::null()).spawn().unwrap());
-    until("the first gc", || repo.outside().join("packed").exists().then_some(()));
+    let gc = gc_again_and_again(&repo);
     let agent =
         "mkdir -p new && echo $AR_EXPERIMENT > new/$AR_EXPERIMENT; echo echo val_bpb: 1.$AR_EXPERIMENT > train.sh";
     let more = ["12", "--agent", agent];
@@ -70,6 +77,22 @@ fn a_loop_reads_on_while_its_packs_are_replaced_again_and_again() {
     drop(gc);
     until("the gc to be over", || (!repo.exists(".git/gc.pid")).then_some(()));
     is_whole(&repo, &called, 13);
+}
+
+#[test]
+fn a_session_on_slots_reads_on_while_its_packs_are_replaced_again_and_again() {
+    let repo = landscape();
+    for folder in 0..20 {
+        repo.write(format!("data/{folder}/file"), format!("{folder}\n"));
+    }
+    repo.git(["add", "data"]);
+    repo.git(["commit", "--quiet", "-m", "data"]);
+    let gc = gc_again_and_again(&repo);
+    let more = ["--slots", "4", "--calls", "4", "--guard", "sh guard.sh", "--max-experiments", "12"];
+    ar_in_time(&repo, first_call(&repo, ["0.05", "0.03"], "guards broken", &more)).ok();
+    drop(gc);
+    until("the gc to be over", || (!repo.exists(".git/gc.pid") && repo.processes().is_empty()).then_some(()));
+    assert_eq!(check(&repo, "beside a gc").len(), 13);
 }
 
 const TRY: [&str; 9] = ["try", "-m", "one", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"];

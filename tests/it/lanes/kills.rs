@@ -1,9 +1,11 @@
 //! Killed at any moment, a session on several slots loses nothing, doubles nothing and leaves nothing behind.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Mutex;
 
 use autoresearch::crash::IN_LANES;
+use serde_json::Value;
 
 use super::landscape::{check, first_call, landscape};
 use crate::crash::in_parallel;
@@ -33,6 +35,37 @@ fn random_kills_of_four_slots_lose_nothing_and_leave_nothing_behind() {
         let records = check(&repo, &format!("after {kills} kills"));
         let count = EXPERIMENTS.parse::<usize>().unwrap() + 1;
         assert_eq!(records.len(), count, "after {kills} kills");
+    }
+}
+
+/// A guard by which ideas N and N + 1 fail together where N is odd: trees that pass alone fail when they are merged.
+const QUARRELS: &str = "[ ! -e bad ] || exit 1\nfor idea in ideas/*; do\n    n=${idea#ideas/}\n    \
+                        [ $((n % 2)) = 0 ] || [ ! -e ideas/$((n + 1)) ] || exit 1\ndone\n";
+
+/// How many runs of merged trees failed a guard.
+fn failed_trials(repo: &TestRepo) -> usize {
+    let log = repo.read(".autoresearch/t/logs/work.jsonl");
+    let events: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let ids = |name: &str, is_meant: &dyn Fn(&Value) -> bool| -> BTreeSet<String> {
+        let meant = events.iter().filter(|event| event["event"] == name && is_meant(&event["data"]));
+        meant.map(|event| event["data"]["id"].to_string()).collect()
+    };
+    let trials = ids("run_finished", &|data| data["trial"] == true);
+    trials.intersection(&ids("guard_finished", &|data| data["guard"]["passed"] == false)).count()
+}
+
+#[test]
+fn random_kills_pass_through_trains_whose_merged_trees_fail_a_guard() {
+    let (mut kills, mut failed) = (0, 0);
+    while kills < soak().unwrap_or(12) || failed == 0 {
+        let repo = landscape();
+        repo.write("guard.sh", QUARRELS);
+        repo.git(["commit", "--quiet", "-m", "quarrels", "guard.sh"]);
+        kills += run_and_kill(&repo, kills, [60, 97, 411], call);
+        let records = check(&repo, &format!("after {kills} kills"));
+        assert_eq!(records.len(), EXPERIMENTS.parse::<usize>().unwrap() + 1, "after {kills} kills");
+        failed += failed_trials(&repo);
+        assert!(kills < 300, "no merged tree failed");
     }
 }
 

@@ -143,6 +143,28 @@ fn every_twentieth_iteration_verifies_all_citations_anew() {
 }
 
 #[test]
+fn the_kept_ratio_is_of_sources_and_iterations_have_a_keep_rate() {
+    let repo = repo();
+    let says = |id: &str| format!("{id} says so");
+    let claim = |topic: &str, claim: &str, id: &str| claims(topic, claim, id, &says(id), &says(id));
+    // Three new claims of as many topics; a rewording with a source that nobody keeps; and one from a fifth source.
+    let first = ["Memory", "Speed", "Cost"].iter().zip(["a", "b", "c"]);
+    let first: Vec<String> = first.map(|(topic, id)| claim(topic, &format!("{topic} is {id}."), id)).collect();
+    let lines =
+        [first.join("; "), claim("Memory", "Memory is a, indeed.", "d"), claim("Cost", "Prices fell by half.", "e")];
+    session(&repo, &agent(&lines.each_ref().map(String::as_str)), 3, &flags()).ok();
+    let outcomes = [1, 2, 3].map(|id| record(&repo, id)["outcome"].clone());
+    assert_eq!(outcomes, ["keep", "discard", "keep"], "{}", record(&repo, 2)["reason"]);
+    let status = ar(&repo, ["status", "t", "--format", "json"]).ok().json()["sessions"][0].clone();
+    // Of the sources a to e all but d are kept.
+    assert_eq!((&status["kept_ratio"]["value"], &status["kept_ratio"]["band"]), (&json!(0.8), &json!([0.2, 0.35])));
+    assert_eq!(status["keep_rate"], json!(2.0 / 3.0));
+    let text = ar(&repo, ["status", "t"]).ok().stdout;
+    assert!(text.contains("\nkept ratio   0.80 of the stored sources; 0.20 to 0.35 at convergence\n"), "{text}");
+    assert!(text.contains("\nkeep rate "), "{text}");
+}
+
+#[test]
 fn a_verifier_is_asked_once_about_what_is_kept() {
     let verify = "verify = \"cat > /dev/null; echo asked >> ../asked; echo true\"\n";
     let repo = repo_with(&format!("{}{verify}", super::TERMS));
