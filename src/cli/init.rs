@@ -103,7 +103,7 @@ impl Suggestion {
     fn of(root: &Path) -> Suggestion {
         let has = |name: &str| root.join(name).exists();
         let conventions = Conventions::of(root);
-        let said = conventions.suggested.clone();
+        let said = conventions.suggested();
         // Karpathy's layout: the agent edits train.py, prepare.py has the evaluation, uv runs it.
         let is_karpathys = has("train.py") && has("prepare.py");
         let by_layout = || match (has("train.py"), has("uv.lock") || has("pyproject.toml")) {

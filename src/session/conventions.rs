@@ -29,8 +29,8 @@ pub struct Conventions {
     pub columns: Option<(Columns, String)>,
     /// What its `program.md` tells an agent to do that `ar` does; nothing where there is none, or only `ar`'s own.
     pub own_loop: Vec<&'static str>,
-    /// How its `program.md` says that an experiment is run and judged.
-    pub suggested: Suggested,
+    /// Its own `program.md`.
+    program: String,
 }
 
 impl Conventions {
@@ -45,7 +45,13 @@ impl Conventions {
                 Some((columns_of(&code_of(&read_at_most(path, LARGEST_NOTEBOOK).ok()?)?)?, name))
             })
         };
-        Conventions { columns: by_program().or_else(by_notebook), own_loop: own_loop(own), suggested: suggested(own) }
+        let columns = by_program().or_else(by_notebook);
+        Conventions { columns, own_loop: own_loop(own), program: own.to_owned() }
+    }
+
+    /// How its `program.md` says that an experiment is run and judged.
+    pub fn suggested(&self) -> Suggested {
+        suggested(&self.program)
     }
 
     /// The dialect for a new results.tsv, where the repository speaks one.
