@@ -20,6 +20,9 @@ use super::terms::SettingsArgs;
 /// The former name of a setting, and its name now.
 const FORMER: (&str, &str) = ("research", "allow-search");
 
+/// A setting that no longer exists.
+const GONE: &str = "mixed-gpus";
+
 /// What flags, the environment's variables and the settings file ask for. A file that cannot be read is an error only for
 /// who needs it: a session that exists goes by what is stored.
 pub(super) struct Settings {
@@ -170,6 +173,11 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
         if name == FORMER.0 {
             name = FORMER.1.to_owned();
             output::note(&format!("warning: `{key}` in {} is called `{name}` now", path.display()));
+        }
+        if name == GONE {
+            let what = "no longer exists: the GPUs of all slots are of one model";
+            output::note(&format!("warning: `{key}` in {} {what}", path.display()));
+            continue;
         }
         let Some(setting) = all.iter().find(|setting| setting.key == name || setting.key_in_file == name) else {
             let known: Vec<_> = all.iter().map(|setting| setting.file_key().to_owned()).collect();

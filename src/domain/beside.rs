@@ -1,10 +1,8 @@
 //! What a record says of an experiment that was open beside others.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
-use super::{CommitId, ExperimentId, Number, Record};
+use super::{CommitId, ExperimentId, Record};
 
 /// How an experiment fared beside others; empty for one that was made *in place*.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -12,12 +10,6 @@ pub struct Beside {
     /// The slot that its last run was executed in, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<u32>,
-    /// The model of that slot's GPUs, in a session whose slots have GPUs of several models.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu: Option<String>,
-    /// The number of its tree on each model of GPUs that it was run on; empty in a session with GPUs of one model.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub numbers: BTreeMap<String, Number>,
     /// The experiments whose runs went on when that run began: load is a confound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<ExperimentId>,
@@ -41,9 +33,6 @@ pub struct Replay {
     pub commit: CommitId,
     /// The value; absent if there is none that counts.
     pub value: Option<f64>,
-    /// The model of the GPUs that it was measured on, where the session's differ.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu: Option<String>,
     /// What it was measured for, or what came of it.
     pub why: String,
 }
@@ -62,13 +51,5 @@ impl Record {
     /// experiment that has one of its own, or none at all.
     pub fn number_of(&self) -> Option<ExperimentId> {
         self.beside.train.as_ref().map(|train| train.last).filter(|last| *last != self.id)
-    }
-
-    /// Its number on this model of GPUs; `None` stands for the only model of a session.
-    pub fn number_on(&self, gpu: Option<&str>) -> Option<Number> {
-        match gpu {
-            None => self.metric.number(),
-            Some(gpu) => self.beside.numbers.get(gpu).cloned(),
-        }
     }
 }

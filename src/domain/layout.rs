@@ -27,9 +27,6 @@ pub struct Layout {
     /// How many GPUs a run uses.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub gpus_per_run: u32,
-    /// Whether the GPUs may be of different models.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub mixed_gpus: bool,
     /// What git does not have and every working tree gets as a link, relative to the repository's root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<PathBuf>,
@@ -42,16 +39,7 @@ impl Layout {
     /// The layout of so many slots, without GPUs and links.
     pub fn of(slots: u32) -> Layout {
         let ahead = if slots > 1 { AHEAD } else { 1 };
-        Layout {
-            slots,
-            ahead,
-            calls: None,
-            gpus: None,
-            gpus_per_run: 1,
-            mixed_gpus: false,
-            links: Vec::new(),
-            writable: Vec::new(),
-        }
+        Layout { slots, ahead, calls: None, gpus: None, gpus_per_run: 1, links: Vec::new(), writable: Vec::new() }
     }
 }
 

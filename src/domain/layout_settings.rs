@@ -42,14 +42,6 @@ pub(super) static LAYOUT: &[Setting] = &[
         ..asked!(gpus_per_run: u32)
     },
     Setting {
-        key: "mixed-gpus",
-        heading: Heading::Slots,
-        help: "Allow GPUs of different models: values are compared on each model, and a keep must hold on all",
-        comment: "Allow GPUs of different models: values are compared on each model, and a keep must hold on all.",
-        example: "true",
-        ..asked!(mixed_gpus: bool)
-    },
-    Setting {
         key: "ahead",
         heading: Heading::Slots,
         value: "N",
@@ -85,13 +77,12 @@ impl Asked {
     pub fn layout(&self, before: Option<&Layout>) -> Option<Layout> {
         let is_asked = self.slots.is_some() || self.gpus.is_some() || self.ahead.is_some();
         let mut layout = before.cloned().or_else(|| is_asked.then(|| Layout::of(self.slots.unwrap_or(1))))?;
-        let Layout { slots, ahead, calls, gpus, gpus_per_run, mixed_gpus, links, writable } = &mut layout;
+        let Layout { slots, ahead, calls, gpus, gpus_per_run, links, writable } = &mut layout;
         replace(slots, self.slots);
         replace(ahead, self.ahead);
         *calls = self.calls.or(*calls);
         *gpus = self.gpus.clone().or(gpus.take());
         replace(gpus_per_run, self.gpus_per_run);
-        replace(mixed_gpus, self.mixed_gpus);
         if let Some(asked) = &self.links {
             *links = asked.iter().map(|link| without_mark(link).unwrap_or_else(|| link.clone())).collect();
             *writable = asked.iter().filter_map(|link| without_mark(link)).collect();
@@ -124,8 +115,7 @@ impl Layout {
         let calls = self.calls.map(|calls| format!(", {} at a time", count_of(calls, "agent"))).unwrap_or_default();
         let mut lines = vec![format!("slots     {}, {ahead} ahead{calls}", self.slots)];
         if let Some(gpus) = &self.gpus {
-            let mixed = if self.mixed_gpus { ", of any model" } else { "" };
-            lines.push(format!("GPUs      {gpus}, {} a run{mixed}", self.gpus_per_run));
+            lines.push(format!("GPUs      {gpus}, {} a run", self.gpus_per_run));
         }
         if !self.links.is_empty() {
             let mark = |link| if self.writable.contains(link) { WRITABLE } else { "" };
@@ -153,12 +143,11 @@ mod tests {
             asked.links = Some(vec!["data".into(), "cache:rw".into()]);
             asked.calls = Some(2);
             asked.gpus_per_run = Some(2);
-            asked.mixed_gpus = Some(true);
         });
         assert_eq!(others.layout(None), None);
         assert_eq!(Asked::default().layout(None), None);
         let keys: Vec<_> = others.of_layout().map(|(key, _)| key).collect();
-        assert_eq!(keys, ["gpus-per-run", "mixed-gpus", "calls", "link"]);
+        assert_eq!(keys, ["gpus-per-run", "calls", "link"]);
 
         assert_eq!(asked(|asked| asked.slots = Some(4)).layout(None), Some(Layout::of(4)));
         assert_eq!(asked(|asked| asked.ahead = Some(0)).layout(None), Some(Layout { ahead: 0, ..Layout::of(1) }));
@@ -168,7 +157,6 @@ mod tests {
             Layout {
                 gpus: Some(GpuChoice::All),
                 gpus_per_run: 2,
-                mixed_gpus: true,
                 calls: Some(2),
                 links: vec!["data".into(), "cache".into()],
                 writable: vec!["cache".into()],
@@ -195,14 +183,13 @@ mod tests {
             calls: Some(3),
             gpus: Some(GpuChoice::All),
             gpus_per_run: 2,
-            mixed_gpus: true,
             links: vec!["data".into(), ".venv".into(), "cache".into()],
             writable: vec!["cache".into()],
             ..Layout::of(4)
         };
         let lines = [
             "slots     4, 2 proposals ahead, 3 agents at a time",
-            "GPUs      all, 2 a run, of any model",
+            "GPUs      all, 2 a run",
             "links     data, .venv, cache:rw",
         ];
         assert_eq!(layout.lines(), lines);

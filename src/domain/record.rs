@@ -104,9 +104,6 @@ pub struct Run {
     /// The commit that it executed, where that is not the record's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitId>,
-    /// The model of its GPUs, in a session whose slots have GPUs of several models.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu: Option<String>,
 }
 
 /// The size of a change.
@@ -202,7 +199,7 @@ pub struct Record {
     /// What other than the change may have caused the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside_cause: Option<String>,
-    /// The metric. In a session with GPUs of several models, its value is that on the model of the baseline's slot 0.
+    /// The metric.
     pub metric: MetricValue,
     /// Every value in the log's summary, by name.
     pub metrics: Metrics,

@@ -82,7 +82,6 @@ settings! {
     slots: u32,
     gpus: GpuChoice,
     gpus_per_run: u32,
-    mixed_gpus: bool,
     ahead: u32,
     calls: u32,
     links: Vec<PathBuf>,

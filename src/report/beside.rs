@@ -15,7 +15,6 @@ pub(super) fn beside(record: &Record, replaced_by: Option<ExperimentId>) -> Vec<
         };
         facts.push(("slot", format!("{slot}{others}")));
     }
-    facts.extend(beside.numbers.iter().map(|(gpu, number)| ("number", format!("{number} on {gpu}"))));
     // The reason of a car without a number says all of it.
     let train = train(record).filter(|_| record.number_of().is_none() || record.reason.is_empty());
     facts.extend(train.map(|sentence| ("train", sentence)));

@@ -152,8 +152,6 @@ pub struct Report {
     pub(super) origin: Vec<String>,
     pub(super) metric: Option<String>,
     pub(super) direction: Direction,
-    /// The model of GPUs that the numbers are of, in a session with several.
-    pub(super) gpu: Option<String>,
     pub(super) counts: Counts,
     pub(super) points: Vec<Point>,
     pub(super) baseline: Option<usize>,
@@ -239,7 +237,6 @@ impl Report {
                 .map(|record| Details::of(record, replaced.get(&record.id).copied(), gain_alone(records, record)))
                 .collect(),
             direction,
-            gpu: history.gpus().into_iter().next(),
             counts,
             points,
             baseline,

@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::grid::{Align, Grid, text};
-use crate::domain::{
-    ExperimentId, Phase, clock_time, exact_time, experiment_names, moment_text, one_line, percent_text,
-};
+use crate::domain::{ExperimentId, Phase, clock_time, exact_time, moment_text, one_line, percent_text};
 use crate::rules::{Activity, LaneStatus, OpenStatus, SessionStatus, Trial, listed};
 
 impl SessionStatus {
@@ -102,7 +100,6 @@ fn trial_name(trial: &Trial) -> String {
             cars => format!("a train of {}", listed(cars)),
         },
         Trial::Afresh(id) => format!("experiment {id} afresh"),
-        Trial::Elsewhere { cars, gpu, .. } => format!("{} on {gpu}", experiment_names(cars)),
     }
 }
 

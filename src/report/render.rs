@@ -82,7 +82,7 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
         report.assumed.iter().for_each(|sentence| add("assumed", sentence.clone()));
     }
     let metric = report.metric.as_deref().unwrap_or("none");
-    add("metric", format!("{metric}, {} is better{}", report.direction, numbers_of(report)));
+    add("metric", format!("{metric}, {} is better", report.direction));
     if report.summary.best.is_none() || report.summary.best != report.baseline {
         add("best", report.best().map_or("none".into(), describe));
     }
@@ -117,11 +117,6 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
         add("ended", ended.clone());
     }
     facts
-}
-
-/// On which of several models of GPUs the numbers are; none where there is one.
-pub(super) fn numbers_of(report: &Report) -> String {
-    report.gpu.as_ref().map(|gpu| format!("; numbers are those on {gpu}")).unwrap_or_default()
 }
 
 /// How long it took, until when, and what the time went into.

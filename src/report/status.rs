@@ -13,7 +13,7 @@ use super::grid::{Align, Format, Grid, text};
 use super::json::PointFields;
 use super::lanes::{lanes_grid, open_json, seat_json, slot_json};
 use super::point::{commit, describe, outcome};
-use super::render::{counts_sentence, fact, numbers_of};
+use super::render::{counts_sentence, fact};
 use super::reviews::reviews_sentence;
 use super::sources::Sources;
 use crate::domain::{
@@ -384,7 +384,7 @@ impl SessionStatus {
         add("active", self.at_work_sentence());
         if let Some(contract) = &self.contract {
             let (name, direction) = (one_line(&contract.metric.name), contract.metric.direction);
-            add("metric", format!("{name}, {direction} is better{}", numbers_of(&report)));
+            add("metric", format!("{name}, {direction} is better"));
         }
         let (best, incumbent) = (report.best(), incumbent(&report, &self.history));
         add("best", best.map_or("none".into(), describe));

@@ -20,17 +20,6 @@ fn mask_of(runtime: GpuRuntime) -> &'static str {
     }
 }
 
-/// Which GPUs are wanted.
-#[derive(Debug, Clone, Copy)]
-pub struct GpuTerms<'a> {
-    /// The GPUs.
-    pub choice: &'a GpuChoice,
-    /// How many a run uses, at least 1.
-    pub per_run: usize,
-    /// Whether they may be of different models.
-    pub mixed: bool,
-}
-
 /// The GPUs of one slot, all of one model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuSlot {
@@ -52,7 +41,7 @@ impl GpuSlot {
 pub struct GpuPlan {
     /// The slots, at least one.
     pub slots: Vec<GpuSlot>,
-    /// The GPUs that no slot uses, because too few of their model are left for one.
+    /// The GPUs that no slot uses, because too few are left for one.
     pub unused: Vec<Gpu>,
 }
 
@@ -100,7 +89,7 @@ pub enum GpuError {
     TooFew {
         /// How many a run needs.
         per_run: usize,
-        /// How many of one model there are at most.
+        /// How many there are.
         there: usize,
     },
     /// Some of those listed would stay unused.
@@ -141,7 +130,7 @@ impl GpuError {
             }
             GpuError::Twice(_) => "name each GPU once".into(),
             GpuError::Mixed { models } => {
-                let most = models.iter().max_by_key(|(_, names)| names.len());
+                let most = models.iter().rev().max_by_key(|(_, names)| names.len());
                 let names = most.map(|(_, names)| names.join(",")).unwrap_or_default();
                 format!("choose one model, as in `--gpus {names}`; a second session can use the others")
             }
@@ -165,7 +154,7 @@ impl Named {
     }
 }
 
-/// Divides the GPUs of a machine among slots. `variable` looks up the environment of `ar`, where a mask may hide GPUs:
+/// Divides the GPUs of a machine among slots, of which each run uses `per_run`, at least 1. `variable` looks up the environment of `ar`, where a mask may hide GPUs:
 /// indices in the choice count what the mask leaves. The index of a GPU in MIG mode stands for all its instances.
 ///
 /// # Errors
@@ -174,38 +163,41 @@ impl Named {
 pub fn gpu_plan(
     inventory: &GpuInventory,
     variable: impl Fn(&str) -> Option<String>,
-    terms: GpuTerms,
+    choice: &GpuChoice,
+    per_run: usize,
 ) -> Result<GpuPlan, GpuError> {
     let Visible { gpus, masks, renumbered } = visible(inventory, variable)?;
-    let chosen = match terms.choice {
+    let chosen = match choice {
         GpuChoice::All => gpus,
         GpuChoice::Listed(names) => listed(&gpus, names, masks.as_deref())?,
     };
-    let models = by_model(chosen);
-    if models.len() > 1 && !terms.mixed {
-        let names = |gpus: Vec<Named>| gpus.iter().map(Named::name).collect();
-        return Err(GpuError::Mixed { models: models.into_iter().map(|(model, gpus)| (model, names(gpus))).collect() });
+    let models = by_model(&chosen);
+    if models.len() > 1 {
+        return Err(GpuError::Mixed { models });
     }
-    let per_run = terms.per_run.max(1);
-    if per_run > 1 && models.iter().flat_map(|(_, gpus)| gpus).any(|named| named.gpu.parent.is_some()) {
+    if per_run > 1 && chosen.iter().any(|named| named.gpu.parent.is_some()) {
         return Err(GpuError::SeveralInstances(per_run));
     }
-    let most = models.iter().map(|(_, gpus)| gpus.len()).max().unwrap_or(0);
-    if most < per_run {
-        return Err(GpuError::TooFew { per_run, there: most });
+    if chosen.len() < per_run {
+        return Err(GpuError::TooFew { per_run, there: chosen.len() });
     }
-    let (mut slots, mut unused) = (Vec::new(), Vec::new());
-    for gpus in models.iter().map(|(_, gpus)| gpus.chunks_exact(per_run)) {
-        unused.extend(gpus.remainder());
-        slots.extend(gpus.map(|gpus| {
-            let gpus: Vec<Gpu> = gpus.iter().map(|named| named.gpu.clone()).collect();
-            GpuSlot { variables: shown_by(inventory.runtime, &gpus, &renumbered), gpus }
-        }));
+    let of_runs = chosen.chunks_exact(per_run);
+    let unused = of_runs.remainder();
+    if !unused.is_empty() && *choice != GpuChoice::All {
+        return Err(GpuError::Uneven { per_run, left: unused.iter().map(Named::name).collect() });
     }
-    if !unused.is_empty() && *terms.choice != GpuChoice::All {
-        return Err(GpuError::Uneven { per_run, left: unused.into_iter().map(Named::name).collect() });
-    }
-    Ok(GpuPlan { slots, unused: unused.into_iter().map(|named| named.gpu.clone()).collect() })
+    let slot = |gpus: &[Named]| {
+        let gpus: Vec<Gpu> = gpus.iter().map(|named| named.gpu.clone()).collect();
+        GpuSlot { variables: shown_by(inventory.runtime, &gpus, &renumbered), gpus }
+    };
+    let unused = unused.iter().map(|named| named.gpu.clone()).collect();
+    Ok(GpuPlan { slots: of_runs.map(slot).collect(), unused })
+}
+
+/// The GPUs of a machine that the environment leaves to `ar`, of whatever models; none where nobody knows.
+pub fn usable_gpus(inventory: &GpuInventory, variable: impl Fn(&str) -> Option<String>) -> Vec<Gpu> {
+    let gpus = visible(inventory, variable).map(|visible| visible.gpus).unwrap_or_default();
+    gpus.into_iter().map(|named| named.gpu).collect()
 }
 
 /// The GPUs with these names, none of them twice.
@@ -226,13 +218,13 @@ fn has(gpus: &[Named], named: &Named) -> bool {
     gpus.iter().any(|other| other.gpu.uuid == named.gpu.uuid)
 }
 
-/// The GPUs of each model, in the order in which the models first come.
-fn by_model(gpus: Vec<Named>) -> Vec<(String, Vec<Named>)> {
-    let mut models: Vec<(String, Vec<Named>)> = Vec::new();
+/// The names of the GPUs of each model, in the order in which the models first come.
+fn by_model(gpus: &[Named]) -> Vec<(String, Vec<String>)> {
+    let mut models: Vec<(String, Vec<String>)> = Vec::new();
     for named in gpus {
         match models.iter_mut().find(|(model, _)| *model == named.gpu.model) {
-            Some((_, gpus)) => gpus.push(named),
-            None => models.push((named.gpu.model.clone(), vec![named])),
+            Some((_, names)) => names.push(named.name()),
+            None => models.push((named.gpu.model.clone(), vec![named.name()])),
         }
     }
     models

@@ -38,23 +38,17 @@ fn mig() -> GpuInventory {
 }
 
 /// The plan for a choice, with variables as in `A=1 B=2`.
-fn plan(
-    inventory: &GpuInventory,
-    variables: &str,
-    choice: &str,
-    per_run: usize,
-    mixed: bool,
-) -> Result<GpuPlan, GpuError> {
+fn plan(inventory: &GpuInventory, variables: &str, choice: &str, per_run: usize) -> Result<GpuPlan, GpuError> {
     let variable = |name: &str| {
         let found = variables.split(' ').filter_map(|set| set.split_once('=')).find(|(known, _)| *known == name);
         found.map(|(_, value)| value.to_owned())
     };
-    gpu_plan(inventory, variable, GpuTerms { choice: &choice.parse().unwrap(), per_run, mixed })
+    gpu_plan(inventory, variable, &choice.parse().unwrap(), per_run)
 }
 
 /// What the slots show, as in `GPU-00 GPU-10,GPU-20`, and what is wrong otherwise.
 fn shown(inventory: &GpuInventory, variables: &str, choice: &str) -> String {
-    match plan(inventory, variables, choice, 1, true) {
+    match plan(inventory, variables, choice, 1) {
         Ok(plan) => plan.slots.iter().map(|slot| slot.variables[0].1.as_str()).collect::<Vec<_>>().join(" "),
         Err(error) => error.to_string(),
     }
@@ -65,10 +59,9 @@ fn each_chosen_gpu_is_a_slot_in_the_order_of_the_choice() {
     assert_eq!(shown(&same(3), "", "all"), "GPU-00 GPU-10 GPU-20");
     assert_eq!(shown(&same(3), "", "2,0"), "GPU-20 GPU-00");
     assert_eq!(shown(&same(3), "", "gpu-2,GPU-00"), "GPU-20 GPU-00");
-    assert_eq!(shown(&mig(), "", "all"), "MIG-a1 MIG-a2 GPU-10");
     assert_eq!(shown(&mig(), "", "0"), "MIG-a1 MIG-a2", "an index stands for all instances");
     assert_eq!(shown(&mig(), "", "GPU-0"), "MIG-a1 MIG-a2");
-    assert_eq!(shown(&mig(), "", "1,MIG-a2"), "GPU-10 MIG-a2");
+    assert_eq!(shown(&mig(), "", "MIG-a2,MIG-a1"), "MIG-a2 MIG-a1");
 }
 
 #[test]
@@ -97,21 +90,21 @@ fn the_mask_of_the_environment_holds_and_is_counted_anew() {
 #[test]
 fn a_mask_that_counts_gpus_of_different_models_needs_an_order() {
     let unclear =
-        "cannot tell which GPUs CUDA_VISIBLE_DEVICES=1,5 names: CUDA orders GPUs of different models by speed";
-    assert_eq!(shown(&eight(), "CUDA_VISIBLE_DEVICES=1,5", "all"), unclear);
-    let by_bus = "CUDA_VISIBLE_DEVICES=1,5 CUDA_DEVICE_ORDER=PCI_BUS_ID";
-    assert_eq!(shown(&eight(), by_bus, "all"), "GPU-10 GPU-50");
-    assert_eq!(shown(&eight(), "CUDA_VISIBLE_DEVICES=GPU-1,GPU-5", "all"), "GPU-10 GPU-50");
-    assert_eq!(shown(&eight(), "", "1,5"), "GPU-10 GPU-50");
+        "cannot tell which GPUs CUDA_VISIBLE_DEVICES=1,3 names: CUDA orders GPUs of different models by speed";
+    assert_eq!(shown(&eight(), "CUDA_VISIBLE_DEVICES=1,3", "all"), unclear);
+    let by_bus = "CUDA_VISIBLE_DEVICES=1,3 CUDA_DEVICE_ORDER=PCI_BUS_ID";
+    assert_eq!(shown(&eight(), by_bus, "all"), "GPU-10 GPU-30");
+    assert_eq!(shown(&eight(), "CUDA_VISIBLE_DEVICES=GPU-1,GPU-3", "all"), "GPU-10 GPU-30");
+    assert_eq!(shown(&eight(), "", "1,3"), "GPU-10 GPU-30");
     assert_eq!(shown(&mig(), "CUDA_VISIBLE_DEVICES=0", "all"), "MIG-a1 MIG-a2", "an instance has its GPU's model");
 }
 
 #[test]
-fn runs_with_several_gpus_get_those_of_one_model() {
+fn gpus_that_are_too_few_for_another_run_are_left() {
     let slots = |plan: GpuPlan| plan.slots.iter().map(|slot| slot.variables[0].1.clone()).collect::<Vec<_>>();
-    assert_eq!(slots(plan(&same(4), "", "all", 2, false).unwrap()), ["GPU-00,GPU-10", "GPU-20,GPU-30"]);
-    assert_eq!(slots(plan(&eight(), "", "3,4,2,5", 2, true).unwrap()), ["GPU-30,GPU-20", "GPU-40,GPU-50"]);
-    let seven = plan(&same(7), "", "all", 3, false).unwrap();
+    assert_eq!(slots(plan(&same(4), "", "all", 2).unwrap()), ["GPU-00,GPU-10", "GPU-20,GPU-30"]);
+    assert_eq!(slots(plan(&eight(), "", "3,1,2,0", 2).unwrap()), ["GPU-30,GPU-10", "GPU-20,GPU-00"]);
+    let seven = plan(&same(7), "", "all", 3).unwrap();
     assert_eq!(seven.unused, [gpu(6, "GPU-60", H100)], "said, since none of them was listed");
     assert_eq!(seven.slots.len(), 2);
 }
@@ -144,26 +137,25 @@ fn what_cannot_be_had_is_refused_with_a_way_out() {
         (&same(3), "0,1,2", 2, uneven),
         (&mig(), "0", 2, GpuError::SeveralInstances(2)),
     ] {
-        let error = plan(inventory, "", choice, per_run, false).unwrap_err();
+        let error = plan(inventory, "", choice, per_run).unwrap_err();
         assert_eq!(error, expected, "{choice}");
         assert!(!error.hint().is_empty());
     }
-    let mixed = plan(&eight(), "", "all", 1, false).unwrap_err();
+    let mixed = plan(&eight(), "", "all", 1).unwrap_err();
     assert_eq!(
         mixed.to_string(),
         "the GPUs are of different models: NVIDIA H100 (0, 1, 2, 3), NVIDIA A100 (4, 5, 6, 7)"
     );
-    assert!(plan(&eight(), "", "3,4,5", 1, false).unwrap_err().hint().contains("`--gpus 4,5`"));
-    let few = plan(&same(2), "", "all", 3, false).unwrap_err();
+    assert!(plan(&eight(), "", "3,4,5", 1).unwrap_err().hint().contains("`--gpus 4,5`"));
+    let few = plan(&same(2), "", "all", 3).unwrap_err();
     assert_eq!(few.to_string(), "a run needs 3 GPUs, and 2 can be used");
 }
 
 #[test]
 fn a_run_is_told_its_slot_and_its_gpus() {
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let slot = |inventory: &GpuInventory, variables: &str| {
-        plan(inventory, variables, "all", 2, false).unwrap().slots.remove(1)
-    };
+    let slot =
+        |inventory: &GpuInventory, variables: &str| plan(inventory, variables, "all", 2).unwrap().slots.remove(1);
     assert_eq!(slot_variables(3, None), [set("AR_SLOT", "3")]);
     let mask = "CUDA_VISIBLE_DEVICES=3,2,1,0";
     assert_eq!(
@@ -187,7 +179,7 @@ fn a_run_is_told_its_slot_and_its_gpus() {
 
 #[test]
 fn a_run_waits_while_others_leave_its_gpu_too_little_but_not_for_ever() {
-    let slot = plan(&same(4), "", "1,2", 2, false).unwrap().slots.remove(0);
+    let slot = plan(&same(4), "", "1,2", 2).unwrap().slots.remove(0);
     let seen = |uuid: &str, bytes: u64| GpuUse {
         uuid: uuid.into(),
         total: 80,
@@ -220,7 +212,7 @@ fn a_run_waits_while_others_leave_its_gpu_too_little_but_not_for_ever() {
 
 #[test]
 fn a_run_that_chooses_its_gpu_waits_while_none_has_room() {
-    let gpus = plan(&same(4), "", "1,2", 2, false).unwrap().slots.remove(0).gpus;
+    let gpus = plan(&same(4), "", "1,2", 2).unwrap().slots.remove(0).gpus;
     let seen = |uuid: &str, bytes: u64| GpuUse {
         uuid: uuid.into(),
         total: 80,
@@ -261,9 +253,9 @@ fn machines() -> impl Strategy<Value = GpuInventory> {
 
 proptest! {
     #[test]
-    fn no_gpu_is_in_two_slots_and_none_is_lost(machine in machines(), per_run in 1usize..4, mixed: bool) {
+    fn no_gpu_is_in_two_slots_and_none_is_lost(machine in machines(), per_run in 1usize..4) {
         let has_models = machine.gpus.iter().map(|gpu| &gpu.model).collect::<BTreeSet<_>>().len();
-        match plan(&machine, "", "all", per_run, mixed) {
+        match plan(&machine, "", "all", per_run) {
             Ok(plan) => {
                 let in_slots = plan.slots.iter().flat_map(|slot| &slot.gpus);
                 let mut uuids: Vec<_> = in_slots.chain(&plan.unused).map(|gpu| &gpu.uuid).collect();
@@ -271,8 +263,8 @@ proptest! {
                 uuids.sort();
                 all.sort();
                 prop_assert_eq!(uuids, all);
-                prop_assert!(plan.unused.len() < has_models * per_run && !plan.slots.is_empty());
-                prop_assert!(mixed || has_models == 1);
+                prop_assert!(plan.unused.len() < per_run && !plan.slots.is_empty());
+                prop_assert_eq!(has_models, 1);
                 for slot in &plan.slots {
                     prop_assert_eq!(slot.gpus.len(), per_run);
                     prop_assert!(slot.gpus.iter().all(|gpu| gpu.model == slot.model()));
@@ -280,7 +272,7 @@ proptest! {
                 }
             }
             Err(GpuError::Nowhere) => prop_assert!(machine.gpus.is_empty()),
-            Err(GpuError::Mixed { models }) => prop_assert!(!mixed && models.len() == has_models && has_models > 1),
+            Err(GpuError::Mixed { models }) => prop_assert!(models.len() == has_models && has_models > 1),
             Err(GpuError::SeveralInstances(_)) => {
                 prop_assert!(per_run > 1 && machine.gpus.iter().any(|gpu| gpu.parent.is_some()));
             }
@@ -291,11 +283,12 @@ proptest! {
 
     #[test]
     fn what_one_slot_is_shown_is_what_a_choice_or_a_mask_of_it_gives(machine in machines(), at in 0usize..40) {
-        let Ok(all) = plan(&machine, "", "all", 1, true) else { return Ok(()) };
-        let slot = &all.slots[at % all.slots.len()];
-        let uuid = &slot.variables[0].1;
+        let all = usable_gpus(&machine, |_| None);
+        let Some(uuid) = all.get(at % all.len().max(1)).map(|gpu| &gpu.uuid) else { return Ok(()) };
+        let slot = &plan(&machine, "", uuid, 1).unwrap().slots[0];
+        prop_assert_eq!(uuid, &slot.variables[0].1);
         let mask = format!("CUDA_VISIBLE_DEVICES={uuid}");
-        for same in [plan(&machine, "", uuid, 1, false), plan(&machine, &mask, "0", 1, false)] {
+        for same in [plan(&machine, "", uuid, 1), plan(&machine, &mask, "0", 1)] {
             prop_assert_eq!(same.unwrap().slots, std::slice::from_ref(slot));
         }
     }

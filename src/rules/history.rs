@@ -126,21 +126,7 @@ impl History {
 
     /// The incumbent's value, with its experiment number.
     pub fn best(&self) -> Option<(ExperimentId, Number)> {
-        self.best_on(None)
-    }
-
-    /// The same on one of several models of GPUs.
-    pub fn best_on(&self, gpu: Option<&str>) -> Option<(ExperimentId, Number)> {
-        best_of(&self.records, gpu)
-    }
-
-    /// The models of GPUs that the baseline and the incumbent have numbers on; rows and charts show those on the first one.
-    /// Empty where the GPUs of all slots are of one model.
-    pub fn gpus(&self) -> Vec<String> {
-        let Some(baseline) = self.baseline() else { return Vec::new() };
-        let first = baseline.beside.gpu.iter();
-        let others = baseline.beside.numbers.keys().filter(|gpu| Some(*gpu) != baseline.beside.gpu.as_ref());
-        first.chain(others).filter(|gpu| self.best_on(Some(gpu)).is_some()).cloned().collect()
+        best_of(&self.records)
     }
 
     /// The newest slots that a record tells of.
@@ -162,7 +148,7 @@ impl History {
 
     /// The experiment with [`History::best_kept`]; the first of equals.
     pub fn best_kept_record(&self) -> Option<&Record> {
-        best_kept_of(&self.records, None).map(|(record, _)| record)
+        best_kept_of(&self.records).map(|(record, _)| record)
     }
 
     /// The experiment with the best number, kept or not; the first of equals.
@@ -250,16 +236,16 @@ fn is_numbered_keep(record: &Record) -> bool {
     record.outcome == Outcome::Keep && record.number_of().is_none()
 }
 
-/// The value of the last keep on a model of GPUs, with its experiment number.
-pub(super) fn best_of(records: &[Record], gpu: Option<&str>) -> Option<(ExperimentId, Number)> {
+/// The value of the last keep, with its experiment number.
+pub(super) fn best_of(records: &[Record]) -> Option<(ExperimentId, Number)> {
     let record = records.iter().rev().find(|record| is_numbered_keep(record))?;
-    Some((record.id, record.number_on(gpu)?))
+    Some((record.id, record.metric.number()?))
 }
 
-/// The kept record with the best value on a model of GPUs, and that value; the first of equals.
-pub(super) fn best_kept_of<'a>(records: &'a [Record], gpu: Option<&str>) -> Option<(&'a Record, Number)> {
+/// The kept record with the best value, and that value; the first of equals.
+pub(super) fn best_kept_of(records: &[Record]) -> Option<(&Record, Number)> {
     let kept = records.iter().filter(|it| it.outcome == Outcome::Keep);
-    let numbered = kept.filter_map(|record| Some((record, record.number_on(gpu)?)));
+    let numbered = kept.filter_map(|record| Some((record, record.metric.number()?)));
     numbered.reduce(|best, other| {
         let is_better = other.0.metric.direction.better(other.1.value, best.1.value);
         if is_better { other } else { best }

@@ -98,7 +98,6 @@ fn judge_against(
     diff: DiffStat,
     measured: &Measured,
 ) -> (Verdict, Vec<String>) {
-    let gpu = measured.run.as_ref().and_then(|run| run.gpu.as_deref());
     let mut verdict = match (&measured.value, &measured.failure) {
         (_, Some(failure)) => {
             let reason = describe_failure(failure, &contract.metric.name, &measured.ended, measured.run.as_ref());
@@ -106,7 +105,7 @@ fn judge_against(
         }
         (Some(value), None) => match contract.keep_above.filter(|_| !id.is_baseline()) {
             Some(threshold) => decide_by_threshold(&contract.metric, value, threshold),
-            None => verdict_on(contract, records, gpu, diff, value),
+            None => verdict_on(contract, records, diff, value),
         },
         // Only a baseline without anything to measure yet.
         (None, None) => {
@@ -135,20 +134,16 @@ fn judge_against(
     (verdict, unmet)
 }
 
-/// The verdict on a value, by the numbers on the same model of GPUs.
-fn verdict_on(contract: &Contract, records: &[Record], gpu: Option<&str>, diff: DiffStat, value: &Number) -> Verdict {
-    let (metric, best) = (&contract.metric, best_of(records, gpu));
+/// The verdict on a value, by those of the records.
+fn verdict_on(contract: &Contract, records: &[Record], diff: DiffStat, value: &Number) -> Verdict {
+    let (metric, best) = (&contract.metric, best_of(records));
     let by_simplicity = || {
         let margin = contract.simpler_wins?;
-        let ((id, incumbent), best) = best.as_ref().zip(Some(best_kept_of(records, gpu)?.1))?;
+        let ((id, incumbent), best) = best.as_ref().zip(Some(best_kept_of(records)?.1))?;
         decide_by_simplicity(metric, value, Rivals { id: *id, incumbent, best: &best }, margin, diff)
     };
     let incumbent = best.as_ref().map(|(id, number)| (*id, number));
-    let mut verdict = by_simplicity().unwrap_or_else(|| decide(metric, value, incumbent, contract.min_delta));
-    if let Some(gpu) = gpu {
-        verdict.reason += &format!(", on {gpu}");
-    }
-    verdict
+    by_simplicity().unwrap_or_else(|| decide(metric, value, incumbent, contract.min_delta))
 }
 
 #[cfg(test)]
@@ -157,7 +152,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{CommitId, Composite, Direction, MetricSource, MetricSpec};
-    use crate::rules::sample::{record, run};
+    use crate::rules::sample::record;
 
     fn contract(limits: &[&str]) -> Contract {
         let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
@@ -254,26 +249,6 @@ mod tests {
         let less = DiffStat { files: 1, added: 0, deleted: 9 };
         let (verdict, _) = judge_on_base(&simpler, &history, 4.into(), 5.into(), less, &measured("2.0"));
         assert_eq!(verdict.outcome, Outcome::Keep, "within the margin of what was best then: {}", verdict.reason);
-    }
-
-    #[test]
-    fn a_value_is_compared_with_that_of_the_same_model_of_gpus() {
-        let numbers = json!({"A": {"value": 2.0, "raw": "2.0"}, "B": {"value": 1.0, "raw": "1.0"}});
-        let history = History::new(vec![record(json!({"value": "2.0", "gpu": "A", "numbers": numbers}))]);
-        let simpler = Contract { simpler_wins: Some(0.25), ..contract(&[]) };
-        let outcome = |contract: &Contract, gpu: &str, loss: &str, diff: DiffStat| {
-            let run = Run { gpu: Some(gpu.into()), ..serde_json::from_value(run(1.0, None)).unwrap() };
-            let measured = Measured { run: Some(run), ..measured(loss) };
-            let (verdict, _) = judge(contract, &history, 1.into(), diff, &measured);
-            assert!(verdict.reason.ends_with(&format!(", on {gpu}")), "{}", verdict.reason);
-            verdict.outcome
-        };
-        let (none, less) = (DiffStat::default(), DiffStat { files: 1, added: 0, deleted: 9 });
-        let outcomes =
-            [("A", "1.5"), ("B", "1.5"), ("B", "0.5")].map(|(gpu, loss)| outcome(&contract(&[]), gpu, loss, none));
-        assert_eq!(outcomes, [Outcome::Keep, Outcome::Discard, Outcome::Keep]);
-        let outcomes = [("A", "2.1"), ("B", "1.1"), ("B", "2.1")].map(|(gpu, loss)| outcome(&simpler, gpu, loss, less));
-        assert_eq!(outcomes, [Outcome::Keep, Outcome::Keep, Outcome::Discard], "simplicity, too");
     }
 
     #[test]

@@ -140,7 +140,7 @@ pub fn gain_alone(records: &[Record], record: &Record) -> Option<f64> {
     record.beside.train.as_ref()?;
     record.beside.replays.iter().find_map(|replay| {
         let base = records.iter().find(|base| base.outcome == Outcome::Keep && base.commit == replay.base)?;
-        Some(record.metric.direction.gain(replay.value?, base.number_on(replay.gpu.as_deref())?.value))
+        Some(record.metric.direction.gain(replay.value?, base.metric.value?))
     })
 }
 

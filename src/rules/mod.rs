@@ -111,7 +111,7 @@ pub use evidence::{Evidence, Warning, listed};
 pub use finalize::{kept_message, kept_steps, squashed_message};
 pub use find::{Unfound, find_experiment};
 pub use gpus::{
-    GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTerms, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn, slot_variables,
+    GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn, slot_variables, usable_gpus,
 };
 pub use hazards::{
     candidates, editable_path, entries_into, is_package, looks_in_tree, may_be_code, paths_into, says_where,
@@ -152,7 +152,7 @@ pub use schedule::{
 };
 pub use scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED, folders_of, takes_the_place};
 pub use select::{Candidate, Selection, SortBy, select, select_places};
-pub use settle::{BeforeRun, before_run, judge_elsewhere, judge_train, train_tolerance};
+pub use settle::{BeforeRun, before_run, judge_train, train_tolerance};
 pub use shadow::{is_bytecode, is_compiled, modules_behind};
 pub use silence::{GpuLife, LifeSign, Quiet, Silence};
 pub use space::{spoilt_by_full_disk, too_little_room};

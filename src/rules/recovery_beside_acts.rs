@@ -79,8 +79,7 @@ impl World {
                 let open = process.get(id);
                 (open.phase, open.measured) = (Phase::Waiting, true);
                 let (base, gain) = (open.base.into(), value - self.value(&self.base_tree(open.base)));
-                let gpu = self.gpus.get(open.slot.unwrap_or(0)).or(self.gpus.last()).cloned();
-                process.journal.line.won(Car { gpu, ..Car::new(id.into(), base, number(value), gain) });
+                process.journal.line.won(Car::new(id.into(), base, number(value), gain));
                 process.jobs.remove(&id);
                 self.journal = process.journal.clone();
             }
@@ -173,7 +172,6 @@ impl World {
         }
         let best = line.cars().map(|car| car.number.value).fold(f64::MIN, f64::max);
         let tested = match number {
-            Some(number) if matches!(trial, Trial::Elsewhere { .. }) => Tested::Holds(number),
             Some(number) if number.value <= self.value(&self.tip().tree) => Tested::NotBetter(Some(number)),
             Some(number) if number.value < best => Tested::Better(number),
             Some(number) => Tested::Holds(number),

@@ -154,10 +154,8 @@ proptest! {
         happenings in prop::collection::vec(happening(), 0..120),
         gains in prop::collection::vec(-3..5_i8, 1..9),
         count in 1..9_usize,
-        models in prop_oneof![Just(&[][..]), Just(&["A", "B"][..])],
     ) {
         let mut world = World::new(gains, count);
-        world.gpus = models.iter().map(|model| (*model).to_owned()).collect();
         for happening in happenings {
             match happening {
                 Happening::Steps(choices) => choices.into_iter().for_each(|choice| world.step(choice)),

@@ -124,8 +124,6 @@ pub(super) struct World {
     process: Option<Process>,
     /// What each change adds to the value of a tree; higher is better.
     gains: Vec<i8>,
-    /// The models of the slots' GPUs: that of slot 0, and that of all others.
-    pub(super) gpus: Vec<String>,
     count: usize,
     changes: u32,
     /// The changes that the journal had as commits.
@@ -148,7 +146,6 @@ impl World {
             seats: [Seat::default(), Seat::default()],
             process: None,
             gains,
-            gpus: Vec::new(),
             count,
             changes: 0,
             committed: BTreeSet::new(),
@@ -198,7 +195,6 @@ impl World {
             kept: &kept,
             running: &running,
             slots: 3,
-            gpus: &self.gpus,
             may_ask: false,
         };
         act(&mut journal.line, &standing)
@@ -405,10 +401,8 @@ impl World {
     fn open_trial(&self, process: &mut Process, slot: usize, trial: &Trial) {
         let riding: Vec<&Open> = trial.cars().iter().filter_map(|id| process.find(id.number())).collect();
         let tree = match trial {
-            Trial::Train { .. } | Trial::Elsewhere { own: false, .. } => {
-                &self.tip().tree | &riding.iter().map(|car| car.change).collect()
-            }
-            _ => riding.iter().find_map(|car| car.tree.clone()).unwrap_or_default(),
+            Trial::Train { .. } => &self.tip().tree | &riding.iter().map(|car| car.change).collect(),
+            Trial::Afresh(_) => riding.iter().find_map(|car| car.tree.clone()).unwrap_or_default(),
         };
         let open = Open { slot: Some(slot), tree: Some(tree), trial: Some(trial.clone()), ..self.new_open(process) };
         let id = open.id;

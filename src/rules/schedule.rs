@@ -116,8 +116,6 @@ pub struct Situation<'a> {
     pub running: &'a [Running],
     /// The runs that the winners want now, also those in progress; from `LineStep::Try`.
     pub trials: &'a [Trial],
-    /// The model of each slot's GPUs, the session's first one first; empty if there is one.
-    pub gpus: &'a [String],
     /// Expected durations.
     pub expected: Expected,
     /// What is left of the budgets.
@@ -180,10 +178,9 @@ impl Plan {
 /// Nothing starts that is not expected to end in time. With several slots, new runs leave time for one last train, which
 /// waits for them; with one slot no run becomes stale.
 pub fn schedule(situation: &Situation) -> Plan {
-    let Situation { layout, demand, attempts, running, trials, gpus, expected, budgets } = *situation;
+    let Situation { layout, demand, attempts, running, trials, expected, budgets } = *situation;
     let fits = |needed: Duration| budgets.time.is_none_or(|left| !left.is_zero() && needed <= left);
-    // What holds on one model of GPUs is run on the others before it is kept.
-    let train = if gpus.is_empty() { expected.run } else { 2 * expected.run };
+    let train = expected.run;
     let reserve = if layout.slots > 1 { train + train / SPARE } else { Duration::ZERO };
     let new_run = expected.run + reserve;
     // Two trains may not fit any more: then the last one waits for the runs that end before it has to start.
@@ -196,15 +193,11 @@ pub fn schedule(situation: &Situation) -> Plan {
     let runs = |trial: &Trial| running.iter().any(|busy| matches!(&busy.work, Work::Trial(it) if it == trial));
     let mut starts = Vec::new();
     if demand != Demand::Nothing {
-        let is_in_time = |trial: &&Trial| match trial {
-            Trial::Elsewhere { .. } => fits(expected.run),
-            Trial::Train { .. } | Trial::Afresh(_) => fits(train) && !waits_for_runs,
-        };
-        for trial in trials.iter().filter(|trial| !runs(trial)).filter(is_in_time) {
-            if let Some(place) = free.iter().position(|slot| suits(gpus, *slot, trial)) {
-                starts.push(Start { slot: free.remove(place), work: Work::Trial(trial.clone()) });
-            }
-        }
+        let is_in_time = fits(train) && !waits_for_runs;
+        let wanted: Vec<&Trial> = trials.iter().filter(|trial| is_in_time && !runs(trial)).collect();
+        let taken = wanted.len().min(free.len());
+        let started = wanted.into_iter().zip(free.drain(..taken));
+        starts.extend(started.map(|(trial, slot)| Start { slot, work: Work::Trial(trial.clone()) }));
     }
     let ready = || attempts.iter().filter(|attempt| attempt.place == Place::Ready);
     let mut ready_left = ready().count();
@@ -253,15 +246,6 @@ pub fn schedule(situation: &Situation) -> Plan {
         calls_are_short: calls_are_short(layout, expected),
         bar,
     }
-}
-
-/// Whether a slot has GPUs of the model that a trial needs.
-fn suits(gpus: &[String], slot: u32, trial: &Trial) -> bool {
-    let needed = match trial {
-        Trial::Elsewhere { gpu, .. } => Some(gpu),
-        Trial::Train { .. } | Trial::Afresh(_) => gpus.first(),
-    };
-    gpus.is_empty() || gpus.get(slot as usize) == needed
 }
 
 /// The most agents at a time that a layout can have, at least 1.

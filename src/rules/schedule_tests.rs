@@ -15,7 +15,6 @@ struct Now {
     attempts: Vec<OpenAttempt>,
     running: Vec<Running>,
     trials: Vec<Trial>,
-    gpus: Vec<String>,
     expected: Expected,
     budgets: Budgets,
 }
@@ -27,7 +26,6 @@ fn now(slots: u32, ahead: u32) -> Now {
         attempts: Vec::new(),
         running: Vec::new(),
         trials: Vec::new(),
-        gpus: Vec::new(),
         expected: Expected { run: Duration::from_secs(RUN), call: Duration::from_secs(CALL) },
         budgets: Budgets::default(),
     }
@@ -56,9 +54,9 @@ impl Now {
     }
 
     fn plan(&self) -> Plan {
-        let Now { layout, demand, attempts, running, trials, gpus, expected, budgets } = self;
+        let Now { layout, demand, attempts, running, trials, expected, budgets } = self;
         let (layout, demand, expected, budgets) = (*layout, *demand, *expected, *budgets);
-        schedule(&Situation { layout, demand, attempts, running, trials, gpus, expected, budgets })
+        schedule(&Situation { layout, demand, attempts, running, trials, expected, budgets })
     }
 
     /// What starts, in words: `0:run 3`, `1:train 4 5`, `seat 0`, `seat 1:7`.
@@ -79,9 +77,6 @@ fn words(work: &Work) -> String {
         Work::Trial(Trial::Afresh(id)) => format!("afresh {id}"),
         Work::Trial(Trial::Train { cars, .. }) => {
             cars.iter().fold("train".to_owned(), |words, id| format!("{words} {id}"))
-        }
-        Work::Trial(Trial::Elsewhere { cars, gpu, .. }) => {
-            cars.iter().fold(format!("on {gpu}"), |words, id| format!("{words} {id}"))
         }
     }
 }
@@ -203,18 +198,6 @@ fn as_many_agents_work_as_keep_the_slots_fed() {
 fn place() -> impl Strategy<Value = Place> {
     let seat = (0..6_u32).prop_map(Place::Seat);
     prop_oneof![seat, Just(Place::NeedsCall), Just(Place::Ready), Just(Place::Winner)]
-}
-
-#[test]
-fn a_run_for_winners_waits_for_a_slot_with_its_model_of_gpus() {
-    let elsewhere = Trial::Elsewhere { on: 1.into(), cars: vec![5.into()], own: true, gpu: "B".into() };
-    let mut now = now(4, 0).wants(elsewhere).wants(train(&[2]));
-    now.gpus = ["A", "A", "B", "B"].map(str::to_owned).to_vec();
-    assert_eq!(now.clone().until(2 * RUN - 1).starts(), "2:on B 5", "a train is not kept before it ran on both");
-    let now = now.with(7, Place::Ready).with(8, Place::Ready).with(9, Place::Ready);
-    assert_eq!(now.starts(), "2:on B 5, 0:train 2, 1:run 7, 3:run 8");
-    let now = now.runs(2, 20, 9).runs(3, 21, 9);
-    assert_eq!(now.starts(), "0:train 2, 1:run 7", "it does not start on another model");
 }
 
 proptest! {

@@ -4,7 +4,7 @@ use super::decide::{Verdict, exceeds, format_distance};
 use super::history::History;
 use super::judge::{Measured, judge};
 use super::train_steps::{Car, Merged, Tested};
-use crate::domain::{Contract, DiffStat, Number, Outcome};
+use crate::domain::{Contract, DiffStat, Outcome};
 
 /// The next step for a stale change that was merged onto the incumbent before it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,36 +74,13 @@ pub fn judge_train<'a>(
     (tested, verdict, unmet)
 }
 
-/// The verdict on a tree that was better elsewhere and is run on another model of GPUs before it is kept, and the limits that
-/// count against it. It holds there unless it is worse, by more than the tolerance, than the incumbent or than one of `cars`,
-/// which were measured on that model.
-pub fn judge_elsewhere(
-    contract: &Contract,
-    history: &History,
-    diff: DiffStat,
-    measured: &Measured,
-    cars: &[&Car],
-    tolerance: f64,
-) -> (Tested, Verdict, Vec<String>) {
-    let (mut verdict, unmet) = judge(contract, history, history.next_id(), diff, measured);
-    let sound = measured.value.as_ref().filter(|_| measured.failure.is_none() && unmet.is_empty());
-    let Some(value) = sound else { return (Tested::NotBetter(None), verdict, unmet) };
-    let gain = |rival: &Number| contract.metric.direction.gain(rival.value, value.value);
-    let behind = |rival: &Number| exceeds(gain(rival), tolerance, rival, value);
-    let gpu = measured.run.as_ref().and_then(|run| run.gpu.as_deref());
-    let is_worse = verdict.outcome != Outcome::Keep && history.best_on(gpu).is_some_and(|(_, best)| behind(&best));
-    let holds = !is_worse && !cars.iter().any(|car| behind(&car.number));
-    verdict.outcome = if holds { Outcome::Keep } else { Outcome::Discard };
-    (if holds { Tested::Holds(value.clone()) } else { Tested::NotBetter(None) }, verdict, unmet)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::{CommitId, Direction, Failure, FailureClass, MetricSource, MetricSpec, Number, Run};
-    use crate::rules::sample::{record, run};
+    use crate::domain::{CommitId, Direction, Failure, FailureClass, MetricSource, MetricSpec, Number};
+    use crate::rules::sample::record;
 
     fn number(text: &str) -> Number {
         text.parse().unwrap()
@@ -172,33 +149,6 @@ mod tests {
         assert_eq!(judged(Direction::Lower, &failed, &["1.5"], 0.0).0, Tested::NotBetter(None));
         let large = Measured { memory_gb: Some(44.0), ..measured("1.0") };
         assert_eq!(judged(Direction::Lower, &large, &["1.5"], 0.0).0, Tested::NotBetter(Some(number("1.0"))));
-    }
-
-    #[test]
-    fn a_tree_holds_on_another_model_unless_it_is_worse_there() {
-        let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
-        let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));
-        let mut contract = Contract::new(tag, metric, "true".into(), start, jiff::Timestamp::UNIX_EPOCH);
-        contract.limits = vec!["memory_gb<=40".parse().unwrap()];
-        let numbers = json!({"A": {"value": 9.0, "raw": "9.0"}, "B": {"value": 2.0, "raw": "2.0"}});
-        let history = History::new(vec![record(json!({"value": "9.0", "gpu": "A", "numbers": numbers}))]);
-        let alone = Car { gpu: Some("B".into()), ..Car::new(3.into(), 0.into(), number("1.5"), 0.5) };
-        let judged = |value: &str, memory_gb: f64, cars: &[&Car], tolerance: f64| {
-            let run = Run { gpu: Some("B".into()), ..serde_json::from_value(run(1.0, None)).unwrap() };
-            let run = Some(run);
-            let measured = Measured { run, memory_gb: Some(memory_gb), ..measured(value) };
-            judge_elsewhere(&contract, &history, DiffStat::default(), &measured, cars, tolerance)
-        };
-        let holds = |value: &str, cars: &[&Car], tolerance| {
-            let (tested, verdict, _) = judged(value, 4.0, cars, tolerance);
-            assert_eq!(tested == Tested::Holds(number(value)), verdict.outcome == Outcome::Keep);
-            verdict.outcome == Outcome::Keep
-        };
-        assert!(holds("1.9", &[], 0.0) && holds("2.0", &[], 0.0), "as good");
-        assert!(!holds("2.1", &[], 0.0) && holds("2.1", &[], 0.1), "within the tolerance");
-        assert!(!holds("1.7", &[&alone], 0.1) && holds("1.6", &[&alone], 0.1), "as good as the best car there");
-        assert_eq!(judged("1.0", 44.0, &[], 0.0).0, Tested::NotBetter(None), "it exceeds a limit");
-        assert!(judged("3.0", 4.0, &[], 0.0).1.reason.ends_with("2.0 of experiment 0 by 1.0 (50%), on B"));
     }
 
     #[test]

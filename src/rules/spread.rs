@@ -93,13 +93,11 @@ fn key<'a>(code: &'a str, environment: &'a Environment) -> (&'a str, &'a str, Op
     (code, &environment.host, environment.gpu.as_deref())
 }
 
-/// The values measured for a record's commit, without those of other commits, or on other GPUs, that its runs name. If the change was
-/// reworked, only the last run belongs to it.
+/// The values measured for a record's commit, without those of other commits that its runs name. If the change was reworked, only
+/// the last run belongs to it.
 fn numbers(record: &Record) -> Vec<Number> {
     let Some(own) = record.metric.number() else { return Vec::new() };
-    let gpu = record.runs.iter().find(|run| run.value == Some(own.value)).and_then(|run| run.gpu.as_deref());
-    let is_own =
-        |run: &&Run| run.commit.as_ref().is_none_or(|commit| *commit == record.commit) && run.gpu.as_deref() == gpu;
+    let is_own = |run: &&Run| run.commit.as_ref().is_none_or(|commit| *commit == record.commit);
     let runs: Vec<f64> = record.runs.iter().filter(is_own).filter_map(|run| run.value).collect();
     if !record.versions.is_empty() || runs.len() < 2 {
         return vec![own];

@@ -1,7 +1,5 @@
 //! What the line of winners is made of, and the steps that it asks for.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::decide::Verdict;
@@ -16,9 +14,6 @@ pub struct Car {
     pub base: ExperimentId,
     /// Its value on that base.
     pub number: Number,
-    /// The model of the GPUs that it ran on, where the session's differ.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu: Option<String>,
     /// Its gain over its base, in the metric's unit; negative for a simplification that costs something.
     pub gain: f64,
     /// The incumbent for which the agent last merged it.
@@ -32,7 +27,7 @@ pub struct Car {
 impl Car {
     /// A winner that has just ended.
     pub fn new(id: ExperimentId, base: ExperimentId, number: Number, gain: f64) -> Car {
-        Car { id, base, number, gpu: None, gain, asked: None, afresh: None }
+        Car { id, base, number, gain, asked: None, afresh: None }
     }
 }
 
@@ -42,7 +37,7 @@ impl Car {
 pub enum Afresh {
     /// Its value.
     Value(Number),
-    /// No value that counts: it failed, exceeded a limit or a guard, or did not hold on another model of GPUs.
+    /// No value that counts: it failed, or exceeded a limit or a guard.
     Nothing,
 }
 
@@ -73,7 +68,9 @@ pub enum Merged {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trial {
-    /// These winners, merged in this order onto the incumbent `on`.
+    /// These winners, merged in this order onto the incumbent `on`. Journals of sessions with GPUs of several models call a run on
+    /// another model `elsewhere`; recovery closes it.
+    #[serde(alias = "elsewhere")]
     Train {
         /// The incumbent.
         on: ExperimentId,
@@ -82,24 +79,13 @@ pub enum Trial {
     },
     /// The winner's own tree, once more.
     Afresh(ExperimentId),
-    /// The tree that is about to be kept on the incumbent `on`, on GPUs of another model.
-    Elsewhere {
-        /// The incumbent.
-        on: ExperimentId,
-        /// The winners in it.
-        cars: Vec<ExperimentId>,
-        /// Whether it is the only winner's own tree, instead of one merged onto the incumbent.
-        own: bool,
-        /// The model. All other runs that the line asks for are on GPUs of the session's first one.
-        gpu: String,
-    },
 }
 
 impl Trial {
     /// The winners that it is for.
     pub fn cars(&self) -> &[ExperimentId] {
         match self {
-            Trial::Train { cars, .. } | Trial::Elsewhere { cars, .. } => cars,
+            Trial::Train { cars, .. } => cars,
             Trial::Afresh(id) => std::slice::from_ref(id),
         }
     }
@@ -116,8 +102,6 @@ pub enum Why {
     SessionEnds,
     /// This incumbent contains its change.
     Duplicate(ExperimentId),
-    /// It is no gain on GPUs of another model.
-    NotElsewhere,
 }
 
 impl Why {
@@ -128,7 +112,6 @@ impl Why {
             Why::NotReplayed => "not replayed: larger gains were waiting".to_owned(),
             Why::SessionEnds => "not replayed: the session ended".to_owned(),
             Why::Duplicate(incumbent) => format!("experiment {incumbent} contains this change"),
-            Why::NotElsewhere => "does not hold on another model of GPUs".to_owned(),
         };
         Verdict { outcome: Outcome::Discard, reason }
     }
@@ -150,8 +133,6 @@ pub enum LineStep {
         cars: Vec<ExperimentId>,
         /// The value of the last one; the others have none.
         number: Number,
-        /// Its values on other models of GPUs than that one.
-        elsewhere: BTreeMap<String, Number>,
     },
     /// Commit the winner's own tree on top of the incumbent and record it as kept, then tell `Line::kept`.
     Replace {
@@ -159,8 +140,6 @@ pub enum LineStep {
         car: ExperimentId,
         /// The value of its tree, run afresh.
         number: Number,
-        /// Its values on other models of GPUs than that one.
-        elsewhere: BTreeMap<String, Number>,
         /// The kept experiments that its tree removes.
         replaces: Vec<ExperimentId>,
     },
@@ -196,8 +175,6 @@ pub struct Standing<'a> {
     pub running: &'a [Trial],
     /// The number of slots.
     pub slots: u32,
-    /// The models of the slots' GPUs, of which `number` is on the first one; empty if there is one.
-    pub gpus: &'a [String],
     /// Whether the agent may merge winners that conflict with the incumbent; otherwise they run alone at once. Also true
     /// in an outage, which they wait out.
     pub may_ask: bool,

@@ -8,11 +8,6 @@
 //! holds, the other one is awaited if it runs, and not started otherwise. The better one is kept. One that held as well
 //! joins the next train, and all others are merged onto the new incumbent and tried again. Failed guards and crashes do not
 //! hold. So each run of a train ends it, halves it, or takes a winner out of the line.
-//!
-//! Where slots have GPUs of several models, trains run on the first one, and what is about to be kept runs on each other
-//! model before. Gains of different models are compared as they are: they say who is first, and nothing else.
-
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,9 +46,6 @@ pub struct Line {
     alone: Vec<Car>,
     /// The train, whole or what is left of it; empty if there is none.
     groups: Vec<Group>,
-    /// The runs on other models of GPUs that held, each with its value.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    held: Vec<(Trial, Number)>,
     /// Known merges onto the incumbent. They are found out again after a kill.
     #[serde(skip)]
     merges: Vec<(Vec<ExperimentId>, ExperimentId, Merged)>,
@@ -114,24 +106,13 @@ impl Line {
         }
     }
 
-    /// Takes note of what came of a train, or of a tree on another model of GPUs. That of an overtaken one counts no more.
+    /// Takes note of what came of a train. That of an overtaken one counts no more.
     pub fn tested(&mut self, on: &Standing, trial: &Trial, tested: Tested) {
-        let (Trial::Train { on: measured_on, cars } | Trial::Elsewhere { on: measured_on, cars, .. }) = trial else {
-            return;
-        };
-        if *measured_on != on.incumbent {
-            return;
-        }
-        match (trial, tested) {
-            (Trial::Elsewhere { .. }, Tested::Holds(number)) => self.held.push((trial.clone(), number)),
-            (Trial::Elsewhere { own: true, .. }, _) => {
-                self.cars_mut().filter(|car| cars.contains(&car.id)).for_each(|car| car.afresh = Some(Afresh::Nothing));
-            }
-            (_, tested) => {
-                if let Some(group) = self.groups.iter_mut().find(|group| group.ids() == *cars) {
-                    group.tested = Some(tested);
-                }
-            }
+        if let Trial::Train { on: measured_on, cars } = trial
+            && *measured_on == on.incumbent
+            && let Some(group) = self.groups.iter_mut().find(|group| group.ids() == *cars)
+        {
+            group.tested = Some(tested);
         }
     }
 
@@ -166,7 +147,6 @@ impl Line {
             }
         }
         self.merges.clear();
-        self.held.clear();
     }
 
     /// Takes note that a winner was recorded.
@@ -178,7 +158,7 @@ impl Line {
     pub fn next(&mut self, on: &Standing) -> LineStep {
         loop {
             match self.decide(on) {
-                Decided::Step(step) => return self.run_elsewhere_first(step, on),
+                Decided::Step(step) => return step,
                 Decided::Move(Move::Uncouple(id)) => {
                     let car = self.take(id);
                     self.waiting.extend(car);
@@ -196,43 +176,12 @@ impl Line {
         if self.has_train() { self.resolve(on) } else { self.form(on) }
     }
 
-    /// The step, once what it keeps was run on each model of GPUs; those runs before.
-    fn run_elsewhere_first(&self, mut step: LineStep, on: &Standing) -> LineStep {
-        let (cars, is_put_on_top, elsewhere) = match &mut step {
-            LineStep::Keep { cars, elsewhere, .. } => (cars.clone(), false, elsewhere),
-            LineStep::Replace { car, elsewhere, .. } => (vec![*car], true, elsewhere),
-            _ => return step,
-        };
-        let measured = self.cars().find(|car| car.base == on.incumbent && cars == [car.id]);
-        let own = is_put_on_top || measured.is_some();
-        let ran_on = measured.map_or(on.gpus.first(), |car| car.gpu.as_ref());
-        let mut missing = Vec::new();
-        for gpu in on.gpus.iter().filter(|gpu| Some(*gpu) != ran_on) {
-            let trial = Trial::Elsewhere { on: on.incumbent, cars: cars.clone(), own, gpu: gpu.clone() };
-            match self.held.iter().find(|(known, _)| *known == trial) {
-                Some((_, number)) => drop(elsewhere.insert(gpu.clone(), number.clone())),
-                None => missing.push(trial),
-            }
-        }
-        if missing.is_empty() { step } else { self.with_those_alone(missing) }
-    }
-
     /// Forms a train of all that wait, in the order of their gain. Until it departs, others may join it.
     fn form(&self, on: &Standing) -> Decided {
         let by_gain = self.by_gain();
-        let is_measured = |car: &&Car| car.base == on.incumbent;
-        let measured = match on.gpus {
-            [] => by_gain.iter().copied().find(is_measured),
-            // The first one that came: while it runs on other models, a larger gain does not take its place.
-            _ => self.waiting.iter().find(is_measured),
-        };
-        if let Some(car) = measured {
-            if car.afresh.is_some() {
-                return discard(car.id, Why::NotElsewhere);
-            }
+        if let Some(car) = by_gain.iter().find(|car| car.base == on.incumbent) {
             // Its tree was measured on this incumbent, and is better.
-            let (cars, number) = (vec![car.id], car.number.clone());
-            return Decided::Step(LineStep::Keep { cars, number, elsewhere: BTreeMap::new() });
+            return Decided::Step(LineStep::Keep { cars: vec![car.id], number: car.number.clone() });
         }
         let mut train = Vec::new();
         for car in by_gain {
@@ -271,7 +220,7 @@ impl Line {
             let trials = untried().map(|group| Trial::Train { on: on.incumbent, cars: group.ids() });
             let running: Vec<Trial> = trials.filter(|trial| on.running.contains(trial)).collect();
             return match running.is_empty() {
-                true => Decided::Step(LineStep::Keep { cars, number, elsewhere: BTreeMap::new() }),
+                true => Decided::Step(LineStep::Keep { cars, number }),
                 false => self.try_trials(running),
             };
         }
@@ -308,13 +257,9 @@ impl Line {
     }
 
     /// These runs, and those of winners that run alone beside the train.
-    fn try_trials(&self, trials: Vec<Trial>) -> Decided {
-        Decided::Step(self.with_those_alone(trials))
-    }
-
-    fn with_those_alone(&self, mut trials: Vec<Trial>) -> LineStep {
+    fn try_trials(&self, mut trials: Vec<Trial>) -> Decided {
         trials.extend(self.alone.iter().map(|car| Trial::Afresh(car.id)));
-        LineStep::Try(trials)
+        Decided::Step(LineStep::Try(trials))
     }
 
     fn merge_of(&self, onto: &[ExperimentId], id: ExperimentId) -> Option<Merged> {
@@ -392,7 +337,7 @@ fn after_single(car: &Car, tested: &Tested, on: &Standing) -> Option<LineStep> {
     let replace = replace(car, car.afresh.as_ref()?, merged, on);
     let keep = || {
         let number = merged.filter(|_| is_better)?.clone();
-        Some(LineStep::Keep { cars: vec![car.id], number, elsewhere: BTreeMap::new() })
+        Some(LineStep::Keep { cars: vec![car.id], number })
     };
     Some(replace.or_else(keep).unwrap_or_else(|| does_not_add(car, on)))
 }
@@ -411,7 +356,6 @@ fn replace(car: &Car, afresh: &Afresh, merged: Option<&Number>, on: &Standing) -
     (on.number.is_none_or(beats) && merged.is_none_or(beats)).then(|| LineStep::Replace {
         car: car.id,
         number: number.clone(),
-        elsewhere: BTreeMap::new(),
         replaces,
     })
 }

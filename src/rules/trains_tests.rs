@@ -305,72 +305,6 @@ fn of_more_than_two_winners_a_slot_the_smallest_gains_are_not_replayed() {
     assert_eq!(world.done, [format!("7 {reason}"), format!("3 {reason}")]);
 }
 
-/// A world with slots of two models; experiments with odd numbers run on the second one.
-fn on_two_models(gains: &[f64]) -> World {
-    let mut world = World::new(gains);
-    world.gpus = ["A", "B"].map(str::to_owned).to_vec();
-    world
-}
-
-#[test]
-fn what_is_kept_has_run_on_each_model_before() {
-    let mut world = on_two_models(&[1.0, 2.0, 4.0, 3.0]);
-    world.ran(1, START);
-    let on_first = Trial::Elsewhere { on: START, cars: vec![1.into()], own: true, gpu: "A".into() };
-    assert_eq!(world.step(), std::slice::from_ref(&on_first));
-    world.ran(2, START);
-    world.kill();
-    assert_eq!(world.step(), [on_first], "a larger gain does not take its place");
-    (3..=4).for_each(|id| world.ran(id, START));
-    let expected = ["1 holds on A", "1 kept", "try 3 4 2 on 1: 10", "3 4 2 holds on B", "3 kept", "4 kept", "2 kept"];
-    assert_eq!(world.finish(), expected, "a higher value on the other model is no gain");
-}
-
-#[test]
-fn what_is_worse_on_another_model_is_not_kept() {
-    let mut world = on_two_models(&[1.0, 2.0, 4.0, 3.0]);
-    world.there = [(2, -3.0), (4, -6.0)].into();
-    world.ran(2, START);
-    assert_eq!(world.finish(), ["2 does not hold on B", "2 does not hold on another model of GPUs"]);
-    world.ran(1, START);
-    world.ran(3, START);
-    world.ran(4, START);
-    let expected = [
-        "1 holds on A",
-        "1 kept",
-        "try 3 4 on 1: 8",
-        "3 4 does not hold on B",
-        "try 3 on 1: 5",
-        "try 4 on 1: 4",
-        "3 holds on B",
-        "3 kept",
-        "try 4 on 3: 8",
-        "4 does not hold on B",
-        "afresh 4",
-        "4 does not add to experiment 3",
-    ];
-    assert_eq!(world.finish(), expected);
-}
-
-#[test]
-fn a_tree_that_is_put_on_top_has_run_on_each_model_before() {
-    let conflicting = || {
-        let mut world = on_two_models(&[1.0, 4.0, 2.0]);
-        world.conflicts = vec![(1, 2), (1, 3)];
-        world.ran(1, START);
-        (2..=3).for_each(|id| world.ran(id, START));
-        world
-    };
-    let expected = ["1 holds on A", "1 kept", "2 asks", "3 asks", "afresh 2", "2 holds on B", "2 replaces 1", "3 kept"];
-    let mut world = conflicting();
-    let done = world.finish();
-    assert_eq!(done[..7], expected[..7], "{done:?}");
-    let mut worse = conflicting();
-    worse.there = [(2, -9.0)].into();
-    let done = worse.finish();
-    assert!(done.iter().any(|done| done == "2 does not add to experiment 1"), "{done:?}");
-}
-
 #[test]
 fn a_kill_loses_runs_and_nothing_else() {
     let mut undisturbed = raced(&[1.0, 8.0, 4.0, 2.0, 1.0, 0.5]);
@@ -405,15 +339,10 @@ proptest! {
         choices in prop::collection::vec((0..5_u8, any::<prop::sample::Index>()), 200),
         slots in 1..5_u32,
         min_delta in 0..2_i32,
-        there in prop::option::of(prop::collection::vec(-4..3_i32, 24)),
     ) {
         let count = gains.len() as u32;
         let gains: Vec<f64> = gains.into_iter().map(f64::from).collect();
         let mut world = World::new(&gains);
-        if let Some(there) = there {
-            world.gpus = ["A", "B"].map(str::to_owned).to_vec();
-            world.there = (1..).zip(there.into_iter().map(f64::from)).collect();
-        }
         let there = |one: u32, other: u32| one < other && other <= count;
         (world.slots, world.min_delta, world.solvable) = (slots, f64::from(min_delta), solvable);
         world.pairs = pairs.into_iter().filter(|(one, other, _)| there(*one, *other))
@@ -465,16 +394,13 @@ proptest! {
     fn it_comes_to_an_end_whatever_runs_and_merges_say(
         bases in prop::collection::vec(0..3_u32, 1..20),
         said in prop::collection::vec((0..5_u8, 0..40_u8), 1..60),
-        models in prop_oneof![Just(&[][..]), Just(&["A", "B", "C"][..])],
     ) {
-        let models: Vec<String> = models.iter().map(|model| (*model).to_owned()).collect();
         let number = |value: u8| Number { value: value.into(), raw: value.to_string() };
         let mut said = said.into_iter().cycle();
         let mut line = Line::default();
         let winners: Vec<ExperimentId> = (10..).take(bases.len()).map(ExperimentId::from).collect();
         for (id, base) in winners.iter().zip(bases) {
-            let gpu = models.get(id.number() as usize % 3).cloned();
-            line.won(Car { gpu, ..Car::new(*id, base.into(), number(20), f64::from(id.number() % 7)) });
+            line.won(Car::new(*id, base.into(), number(20), f64::from(id.number() % 7)));
         }
         let mut running: Vec<Trial> = Vec::new();
         let (mut kept, mut best, mut ended) = (vec![0.into(), 1.into(), 2.into()], number(15), Vec::new());
@@ -489,7 +415,6 @@ proptest! {
                 kept: &now,
                 running: &beside,
                 slots: 8,
-                gpus: &models,
                 may_ask: true,
             };
             let (kind, value) = said.next().unwrap_or_default();
@@ -525,7 +450,7 @@ proptest! {
                     match trial {
                         Trial::Afresh(id) if kind == 0 => line.ran_afresh(*id, Afresh::Nothing),
                         Trial::Afresh(id) => line.ran_afresh(*id, Afresh::Value(number(value))),
-                        Trial::Train { .. } | Trial::Elsewhere { .. } => line.tested(&on, trial, match kind {
+                        Trial::Train { .. } => line.tested(&on, trial, match kind {
                             0 => Tested::Holds(number(value)),
                             1 => Tested::Better(number(value)),
                             _ => Tested::NotBetter((kind > 2).then(|| number(value))),

@@ -19,10 +19,6 @@ pub(super) struct World {
     pub(super) gains: BTreeMap<u32, f64>,
     /// What two changes add beyond that if a tree has both.
     pub(super) pairs: Vec<(u32, u32, f64)>,
-    /// The models of the slots' GPUs. Values on the second one are higher by a lot.
-    pub(super) gpus: Vec<String>,
-    /// What a change adds on the second model beyond its gain.
-    pub(super) there: BTreeMap<u32, f64>,
     /// Changes whose merged tree ends without a value.
     pub(super) crashes: Vec<(u32, u32)>,
     /// Changes whose merged tree fails a guard.
@@ -43,7 +39,7 @@ pub(super) struct World {
     pub(super) runs: usize,
     trees: BTreeMap<u32, Tree>,
     solved: BTreeSet<(u32, u32)>,
-    measured: BTreeSet<(ExperimentId, Tree, Option<String>)>,
+    measured: BTreeSet<(ExperimentId, Tree)>,
 }
 
 impl World {
@@ -57,8 +53,6 @@ impl World {
             kept: vec![ExperimentId::BASELINE],
             gains: (1..).zip(gains.iter().copied()).collect(),
             pairs: Vec::new(),
-            gpus: Vec::new(),
-            there: BTreeMap::new(),
             crashes: Vec::new(),
             guarded: Vec::new(),
             conflicts: Vec::new(),
@@ -94,12 +88,6 @@ impl World {
             - doubled.map(|(one, _)| self.gains[one]).sum::<f64>()
     }
 
-    /// Its value on a model of GPUs.
-    fn value_on(&self, tree: &Tree, gpu: Option<&String>) -> f64 {
-        let more = || OFFSET + tree.iter().filter_map(|id| self.there.get(id)).sum::<f64>();
-        self.value(tree) + if gpu.is_some() && gpu == self.gpus.get(1) { more() } else { 0.0 }
-    }
-
     pub(super) fn best(&self) -> f64 {
         self.value(self.tree(self.incumbent()))
     }
@@ -117,21 +105,19 @@ impl World {
             kept: &self.kept,
             running: &self.running,
             slots: self.slots,
-            gpus: &self.gpus,
             may_ask: self.may_ask,
         };
         act(&mut self.line, &standing)
     }
 
-    /// Experiment `id` ran on `base`, with two models on that of its number; it becomes a winner if it is better.
+    /// Experiment `id` ran on `base`; it becomes a winner if it is better.
     pub(super) fn ran(&mut self, id: u32, base: ExperimentId) {
         let tree = self.with(self.tree(base), &[id.into()]);
-        let gpu = if self.gpus.is_empty() { None } else { self.gpus.get(id as usize % 2).cloned() };
-        let (own, before) = (self.value_on(&tree, gpu.as_ref()), self.value_on(self.tree(base), gpu.as_ref()));
-        self.measured.insert((base, tree.clone(), gpu.clone()));
+        let (own, before) = (self.value(&tree), self.value(self.tree(base)));
+        self.measured.insert((base, tree.clone()));
         self.trees.insert(id, tree);
         if own - before > self.min_delta {
-            self.line.won(Car { gpu, ..Car::new(id.into(), base, number(own), own - before) });
+            self.line.won(Car::new(id.into(), base, number(own), own - before));
         } else {
             self.record(id, "worse than its base");
         }
@@ -171,7 +157,7 @@ impl World {
                     let merged = self.merge(&onto, car);
                     self.line.merged(&onto, car, merged);
                 }
-                LineStep::Keep { cars, number: value, elsewhere } => {
+                LineStep::Keep { cars, number: value } => {
                     let before = self.tree(self.incumbent()).clone();
                     let mut tree = self.tree(self.incumbent()).clone();
                     for id in &cars {
@@ -179,13 +165,13 @@ impl World {
                         self.trees.insert(id.number(), tree.clone());
                         self.kept.push(*id);
                     }
-                    self.check_gain(&before, &value, &elsewhere);
+                    self.check_gain(&before, &value);
                     self.ends(&cars, "kept");
                 }
-                LineStep::Replace { car, number: value, elsewhere, replaces } => {
+                LineStep::Replace { car, number: value, replaces } => {
                     let before = self.tree(self.incumbent()).clone();
                     self.kept.push(car);
-                    self.check_gain(&before, &value, &elsewhere);
+                    self.check_gain(&before, &value);
                     let replaces: Vec<_> = replaces.iter().map(|id| id.to_string()).collect();
                     self.ends(&[car], &format!("replaces {}", replaces.join(" ")));
                 }
@@ -205,25 +191,10 @@ impl World {
         }
     }
 
-    /// What was kept just now is better than what was kept before, and has its number on each model.
-    fn check_gain(&self, before: &Tree, value: &Number, elsewhere: &BTreeMap<String, Number>) {
-        let tree = self.tree(self.incumbent());
-        let gain = |gpu| self.value_on(tree, gpu) - self.value_on(before, gpu);
-        let mut values = BTreeSet::new();
-        for gpu in &self.gpus {
-            assert!(gain(Some(gpu)) >= 0.0, "worse on {gpu}: {:?}", self.done);
-            let own = self.value_on(tree, Some(gpu));
-            values.insert(own.to_string());
-            assert!(elsewhere.get(gpu).is_none_or(|number| number.value == own), "{gpu}: {elsewhere:?}");
-        }
-        let gains: Vec<f64> =
-            if self.gpus.is_empty() { vec![gain(None)] } else { self.gpus.iter().map(|gpu| gain(Some(gpu))).collect() };
-        assert!(gains.iter().any(|gain| *gain > self.min_delta), "{:?}", self.done);
-        if self.gpus.is_empty() {
-            values.insert(self.best().to_string());
-        }
-        assert!(values.contains(&value.raw), "its value is that of its tree");
-        assert_eq!(elsewhere.len(), self.gpus.len().saturating_sub(1), "a number on each model");
+    /// What was kept just now is better than what was kept before.
+    fn check_gain(&self, before: &Tree, value: &Number) {
+        assert!(self.best() - self.value(before) > self.min_delta, "{:?}", self.done);
+        assert_eq!(value.raw, self.best().to_string(), "its value is that of its tree");
     }
 
     fn ends(&mut self, cars: &[ExperimentId], how: &str) {
@@ -261,10 +232,9 @@ impl World {
         match trial {
             Trial::Train { on, cars } => {
                 let tree = self.with(self.tree(*on), cars);
-                let gpu = self.gpus.first();
-                assert!(self.measured.insert((*on, tree.clone(), gpu.cloned())), "{cars:?} measured again on {on}");
+                assert!(self.measured.insert((*on, tree.clone())), "{cars:?} measured again on {on}");
                 let value = self.value(&tree);
-                let alone = self.best_alone(cars, gpu);
+                let alone = cars.iter().map(|id| self.value(self.tree(*id))).fold(f64::MIN, f64::max);
                 let names: Vec<_> = cars.iter().map(|id| id.to_string()).collect();
                 let spoilt = |pairs: &[(u32, u32)]| pairs.iter().any(|(a, b)| tree.contains(a) && tree.contains(b));
                 let tested = if spoilt(&self.crashes) {
@@ -279,32 +249,12 @@ impl World {
                 self.done.push(format!("try {} on {on}: {value}", names.join(" ")));
                 self.on(|line, standing| line.tested(standing, trial, tested));
             }
-            Trial::Elsewhere { on, cars, own, gpu } => {
-                let tree = if *own { self.tree(cars[0]).clone() } else { self.with(self.tree(*on), cars) };
-                let again = !self.measured.insert((*on, tree.clone(), Some(gpu.clone())));
-                assert!(!again || *own, "{cars:?} measured again on {gpu}");
-                let value = self.value_on(&tree, Some(gpu));
-                let rival = self.value_on(self.tree(*on), Some(gpu));
-                let rival = if *own { rival } else { rival.max(self.best_alone(cars, Some(gpu))) };
-                let tested = if value >= rival { Tested::Holds(number(value)) } else { Tested::NotBetter(None) };
-                let names: Vec<_> = cars.iter().map(|id| id.to_string()).collect();
-                let holds = if value >= rival { "holds" } else { "does not hold" };
-                self.done.push(format!("{} {holds} on {gpu}", names.join(" ")));
-                self.on(|line, standing| line.tested(standing, trial, tested));
-            }
             Trial::Afresh(id) => {
                 self.done.push(format!("afresh {id}"));
                 let value = number(self.value(self.tree(*id)));
                 self.line.ran_afresh(*id, Afresh::Value(value));
             }
         }
-    }
-
-    /// The best value that one of these cars had alone on a model of GPUs.
-    fn best_alone(&self, cars: &[ExperimentId], gpu: Option<&String>) -> f64 {
-        let is_there = |id: &ExperimentId| self.line.cars().any(|car| car.id == *id && car.gpu.as_ref() == gpu);
-        let values = cars.iter().filter(|id| is_there(id)).map(|id| self.value_on(self.tree(*id), gpu));
-        values.fold(f64::MIN, f64::max)
     }
 
     /// Kills the session: what runs is lost, and what was stored is read again.
@@ -329,9 +279,6 @@ impl World {
         panic!("it does not come to an end: {:?}", self.line);
     }
 }
-
-/// How much higher values are on the second model of GPUs.
-const OFFSET: f64 = 1000.0;
 
 fn number(value: f64) -> Number {
     Number { value, raw: value.to_string() }

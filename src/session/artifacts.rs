@@ -18,7 +18,7 @@ use crate::crash;
 use crate::domain::{Artifact, Contract, ExperimentId, Notice, Outcome, Phase, Record, Space, with_causes};
 use crate::exec;
 use crate::git::Repo;
-use crate::rules::{ArtifactGlobs, ExperimentArtifacts, FileTerms, Trial, artifacts_to_drop, too_little_room};
+use crate::rules::{ArtifactGlobs, ExperimentArtifacts, FileTerms, artifacts_to_drop, too_little_room};
 use crate::state::{BeforeRun, Matching, SetAside, StateError, Taken};
 
 /// How many files of a run are saved at most: their names stand in its record.
@@ -68,7 +68,7 @@ const OWN: [&str; 6] =
 impl Attempt {
     /// Whether its runs leave artifacts: not those that measure an experiment again, or on another GPU.
     fn leaves_artifacts(&self) -> bool {
-        self.phase != Phase::Checking && !matches!(self.open.trial, Some(Trial::Elsewhere { .. }))
+        self.phase != Phase::Checking
     }
 
     /// Notes what stands where its run will leave artifacts.

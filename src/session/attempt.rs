@@ -249,7 +249,7 @@ impl Attempt {
                 None => return Ok(Stage::Over(Attempted::StillRunning)),
             }
         }
-        let is_new = !matches!(self.open.trial, Some(Trial::Afresh(_) | Trial::Elsewhere { .. }));
+        let is_new = !matches!(self.open.trial, Some(Trial::Afresh(_)));
         let is_guarded = is_new && record.outcome == Outcome::Keep && !shared.store().contract.guards.is_empty();
         self.open.draft = Some(Box::new(record));
         if is_guarded { Ok(Stage::Guard) } else { self.conclude(workspace, shared) }
@@ -260,13 +260,9 @@ impl Attempt {
         &mut self,
         workspace: &Workspace,
         store: &Store,
-        mut measured: Measured,
+        measured: Measured,
         environment: Arc<Environment>,
     ) -> Result<Record, SessionError> {
-        let gpu = self.open.beside.gpu.clone();
-        let number = measured.value.clone().filter(|_| measured.failure.is_none());
-        self.open.beside.numbers = gpu.clone().zip(number).into_iter().collect();
-        measured.run = measured.run.map(|run| Run { gpu, ..run });
         let commit = &commit_of(&self.open)?;
         let Store { contract, history, .. } = store;
         let metric = &contract.metric;
@@ -473,7 +469,7 @@ fn settle_tree(
     store.remember(record)?;
     crash::point("settling.remembered");
     store.learn_from(record, before)?;
-    let incumbent = store.to_beat(None);
+    let incumbent = store.to_beat();
     let doubt = store.doubt_of(record.id);
     store.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
     store.say_directive(before);

@@ -19,9 +19,7 @@ use super::plan::Drive;
 use super::supervise::{Deadline, Ending};
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{
-    CommitId, ExperimentId, Failure, FailureClass, Notice, Number, Outcome, Phase, Record, Run, ended_text,
-};
+use crate::domain::{CommitId, ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Run, ended_text};
 use crate::exec::OpensWatch;
 use crate::rules::{FileTerms, Forbidden, Measured, RunFound, describe_failure, may_be_code};
 use crate::state::{Aside, OpenExperiment};
@@ -140,7 +138,6 @@ impl Session<'_> {
                 let open = OpenExperiment { commit: Some(start), description: "baseline".into(), ..open };
                 let mut attempt = Attempt::at(open, Phase::Idle);
                 attempt.open.beside.slot = self.workspace.is_linked.then_some(0);
-                attempt.open.beside.gpu = self.shared.slots.model_of(0);
                 attempt
             }
         };
@@ -197,12 +194,8 @@ impl Session<'_> {
         let is_over = self.baseline_run() == RunFound::Over;
         let opens = if is_over { None } else { self.watch_opens()? };
         let beside = async {
-            // Without a run that goes on there is no load to share, but each model of GPUs needs a number.
-            if is_over && self.shared.slots.models().is_empty() {
-                Ok(Vec::new())
-            } else {
-                run_in_other_slots(&self.shared, &terms, &commit).await
-            }
+            // Without a run that goes on there is no load to share.
+            if is_over { Ok(Vec::new()) } else { run_in_other_slots(&self.shared, &terms, &commit).await }
         };
         let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
         let measured = match measured? {
@@ -253,10 +246,6 @@ impl Session<'_> {
                 record.failure = Some(failure);
                 let log = log.strip_prefix(store.folder.run(ExperimentId::BASELINE)).unwrap_or(&log).to_owned();
                 return Err(self.refuse_baseline(record, &log.to_string_lossy(), Vec::new()));
-            }
-            let number = run.value.map(|value| Number { value, raw: value.to_string() });
-            if let Some((gpu, number)) = run.gpu.clone().zip(number) {
-                attempt.open.beside.numbers.entry(gpu).or_insert(number);
             }
             record.runs.push(run);
         }

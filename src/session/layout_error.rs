@@ -26,13 +26,9 @@ pub enum LayoutError {
     GpuLock(#[from] GpuLockError),
     #[error("there are GPUs for {}, not {slots}", count_of(*there, "slot"))]
     TooManySlots { slots: u32, there: u32 },
-    #[error(
-        "the session was measured on {}, and its slots have {}",
-        if measured.is_empty() { "one model of GPU".to_owned() } else { measured.join(" and ") },
-        given.join(" and ")
-    )]
-    #[strum(props(hint = "choose GPUs of the same models with --gpus, or start a new session"))]
-    OtherModels { measured: Vec<String>, given: Vec<String> },
+    #[error("the session was measured on {measured}, and its slots have {given}")]
+    #[strum(props(hint = "choose GPUs of the same model with --gpus, or start a new session"))]
+    OtherModel { measured: String, given: String },
     #[error("`ar try` works in place only, and session {0} has slots")]
     Tried(Tag),
     #[error("--adopt works in place only, and session {0} has slots")]

@@ -19,13 +19,12 @@ use super::hazards::Surveyed;
 use super::heal::{Remains, rebuilt_journal};
 use super::hooks::Alerted;
 use super::interrupts::Interrupts;
-use super::lanes::{SlotSetup, open_seat, open_slot, remove_trees};
+use super::lanes::{SlotSetup, open_seat, open_slot, refuse_other_model, remove_trees};
 use super::layout_error::LayoutError;
 use super::next_session::UserCommits;
 use super::nights::entered_night;
 use super::opened::is_being_replaced;
 use super::own_files::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
-use super::placing::with_models_of;
 use super::plan::{Drive, Plan};
 use super::protected::{Protected, forget_copies};
 use super::reading::{expected_tip, read_history};
@@ -113,7 +112,7 @@ impl<'a> Session<'a> {
         let has_linked_environment =
             layout.as_ref().is_some_and(|layout| Surveyed::new(&repo, &contract, layout).has_linked_environment());
         let mut history = read_history(&repo, &contract.tag)?;
-        let gpus = with_models_of(&history, gpus)?;
+        refuse_other_model(&history, &gpus)?;
         let state = folder.state();
         remove_left_over(&state)?;
         if !continued {
@@ -240,6 +239,7 @@ impl<'a> Session<'a> {
         store.register(continued);
         notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.say(notice));
         session.shared.tell()?;
+        session.leave_other_models().await?;
         session.shared.hear_guards()?;
         Ok(session)
     }

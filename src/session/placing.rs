@@ -1,6 +1,5 @@
 //! Where the experiments of a session are to be made and run: in place, or in slots and seats beside the user's working tree.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::error::SessionError;
@@ -10,7 +9,7 @@ use super::reading::{read_history, session_tags};
 use crate::domain::{Asked, Contract, ExperimentId, Layout, Tag, list};
 use crate::exec::gpu_inventory;
 use crate::git::{Changes, Head, Repo};
-use crate::rules::{GpuSlot, GpuTerms, History, gpu_plan};
+use crate::rules::{GpuSlot, gpu_plan};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
 
 /// The slots of a session, and what is told of them.
@@ -31,7 +30,7 @@ pub(super) fn layout_of(asked: &Asked, given: &Asked, before: Option<&Layout>) -
         return Err(LayoutError::NeedsSlots(key));
     }
     if layout.as_ref().is_some_and(|layout| layout.gpus.is_none()) {
-        let of_gpus = |(key, _): &(&str, Asked)| ["gpus-per-run", "mixed-gpus"].contains(key);
+        let of_gpus = |(key, _): &(&str, Asked)| *key == "gpus-per-run";
         if let Some((key, _)) = given.of_layout().find(of_gpus) {
             return Err(LayoutError::NeedsGpus(key));
         }
@@ -57,8 +56,8 @@ impl Placing {
             Drive::Ending => return Ok(Placing { layout: Some(layout), ..Placing::default() }),
         }
         let Some(choice) = &layout.gpus else { return Ok(Placing { layout: Some(layout), ..Placing::default() }) };
-        let terms = GpuTerms { choice, per_run: layout.gpus_per_run as usize, mixed: layout.mixed_gpus };
-        let plan = gpu_plan(&gpu_inventory(), |name| std::env::var(name).ok(), terms)?;
+        let per_run = layout.gpus_per_run as usize;
+        let plan = gpu_plan(&gpu_inventory(), |name| std::env::var(name).ok(), choice, per_run)?;
         let mut gpus = plan.slots;
         let there = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
         let is_divided_anew = before.is_none() || asked.gpus.is_some() || asked.gpus_per_run.is_some();
@@ -73,26 +72,10 @@ impl Placing {
         }
         gpus.truncate(layout.slots as usize);
         let unused: Vec<String> = plan.unused.iter().map(ToString::to_string).collect();
-        let notice = format!("left unused, too few of their model for a run: {}", unused.join(", "));
+        let notice = format!("left unused, too few for a run: {}", unused.join(", "));
         let notices = (!unused.is_empty()).then_some(notice).into_iter().collect();
         Ok(Placing { layout: Some(layout), gpus, notices })
     }
-}
-
-/// Brings slots with GPUs of the model on which the session's numbers were measured to the front. Each kept experiment has a
-/// number on each model, so others cannot be added, and none can be left out.
-pub(super) fn with_models_of(history: &History, mut gpus: Vec<GpuSlot>) -> Result<Vec<GpuSlot>, LayoutError> {
-    let measured = history.gpus();
-    let mut given: Vec<String> = gpus.iter().map(|slot| slot.model().to_owned()).collect();
-    given.dedup();
-    if history.baseline().is_none() || given.is_empty() || (measured.is_empty() && given.len() == 1) {
-        return Ok(gpus);
-    }
-    if given.iter().collect::<BTreeSet<_>>() != measured.iter().collect() {
-        return Err(LayoutError::OtherModels { measured, given });
-    }
-    gpus.sort_by_key(|slot| Some(slot.model()) != measured.first().map(String::as_str));
-    Ok(gpus)
 }
 
 /// A layout and the GPUs of its slots, as lines for a person.
@@ -101,9 +84,7 @@ pub(super) fn layout_lines(layout: Option<&Layout>, gpus: &[GpuSlot]) -> Vec<Str
         let names: Vec<String> = gpus.gpus.iter().map(ToString::to_string).collect();
         format!("slot {slot:<5}{}, {}", gpus.model(), names.join(", "))
     };
-    let first = gpus.first().filter(|first| gpus.iter().any(|slot| slot.model() != first.model()));
-    let numbers = first.map(|slot| format!("numbers   those on {}; a keep must hold on each model", slot.model()));
-    layout.into_iter().flat_map(Layout::lines).chain(gpus.iter().enumerate().map(of_slot)).chain(numbers).collect()
+    layout.into_iter().flat_map(Layout::lines).chain(gpus.iter().enumerate().map(of_slot)).collect()
 }
 
 /// Refuses to go on beside the user's working tree from where an experiment is open in it, or while it has the session's
@@ -187,8 +168,7 @@ mod tests {
             parent: None,
         };
         let inventory = GpuInventory { runtime: GpuRuntime::Cuda, gpus: (0..4).map(gpu).collect() };
-        let plan =
-            gpu_plan(&inventory, |_| None, GpuTerms { choice: &GpuChoice::All, per_run: 2, mixed: false }).unwrap();
+        let plan = gpu_plan(&inventory, |_| None, &GpuChoice::All, 2).unwrap();
         let layout = Layout { gpus: Some(GpuChoice::All), gpus_per_run: 2, ..Layout::of(2) };
         let lines = [
             "slots     2, 2 proposals ahead",

@@ -177,7 +177,7 @@ impl Attempt {
             description: self.open.description.clone(),
             log,
             timeout,
-            incumbent: store.to_beat(self.open.beside.gpu.as_deref()).map(|(_, number)| number),
+            incumbent: store.to_beat().map(|(_, number)| number),
         });
         // The run is active meanwhile, and does not need it.
         store.repo.sync_deferred()?;
@@ -423,7 +423,6 @@ pub(super) fn run_of(command: &str, exit: &Exit) -> Run {
         silent: exit.silent,
         value: None,
         commit: None,
-        gpu: None,
     }
 }
 

@@ -447,10 +447,10 @@ impl Store {
         Ok(())
     }
 
-    /// The value that the next experiment has to beat, with its experiment; on a model of GPU where `gpu` names one. None
+    /// The value that the next experiment has to beat, with its experiment. None
     /// where a threshold decides.
-    pub(super) fn to_beat(&self, gpu: Option<&str>) -> Option<(ExperimentId, Number)> {
-        self.history.best_on(gpu).filter(|_| self.contract.keep_above.is_none())
+    pub(super) fn to_beat(&self) -> Option<(ExperimentId, Number)> {
+        self.history.best().filter(|_| self.contract.keep_above.is_none())
     }
 
     /// What the next experiment is told.

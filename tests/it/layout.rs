@@ -48,7 +48,7 @@ fn settings_of_slots_are_refused_where_there_are_none() {
         assert!(called.stderr.contains(&format!("{flag} is for a session with slots")), "{called:?}");
         assert!(called.stderr.contains("add --slots N, --gpus all or --ahead N"), "{called:?}");
     }
-    for flags in [&["--slots", "2", "--gpus-per-run", "2"][..], &["--ahead", "1", "--mixed-gpus"]] {
+    for flags in [&["--slots", "2", "--gpus-per-run", "2"][..], &["--ahead", "1", "--gpus-per-run", "1"]] {
         let called = refused(&repo, 2, flags);
         assert!(called.stderr.contains("is for a session that divides GPUs among its slots"), "{called:?}");
     }
@@ -64,6 +64,12 @@ fn a_settings_file_asks_for_slots_of_new_sessions_only() {
     repo.write("ar.toml", "calls = 1\n");
     let resumed = ar(&repo, ["resume", "old"]).ok();
     assert!(!resumed.stderr.contains("ar.toml"), "what is of no use is no mistake: {resumed:?}");
+    repo.write("ar.toml", "calls = 1\nmixed-gpus = true\n");
+    let resumed = ar(&repo, ["resume", "old"]).ok();
+    assert!(
+        resumed.stderr.contains("warning: `mixed-gpus` in ") && resumed.stderr.contains("no longer exists"),
+        "{resumed:?}"
+    );
     repo.write("ar.toml", "slots = 2\ncalls = 1\n");
     let resumed = ar(&repo, ["resume", "old"]).ok();
     assert!(resumed.stderr.contains("ignored lines of ar.toml"), "{resumed:?}");
@@ -161,7 +167,7 @@ fn slots_get_gpus_as_far_as_there_are_some() {
         Called::from(command.output().unwrap())
     };
     let called = resume(&["--gpus-per-run", "2"]).ok();
-    says(&called, &["left unused, too few of their model for a run: GPU 2"]);
+    says(&called, &["left unused, too few for a run: GPU 2"]);
     assert_eq!(layout(&repo), json!({"slots": 1, "ahead": 2, "gpus": "all", "gpus_per_run": 2}));
     repo.git(["switch", "--quiet", "main"]);
     gpus.describe("gpu GPU-aaaa 80 Fake\n");

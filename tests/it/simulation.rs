@@ -134,7 +134,6 @@ impl<'a> Night<'a> {
             kept: &self.kept,
             running: &running,
             slots,
-            gpus: &[],
             may_ask: true,
         };
         act(&mut self.line, &standing)
@@ -206,7 +205,6 @@ impl<'a> Night<'a> {
             attempts: &self.attempts,
             running: &running,
             trials: &trials,
-            gpus: &[],
             expected: self.expected,
             budgets: Budgets { experiments, time: self.deadline.map(left) },
         });

@@ -128,7 +128,6 @@ impl LeftOfRun {
             silent: exit.silent,
             value,
             commit: None,
-            gpu: None,
         };
         self.exit.iter().map(run).collect()
     }

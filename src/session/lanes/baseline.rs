@@ -86,7 +86,6 @@ pub(in crate::session) async fn run_in_slot(
     verdict.failure.take_if(|failure| is_empty_baseline(&contract, failure.class, exit.exit));
     let disturbance = workspace.compare_after_run(&mut shared.store(), ExperimentId::BASELINE, commit, &mut verdict)?;
     let value = verdict.value.filter(|_| verdict.failure.is_none()).map(|number| number.value);
-    let (commit, gpu) = (Some(commit.clone()), shared.slots.model_of(slot));
-    let run = Run { value, commit, gpu, ..run_of(&contract.command, &exit) };
+    let run = Run { value, commit: Some(commit.clone()), ..run_of(&contract.command, &exit) };
     Ok(Some(Baseline { slot, run, failure: verdict.failure, disturbance, log }))
 }

@@ -8,9 +8,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::crash;
-use crate::domain::{Gpu, GpuChoice, GpuCrowd, GpuUse, Notice, Record, few};
+use crate::domain::{Gpu, GpuCrowd, GpuUse, Notice, Record, few};
 use crate::exec::{Exit, GpuProcesses, gpu_inventory, job_file, process_name};
-use crate::rules::{GPU_PATIENCE, GpuTerms, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn};
+use crate::rules::{GPU_PATIENCE, GpuTurn, any_gpu_turn, gpu_turn, usable_gpus};
 use crate::session::error::SessionError;
 use crate::session::interrupts::Interrupt;
 use crate::session::jobs::RUN;
@@ -90,9 +90,7 @@ async fn visible_gpus() -> Vec<Gpu> {
     let (answer, answered) = oneshot::channel();
     thread::spawn(move || answer.send(gpu_inventory()));
     let Ok(Ok(inventory)) = timeout(INVENTORY, answered).await else { return Vec::new() };
-    let terms = GpuTerms { choice: &GpuChoice::All, per_run: 1, mixed: true };
-    let plan = gpu_plan(&inventory, |name| env::var(name).ok(), terms);
-    plan.map(|plan| plan.slots.into_iter().flat_map(|slot| slot.gpus).collect()).unwrap_or_default()
+    usable_gpus(&inventory, |name| env::var(name).ok())
 }
 
 /// The memory of GPUs that the newest run took which used one, in bytes.

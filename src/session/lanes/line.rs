@@ -1,7 +1,5 @@
 //! The line of winners: its steps that need no run are carried out here.
 
-use std::collections::BTreeMap;
-
 use super::recording::without_own;
 use crate::crash;
 use crate::domain::{Beside, CommitId, ExperimentId, Notice, Number, Outcome, Phase, Record, Train, experiment_names};
@@ -101,7 +99,6 @@ pub(super) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut
     let (incumbent, number) = store.history.standing()?;
     let kept = store.history.records().iter().filter(|record| record.outcome == Outcome::Keep);
     let kept: Vec<ExperimentId> = kept.map(|record| record.id).collect();
-    let gpus = store.history.gpus();
     let running = store.journal.steps().filter(|(phase, _)| !matches!(phase, Phase::Waiting | Phase::Recording));
     let running: Vec<Trial> = running.filter_map(|(_, open)| open.trial.clone()).collect();
     let contract = &store.contract;
@@ -115,7 +112,6 @@ pub(super) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut
         kept: &kept,
         running: &running,
         slots: store.journal.layout.as_ref().map_or(1, |layout| layout.slots),
-        gpus: &gpus,
         may_ask,
     };
     Some(act(&mut store.journal.line, &standing))
@@ -135,10 +131,8 @@ pub(super) fn settle_line(store: &mut Store, chains: &mut Chains, may_ask: bool)
                 let (merged, _) = chains.merge(store, &cars)?;
                 store.journal.line.merged(&onto, car, merged);
             }
-            LineStep::Keep { cars, number, elsewhere } => keep(store, &cars, &number, elsewhere)?,
-            LineStep::Replace { car, number, elsewhere, replaces } => {
-                replace(store, car, number, elsewhere, replaces)?;
-            }
+            LineStep::Keep { cars, number } => keep(store, &cars, &number)?,
+            LineStep::Replace { car, number, replaces } => replace(store, car, number, replaces)?,
             LineStep::Discard { car, why } => discard(store, car, why)?,
             LineStep::Ask(car) => ask_to_merge(store, car)?,
         }
@@ -153,18 +147,12 @@ pub(super) fn train_of<'s>(store: &'s Store, cars: &[ExperimentId]) -> Option<&'
 }
 
 /// Records winners as kept: one as it was measured on the incumbent, or those of a train with its commits.
-fn keep(
-    store: &mut Store,
-    cars: &[ExperimentId],
-    number: &Number,
-    elsewhere: BTreeMap<String, Number>,
-) -> Result<(), SessionError> {
+fn keep(store: &mut Store, cars: &[ExperimentId], number: &Number) -> Result<(), SessionError> {
     let Some(trial) = train_of(store, cars).cloned() else {
         let Some(car) = cars.first() else { return Ok(()) };
         let open = open_attempt(store, *car)?;
         let draft = draft_of(&open)?;
-        let mut record = Record { beside: without_own(&open, &draft), ..draft };
-        record.beside.numbers.extend(elsewhere);
+        let record = Record { beside: without_own(&open, &draft), ..draft };
         return store.record_all(open, vec![record]);
     };
     let measured = draft_of(&trial)?;
@@ -185,8 +173,6 @@ fn keep(
                 let mut merged = merged;
                 merged.metric.value = Some(number.value);
                 merged.metric.raw = Some(number.raw.clone());
-                merged.beside.numbers = trial.beside.numbers.clone();
-                merged.beside.numbers.extend(elsewhere.clone());
                 Record {
                     reason,
                     artifacts: measured.artifacts.clone(),
@@ -221,7 +207,6 @@ fn on_base(
     let mut record = Record { beside: open.beside.clone(), ..draft };
     (record.metric.value, record.metric.raw, record.memory_gb) = (None, None, None);
     record.metrics = crate::domain::Metrics::default();
-    record.beside.numbers.clear();
     record.artifacts.clear();
     record.diff = objects.diff(&base, &commit)?.stat();
     record.fingerprint = Some(fingerprint(objects.tree_of(&commit)?, &objects.diff_text(&base, &commit)?));
@@ -234,7 +219,6 @@ fn replace(
     store: &mut Store,
     car: ExperimentId,
     number: Number,
-    elsewhere: BTreeMap<String, Number>,
     replaces: Vec<ExperimentId>,
 ) -> Result<(), SessionError> {
     let (mut open, tip) = (open_attempt(store, car)?, store.tip());
@@ -250,11 +234,9 @@ fn replace(
         && let Some(measured) = &trial.draft
     {
         (record.metrics, record.memory_gb) = (measured.metrics.clone(), measured.memory_gb);
-        record.beside.numbers.clone_from(&measured.beside.numbers);
         record.artifacts.clone_from(&measured.artifacts);
         open.artifacts_of = Some(trial.id);
     }
-    record.beside.numbers.extend(elsewhere);
     record.beside.replaces = replaces;
     store.record_all(open, vec![record])
 }
@@ -287,8 +269,6 @@ pub(super) fn close_trials(store: &mut Store, wanted: &[Trial]) -> Result<(), Se
             Some(*on) == store.history.standing().map(|(id, _)| id) && cars.iter().all(is_there)
         }
         Trial::Afresh(id) => store.journal.line.cars().any(|car| car.id == *id),
-        // The line has its value.
-        Trial::Elsewhere { .. } => false,
     };
     let waiting = store.journal.steps().filter(|(phase, _)| *phase == Phase::Waiting);
     let over = waiting

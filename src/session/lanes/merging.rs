@@ -66,7 +66,7 @@ fn refuse(attempt: &mut Attempt, class: FailureClass, excerpt: String) {
 /// Notes the commit that the change has now, which is about to be another one.
 fn note_replay(attempt: &mut Attempt, why: String) -> Result<(), SessionError> {
     let (base, commit) = (attempt.open.base.clone(), commit_of(&attempt.open)?);
-    attempt.open.beside.replays.push(Replay { base, commit, value: None, gpu: None, why });
+    attempt.open.beside.replays.push(Replay { base, commit, value: None, why });
     Ok(())
 }
 
@@ -119,10 +119,7 @@ fn merging(attempt: &Attempt, store: &Store) -> Result<Merging, SessionError> {
         description: attempt.open.description.clone(),
         commit: commit.to_string(),
         patch: String::from_utf8_lossy(&patch).into_owned(),
-        value: number.map(|number| match &attempt.open.beside.gpu {
-            Some(gpu) => format!("{number} on {gpu}"),
-            None => number.raw,
-        }),
+        value: number.map(|number| number.raw),
     })
 }
 

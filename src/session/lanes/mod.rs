@@ -2,6 +2,7 @@
 
 mod baseline;
 mod calls;
+mod first_model;
 mod gpu_turn;
 mod line;
 mod merging;
@@ -13,6 +14,7 @@ mod trees;
 mod trial;
 
 pub(super) use baseline::{run_in_other_slots, run_in_slot};
+pub(super) use first_model::refuse_other_model;
 pub(super) use gpu_turn::await_any_gpu;
 pub(super) use recording::record_beside;
 pub(super) use trees::{SlotSetup, open_seat, open_slot, remove_trees};

@@ -24,8 +24,7 @@ pub(in crate::session) fn record_beside(
         return end_trial(attempt, store);
     }
     let base = store.history.kept_at(&record.base).and_then(|base| store.history.get(base));
-    let gpu = attempt.open.beside.gpu.clone();
-    let against = base.map(|base| (base.id, base.number_on(gpu.as_deref()).map(|number| number.value)));
+    let against = base.map(|base| (base.id, base.metric.value));
     let number = record.metric.number().filter(|_| record.outcome == Outcome::Keep);
     let (Some((base, against)), Some(number)) = (against, number) else {
         let record = Record { beside: attempt.open.beside.clone(), ..record };
@@ -36,7 +35,7 @@ pub(in crate::session) fn record_beside(
     let gain = against.map_or(0.0, |against| store.contract.metric.direction.gain(number.value, against));
     attempt.open.beside.replays.push(own_measurement(&record));
     store.say(run_finished(&attempt.open, &record.reason, Some(number.clone())));
-    store.journal.line.won(Car { gpu, ..Car::new(attempt.open.id, base, number, gain) });
+    store.journal.line.won(Car::new(attempt.open.id, base, number, gain));
     attempt.open.draft = Some(Box::new(record));
     attempt.enter(store, Phase::Waiting)?;
     crash::point("line.won");
@@ -46,7 +45,7 @@ pub(in crate::session) fn record_beside(
 /// What a winner was measured as, on its own base.
 fn own_measurement(draft: &Record) -> Replay {
     let (base, commit) = (draft.base.clone(), draft.commit.clone());
-    Replay { base, commit, value: draft.metric.value, gpu: draft.beside.gpu.clone(), why: draft.reason.clone() }
+    Replay { base, commit, value: draft.metric.value, why: draft.reason.clone() }
 }
 
 /// How a winner fared beside others, without its own measurement where the record itself has it.
@@ -120,13 +119,7 @@ impl Store {
         mut records: Vec<Record>,
     ) -> Result<(), SessionError> {
         let first = self.history.next_sequence();
-        let gpus = self.history.gpus();
         for (record, sequence) in records.iter_mut().zip(first..) {
-            if let Some(gpu) = gpus.first() {
-                // Rows and charts show numbers of one model.
-                let number = record.number_on(Some(gpu));
-                (record.metric.value, record.metric.raw) = number.map(|it| (it.value, it.raw)).unzip();
-            }
             record.sequence = Some(sequence);
             record.finished = self.now();
             *record = record.clone().with_artifacts_of_keep();
@@ -180,7 +173,7 @@ impl Store {
             self.remember(record)?;
             crash::point("settling.remembered");
             self.learn_from(record, before)?;
-            let incumbent = self.to_beat(None);
+            let incumbent = self.to_beat();
             let doubt = self.doubt_of(record.id);
             self.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
             self.say_directive(before);

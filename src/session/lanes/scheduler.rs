@@ -230,7 +230,6 @@ impl<'s, 'a> Lanes<'s, 'a> {
             attempts: &attempts,
             running: &running,
             trials,
-            gpus: &self.shared.slots.models(),
             expected,
             budgets: Budgets {
                 experiments: store.night().experiments_left(&store.contract, &store.history),
@@ -313,7 +312,6 @@ impl<'s, 'a> Lanes<'s, 'a> {
             let store = &mut *shared.store();
             if attempt.open.refused.is_none() {
                 attempt.open.beside.slot = Some(slot);
-                attempt.open.beside.gpu = shared.slots.model_of(slot);
                 attempt.open.beside.neighbours = self.slots.values().flat_map(Busy::experiments).collect();
                 workspace.check_out(store, &attempt.open)?;
                 attempt.prepare_run(&workspace, store)?;

@@ -78,19 +78,6 @@ pub(in crate::session) struct SlotSetup {
     pub(in crate::session) has_linked_environment: bool,
 }
 
-impl SlotSetup {
-    /// The model of a slot's GPUs, in a session whose slots have several.
-    pub(in crate::session) fn model_of(&self, slot: u32) -> Option<String> {
-        self.models().get(slot as usize).cloned()
-    }
-
-    /// The model of each slot's GPUs; empty where there is one.
-    pub(in crate::session) fn models(&self) -> Vec<String> {
-        let models: Vec<String> = self.gpus.iter().map(|slot| slot.model().to_owned()).collect();
-        if models.iter().any(|model| *model != models[0]) { models } else { Vec::new() }
-    }
-}
-
 impl Workspace {
     /// A linked working tree at `dir`, which is made with `commit` in it if it is not there.
     pub(in crate::session) fn linked(

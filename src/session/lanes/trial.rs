@@ -1,13 +1,12 @@
 //! Runs that the line of winners asks for: merged winners on the incumbent, or one winner's own tree afresh.
 
-use super::line::{Chains, on_line, open_attempt, train_of};
+use super::line::{Chains, on_line, open_attempt};
 use super::merging::refuse_commit;
 use super::recording::run_finished;
 use crate::crash;
 use crate::domain::{ExperimentId, Number, Outcome, Phase, Replay, experiment_names};
 use crate::rules::{
-    Afresh, Car, FileTerms, Line, Measured, Tested, Trial, Verdict, judge_elsewhere, judge_on_base, judge_train,
-    train_tolerance,
+    Afresh, Car, FileTerms, Line, Measured, Tested, Trial, Verdict, judge_on_base, judge_train, train_tolerance,
 };
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::error::SessionError;
@@ -28,13 +27,6 @@ pub(super) fn open_trial(
             let winner = open_attempt(store, *car)?;
             let description = format!("experiment {car} by itself: {}", winner.description);
             OpenExperiment { base: winner.base, commit: winner.commit, description, ..open }
-        }
-        Trial::Elsewhere { cars, own, gpu, .. } => {
-            let measured = if *own { None } else { train_of(store, cars) };
-            let own = cars.last().filter(|_| *own).map(|car| open_attempt(store, *car)).transpose()?;
-            let Some(measured) = own.or(measured.cloned()) else { return Ok(None) };
-            let description = format!("{} on {gpu}", experiment_names(cars));
-            OpenExperiment { base: measured.base, commit: measured.commit, description, ..open }
         }
         Trial::Train { cars, .. } => {
             let Some(chain) = chains.commits(store, cars)? else { return Ok(None) };
@@ -77,17 +69,12 @@ pub(in crate::session) fn judge_trial(
             });
             Ok(judged)
         }
-        Trial::Train { cars, .. } | Trial::Elsewhere { cars, .. } => {
-            // Values of different models of GPUs are not comparable.
-            let gpu = &attempt.open.beside.gpu;
-            let is_merged = !matches!(trial, Trial::Elsewhere { own: true, .. });
-            let is_rival = |car: &&Car| is_merged && cars.contains(&car.id) && car.gpu == *gpu;
-            let riding: Vec<&Car> = store.journal.line.cars().filter(is_rival).collect();
+        Trial::Train { cars, .. } => {
+            let riding: Vec<&Car> = store.journal.line.cars().filter(|car| cars.contains(&car.id)).collect();
             let runs = history.baseline().map_or(&[][..], |baseline| &baseline.runs);
-            let values: Vec<f64> = runs.iter().filter(|run| run.gpu == *gpu).filter_map(|run| run.value).collect();
+            let values: Vec<f64> = runs.iter().filter_map(|run| run.value).collect();
             let tolerance = train_tolerance(contract.min_delta, &values);
-            let judge = if matches!(trial, Trial::Train { .. }) { judge_train } else { judge_elsewhere };
-            let (tested, verdict, unmet) = judge(contract, history, diff, measured, &riding, tolerance);
+            let (tested, verdict, unmet) = judge_train(contract, history, diff, measured, &riding, tolerance);
             attempt.open.tested = Some(tested);
             Ok((verdict, unmet))
         }
@@ -111,7 +98,6 @@ pub(super) fn end_trial(attempt: &mut Attempt, store: &mut Store) -> Result<Atte
     let (base, commit, reason) = (attempt.open.base.clone(), commit_of(&attempt.open)?, draft.reason.clone());
     store.say(run_finished(&attempt.open, &reason, number_of(&tested).cloned()));
     let value = number_of(&tested).map(|number| number.value);
-    let gpu = attempt.open.beside.gpu.clone();
     // A run of several stands in the record of the last one.
     let runs = draft.runs.clone();
     let last = trial.cars().last();
@@ -125,9 +111,9 @@ pub(super) fn end_trial(attempt: &mut Attempt, store: &mut Store) -> Result<Atte
             let afresh = number_of(&tested).map_or(Afresh::Nothing, |number| Afresh::Value(number.clone()));
             store.journal.line.ran_afresh(*id, afresh);
             let why = format!("by itself once more: {reason}");
-            add_replay(store, *id, Replay { base, commit, value, gpu, why })?;
+            add_replay(store, *id, Replay { base, commit, value, why })?;
         }
-        Trial::Train { cars, .. } | Trial::Elsewhere { cars, .. } => {
+        Trial::Train { cars, .. } => {
             on_line(store, true, |line: &mut Line, on| line.tested(on, &trial, tested));
             // What holds is told by the record's train.
             let others = |id: ExperimentId| cars.iter().copied().filter(|car| *car != id).collect::<Vec<_>>();
@@ -136,8 +122,8 @@ pub(super) fn end_trial(attempt: &mut Attempt, store: &mut Store) -> Result<Atte
                 let with =
                     if others.is_empty() { String::new() } else { format!("with {}, ", experiment_names(&others)) };
                 let why = format!("{with}on the incumbent: {reason}");
-                let (base, commit, gpu) = (base.clone(), commit.clone(), gpu.clone());
-                add_replay(store, *id, Replay { base, commit, value, gpu, why })?;
+                let (base, commit) = (base.clone(), commit.clone());
+                add_replay(store, *id, Replay { base, commit, value, why })?;
             }
         }
     }

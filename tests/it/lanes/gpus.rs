@@ -1,10 +1,11 @@
 //! GPUs of slots, with a stand-in for the driver's library.
 
+use std::collections::BTreeSet;
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::landscape::{FASTER, FASTER_BY, check, first_call, landscape, loss, records};
+use super::landscape::{check, first_call, landscape, records};
 use crate::support::{Called, FakeGpus, TestRepo, ar_command, until};
 
 const MACHINE: &str = "gpu GPU-aaaa 80 NVIDIA Fake 9000\n\
@@ -50,9 +51,6 @@ fn each_slot_shows_its_runs_its_own_gpus() {
     seen.dedup();
     assert_eq!(seen, ["0 GPU-aaaa,GPU-bbbb 29500", "1 GPU-cccc,GPU-dddd 29501"]);
     let records = records(&repo);
-    let names_model =
-        |record: &Value| record.get("gpu").or(record.get("numbers")).or(record["runs"][0].get("gpu")).is_some();
-    assert!(!records.iter().any(names_model), "one model needs no name: {records:#?}");
     let slots: Vec<u64> = records.iter().filter_map(|record| record["slot"].as_u64()).collect();
     assert!(slots.contains(&0) && slots.contains(&1), "{slots:?}");
     let report = ar_command(&repo, &repo.path(), ["report", "t", "--format", "json"]).output().unwrap();
@@ -62,25 +60,13 @@ fn each_slot_shows_its_runs_its_own_gpus() {
 }
 
 /// Two GPUs of each of two models.
-pub(super) const TWO_MODELS: &str = "gpu GPU-aaaa 80 NVIDIA Fake 9000\n\
+const TWO_MODELS: &str = "gpu GPU-aaaa 80 NVIDIA Fake 9000\n\
     gpu GPU-bbbb 80 NVIDIA Fake 9000\n\
     gpu GPU-gggg 24 NVIDIA Fake 4000\n\
     gpu GPU-hhhh 24 NVIDIA Fake 4000\n";
 
-/// A landscape in which the loss is much lower on the second model, with a session of it that makes 12 experiments.
-fn two_models() -> (TestRepo, Vec<String>) {
-    let repo = landscape();
-    let by_model = "most=1000\ncase $CUDA_VISIBLE_DEVICES in GPU-[gh]*) most=500 ;; esac\nsleep";
-    let train = repo.read("train.sh").replacen("sleep", by_model, 1);
-    repo.write("train.sh", train.replacen("awk '", "awk -v most=$most '", 1).replacen("1000 -", "most -", 1));
-    repo.git(["commit", "--quiet", "--message", "two models", "train.sh"]);
-    let more = ["--gpus", "all", "--mixed-gpus", "--calls", "4", "--max-experiments", "12"];
-    let call = first_call(&repo, ["0.1", "0.02"], "", &more);
-    (repo, call)
-}
-
-/// Calls `ar` with GPUs to see, and has it killed at a point if there is one.
-pub(super) fn call_at(repo: &TestRepo, gpus: &FakeGpus, args: &[String], point: &str) -> Called {
+/// Calls `ar` with these GPUs to see, and has it killed at a point if there is one.
+fn call_at(repo: &TestRepo, gpus: &FakeGpus, args: &[String], point: &str) -> Called {
     let mut command = ar_command(repo, &repo.path(), args);
     command.env_remove("CUDA_VISIBLE_DEVICES");
     if !point.is_empty() {
@@ -92,55 +78,87 @@ pub(super) fn call_at(repo: &TestRepo, gpus: &FakeGpus, args: &[String], point: 
     command.output().unwrap().into()
 }
 
-#[test]
-fn values_of_two_models_are_compared_within_their_own_kind_only() {
-    let Some(gpus) = FakeGpus::new(TWO_MODELS) else { return };
-    let (repo, first) = two_models();
-    let resume = ["resume", "t"].map(str::to_owned);
-    for (call, point) in [(&first[..], "line.won:1"), (&resume, "trial.ended:1"), (&resume, "recording.recorded:1")] {
-        let killed = call_at(&repo, &gpus, call, point);
-        assert_eq!(killed.code, None, "{point}: {killed:#?}");
-    }
-    call_at(&repo, &gpus, &resume, "").ok();
-    let records = check(&repo, "two models");
-    let kept: Vec<&Value> = records.iter().filter(|record| record["outcome"] == "keep").collect();
-    for (place, record) in kept.iter().enumerate() {
-        let own = loss(&repo, record["commit"].as_str().unwrap());
-        assert!(place == 0 || own < loss(&repo, record["base"].as_str().unwrap()), "{record:#}");
-        if record["metric"]["value"].is_null() {
-            assert_eq!(record.get("numbers"), None, "{record:#}");
-            continue;
+/// Rewrites session `t`, of which a winner waits and an attempt runs, as earlier versions left one with GPUs of two models: both
+/// ran on the second model, and the winner's tree runs on the first one.
+fn as_with_two_models(repo: &TestRepo) {
+    const FIRST: &str = "NVIDIA Fake 9000";
+    const SECOND: &str = "NVIDIA Fake 4000";
+    let reference = "refs/autoresearch/t/00000";
+    let tag = repo.git(["cat-file", "tag", reference]);
+    let (head, body) = tag.rsplit_once("\n\n").unwrap();
+    let mut baseline: Value = serde_json::from_str(body).unwrap();
+    let value = &baseline["metric"];
+    let numbers =
+        json!({FIRST: {"value": value["value"], "raw": value["raw"]}, SECOND: {"value": 500.0, "raw": "500"}});
+    (baseline["gpu"], baseline["numbers"], baseline["layout"]["mixed_gpus"]) = (json!(FIRST), numbers, json!(true));
+    repo.write("../tag", format!("{head}\n\n{baseline}\n"));
+    let tag = repo.git(["hash-object", "-t", "tag", "-w", "../tag"]);
+    repo.git(["update-ref", reference, &tag]);
+
+    let file = ".autoresearch/t/state/progress.json";
+    let mut journal: Value = serde_json::from_str(&repo.read(file)).unwrap();
+    let number = json!({"value": 400.0, "raw": "400"});
+    let (car, on) = (journal["line"]["waiting"][0].clone(), json!(0));
+    let trial = |gpu: &str| json!({"elsewhere": {"on": on, "cars": [car["id"]], "own": true, "gpu": gpu}});
+    journal["line"]["held"] = json!([[trial(FIRST), {"value": 990.0, "raw": "990"}]]);
+    (journal["line"]["waiting"][0]["gpu"], journal["line"]["waiting"][0]["number"]) = (json!(SECOND), number.clone());
+    (journal["layout"]["gpus"], journal["layout"]["mixed_gpus"]) = (json!("all"), json!(true));
+    let mut attempts: Vec<Value> = journal["attempts"].as_array().cloned().unwrap_or_default();
+    attempts.insert(0, json!({"phase": journal["phase"], "open": journal["open"]}));
+    assert!(attempts.iter().any(|attempt| attempt["phase"] == "running"), "{journal:#}");
+    for attempt in &mut attempts {
+        let open = &mut attempt["open"];
+        (open["gpu"], open["numbers"]) = (json!(SECOND), json!({SECOND: number}));
+        if let Some(draft) = open["draft"].as_object_mut() {
+            draft["metric"]["value"] = number["value"].clone();
+            draft.extend([("gpu".into(), json!(SECOND)), ("numbers".into(), json!({SECOND: number}))]);
         }
-        let number = |model: &str| record["numbers"][model]["value"].as_f64();
-        let numbers = [number("NVIDIA Fake 9000"), number(FASTER)];
-        assert_eq!(numbers, [Some(own as f64), Some((own - FASTER_BY) as f64)], "{record:#}");
-        let ran = |model| record["runs"].as_array().unwrap().iter().any(|run| run["gpu"] == model);
-        assert!(ran("NVIDIA Fake 9000") && ran(FASTER), "{record:#}");
     }
-    for record in records.iter().filter(|record| record["outcome"] == "discard" && record["gpu"] == FASTER) {
-        assert!(record["metric"]["value"].is_null() && record["numbers"][FASTER].is_object(), "{record:#}");
-        assert!(record["reason"].as_str().unwrap().ends_with(", on NVIDIA Fake 4000"), "{record:#}");
-    }
-    let status = ar_command(&repo, &repo.path(), ["status", "t"]).output().unwrap();
-    let status = String::from_utf8(status.stdout).unwrap();
-    assert!(status.contains("lower is better; numbers are those on NVIDIA Fake 9000"), "{status}");
+    let mut run = attempts[0].clone();
+    let of_run = [("id", json!(9)), ("trial", trial(FIRST)), ("gpu", json!(FIRST)), ("draft", Value::Null)];
+    of_run.into_iter().for_each(|(name, value)| run["open"][name] = value);
+    run["phase"] = json!("running");
+    attempts.push(run);
+    journal["given"] = json!(9);
+    (journal["phase"], journal["open"]) = (attempts[0]["phase"].clone(), attempts[0]["open"].clone());
+    journal["attempts"] = json!(attempts[1..]);
+    repo.write(file, journal.to_string());
 }
 
 #[test]
-fn a_session_goes_on_with_the_models_that_it_was_measured_on() {
+fn a_session_with_two_models_goes_on_with_the_first_one() {
     let Some(gpus) = FakeGpus::new(TWO_MODELS) else { return };
-    let (repo, first) = two_models();
-    call_at(&repo, &gpus, &first, "").ok();
-    let resumed = |choice: &str| {
-        let more = ["resume", "t", "--max-experiments", "1", "--slots", "2", "--gpus", choice].map(str::to_owned);
-        call_at(&repo, &gpus, &more, "")
+    let repo = landscape();
+    // The others run once the second experiment does, which waits until the session is resumed.
+    let (gate, started) = (repo.outside().join("gate"), repo.file(".autoresearch/t/runs/00002/started.json"));
+    let held = format!(
+        "case $AR_EXPERIMENT in 0) file=train.sh ;; 2) file={} ;; *) file={} ;; esac\n\
+         until [ -e $file ]; do sleep 0.02; done\n",
+        gate.display(),
+        started.display()
+    );
+    repo.write("train.sh", held + &repo.read("train.sh"));
+    repo.git(["commit", "--quiet", "--message", "waits", "train.sh"]);
+    let more = ["--gpus", "0,1", "--calls", "2", "--max-experiments", "3"];
+    let call = first_call(&repo, ["0.1", "0.02"], "", &more);
+    let killed = call_at(&repo, &gpus, &call, "line.won:1");
+    assert_eq!(killed.code, None, "{killed:#?}");
+    as_with_two_models(&repo);
+
+    let resumed = |more: &[&str]| {
+        let args: Vec<String> = ["resume", "t"].iter().chain(more).map(|arg| (*arg).to_owned()).collect();
+        call_at(&repo, &gpus, &args, "")
     };
-    let refused = resumed("0,1");
-    assert_eq!(refused.code, Some(1), "{refused:#?}");
-    let both = "the session was measured on NVIDIA Fake 9000 and NVIDIA Fake 4000, and its slots have NVIDIA Fake 9000";
-    assert!(refused.stderr.contains(both), "{refused:#?}");
-    resumed("2,0").ok();
-    assert_eq!(check(&repo, "with fewer GPUs, in another order").len(), 14);
+    let refused = resumed(&[]);
+    assert!(refused.stderr.contains("choose one model, as in `--gpus 0,1`"), "{refused:#?}");
+    let refused = resumed(&["--gpus", "2,3"]);
+    let other = "the session was measured on NVIDIA Fake 9000, and its slots have NVIDIA Fake 4000";
+    assert!(refused.stderr.contains(other), "{refused:#?}");
+    fs::write(gate, "").unwrap();
+    resumed(&["--gpus", "0,1"]).ok();
+    let records = check(&repo, "two models");
+    let ids: BTreeSet<u64> = records.iter().filter_map(|record| record["id"].as_u64()).collect();
+    assert!(records.len() == 4 && ids.contains(&1) && ids.contains(&2) && !ids.contains(&9), "{records:#?}");
 }
 
 #[test]

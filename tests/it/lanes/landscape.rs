@@ -9,10 +9,6 @@ use serde_json::Value;
 use crate::run_loop::FIXTURES;
 use crate::support::TestRepo;
 
-/// A model of GPUs on which losses are lower by so much, in tests with two models.
-pub(super) const FASTER: &str = "NVIDIA Fake 4000";
-pub(super) const FASTER_BY: i64 = 500;
-
 /// A repository with the landscape in it, on `main`, with a change of the user's that is not committed.
 pub(crate) fn landscape() -> TestRepo {
     let repo = TestRepo::empty();
@@ -75,8 +71,7 @@ pub(crate) fn check(repo: &TestRepo, what: &str) -> Vec<Value> {
             let commit = replay["commit"].as_str().unwrap();
             assert!(repo.try_git(["cat-file", "-e", commit]).status.success(), "{what}: {replay} of {record}");
             if let Some(value) = replay["value"].as_f64() {
-                let less = if replay["gpu"] == FASTER { FASTER_BY } else { 0 };
-                assert_eq!(value, (loss(repo, commit) - less) as f64, "{what}: {replay} of {record}");
+                assert_eq!(value, loss(repo, commit) as f64, "{what}: {replay} of {record}");
             }
         }
     }

@@ -6,10 +6,9 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::gpus::{TWO_MODELS, call_at};
-use super::landscape::{FASTER, records};
+use super::landscape::records;
 use crate::artifacts::{check_artifacts, left};
-use crate::support::{Called, FakeGpus, TestRepo, ar, ar_command, ar_in_time, until};
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// A repository whose loss is 100 less what `cost.sh` says of the files in `parts`, and an agent that follows plans.
 fn planned(cost: &str) -> TestRepo {
@@ -147,64 +146,6 @@ fn a_winner_that_nobody_merges_is_run_alone_and_put_on_top_if_it_is_better() {
         |place: usize| [&report["kept"][place]["replaced_by"], &report["kept"][place]["share"]].map(Clone::clone);
     assert_eq!([kept(1), kept(2)], [[json!(2), Value::Null], [Value::Null, json!(1.0)]]);
     assert!(told(&["finalize", "t"]).contains(" one (replaced by 2)\n"));
-}
-
-/// The same repository, in which losses are lower on the second model of GPUs.
-fn on_two_models(repo: TestRepo) -> TestRepo {
-    let by_model = "most=100\ncase $CUDA_VISIBLE_DEVICES in GPU-[gh]*) most=50 ;; esac\necho run";
-    let train = repo.read("train.sh").replacen("echo run", by_model, 1).replacen("100 -", "most -", 1);
-    repo.write("train.sh", train);
-    repo.git(["commit", "--quiet", "--all", "--message", "two models"]);
-    repo
-}
-
-const TWO_OF_TWO: [&str; 7] = ["--gpus", "all", "--mixed-gpus", "--calls", "2", "--max-experiments", "2"];
-
-#[test]
-fn a_tree_that_is_put_on_top_has_a_number_on_each_model_of_gpus() {
-    let Some(gpus) = FakeGpus::new(TWO_MODELS) else { return };
-    let repo = on_two_models(same_line());
-    call_at(&repo, &gpus, &args(&repo, &TWO_OF_TWO), "").ok();
-    let records = Night(records(&repo));
-    let (outcome, value, reason) = records.fate(2);
-    assert_eq!((outcome, value), ("keep", Some(98.0)), "{reason}");
-    assert_eq!(records.of(2)["replaces"], json!([1]));
-    let numbers = &records.of(2)["numbers"];
-    assert_eq!((&numbers["NVIDIA Fake 9000"]["value"], &numbers[FASTER]["value"]), (&json!(98.0), &json!(48.0)));
-}
-
-#[test]
-fn a_train_that_holds_on_one_model_of_gpus_when_the_loop_stops_is_finished_or_closed_later() {
-    let Some(gpus) = FakeGpus::new(TWO_MODELS) else { return };
-    for ending in ["resume", "finalize"] {
-        let repo = planned(SUM);
-        // Of the runs, only that of the train waits: it is the fourth one that gets a number.
-        let gate = repo.outside().join("gate");
-        let held = format!("[ $AR_EXPERIMENT -ne 4 ] || until [ -e {} ]; do sleep 0.02; done\n", gate.display());
-        repo.write("train.sh", held + &repo.read("train.sh"));
-        let repo = on_two_models(repo);
-        plan(&repo, "plan-1", &format!("echo 1 >parts/1\n{}echo one\n", beside(&repo, 2..=2)));
-        plan(&repo, "plan-2", &format!("echo 2 >parts/2\n{}echo two\n", after(&repo, 1)));
-        let mut command = ar_command(&repo, &repo.path(), args(&repo, &TWO_OF_TWO));
-        gpus.show_to(command.env_remove("CUDA_VISIBLE_DEVICES"));
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        until("the train runs", || repo.exists(".autoresearch/t/runs/00004/started.json").then_some(()));
-        ar(&repo, ["stop", "t"]).ok();
-        fs::write(gate, "").unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(0));
-        assert_eq!(records(&repo).len(), 2);
-        let more = (ending == "finalize").then_some("--drop-winners");
-        let typed: Vec<String> = [ending, "t"].into_iter().chain(more).map(str::to_owned).collect();
-        call_at(&repo, &gpus, &typed, "").ok();
-        let records = Night(records(&repo));
-        let fate = records.fate(2);
-        match ending {
-            "resume" => assert_eq!((fate.0, fate.1), ("keep", Some(97.0)), "{fate:?}"),
-            _ => assert_eq!((fate.0, fate.2), ("discard", "not replayed: the session ended"), "{fate:?}"),
-        }
-        let journal: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
-        assert_eq!((&journal["open"], journal.get("attempts")), (&Value::Null, None), "{journal}");
-    }
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! Sessions that an earlier version ran on GPUs of several models: they continue with the first one, on which the numbers of
+//! their records were measured.
+
+use serde_json::{Map, Value};
+
+use crate::domain::{Beside, Phase};
+use crate::rules::{GpuSlot, History};
+use crate::session::attempt::Attempt;
+use crate::session::error::SessionError;
+use crate::session::layout_error::LayoutError;
+use crate::session::open::Session;
+use crate::state::OpenExperiment;
+
+/// The model of GPUs that a record, or an open attempt, of such a session names.
+fn model_in(more: &Map<String, Value>) -> Option<&str> {
+    more.get("gpu")?.as_str()
+}
+
+fn first_model(history: &History) -> Option<&str> {
+    model_in(&history.baseline()?.more)
+}
+
+/// Refuses slots with GPUs of another model than the first one of a session with several.
+pub(in crate::session) fn refuse_other_model(history: &History, gpus: &[GpuSlot]) -> Result<(), LayoutError> {
+    match (first_model(history), gpus.first().map(GpuSlot::model)) {
+        (Some(measured), Some(given)) if measured != given => {
+            Err(LayoutError::OtherModel { measured: measured.to_owned(), given: given.to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Session<'_> {
+    /// Closes what ran on other models than the first one: trials end, and changes wait for another run.
+    pub(in crate::session) async fn leave_other_models(&mut self) -> Result<(), SessionError> {
+        let (first, open) = {
+            let store = self.shared.store();
+            let Some(first) = first_model(&store.history) else { return Ok(()) };
+            let open: Vec<(Phase, OpenExperiment)> =
+                store.journal.steps().map(|(phase, open)| (phase, open.clone())).collect();
+            (first.to_owned(), open)
+        };
+        for (phase, open) in open {
+            // What is being recorded has its final number.
+            if phase == Phase::Recording || model_in(&open.more).is_none_or(|model| model == first) {
+                continue;
+            }
+            self.shared.end_jobs(open.id).await?;
+            let store = &mut *self.shared.store();
+            store.journal.line.left(open.id);
+            if open.trial.is_some() {
+                store.close_open(open.id)?;
+                continue;
+            }
+            let commit = open.commit.clone().or(open.draft.as_ref().map(|draft| draft.commit.clone()));
+            let mut more = open.more.clone();
+            more.remove("gpu");
+            let replays = open.beside.replays.iter().filter(|replay| replay.value.is_none()).cloned().collect();
+            let beside = Beside { replays, ..open.beside.clone() };
+            let open = OpenExperiment { commit, draft: None, merge_with: None, runs: 0, beside, more, ..open };
+            store.enter_ready(&mut Attempt::at(open, phase))?;
+        }
+        self.shared.tell()
+    }
+}
