@@ -1,7 +1,6 @@
 //! Where an experiment ran.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,15 +14,6 @@ use super::ExperimentId;
 pub struct Environment {
     /// The host's name.
     pub host: String,
-    /// The operating system with its version: `Debian GNU/Linux 12 (bookworm)`.
-    #[serde(default)]
-    pub os: Option<String>,
-    /// The kernel with its version: `Linux 6.1.0-18-amd64`.
-    #[serde(default)]
-    pub kernel: Option<String>,
-    /// The kind of machine, as the kernel names it: `x86_64`.
-    #[serde(default)]
-    pub arch: Option<String>,
     /// The GPUs' model names, `2 x NVIDIA H100` when there are several of one kind.
     pub gpu: Option<String>,
     /// How many GPUs there are.
@@ -31,17 +21,34 @@ pub struct Environment {
     pub gpus: u32,
     /// The GPU driver's version.
     pub driver: Option<String>,
-    /// The newest CUDA version that the driver supports: `12.4`.
-    #[serde(default)]
-    pub cuda: Option<String>,
     /// A hash over the lock files in the repository root (`uv.lock`, `Cargo.lock` …).
     pub lockfile: Option<String>,
-    /// The versions of the tools that the measuring command uses, by name: `python`, `torch`, `uv`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub tools: BTreeMap<String, String>,
-    /// Unknown fields, from a newer version.
+    /// The versions of what the measuring command uses.
+    #[serde(default, skip_serializing_if = "Tools::are_unknown")]
+    pub tools: Tools,
+    /// Unknown fields, from another version.
     #[serde(flatten)]
     pub more: Map<String, Value>,
+}
+
+/// The versions of what a measuring command uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tools {
+    /// The version of Python.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub python: Option<String>,
+    /// The version of PyTorch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub torch: Option<String>,
+    /// Those of other tools, from another version of `ar`.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+impl Tools {
+    fn are_unknown(&self) -> bool {
+        *self == Tools::default()
+    }
 }
 
 /// A shared environment: most records of a session have the same one, so it is parsed and stored once.
@@ -75,20 +82,17 @@ pub(super) mod shared {
 }
 
 impl Environment {
-    /// All known facts by name: JSON field names and tool names.
+    /// All known facts by name.
     pub fn known(&self) -> Vec<(&str, &str)> {
         let fields = [
             ("host", Some(&self.host).filter(|host| !host.is_empty())),
-            ("os", self.os.as_ref()),
-            ("kernel", self.kernel.as_ref()),
-            ("arch", self.arch.as_ref()),
             ("gpu", self.gpu.as_ref()),
             ("driver", self.driver.as_ref()),
-            ("cuda", self.cuda.as_ref()),
             ("lockfile", self.lockfile.as_ref()),
+            ("python", self.tools.python.as_ref()),
+            ("torch", self.tools.torch.as_ref()),
         ];
-        let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?.as_str())));
-        fields.chain(self.tools.iter().map(|(name, version)| (name.as_str(), version.as_str()))).collect()
+        fields.into_iter().filter_map(|(name, value)| Some((name, value?.as_str()))).collect()
     }
 }
 
@@ -97,19 +101,12 @@ impl Environment {
 pub struct EnvironmentChange {
     /// The first experiment in the changed environment, which may not have run yet.
     pub experiment: ExperimentId,
-    /// The name of the changed field of [`Environment`], or of the tool.
+    /// The name of the changed fact.
     pub field: String,
     /// The last known value before.
     pub before: String,
     /// The value now.
     pub after: String,
-}
-
-impl EnvironmentChange {
-    /// Whether values before and after it are not comparable: true for all but weekly system updates.
-    pub fn matters(&self) -> bool {
-        !matches!(self.field.as_str(), "os" | "kernel")
-    }
 }
 
 impl fmt::Display for EnvironmentChange {

@@ -75,7 +75,7 @@ pub use dialect::{DialectLayout, LedgerDialect};
 pub use direction::{Direction, NameKind, plain_name};
 pub use directive::{Directive, Ladder, Perturbation, Rung, ToldStep, TriedDirection};
 pub use draw::Draw;
-pub use environment::{Environment, EnvironmentChange};
+pub use environment::{Environment, EnvironmentChange, Tools};
 pub use escalation::{Escalate, Escalation, Trouble, report_clause};
 pub use event::{EVENT_VERSION, Event, Reached, StopReason};
 pub use experiment_id::ExperimentId;

@@ -272,7 +272,6 @@ impl Report {
             kept.filter(|record| !record.changed_while_running.is_empty()).map(|record| record.id).collect();
         let tip = course.tip.as_ref().map(CommitId::as_str);
         self.changes = environment_changes(records);
-        self.changes.retain(EnvironmentChange::matters);
         let of_record = |record: &Record| Some((record.id, record.open_review()?.verdict));
         self.reviews = records.iter().filter_map(of_record).collect();
         self.has_reviewer = course.has_reviewer;

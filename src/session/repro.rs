@@ -188,8 +188,7 @@ impl SessionView {
         while !follower.look()? {}
         let (_, verdict) = judge_run(follower, contract, root, before.as_deref(), &exit);
         let here = exec::environment(root);
-        let mut changes = environment_differences(record, record.id, &here);
-        changes.retain(EnvironmentChange::matters);
+        let changes = environment_differences(record, record.id, &here);
         let numbers = verdict.value.as_ref().filter(|_| verdict.failure.is_none()).zip(record.metric.number());
         let spread = spread(self.history.records(), &self.elsewhere());
         Ok(Some(Reproduced {

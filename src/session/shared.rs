@@ -171,7 +171,7 @@ impl Shared<'_> {
         self.times.end(&self.store()).is_some_and(|end| end.left.is_zero())
     }
 
-    /// The machine and the tools that experiments run on.
+    /// The machine, and the versions, that experiments run on.
     pub(super) fn environment(&self) -> Arc<Environment> {
         Arc::clone(&self.place.borrow().environment)
     }
@@ -181,7 +181,7 @@ impl Shared<'_> {
         self.log_keeper.borrow_mut().make_room(&self.store(), &self.events.borrow().log)
     }
 
-    /// Notes the lock files and the tools as they are now that a run is over.
+    /// Notes the lock files and the versions as they are now that a run is over.
     pub(super) async fn look_around(&self, id: ExperimentId) {
         if self.store().heal().is_err() {
             return;

@@ -1,7 +1,6 @@
 //! Where the experiments run, and whether that is another place than before. The versions of what the measuring command uses
 //! are asked for when a run is over, and again only where something of it was replaced since.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::own_files::remove_file;
-use crate::domain::{Environment, EnvironmentChange, Event, ExperimentId, FORMAT_VERSION, shell_word};
+use crate::domain::{Environment, Event, ExperimentId, FORMAT_VERSION, Tools, shell_word};
 use crate::exec::{Executor, Job, environment, lock_file_hash};
 use crate::fs::read_tail;
-use crate::rules::{History, Tool, environment_differences, tools_of};
+use crate::rules::{History, Python, environment_differences, pythons_of};
 use crate::state::{read_json, write_json};
 
 /// The job's name, the folder of its folders, one for each experiment, and the file of what it found.
@@ -34,39 +33,38 @@ const OUTPUT: u64 = 64 * 1024;
 /// How many characters of a version are kept; longer ones are none.
 const LONGEST_VERSION: usize = 64;
 
-/// Prints the version of the interpreter, those of the packages that numbers depend on, and where it and they are.
+/// Prints the versions of the interpreter and of PyTorch, and where they are.
 const PYTHON: &str = r#"
 import sys
 from importlib import metadata
 print("version\tpython\t" + sys.version.split()[0])
 for path in [sys.executable] + [path for path in sys.path if path.endswith("-packages")]:
     print("stamp\t" + path)
-for name in "torch", "triton", "jax", "tensorflow", "mlx", "numpy":
-    try:
-        print("version\t" + name + "\t" + metadata.version(name))
-    except Exception:
-        pass
+try:
+    print("version\ttorch\t" + metadata.version("torch"))
+except Exception:
+    pass
 "#;
 
 /// What was found, and how it is known to be still so.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Tools {
+pub(super) struct FoundTools {
     version: u32,
     /// The script that was asked.
     script: String,
     /// The files and folders that change when something is installed, with their times of change.
     stamps: Vec<(PathBuf, Option<Timestamp>)>,
-    tools: BTreeMap<String, String>,
+    tools: Tools,
 }
 
 /// Where the experiments run.
 pub(super) struct Place {
     pub(super) environment: Arc<Environment>,
     /// The tools among it, and how they are known to be still so; absent until they were looked for.
-    pub(super) tools: Option<Tools>,
+    pub(super) tools: Option<FoundTools>,
 }
 
-impl Tools {
+impl FoundTools {
     fn is_still_so(&self, script: &str) -> bool {
         self.script == script && self.stamps.iter().all(|(path, time)| changed_at(path) == *time)
     }
@@ -81,12 +79,11 @@ impl Place {
     /// What is different here from where the incumbent ran, if its number does not compare with those to come.
     pub(super) fn changed(&self, history: &History) -> Option<Event> {
         let incumbent = history.incumbent()?;
-        let mut changes = environment_differences(incumbent, history.next_id(), &self.environment);
-        changes.retain(EnvironmentChange::matters);
+        let changes = environment_differences(incumbent, history.next_id(), &self.environment);
         (!changes.is_empty()).then(|| Event::EnvironmentChanged { incumbent: incumbent.id, changes })
     }
 
-    fn note_tools(&mut self, tools: &BTreeMap<String, String>) {
+    fn note_tools(&mut self, tools: &Tools) {
         if self.environment.tools != *tools {
             Arc::make_mut(&mut self.environment).tools.clone_from(tools);
         }
@@ -108,14 +105,14 @@ impl Place {
         if self.environment.lockfile != lockfile {
             Arc::make_mut(&mut self.environment).lockfile = lockfile;
         }
-        let script = script(&tools_of(command), root);
+        let script = script(&pythons_of(command), root);
         if script.is_empty() {
             return None;
         }
         let tools = folder.join(TOOLS);
         let found = tools.join(FOUND);
         let known = if is_loop { None } else { read_json(&found).ok().flatten() };
-        let known: Option<Tools> = self.tools.take().or(known);
+        let known: Option<FoundTools> = self.tools.take().or(known);
         if let Some(known) = known.filter(|known| known.is_still_so(&script)) {
             self.note_tools(&known.tools);
             self.tools = Some(known);
@@ -136,7 +133,7 @@ impl Place {
             })
             .collect();
         let Questions { script, found, .. } = questions;
-        let tools = Tools { version: FORMAT_VERSION, script, stamps, tools };
+        let tools = FoundTools { version: FORMAT_VERSION, script, stamps, tools };
         // Without the file it is asked again.
         let _ = write_json(&found, &tools);
         self.tools = Some(tools);
@@ -184,51 +181,38 @@ impl Questions {
     }
 }
 
-/// The commands that ask `tools`; empty without any.
-fn script(tools: &[Tool], root: &Path) -> String {
+/// The commands that ask interpreters; empty without any.
+fn script(pythons: &[Python], root: &Path) -> String {
     let word = |word: &String| if word.contains('/') { shell_word(&root.join(word)) } else { word.clone() };
-    let line = |tool: &Tool| match tool {
-        Tool::Python(python) => format!("{} -c \"$python\" 2>/dev/null\n", word(python)),
-        Tool::PythonBeside(launcher) => {
+    let line = |python: &Python| match python {
+        Python::Named(python) => format!("{} -c \"$python\" 2>/dev/null\n", word(python)),
+        Python::Beside(launcher) => {
             format!("\"$(dirname \"$(command -v {})\")/python\" -c \"$python\" 2>/dev/null\n", word(launcher))
         }
-        Tool::Other(tool) => {
-            let name = tool.rsplit('/').next().unwrap_or(tool);
-            let tool = word(tool);
-            format!("printf 'stamp\\t%s\\n' \"$(command -v {tool})\"\n")
-                + &format!("printf 'said\\t{name}\\t%s\\n' \"$({tool} --version 2>/dev/null | head -n 1)\"\n")
-        }
     };
-    let lines: String = tools.iter().map(line).collect();
+    let lines: String = pythons.iter().map(line).collect();
     if lines.is_empty() { lines } else { format!("python='{PYTHON}'\n{lines}") }
 }
 
-/// Takes apart what the script printed: versions by name, of which the first counts, and paths.
-fn parse(printed: &str) -> (BTreeMap<String, String>, Vec<PathBuf>) {
-    let (mut tools, mut stamps) = (BTreeMap::new(), Vec::new());
+/// Takes apart what the script printed: versions, of which the first of each counts, and paths.
+fn parse(printed: &str) -> (Tools, Vec<PathBuf>) {
+    let (mut tools, mut stamps) = (Tools::default(), Vec::new());
     for line in printed.lines() {
-        let fields: Vec<&str> = line.split('\t').collect();
-        let found = match fields[..] {
-            ["version", name, version] => Some((name, version)),
-            ["said", name, said] => version_in(said).map(|version| (name, version)),
+        let (known, version) = match line.split('\t').collect::<Vec<_>>()[..] {
+            ["version", "python", version] => (&mut tools.python, version),
+            ["version", "torch", version] => (&mut tools.torch, version),
             ["stamp", path] if !path.is_empty() => {
                 stamps.push(PathBuf::from(path));
-                None
+                continue;
             }
-            _ => None,
+            _ => continue,
         };
-        let is_plain = |text: &str| text.len() <= LONGEST_VERSION && text.chars().all(|c| c.is_ascii_graphic());
-        if let Some((name, version)) = found.filter(|(name, version)| is_plain(name) && is_plain(version)) {
-            tools.entry(name.to_owned()).or_insert_with(|| version.to_owned());
+        let is_plain = version.len() <= LONGEST_VERSION && version.chars().all(|c| c.is_ascii_graphic());
+        if known.is_none() && is_plain {
+            *known = Some(version.to_owned());
         }
     }
     (tools, stamps)
-}
-
-/// `1.10.2` in `julia version 1.10.2`, `20.1.0` in `v20.1.0`.
-fn version_in(said: &str) -> Option<&str> {
-    let words = said.split([' ', ',']).map(|word| word.strip_prefix('v').unwrap_or(word));
-    words.into_iter().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn changed_at(path: &Path) -> Option<Timestamp> {
@@ -240,20 +224,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_tools_word_them_and_nothing_else_is() {
-        let printed = "warning: x\nversion\tpython\t3.12.1\nstamp\t/usr/bin/python3\nversion\ttorch\t2.5.0+cu124\n\
-                       said\tuv\tuv 0.5.1 (abc 2024-11-08)\nsaid\tnode\tv20.1.0\nsaid\tjulia\tjulia version 1.10.2\n\
-                       said\tcargo\t\nstamp\t\nversion\tpython\t3.8.0\nversion\tbad\t1 2\nversion\n";
+    fn the_first_version_of_each_is_read_and_nothing_else_is() {
+        let printed = "warning: x\nversion\tpython\t3.12.1\nstamp\t/usr/bin/python3\nversion\ttorch\t2.5 0\n\
+                       version\ttorch\t2.5.0+cu124\nstamp\t\nversion\tpython\t3.8.0\nversion\tuv\t1\nversion\n";
         let (tools, stamps) = parse(printed);
-        let tools: Vec<String> = tools.iter().map(|(name, version)| format!("{name} {version}")).collect();
-        assert_eq!(tools, ["julia 1.10.2", "node 20.1.0", "python 3.12.1", "torch 2.5.0+cu124", "uv 0.5.1"]);
+        let [python, torch] = ["3.12.1", "2.5.0+cu124"].map(|version| Some(version.to_owned()));
+        assert_eq!(tools, Tools { python, torch, ..Tools::default() });
         assert_eq!(stamps, [Path::new("/usr/bin/python3")]);
     }
 
     #[test]
-    fn a_path_is_that_of_the_working_tree_and_no_tool_is_no_script() {
+    fn a_path_is_that_of_the_working_tree_and_no_interpreter_is_no_script() {
         let root = Path::new("/a b");
         assert_eq!(script(&[], root), "");
-        assert!(script(&tools_of("uv run x.py"), root).contains("'/a b/.venv/bin/python' -c"));
+        assert!(script(&pythons_of("uv run x.py"), root).contains("'/a b/.venv/bin/python' -c"));
     }
 }

@@ -42,14 +42,13 @@ fn try_number(repo: &TestRepo, number: &str) -> String {
 }
 
 #[test]
-fn a_record_names_the_tools_and_they_are_asked_again_only_when_something_was_installed() {
+fn a_record_names_the_versions_and_they_are_asked_again_only_when_something_was_installed() {
     let repo = repo_with_interpreter();
     let agent = "echo \"echo val_bpb: 1.$AR_EXPERIMENT\" > train.sh";
     let terms = ["--metric", "val_bpb", "--cmd", "env/bin/python train.sh", "--tag", "t", "--max-experiments", "2"];
     ar(&repo, [&["run", "--yes", "--agent", agent][..], &terms].concat()).ok();
     let environment = &record(&repo, 2)["environment"];
     assert_eq!(environment["tools"], serde_json::json!({"python": "3.12.1", "torch": "2.4.0"}));
-    assert!(environment["kernel"].as_str().unwrap().starts_with("Linux ") && environment["arch"].is_string());
     assert_eq!(asked(&repo), 1);
     let shown = ar(&repo, ["show", "2"]).ok().stdout;
     assert!(shown.lines().any(|line| line.starts_with("torch ") && line.ends_with(" 2.4.0")), "{shown}");

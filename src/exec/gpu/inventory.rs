@@ -44,8 +44,6 @@ pub(in crate::exec) struct Models {
     pub(in crate::exec) count: u32,
     /// The driver's version.
     pub(in crate::exec) driver: Option<String>,
-    /// The newest version of CUDA that the driver can do.
-    pub(in crate::exec) cuda: Option<String>,
 }
 
 /// Which GPUs of NVIDIA there are; `None` without any.
@@ -53,10 +51,7 @@ pub(in crate::exec) fn models() -> Option<Models> {
     let library = library()?;
     let names: Vec<String> = devices(library).map(|(_, device)| device.name().unwrap_or_default()).collect();
     let count = u32::try_from(names.len()).ok().filter(|count| *count > 0)?;
-    // 12040 is 12.4.
-    let cuda =
-        library.sys_cuda_driver_version().ok().map(|version| format!("{}.{}", version / 1000, version % 1000 / 10));
-    Some(Models { models: model_list(&names), count, driver: library.sys_driver_version().ok(), cuda })
+    Some(Models { models: model_list(&names), count, driver: library.sys_driver_version().ok() })
 }
 
 /// `2 x NVIDIA H100, NVIDIA T4`: each model once, with its number when there are several.
