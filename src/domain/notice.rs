@@ -288,10 +288,6 @@ pub enum Notice {
     NoSummary(String),
     #[error("the agent in the role `{role}` made no proposal: {why}")]
     NoProposal { role: Role, why: String },
-    #[error("{} was damaged; moved it to {}", path.display(), to.display())]
-    LessonsMoved { path: PathBuf, to: PathBuf },
-    #[error("{0}; the next lesson sets it aside")]
-    LessonsDamaged(String),
     #[error("cannot read {what}: {why}")]
     MemoryUnread { what: &'static str, why: String },
     #[error("{0} is tracked by git, so lessons are not recorded")]

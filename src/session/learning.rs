@@ -20,9 +20,7 @@ use crate::rules::{
     History, directions_tried, draw, heaviest_first, is_used, keep_lesson, learned, pivot_lesson, same_idea,
     summary_lesson, summed_up,
 };
-use crate::state::{
-    Added, IdeaFile, Journal, LESSONS, LessonFile, LessonsError, OpenExperiment, SessionFolder, StateError,
-};
+use crate::state::{Added, IdeaFile, Journal, LESSONS, LessonFile, OpenExperiment, SessionFolder, StateError};
 
 /// Notes what the agent is offered of the backlog with the open experiment.
 pub(super) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {
@@ -80,17 +78,10 @@ impl Store {
     pub(super) fn recall(&mut self, id: ExperimentId) -> Memories {
         let root = self.repo.main_worktree();
         let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
-        let lessons = match lessons.read() {
-            Ok(lessons) => lessons,
-            Err(error @ LessonsError::Damaged { .. }) => {
-                self.say_once(Notice::LessonsDamaged(with_causes(&error)));
-                Vec::new()
-            }
-            Err(LessonsError::State(error)) => {
-                self.say_once(Notice::MemoryUnread { what: "lessons", why: with_causes(&error) });
-                Vec::new()
-            }
-        };
+        let lessons = lessons.read().unwrap_or_else(|error| {
+            self.say_once(Notice::MemoryUnread { what: "lessons", why: with_causes(&error) });
+            Vec::new()
+        });
         let backlog = match ideas.read() {
             Ok(backlog) => backlog.ideas,
             Err(error) => {
@@ -227,10 +218,7 @@ impl Store {
         let file = LessonFile::new(&self.repo.main_worktree());
         let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);
         let added = file.add(lesson, spared, self.now(), &self.folder.state());
-        if let Some(to) = self.or_told(added)?.flatten() {
-            self.say(Notice::LessonsMoved { path: file.path().to_owned(), to });
-        }
-        Ok(())
+        self.or_told(added).map(drop)
     }
 
     /// This session, and those that have an experiment open: an entry of such a one may be looked for again.

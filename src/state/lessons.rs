@@ -1,5 +1,5 @@
-//! `autoresearch-lessons.md`: the lessons of all sessions of a repository. Users read and edit it, and sessions in
-//! several working trees write to it.
+//! `autoresearch-lessons.md`: the lessons of all sessions of a repository. Only `ar` writes entries, from sessions in
+//! several working trees; the text of others in it stays.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::StateError;
-use super::lesson_text::{LessonDamage, LessonText};
+use super::lesson_text::LessonText;
 use crate::crash;
 use crate::domain::Lesson;
-use crate::fs::{FileError, failed, free_name, open_locked, open_regular, replace_through};
+use crate::fs::{failed, open_locked, open_regular, replace_through};
 use crate::rules::fold;
 
 /// The file's name, in the repository's root.
@@ -19,28 +19,6 @@ pub const LESSONS: &str = "autoresearch-lessons.md";
 
 /// The largest file, in bytes: fifty entries take about thirty thousand, and the rest is for notes.
 const LARGEST: u64 = 1 << 20;
-
-/// Why the lessons cannot be read or added to.
-#[derive(Debug, thiserror::Error)]
-pub enum LessonsError {
-    /// The file system reported an error.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// Its content is not valid.
-    #[error("{} is damaged", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The damage.
-        source: LessonDamage,
-    },
-}
-
-impl From<FileError> for LessonsError {
-    fn from(error: FileError) -> Self {
-        StateError::from(error).into()
-    }
-}
 
 /// The file.
 #[derive(Debug, Clone)]
@@ -59,13 +37,13 @@ impl LessonFile {
         &self.path
     }
 
-    /// The entries, in order; empty if there is no file.
+    /// `ar`'s own entries, in order; empty if there is no file.
     ///
     /// # Errors
     ///
-    /// It is damaged, not a regular file, larger than 1 MiB, or cannot be read.
-    pub fn read(&self) -> Result<Vec<Lesson>, LessonsError> {
-        Ok(self.parse(&self.content()?)?.lessons().into_iter().cloned().collect())
+    /// It is not a regular file, larger than 1 MiB, or cannot be read.
+    pub fn read(&self) -> Result<Vec<Lesson>, StateError> {
+        Ok(LessonText::parse(&self.content()?).lessons().into_iter().cloned().collect())
     }
 
     /// The file's bytes; empty if there is no file. See [`read`](Self::read).
@@ -79,9 +57,8 @@ impl LessonFile {
         }
     }
 
-    /// Adds an entry unless it exists, and merges old ones, except those of `spared` sessions. Moves a damaged file
-    /// away first, starts a new one, and then returns the old one's new name. Temporary files are in `folder`.
-    /// Everything is on disk when this returns.
+    /// Adds an entry at the end unless it exists, and merges old ones, except those of `spared` sessions. Temporary files
+    /// are in `folder`. Everything is on disk when this returns.
     ///
     /// # Errors
     ///
@@ -92,26 +69,20 @@ impl LessonFile {
         spared: impl Fn(&str) -> bool,
         now: Timestamp,
         folder: &Path,
-    ) -> Result<Option<PathBuf>, StateError> {
+    ) -> Result<(), StateError> {
         let mut file = self.open_locked()?;
         crash::point("lessons.locked");
-        let bytes = bytes_of(&mut file).map_err(failed("read", &self.path))?;
-        let (mut text, aside) = match LessonText::parse(&bytes) {
-            Ok(text) => (text, None),
-            Err(_) => (LessonText::default(), Some(self.set_aside()?)),
-        };
-        if text.lessons().iter().any(|known| known.id == lesson.id) {
-            return Ok(aside);
+        let mut text = LessonText::parse(&bytes_of(&mut file).map_err(failed("read", &self.path))?);
+        if text.has(&lesson) {
+            return Ok(());
         }
         text.add(lesson);
         let folds = fold(&text.lessons(), spared, now);
         text.fold(folds);
-        replace_through(folder, &self.path, text.text().as_bytes())?;
-        Ok(aside)
+        Ok(replace_through(folder, &self.path, &text.bytes())?)
     }
 
-    /// Restores `content` if the file was deleted or emptied, before anything that others wrote since; returns whether
-    /// it did.
+    /// Restores `content` if the file was deleted or emptied; returns whether it did.
     ///
     /// # Errors
     ///
@@ -121,45 +92,11 @@ impl LessonFile {
             return Ok(false);
         }
         let mut file = self.open_locked()?;
-        let now = bytes_of(&mut file).map_err(failed("read", &self.path))?;
-        if now == content {
-            return Ok(false);
-        }
-        if now.trim_ascii().is_empty() {
+        let is_empty = bytes_of(&mut file).map_err(failed("read", &self.path))?.trim_ascii().is_empty();
+        if is_empty {
             replace_through(folder, &self.path, content)?;
-            return Ok(true);
         }
-        // A file that cannot be parsed was not deleted.
-        let (Ok(mut text), Ok(now)) = (LessonText::parse(content), LessonText::parse(&now)) else { return Ok(false) };
-        let was_deleted = text.join(now);
-        if was_deleted {
-            replace_through(folder, &self.path, text.text().as_bytes())?;
-        }
-        Ok(was_deleted)
-    }
-
-    /// Moves the file away if it is damaged, and then returns its new name.
-    ///
-    /// # Errors
-    ///
-    /// See [`add`](Self::add).
-    pub fn set_aside_damaged(&self) -> Result<Option<PathBuf>, StateError> {
-        let mut file = self.open_locked()?;
-        let bytes = bytes_of(&mut file).map_err(failed("read", &self.path))?;
-        LessonText::parse(&bytes).is_err().then(|| self.set_aside()).transpose()
-    }
-
-    /// Moves the file to a free name beside it.
-    fn set_aside(&self) -> Result<PathBuf, StateError> {
-        let mut name = self.path.as_os_str().to_owned();
-        name.push(".damaged");
-        let aside = free_name(Path::new(&name));
-        fs::rename(&self.path, &aside).map_err(failed("move", &self.path))?;
-        Ok(aside)
-    }
-
-    fn parse(&self, bytes: &[u8]) -> Result<LessonText, LessonsError> {
-        LessonText::parse(bytes).map_err(|source| LessonsError::Damaged { path: self.path.clone(), source })
+        Ok(is_empty)
     }
 
     fn open_locked(&self) -> Result<File, StateError> {

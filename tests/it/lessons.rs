@@ -50,9 +50,9 @@ pub(crate) fn old_lessons(count: i64) -> String {
         let time = now - jiff::SignedDuration::from_hours(24 * (count - n));
         format!(
             "<!-- lesson old/{n} -->\n- **strategy**: {}\n- **outcome**: keep\n- **insight**: {} {n}\n- **time**: \
-                {time}\n\n",
+                {time:.3}\n\n",
             ["width", "Warm up", "warm  up"][usize::try_from(n).unwrap() % 3],
-            "長".repeat(500),
+            "長".repeat(260),
         )
     };
     (1..=count).map(entry).collect()
@@ -74,7 +74,7 @@ fn keeps_pivots_and_the_end_teach_lessons_that_the_next_session_reads() {
     assert_eq!(found[3].1, "4 experiments, 1 kept; best 1.5 (experiment 1: change 1); in vain: WarmUp; failed: nan 1");
     let text = repo.read(LESSONS);
     assert!(
-        text.contains("\nMy own notes.\n\n<!-- lesson t/1 -->\n- **strategy**: depth\n- **outcome**: keep\n"),
+        text.starts_with("My own notes.\n\n<!-- lesson t/1 -->\n- **strategy**: depth\n- **outcome**: keep\n"),
         "{text}"
     );
     assert!(
@@ -125,14 +125,15 @@ fn old_lessons_are_folded_by_strategy_and_those_of_this_session_are_not() {
 }
 
 #[test]
-fn a_damaged_file_is_set_aside_and_what_is_no_file_stops_nothing() {
+fn what_others_write_stays_to_the_byte_and_what_is_no_file_stops_nothing() {
     let repo = training_repo();
     repo.write(LESSONS, "<!-- autoresearch-lessons version 9 -->\nof a newer one\n");
     let first = "value=$(awk \"BEGIN{print 1.9-0.1*$AR_EXPERIMENT}\")";
-    let called = run(&repo, first, 1, &[]).ok();
-    assert_eq!(called.stderr.matches("is damaged: it has format version 9").count(), 1, "{called:#?}");
-    assert!(called.stderr.contains("was damaged; moved it to "), "{called:#?}");
-    assert!(repo.read("autoresearch-lessons.md.damaged").ends_with("of a newer one\n"));
+    let content = |repo: &TestRepo| fs::read(repo.file(LESSONS)).unwrap();
+    run(&repo, first, 1, &[]).ok();
+    assert!(
+        content(&repo).starts_with(b"<!-- autoresearch-lessons version 9 -->\nof a newer one\n\n<!-- lesson t/1 -->")
+    );
     assert_eq!(names(&repo), ["t/1", "t/summary-1"]);
     assert_eq!(repo.status(), "");
 
@@ -140,9 +141,17 @@ fn a_damaged_file_is_set_aside_and_what_is_no_file_stops_nothing() {
         let called = ar(&repo, ["resume", "t", "--max-experiments", "1"]).ok();
         assert!(called.stderr.contains(trouble), "{trouble}: {called:#?}");
     };
-    repo.write(LESSONS, b"\xff\xfe");
-    goes_on("is damaged: it is not UTF-8 text");
-    assert!(repo.exists("autoresearch-lessons.md.damaged-2"));
+    // An entry that was edited is its editor's.
+    let edited = repo.read(LESSONS).replacen("- **insight**: ", "- **insight**: I doubt\n  that ", 1) + "* mine";
+    for theirs in [&b"\xff\xfe <!-- lesson t/2 -->\n- **strategy**: x\n"[..], edited.as_bytes()] {
+        repo.write(LESSONS, theirs);
+        goes_on("");
+        assert!(content(&repo).starts_with(theirs), "{}", repo.read(LESSONS));
+    }
+    assert_eq!(names(&repo), ["t/summary-1", "t/3", "t/summary-3"]);
+    assert!(!ar(&repo, ["brief", "t"]).ok().stdout.contains("doubt"));
+    assert!(ar(&repo, ["doctor"]).ok().stdout.contains("no problems found"));
+
     repo.rm(LESSONS);
     repo.symlink("../elsewhere", LESSONS);
     goes_on("autoresearch-lessons.md: it is not a regular file");
@@ -161,20 +170,17 @@ fn a_damaged_file_is_set_aside_and_what_is_no_file_stops_nothing() {
 fn what_an_agent_deletes_is_put_back_and_what_it_adds_stays() {
     let repo = training_repo();
     repo.write(LESSONS, "# Mine\n");
-    // In its place another session begins a new one.
-    let other = "<!-- autoresearch-lessons version 1 -->\n# Lessons\n\n".to_owned() + &old_lessons(1);
-    fs::write(repo.outside().join("other"), other).unwrap();
-    let first = "case $AR_EXPERIMENT in 1) rm autoresearch-lessons.md; cp ../other autoresearch-lessons.md ;; 2) \
-        value=1.5; : > autoresearch-lessons.md ;; \
+    let first = "case $AR_EXPERIMENT in 1) rm autoresearch-lessons.md ;; \
+                 2) value=1.5; : > autoresearch-lessons.md ;; \
                  3) echo 'the agent was here' >> autoresearch-lessons.md; value=1.4 ;; esac";
     let called = run(&repo, first, 3, &[]).ok();
     let told = "autoresearch-lessons.md, deleted while the agent was active";
     let is_told = |line: &&str| line.starts_with("note: restored ") && line.ends_with(told);
     assert_eq!(called.stderr.lines().filter(is_told).count(), 2, "{called:#?}");
     let text = repo.read(LESSONS);
-    assert!(text.contains("# Mine\n\n<!-- lesson old/1 -->"), "{text}");
+    assert!(text.starts_with("# Mine\n\n<!-- lesson t/1 -->"), "{text}");
     assert!(text.contains("\nthe agent was here\n\n<!-- lesson t/3 -->"), "{text}");
-    assert_eq!(names(&repo), ["old/1", "t/1", "t/2", "t/3", "t/summary-3"]);
+    assert_eq!(names(&repo), ["t/1", "t/2", "t/3", "t/summary-3"]);
 }
 
 #[test]
@@ -199,22 +205,20 @@ fn two_sessions_write_at_the_same_time() {
 }
 
 #[test]
-fn the_doctor_names_damaged_lessons_and_ideas_and_sets_them_aside() {
+fn the_doctor_names_damaged_ideas_and_sets_them_aside() {
     let repo = training_repo();
     run(&repo, "value=1.5", 1, &[]).ok();
     assert!(ar(&repo, ["doctor"]).ok().stdout.contains("no problems found"));
-    repo.write(LESSONS, "<!-- lesson t/1 -->\n- **strategy**: x\n");
     repo.write(
         ".autoresearch/ideas.jsonl",
         "{\"version\":1,\"id\":1,\"ts\":\"2026-11-20T22:00:00Z\",\"by\":\"user\",\
                \"state\":\"open\",\"text\":\"deeper\"}\n{\"version\":1,\"id\":2,\n",
     );
     let found = ar(&repo, ["doctor"]).ok().stdout;
-    assert!(found.contains("autoresearch-lessons.md is damaged: line 1 begins an entry without an insight"), "{found}");
     assert!(found.contains("cannot parse 1 line of ") && found.contains("ideas.jsonl"), "{found}");
     let repaired = ar(&repo, ["doctor", "--repair"]).ok().stdout;
     assert!(repaired.contains("no problems found"), "{repaired}");
-    assert!(repo.exists("autoresearch-lessons.md.damaged") && repo.exists(".autoresearch/ideas.jsonl.damaged"));
+    assert!(repo.exists(".autoresearch/ideas.jsonl.damaged"));
     assert!(ar(&repo, ["idea", "list"]).ok().stdout.contains("deeper"));
     assert_eq!(repo.status(), "");
 }

@@ -4,17 +4,13 @@ use super::facts::REPAIR;
 use crate::domain::{Area, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::session::error::SessionError;
-use crate::state::{IdeaFile, LessonFile, LessonsError};
+use crate::state::{IdeaFile, LessonFile};
 
 /// Looks at both files. A session goes on without them, so that nothing here is worse than a warning.
 pub(super) fn look(repo: &Repo) -> Vec<Finding> {
     let root = repo.main_worktree();
     let warning = |what: String| Finding::warning(Area::Journal, what);
-    let lessons = match LessonFile::new(&root).read() {
-        Ok(_) => None,
-        Err(error @ LessonsError::Damaged { .. }) => Some(warning(with_causes(&error)).hint(REPAIR)),
-        Err(error) => Some(warning(with_causes(&error))),
-    };
+    let lessons = LessonFile::new(&root).read().err().map(|error| warning(with_causes(&error)));
     let file = IdeaFile::new(&root);
     let ideas = match file.read() {
         Ok(backlog) if backlog.damaged == 0 => None,
@@ -28,16 +24,9 @@ pub(super) fn look(repo: &Repo) -> Vec<Finding> {
     lessons.into_iter().chain(ideas).collect()
 }
 
-/// Sets aside what is damaged.
+/// Sets aside damaged lines of the backlog.
 pub(super) fn mend(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
-    let root = repo.main_worktree();
-    let file = LessonFile::new(&root);
-    if matches!(file.read(), Err(LessonsError::Damaged { .. }))
-        && let Some(aside) = file.set_aside_damaged()?
-    {
-        done.push(format!("moved the damaged {} to {}", file.path().display(), aside.display()));
-    }
-    let file = IdeaFile::new(&root);
+    let file = IdeaFile::new(&repo.main_worktree());
     if file.read().is_ok_and(|backlog| backlog.damaged > 0) {
         let copy = file.drop_damaged()?;
         done.push(format!("removed damaged lines from {} and saved them to {}", file.path().display(), copy.display()));
