@@ -3,53 +3,51 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::difference::Difference;
 use super::facts::{Facts, REPAIR};
 use super::patients::finding_of;
+use super::repository;
 use crate::domain::{Area, CommitId, ExperimentId, Finding, Phase, experiment_name};
 use crate::git::{Repo, SaveAs};
 use crate::session::error::SessionError;
 use crate::session::reviewing::review_tree;
 use crate::state::Journal;
 
-/// Names what nothing needs any more. While somebody is active, or the journal cannot be read, nothing is known to be left.
-pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
-    if facts.holder.is_some() {
+/// Names what nothing needs any more: commits, which are moved to the saved work, and working trees. While somebody is
+/// active, or the journal cannot be read, nothing is known to be left.
+pub(super) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+    if facts.holder.is_some() || repository::in_the_way(repo).is_some() || !facts.has_files() {
         return Vec::new();
     }
     let looked = left_refs(repo, facts).and_then(|refs| Ok((refs, left_trees(repo, facts)?)));
     let (refs, trees) = match looked {
         Ok(found) => found,
-        Err(error) => return vec![finding_of(Area::Journal, &error)],
+        Err(error) => return vec![finding_of(Area::Journal, &error).into()],
     };
-    let refs = refs.into_iter().map(|left| {
-        let what =
-            format!("{} keeps a commit of {}, which is neither open nor recorded", left.name, experiment_name(left.id));
-        Finding::warning(Area::Refs, what).hint(format!("{REPAIR} moves it to the saved work"))
+    let refs = refs.into_iter().map(|LeftRef { id, name, commit }| {
+        let what = format!("{name} keeps a commit of {}, which is neither open nor recorded", experiment_name(id));
+        let finding = Finding::warning(Area::Refs, what).hint(format!("{REPAIR} moves it to the saved work"));
+        Difference::new(finding, move |repairs| {
+            let save = SaveAs {
+                folder: format!("{}/saved", facts.tag.ref_prefix()),
+                expected: commit.clone(),
+                subject: format!("unfinished experiment {id}"),
+            };
+            let saved = repo.working_tree.save_commit(&save, &commit)?;
+            repo.refs.drop_ref(&name)?;
+            repairs.did(format!("moved {name} to {saved}"));
+            Ok(())
+        })
     });
     let trees = trees.into_iter().map(|tree| {
         let what = format!("the working tree {} was left behind; nothing is open in it", tree.display());
-        Finding::warning(Area::Journal, what).hint(REPAIR)
+        Difference::new(Finding::warning(Area::Journal, what), move |repairs| {
+            repo.remove_kept(&tree)?;
+            repairs.did(format!("removed the working tree {}", tree.display()));
+            Ok(())
+        })
     });
     refs.chain(trees).collect()
-}
-
-/// Moves the commits to the saved work, and removes the working trees. Nobody else must be active.
-pub(super) fn mend(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
-    for LeftRef { id, name, commit } in left_refs(repo, facts)? {
-        let save = SaveAs {
-            folder: format!("{}/saved", facts.tag.ref_prefix()),
-            expected: commit.clone(),
-            subject: format!("unfinished experiment {id}"),
-        };
-        let saved = repo.working_tree.save_commit(&save, &commit)?;
-        repo.refs.drop_ref(&name)?;
-        done.push(format!("moved {name} to {saved}"));
-    }
-    for tree in left_trees(repo, facts)? {
-        repo.remove_kept(&tree)?;
-        done.push(format!("removed the working tree {}", tree.display()));
-    }
-    Ok(())
 }
 
 /// A ref of an attempt that the journal does not have.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::facts::{Facts, REPAIR};
-use super::patients::{LOOK, Patients, finding_of};
+use super::facts::REPAIR;
+use super::patients::{LOOK, Part, Patients, finding_of};
 use super::{beside, host, ledger, records, refs, repository, shared, state};
 use crate::domain::{Area, Asked, Finding, Severity, Tag};
 use crate::git::Repo;
@@ -52,26 +52,15 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         Ok(patients) => patients,
     };
     let mut findings = repository::look(&repo, &patients.meant);
-    let (remains, sessions): (Vec<&Facts>, Vec<&Facts>) = patients.meant.iter().partition(|facts| facts.is_remains());
-    for facts in remains {
+    for facts in patients.meant.iter().filter(|facts| facts.is_remains()) {
         findings
             .extend(refs::look_at_remains(&repo, facts).unwrap_or_else(|error| vec![finding_of(Area::Refs, &error)]));
         findings.extend(state::unknown_runs(facts, &[], "ar doctor").into_iter().map(|found| found.of(&facts.tag)));
     }
-    for facts in &sessions {
-        findings.extend(refs::look(&repo, facts, sessions.len() == 1));
-        findings.extend(records::look(&repo, facts));
-        // Where the folder should be stands something else, and that was said.
-        if repository::in_the_way(&repo).is_none() && facts.has_files() {
-            findings.extend(state::look(&repo, facts));
-            findings.extend(beside::look(&repo, facts).into_iter().map(|finding| finding.of(&facts.tag)));
-        }
-        if facts.is_fetched && !facts.is_imported() {
-            findings.push(state::fetched(facts));
-        }
-    }
-    findings.extend(ledger::look(&repo, &patients));
-    findings.extend(shared::look(&repo));
+    let parts: [Part; 4] = [refs::look, records::look, state::look, beside::look];
+    let differences = parts.into_iter().flat_map(|part| patients.compare(&repo, part));
+    let differences = differences.chain(ledger::look(&repo, &patients)).chain(shared::look(&repo));
+    findings.extend(differences.map(|found| found.finding));
     findings.extend(host::look(&repo, &patients.meant, asked));
     findings.sort_by_key(|finding| finding.area);
     // One thing that is wrong may stop several looks.

@@ -52,6 +52,8 @@ pub(super) struct Facts {
     pub(super) journal: Result<Option<Journal>, StateError>,
     /// Who is at work on it.
     pub(super) holder: Option<String>,
+    /// Whether no other session is looked at.
+    pub(super) is_only: bool,
 }
 
 impl Facts {
@@ -113,6 +115,7 @@ impl Facts {
             is_changed,
             journal,
             holder,
+            is_only: false,
         })
     }
 
@@ -158,11 +161,6 @@ impl Facts {
         !self.broken.iter().any(lost)
             && self.lost_ids().is_empty()
             && self.refs.iter().all(|found| self.sound(found).is_some())
-    }
-
-    /// What mends files that are made from the records: without all of them, that would be a guess.
-    pub(super) fn mend(&self) -> String {
-        if self.is_complete() { REPAIR } else { DECIDE_FIRST }.to_owned()
     }
 
     /// The terms as the baseline's record has them.

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use super::difference::{Difference, Repairs};
 use super::facts::REPAIR;
 use super::patients::Patients;
-use crate::domain::{Area, Finding, LedgerDialect, Record, count_of, one_line, with_causes};
+use crate::domain::{Area, ExperimentId, Finding, LedgerDialect, Phase, Record, count_of, one_line, with_causes};
 use crate::git::Repo;
 use crate::ledger::{Comparison, LedgerError, LedgerFile, Rebuilt};
+use crate::session::error::SessionError;
 
 /// The ledger of a repository, with the records that should be in it.
 #[derive(Debug)]
@@ -48,8 +50,8 @@ impl Books {
     }
 }
 
-/// Looks at results.tsv.
-pub(super) fn look(repo: &Repo, patients: &Patients) -> Vec<Finding> {
+/// Compares results.tsv.
+pub(super) fn look<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference<'a>> {
     let Some(books) = Books::of(repo, patients) else { return Vec::new() };
     let found = match books.compare() {
         Ok(found) => found,
@@ -60,7 +62,7 @@ pub(super) fn look(repo: &Repo, patients: &Patients) -> Vec<Finding> {
                 }
                 error => error.hint(),
             };
-            return vec![Finding { hint, ..Finding::error(Area::Ledger, with_causes(&error)) }];
+            return vec![Finding { hint, ..Finding::error(Area::Ledger, with_causes(&error)) }.into()];
         }
     };
     // Its row is yet to come: the recovery of an open experiment writes it.
@@ -68,31 +70,76 @@ pub(super) fn look(repo: &Repo, patients: &Patients) -> Vec<Finding> {
         |record: &Record| patients.all().any(|facts| facts.tag == record.tag && facts.open_ids().contains(&record.id));
     let missing: Vec<&Record> =
         found.missing.iter().map(|&index| &books.records[index]).filter(|record| !is_open(record)).collect();
-    let error = |what: String| Finding::error(Area::Ledger, what).hint(REPAIR);
-    let mut findings = Vec::new();
+    let mut errors = Vec::new();
     if !books.path.exists() && !missing.is_empty() {
-        findings.push(error("results.tsv is missing".to_owned()));
+        errors.push("results.tsv is missing".to_owned());
     } else if !missing.is_empty() {
         let names: Vec<String> = missing.iter().map(|record| format!("{} of {}", record.id, record.tag)).collect();
-        findings.push(error(format!("results.tsv has no row of experiment {}", names.join(", "))));
+        errors.push(format!("results.tsv has no row of experiment {}", names.join(", ")));
     }
     for (lines, what) in [(&found.torn, "is truncated"), (&found.repeated, "repeats another one")] {
-        for line in lines {
-            findings.push(error(format!("line {line} of results.tsv {what}")));
-        }
+        errors.extend(lines.iter().map(|line| format!("line {line} of results.tsv {what}")));
     }
-    for (line, index) in &found.differing {
+    let warnings = found.differing.iter().map(|(line, index)| {
         let Record { id, tag, .. } = &books.records[*index];
         let what = format!("line {line} of results.tsv contradicts the record of experiment {id} of {tag}");
-        findings.push(Finding::warning(Area::Ledger, what).hint(format!("ar show {id} --tag {tag}")));
-    }
-    if findings.is_empty() {
+        Finding::warning(Area::Ledger, what).hint(format!("ar show {id} --tag {tag}"))
+    });
+    let warnings: Vec<Finding> = warnings.collect();
+    if errors.is_empty() && warnings.is_empty() {
         let foreign = match found.foreign {
             0 => String::new(),
             foreign => format!(", and {}", count_of(foreign, "foreign row")),
         };
-        findings
-            .push(Finding::ok(Area::Ledger, format!("results.tsv has {} of ar{foreign}", count_of(found.own, "row"))));
+        let what = format!("results.tsv has {} of ar{foreign}", count_of(found.own, "row"));
+        return vec![Finding::ok(Area::Ledger, what).into()];
     }
-    findings
+    let error = (!errors.is_empty()).then(|| {
+        let finding = Finding::error(Area::Ledger, errors.join("; "));
+        Difference::new(finding, move |repairs| rebuild(&books, patients, repairs))
+    });
+    error.into_iter().chain(warnings.into_iter().map(Difference::from)).collect()
+}
+
+/// Gives every record its row, and tells the journals where the rows of open experiments are.
+fn rebuild(books: &Books, patients: &Patients, repairs: &mut Repairs) -> Result<(), SessionError> {
+    let Some(rebuilt) = books.rebuild()? else { return Ok(()) };
+    for facts in patients.all() {
+        let Ok(Some(journal)) = &facts.journal else { continue };
+        let row_of = |id: ExperimentId| {
+            let index = books.records.iter().position(|record| record.tag == facts.tag && record.id == id);
+            index.map(|index| rebuilt.places[index])
+        };
+        let mut journal = journal.clone();
+        let together = journal.recorded_together();
+        let mut is_changed = false;
+        for (phase, open) in journal.steps_mut() {
+            let first = open.recording.first().map_or(open.id, |record| record.id);
+            // A train is recorded and settled as one, by the attempt that has it.
+            let is_member = open.recording.is_empty() && together.contains(&open.id);
+            let Some(row) = row_of(first).filter(|_| !is_member) else { continue };
+            open.rows_from = row;
+            if open.recording.is_empty() {
+                *phase = Phase::Settling;
+            }
+            is_changed = true;
+        }
+        if is_changed {
+            journal.write(&facts.folder.state(), repairs.clock.now())?;
+        }
+    }
+    let found = &rebuilt.found;
+    let parts = [
+        (found.missing.len(), "row", "put in"),
+        (found.torn.len(), "torn line", "repaired"),
+        (found.repeated.len(), "repeated row", "left out"),
+    ];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(number, ..)| *number > 0)
+        .map(|(number, what, how)| format!("{} {how}", count_of(*number, what)))
+        .collect();
+    let copy = rebuilt.copy.map(|copy| format!("; the old one is in {}", copy.display())).unwrap_or_default();
+    repairs.did(format!("rewrote {}: {}{copy}", books.path.display(), parts.join(", ")));
+    Ok(())
 }

@@ -1,9 +1,11 @@
 //! Whether everything of a session is in order, what mends it if not, and mending what needs no guess.
 //!
-//! Looking takes no lock and changes nothing. What is found is said as [`Finding`](crate::domain::Finding)s; what is
-//! wrong with what was found is decided in [`rules`](crate::rules) where that needs no look at the disk.
+//! Looking takes no lock and changes nothing. Each part compares what the refs tell with what is there. It gives
+//! [`Difference`](difference::Difference)s: a [`Finding`](crate::domain::Finding), and what removes it. What is wrong is
+//! decided in [`rules`](crate::rules) where that needs no look at the disk.
 
 mod beside;
+mod difference;
 mod entries;
 mod examine;
 mod facts;

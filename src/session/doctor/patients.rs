@@ -1,5 +1,6 @@
 //! The sessions that the doctor looks at, and how an error of theirs is found.
 
+use super::difference::Difference;
 use super::facts::{Facts, known_tags};
 use crate::domain::{Area, Finding, Severity, Tag, with_causes};
 use crate::git::{GitError, Repo};
@@ -9,6 +10,9 @@ use crate::state::SEE_DOCTOR;
 
 /// What shows damage to the repository that has no name.
 pub(super) const LOOK: &str = "inspect with `git fsck --full` and decide what to keep of the repository";
+
+/// A part of a session.
+pub(super) type Part = for<'a> fn(&'a Repo, &'a Facts) -> Vec<Difference<'a>>;
 
 /// The sessions that are looked at, and all others.
 #[derive(Debug)]
@@ -35,15 +39,24 @@ impl Patients {
             let is_meant = meant.as_ref().is_none_or(|meant| *meant == tag);
             if is_meant { &mut patients.meant } else { &mut patients.others }.push(facts);
         }
+        let mut sessions: Vec<&mut Facts> = patients.meant.iter_mut().filter(|facts| !facts.is_remains()).collect();
+        if let [only] = &mut sessions[..] {
+            only.is_only = true;
+        }
         Ok(patients)
     }
 
-    /// The same without what is only left of sessions, and those that were imported or fetched: they have no files to be
-    /// mended.
-    pub(super) fn sessions(mut self) -> Patients {
-        self.meant.retain(|facts| !facts.is_remains() && facts.has_files());
-        self.others.retain(|facts| !facts.is_remains() && facts.has_files());
-        self
+    /// Finds them while this process holds them all.
+    pub(super) fn find_held(repo: &Repo, tag: Option<&Tag>) -> Result<Patients, SessionError> {
+        let mut patients = Patients::find(repo, tag)?;
+        patients.meant.iter_mut().chain(&mut patients.others).for_each(|facts| facts.holder = None);
+        Ok(patients)
+    }
+
+    /// Compares a part of each session that is meant with what its refs tell.
+    pub(super) fn compare<'a>(&'a self, repo: &'a Repo, part: Part) -> Vec<Difference<'a>> {
+        let sessions = self.meant.iter().filter(|facts| !facts.is_remains());
+        sessions.flat_map(|facts| part(repo, facts).into_iter().map(|found| found.of(&facts.tag))).collect()
     }
 
     /// All sessions, those that are meant first.

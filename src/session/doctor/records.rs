@@ -1,28 +1,32 @@
 //! The terms of a session and its experiments.
 
-use super::facts::{Facts, REPAIR, RecordRef};
+use super::difference::Difference;
+use super::facts::{Facts, RecordRef};
 use super::patients::finding_of;
+use super::state::keep;
 use super::{lost, repository};
+use crate::agent::task_spec;
 use crate::domain::{Area, Drift, ExperimentId, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::rules::ignored_changes;
 use crate::session::error::SessionError;
 use crate::state::StateError;
 
-/// Looks at the terms and the records of a session.
-pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
-    let mut found: Vec<Finding> = facts.refs.iter().filter_map(|found| record(repo, facts, found)).collect();
+/// Compares the terms and the records of a session.
+pub(super) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+    let mut found: Vec<Difference<'a>> = facts.refs.iter().filter_map(|found| record(repo, facts, found)).collect();
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(contract(facts));
     }
-    found.extend(ignored(facts));
+    found.extend(ignored(facts).map(Difference::from));
     if found.is_empty() {
         let history = facts.history();
         let best = history.best_kept_record().and_then(|record| Some((record.id, record.metric.number()?)));
         let best = best.map(|(id, number)| format!(", the best is {number} of experiment {id}")).unwrap_or_default();
-        found.push(Finding::ok(Area::Session, format!("{}{best}", count_of(history.experiments(), "experiment"))));
+        let what = format!("{}{best}", count_of(history.experiments(), "experiment"));
+        found.push(Finding::ok(Area::Session, what).into());
     }
-    found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
+    found
 }
 
 fn ignored(facts: &Facts) -> Option<Finding> {
@@ -35,7 +39,7 @@ fn ignored(facts: &Facts) -> Option<Finding> {
     Some(Finding::warning(Area::Session, what).hint("pass --protect FILE to pin an input, or track it with git"))
 }
 
-fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
+fn record<'a>(repo: &'a Repo, facts: &Facts, found: &'a RecordRef) -> Option<Difference<'a>> {
     let RecordRef { id, name, tagged, record, .. } = found;
     let look = format!(
         "look with `git cat-file -p {name}`, and decide what experiment {id} was; `git update-ref {name} OBJECT` puts \
@@ -43,12 +47,20 @@ fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
     );
     let record = match record {
         Ok(record) => record,
-        Err(_) if lost::rebuilt(repo, facts, found).is_some() => {
-            let what = format!("the object of the record {name} is gone; its commit, its row and the logs tell of it");
-            return Some(Finding::error(Area::Session, what).hint(REPAIR));
+        Err(error) => {
+            if let Some((record, message)) = lost::rebuilt(repo, facts, found) {
+                let what =
+                    format!("the object of the record {name} is gone; its commit, its row and the logs tell of it");
+                return Some(Difference::new(Finding::error(Area::Session, what), move |repairs| {
+                    repo.refs.rewrite_record(name, &record.commit, &message)?;
+                    repairs.did(format!("rebuilt {name} from its commit, its row and the logs"));
+                    Ok(())
+                }));
+            }
+            let finding = finding_of(Area::Session, error);
+            let is_bad = matches!(error, SessionError::BadRecord { .. });
+            return Some(if is_bad { finding.hint(look) } else { finding }.into());
         }
-        Err(error @ SessionError::BadRecord { .. }) => return Some(finding_of(Area::Session, error).hint(look)),
-        Err(error) => return Some(finding_of(Area::Session, error)),
     };
     let what = if record.id != *id {
         format!("the record {name} belongs to experiment {}", record.id)
@@ -59,46 +71,59 @@ fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
     } else {
         return None;
     };
-    Some(Finding::damaged(Area::Session, what).hint(look))
+    Some(Finding::damaged(Area::Session, what).hint(look).into())
 }
 
-fn contract(facts: &Facts) -> Option<Finding> {
+/// Compares contract.json with the terms that the baseline's record has.
+fn contract(facts: &Facts) -> Option<Difference<'_>> {
     let path = facts.folder.state().join("contract.json");
+    let shown = path.display();
     let recorded = facts.recorded_terms();
-    let error = |what: String| Some(Finding::error(Area::Session, what).hint(REPAIR));
-    match (&facts.contract, &recorded) {
+    let what = match (&facts.contract, &recorded) {
         (Ok(Some(stored)), Some(recorded)) => {
             let term = |Drift { field, approved, found, .. }: &Drift| {
                 format!("the {field} `{found}`, and the baseline's record `{approved}`")
             };
             let drifts: Vec<_> = Drift::all(recorded, stored).iter().map(term).collect();
-            if drifts.is_empty() {
-                facts.is_changed.then(|| {
-                    Finding::error(Area::Session, "contract.json was changed after it was approved").hint(REPAIR)
-                })
-            } else {
-                error(format!("contract.json has {}", drifts.join("; ")))
+            match drifts.is_empty() {
+                true if !facts.is_changed => return None,
+                true => "contract.json was changed after it was approved".to_owned(),
+                false => format!("contract.json has {}", drifts.join("; ")),
             }
         }
-        (Ok(Some(_)), None) => facts.is_changed.then(|| {
-            let what = format!("{} was changed, and no record holds the approved terms", path.display());
-            Finding::damaged(Area::Session, what)
-                .hint("start a new session: `ar run --tag NEW --metric NAME --cmd COMMAND`")
-        }),
-        (Ok(None), Some(_)) => error(format!("{} is missing", path.display())),
-        (Err(StateError::Json { .. }), Some(_)) => error(format!("cannot parse {}", path.display())),
+        (Ok(Some(_)), None) if !facts.is_changed => return None,
+        (Ok(Some(_)), None) => {
+            let what = format!("{shown} was changed, and no record holds the approved terms");
+            let hint = "start a new session: `ar run --tag NEW --metric NAME --cmd COMMAND`";
+            return Some(Finding::damaged(Area::Session, what).hint(hint).into());
+        }
+        (Ok(None), Some(_)) => format!("{shown} is missing"),
+        (Err(StateError::Json { .. }), Some(_)) => format!("cannot parse {shown}"),
         (Err(error), recorded) if recorded.is_some() || !matches!(error, StateError::Json { .. }) => {
-            let finding = Finding::error(Area::Session, with_causes(error));
-            Some(Finding { hint: error.hint(), ..finding })
+            return Some(Finding { hint: error.hint(), ..Finding::error(Area::Session, with_causes(error)) }.into());
         }
         (Ok(None) | Err(_), _) => {
-            let what = format!("cannot read {}, and no record holds the terms", path.display());
+            let what = format!("cannot read {shown}, and no record holds the terms");
             let look = format!("git cat-file -p {}", facts.tag.record_ref(ExperimentId::BASELINE));
-            Some(Finding::damaged(Area::Session, what).hint(format!(
+            let hint = format!(
                 "give the settings again in a new session: `ar run --tag NEW --metric NAME --cmd COMMAND`; `{look}` \
                  and `ar log {}` show what is left of them",
                 facts.tag
-            )))
+            );
+            return Some(Finding::damaged(Area::Session, what).hint(hint).into());
         }
-    }
+    };
+    let recorded = recorded?;
+    Some(Difference::new(Finding::error(Area::Session, what), move |repairs| {
+        let (approved, suffix, again) = match &facts.contract {
+            Ok(Some(_)) => {
+                (" as approved at the start", ".before-repair", "; repeat what was changed since on purpose")
+            }
+            _ => ("", ".damaged", ""),
+        };
+        let kept = keep(&path, suffix)?;
+        facts.folder.store_contract(&recorded, &task_spec(&recorded))?;
+        repairs.did(format!("wrote {}{approved} from the baseline's record{kept}{again}", path.display()));
+        Ok(())
+    }))
 }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::facts::{Facts, REPAIR, RecordRef};
+use super::difference::Difference;
+use super::facts::{Facts, RecordRef};
 use super::patients::finding_of;
 use crate::domain::{Area, CommitId, ExperimentId, Finding, Severity, Tag, with_causes};
 use crate::git::{BrokenRef, Head, Notes, Repo};
@@ -16,7 +17,7 @@ use crate::state::Journal;
 
 /// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object
 /// behind.
-pub(super) fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
+fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
     if broken.name == facts.tag.branch_ref() {
         return facts.expected_tip().map(|tip| tip.to_string());
     }
@@ -28,35 +29,26 @@ pub(super) fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
     })
 }
 
-/// Looks at the refs of a session; `is_only` says that no other session is looked at.
-pub(super) fn look(repo: &Repo, facts: &Facts, is_only: bool) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for looked in [
-        Ok(broken(facts)),
-        Ok(missing(facts)),
-        branch(repo, facts, is_only),
-        saved(repo, facts),
-        Ok(notes(repo, facts)),
-    ] {
-        match looked {
-            Ok(findings) => found.extend(findings),
-            Err(error) => found.push(finding_of(Area::Refs, &error)),
-        }
+/// Compares the refs of a session.
+pub(super) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+    let plain = |found: Vec<Finding>| found.into_iter().map(Difference::from).collect();
+    let mut found = broken(repo, facts);
+    found.extend(missing(facts).into_iter().map(Difference::from));
+    for looked in [branch(repo, facts), saved(repo, facts).map(plain), Ok(plain(notes(repo, facts)))] {
+        found.extend(looked.unwrap_or_else(|error| vec![finding_of(Area::Refs, &error).into()]));
     }
     if found.is_empty() {
-        found.push(Finding::ok(
-            Area::Refs,
-            match (facts.is_imported(), facts.has_files()) {
-                (true, _) => "imported; it has records and no branch".to_owned(),
-                (false, false) => "fetched; it has records".to_owned(),
-                (false, true) => {
-                    let tip = facts.expected_tip().map(|tip| format!(" at {}", tip.short(8))).unwrap_or_default();
-                    format!("{}{tip}", facts.tag.branch())
-                }
-            },
-        ));
+        let what = match (facts.is_imported(), facts.has_files()) {
+            (true, _) => "imported; it has records and no branch".to_owned(),
+            (false, false) => "fetched; it has records".to_owned(),
+            (false, true) => {
+                let tip = facts.expected_tip().map(|tip| format!(" at {}", tip.short(8))).unwrap_or_default();
+                format!("{}{tip}", facts.tag.branch())
+            }
+        };
+        found.push(Finding::ok(Area::Refs, what).into());
     }
-    found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
+    found
 }
 
 /// Whether what people noted, and their ratings, can be read. Nothing else depends on it.
@@ -104,21 +96,24 @@ pub(super) fn look_at_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>
     Ok(vec![finding.of(tag)])
 }
 
-fn broken(facts: &Facts) -> Vec<Finding> {
-    let finding = |broken: &BrokenRef| {
+fn broken<'a>(repo: &'a Repo, facts: &Facts) -> Vec<Difference<'a>> {
+    let difference = |broken: &BrokenRef| {
         let what = match broken.is_lost {
             true => format!("the ref {} leads to an object that is gone", broken.name),
             false => format!("the file of the ref {} is empty or damaged", broken.name),
         };
-        match value_of(facts, broken) {
-            Some(_) => Finding::error(Area::Refs, what).hint(REPAIR),
-            None => {
-                let hint = decide(&broken.name, &facts.tag_objects(&broken.name));
-                Finding::damaged(Area::Refs, what).hint(hint)
-            }
-        }
+        let Some(object) = value_of(facts, broken) else {
+            let hint = decide(&broken.name, &facts.tag_objects(&broken.name));
+            return Finding::damaged(Area::Refs, what).hint(hint).into();
+        };
+        let broken = broken.clone();
+        Difference::new(Finding::error(Area::Refs, what), move |repairs| {
+            let copy = repo.refs.mend_ref(&broken, &object)?;
+            repairs.did(format!("restored {} to {}; its old file is in {}", broken.name, &object[..8], copy.display()));
+            Ok(())
+        })
     };
-    facts.broken.iter().map(finding).collect()
+    facts.broken.iter().map(difference).collect()
 }
 
 /// What a person has to decide about a ref that may have named any of `objects`.
@@ -148,7 +143,7 @@ fn missing(facts: &Facts) -> Vec<Finding> {
     facts.lost_ids().into_iter().filter(|id| !broken.contains(id)).map(finding).collect()
 }
 
-fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, SessionError> {
+fn branch<'a>(repo: &'a Repo, facts: &'a Facts) -> Result<Vec<Difference<'a>>, SessionError> {
     let branch = facts.tag.branch_ref();
     let (Some(judged), Some(expected)) = (facts.tip(repo)?, facts.expected_tip()) else { return Ok(Vec::new()) };
     let name = facts.tag.branch();
@@ -162,12 +157,17 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
         Tip::Unsettled => {
             let what = format!("the branch {name} is at the last experiment, which was not kept");
             let hint = format!("move the branch back: git reset --keep {}", expected.short(12));
-            found.push(Finding::damaged(Area::Refs, what).hint(hint));
+            found.push(Finding::damaged(Area::Refs, what).hint(hint).into());
         }
         // Before its baseline is measured a session may have none yet.
         Tip::Missing if facts.refs.is_empty() => {}
         Tip::Missing => {
-            found.push(Finding::error(Area::Refs, format!("the branch {name} is missing")).hint(REPAIR));
+            let finding = Finding::error(Area::Refs, format!("the branch {name} is missing"));
+            found.push(Difference::new(finding, move |repairs| {
+                repo.refs.create_branch(&facts.tag.branch_ref(), &expected, "autoresearch: repair")?;
+                repairs.did(format!("recreated the branch {} at {}", facts.tag.branch(), expected.short(8)));
+                Ok(())
+            }));
         }
         Tip::Unrecorded => {
             let tip = tip.unwrap_or_else(|| expected.clone());
@@ -175,27 +175,28 @@ fn branch(repo: &Repo, facts: &Facts, is_only: bool) -> Result<Vec<Finding>, Ses
             let base = expected.short(12).to_owned();
             let subject = repo.objects.subject(&tip)?;
             let tip = tip.short(8).to_owned();
-            found.push(match next_session(repo, facts)? {
+            let finding = match next_session(repo, facts)? {
                 Some(next) => of_user(facts, &format!("{tip}: {subject}"), &next),
                 None => {
                     let error = SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base, is_on_top };
                     // Whether it is measured or given up is for a person to decide.
                     Finding { level: Severity::Damaged, ..finding_of(Area::Refs, &error) }
                 }
-            });
+            };
+            found.push(finding.into());
         }
     }
     if let Some(worktree) = repo.refs.checked_out_elsewhere(&branch)? {
         let error = SessionError::CheckedOutElsewhere { branch: name, worktree };
         let finding = finding_of(Area::Refs, &error);
-        found.push(Finding { level: Severity::Warning, ..finding });
-    } else if is_only
+        found.push(Finding { level: Severity::Warning, ..finding }.into());
+    } else if facts.is_only
         && !facts.is_fetched
         && !facts.has_layout()
         && let Some(elsewhere) = elsewhere(&repo.refs.head()?, &branch)
     {
         let what = format!("HEAD is {elsewhere}, not on the session's branch");
-        found.push(Finding::warning(Area::Refs, what).hint(resume));
+        found.push(Finding::warning(Area::Refs, what).hint(resume).into());
     }
     Ok(found)
 }

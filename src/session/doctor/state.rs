@@ -1,63 +1,70 @@
 //! The state folder: journal, memory files, event logs, runs, and who is at work.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::difference::{Difference, Repairs};
 use super::facts::{DECIDE_FIRST, Facts, REPAIR};
 use super::patients::finding_of;
-use crate::domain::{Area, ExperimentId, Finding, Phase, experiment_name, shell_word, with_causes};
+use super::repository;
+use crate::domain::{Area, ExperimentId, Finding, Phase, count_of, experiment_name, shell_word, with_causes};
 use crate::exec::{self, Exit, Started};
-use crate::fs::{move_command, read_regular};
+use crate::fs::{copy_beside, move_command, read_regular, write_atomic};
 use crate::git::{Repo, Untracked};
 use crate::rules::Tip;
 use crate::session::contradiction::{contradiction, trouble_text};
 use crate::session::error::SessionError;
+use crate::session::guardians::guard_lines;
+use crate::session::heal::{Remains, rebuilt_journal};
 use crate::session::jobs::RUN;
-use crate::state::{DIRECTIONS, EVENT_LOGS, FINDINGS, ITERATIONS, Journal, OpenExperiment, StateError, read_json};
+use crate::session::own_files::remove_file;
+use crate::state::{
+    DIRECTIONS, EVENT_LOGS, EventLog, FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, StateError,
+    read_json,
+};
 
 /// The state files that are there from the beginning and can be made anew from the records.
 const MEMORY: [&str; 3] = [FINDINGS, ITERATIONS, DIRECTIONS];
 
-/// Looks at the state folder of a session.
-pub(super) fn look(repo: &Repo, facts: &Facts) -> Vec<Finding> {
+/// The untracked files that the last call left.
+const UNTRACKED: &str = "untracked.json";
+
+/// Compares the state folder of a session.
+pub(super) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
     let mut found = Vec::new();
-    match journal(repo, facts) {
-        Ok(findings) => found.extend(findings),
-        Err(error) => found.push(finding_of(Area::Journal, &error)),
+    // Where the folder should be stands something else, and that was said.
+    if repository::in_the_way(repo).is_none() && facts.has_files() {
+        found.extend(journal(repo, facts).unwrap_or_else(|error| vec![finding_of(Area::Journal, &error).into()]));
+        found.extend(memory(facts));
+        found.extend(runs(facts).map(Difference::from));
+        if found.is_empty() {
+            found.push(Finding::ok(Area::Journal, "no experiment is open").into());
+        }
+        if let Some(holder) = &facts.holder {
+            found.push(Finding::ok(Area::Journal, format!("an ar is active: {holder}")).into());
+        }
     }
-    found.extend(memory(facts));
-    found.extend(runs(facts));
-    if found.is_empty() {
-        found.push(Finding::ok(Area::Journal, "no experiment is open"));
+    if facts.is_fetched && !facts.is_imported() {
+        let what = "fetched: its records are here, and nobody has worked on it in this repository";
+        found.push(Finding::ok(Area::Journal, what).hint(format!("ar resume {}", facts.tag)).into());
     }
-    if let Some(holder) = &facts.holder {
-        found.push(Finding::ok(Area::Journal, format!("an ar is active: {holder}")));
-    }
-    found.into_iter().map(|finding| finding.of(&facts.tag)).collect()
+    found
 }
 
-/// What is to be said of a session whose refs alone are here.
-pub(super) fn fetched(facts: &Facts) -> Finding {
-    let what = "fetched: its records are here, and nobody has worked on it in this repository";
-    Finding::ok(Area::Journal, what).hint(format!("ar resume {}", facts.tag)).of(&facts.tag)
-}
-
-fn journal(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
+fn journal<'a>(repo: &'a Repo, facts: &'a Facts) -> Result<Vec<Difference<'a>>, SessionError> {
     let path = facts.folder.state().join("progress.json");
     let mut found = Vec::new();
     match &facts.journal {
         Ok(Some(journal)) => found.extend(open(repo, facts, journal)),
-        Ok(None) => found.push(lost_journal(repo, facts, format!("{} is missing", path.display()))?),
-        Err(StateError::Json { .. }) => {
-            found.push(lost_journal(repo, facts, format!("cannot parse {}", path.display()))?);
-        }
+        Ok(None) | Err(StateError::Json { .. }) => found.push(lost_journal(repo, facts, path)?),
         Err(error) => {
-            found.push(Finding { hint: error.hint(), ..Finding::error(Area::Journal, with_causes(error)) });
+            found.push(Finding { hint: error.hint(), ..Finding::error(Area::Journal, with_causes(error)) }.into());
         }
     }
-    found.extend(unknown_runs(facts, &facts.open_ids(), REPAIR));
+    found.extend(unknown_runs(facts, &facts.open_ids(), REPAIR).into_iter().map(Difference::from));
     Ok(found)
 }
 
@@ -73,10 +80,15 @@ pub(super) fn unknown_runs(facts: &Facts, open: &[ExperimentId], then: &str) -> 
         .collect()
 }
 
-/// A journal that is gone, and what that means for an experiment that may have been open.
-fn lost_journal(repo: &Repo, facts: &Facts, what: String) -> Result<Finding, SessionError> {
+/// A journal that is gone, and what that means for an experiment that may have been open. It is written anew with none,
+/// unless a run goes on, or the branch is at a commit that is not recorded or not settled.
+fn lost_journal<'a>(repo: &'a Repo, facts: &'a Facts, path: PathBuf) -> Result<Difference<'a>, SessionError> {
+    let shown = path.display();
+    let what = if facts.journal.is_ok() { format!("{shown} is missing") } else { format!("cannot parse {shown}") };
     let is_changed = || repo.working_tree.changes().is_ok_and(|changes| !changes.tracked.is_empty());
-    let (means, hint) = match facts.tip(repo)? {
+    let mend = if facts.is_complete() { REPAIR } else { DECIDE_FIRST };
+    let tip = facts.tip(repo)?;
+    let (means, hint) = match tip {
         Some(Tip::Unrecorded) => (
             "; an experiment was open, its commit is at the tip of the branch and was not recorded",
             DECIDE_FIRST.to_owned(),
@@ -84,14 +96,29 @@ fn lost_journal(repo: &Repo, facts: &Facts, what: String) -> Result<Finding, Ses
         Some(Tip::Unsettled) => {
             ("; the last experiment is recorded, but its change is not undone yet", format!("ar resume {}", facts.tag))
         }
-        _ if is_changed() => ("; the uncommitted changes may be those of an experiment that was open", facts.mend()),
-        _ => ("", facts.mend()),
+        _ if is_changed() => ("; the uncommitted changes may be those of an experiment that was open", mend.to_owned()),
+        _ => ("", mend.to_owned()),
     };
-    Ok(Finding::error(Area::Journal, format!("{what}{means}")).hint(hint))
+    let finding = Finding::error(Area::Journal, format!("{what}{means}")).hint(hint);
+    let is_between = !matches!(tip, Some(Tip::Unrecorded | Tip::Unsettled));
+    if !facts.is_complete() || !is_between || !going_on(facts).is_empty() {
+        return Ok(finding.into());
+    }
+    Ok(Difference::new(finding, move |repairs| {
+        let kept = keep(&path, ".damaged")?;
+        let now = repairs.clock.now();
+        let tip = repo.refs.branch(&facts.tag.branch_ref())?;
+        let (contract, end) = (facts.terms(), EventLog::new(&facts.folder.logs()).last_end());
+        let remains = Remains { contract: contract.as_ref(), end, worktree: repo.worktree() };
+        let rebuilt = rebuilt_journal(facts.history(), &remains, tip.as_ref(), now);
+        Journal { guard_lines: guard_lines(repo, &facts.tag), ..rebuilt }.write(&facts.folder.state(), now)?;
+        repairs.did(format!("wrote {} from the records, with no experiment open{kept}", path.display()));
+        Ok(())
+    }))
 }
 
 /// The experiments whose runs go on, with the process that looks after each.
-pub(super) fn going_on(facts: &Facts) -> Vec<(ExperimentId, Option<u32>)> {
+fn going_on(facts: &Facts) -> Vec<(ExperimentId, Option<u32>)> {
     let entries = fs::read_dir(facts.folder.root().join("runs")).into_iter().flatten().flatten();
     let mut found: Vec<(ExperimentId, Option<u32>)> = entries
         .filter(|entry| exec::is_held(&entry.path()))
@@ -112,8 +139,8 @@ pub(super) fn going_on(facts: &Facts) -> Vec<(ExperimentId, Option<u32>)> {
 }
 
 /// The attempts that are open.
-fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
-    let mut found = Vec::new();
+fn open<'a>(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference<'a>> {
+    let mut found: Vec<Difference<'a>> = Vec::new();
     let path = facts.folder.state().join("progress.json");
     let shell = shell_word(&path);
     let decide = |what: String| {
@@ -127,31 +154,35 @@ fn open(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Finding> {
         && !repo.objects.has_commit(&aside.commit)
     {
         let commit = aside.commit.short(8);
-        found.push(decide(format!(
-            "the journal names a change that was set aside, but the commit {commit} does not \
-            exist"
-        )));
+        let what = format!("the journal names a change that was set aside, but the commit {commit} does not exist");
+        found.push(decide(what).into());
     }
     if let Some(tip) = facts.expected_tip()
         && let Some(trouble) = contradiction(repo, facts.history(), &tip, journal)
     {
-        found.push(decide(trouble_text(trouble).to_owned()));
+        found.push(decide(trouble_text(trouble).to_owned()).into());
         return found;
     }
     let goes_on = |open: &OpenExperiment| exec::is_going_on(&facts.folder.run(open.id), RUN);
     let resume = |what: String| Finding::warning(Area::Journal, what).hint(format!("ar resume {}", facts.tag));
     for (phase, open) in journal.steps() {
         let what = format!("experiment {} is open ({})", open.id, phase_name(phase));
-        found.push(match (&facts.holder, goes_on(open)) {
+        let finding = match (&facts.holder, goes_on(open)) {
             (Some(_), _) => Finding::ok(Area::Journal, what),
             (None, true) => resume(format!("{what} and its run continues without an active ar")),
             (None, false) => resume(format!("{what}, but no ar is active")),
-        });
+        };
+        found.push(finding.into());
     }
     for open in journal.open_attempts().filter(|open| !goes_on(open)) {
         for path in torn_run_files(&facts.folder.run(open.id)) {
             let what = format!("cannot parse {}", path.display());
-            found.push(Finding::error(Area::Journal, what).hint(REPAIR));
+            found.push(Difference::new(Finding::error(Area::Journal, what), move |repairs| {
+                let kept = keep(&path, ".damaged")?;
+                remove_file(&path)?;
+                repairs.did(format!("removed the damaged {}{kept}; the run counts as lost", path.display()));
+                Ok(())
+            }));
         }
     }
     found
@@ -163,7 +194,7 @@ fn phase_name(phase: Phase) -> String {
 }
 
 /// The files of a run that is over and that say nothing: what is left of it is that it was started.
-pub(super) fn torn_run_files(folder: &Path) -> Vec<PathBuf> {
+fn torn_run_files(folder: &Path) -> Vec<PathBuf> {
     let is_torn = |looked: Result<bool, StateError>| matches!(looked, Err(StateError::Json { .. }));
     let started = folder.join("started.json");
     let exit = folder.join("exit.json");
@@ -177,74 +208,102 @@ pub(super) fn torn_run_files(folder: &Path) -> Vec<PathBuf> {
     torn
 }
 
-/// What is wrong with a file of the state folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Harm {
-    /// It is not there.
-    Missing,
-    /// It is no JSON.
-    Torn,
-    /// Its last line ends in the middle, from this byte on.
-    TornFrom(usize),
-    /// So many of its lines are no JSON.
-    Lines(usize),
-}
-
-/// The files of memory and logs that are not as they should be.
-pub(super) fn harmed(facts: &Facts) -> Vec<(PathBuf, Harm)> {
+/// Compares the files of memory and logs: those that the records tell are there, and all that are there can be parsed.
+fn memory(facts: &Facts) -> Vec<Difference<'_>> {
     let state = facts.folder.state();
-    let mut found = Vec::new();
-    for name in MEMORY {
-        let path = state.join(name);
-        let harm = match (path.exists(), name.ends_with(".jsonl")) {
-            (false, _) => Some(Harm::Missing),
-            (true, true) => lines_harm(&path),
-            (true, false) => json_harm::<Value>(&path),
+    let logs = EVENT_LOGS.iter().map(|name| facts.folder.logs().join(name));
+    let paths = MEMORY.iter().chain(&[UNTRACKED]).map(|name| state.join(name)).chain(logs);
+    let difference = |path: PathBuf| {
+        let shown = path.display();
+        let what = match read_regular(&path) {
+            Ok(bytes) => match bad_lines(&path, &bytes) {
+                0 => return None,
+                bad if is_log(&path) => format!("cannot parse {} of {shown}", count_of(bad, "line")),
+                _ => format!("cannot parse {shown}"),
+            },
+            Err(_) if MEMORY.iter().any(|name| path.ends_with(name)) && !path.exists() => format!("{shown} is missing"),
+            Err(_) => return None,
         };
-        found.extend(harm.map(|harm| (path, harm)));
-    }
-    let untracked = state.join("untracked.json");
-    found.extend(json_harm::<Untracked>(&untracked).map(|harm| (untracked, harm)));
-    for name in EVENT_LOGS {
-        let path = facts.folder.logs().join(name);
-        found.extend(lines_harm(&path).map(|harm| (path, harm)));
-    }
-    found
-}
-
-fn json_harm<T: serde::de::DeserializeOwned>(path: &Path) -> Option<Harm> {
-    matches!(read_json::<T>(path), Err(StateError::Json { .. })).then_some(Harm::Torn)
-}
-
-fn lines_harm(path: &Path) -> Option<Harm> {
-    let bytes = read_regular(path).ok()?;
-    let is_json = |line: &[u8]| serde_json::from_slice::<Value>(line).is_ok();
-    let ended = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-    if ended < bytes.len() && !is_json(&bytes[ended..]) {
-        return Some(Harm::TornFrom(ended));
-    }
-    let bad = bytes[..ended].split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && !is_json(line)).count();
-    (bad > 0).then_some(Harm::Lines(bad))
-}
-
-/// The lines of a file that are JSON.
-pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Value> {
-    bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
-}
-
-fn memory(facts: &Facts) -> Vec<Finding> {
-    let finding = |(path, harm): (PathBuf, Harm)| {
-        let path = path.display();
-        let error = |what: String| Finding::error(Area::Journal, what).hint(REPAIR);
-        match harm {
-            Harm::Missing => error(format!("{path} is missing")).hint(facts.mend()),
-            Harm::Torn => error(format!("cannot parse {path}")),
-            Harm::TornFrom(_) => error(format!("the last line of {path} is truncated")),
-            Harm::Lines(1) => Finding::warning(Area::Journal, format!("cannot parse a line of {path}")),
-            Harm::Lines(count) => Finding::warning(Area::Journal, format!("cannot parse {count} lines of {path}")),
-        }
+        let finding = Finding::error(Area::Journal, what);
+        Some(match path.exists() || facts.is_complete() {
+            true => Difference::new(finding, move |repairs| restore(facts, &path, repairs)),
+            false => finding.hint(DECIDE_FIRST).into(),
+        })
     };
-    harmed(facts).into_iter().map(finding).collect()
+    paths.filter_map(difference).collect()
+}
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "jsonl")
+}
+
+/// The lines of a log that are not JSON; one for another file that cannot be parsed.
+fn bad_lines(path: &Path, bytes: &[u8]) -> usize {
+    match is_log(path) {
+        true => bytes.split(is_end).filter(|line| !line.is_empty() && !is_json(line)).count(),
+        false if path.ends_with(UNTRACKED) => usize::from(serde_json::from_slice::<Untracked>(bytes).is_err()),
+        false => usize::from(!is_json(bytes)),
+    }
+}
+
+fn is_end(byte: &u8) -> bool {
+    *byte == b'\n'
+}
+
+fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(bytes).is_ok()
+}
+
+/// Writes a file of memory or a log anew: the lines of a log that can be parsed, else what the records tell.
+fn restore(facts: &Facts, path: &Path, repairs: &mut Repairs) -> Result<(), SessionError> {
+    let shown = path.display();
+    let kept = keep(path, ".damaged")?;
+    if is_log(path) && path.exists() {
+        let old = read_regular(path).map_err(failed("read", path))?;
+        let lines: Vec<&[u8]> = old.split(is_end).filter(|line| is_json(line)).collect();
+        write_atomic(path, &lines.iter().flat_map(|line| [line, &b"\n"[..]]).collect::<Vec<_>>().concat())?;
+        repairs.did(format!("dropped the damaged lines of {shown}{kept}"));
+        return log_last_iteration(facts, path, &lines);
+    }
+    remove_file(path)?;
+    if facts.is_complete() {
+        Memory::new(&facts.folder.state()).create(facts.history().records())?;
+    }
+    repairs.did(match path.exists() {
+        true => format!("wrote {shown} from the records{kept}"),
+        false => format!("removed the damaged {shown}{kept}"),
+    });
+    Ok(())
+}
+
+/// Writes the line of the last experiment into the log of iterations, if that was the one that was cut off.
+fn log_last_iteration(facts: &Facts, path: &Path, lines: &[&[u8]]) -> Result<(), SessionError> {
+    let history = facts.history();
+    let of = |line: &&[u8]| serde_json::from_slice::<Value>(line).ok().map(|line| line["experiment"].clone());
+    if let (Ok(Some(journal)), Some(last)) = (&facts.journal, history.records().last())
+        && path.ends_with(ITERATIONS)
+        && journal.open.is_none()
+        && !last.id.is_baseline()
+        && !lines.iter().filter_map(of).any(|experiment| experiment == last.id.number())
+    {
+        let iteration = Iteration::of(last, journal.iteration, history.since_keep());
+        Memory::new(&facts.folder.state()).log_iteration(&iteration)?;
+    }
+    Ok(())
+}
+
+/// Copies what is at `path` to a free name beside it; gives a clause that names the copy, nothing if nothing is there.
+pub(super) fn keep(path: &Path, suffix: &str) -> Result<String, SessionError> {
+    if !path.exists() {
+        return Ok(String::new());
+    }
+    let bytes = read_regular(path).map_err(failed("read", path))?;
+    Ok(format!("; the old one is in {}", copy_beside(path, &bytes, suffix)?.display()))
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SessionError {
+    let path = path.to_owned();
+    move |source| SessionError::Io { action, path, source }
 }
 
 /// The runs of recorded experiments whose folders are gone, and their logs with them.

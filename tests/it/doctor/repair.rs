@@ -69,14 +69,23 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
     (
         "a torn log of iterations",
         |repo| cut(repo, &state("iteration_log.jsonl"), 9),
-        "the last line of ",
-        "iteration_log.jsonl and saved it to state/iteration_log.jsonl.damaged",
+        "cannot parse 1 line of state/iteration_log.jsonl",
+        "state/iteration_log.jsonl.damaged",
     ),
     (
         "a torn event log",
         |repo| cut(repo, ".autoresearch/t/logs/work.jsonl", 9),
-        "work.jsonl is truncated",
-        "work.jsonl and saved it to logs/work.jsonl.damaged",
+        "cannot parse 1 line of logs/work.jsonl",
+        "logs/work.jsonl.damaged",
+    ),
+    (
+        "damaged lines of an event log",
+        |repo| {
+            let path = ".autoresearch/t/logs/orchestrator.jsonl";
+            repo.write(path, format!("{{\n{}{{", repo.read(path)));
+        },
+        "cannot parse 2 lines of logs/orchestrator.jsonl",
+        "dropped the damaged lines of logs/orchestrator.jsonl; the old one is in logs/orchestrator.jsonl.damaged",
     ),
     (
         "torn directions",
