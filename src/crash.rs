@@ -127,6 +127,7 @@ mod armed {
         "open.branch_taken",
         "open.contract_stored",
         "open.excluded",
+        "open.journal_made",
         "open.journal_written",
         "open.locked",
         "open.memory_made",

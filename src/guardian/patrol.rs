@@ -170,7 +170,6 @@ fn without_room(verdict: PatrolVerdict) -> PatrolVerdict {
         GuardAction::None => verdict,
         action => PatrolVerdict {
             action: GuardAction::None,
-            needs_person: true,
             detail: format!("{}; no {action}: the disk of the guard's own files is full", verdict.detail),
             ..verdict
         },

@@ -145,8 +145,6 @@ impl<'a> Session<'a> {
         let memory = Memory::new(&state);
         memory.create(history.records())?;
         crash::point("open.memory_made");
-        folder.store_contract(&contract, &task_spec(&contract))?;
-        crash::point("open.contract_stored");
         let log = EventLog::new(&folder.logs());
         let place = Place::of(repo.worktree());
         let untracked = read_json(&state.join(UNTRACKED))?;
@@ -171,6 +169,10 @@ impl<'a> Session<'a> {
                 journal
             }
         };
+        crash::point("open.journal_made");
+        // From here on it is a session: its journal says whether it has slots.
+        folder.store_contract(&contract, &task_spec(&contract))?;
+        crash::point("open.contract_stored");
         let uuids = |slot: &GpuSlot| slot.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",");
         let journal = Journal { layout, gpus: gpus.iter().map(uuids).collect(), ..journal };
         let (protected, told) =

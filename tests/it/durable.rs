@@ -162,8 +162,16 @@ impl<'a> Disk<'a> {
         let text = self.content.get(from).cloned().unwrap_or_default();
         // The prompt is made anew whenever the agent is called, and an agent is called again after a power cut; what a run is
         // known by is synced while it goes on. What was noted just before a run is of use as long as that run lasts.
-        let passing =
-            ["prompt.md", "agent.exit.json", "job.json", "started.json", "tree.before", "artifacts.json", "namespaces"];
+        let passing = [
+            "prompt.md",
+            "agent.exit.json",
+            "job.json",
+            "started.json",
+            "tree.before",
+            "artifacts.json",
+            "namespaces",
+            "settings_before.json",
+        ];
         let is_kept = name.starts_with(".ar-") && !passing.iter().any(|end| to.to_string_lossy().ends_with(end));
         if is_kept || relative == Path::new(".git/index") {
             self.check("a file is synced before it takes the place of another", from, !self.unsynced.contains(from));

@@ -39,7 +39,7 @@ fn random_kills_change_nothing_about_a_session() {
 
 /// Brings a session to its end with the calls that `call` gives, killing whoever is at work on it again and again; gives the
 /// number of kills. The moments are `first` milliseconds and later, spread over `span` of them, otherwise for each `salt`, and
-/// come later while nothing gets done between them.
+/// come later while nothing gets done between them, and on a slow machine the more kills there were.
 pub(crate) fn run_and_kill(
     repo: &TestRepo,
     salt: u64,
@@ -51,7 +51,7 @@ pub(crate) fn run_and_kill(
         let journal = fs::read_to_string(repo.file(".autoresearch/t/state/progress.json")).unwrap_or_default();
         if journal.contains("\"layout\"") { repo.git(["for-each-ref", "refs/autoresearch"]) } else { journal }
     };
-    let (mut kills, mut stuck) = (0, 0);
+    let (mut kills, mut stuck) = (0_u64, 0);
     loop {
         assert!(kills < 400, "it does not come to an end");
         let before = progress();
@@ -62,7 +62,8 @@ pub(crate) fn run_and_kill(
             .stderr(fs::File::create(repo.outside().join("stderr")).unwrap())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(first + (salt + kills) * step % span + stuck * stuck * 15));
+        let patience = stuck * stuck * 15 + kills.saturating_sub(12) * 30;
+        std::thread::sleep(Duration::from_millis(first + (salt + kills) * step % span + patience));
         match child.try_wait().unwrap() {
             Some(status) if status.success() => return kills,
             Some(status) => {

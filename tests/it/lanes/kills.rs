@@ -70,23 +70,37 @@ fn random_kills_pass_through_trains_whose_merged_trees_fail_a_guard() {
 }
 
 #[test]
+fn a_start_on_slots_that_is_killed_before_its_baseline_goes_on_on_slots() {
+    for point in ["open.memory_made", "open.journal_made", "open.contract_stored", "open.tree_made"] {
+        let repo = landscape();
+        let killed = killed_at(&repo, point);
+        assert_eq!(killed.code, None, "{point}: {killed:#?}");
+        // The user's changes stay uncommitted all the time: only a session in place would refuse them.
+        ar_in_time(&repo, call(&repo)).ok();
+        assert_eq!(check(&repo, point).len(), EXPERIMENTS.parse::<usize>().unwrap() + 1, "{point}");
+    }
+}
+
+/// The next call, killed the first time that it passes a point.
+fn killed_at(repo: &TestRepo, point: &str) -> Called {
+    let mut command = ar_command(repo, &repo.path(), call(repo));
+    command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", format!("{point}:1"));
+    Called::from(command.output().unwrap())
+}
+
+#[test]
 fn a_session_on_four_slots_that_is_killed_at_any_point_loses_nothing_and_leaves_nothing_behind() {
     let missed = Mutex::new(Vec::new());
     in_parallel(IN_LANES, |point| {
         let repo = landscape();
-        let kill = |repo: &TestRepo| {
-            let mut command = ar_command(repo, &repo.path(), call(repo));
-            command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", format!("{point}:1"));
-            Called::from(command.output().unwrap())
-        };
-        let first = kill(&repo);
+        let first = killed_at(&repo, point);
         if first.code == Some(0) {
             missed.lock().unwrap().push(*point);
         } else {
             assert_eq!(first.code, None, "{point}: {first:#?}");
             // Once more on the way back, where it is passed there, too.
             fs::write(repo.outside().join("trace"), "").unwrap();
-            let second = kill(&repo);
+            let second = killed_at(&repo, point);
             assert!(second.code.is_none_or(|code| code == 0), "{point}: {second:#?}");
             ar_in_time(&repo, call(&repo)).ok();
         }
