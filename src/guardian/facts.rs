@@ -124,7 +124,7 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
     let Ok(Head::Branch { name, .. }) = repo.refs.head() else { return None };
     let short = name.strip_prefix("refs/heads/").unwrap_or(&name);
     // An agent may switch branches in its call.
-    let is_own = name == tag.branch_ref() || journal.phase == Phase::Proposing;
+    let is_own = name == tag.branch_ref() || journal.phase() == Phase::Proposing;
     (!is_own).then(|| format!("{tree} is on the branch {short} now; run `ar resume {tag}` there to go on"))
 }
 

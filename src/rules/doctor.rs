@@ -30,10 +30,8 @@ pub fn gaps(numbers: impl IntoIterator<Item = u32>) -> Vec<u32> {
 /// A problem of an open experiment that its recovery does not solve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenTrouble {
-    /// The journal is idle but names an open experiment.
+    /// The journal names an open experiment at no step.
     Unnamed,
-    /// The journal is at a step but names no experiment.
-    Missing,
     /// Its number is taken, or was not given.
     Number,
     /// It has no commit, but should.
@@ -55,8 +53,8 @@ pub enum OpenTrouble {
 pub struct OpenFound<'a> {
     /// The step.
     pub phase: Phase,
-    /// The experiment's commit and base; absent if none is open.
-    pub open: Option<(Option<&'a CommitId>, &'a CommitId)>,
+    /// The experiment's commit and base.
+    pub open: (Option<&'a CommitId>, &'a CommitId),
     /// Whether its number was given, and no record has it.
     pub is_free: bool,
     /// Whether its record is the last one.
@@ -74,9 +72,7 @@ pub fn judge_open(
     is_there: impl Fn(&CommitId) -> bool,
     is_on: impl Fn(&CommitId, &CommitId) -> bool,
 ) -> Option<OpenTrouble> {
-    let Some((commit, base)) = found.open else {
-        return (found.phase != Phase::Idle).then_some(OpenTrouble::Missing);
-    };
+    let (commit, base) = found.open;
     let recorded = found.is_last;
     if found.phase == Phase::Idle {
         return Some(OpenTrouble::Unnamed);
@@ -165,33 +161,30 @@ mod tests {
         let commit = |digit: &str| CommitId::new(digit.repeat(40));
         let (tip, change, lost) = (commit("a"), commit("b"), commit("f"));
         let stray = commit("c");
-        let judge = |phase, open: Option<(u32, _, _)>| {
-            let recorded = open.and_then(|(id, ..)| (id == 2).then_some(&change));
-            let has = |number| open.is_some_and(|(id, ..)| id == number);
-            let of = open.map(|(_, commit, base)| (commit, base));
-            let found = OpenFound { phase, open: of, is_free: has(3), is_last: has(2), recorded, tip: &tip };
+        let judge = |phase, (id, commit, base): (u32, _, _)| {
+            let recorded = (id == 2).then_some(&change);
+            let open = (commit, base);
+            let found = OpenFound { phase, open, is_free: id == 3, is_last: id == 2, recorded, tip: &tip };
             judge_open(found, |commit| *commit != lost, |commit, _| *commit != stray)
         };
-        let change_of_3 = Some((3, Some(&change), &tip));
+        let change_of_3 = (3, Some(&change), &tip);
         for (phase, open, trouble) in [
-            (Phase::Idle, None, None),
-            (Phase::Proposing, Some((3, None, &tip)), None),
+            (Phase::Proposing, (3, None, &tip), None),
             (Phase::Committing, change_of_3, None),
             (Phase::Running, change_of_3, None),
             (Phase::Recording, change_of_3, None),
-            (Phase::Recording, Some((2, Some(&change), &change)), None),
-            (Phase::Settling, Some((2, Some(&change), &change)), None),
+            (Phase::Recording, (2, Some(&change), &change), None),
+            (Phase::Settling, (2, Some(&change), &change), None),
             (Phase::Idle, change_of_3, Some(OpenTrouble::Unnamed)),
-            (Phase::Running, None, Some(OpenTrouble::Missing)),
-            (Phase::Committing, Some((3, None, &tip)), Some(OpenTrouble::NoCommit)),
-            (Phase::Running, Some((3, None, &tip)), Some(OpenTrouble::NoCommit)),
-            (Phase::Running, Some((1, Some(&change), &tip)), Some(OpenTrouble::Number)),
-            (Phase::Running, Some((4, Some(&change), &tip)), Some(OpenTrouble::Number)),
-            (Phase::Running, Some((3, Some(&lost), &tip)), Some(OpenTrouble::LostCommit)),
-            (Phase::Proposing, Some((3, None, &lost)), Some(OpenTrouble::LostBase)),
-            (Phase::Running, Some((3, Some(&change), &change)), Some(OpenTrouble::OtherBase)),
-            (Phase::Running, Some((3, Some(&stray), &tip)), Some(OpenTrouble::OtherParent)),
-            (Phase::Settling, Some((2, Some(&tip), &tip)), Some(OpenTrouble::OtherCommit)),
+            (Phase::Committing, (3, None, &tip), Some(OpenTrouble::NoCommit)),
+            (Phase::Running, (3, None, &tip), Some(OpenTrouble::NoCommit)),
+            (Phase::Running, (1, Some(&change), &tip), Some(OpenTrouble::Number)),
+            (Phase::Running, (4, Some(&change), &tip), Some(OpenTrouble::Number)),
+            (Phase::Running, (3, Some(&lost), &tip), Some(OpenTrouble::LostCommit)),
+            (Phase::Proposing, (3, None, &lost), Some(OpenTrouble::LostBase)),
+            (Phase::Running, (3, Some(&change), &change), Some(OpenTrouble::OtherBase)),
+            (Phase::Running, (3, Some(&stray), &tip), Some(OpenTrouble::OtherParent)),
+            (Phase::Settling, (2, Some(&tip), &tip), Some(OpenTrouble::OtherCommit)),
         ] {
             assert_eq!(judge(phase, open), trouble, "{phase:?} {open:?}");
         }

@@ -71,7 +71,7 @@ impl Attempt {
 
     /// The attempt that the journal names; in place there is one at most.
     pub(super) fn left_open(journal: &Journal) -> Option<Attempt> {
-        Some(Attempt::at(journal.open.clone()?, journal.phase))
+        journal.first().map(|first| Attempt::at(first.open.clone(), first.phase))
     }
 
     /// Enters a phase of it in the journal.

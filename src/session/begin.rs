@@ -42,7 +42,7 @@ impl Session<'_> {
     pub(super) async fn begin(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
         let (first, open) = {
             let store = self.shared.store();
-            (store.history.next_sequence(), store.journal.open.as_ref().map(|open| open.id))
+            (store.history.next_sequence(), store.journal.first().map(|first| first.open.id))
         };
         let attempted = self.begin_with(drive).await?;
         let store = self.shared.store.get_mut();
@@ -305,7 +305,7 @@ impl Session<'_> {
     pub(super) fn take_back(&mut self) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         // Without a run nobody but the user has touched the working tree.
-        if store.journal.open.is_some() {
+        if !store.journal.attempts.is_empty() {
             let start = store.contract.start.clone();
             // An earlier call that was killed may have put the change that was set aside back already.
             let aside = store.journal.aside.as_ref().map(|aside| aside.commit.clone());

@@ -14,7 +14,7 @@ use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice
 use crate::fs::{free_name, make_writable, move_to};
 use crate::git::{Proposal, WhyLeftOut};
 use crate::rules::{Forbidden, folders_of, takes_the_place};
-use crate::state::{OpenExperiment, PROTECTED, files_below};
+use crate::state::{OpenAttempt, OpenExperiment, PROTECTED, files_below};
 
 impl Workspace {
     /// Puts those protected files back that git does not have and that somebody changed, and removes their bytecode
@@ -169,8 +169,8 @@ impl Workspace {
             // Nothing but agents writes there.
             return Ok(());
         }
-        if store.journal.phase == Phase::Proposing {
-            let id = store.journal.open.as_ref().map_or(store.history.next_id(), |open| open.id);
+        if let Some(OpenAttempt { phase: Phase::Proposing, open }) = store.journal.first() {
+            let id = open.id;
             let moved = self
                 .new_protected(store)
                 .iter()

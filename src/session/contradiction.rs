@@ -8,11 +8,6 @@ use crate::state::{Journal, OpenExperiment};
 
 /// What a journal says of the open attempts that cannot be; `tip` is the commit that the next experiment is made on.
 pub(super) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, journal: &Journal) -> Option<OpenTrouble> {
-    if journal.open.is_none() {
-        let (is_free, is_last, recorded) = (false, false, None);
-        let found = OpenFound { phase: journal.phase, open: None, is_free, is_last, recorded, tip };
-        return judge_open(found, |_| true, |_, _| true);
-    }
     let together = journal.recorded_together();
     journal.steps().find_map(|(phase, open)| {
         // Half of a train may be recorded, each with a commit other than the one that it was measured with.
@@ -37,7 +32,7 @@ fn look_at_open<'a>(
     is_recorded_together: bool,
 ) -> OpenFound<'a> {
     // The numbers of several attempts were given in advance.
-    let given = journal.attempts.iter().map(|attempt| attempt.open.id).max().max(journal.given);
+    let given = journal.given;
     let are_several = journal.layout.is_some() || given.is_some();
     // The record of an experiment that is measured once more stands until the new one is made.
     let tag = history.baseline().map(|record| &record.tag);
@@ -48,7 +43,7 @@ fn look_at_open<'a>(
     let is_recording = are_several && matches!(phase, Phase::Recording | Phase::Settling);
     OpenFound {
         phase,
-        open: Some((open.commit.as_ref(), &open.base)),
+        open: (open.commit.as_ref(), &open.base),
         is_free: is_replaced || is_recorded_together || history.is_free(open.id, given),
         is_last: recorded.is_some() && (is_last || is_recording),
         recorded: recorded.map(|record| &record.commit),
@@ -61,7 +56,6 @@ fn look_at_open<'a>(
 pub(super) fn trouble_text(trouble: OpenTrouble) -> &'static str {
     match trouble {
         OpenTrouble::Unnamed => "the journal has an open experiment and says that none is",
-        OpenTrouble::Missing => "the journal is in the middle of an experiment and has none",
         OpenTrouble::Number => "the journal's open experiment has a number that the records do not leave room for",
         OpenTrouble::NoCommit => "the journal names no commit for the experiment that runs",
         OpenTrouble::LostCommit => "the journal's open experiment is on a commit that is not in the repository",

@@ -21,7 +21,7 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{Driver, History};
 use crate::state::{
-    EventLog, Journal, LoggedEnd, Mended, OpenExperiment, PROGRESS, SESSIONS_FOLDER, SessionFolder, Status,
+    EventLog, Journal, LoggedEnd, Mended, OpenAttempt, OpenExperiment, PROGRESS, SESSIONS_FOLDER, SessionFolder, Status,
 };
 
 /// How often it is tried to put back what somebody deletes at the same moment.
@@ -102,7 +102,7 @@ pub(super) fn rebuilt_journal(
         direction: last.direction.clone(),
         ..OpenExperiment::new(last.id, last.base.clone(), last.started)
     };
-    Journal { phase: Phase::Settling, open: Some(open), ..journal }
+    Journal { attempts: vec![OpenAttempt { phase: Phase::Settling, open }], ..journal }
 }
 
 impl Store {

@@ -227,7 +227,7 @@ impl Store {
         let mut tags = session_tags(&self.repo)?;
         tags.retain(|tag| {
             let journal = || Journal::read(&SessionFolder::new(&root, tag).state());
-            *tag == self.contract.tag || matches!(journal(), Ok(Some(Journal { open: Some(_), .. })))
+            *tag == self.contract.tag || matches!(journal(), Ok(Some(journal)) if !journal.attempts.is_empty())
         });
         Ok(tags)
     }

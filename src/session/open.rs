@@ -44,7 +44,8 @@ use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
 use crate::rules::{GpuSlot, History, Night, folders_of, slot_variables};
 use crate::state::{
-    EventLog, Journal, Memory, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, SessionFolder, Status, UNTRACKED, read_json,
+    EventLog, Journal, Memory, OpenAttempt, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, SessionFolder, Status, UNTRACKED,
+    read_json,
 };
 
 /// An open session.
@@ -134,7 +135,7 @@ impl<'a> Session<'a> {
                 report_unopened(&folder, &of, interrupts.listen(), Trouble::Contradiction, report).await;
                 return Err(SessionError::Contradiction(trouble_text(trouble)));
             }
-            if let Some(open) = &journal.open
+            if let Some(OpenAttempt { open, .. }) = journal.first()
                 && is_being_replaced(&repo, &contract.tag, open)?
             {
                 history.forget(open.id);
@@ -259,7 +260,7 @@ impl<'a> Session<'a> {
         if lost {
             self.workspace.remember_untracked(store)?;
             store.say_rebuilt(is_fetched)?;
-        } else if store.journal.open.is_none() && store.ledger.is_torn()? {
+        } else if store.journal.attempts.is_empty() && store.ledger.is_torn()? {
             store.put_rows_back()?;
         }
         store.put_ideas_back()
@@ -326,7 +327,7 @@ impl<'a> Session<'a> {
     /// its recovery.
     fn take_branch(&mut self, drive: Drive) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
-        if store.journal.open.as_ref().is_some_and(|open| !open.id.is_baseline()) {
+        if store.journal.first().is_some_and(|first| !first.open.id.is_baseline()) {
             return Ok(());
         }
         let branch = store.contract.tag.branch_ref();

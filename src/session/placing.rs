@@ -139,7 +139,8 @@ pub(super) fn unfinished_beside(repo: &Repo) -> Result<Vec<String>, SessionError
         let folder = SessionFolder::new(&repo.main_worktree(), tag);
         // What cannot be read is told by those who need it.
         let journal = Journal::read(&folder.state()).ok().flatten();
-        let has_open = journal.is_some_and(|it| it.layout.is_some() && (it.open.is_some() || !it.line.is_empty()));
+        let has_open =
+            journal.is_some_and(|it| it.layout.is_some() && (!it.attempts.is_empty() || !it.line.is_empty()));
         has_open && matches!(folder.owner(repo.git_dir()), Ok(None))
     };
     let unfinished = session_tags(repo)?.into_iter().filter(is_unfinished);

@@ -215,7 +215,7 @@ impl Plan {
         }
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
         let unread = if layout.is_none() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
-        let open = journal.as_ref().and_then(|journal| journal.open.as_ref().map(|open| open.id));
+        let open = journal.as_ref().and_then(|journal| journal.first().map(|first| first.open.id));
         // A change that waits for its baseline is an experiment that is open.
         let open = open.or_else(|| {
             journal.as_ref().and_then(|journal| journal.aside.as_ref().map(|_| ExperimentId::BASELINE.next()))
@@ -480,11 +480,11 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
             }
         };
         if let Some(journal) = journal
-            && let Some(open) = journal.open
+            && let Some(first) = journal.first()
             && journal.layout.is_none()
             && journal.worktree == repo.worktree()
         {
-            return Err(SessionError::OtherOpen { tag: other.to_string(), id: open.id });
+            return Err(SessionError::OtherOpen { tag: other.to_string(), id: first.open.id });
         }
     }
     Ok(unread)

@@ -124,7 +124,7 @@ impl<'a> Lookout<'a> {
             outage.and_then(|open| Some(OutageStatus { outage: open.outage, since: open.since, again: open.until? }));
         let telling = telling(&open, owner.is_some());
         let seen = Seen {
-            phase: telling.map(|open| open.phase).or(journal.as_ref().map(|journal| journal.phase)),
+            phase: telling.map(|open| open.phase).or(journal.as_ref().map(Journal::phase)),
             owned: owner.is_some(),
             job: telling.map_or(RunFound::Gone, |open| open.job),
             // While the agent is not to be had, runs go on.

@@ -116,7 +116,7 @@ impl Session<'_> {
         }
         let recovered = self.recover(deadline).await?;
         let store = self.shared.store.get_mut();
-        let is_left = store.journal.open.is_some() || store.journal.aside.is_some();
+        let is_left = !store.journal.attempts.is_empty() || store.journal.aside.is_some();
         let attempted = match recovered {
             // What was recovered may be the baseline that a change waits for.
             None | Some(Attempted::Recorded) if is_left => {
@@ -175,7 +175,7 @@ impl Session<'_> {
             store.journal.status = Status::Stopped;
             // The first error is the one that has to be mended.
             let _ = store.write_journal();
-            let is_open = store.journal.open.is_some() || store.journal.aside.is_some();
+            let is_open = !store.journal.attempts.is_empty() || store.journal.aside.is_some();
             if is_open && error.is_disk_full() { SessionError::Stopped(Box::new(error)) } else { error }
         })
     }
@@ -199,7 +199,7 @@ impl Session<'_> {
         Ok(match attempted {
             Attempted::Recorded | Attempted::Waiting => Tried::Recorded(store.last_id()),
             Attempted::StillRunning => {
-                Tried::StillRunning(store.journal.open.as_ref().map_or(ExperimentId::BASELINE, |open| open.id))
+                Tried::StillRunning(store.journal.first().map_or(ExperimentId::BASELINE, |first| first.open.id))
             }
             Attempted::RolledBack => Tried::RolledBack,
         })

@@ -265,7 +265,7 @@ impl SessionView {
     /// What is known of the session beside its records.
     pub fn course(&self) -> Course {
         let journal = self.journal();
-        let is_idle = journal.as_ref().is_some_and(|journal| journal.open.is_none());
+        let is_idle = journal.as_ref().is_some_and(|journal| journal.attempts.is_empty());
         let tip = || self.repo.refs.branch(&self.tag.branch_ref()).ok().flatten();
         Course {
             repository: self.repo.main_worktree().file_name().map(|name| name.to_string_lossy().into_owned()),

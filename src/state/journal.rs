@@ -15,9 +15,6 @@ use crate::domain::{
 use crate::fs::Unsynced;
 use crate::rules::{Driver, Line, Night, Tested, Trial};
 
-/// The version of a journal with at most one.
-const OF_ONE: u32 = 1;
-
 /// Whether anybody is at work on the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -172,7 +169,7 @@ pub struct Ported {
     pub commit: CommitId,
 }
 
-/// An attempt that is open beside another one.
+/// An attempt that is open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenAttempt {
     /// The step that it is in.
@@ -307,11 +304,7 @@ pub struct Journal {
     /// The working tree that the session is at work in.
     #[serde(default)]
     pub worktree: PathBuf,
-    /// The step that the open experiment is in.
-    pub phase: Phase,
-    /// The open experiment.
-    pub open: Option<OpenExperiment>,
-    /// The attempts that are open beside it, in the order in which they were opened.
+    /// The open attempts, in the order in which they were opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<OpenAttempt>,
     /// The highest number that was given to an attempt while several were open.
@@ -358,11 +351,31 @@ pub struct Journal {
     pub more: Map<String, Value>,
 }
 
+/// The journal as it is written: for plain tools, also the first attempt and its step.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(flatten)]
+    journal: &'a Journal,
+    phase: Phase,
+    open: Option<&'a OpenExperiment>,
+}
+
+/// The first attempt and its step, which journals of before version 3 have in this place only.
+#[derive(Deserialize)]
+struct Shown {
+    phase: Phase,
+    open: Option<OpenExperiment>,
+}
+
+impl Shown {
+    const KEYS: [&'static str; 2] = ["phase", "open"];
+}
+
 impl Journal {
     /// The journal of a session that was just opened in a working tree.
     pub fn new(worktree: &Path, now: Timestamp) -> Self {
         Journal {
-            version: OF_ONE,
+            version: JOURNAL_VERSION,
             iteration: 0,
             total_findings: 0,
             status: Status::Running,
@@ -390,8 +403,6 @@ impl Journal {
             unseen: false,
             end_unknown: false,
             worktree: worktree.to_owned(),
-            phase: Phase::Idle,
-            open: None,
             attempts: Vec::new(),
             given: None,
             layout: None,
@@ -412,28 +423,40 @@ impl Journal {
 
     /// Reads the journal of a state folder; `None` when there is none.
     pub fn read(state: &Path) -> Result<Option<Self>, StateError> {
-        let mut journal: Option<Journal> = read_json(&state.join(PROGRESS))?;
-        if let Some(journal) = &mut journal {
-            journal.take_next();
+        let path = state.join(PROGRESS);
+        let Some(mut journal) = read_json::<Journal>(&path)? else { return Ok(None) };
+        Shown::KEYS.iter().for_each(|key| drop(journal.more.shift_remove(*key)));
+        if journal.version < JOURNAL_VERSION
+            && let Some(Shown { phase, open: Some(open) }) = read_json(&path)?
+        {
+            journal.attempts.insert(0, OpenAttempt { phase, open });
         }
-        Ok(journal)
+        Ok(Some(journal))
+    }
+
+    /// The attempt that was opened first.
+    pub fn first(&self) -> Option<&OpenAttempt> {
+        self.attempts.first()
+    }
+
+    /// The step of the attempt that was opened first.
+    pub fn phase(&self) -> Phase {
+        self.first().map_or(Phase::Idle, |first| first.phase)
     }
 
     /// The open attempts, in the order in which they were opened.
     pub fn open_attempts(&self) -> impl Iterator<Item = &OpenExperiment> {
-        self.open.iter().chain(self.attempts.iter().map(|attempt| &attempt.open))
+        self.attempts.iter().map(|attempt| &attempt.open)
     }
 
     /// The open attempts with the step that each is in, in the same order.
     pub fn steps(&self) -> impl Iterator<Item = (Phase, &OpenExperiment)> {
-        let first = self.open.iter().map(|open| (self.phase, open));
-        first.chain(self.attempts.iter().map(|attempt| (attempt.phase, &attempt.open)))
+        self.attempts.iter().map(|attempt| (attempt.phase, &attempt.open))
     }
 
     /// The same, to be changed.
     pub fn steps_mut(&mut self) -> impl Iterator<Item = (&mut Phase, &mut OpenExperiment)> {
-        let first = self.open.as_mut().map(|open| (&mut self.phase, open));
-        first.into_iter().chain(self.attempts.iter_mut().map(|attempt| (&mut attempt.phase, &mut attempt.open)))
+        self.attempts.iter_mut().map(|attempt| (&mut attempt.phase, &mut attempt.open))
     }
 
     /// The members of the records that are being written. Any member's record commits all of them.
@@ -443,39 +466,24 @@ impl Journal {
 
     /// Enters a step of an attempt, which is opened if it is not.
     pub fn enter(&mut self, phase: Phase, open: OpenExperiment) {
-        if self.layout.is_some() {
+        let known = self.attempts.iter().position(|attempt| attempt.open.id == open.id);
+        if self.layout.is_some() || (known.is_none() && !self.attempts.is_empty()) {
             self.given = self.given.max(Some(open.id));
         }
-        if self.open.as_ref().is_none_or(|first| first.id == open.id) {
-            (self.phase, self.open) = (phase, Some(open));
-        } else if let Some(attempt) = self.attempts.iter_mut().find(|attempt| attempt.open.id == open.id) {
-            *attempt = OpenAttempt { phase, open };
-        } else {
-            self.given = self.given.max(Some(open.id));
-            self.attempts.push(OpenAttempt { phase, open });
+        let attempt = OpenAttempt { phase, open };
+        match known {
+            Some(place) => self.attempts[place] = attempt,
+            None => self.attempts.push(attempt),
         }
     }
 
-    /// Closes an attempt. Where that was the first one, the next one takes its place.
+    /// Closes an attempt.
     pub fn close(&mut self, id: ExperimentId) {
         self.attempts.retain(|attempt| attempt.open.id != id);
-        if self.open.as_ref().is_some_and(|first| first.id == id) {
-            (self.phase, self.open) = (Phase::Idle, None);
-        }
-        self.take_next();
         // With slots, a trial may have had a number that no record has.
-        if self.open.is_none() && self.layout.is_none() {
+        if self.attempts.is_empty() && self.layout.is_none() {
             self.given = None;
         }
-    }
-
-    fn take_next(&mut self) {
-        if self.open.is_some() || self.attempts.is_empty() {
-            return;
-        }
-        self.given = self.attempts.iter().map(|attempt| attempt.open.id).max().max(self.given);
-        let OpenAttempt { phase, open } = self.attempts.remove(0);
-        (self.phase, self.open) = (phase, Some(open));
     }
 
     /// Whether the session was stopped in good order, and by now nobody drives it by `ar try`.
@@ -490,8 +498,8 @@ impl Journal {
 
     /// Writes it as a sign of life. A power cut may take that back, and nothing else.
     pub fn show(&mut self, state: &Path, now: Timestamp) -> Result<(), StateError> {
-        self.last_seen = now;
-        write_json_unsynced(&state.join(PROGRESS), self)
+        let written = self.written(now);
+        write_json_unsynced(&state.join(PROGRESS), &written)
     }
 
     /// Writes it durably.
@@ -501,9 +509,13 @@ impl Journal {
 
     /// Does the same with all that is in `unsynced` on the disk before it says so.
     pub fn write_after(&mut self, unsynced: Unsynced, state: &Path, now: Timestamp) -> Result<(), StateError> {
-        self.last_seen = now;
-        self.version = if self.attempts.is_empty() && self.layout.is_none() { OF_ONE } else { JOURNAL_VERSION };
-        write_json_after(unsynced, &state.join(PROGRESS), self)
+        let written = self.written(now);
+        write_json_after(unsynced, &state.join(PROGRESS), &written)
+    }
+
+    fn written(&mut self, now: Timestamp) -> Written<'_> {
+        (self.version, self.last_seen) = (JOURNAL_VERSION, now);
+        Written { phase: self.phase(), open: self.first().map(|first| &first.open), journal: self }
     }
 }
 
@@ -511,27 +523,56 @@ impl Journal {
 mod tests {
     use super::*;
 
+    fn open(id: u32) -> OpenExperiment {
+        OpenExperiment::new(id.into(), CommitId::new("a".repeat(40)), Timestamp::UNIX_EPOCH)
+    }
+
     #[test]
-    fn a_journal_of_several_attempts_has_a_version_that_earlier_programs_refuse() {
+    fn the_first_attempt_is_shown_to_plain_tools_and_not_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let (state, now) = (folder.path(), Timestamp::UNIX_EPOCH);
-        let open = |id: u32| OpenExperiment::new(id.into(), CommitId::new("a".repeat(40)), now);
-        let mut journal = Journal { open: Some(open(3)), phase: Phase::Running, ..Journal::new(state, now) };
+        let mut journal = Journal::new(state, now);
+        journal.enter(Phase::Running, open(3));
+        journal.enter(Phase::Proposing, open(4));
         journal.write(state, now).unwrap();
-        let value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();
-        assert_eq!((&value["version"], value.get("attempts"), value.get("given")), (&1.into(), None, None));
-
-        journal.attempts = vec![OpenAttempt { phase: Phase::Proposing, open: open(4) }];
-        journal.write(state, now).unwrap();
+        let mut value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();
+        assert_eq!(
+            (&value["version"], &value["phase"], &value["open"]["id"]),
+            (&3.into(), &"running".into(), &3.into())
+        );
+        assert_eq!(value["attempts"][1]["phase"], "proposing");
         assert_eq!(Journal::read(state).unwrap().as_ref(), Some(&journal));
-        assert_eq!(journal.version, 2);
+
+        (value["phase"], value["open"]) = ("idle".into(), Value::Null);
+        write_json_unsynced(&state.join(PROGRESS), &value).unwrap();
+        assert_eq!(Journal::read(state).unwrap().as_ref(), Some(&journal));
 
         journal.close(3.into());
-        assert_eq!(
-            (journal.open.as_ref().map(|open| open.id), journal.phase, journal.given),
-            (Some(4.into()), Phase::Proposing, Some(4.into()))
-        );
+        assert_eq!((journal.phase(), journal.given), (Phase::Proposing, Some(4.into())));
+        journal.close(4.into());
+        assert_eq!((journal.phase(), journal.given), (Phase::Idle, None));
+    }
+
+    #[test]
+    fn journals_of_before_have_their_first_attempt_at_the_top() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, now) = (folder.path(), Timestamp::UNIX_EPOCH);
+        let mut journal = Journal::new(state, now);
         journal.write(state, now).unwrap();
-        assert_eq!(journal.version, 1);
+        let mut value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();
+        for (version, others) in [(1, vec![]), (2, vec![4])] {
+            (value["version"], value["phase"], value["open"]) =
+                (version.into(), "guarding".into(), serde_json::to_value(open(3)).unwrap());
+            let others = others.into_iter().map(|id| OpenAttempt { phase: Phase::Waiting, open: open(id) });
+            value["attempts"] = serde_json::to_value(others.collect::<Vec<_>>()).unwrap();
+            if version == 1 {
+                value.as_object_mut().unwrap().remove("attempts");
+            }
+            write_json_unsynced(&state.join(PROGRESS), &value).unwrap();
+            let read = Journal::read(state).unwrap().unwrap();
+            let ids: Vec<u32> = read.open_attempts().map(|open| open.id.number()).collect();
+            assert_eq!((read.phase(), ids), (Phase::Guarding, vec![3, 4][..version as usize].to_vec()));
+            assert!(read.more.is_empty(), "{:?}", read.more);
+        }
     }
 }

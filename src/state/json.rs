@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ use crate::fs::{FileError, Unsynced, failed, read_at_most, write_after, write_un
 /// The journal's file.
 pub const PROGRESS: &str = "progress.json";
 
-/// The version of a journal with slots, or with more than one open attempt; programs that know only one attempt refuse it.
-pub(super) const JOURNAL_VERSION: u32 = 2;
+/// The version of the journal. Before 3, the first attempt stood at the top level only, and before 2 there was one at most.
+pub(super) const JOURNAL_VERSION: u32 = 3;
 
 /// The largest JSON file, in bytes: room for a million untracked files.
 const LARGEST: u64 = 256 << 20;
@@ -66,18 +66,15 @@ fn refuse_newer(path: &Path) -> Result<(), StateError> {
     }
 }
 
-/// The fields by which a file says its version.
+/// The field by which a file says its version.
 #[derive(Deserialize)]
 struct Head {
     version: Option<Value>,
-    attempts: Option<IgnoredAny>,
-    layout: Option<IgnoredAny>,
 }
 
 fn check_version(path: &Path, head: &Head) -> Result<(), StateError> {
     let is_journal = path.file_name().is_some_and(|name| name == PROGRESS);
-    let has_several = is_journal && (head.attempts.is_some() || head.layout.is_some());
-    let known = if has_several { JOURNAL_VERSION } else { FORMAT_VERSION };
+    let known = if is_journal { JOURNAL_VERSION } else { FORMAT_VERSION };
     match head.version.as_ref().and_then(Value::as_u64) {
         Some(found) if found > u64::from(known) => Err(StateError::Newer { path: path.to_owned(), found, known }),
         _ => Ok(()),

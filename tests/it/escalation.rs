@@ -237,11 +237,15 @@ fn a_contradiction_is_reported_and_waits_for_nobody() {
     let before = told();
     let path = repo.file(".autoresearch/t/state/progress.json");
     let mut journal: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    journal["phase"] = "running".into();
+    let open = serde_json::json!({"id": 1, "base": repo.git(["rev-parse", "HEAD"]), "started": "2026-11-20T22:00:00Z"});
+    journal["attempts"] = serde_json::json!([{"phase": "running", "open": open}]);
     fs::write(&path, journal.to_string()).unwrap();
     ar_in_time(&repo, ["resume", "--max-experiments", "2", "--escalate", "wait"]).exits(6);
     let report = repo.read(REPORT);
-    assert!(report.contains("the journal is in the middle of an experiment") && report.contains("\nar doctor t\n"));
+    assert!(
+        report.contains("the journal names no commit for the experiment that runs")
+            && report.contains("\nar doctor t\n")
+    );
     assert_eq!(events(&repo, "escalated"), 1);
     assert_eq!(told(), before + "escalated\n");
 }

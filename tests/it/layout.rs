@@ -130,8 +130,8 @@ fn an_experiment_that_is_open_in_place_is_finished_there() {
     ar(&repo, run).ok();
     let path = repo.file(".autoresearch/t/state/progress.json");
     let mut journal: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    journal["phase"] = "proposing".into();
-    journal["open"] = json!({"id": 1, "base": repo.git(["rev-parse", "HEAD"]), "started": "2026-11-20T22:00:00Z"});
+    let open = json!({"id": 1, "base": repo.git(["rev-parse", "HEAD"]), "started": "2026-11-20T22:00:00Z"});
+    journal["attempts"] = json!([{"phase": "proposing", "open": open}]);
     fs::write(&path, journal.to_string()).unwrap();
     let called = ar(&repo, ["resume", "t", "--slots", "2"]).exits(1);
     assert!(called.stderr.contains("experiment 1 of session t is still open in this working tree"), "{called:?}");

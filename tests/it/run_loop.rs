@@ -360,7 +360,7 @@ fn all_state_files_are_there_and_hold_what_they_should() {
     let progress = json("state/progress.json");
     assert_eq!(
         (&progress["version"], &progress["iteration"], &progress["stale_count"]),
-        (&1.into(), &2.into(), &1.into())
+        (&3.into(), &2.into(), &1.into())
     );
     assert_eq!((field(&progress, "/status"), field(&progress, "/phase")), ("stopped", "idle"));
     assert_eq!(field(&json("state/contract.json"), "/metric/name"), "val_bpb");

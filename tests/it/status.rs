@@ -226,10 +226,8 @@ fn slots_and_seats_are_told_also_of_a_session_in_place() {
         open.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         serde_json::json!({"phase": phase, "open": open})
     };
-    journal["version"] = 2.into();
-    journal["phase"] = "waiting".into();
-    journal["open"] = open(1, "waiting", serde_json::json!({"slot": 1}))["open"].clone();
     journal["attempts"] = serde_json::json!([
+        open(1, "waiting", serde_json::json!({"slot": 1})),
         open(2, "running", serde_json::json!({"slot": 1, "neighbours": [1]})),
         open(3, "proposing", serde_json::json!({"seat": 0})),
         open(4, "committing", serde_json::json!({})),

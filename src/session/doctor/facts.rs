@@ -222,7 +222,7 @@ impl Facts {
 
     /// Whether the journal says that something is open.
     pub(super) fn is_open(&self) -> bool {
-        self.journal.as_ref().is_ok_and(|journal| journal.as_ref().is_some_and(|journal| journal.open.is_some()))
+        self.journal.as_ref().is_ok_and(|journal| journal.as_ref().is_some_and(|journal| !journal.attempts.is_empty()))
     }
 }
 

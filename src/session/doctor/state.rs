@@ -282,7 +282,7 @@ fn log_last_iteration(facts: &Facts, path: &Path, lines: &[&[u8]]) -> Result<(),
     let of = |line: &&[u8]| serde_json::from_slice::<Value>(line).ok().map(|line| line["experiment"].clone());
     if let (Ok(Some(journal)), Some(last)) = (&facts.journal, history.records().last())
         && path.ends_with(ITERATIONS)
-        && journal.open.is_none()
+        && journal.attempts.is_empty()
         && !last.id.is_baseline()
         && !lines.iter().filter_map(of).any(|experiment| experiment == last.id.number())
     {

@@ -183,10 +183,10 @@ fn what_a_newer_ar_wrote_is_left_to_it() {
     let newer = "use the newer ar that wrote it";
     for name in ["contract.json", "progress.json"] {
         let old = repo.read(state(name));
-        edit(&repo, &state(name), |file| file["version"] = 2.into());
-        finds(&repo, 1, "error", "has format version 2", newer);
+        edit(&repo, &state(name), |file| file["version"] = 9.into());
+        finds(&repo, 1, "error", "has format version 9", newer);
         doctor(&repo, &["--repair"], 1);
-        assert!(repo.read(state(name)).contains("\"version\":2"));
+        assert!(repo.read(state(name)).contains("\"version\":9"));
         repo.write(state(name), old);
     }
     let record = repo.git(["cat-file", "-p", "refs/autoresearch/t/00001"]).replace("{\"version\":1", "{\"version\":2");

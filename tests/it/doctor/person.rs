@@ -123,11 +123,9 @@ fn a_journal_that_contradicts_the_records() {
         ("running", open(9, &tip, Some(&tip)), "a number that the records do not leave room for"),
         ("proposing", open(4, &nowhere, None), "was made on a commit that is not in the repository"),
         ("idle", open(4, &tip, None), "has an open experiment and says that none is"),
-        ("running", json!(null), "in the middle of an experiment and has none"),
     ] {
         edit(&repo, &state("progress.json"), |journal| {
-            journal["phase"] = json!(phase);
-            journal["open"] = open;
+            journal["attempts"] = json!([{"phase": phase, "open": open}]);
         });
         assert_damaged(&repo, &[what, "compare `cat ", "progress.json.wrong && ar doctor --repair"]);
         // What the hint says to do when the records are right.

@@ -303,11 +303,11 @@ fn the_row_of_an_experiment_that_was_being_settled_is_written_once() {
                 .unwrap();
         edit(&repo, &state("progress.json"), |journal| {
             let rows_from = repo.read("results.tsv").len();
-            journal["phase"] = json!(phase);
-            journal["open"] = json!({
+            let open = json!({
                 "id": 3, "base": last["base"], "commit": last["commit"], "description": last["description"],
                 "started": last["started"], "runs": 1, "rows_from": rows_from,
             });
+            journal["attempts"] = json!([{"phase": phase, "open": open}]);
         });
         // A row of the first half is torn too, so that the file is mended and its length changes.
         let rows = repo.read("results.tsv");

@@ -9,8 +9,7 @@ const JOURNAL: &str = ".autoresearch/t/state/progress.json";
 
 fn forge(repo: &TestRepo, phase: &str, open: Value) {
     let mut journal: Value = serde_json::from_str(&repo.read(JOURNAL)).unwrap();
-    journal["phase"] = phase.into();
-    journal["open"] = open;
+    journal["attempts"] = json!([{"phase": phase, "open": open}]);
     repo.write(JOURNAL, journal.to_string());
 }
 
@@ -29,7 +28,6 @@ fn a_journal_that_contradicts_the_refs_is_not_believed() {
         ("running", open(3, &start, &tip), "was made on another commit than the best one"),
         ("running", open(3, &tip, &start), "is not on the commit that it was made on"),
         ("settling", open(2, &tip, &tip), "is recorded, and with another commit"),
-        ("running", json!(null), "in the middle of an experiment and has none"),
     ] {
         repo.write(JOURNAL, &whole);
         forge(&repo, phase, open);

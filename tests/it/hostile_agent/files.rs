@@ -11,7 +11,7 @@ fn state_files_that_the_agent_rewrites_are_put_back_and_named() {
             "contract.json",
         ),
         ("echo '{\"version\": 1}' > $S/progress.json", "progress.json"),
-        ("sed -i 's/\"version\": 1/\"version\": 99/' $S/progress.json", "progress.json.rewritten"),
+        ("sed -i 's/\"version\": 3/\"version\": 99/' $S/progress.json", "progress.json.rewritten"),
         ("echo '{\"experiment\": 9, \"finding\": \"x\"}' >> $S/findings.jsonl", "findings.jsonl"),
         ("rm $S/directions_tried.json; mkdir $S/directions_tried.json", "directions_tried.json"),
         ("rm $S/iteration_log.jsonl; mkfifo $S/iteration_log.jsonl", "iteration_log.jsonl"),

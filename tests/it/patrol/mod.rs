@@ -383,8 +383,8 @@ fn the_first_act_of_a_command_is_its_sign_of_life() {
     assert_eq!(journal(&repo)["boot_id"].as_str(), boot.as_deref().map(str::trim));
     // Nothing comes of a try whose branch leads elsewhere.
     let mut journal = journal(&repo);
-    journal["open"] = serde_json::json!({"id": 7, "base": "0".repeat(40), "commit": null, "started": CLOCK});
-    journal["phase"] = "committing".into();
+    let open = serde_json::json!({"id": 7, "base": "0".repeat(40), "commit": null, "started": CLOCK});
+    journal["attempts"] = serde_json::json!([{"phase": "committing", "open": open}]);
     repo.write(".autoresearch/t/state/progress.json", journal.to_string());
     ar_after(&repo, 60, &["try", "--continue"]).exits(6);
     assert_eq!(seen(), "2026-11-20T23:00:00.000Z");
