@@ -1,5 +1,7 @@
 //! The user's own commits on a session's branch or on theirs begin the next session; slots go on from the branch that it began from.
 
+use std::process::Command;
+
 use autoresearch::crash::BETWEEN_SESSIONS;
 
 use crate::run_loop::training_repo;
@@ -168,6 +170,20 @@ fn slots_switch_the_working_tree_back_and_go_on_with_the_session() {
     assert_eq!(records(&repo, "t"), 4);
     let other = ar(&repo, terms.into_iter().chain(["--slots", "1", "--min-delta", "0.5"])).ok();
     assert_eq!(records(&repo, "t"), 4, "other terms: {other:#?}");
+}
+
+#[test]
+fn slots_leave_the_settings_file_on_the_branch_of_the_session_unless_it_was_edited() {
+    let repo = with_commit();
+    ar(&repo, ["run"]).ok();
+    // The index does not know by its stamp that the file is as committed.
+    Command::new("touch").args(["-d", "2020-01-01"]).arg(repo.file("ar.toml")).status().unwrap();
+    ar(&repo, ["run", "--slots", "1", "--max-experiments", "1"]).ok();
+    assert_eq!((head(&repo), repo.status(), repo.exists("ar.toml")), ("main".to_owned(), String::new(), false));
+    repo.git(["switch", "--quiet", "autoresearch/t-2"]);
+    repo.write("ar.toml", repo.read("ar.toml") + "# mine\n");
+    ar(&repo, ["run", "--slots", "1", "--max-experiments", "1"]).ok();
+    assert!(repo.read("ar.toml").ends_with("# mine\n"), "an edit of the user's stays");
 }
 
 #[test]

@@ -82,22 +82,19 @@ impl Plan {
             }
             known.insert(path, Known { expected, target, staged: known_as });
         }
+        let mut files = Files::to_read(tree, staged)?;
         let mut left = Edits::default();
         // Where it is as the index has it, it goes with the commits.
         if let Some(path) = suspects.iter().find(|path| tree.is_left_alone(path.as_ref()))
-            && let Some(Known { target, .. }) = known.remove(path)
+            && let Some(Known { target, staged: in_index, .. }) = known.get(path).copied()
+            && files.version(path.as_ref(), staged)? != in_index
         {
+            known.remove(path);
             left.put(path.clone(), target);
         }
         let compare = tree.gix.stat_options().during("reading the configuration")?;
-        let mut planner = Planner {
-            tree,
-            index: staged,
-            files: Files::to_read(tree, staged)?,
-            compare,
-            before,
-            plan: Plan { edits: left, ..Plan::default() },
-        };
+        let mut planner =
+            Planner { tree, index: staged, files, compare, before, plan: Plan { edits: left, ..Plan::default() } };
         for (path, known) in &known {
             planner.path(path, known, suspects.contains(path))?;
         }
