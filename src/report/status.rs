@@ -19,7 +19,9 @@ use super::sources::Sources;
 use crate::domain::{
     Direction, FORMAT_VERSION, clock_time, duration_text, exact_time, json_text, one_line, shell_word, time_of_day_text,
 };
-use crate::rules::{Activity, History, Point, SessionStatus, UnrecordedTip, ended_by_course, reached_goal};
+use crate::rules::{
+    Activity, History, Point, SessionStatus, UnrecordedTip, ended_by_course, expected_call, expected_run, reached_goal,
+};
 
 /// The share of keeps within which a session that keeps by a threshold has converged, after the Madani adapter: with more of
 /// them the threshold is too low, and with fewer it is too high or there is nothing left to find.
@@ -226,10 +228,10 @@ impl SessionStatus {
                     "continues up to another rule, such as plateau:100",
                 ));
             }
-            Activity::Idle if has_agent => match self.time_left {
-                Some(0.0) => next.push((format!("ar run --tag {tag}"), "begins another night")),
-                _ => next.push((format!("ar resume {tag}"), "continues")),
-            },
+            Activity::Idle if has_agent && self.is_night_too_short() => {
+                next.push((format!("ar run --tag {tag}"), "begins another night"));
+            }
+            Activity::Idle if has_agent => next.push((format!("ar resume {tag}"), "continues")),
             Activity::Idle => {
                 if !is_concurrent {
                     next.push((format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one"));
@@ -238,6 +240,12 @@ impl SessionStatus {
             }
         }
         next
+    }
+
+    /// Whether what is left of the night is too little for another experiment.
+    fn is_night_too_short(&self) -> bool {
+        let needed = expected_call(&self.history) + expected_run(&self.history);
+        self.time_left.is_some_and(|left| left == 0.0 || left < needed.as_secs_f64())
     }
 
     /// The share of kept sources among those that any iteration stored, and the band that it is in at convergence. In sessions

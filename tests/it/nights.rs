@@ -143,6 +143,20 @@ fn the_end_that_for_names_is_fixed_when_the_night_begins() {
 }
 
 #[test]
+fn status_offers_another_night_where_the_rest_of_this_one_is_too_short_for_an_experiment() {
+    let repo = training_repo();
+    begin(&repo, "exit 0", &["--max-idle", "1", "--max-experiments", "5", "--for", "2h"]).exits(4);
+    let status_at = |time: &str| -> String {
+        let mut command = ar_command(&repo, &repo.path(), ["status"]);
+        Called::from(command.env("AR_CLOCK", format!("2026-11-20T{time}Z")).output().unwrap()).ok().stdout
+    };
+    let offers = |status: &str, command: &str| status.contains(&format!("\n  {command} "));
+    let (early, late) = (status_at("23:00:00"), status_at("23:59:59.9999"));
+    assert!(offers(&early, "ar resume t") && !offers(&early, "ar run --tag t"), "{early}");
+    assert!(offers(&late, "ar run --tag t") && !offers(&late, "ar resume t"), "{late}");
+}
+
+#[test]
 fn caps_of_the_session_and_a_goal_that_is_reached_end_each_night_at_once() {
     let repo = training_repo();
     begin(&repo, AGENT, &["--max-experiments", "1", "--session-max-experiments", "2"]).ok();
