@@ -103,8 +103,8 @@ impl LayoutError {
                 format!("pass --slots {there}, choose more GPUs with --gpus, or lower --gpus-per-run")
             }
             LayoutError::Tried(tag) => format!(
-                "hand the change in as an idea with `ar idea add`, or let an agent of the loop make it: `ar resume {tag} \
-                    --agent COMMAND`"
+                "hand the change in as an idea with `ar idea add`, let an agent of the loop make it: `ar resume {tag} --agent \
+                    COMMAND`, or begin a session in place: `ar run --tag NAME --agent none`"
             ),
             LayoutError::Lost(tag) => {
                 format!("pass them again: `ar resume {tag} --slots N`, with --gpus and --link as before")

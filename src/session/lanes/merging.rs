@@ -135,7 +135,8 @@ fn commit_merge(
     let open = &mut attempt.open;
     open.agent = open.agent.take().map(|agent| agent.with(exit.seconds, usage));
     add_said(&mut open.proposal, proposal.more());
-    let texts = Texts { own: Some(open.description.clone()), fallback: None, before: None };
+    let own = proposal.description.clone().or_else(|| Some(open.description.clone()));
+    let texts = Texts { own, fallback: None, before: None };
     let known = workspace.known_untracked()?;
     let made = attempt.make_commit(workspace, store, &known, texts)?;
     crash::point("merging.change_committed");
@@ -183,6 +184,7 @@ async fn end_merge(
         Some(commit) => {
             note_replay(attempt, "made again by the agent, as it conflicted".into())?;
             (attempt.open.base, attempt.open.commit) = (again.open.base.clone(), Some(commit));
+            attempt.open.description.clone_from(&again.open.description);
             attempt.open.fingerprint = again.open.fingerprint.clone();
             shared.store().enter_ready(attempt)?;
         }

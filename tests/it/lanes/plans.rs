@@ -157,8 +157,9 @@ fn a_change_that_conflicts_before_its_run_goes_to_the_agent_once_and_is_refused_
     assert_eq!((count(&repo, "plans/calls-merge-2"), count(&repo, "runs-2")), (1, 0));
 
     let repo = same_line_in_a_row();
-    plan(&repo, "merge-2", "echo 5 >parts/base\n");
+    plan(&repo, "merge-2", "echo 5 >parts/base\necho '{\"description\": \"five\"}' >$AR_PROPOSAL\n");
     let records = night(&repo, &["--slots", "1", "--ahead", "1", "--calls", "2", "--max-experiments", "2"]);
+    assert_eq!(records.of(2)["description"], "five", "what the agent now says of it");
     let (outcome, value, reason) = records.fate(2);
     assert_eq!((outcome, value), ("keep", Some(95.0)), "{reason}");
     assert_eq!(records.of(2)["replays"][0]["value"], Value::Null);
