@@ -65,7 +65,7 @@ fn random_kills_pass_through_trains_whose_merged_trees_fail_a_guard() {
         let records = check(&repo, &format!("after {kills} kills"));
         assert_eq!(records.len(), EXPERIMENTS.parse::<usize>().unwrap() + 1, "after {kills} kills");
         failed += failed_trials(&repo);
-        assert!(kills < 300, "no merged tree failed");
+        assert!(failed > 0 || kills < 300, "no merged tree failed");
     }
 }
 
