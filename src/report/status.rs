@@ -20,7 +20,8 @@ use crate::domain::{
     Direction, FORMAT_VERSION, clock_time, duration_text, exact_time, json_text, one_line, shell_word, time_of_day_text,
 };
 use crate::rules::{
-    Activity, History, Point, SessionStatus, UnrecordedTip, ended_by_course, expected_call, expected_run, reached_goal,
+    Activity, History, NightEnd, Point, SessionStatus, UnrecordedTip, ended_by_course, expected_call, expected_run,
+    reached_goal,
 };
 
 /// The share of keeps within which a session that keeps by a threshold has converged, after the Madani adapter: with more of
@@ -229,6 +230,10 @@ impl SessionStatus {
                 ));
             }
             Activity::Idle if has_agent && self.is_night_too_short() => {
+                next.push((format!("ar run --tag {tag}"), "begins another night"));
+            }
+            Activity::Idle if has_agent && self.night.as_ref().is_some_and(|night| night.end == NightEnd::Over) => {
+                next.push((format!("ar resume {tag}"), "continues this night"));
                 next.push((format!("ar run --tag {tag}"), "begins another night"));
             }
             Activity::Idle if has_agent => next.push((format!("ar resume {tag}"), "continues")),
