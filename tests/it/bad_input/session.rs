@@ -65,7 +65,9 @@ fn a_session_of_a_newer_format() {
     repo.write("README.md", "changed\n");
     let newer = |file: &str| {
         let old = repo.read(file);
-        repo.write(file, old.replacen("\"version\": 1", "\"version\": 2", 1));
+        let mut value: serde_json::Value = serde_json::from_str(&old).unwrap();
+        value["version"] = 9.into();
+        repo.write(file, value.to_string());
         old
     };
     for file in ["contract.json", "progress.json"] {
@@ -74,7 +76,7 @@ fn a_session_of_a_newer_format() {
         let new = repo.read(&file);
         let refs = repo.git(["for-each-ref"]);
         for args in [&["run", "--adopt"][..], &["try", "-m", "x"], TRY] {
-            assert_says(&ar(&repo, args).exits(1), &[&file, "format version 2", "newer ar"]);
+            assert_says(&ar(&repo, args).exits(1), &[&file, "format version 9", "newer ar"]);
         }
         assert_eq!((repo.read(&file), repo.git(["for-each-ref"])), (new, refs));
         assert_eq!(repo.read("README.md"), "changed\n");
