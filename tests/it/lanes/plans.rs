@@ -99,10 +99,11 @@ fn same_line() -> TestRepo {
     repo
 }
 
-/// The same on one slot: the second waits for it while the first runs.
+/// The same on one slot: the second waits for it while the first runs, which ends once the second is proposed.
 fn same_line_in_a_row() -> TestRepo {
     let repo = planned(SUM);
-    plan(&repo, "plan-1", "echo 1 >parts/base\necho one\n");
+    let proposed = repo.file(".git/refs/autoresearch/t/open/00002");
+    plan(&repo, "plan-1", &format!("echo {} >wait-$n\necho 1 >parts/base\necho one\n", proposed.display()));
     plan(&repo, "plan-2", &format!("{}echo 2 >parts/base\necho two\n", behind(1..=1)));
     repo
 }
