@@ -258,6 +258,7 @@ mod tests {
             history: Arc::new(history),
             night: None,
             time_left: None,
+            night_end: None,
             spent: Spent::default(),
             unrecorded_tip: None,
             damage: Vec::new(),

@@ -20,8 +20,8 @@ use crate::domain::{
     Direction, FORMAT_VERSION, clock_time, duration_text, exact_time, json_text, one_line, shell_word, time_of_day_text,
 };
 use crate::rules::{
-    Activity, History, NightEnd, Point, SessionStatus, UnrecordedTip, ended_by_course, expected_call, expected_run,
-    reached_goal,
+    Activity, History, NightEnd, Point, SessionStatus, UnrecordedTip, ended_by_course, reached_goal,
+    stop_before_experiment,
 };
 
 /// The share of keeps within which a session that keeps by a threshold has converged, after the Madani adapter: with more of
@@ -249,8 +249,7 @@ impl SessionStatus {
 
     /// Whether what is left of the night is too little for another experiment.
     fn is_night_too_short(&self) -> bool {
-        let needed = expected_call(&self.history) + expected_run(&self.history);
-        self.time_left.is_some_and(|left| left == 0.0 || left < needed.as_secs_f64())
+        stop_before_experiment(self.night_end.as_ref(), &self.history).is_some()
     }
 
     /// The share of kept sources among those that any iteration stored, and the band that it is in at convergence. In sessions

@@ -29,6 +29,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
     SessionStatus {
         night: None,
         time_left: None,
+        night_end: None,
         spent: Spent::default(),
         tag: "nov20".parse().unwrap(),
         worktree: None,

@@ -44,6 +44,11 @@ pub fn stop_for_time(end: Option<&End>, needed: Duration) -> Option<StopReason> 
     (left < needed).then(|| StopReason::NoTime { left, needed, end: Box::new(reason.clone()) })
 }
 
+/// The reason not to start another experiment, if there is one.
+pub fn stop_before_experiment(end: Option<&End>, history: &History) -> Option<StopReason> {
+    stop_for_time(end, expected_call(history) + expected_run(history))
+}
+
 /// The expected time to measure a change: the median of recent runs plus the median guard time of recent versions that
 /// reached the guards. Zero without data.
 pub fn expected_run(history: &History) -> Duration {

@@ -95,7 +95,7 @@ pub use axes::{
     v2, weighted, worst_axis,
 };
 pub use beat::{is_beat_missing, pause_after_patrol};
-pub use budget::{End, expected_call, expected_run, nearest_end, stop_for_time};
+pub use budget::{End, expected_call, expected_run, nearest_end, stop_before_experiment, stop_for_time};
 pub use by_direction::{DirectionResult, by_direction};
 pub use cadence::{LastIteration, Pace, cadence_warning, pace};
 pub use chance::how_to_repeat;

@@ -189,6 +189,12 @@ impl Night {
         night
     }
 
+    /// The times from a moment to its ends, by `--for` and by `--until`; zero for one that has passed.
+    pub fn left(&self, now: Timestamp) -> (Option<Duration>, Option<Duration>) {
+        let left = |end: Timestamp| Duration::try_from(end.duration_since(now)).unwrap_or_default();
+        (self.ends.map(left), self.until.map(left))
+    }
+
     /// Whether something of it is left for a typed `ar run`. `same_boot` says whether the machine runs since its last loop.
     pub fn is_unfinished(&self, same_boot: bool, now: Timestamp) -> bool {
         let is_cut_short = match self.end {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::activity::Activity;
-use super::budget::{expected_call, expected_run};
+use super::budget::{End, expected_call, expected_run};
 use super::history::History;
 use super::lanes::slots_so_far;
 use super::night::Night;
@@ -63,6 +63,8 @@ pub struct SessionStatus {
     pub night: Option<Night>,
     /// How long `--for` still gives that night, in seconds.
     pub time_left: Option<f64>,
+    /// The nearest end of that night, by `--for` or `--until`.
+    pub night_end: Option<End>,
     /// What is at the tip of its branch and is no experiment, while nothing is open.
     pub unrecorded_tip: Option<UnrecordedTip>,
     /// What could not be read, one sentence each.

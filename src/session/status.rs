@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -20,6 +21,7 @@ use crate::git::Repo;
 use crate::measure::Scanner;
 use crate::rules::{
     Activity, Driver, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, lanes_status,
+    nearest_end,
 };
 use crate::state::{EscalationFiles, Journal, OpenExperiment, SessionFolder, Status, read_json};
 
@@ -147,6 +149,8 @@ impl<'a> Lookout<'a> {
             }
             _ => None,
         };
+        let night = journal.as_ref().and_then(|journal| journal.night.clone());
+        let (budget_left, until_left) = night.as_ref().map(|night| night.left(clock.now())).unwrap_or_default();
         Ok(SessionStatus {
             tag: tag.clone(),
             is_fetched,
@@ -174,12 +178,12 @@ impl<'a> Lookout<'a> {
                 seconds(journal.last_seen, clock.now()).min(written)
             }),
             log: log.or_else(|| history.records().last().map(|record| folder.run_log(record.id))),
+            time_left: budget_left.map(|left| left.as_secs_f64()),
+            night_end: contract
+                .as_ref()
+                .and_then(|contract| nearest_end(contract, budget_left, until_left, Duration::ZERO)),
             contract,
-            time_left: journal.as_ref().and_then(|journal| journal.night.as_ref()?.ends).map(|ends| {
-                let left = ends.duration_since(clock.now());
-                left.as_secs_f64().max(0.0)
-            }),
-            night: journal.as_ref().and_then(|journal| journal.night.clone()),
+            night,
             spent: journal.as_ref().map_or_else(|| history.spent(), |journal| journal.spent),
             history,
             unrecorded_tip,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::store::Store;
 use crate::domain::StopReason;
-use crate::rules::{End, expected_call, expected_run, nearest_end, stop_for_time};
+use crate::rules::{End, expected_run, nearest_end, stop_before_experiment, stop_for_time};
 
 /// When an invocation of the loop began; never for `ar try`, which has no end.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,8 +27,7 @@ impl Times {
     pub(super) fn begin(store: &Store) -> (Times, Option<Timestamp>) {
         let started = store.now();
         let night = store.night();
-        let after = |end: Timestamp| Duration::try_from(end.duration_since(started)).unwrap_or_default();
-        let (budget, until) = (night.ends.map(after), night.until.map(after));
+        let (budget, until) = night.left(started);
         (Times(Some(Begun { at: Instant::now(), started, budget, until })), night.until)
     }
 
@@ -47,8 +46,7 @@ impl Times {
 
     /// Why there is no time for another experiment, if so.
     pub(super) fn no_time_for_experiment(&self, store: &Store) -> Option<StopReason> {
-        let needed = expected_call(&store.history) + expected_run(&store.history);
-        stop_for_time(self.end(store).as_ref(), needed)
+        stop_before_experiment(self.end(store).as_ref(), &store.history)
     }
 
     /// Why there is no time for another run, if so.

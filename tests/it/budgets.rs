@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::run_loop::{agent, training_repo};
-use crate::support::{Called, TestRepo, ar};
+use crate::support::{Called, TestRepo, ar, ar_command};
 
 /// Calls `ar run` with a command and an agent.
 fn run(repo: &TestRepo, command: &str, agent: &str, more: &[&str]) -> Called {
@@ -76,6 +76,9 @@ fn a_call_ends_at_the_time_of_day_that_it_is_given() {
     assert!(records(&repo).len() > 2, "{called:#?}");
     let status = ar(&repo, ["status"]).ok().stdout;
     assert!(status.contains("until 22:00:02"), "{status}");
+    let mut later = ar_command(&repo, &repo.path(), ["status"]);
+    let status = Called::from(later.env("AR_CLOCK", "2026-11-21T06:00:00Z").output().unwrap()).ok().stdout;
+    assert!(status.contains("  ar run --tag t  begins another night\n") && !status.contains("ar resume"), "{status}");
 }
 
 #[test]
