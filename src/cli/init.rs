@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
-use autoresearch::domain::{Asked, Direction, Prices, Setting, duration_text, settings};
+use autoresearch::domain::{Asked, Contract, Direction, Prices, Setting, duration_text, settings};
 use autoresearch::git::Repo;
-use autoresearch::session::{Conventions, PROGRAM, SessionError, installed_agents, outer_agent};
+use autoresearch::session::{Conventions, PROGRAM, SessionError, installed_agents, outer_agent, session_checked_out};
 
 use super::args::InitArgs;
 use super::error::CliError;
@@ -28,7 +28,8 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     let root = repo.worktree().to_owned();
     let flags: Vec<_> = args.settings.0.keys().into_iter().map(|key| format!("--{key}")).collect();
     let asked = resolve(args.settings, &root)?;
-    let suggestion = Suggestion::of(&root);
+    let session = session_checked_out(&repo);
+    let suggestion = Suggestion::of(&root, session.as_ref());
     let terms = suggestion.complete(asked.clone());
     if let Some(metric) =
         terms.metric.clone().filter(|metric| asked.metric.is_some() && terms.is_direction_unclear(metric))
@@ -46,6 +47,9 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     }
     for found in suggestion.found(&asked) {
         output::line(&format!("found: {found}"));
+    }
+    if let Some(session) = session.filter(|_| settings_written || program_written) {
+        output::note(&commit_note(&session));
     }
     // A file that was there has what it has.
     let written = if settings_written { terms } else { resolve(SettingsArgs::default(), &root)? };
@@ -70,6 +74,26 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
         }
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a commit does on the branch of a session.
+fn commit_note(session: &Contract) -> String {
+    let (tag, branch) = (&session.tag, session.tag.branch());
+    format!(
+        "note: after a commit on {branch}, `ar run` begins another session; to continue {tag}, commit nothing and type `ar resume {tag}`"
+    )
+}
+
+/// What `ar.toml` has to name for the metric of a session to stay the same.
+fn metric_of(session: &Contract) -> Option<Asked> {
+    // A composite is more than its name.
+    session.composite.is_none().then(|| Asked {
+        metric: Some(session.metric.name.clone()),
+        direction: Some(session.metric.direction),
+        source: Some(session.metric.source.clone()),
+        command: Some(session.command.clone()),
+        ..Asked::default()
+    })
 }
 
 /// Names as a sentence lists them.
@@ -100,7 +124,7 @@ struct Suggestion {
 }
 
 impl Suggestion {
-    fn of(root: &Path) -> Suggestion {
+    fn of(root: &Path, session: Option<&Contract>) -> Suggestion {
         let has = |name: &str| root.join(name).exists();
         let conventions = Conventions::of(root);
         let said = conventions.suggested();
@@ -127,14 +151,17 @@ impl Suggestion {
             },
             ..Asked::default()
         };
+        let terms = session.and_then(metric_of).unwrap_or_default().or(terms);
         Suggestion { terms, conventions, agents, within }
     }
 
-    /// What is asked for, completed by what is suggested. Which direction is better was found for the suggested metric alone.
+    /// What is asked for, completed by what is suggested. Direction and source were found for the suggested metric alone.
     fn complete(&self, asked: Asked) -> Asked {
-        let is_other = asked.metric.is_some() && asked.metric != self.terms.metric;
-        let direction = self.terms.direction.filter(|_| !is_other);
-        asked.or(Asked { direction, ..self.terms.clone() })
+        let mut terms = self.terms.clone();
+        if asked.metric.is_some() && asked.metric != terms.metric {
+            (terms.direction, terms.source) = (None, None);
+        }
+        asked.or(terms)
     }
 
     /// What is said of it: what a flag or a variable decides was not taken.

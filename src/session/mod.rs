@@ -120,6 +120,7 @@ pub use layout_error::LayoutError;
 pub use learning::open_backlog;
 pub use loop_agent::{LoopWish, NoAgent, outer_agent};
 pub(crate) use next_session::has_user_commits;
+pub use next_session::session_checked_out;
 pub use open::Session;
 pub use own_files::exclude_pattern;
 pub use plan::{Drive, Plan, SETTINGS_FILE};

@@ -306,6 +306,13 @@ impl Store {
     }
 }
 
+/// The contract of the session whose branch is checked out: the next commit there begins another one. What cannot be read is
+/// told by who needs it.
+pub fn session_checked_out(repo: &Repo) -> Option<Contract> {
+    let (contract, _) = former_of_head(repo, &repo.refs.head().ok()?).ok().flatten()?;
+    Some(contract).filter(|contract| !contract.imported)
+}
+
 /// The session of HEAD's branch, for a typed `ar run` that names one which is not there.
 pub(super) fn former_of_head(repo: &Repo, head: &Head) -> Result<Option<(Contract, Option<Journal>)>, SessionError> {
     let Some(tag) = session_of_head(head) else { return Ok(None) };

@@ -99,6 +99,35 @@ fn resume_begins_no_session_and_adopt_measures_the_commits() {
 }
 
 #[test]
+fn init_on_the_branch_of_a_session_has_its_metric_and_names_what_a_commit_does() {
+    let repo = training_repo();
+    let terms = ["run", "--metric", "score", "--higher", "--metric-regex", "val_bpb: (.*)", "--cmd", "sh train.sh"];
+    ar(&repo, terms.into_iter().chain(["--tag", "t", "--agent", AGENT, "--max-experiments", "1"])).ok();
+    let said = ar(&repo, ["init"]).ok();
+    let note = "note: after a commit on autoresearch/t, `ar run` begins another session; to continue t, commit nothing and \
+        type `ar resume t`\n";
+    assert_eq!(said.stderr.matches(note).count(), 1, "{said:#?}");
+    assert!(said.stdout.contains("found: metric score (higher is better)\n"), "{said:#?}");
+    let settings = repo.read("ar.toml");
+    for line in ["metric = \"score\"", "higher = true", "metric-regex = \"val_bpb: (.*)\"", "cmd = \"sh train.sh\""] {
+        assert!(settings.lines().any(|it| it == line), "{line}: {settings}");
+    }
+    assert!(!ar(&repo, ["init"]).ok().stderr.contains("note: after a commit"), "there is nothing to commit");
+    ar(&repo, ["resume", "t", "--max-experiments", "1"]).ok();
+    assert_eq!(records(&repo, "t"), 3);
+
+    repo.rm("ar.toml");
+    ar(&repo, ["init", "--metric", "loss"]).ok();
+    assert!(
+        !repo.read("ar.toml").lines().any(|it| it.starts_with("metric-regex")),
+        "another metric has another pattern"
+    );
+    repo.git(["switch", "--quiet", "main"]);
+    repo.rm("ar.toml");
+    assert!(!ar(&repo, ["init"]).ok().stderr.contains("note: after a commit"));
+}
+
+#[test]
 fn a_next_session_without_a_baseline_gives_everything_back() {
     let repo = with_session();
     repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh train.sh; false\"\n");
