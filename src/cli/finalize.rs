@@ -47,6 +47,10 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     for (commit, subject) in &finalized.commits {
         output::line(&fit(&format!("  {} {subject}", commit.short(8)), output::width()));
     }
+    if let Some((tag, count)) = finalized.follows {
+        let commits = count_of(count, "commit");
+        output::note(&format!("also in it: {commits} of yours, made after session {tag}, and what {tag} kept"));
+    }
     if let Some(id) = finalized.unmeasured {
         let tag = &view.tag;
         output::note(&format!(

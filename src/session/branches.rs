@@ -35,6 +35,8 @@ pub struct Finalized {
     pub commits: Vec<(CommitId, String)>,
     /// The last keep in it, if no run had its tree.
     pub unmeasured: Option<ExperimentId>,
+    /// The session that this one follows, and how many commits of the user's are between the two.
+    pub follows: Option<(Tag, usize)>,
 }
 
 /// What a clean branch is to contain.
@@ -110,6 +112,7 @@ impl SessionView {
         if !doubted.is_empty() && !wanted.with_not_earned {
             return Err(SessionError::NotEarned { tag: self.tag.clone(), ids: doubted });
         }
+        let follows = self.follows(&baseline.commit)?;
         let subject = |message: &str| message.lines().next().unwrap_or_default().to_owned();
         let Some(last) = kept.iter().rfind(|record| !is_left_out(record)) else {
             return Err(SessionError::NothingKept(self.tag.to_string()));
@@ -149,7 +152,16 @@ impl SessionView {
         if let Some(incumbent) = chain.last() {
             let _ = note_finalized(&self.folder, &full, &incumbent.commit);
         }
-        Ok(Finalized { branch, start, commits, unmeasured: (!lacks.is_empty()).then_some(last.id) })
+        let unmeasured = (!lacks.is_empty()).then_some(last.id);
+        Ok(Finalized { branch, start, commits, unmeasured, follows })
+    }
+
+    /// The session whose branch this one began on, and how many commits of the user's are from its incumbent to `start`.
+    fn follows(&self, start: &CommitId) -> Result<Option<(Tag, usize)>, SessionError> {
+        let Some(follows) = self.contract.as_ref().and_then(|contract| contract.follows.as_ref()) else {
+            return Ok(None);
+        };
+        Ok(Some((follows.tag.clone(), self.repo.objects.count_between(&follows.incumbent, start)?)))
     }
 
     /// Commits what an experiment changed onto a tree that lacks keeps before it.

@@ -99,6 +99,22 @@ fn resume_begins_no_session_and_adopt_measures_the_commits() {
 }
 
 #[test]
+fn a_finalized_branch_names_the_commits_of_the_users_below_it() {
+    let repo = with_session();
+    let finalized = ar(&repo, ["finalize"]).ok();
+    assert!(!finalized.stderr.contains("also in it"), "{finalized:#?}");
+    for text in ["one\n", "two\n"] {
+        repo.write("docs/b.txt", text);
+        repo.commit_all("mine");
+    }
+    ar(&repo, ["run", "--max-experiments", "1"]).ok();
+    let finalized = ar(&repo, ["finalize", "t-2"]).ok();
+    let said = "also in it: 2 commits of yours, made after session t, and what t kept\n";
+    assert!(finalized.stderr.contains(said), "{finalized:#?}");
+    assert_eq!(repo.git(["log", "--format=%s", "main..t-2-final"]).lines().filter(|it| *it == "mine").count(), 2);
+}
+
+#[test]
 fn init_on_the_branch_of_a_session_has_its_metric_and_names_what_a_commit_does() {
     let repo = training_repo();
     let terms = ["run", "--metric", "score", "--higher", "--metric-regex", "val_bpb: (.*)", "--cmd", "sh train.sh"];

@@ -57,6 +57,16 @@ impl Objects {
         Ok(commit == other || self.read(is_base).unwrap_or_default())
     }
 
+    /// How many commits `tip` has that `base` does not.
+    pub fn count_between(&self, base: &CommitId, tip: &CommitId) -> Result<usize> {
+        const WHAT: &str = "counting commits";
+        let (base, tip) = (object_id(base)?, object_id(tip)?);
+        self.read(|gix| {
+            let walk = gix.rev_walk([tip]).with_hidden([base]).all().during(WHAT)?;
+            walk.map(|commit| commit.during(WHAT).map(drop)).collect::<Result<Vec<()>>>().map(|all| all.len())
+        })
+    }
+
     /// Finds the commit whose name starts with hexadecimal digits; nothing where there is none, or several objects do. As many
     /// may be asked for that are not there, packs made meanwhile are not looked for.
     pub fn commits_starting(&self) -> impl Fn(&str) -> Option<CommitId> {
