@@ -1,7 +1,7 @@
 //! The line of an outcome: number, verdict and value first, then the description and the reason, as far as they fit.
 
 use anstyle::{AnsiColor, Style};
-use autoresearch::domain::{ExperimentId, FailureClass, Number, Record};
+use autoresearch::domain::{ExperimentId, FailureClass, Number, Outcome, Record};
 use autoresearch::report::{columns, fit};
 use autoresearch::rules::Ended;
 
@@ -82,6 +82,14 @@ impl OutcomeLine {
         let reason = cut(&reason, room - columns(&description));
         fit(&format!("{head}{description}{reason}{doubt}"), Some(width))
     }
+}
+
+/// Where a change of the user's is that is no longer in the working tree; what is refused of it stays there.
+pub(super) fn saved_line(record: &Record) -> Option<String> {
+    let is_refused = record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal());
+    let Record { id, outcome, .. } = record;
+    (*outcome != Outcome::Keep && !is_refused)
+        .then(|| format!("      your change is saved as experiment {id}; `ar restore {id}` puts it on a branch"))
 }
 
 /// A text in so many columns; none at all in no column.

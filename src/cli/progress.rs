@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::args::StreamFormat;
 use super::live::Live;
-use super::outcome_line::OutcomeLine;
+use super::outcome_line::{OutcomeLine, saved_line};
 use super::output;
 
 /// Consumes the events of a loop.
@@ -229,6 +229,10 @@ impl Progress {
                 self.end(record.id);
                 if !self.aside || record.id.is_baseline() {
                     self.print_outcome(&OutcomeLine::of_experiment(record, doubt.as_deref()));
+                }
+                let is_of_user = record.agent.is_none() && !record.id.is_baseline();
+                if let Some(line) = saved_line(record).filter(|_| is_of_user && !self.aside) {
+                    self.print(&line);
                 }
             }
             Event::Flagged { after, times, report, .. } => {

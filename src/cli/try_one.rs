@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 
 use autoresearch::agent::{Proposal, directive_text, failure_text};
-use autoresearch::domain::{Contract, Directive, FORMAT_VERSION, Outcome, Record, StopReason, Word, one_line};
+use autoresearch::domain::{
+    CommitId, Contract, Directive, FORMAT_VERSION, Outcome, Record, StopReason, Word, one_line,
+};
 use autoresearch::git::Repo;
 use autoresearch::guardian::ensure_resident;
 use autoresearch::rules::History;
@@ -17,7 +19,7 @@ use serde_json::{Value, json};
 use super::args::{AnswerFormat, TryArgs};
 use super::error::CliError;
 use super::guard_service::tell_no_resident;
-use super::outcome_line::OutcomeLine;
+use super::outcome_line::{OutcomeLine, saved_line};
 use super::printer::{PATIENCE, Printer};
 use super::process::{current_dir, no_runtime, runtime};
 use super::progress::Progress;
@@ -34,6 +36,8 @@ struct Next<'a> {
     words: &'a [Word],
     /// Why the gain of this one is doubtful, if it is.
     doubt: Option<&'a str>,
+    /// The commit that was checked out, which may be what was tried.
+    head: Option<&'a CommitId>,
 }
 
 /// Makes the change in the working tree an experiment and waits for its outcome.
@@ -41,6 +45,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
     let proposal = proposal(&args)?;
     let repo = Repo::discover(&current_dir()?)?;
+    let head = repo.refs.head().ok().and_then(|head| head.commit().cloned()).filter(|_| !args.resume);
     let settings = Settings::read(args.settings, repo.worktree())?;
     let main_worktree = repo.main_worktree();
     let plan = settings.plan(repo, Drive::WorkingTree { resume: args.resume }, clock)?;
@@ -70,7 +75,8 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
             };
             let (printed, is_printed) = mpsc::channel();
             printer.answer(move || {
-                let next = Next { directive, full: full.as_ref(), words: &told, doubt: doubt.as_deref() };
+                let (full, doubt) = (full.as_ref(), doubt.as_deref());
+                let next = Next { directive, full, words: &told, doubt, head: head.as_ref() };
                 answer(&history, tried, next, &contract, args.format);
                 let _ = printed.send(());
             });
@@ -204,7 +210,7 @@ fn print_reworking(record: &Record) {
 }
 
 fn print_outcome(history: &History, record: &Record, next: Next<'_>, contract: &Contract) {
-    let Next { directive, full, words, doubt } = next;
+    let Next { directive, full, words, doubt, head } = next;
     output::line(&OutcomeLine::of_experiment(record, doubt).fit(output::width()));
     if let Some(failure) = record.failure.as_ref().filter(|failure| !failure.excerpt.trim().is_empty()) {
         for line in failure.excerpt.lines() {
@@ -223,6 +229,9 @@ fn print_outcome(history: &History, record: &Record, next: Next<'_>, contract: &
         Outcome::Crash if is_refused && record.agent.is_none() => "your change is still in the working tree",
         Outcome::Discard | Outcome::Crash => "the working tree is back at the best one",
     };
+    if let Some(line) = saved_line(record).filter(|_| head == Some(&record.commit)) {
+        output::line(&line);
+    }
     if let Some(reason) = full {
         output::line(&format!("      {next}; {reason}: stop here, `ar show {}` shows this one", record.id));
         print_words(words);

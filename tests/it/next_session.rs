@@ -99,6 +99,28 @@ fn resume_begins_no_session_and_adopt_measures_the_commits() {
 }
 
 #[test]
+fn a_commit_that_was_measured_and_not_kept_is_named() {
+    let repo = with_session();
+    let saved =
+        |id: u32| format!("      your change is saved as experiment {id}; `ar restore {id}` puts it on a branch\n");
+    let commit_worse = |number: u32| {
+        repo.write("train.sh", repo.read("train.sh").replace("VAL_BPB=1.9", &format!("VAL_BPB={number}")));
+        repo.commit_all("a change of mine")
+    };
+    let own = commit_worse(5);
+    let called = ar(&repo, ["run", "--adopt", "--max-experiments", "1"]).ok();
+    assert!(called.stdout.contains(&saved(2)), "{called:#?}");
+    ar(&repo, ["restore", "2"]).ok();
+    assert_eq!(commit(&repo, "t-2"), own);
+    commit_worse(6);
+    let called = ar(&repo, ["try", "-m", "mine"]).ok();
+    assert!(called.stdout.contains(&saved(3)), "{called:#?}");
+    repo.write("train.sh", repo.read("train.sh") + "# not committed\n");
+    let called = ar(&repo, ["try", "-m", "mine"]).ok();
+    assert!(!called.stdout.contains(&saved(4)), "{called:#?}");
+}
+
+#[test]
 fn a_finalized_branch_names_the_commits_of_the_users_below_it() {
     let repo = with_session();
     let finalized = ar(&repo, ["finalize"]).ok();
