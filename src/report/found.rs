@@ -14,7 +14,7 @@ use super::point::value;
 use super::sources::Sources;
 use crate::domain::{
     AgentCall, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Note, Outcome, Record,
-    Review, ReviewVerdict, Spent, Tokens,
+    Review, ReviewVerdict, Spent, Tokens, span_text,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
@@ -34,12 +34,23 @@ pub(super) struct Times {
     pub(super) finished: Timestamp,
     /// Hours from the one to the other.
     pub(super) hours: f64,
-    /// Experiments per hour, the baseline not counted; absent for a session of less than a minute.
+    /// Hours of these in which no loop was active, between one loop and the next.
+    pub(super) idle_hours: f64,
+    /// Experiments per hour that was not idle, the baseline not counted; absent for less than a minute. Per hour of all where
+    /// some were made by `ar try`.
     pub(super) per_hour: Option<f64>,
     /// Hours that the measuring command ran.
     pub(super) run_hours: f64,
     /// The same times the number of GPUs of each run; absent where none was found.
     pub(super) gpu_hours: Option<f64>,
+}
+
+impl Times {
+    /// The time from start to end, and how much of it was idle.
+    pub(super) fn span(&self) -> String {
+        let (span, idle) = (span_text(self.hours * 3600.0), self.idle_hours * 3600.0);
+        if idle < SHORTEST { span } else { format!("{span} ({} idle)", span_text(idle)) }
+    }
 }
 
 // The points of a ledger take the place of its rows, so that there is never a million of either beside the other.
@@ -255,17 +266,23 @@ impl Report {
         self.ended = course.ended;
         self.spread = spread(records, &course.elsewhere);
         let seconds = self.times.map_or(0.0, |times| times.hours * 3600.0);
+        let nobody = course.waits.nobody;
         let layout = course.layout.as_ref();
         let slots = slots(records, layout);
         self.slots = Some(slots);
-        if let Some(times) = &mut self.times {
-            times.gpu_hours = gpu_hours(&distinct_runs(records), layout);
-        }
         if is_concurrent(records, layout) {
             self.lanes = lanes(records, slots.count).iter().map(|runs| Lane::of(runs)).collect();
         } else {
             // Where runs and calls go on at once, they are no shares of one time.
             self.time_split = time_split(records, course.waits, seconds);
+        }
+        if let Some(times) = &mut self.times {
+            times.gpu_hours = gpu_hours(&distinct_runs(records), layout);
+            times.idle_hours = self.time_split.map_or(nobody.min(seconds), |split| split.nobody) / 3600.0;
+            // Whoever drives by `ar try` works then.
+            if records.iter().all(|record| record.agent.is_some() || record.id.is_baseline()) {
+                times.per_hour = per_hour(records, times.hours - times.idle_hours);
+            }
         }
         let kept = records.iter().filter(|record| record.outcome == Outcome::Keep);
         let changed: Vec<ExperimentId> =
@@ -459,16 +476,22 @@ fn times(records: &[Record]) -> Option<Times> {
     let started = records.iter().map(|record| record.started).min()?;
     let finished = records.iter().map(|record| record.finished).max()?;
     let hours = (finished.as_second() - started.as_second()).max(0) as f64 / 3600.0;
-    let experiments = records.iter().filter(|record| !record.id.is_baseline()).count();
     let runs = distinct_runs(records);
     Some(Times {
         started,
         finished,
         hours,
-        per_hour: (hours * 3600.0 >= SHORTEST).then(|| experiments as f64 / hours),
+        idle_hours: 0.0,
+        per_hour: per_hour(records, hours),
         run_hours: run_seconds(&runs) / 3600.0,
         gpu_hours: gpu_hours(&runs, None),
     })
+}
+
+/// The rate of experiments in so many hours, the baseline not counted; absent for less than a minute.
+fn per_hour(records: &[Record], hours: f64) -> Option<f64> {
+    let experiments = records.iter().filter(|record| !record.id.is_baseline()).count();
+    (hours * 3600.0 >= SHORTEST).then(|| experiments as f64 / hours)
 }
 
 /// Where records are from: the repository, then the GPUs and the agent of the newest one that has them; blank where unknown.

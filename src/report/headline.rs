@@ -1,7 +1,7 @@
 //! A session in one look.
 
-use super::found::Report;
-use crate::domain::{count_of, one_line, span_text, two_digits};
+use super::found::{Report, Times};
+use crate::domain::{count_of, one_line, two_digits};
 use crate::rules::{Point, format_gain};
 
 impl Report {
@@ -27,7 +27,7 @@ impl Report {
             (None, None, _) => format!("no number of {metric} in {count}"),
         };
         let times = self.times.as_ref();
-        let span = times.map(|times| times.hours * 3600.0).filter(|seconds| *seconds >= 1.0).map(span_text);
+        let span = times.filter(|times| times.hours * 3600.0 >= 1.0).map(Times::span);
         let gpu = times
             .and_then(|times| times.gpu_hours)
             .filter(|hours| *hours > 0.0)

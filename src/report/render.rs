@@ -123,7 +123,9 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
 fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
     let until =
         if exact { times.finished.strftime("%Y-%m-%d %H:%M UTC").to_string() } else { clock.said(times.finished) };
-    let mut parts = vec![format!("{} until {until}", span_text(times.hours * 3600.0))];
+    // The shares have the idle time, too.
+    let span = report.time_split.map_or_else(|| times.span(), |_| span_text(times.hours * 3600.0));
+    let mut parts = vec![format!("{span} until {until}")];
     if let Some(split) = &report.time_split {
         let shares = [
             ("runs", split.runs),

@@ -91,12 +91,30 @@ fn shown(report: &Report, width: Option<u16>) -> String {
 }
 
 #[test]
+fn a_pause_between_nights_is_named_and_lowers_no_rate() {
+    let (history, mut course) = rich();
+    course.waits.nobody = 7200.0;
+    for (layout, time) in [(None, "3 h 50 min until "), (Some(Layout::of(1)), "3 h 50 min (2 h idle) until ")] {
+        let report = report(&history, Course { layout, ..course.clone() });
+        assert!(report.headline().contains("in 11 experiments, 3 h 50 min (2 h idle), "), "{}", report.headline());
+        assert!(shown(&report, None).contains(&format!("\ntime         {time}")));
+        let times = &serde_json::to_value(&report).unwrap()["times"];
+        assert_eq!((&times["hours"], &times["idle_hours"]), (&json!(23.0 / 6.0), &json!(2.0)));
+        assert_eq!(times["per_hour"], json!(11.0 / (23.0 / 6.0 - 2.0)));
+    }
+    let mut records = history.records().to_vec();
+    records[5].agent = None;
+    let report = report(&History::new(records), course);
+    assert_eq!(serde_json::to_value(&report).unwrap()["times"]["per_hour"], json!(11.0 / (23.0 / 6.0)));
+}
+
+#[test]
 fn a_night_reads_well_at_80_columns() {
     let (history, course) = rich();
     let text = shown(&report(&history, course), Some(80));
     assert_snapshot!(text, @r#"
-loss 0.9979 → 0.5, better by 0.4979 (50%), in 11 experiments, 3 h 50 min, 1.0
-  GPU hours
+loss 0.9979 → 0.5, better by 0.4979 (50%), in 11 experiments, 3 h 50 min (10 min
+  idle), 1.0 GPU hours
 
 session      nov20
 metric       loss, lower is better
@@ -105,7 +123,7 @@ baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  12 rows: 7 keep, 2 discard, 3 crash
 keep rate    55% without the baseline; longest streak without a keep 3, 4 to 6
 time         3 h 50 min until 01:50, 6 h ago; runs 26%, agent 20%, idle 4%, rest
-             50%; 2.9 experiments per hour
+             50%; 3.0 experiments per hour
 ended        the session reached its limit of 11 experiments
 
 loss (lower is better)

@@ -1,7 +1,8 @@
 //! What stands above a picture of a chart, and above a page.
 
-use crate::domain::{count_of, cut, one_line, percent_text, span_text};
+use crate::domain::{count_of, cut, one_line, percent_text};
 use crate::report::Report;
+use crate::report::found::Times;
 use crate::rules::Point;
 
 /// How much of a name is shown, in characters.
@@ -30,10 +31,10 @@ impl Report {
     pub fn about(&self) -> String {
         let repository = self.origin.first().filter(|name| !name.is_empty()).cloned();
         let tag = self.tag.as_ref().map(|tag| format!("session {tag}"));
-        let seconds = self.times.as_ref().map(|times| times.hours * 3600.0).filter(|seconds| *seconds >= 1.0);
+        let span = self.times.as_ref().filter(|times| times.hours * 3600.0 >= 1.0).map(Times::span);
         let more = self.origin.iter().skip(1).filter(|part| !part.is_empty()).cloned();
         let cost = self.cost().map(|cost| cost.total_text());
-        let parts = [repository, tag, seconds.map(span_text)].into_iter().flatten().chain(more).chain(cost);
+        let parts = [repository, tag, span].into_iter().flatten().chain(more).chain(cost);
         parts.map(|part| cut(&one_line(&part), SHOWN)).collect::<Vec<_>>().join(", ")
     }
 }
