@@ -73,7 +73,9 @@ pub fn recover_beside(found: FoundBeside) -> Vec<StepBeside> {
         Phase::Running | Phase::Guarding => vec![EndJobs, ForgetRun, Resume],
         // The loop calls the reviewer again.
         Phase::Reviewing => vec![EndJobs],
-        Phase::Idle | Phase::Settling | Phase::Checking => vec![Close],
+        // Should it be of use still, the loop begins it anew.
+        Phase::Checking => vec![EndJobs, Close],
+        Phase::Idle | Phase::Settling => vec![Close],
     }
 }
 

@@ -28,6 +28,16 @@ pub struct Capacity {
     pub calls: Option<u32>,
 }
 
+impl Capacity {
+    /// What a layout has; *in place* one slot and one seat, in the same tree.
+    pub fn of(layout: Option<&Layout>) -> Capacity {
+        match layout {
+            Some(Layout { slots, ahead, calls, .. }) => Capacity { slots: *slots, ahead: *ahead, calls: *calls },
+            None => Capacity { slots: 1, ahead: 0, calls: Some(1) },
+        }
+    }
+}
+
 /// What may still start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
@@ -72,6 +82,8 @@ pub enum Work {
     Trial(Trial),
     /// An attempt's own run, with its guards.
     Run(ExperimentId),
+    /// The incumbent, once again, since change after change crashed.
+    Check,
 }
 
 /// A busy slot.
@@ -116,6 +128,8 @@ pub struct Situation<'a> {
     pub running: &'a [Running],
     /// The runs that the winners want now, also those in progress; from `LineStep::Try`.
     pub trials: &'a [Trial],
+    /// Whether the incumbent is to be run again, and was not yet.
+    pub check_is_due: bool,
     /// Expected durations.
     pub expected: Expected,
     /// What is left of the budgets.
@@ -175,10 +189,10 @@ impl Plan {
 
 /// What starts now.
 ///
-/// Nothing starts that is not expected to end in time. With several slots, new runs leave time for one last train, which
+/// Nothing starts beside the incumbent's check, which takes one free slot. Nothing starts that is not expected to end in time. With several slots, new runs leave time for one last train, which
 /// waits for them; with one slot no run becomes stale.
 pub fn schedule(situation: &Situation) -> Plan {
-    let Situation { layout, demand, attempts, running, trials, expected, budgets } = *situation;
+    let Situation { layout, demand, attempts, running, trials, check_is_due, expected, budgets } = *situation;
     let fits = |needed: Duration| budgets.time.is_none_or(|left| !left.is_zero() && needed <= left);
     let train = expected.run;
     let reserve = if layout.slots > 1 { train + train / SPARE } else { Duration::ZERO };
@@ -192,6 +206,13 @@ pub fn schedule(situation: &Situation) -> Plan {
     let mut free: Vec<u32> = (0..layout.slots).filter(|slot| !busy.contains(slot)).collect();
     let runs = |trial: &Trial| running.iter().any(|busy| matches!(&busy.work, Work::Trial(it) if it == trial));
     let mut starts = Vec::new();
+    let is_checked = running.iter().any(|busy| busy.work == Work::Check);
+    let begins_check = check_is_due && demand == Demand::New && !is_checked;
+    if begins_check {
+        starts.extend(free.first().map(|slot| Start { slot: *slot, work: Work::Check }));
+    }
+    // Whatever starts beside the check might crash for the same cause.
+    let demand = if begins_check || is_checked { Demand::Nothing } else { demand };
     if demand != Demand::Nothing {
         let is_in_time = fits(train) && !waits_for_runs;
         let wanted: Vec<&Trial> = trials.iter().filter(|trial| is_in_time && !runs(trial)).collect();

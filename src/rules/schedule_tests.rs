@@ -15,6 +15,7 @@ struct Now {
     attempts: Vec<OpenAttempt>,
     running: Vec<Running>,
     trials: Vec<Trial>,
+    check_is_due: bool,
     expected: Expected,
     budgets: Budgets,
 }
@@ -26,6 +27,7 @@ fn now(slots: u32, ahead: u32) -> Now {
         attempts: Vec::new(),
         running: Vec::new(),
         trials: Vec::new(),
+        check_is_due: false,
         expected: Expected { run: Duration::from_secs(RUN), call: Duration::from_secs(CALL) },
         budgets: Budgets::default(),
     }
@@ -54,9 +56,9 @@ impl Now {
     }
 
     fn plan(&self) -> Plan {
-        let Now { layout, demand, attempts, running, trials, expected, budgets } = self;
-        let (layout, demand, expected, budgets) = (*layout, *demand, *expected, *budgets);
-        schedule(&Situation { layout, demand, attempts, running, trials, expected, budgets })
+        let Now { layout, demand, attempts, running, trials, check_is_due, expected, budgets } = self;
+        let (layout, demand, check_is_due, expected, budgets) = (*layout, *demand, *check_is_due, *expected, *budgets);
+        schedule(&Situation { layout, demand, attempts, running, trials, check_is_due, expected, budgets })
     }
 
     /// What starts, in words: `0:run 3`, `1:train 4 5`, `seat 0`, `seat 1:7`.
@@ -74,6 +76,7 @@ impl Now {
 fn words(work: &Work) -> String {
     match work {
         Work::Run(id) => format!("run {id}"),
+        Work::Check => "check".to_owned(),
         Work::Trial(Trial::Afresh(id)) => format!("afresh {id}"),
         Work::Trial(Trial::Train { cars, .. }) => {
             cars.iter().fold("train".to_owned(), |words, id| format!("{words} {id}"))
@@ -91,6 +94,19 @@ fn in_place_a_call_and_a_run_take_turns() {
     assert_eq!(now(1, 0).with(1, Place::Seat(0)).starts(), "");
     assert_eq!(now(1, 0).with(1, Place::Ready).starts(), "0:run 1");
     assert_eq!(now(1, 0).runs(0, 1, 10).starts(), "");
+}
+
+#[test]
+fn nothing_starts_beside_the_incumbents_check() {
+    let due = |now: Now| Now { check_is_due: true, ..now };
+    let ready = |now: Now| now.with(8, Place::Ready).with(9, Place::NeedsCall).wants(train(&[4, 5]));
+    assert_eq!(due(now(1, 0)).starts(), "0:check");
+    assert_eq!(due(ready(now(2, 1)).runs(0, 7, 10)).starts(), "1:check", "what runs goes on");
+    assert_eq!(due(ready(now(1, 1)).runs(0, 7, 10)).starts(), "", "it waits for a free slot");
+    let mut checked = ready(now(2, 1));
+    checked.running.push(Running { slot: 0, work: Work::Check, left: Duration::ZERO });
+    assert_eq!(checked.starts(), "");
+    assert_eq!(due(Now { demand: Demand::Open, ..ready(now(2, 1)) }).starts(), "0:train 4 5, 1:run 8");
 }
 
 #[test]

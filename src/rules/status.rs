@@ -204,7 +204,7 @@ pub fn lanes_status(
     now: Option<Timestamp>,
 ) -> LanesStatus {
     let expected = Expected { run: expected_run(history), call: expected_call(history) };
-    let capacity = layout.map(|layout| Capacity { slots: layout.slots, ahead: layout.ahead, calls: layout.calls });
+    let capacity = layout.map(|layout| Capacity::of(Some(layout)));
     let in_slot = |open: &OpenStatus| match layout {
         Some(_) => open.slot.filter(|_| open.is_running()),
         None => open.is_running().then_some(0),

@@ -396,6 +396,16 @@ impl Attempt {
         workspace.enter_idle(store, self.open.id, None)
     }
 
+    /// Keeps a change that comes too late to be run as an idea; branch and working tree are as before it.
+    pub(super) fn leave_as_idea(&self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
+        workspace.settle_settings(store)?;
+        let commit = commit_of(&self.open)?;
+        store.keep_as_idea(&self.open, &commit)?;
+        crash::point("rollback.change_saved");
+        workspace.put_before(store, &self.open, &commit)?;
+        workspace.enter_idle(store, self.open.id, None)
+    }
+
     /// Rolls the experiment back if it is the next version of a recorded one without a measurement since: the record stays as
     /// it was. Returns whether it is.
     pub(super) fn roll_back_version(&self, workspace: &mut Workspace, store: &mut Store) -> Result<bool, SessionError> {

@@ -19,12 +19,6 @@ pub enum AxesError {
         hint = "use kill, plateau:N or above:VALUE:N, or describe the axes in [composite] and pass --metric composite"
     ))]
     NeedsComposite(StopRule),
-    #[error("--cadence works in place only, and this session has slots")]
-    #[strum(props(hint = "omit --cadence, or --slots, --gpus and --ahead"))]
-    PacedBeside,
-    #[error("--summary-at works in place only, and this session has slots")]
-    #[strum(props(hint = "omit --summary-at, or --slots, --gpus and --ahead"))]
-    SummedUpBeside,
     #[error("research and --keep-above run on one slot, not {0}: each iteration builds on what was kept before it")]
     #[strum(props(hint = "omit --slots and --gpus, or pass --slots 1"))]
     OneSlot(u32),

@@ -29,7 +29,7 @@ use crate::domain::{
 };
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
-use crate::rules::{Again, CallEnd, Silence, described, idle_limits, in_seat, outage, priced, question, refused};
+use crate::rules::{Again, CallEnd, Silence, described, idle_limits, outage, priced, question, refused};
 use crate::state::{OpenExperiment, SessionFolder};
 
 /// What a finished call left.
@@ -223,18 +223,21 @@ impl<'a> Calling<'a> {
             None => words,
         };
         let said = agent::last_line(&speech);
-        store.journal.last_call = LastCall {
-            question: said.as_deref().and_then(question).map(str::to_owned),
-            ended_after: (exit.timed_out && ended_for.is_none() && !cut_short)
-                .then_some(store.contract.agent_timeout.as_secs_f64()),
-            ended_for: ended_for.clone(),
-            unnamed: false,
-            commits: if commits.made > 1 { commits.made } else { 0 },
-            reset: commits.reset,
-            rows,
-            proposal_error: None,
-            ignored: std::mem::take(&mut store.journal.last_call.ignored),
-        };
+        // The next change is told of the last call for one.
+        if self.purpose == Purpose::Change {
+            store.journal.last_call = LastCall {
+                question: said.as_deref().and_then(question).map(str::to_owned),
+                ended_after: (exit.timed_out && ended_for.is_none() && !cut_short)
+                    .then_some(store.contract.agent_timeout.as_secs_f64()),
+                ended_for: ended_for.clone(),
+                unnamed: false,
+                commits: if commits.made > 1 { commits.made } else { 0 },
+                reset: commits.reset,
+                rows,
+                proposal_error: None,
+                ignored: std::mem::take(&mut store.journal.last_call.ignored),
+            };
+        }
         if let Some(why) = ended_for {
             store.say(Notice::CallEnded { id: attempt.open.id, why });
             exit.timed_out = false;
@@ -287,7 +290,9 @@ impl<'a> Calling<'a> {
         let proposal = Proposal::read(&path);
         if let Some(error) = &proposal.error {
             store.say(Notice::Ignored { path, error: error.clone() });
-            store.journal.last_call.proposal_error = Some(error.clone());
+            if self.purpose == Purpose::Change {
+                store.journal.last_call.proposal_error = Some(error.clone());
+            }
         }
         proposal
     }
@@ -301,6 +306,7 @@ impl<'a> Calling<'a> {
         told: Told<'_>,
         log_from: u64,
     ) -> Result<((Ending<Exited>, bool), bool), SessionError> {
+        shared.emit(Event::AgentStarted { id: self.attempt.open.id })?;
         let left = shared.times.end(&shared.store()).map(|end| end.left);
         let (mut job, is_capped) = self.start(workspace, &mut shared.store(), &shared.executor, left, told)?;
         Ok((shared.wait_for_call(&mut job, &self.files.log(), log_from).await?, is_capped))
@@ -340,7 +346,7 @@ impl<'a> Calling<'a> {
             idle_calls: store.journal.idle_calls,
             last_call: &store.journal.last_call,
             memories,
-            directive: in_seat(store.directive(), self.attempt.open.seat.unwrap_or(0)),
+            directive: store.directive_in(self.attempt.open.seat),
             found,
             asked_again,
             reworked: task.as_ref().map(Task::told),
@@ -371,7 +377,6 @@ impl<'a> Calling<'a> {
         env.extend(own_path(&contract.command));
         // A change that is unfinished at the loop's time limit would not run.
         let left = left.filter(|left| *left < contract.agent_timeout);
-        store.say(Event::AgentStarted { id });
         store.begin_watch(Actor::Agent, id)?;
         let job = Job {
             name: AGENT.into(),

@@ -5,14 +5,12 @@ use std::path::PathBuf;
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 
 use super::attempt::Attempt;
-use super::calling::{Purpose, Work};
+use super::calling::Work;
 use super::error::SessionError;
-use super::exploring::{AskedForText, text_of};
-use super::open::Session;
+use super::exploring::text_of;
 use super::shared::Shared;
 use super::status::look_at;
 use super::store::Store;
-use super::supervise::Ending;
 use super::view::SessionView;
 use crate::domain::{Event, Notice, with_causes};
 use crate::fs::{create_folder, write_atomic};
@@ -60,7 +58,8 @@ impl Shared<'_> {
     }
 
     /// Keeps the summary that a call gave, or says that it gave none.
-    fn keep_summary(&self, work: &Work, attempt: &Attempt) -> Result<(), SessionError> {
+    pub(super) fn keep_summary(&self, work: &Work, attempt: &Attempt) -> Result<(), SessionError> {
+        self.store().note_summary();
         let text = match text_of(work) {
             Ok(text) => text,
             Err(why) => return self.emit(Notice::NoSummary(why)),
@@ -74,21 +73,6 @@ impl Shared<'_> {
     }
 }
 
-impl Session<'_> {
-    /// Has the agent sum the session up, if that is due. An outage postpones it.
-    pub(super) async fn sum_up_if_due(&mut self) -> Result<Ending<AskedForText>, SessionError> {
-        if !self.shared.store().summary_is_due() {
-            return Ok(Ending::Done(AskedForText::No));
-        }
-        self.ask_for_text(Purpose::Summary, |shared, work, attempt| {
-            shared.keep_summary(work, attempt)?;
-            shared.store().note_summary();
-            Ok(())
-        })
-        .await
-    }
-}
-
 impl Store {
     /// Notes the checkpoint of a moment, unless that is noted.
     fn begin_checkpoint(&mut self, at: Timestamp) -> Result<(), SessionError> {
@@ -98,7 +82,7 @@ impl Store {
     }
 
     /// Whether the agent is to sum the session up now.
-    fn summary_is_due(&self) -> bool {
+    pub(super) fn summary_is_due(&self) -> bool {
         self.journal.checkpoints.asks_summary || self.is_of_age()
     }
 

@@ -1,27 +1,17 @@
-//! Proposals at a pivot: calls of the agent before the next change, each in another role, and each for text alone.
+//! Calls of the agent for text alone, before the next change: a summary, and at a pivot proposals, each in another role.
 
 use super::attempt::Attempt;
 use super::calling::{Calling, Purpose, Work};
 use super::error::SessionError;
-use super::open::Session;
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::Ending;
+use super::workspace::Workspace;
 use crate::domain::{Event, Notice, Role, RoleProposal, ended_text};
 use crate::measure::plain_text;
 
 /// The most bytes of a proposal that the next call is shown.
 const PROPOSAL: usize = 16 * 1024;
-
-/// Whether the agent was asked for text between two experiments.
-pub(super) enum AskedForText {
-    /// Nothing was due.
-    No,
-    /// The agent was asked, whatever came of it, or the loop has no time left.
-    Yes,
-    /// The agent was unavailable.
-    Outage,
-}
 
 /// The text that a call printed, or why it gave none.
 pub(super) fn text_of(work: &Work) -> Result<String, String> {
@@ -33,49 +23,35 @@ pub(super) fn text_of(work: &Work) -> Result<String, String> {
     if text.trim().is_empty() { Err("it printed nothing".into()) } else { Ok(text.trim().to_owned()) }
 }
 
-impl Session<'_> {
-    /// Asks the agent in the next role, if the next experiment is a pivot for which it was not asked yet.
-    pub(super) async fn explore_if_due(&mut self) -> Result<Ending<AskedForText>, SessionError> {
-        let role = self.shared.store().role_due();
-        let Some(role) = role else { return Ok(Ending::Done(AskedForText::No)) };
-        self.ask_for_text(Purpose::Proposal(role), |shared, work, attempt| shared.keep_proposal(role, work, attempt))
-            .await
-    }
-
-    /// Calls the agent for text, which `keep` takes. What it changes in the working tree is put back, and an outage postpones
-    /// it.
+impl Shared<'_> {
+    /// Calls the agent for text, with an attempt that comes to nothing and gives its number up again. What the call changes in
+    /// the working tree is put back. An outage postpones it: then the result is `false`.
     pub(super) async fn ask_for_text(
-        &mut self,
+        &self,
+        attempt: &Attempt,
+        workspace: &mut Workspace,
         purpose: Purpose,
-        keep: impl FnOnce(&Shared<'_>, &Work, &Attempt) -> Result<(), SessionError>,
-    ) -> Result<Ending<AskedForText>, SessionError> {
-        let Session { shared, workspace, .. } = self;
-        shared.gate().await?;
-        if shared.is_time_over() {
-            return Ok(Ending::Done(AskedForText::Yes));
-        }
-        let attempt = Attempt::open(workspace, &mut shared.store())?;
-        let last_call = shared.store().journal.last_call.clone();
-        let call = Calling::for_text(&attempt, &mut shared.store(), purpose)?;
-        let asked = call.ask(workspace, shared, None).await?;
-        // The next call is told of the one before this.
-        shared.store().journal.last_call = last_call;
+    ) -> Result<Ending<bool>, SessionError> {
+        let call = Calling::for_text(attempt, &mut self.store(), purpose)?;
+        let asked = call.ask(workspace, self, None).await?;
+        self.store().give_up_number(attempt.open.id);
         let work = match asked.done() {
             Ok(Some(work)) => work,
-            Ok(None) => return Ok(Ending::Done(AskedForText::Outage)),
+            Ok(None) => return Ok(Ending::Done(false)),
             Err(ending) => return Ok(ending),
         };
         // One that was cut short is asked for again.
-        if !work.cut_short {
-            keep(shared, &work, &attempt)?;
+        match purpose {
+            _ if work.cut_short => {}
+            Purpose::Summary => self.keep_summary(&work, attempt)?,
+            Purpose::Proposal(role) => self.keep_proposal(role, &work, attempt)?,
+            Purpose::Change => {}
         }
-        attempt.put_unfinished_away(workspace, &mut shared.store())?;
-        shared.tell()?;
-        Ok(Ending::Done(AskedForText::Yes))
+        attempt.put_unfinished_away(workspace, &mut self.store())?;
+        self.tell()?;
+        Ok(Ending::Done(true))
     }
-}
 
-impl Shared<'_> {
     /// Notes the proposal that a call in a role made, or says that it made none. The journal that is written when the call is
     /// put away has it.
     fn keep_proposal(&self, role: Role, work: &Work, attempt: &Attempt) -> Result<(), SessionError> {
@@ -98,6 +74,11 @@ impl Shared<'_> {
 }
 
 impl Store {
+    /// For which text the agent is to be called before the next change, if for any.
+    pub(super) fn text_due(&self) -> Option<Purpose> {
+        if self.summary_is_due() { Some(Purpose::Summary) } else { self.role_due().map(Purpose::Proposal) }
+    }
+
     /// The role to be asked before the next experiment.
     fn role_due(&self) -> Option<Role> {
         let is_pivot = self.directive().wants_new_direction();

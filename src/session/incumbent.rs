@@ -7,60 +7,62 @@ use std::path::{Path, PathBuf};
 use super::attempt::Attempt;
 use super::error::SessionError;
 use super::jobs::{check_folder, check_log};
-use super::open::Session;
 use super::running::{RunWatch, metric_file_stamp};
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::Ending;
 use super::workspace::Workspace;
-use crate::domain::{ExperimentId, Failure, FailureClass, Notice, Number, Phase, Record, experiment_name};
+use crate::domain::{Beside, ExperimentId, Failure, FailureClass, Notice, Number, Phase, Record, experiment_name};
 use crate::exec::Executor;
 use crate::fs::{make_folder, move_no_folder_away};
 use crate::rules::{CRASHES_TO_CHECK, CameBack, Measured, came_back, describe_failure, spread};
 use crate::state::OpenExperiment;
 
-impl Session<'_> {
-    /// Runs the best experiment once again after so many crashes in a row, and tells what it measured; nothing of it is
+impl Shared<'_> {
+    /// Runs the best experiment once again, in a slot where there are several, after so many crashes in a row, and tells what it measured; nothing of it is
     /// recorded. Runs nothing if there is no time, or if the best experiment had nothing to measure yet.
     ///
     /// # Errors
     ///
     /// [`SessionError::BestLost`] if no value counts.
-    pub(super) async fn check_incumbent(&mut self, crashes: u32) -> Result<Ending<()>, SessionError> {
-        let Session { shared, workspace } = self;
-        let best = shared.store().history.incumbent().cloned();
+    pub(super) async fn check_incumbent(
+        &self,
+        workspace: &mut Workspace,
+        slot: Option<u32>,
+        crashes: u32,
+    ) -> Result<Ending<()>, SessionError> {
+        let best = self.store().history.incumbent().cloned();
         let recorded = best.and_then(|best| best.metric.number().map(|number| (best, number)));
         let Some((best, number)) = recorded else { return Ok(Ending::Done(())) };
-        if shared.times.no_time_for_run(&shared.store()).is_some() {
+        if self.times.no_time_for_run(&self.store()).is_some() {
             return Ok(Ending::Done(()));
         }
-        shared.gate_of_run(&best.commit, true).await?;
-        let (mut check, mut run) = begin_check(&best, workspace, &mut shared.store(), &shared.executor)?;
+        self.gate_of_run(&best.commit, !workspace.is_linked).await?;
+        let (mut check, mut run) = begin_check(&best, slot, workspace, &mut self.store(), &self.executor)?;
         let measured = loop {
-            match check.watch_run(workspace, shared, run, None).await?.done() {
+            match check.watch_run(workspace, self, run, None).await?.done() {
                 Err(Ending::Detached) => return Ok(Ending::Detached),
                 Ok(measured) if check.is_to_repeat(&measured) => {
-                    run = check.check_again_after(&measured, workspace, &mut shared.store(), &shared.executor)?;
+                    run = check.check_again_after(&measured, workspace, &mut self.store(), &self.executor)?;
                 }
                 ended => break ended,
             }
         };
         // What was seen of the tree is of this run.
         workspace.look = None;
-        workspace.check_out(&mut shared.store(), &check.open)?;
-        workspace.enter_idle(&mut shared.store(), check.open.id, None)?;
-        shared.tell()?;
+        workspace.check_out(&mut self.store(), &check.open)?;
+        self.store().give_up_number(check.open.id);
+        workspace.enter_idle(&mut self.store(), check.open.id, None)?;
+        self.tell()?;
         match measured {
             Ok(measured) => {
-                let log = check_log(&shared.store().folder.run(check.open.id));
-                shared.compare_check((&best, &number), &measured, crashes, log).map(Ending::Done)
+                let log = check_log(&self.store().folder.run(check.open.id));
+                self.compare_check((&best, &number), &measured, crashes, log).map(Ending::Done)
             }
             Err(ending) => Ok(ending),
         }
     }
-}
 
-impl Shared<'_> {
     /// Tells what the best experiment measured this time, with what it measured `then`.
     fn compare_check(
         &self,
@@ -117,6 +119,7 @@ fn excuse(best: ExperimentId) -> String {
 /// Enters the check in the journal, and starts its run.
 fn begin_check(
     best: &Record,
+    slot: Option<u32>,
     workspace: &mut Workspace,
     store: &mut Store,
     executor: &Executor,
@@ -126,6 +129,7 @@ fn begin_check(
         OpenExperiment {
             commit: Some(best.commit.clone()),
             description: format!("{} once again, as change after change crashed", experiment_name(best.id)),
+            beside: Beside { slot, ..Beside::default() },
             ..open
         },
         Phase::Idle,

@@ -34,9 +34,6 @@ pub enum LayoutError {
     #[error("--adopt works in place only, and session {0} has slots")]
     #[strum(props(hint = "commit the change first, or omit --adopt and describe it with `ar idea add`"))]
     Adopted(Tag),
-    #[error("--explore works in place only, and session {0} has slots, whose seats get different ways out at a pivot")]
-    #[strum(props(hint = "pass --explore 0, or omit --slots, --gpus and --ahead"))]
-    Explores(Tag),
     #[error("session {0} has slots, but its journal, which says how many, was lost")]
     Lost(Tag),
     #[error("{} is a working tree of ar's", .0.display())]

@@ -11,7 +11,6 @@ use super::error::SessionError;
 use super::hazards::{Surveyed, plain_links};
 use super::headings::missing_headings;
 use super::home::{session_begun_here, way_home};
-use super::layout_error::LayoutError;
 use super::next_session::{Next, UserCommits};
 use super::nights::{continued_notice, settle_caps};
 use super::others::has_job;
@@ -220,15 +219,6 @@ impl Plan {
         let open = open.or_else(|| {
             journal.as_ref().and_then(|journal| journal.aside.as_ref().map(|_| ExperimentId::BASELINE.next()))
         });
-        if layout.is_some() && contract.cadence.is_some() {
-            return Err(AxesError::PacedBeside.into());
-        }
-        if layout.is_some() && contract.summary_at.is_some() {
-            return Err(AxesError::SummedUpBeside.into());
-        }
-        if layout.is_some() && contract.explore > 0 {
-            return Err(LayoutError::Explores(contract.tag.clone()).into());
-        }
         let mut placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
         let is_in_place = placing.layout.is_none();
         // A session that has several from an earlier version keeps them.

@@ -67,13 +67,8 @@ impl Attempt {
         Ok(Ending::Done(result))
     }
 
-    /// Opens the next experiment on the best one.
-    pub(super) fn open(workspace: &mut Workspace, store: &mut Store) -> Result<Attempt, SessionError> {
-        Attempt::open_as(store.allocate(), None, workspace, store)
-    }
-
     /// Opens an experiment of this number on the best one, in a seat where there are several.
-    pub(super) fn open_as(
+    pub(super) fn open(
         id: ExperimentId,
         seat: Option<u32>,
         workspace: &mut Workspace,

@@ -1,31 +1,18 @@
-//! `ar run`: the loop.
-
-use std::mem;
+//! `ar run`: what comes before the loop, and what becomes of the session after it.
 
 use serde_json::json;
 
-use super::attempt::{Attempt, Attempted};
+use super::attempt::Attempted;
 use super::error::SessionError;
 use super::escalating::{Driven, Resumed};
-use super::exploring::AskedForText;
 use super::interrupts::Interrupt;
 use super::open::Session;
 use super::plan::Drive;
-use super::proposing::CallResult;
-use super::shared::Shared;
-use super::sleeping::Paced;
-use super::supervise::Ending;
 use super::times::Times;
 use super::watchdog::end_programs_in;
 use crate::domain::{Notice, StopReason};
 use crate::git::{Cut, GitError};
-use crate::rules::{LOST_RETRIES, is_check_due};
 use crate::state::Level;
-
-/// Why the loop ends whose agent's shim was killed each time.
-fn agent_lost() -> StopReason {
-    StopReason::Agent { detail: "its shim was killed each time".into() }
-}
 
 impl Session<'_> {
     /// Finishes what is open, measures the baseline if there is none, adopts a change if asked to, and calls the agent
@@ -82,10 +69,7 @@ impl Session<'_> {
             },
             Ok(Attempted::Recorded | Attempted::Waiting) => {
                 self.workspace.goes_on = true;
-                let turned = match self.workspace.is_linked {
-                    true => self.turn_lanes().await,
-                    false => self.turn().await,
-                };
+                let turned = self.turn().await;
                 self.workspace.goes_on = false;
                 let reviewed = match turned {
                     Ok(reason) if reason != StopReason::Detached => {
@@ -160,128 +144,6 @@ impl Session<'_> {
             }),
             Cut::TimeOver => self.shared.times.end(self.shared.store.get_mut()).map(|end| end.reason),
             Cut::Late => None,
-        }
-    }
-
-    async fn turn(&mut self) -> Result<StopReason, SessionError> {
-        let mut lost = 0;
-        let first = self.shared.store().history.next_sequence();
-        let mut idle_seconds = None;
-        let mut is_begun = true;
-        let mut is_checked = false;
-        loop {
-            match self.shared.asked()? {
-                Interrupt::None => {}
-                Interrupt::Detach => return Ok(StopReason::Detached),
-                Interrupt::AfterExperiment | Interrupt::Now => return Ok(self.shared.interrupted()),
-            }
-            self.shared.hear_guards()?;
-            if let Some(reason) = self.shared.reason_to_stop(first) {
-                self.shared.tell()?;
-                return Ok(reason);
-            }
-            if let Some(seconds) = idle_seconds.take() {
-                self.shared.pause_after_idle(seconds).await?;
-                self.workspace.untracked.is_current = false;
-                continue;
-            }
-            if self.shared.store().journal.waits_for_reset() {
-                self.workspace.untracked.is_current = false;
-                match self.shared.wait_out().await? {
-                    Some(reason) => return Ok(reason),
-                    None => continue,
-                }
-            }
-            let crashes = self.shared.store().history.crashed_runs().count() as u32;
-            if !is_check_due(crashes) {
-                is_checked = false;
-            } else if !mem::replace(&mut is_checked, true) {
-                match self.check_incumbent(crashes).await? {
-                    // The shim is not tried again: the next crashes ask for another run.
-                    Ending::Done(()) | Ending::Lost => continue,
-                    Ending::Interrupted => return Ok(self.shared.interrupted()),
-                    Ending::Detached => return Ok(StopReason::Detached),
-                }
-            }
-            self.shared.keep_checkpoint()?;
-            let asked = match self.sum_up_if_due().await? {
-                Ending::Done(AskedForText::No) => self.explore_if_due().await?,
-                asked => asked,
-            };
-            match asked {
-                Ending::Done(AskedForText::No) => {}
-                Ending::Done(AskedForText::Yes) => continue,
-                Ending::Done(AskedForText::Outage) => {
-                    self.workspace.untracked.is_current = false;
-                    match self.shared.wait_out().await? {
-                        Some(reason) => return Ok(reason),
-                        None => continue,
-                    }
-                }
-                // The shim is tried again with the next call.
-                Ending::Lost => {
-                    lost += 1;
-                    if lost > LOST_RETRIES {
-                        return Ok(agent_lost());
-                    }
-                    continue;
-                }
-                Ending::Interrupted => return Ok(self.shared.interrupted()),
-                Ending::Detached => return Ok(StopReason::Detached),
-            }
-            match self.shared.keep_pace(mem::take(&mut is_begun)).await? {
-                Paced::Ready => {}
-                Paced::Waited => {
-                    self.workspace.untracked.is_current = false;
-                    continue;
-                }
-                Paced::Ends(reason) => return Ok(reason),
-            }
-            self.shared.gate().await?;
-            if self.shared.is_time_over() {
-                continue;
-            }
-            let keeper = self.shared.log_keeper.get_mut().start(self.shared.store.get_mut());
-            let opened = Attempt::open(&mut self.workspace, &mut self.shared.store())?;
-            let proposed = opened.propose(&mut self.workspace, &self.shared).await?;
-            let Shared { log_keeper, store, events, .. } = &mut self.shared;
-            let store = store.get_mut();
-            log_keeper.get_mut().end(keeper, store, &events.get_mut().log)?;
-            // After a call that goes on without this process.
-            store.watch_again(&store.folder.logs());
-            let mut attempt = match proposed {
-                Ending::Interrupted => return Ok(self.shared.interrupted()),
-                Ending::Detached => return Ok(StopReason::Detached),
-                Ending::Lost if lost == LOST_RETRIES => return Ok(agent_lost()),
-                Ending::Lost => {
-                    lost += 1;
-                    continue;
-                }
-                Ending::Done(CallResult::Outage) => {
-                    self.workspace.untracked.is_current = false;
-                    match self.shared.wait_out().await? {
-                        Some(reason) => return Ok(reason),
-                        None => continue,
-                    }
-                }
-                Ending::Done(CallResult::Nothing { seconds }) => {
-                    idle_seconds = Some(seconds);
-                    continue;
-                }
-                Ending::Done(CallResult::Change(attempt)) => attempt,
-            };
-            let store = self.shared.store.get_mut();
-            if attempt.open.refused.is_none()
-                && let Some(reason) = self.shared.times.no_time_for_run(store)
-            {
-                attempt.roll_back(&mut self.workspace, store, "came too late to be run")?;
-                return Ok(reason);
-            }
-            match attempt.finish(&mut self.workspace, &self.shared, None).await? {
-                Attempted::Recorded | Attempted::Waiting => lost = 0,
-                Attempted::RolledBack => return Ok(self.shared.interrupted()),
-                Attempted::StillRunning => return Ok(StopReason::Detached),
-            }
         }
     }
 }

@@ -157,15 +157,6 @@ impl Shared<'_> {
         Some(reason)
     }
 
-    /// The same, or that there is no time or no agent for another experiment.
-    pub(super) fn reason_to_stop(&self, first: u32) -> Option<StopReason> {
-        self.rule_to_stop(first).or_else(|| {
-            let store = self.store();
-            let no_agent = || store.contract.agent.is_none().then_some(StopReason::NoAgent);
-            self.times.no_time_for_experiment(&store).or_else(no_agent)
-        })
-    }
-
     /// Whether this invocation of the loop has no time left.
     pub(super) fn is_time_over(&self) -> bool {
         self.times.end(&self.store()).is_some_and(|end| end.left.is_zero())

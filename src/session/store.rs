@@ -165,6 +165,12 @@ impl Store {
         id
     }
 
+    /// Gives up the number of an attempt that comes to nothing, so that the next one gets it; a gap stays where a later one was
+    /// given meanwhile.
+    pub(super) fn give_up_number(&mut self, id: ExperimentId) {
+        self.journal.given = self.journal.given.take_if(|given| *given == id).map(ExperimentId::previous).or(self.journal.given);
+    }
+
     /// The time of day.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
@@ -458,6 +464,11 @@ impl Store {
         self.journal.rung.directive
     }
 
+    /// What the agent in a seat is told. With proposals before a pivot all seats are told the same.
+    pub(super) fn directive_in(&self, seat: Option<u32>) -> Directive {
+        if self.contract.explore > 0 { self.directive() } else { in_seat(self.directive(), seat.unwrap_or(0)) }
+    }
+
     /// Takes one iteration into account, in the journal that is written when its experiment is closed.
     pub(super) fn climb(&mut self, turn: Turn) {
         let rung = climb(self.contract.ladder, self.journal.rung, turn, self.contract.allows_research());
@@ -525,7 +536,7 @@ impl Store {
 
     /// The direction that a change names although it was tried and a new one was asked for, in a seat where there are several.
     pub(super) fn repeated_direction(&self, direction: Option<&str>, seat: Option<u32>) -> Option<String> {
-        let directive = in_seat(self.directive(), seat.unwrap_or(0));
+        let directive = self.directive_in(seat);
         let named = direction.filter(|_| directive.refuses_tried())?;
         is_tried(self.history.records(), named).then(|| named.to_owned())
     }

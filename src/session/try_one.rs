@@ -110,7 +110,7 @@ impl Session<'_> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         if self.workspace.is_linked && self.shared.store().history.baseline().is_some() {
             // Everything that goes on in slots is ended.
-            self.turn_lanes().await?;
+            self.turn().await?;
             self.stop(StopReason::Interrupted { requested: true })?;
             return Ok(Tried::RolledBack);
         }

@@ -224,6 +224,16 @@ impl Workspace {
             store.say(Notice::ChangeIsIn { what: what.to_owned(), saved });
         }
         crash::point("rollback.change_saved");
+        self.put_before(store, open, commit)
+    }
+
+    /// Puts branch and working tree back to before a commit of the open experiment, which a ref keeps.
+    pub(super) fn put_before(
+        &mut self,
+        store: &mut Store,
+        open: &OpenExperiment,
+        commit: &CommitId,
+    ) -> Result<(), SessionError> {
         self.move_head(store, &open.base, &[commit], "taken back")?;
         crash::point("rollback.branch_moved");
         self.put_back(store, &open.base, commit)?;

@@ -197,14 +197,16 @@ fn a_summary_that_is_killed_is_asked_for_again() {
 }
 
 #[test]
-fn a_session_with_slots_has_checkpoints_and_no_summary() {
+fn a_session_with_slots_has_checkpoints_and_a_summary() {
     let repo = training_repo();
-    let agent = agent(":");
-    let slots = ["--slots", "2", "--max-experiments", "2", "--checkpoint", "1s"];
-    let refused = ar(&repo, first_call(&agent, &[&slots[..], &["--summary-at", "5h"]].concat())).exits(2);
-    assert!(refused.stderr.contains("--summary-at works in place only"), "{refused:#?}");
-    ar(&repo, first_call(&agent, &slots)).ok();
+    let agent = agent("echo junk >> train.sh; echo well");
+    let more = ["--slots", "2", "--max-experiments", "2", "--checkpoint", "1s", "--summary-at", "1ms"];
+    let called = command(&repo, &first_call(&agent, &more)).output().unwrap();
+    Called::from(called).ok();
     let told: BTreeSet<String> = told(&repo).into_iter().collect();
-    assert!(!told.is_empty());
-    assert_eq!(told, files(&repo));
+    assert!(told.iter().all(|name| files(&repo).contains(name)));
+    assert_eq!((repo.read(format!("{FOLDER}/summary.md")), calls(&repo), experiments(&repo)), ("well\n".into(), 1, 2));
+    let changes = repo.git(["for-each-ref", "--format=%(subject)", "refs/autoresearch/t/000*"]);
+    assert!(!changes.contains("junk"), "{changes}");
+    assert_eq!(repo.status(), "");
 }

@@ -76,9 +76,33 @@ fn a_killed_loop_asks_on_with_the_next_role() {
 }
 
 #[test]
-fn seats_have_ways_of_their_own_and_exploring_beside_them_is_refused() {
+fn on_slots_the_roles_are_asked_before_the_pivot_and_take_no_number() {
     let repo = training_repo();
-    let called = run(&repo, ":", 3, &["--explore", "3", "--slots", "2"]).exits(1);
-    assert!(called.stderr.contains("--explore works in place only"), "{called:#?}");
+    run(&repo, ":", 3, &["--explore", "2", "--slots", "1", "--ahead", "0"]).ok();
+    assert_eq!(roles(&repo, 5), ["", "", "investigate", "refute", ""]);
+    let next = prompt(&repo, 5);
+    assert!(next.contains("the way of investigate") && next.contains("the way of refute"), "{next}");
+    let refs = repo.git(["for-each-ref", "--format=%(refname:lstrip=3)", "refs/autoresearch/t/000*"]);
+    assert_eq!(refs.lines().collect::<Vec<_>>(), ["00000", "00001", "00002", "00003"]);
+    assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn beside_others_each_role_is_asked_once_and_every_seat_is_told() {
+    let repo = training_repo();
+    let called = run(&repo, "sleep 0.3", 8, &["--explore", "2", "--slots", "2"]).ok();
+    let calls = (1..).take_while(|call| repo.outside().join(format!("prompt-{call}")).exists()).count() as u32;
+    let roles = roles(&repo, calls);
+    let asked: Vec<&String> = roles.iter().filter(|role| !role.is_empty()).collect();
+    assert_eq!(asked[..2], ["investigate", "refute"], "{called:#?}");
+    // Calls that had begun before go on; none begins without the proposals.
+    let pivots = (1..=calls).map(|call| prompt(&repo, call)).filter(|prompt| prompt.contains("\nPivot. "));
+    let changes: Vec<String> = pivots.filter(|prompt| !prompt.contains("## Your role")).collect();
+    assert!(!changes.is_empty() && changes.iter().all(|prompt| prompt.contains(PROPOSALS)), "{changes:#?}");
+}
+
+#[test]
+fn exploring_in_more_roles_than_there_are_is_refused() {
+    let repo = training_repo();
     run(&repo, ":", 3, &["--explore", "4"]).exits(2);
 }

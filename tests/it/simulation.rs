@@ -182,7 +182,7 @@ impl<'a> Night<'a> {
                 let tested = Tested::Holds(self.number(self.best + sum));
                 self.on(|line, standing| line.tested(standing, &Trial::Train { on, cars }, tested));
             }
-            Work::Trial(other) => panic!("{other:?}, where each adds to every other on GPUs of one model"),
+            other => panic!("{other:?}, where each adds to every other and no check is due"),
         }
     }
 
@@ -205,6 +205,7 @@ impl<'a> Night<'a> {
             attempts: &self.attempts,
             running: &running,
             trials: &trials,
+            check_is_due: false,
             expected: self.expected,
             budgets: Budgets { experiments, time: self.deadline.map(left) },
         });
@@ -227,6 +228,7 @@ impl<'a> Night<'a> {
                 self.on(|line, standing| line.started(standing, trial));
                 self.expected.run.as_secs()
             }
+            Work::Check => panic!("a check, which is never due"),
         };
         let ends = self.now + seconds;
         let before = self.jobs.insert(slot, Job { work, began: self.now, ends });

@@ -2,6 +2,7 @@
 
 use super::merging::{is_to_be_merged, merge};
 use crate::session::attempt::{Attempt, Attempted};
+use crate::session::calling::Purpose;
 use crate::session::error::SessionError;
 use crate::session::opened::commit_of;
 use crate::session::proposing::CallResult;
@@ -13,6 +14,10 @@ use crate::session::workspace::Workspace;
 pub(super) enum Called {
     /// What came of it is in the journal.
     Over,
+    /// Its change stands in the tree in which it is run, and its run in the journal.
+    Prepared(Box<Attempt>),
+    /// Nothing, after so many seconds.
+    Idle { seconds: f64 },
     /// The agent is unavailable.
     Outage,
     /// Its shim was killed.
@@ -27,11 +32,13 @@ pub(super) async fn propose(
     workspace: &mut Workspace,
     shared: &Shared<'_>,
 ) -> Result<Called, SessionError> {
-    shared.gate().await?;
     match attempt.propose(workspace, shared).await? {
         Ending::Done(CallResult::Change(mut attempt)) => {
             let commit = commit_of(&attempt.open)?;
-            if workspace.goes_with(&attempt.open.base, &commit).await? {
+            if attempt.is_prepared {
+                return Ok(Called::Prepared(attempt));
+            }
+            if workspace.is_linked && workspace.goes_with(&attempt.open.base, &commit).await? {
                 let store = &mut *shared.store();
                 store.journal.iteration = store.journal.iteration.saturating_sub(1);
                 store.close_open(attempt.open.id)?;
@@ -42,15 +49,27 @@ pub(super) async fn propose(
             }
             Ok(Called::Over)
         }
-        Ending::Done(CallResult::Nothing { seconds }) => {
-            shared.pause_after_idle(seconds).await?;
-            Ok(Called::Over)
-        }
+        Ending::Done(CallResult::Nothing { seconds }) => Ok(Called::Idle { seconds }),
         Ending::Done(CallResult::Outage) => Ok(Called::Outage),
         Ending::Interrupted => Ok(Called::Over),
         Ending::Lost => Ok(Called::Lost),
         Ending::Detached => Ok(Called::Detached),
     }
+}
+
+/// Asks an agent for text.
+pub(super) async fn ask_for_text(
+    attempt: &Attempt,
+    workspace: &mut Workspace,
+    shared: &Shared<'_>,
+    purpose: Purpose,
+) -> Result<Called, SessionError> {
+    Ok(match shared.ask_for_text(attempt, workspace, purpose).await? {
+        Ending::Done(true) | Ending::Interrupted => Called::Over,
+        Ending::Done(false) => Called::Outage,
+        Ending::Lost => Called::Lost,
+        Ending::Detached => Called::Detached,
+    })
 }
 
 /// Has an agent merge or rework the change of an open attempt.

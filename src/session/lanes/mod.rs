@@ -1,7 +1,8 @@
-//! Several experiments at once: slots, seats, the line of winners, and what is recorded of them.
+//! The loop: slots, seats, the line of winners, and what is recorded of experiments beside each other.
 
 mod baseline;
 mod calls;
+mod clearance;
 mod first_model;
 mod gpu_turn;
 mod line;

@@ -26,10 +26,8 @@ impl Lanes<'_, '_> {
                 crash::point("recover.step_done");
             }
         }
-        let store = &mut *self.shared.store();
-        drop_left_refs(store)?;
-        let tip = store.tip();
-        store.set_branch(&tip, &[], "resumed")
+        drop_left_refs(&mut self.shared.store())?;
+        self.put_branch_back("resumed")
     }
 
     async fn take_step(&mut self, step: StepBeside, phase: Phase, open: &OpenExperiment) -> Result<(), SessionError> {
@@ -54,11 +52,11 @@ impl Lanes<'_, '_> {
     async fn end_call(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
         self.shared.end_jobs(open.id).await?;
         let Some(seat) = open.seat else { return Ok(()) };
-        let mut workspace = self.seat(seat)?;
+        let Some(mut workspace) = self.seat(seat)? else { return Ok(()) };
         workspace.untracked.known = Some(Untracked::default());
         let base = workspace.reclaim_head(&mut self.shared.store(), &open.base)?;
         workspace.reset_to(&mut self.shared.store(), &base, open.id)?;
-        self.give_back(seat, workspace);
+        self.give_back(workspace);
         Ok(())
     }
 }
@@ -155,10 +153,22 @@ fn record_measured(store: &mut Store, open: OpenExperiment) -> Result<(), Sessio
 
 /// Keeps a proposal that was not run: its commit under a saved ref, and its description as an idea.
 fn shelve_proposal(store: &mut Store, open: &OpenExperiment, commit: &CommitId) -> Result<(), SessionError> {
-    let id: ExperimentId = open.id;
-    let saved = store.keep_commit_as(format!("experiment {id}, not run"), &open.base, commit)?;
-    let text = format!("{} (proposed and not run; its change is {saved})", open.description);
-    store.add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
-    store.say(Notice::NotRun { id, saved });
-    store.close_open(id)
+    store.keep_as_idea(open, commit)?;
+    store.close_open(open.id)
+}
+
+impl Store {
+    /// Keeps the commit of a proposal that is not run under a saved ref, and makes its description an idea.
+    pub(in crate::session) fn keep_as_idea(
+        &mut self,
+        open: &OpenExperiment,
+        commit: &CommitId,
+    ) -> Result<(), SessionError> {
+        let id: ExperimentId = open.id;
+        let saved = self.keep_commit_as(format!("experiment {id}, not run"), &open.base, commit)?;
+        let text = format!("{} (proposed and not run; its change is {saved})", open.description);
+        self.add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
+        self.say(Notice::NotRun { id, saved });
+        Ok(())
+    }
 }

@@ -1,4 +1,4 @@
-//! The loop over slots and seats: it carries out what the scheduler and the line of winners say.
+//! The loop, over slots and seats: it carries out what the scheduler and the line of winners say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -9,33 +9,42 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
-use super::calls::{Called, call_again, propose};
+use super::calls::{Called, ask_for_text, call_again, propose};
+use super::clearance::{Clearance, clear};
 use super::gpu_turn::await_gpus;
 use super::line::{Chains, open_attempt, settle_line};
 use super::merging::make_fresh;
 use super::reviews::{review, to_review};
-use super::trees::{Trees, open_seat, open_slot};
+use super::trees::{Tree, TreeOf, Trees};
 use super::trial::open_trial;
-use crate::domain::{ExperimentId, Layout, Notice, Phase, StopReason, with_causes};
+use crate::domain::{ExperimentId, Notice, Phase, StopReason, with_causes};
 use crate::rules::{
     Bar, Budgets, Call, Capacity, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan, Running,
-    SESSION_FULL, Situation, Start, Trial, Work, expected_call, expected_run, most_calls, schedule,
+    SESSION_FULL, Situation, Start, Trial, Work, expected_call, expected_run, is_check_due, schedule,
 };
 use crate::session::attempt::{Attempt, Attempted};
+use crate::session::calling::Purpose;
 use crate::session::error::SessionError;
 use crate::session::interrupts::Interrupt;
 use crate::session::keep_logs::Keeper;
 use crate::session::open::Session;
 use crate::session::shared::Shared;
+use crate::session::sleeping::Paced;
+use crate::session::store::Store;
+use crate::session::supervise::Ending;
 use crate::session::workspace::Workspace;
 use crate::state::OpenExperiment;
 
 /// What came of a job.
-pub(super) enum Done {
+pub(super) enum Done<'s> {
     /// A call of an agent ended.
-    Called { seat: u32, workspace: Box<Workspace>, ended: Result<Called, SessionError> },
+    Called { seat: u32, tree: Tree<'s>, ended: Result<Called, SessionError> },
     /// A run ended, with its guards.
-    Ran { slot: u32, workspace: Box<Workspace>, ended: Result<Attempted, SessionError> },
+    Ran { slot: u32, tree: Tree<'s>, ended: Result<Attempted, SessionError> },
+    /// The incumbent ran once again.
+    Checked { slot: u32, tree: Tree<'s>, ended: Result<Ending<()>, SessionError> },
+    /// What comes before new calls is over.
+    Cleared(Result<Paced, SessionError>),
     /// A review ended.
     Reviewed { id: ExperimentId, ended: Result<Attempted, SessionError> },
     /// The agent may be called again, or the outage has taken too long.
@@ -44,7 +53,7 @@ pub(super) enum Done {
     Stopped(Result<(), SessionError>),
 }
 
-type Job<'s> = Pin<Box<dyn Future<Output = Done> + 's>>;
+type Job<'s> = Pin<Box<dyn Future<Output = Done<'s>> + 's>>;
 
 /// A busy slot.
 struct Busy {
@@ -59,6 +68,7 @@ impl Busy {
         match &self.work {
             Work::Run(id) => vec![*id],
             Work::Trial(trial) => trial.cars().to_vec(),
+            Work::Check => Vec::new(),
         }
     }
 }
@@ -67,12 +77,22 @@ impl Busy {
 pub(super) struct Lanes<'s, 'a> {
     pub(super) shared: &'s Shared<'a>,
     terms: FileTerms,
-    layout: Layout,
-    trees: Trees,
+    capacity: Capacity,
+    trees: Trees<'s>,
     chains: Chains,
     jobs: FuturesUnordered<Job<'s>>,
     slots: BTreeMap<u32, Busy>,
     seats: BTreeMap<u32, ExperimentId>,
+    /// The seat in which an agent is asked for text, and for which.
+    text: Option<(u32, Purpose)>,
+    /// Whether new calls may start.
+    clearance: Clearance,
+    /// How long the last call took, in seconds, if it changed nothing.
+    idle: Option<f64>,
+    /// Whether the next pause of the cadence may have begun in an earlier process.
+    is_begun: bool,
+    /// How many runs in a row had crashed when it was last looked whether the incumbent is to run again.
+    crashes_seen: u32,
     /// The attempts that are being reviewed.
     reviews: BTreeSet<ExperimentId>,
     /// The attempts that wait for a slot, in the order in which they became ready.
@@ -84,23 +104,26 @@ pub(super) struct Lanes<'s, 'a> {
     lost: u32,
     /// Why the loop ends.
     ending: Option<StopReason>,
+    /// The error with which it ends, once what is under way is over.
+    failing: Option<SessionError>,
+    /// Whether something goes on without this process that cannot be waited for.
+    is_detached: bool,
 }
 
 impl Session<'_> {
     /// Calls agents and runs what they make, in all seats and slots, until something ends the loop.
-    pub(in crate::session) async fn turn_lanes(&mut self) -> Result<StopReason, SessionError> {
-        let store = self.shared.store.get_mut();
-        let Some(layout) = store.journal.layout.clone() else { return Ok(StopReason::NoAgent) };
-        let first = store.history.next_sequence();
+    pub(in crate::session) async fn turn(&mut self) -> Result<StopReason, SessionError> {
+        let first = self.shared.store().history.next_sequence();
         let (mut tries, mut last) = (0, first);
         let reason = loop {
-            let mut lanes = Lanes::new(&self.shared, &self.workspace.file_terms, &layout);
+            let mut lanes = Lanes::new(&self.shared, &mut self.workspace);
             let turned = lanes.turn(first).await;
             lanes.end_keeper(true)?;
+            let may_pass = lanes.trees.are_own() && turned.as_ref().is_err_and(SessionError::may_pass);
             drop(lanes);
             match turned {
                 // Somebody deletes trees while `ar` works on them: what is open is picked up as after a kill.
-                Err(error) if error.may_pass() && tries < LOST_RETRIES => {
+                Err(error) if may_pass && tries < LOST_RETRIES => {
                     let store = &mut *self.shared.store();
                     store.begin_anew()?;
                     store.say(Notice::PickedUp(with_causes(&error)));
@@ -118,22 +141,30 @@ impl Session<'_> {
 }
 
 impl<'s, 'a> Lanes<'s, 'a> {
-    fn new(shared: &'s Shared<'a>, terms: &FileTerms, layout: &Layout) -> Self {
+    fn new(shared: &'s Shared<'a>, workspace: &'s mut Workspace) -> Self {
+        let store = shared.store();
         Lanes {
             shared,
-            terms: terms.clone(),
-            layout: layout.clone(),
-            trees: Trees::default(),
+            terms: workspace.file_terms.clone(),
+            capacity: Capacity::of(store.journal.layout.as_ref()),
+            trees: Trees::of(workspace),
             chains: Chains::default(),
             jobs: FuturesUnordered::new(),
             slots: BTreeMap::new(),
             seats: BTreeMap::new(),
+            text: None,
+            clearance: Clearance::default(),
+            idle: None,
+            is_begun: true,
+            crashes_seen: crashes(&store).saturating_sub(1),
             reviews: BTreeSet::new(),
             ready: Vec::new(),
             keeper: None,
             waits: false,
             lost: 0,
             ending: None,
+            failing: None,
+            is_detached: false,
         }
     }
 
@@ -142,13 +173,14 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let mut listener = self.shared.interrupts.listen();
         loop {
             let asked = self.shared.asked()?;
-            if asked == Interrupt::Detach {
+            if asked == Interrupt::Detach || self.is_detached {
                 return Ok(StopReason::Detached);
             }
             self.shared.hear_guards()?;
             if self.ending.is_none() && asked == Interrupt::None {
                 self.ending = self.shared.rule_to_stop(first);
             }
+            self.crashes_seen = self.crashes_seen.min(crashes(&self.shared.store()));
             let demand = self.demand(asked);
             let may_ask = self.shared.calls_agent && demand == Demand::New;
             let trials = settle_line(&mut self.shared.store(), &mut self.chains, may_ask || self.waits)?;
@@ -156,13 +188,17 @@ impl<'s, 'a> Lanes<'s, 'a> {
             if asked != Interrupt::Now {
                 self.start_reviews()?;
             }
-            let plan = self.plan(demand, &trials);
+            let mut plan = self.plan(demand, &trials);
             let bar = plan.bar;
             let is_over = plan.is_empty() && self.jobs.is_empty();
             if is_over {
                 self.end_keeper(true)?;
-                return Ok(self.reason(asked, bar));
+                return match self.failing.take() {
+                    Some(error) => Err(error),
+                    None => Ok(self.reason(asked, bar)),
+                };
             }
+            self.hold_back(&mut plan);
             self.carry_out(plan)?;
             self.shared.tell()?;
             tokio::select! {
@@ -174,7 +210,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
 
     /// What may still start.
     fn demand(&mut self, asked: Interrupt) -> Demand {
-        if asked != Interrupt::None {
+        if asked != Interrupt::None || self.failing.is_some() {
             return Demand::Nothing;
         }
         match &self.ending {
@@ -213,7 +249,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     fn plan(&self, demand: Demand, trials: &[Trial]) -> Plan {
         let store = self.shared.store();
         let expected = Expected { run: expected_run(&store.history), call: expected_call(&store.history) };
-        let calls = if store.journal.outage.is_some() { Some(1) } else { self.layout.calls };
+        let calls = if store.journal.outage.is_some() { Some(1) } else { self.capacity.calls };
         let running: Vec<Running> = self
             .slots
             .iter()
@@ -225,11 +261,12 @@ impl<'s, 'a> Lanes<'s, 'a> {
             .collect();
         let attempts = self.attempts(store.journal.steps());
         schedule(&Situation {
-            layout: Capacity { slots: self.layout.slots, ahead: self.layout.ahead, calls },
+            layout: Capacity { calls, ..self.capacity },
             demand,
             attempts: &attempts,
             running: &running,
             trials,
+            check_is_due: is_check_due(crashes(&store), self.crashes_seen),
             expected,
             budgets: Budgets {
                 experiments: store.night().experiments_left(&store.contract, &store.history),
@@ -274,11 +311,74 @@ impl<'s, 'a> Lanes<'s, 'a> {
             match work {
                 Work::Run(id) => self.start_run(slot, id)?,
                 Work::Trial(trial) => self.start_trial(slot, &trial)?,
+                Work::Check => self.start_check(slot)?,
             }
         }
-        for Call { seat, attempt } in plan.calls {
-            self.call(seat, attempt)?;
+        for call in plan.calls {
+            self.call(call)?;
         }
+        Ok(())
+    }
+
+    /// Whether a call is for a new change, or for one of which nothing was made yet.
+    fn is_new(&self, call: &Call) -> bool {
+        let store = self.shared.store();
+        let is_made = |id| store.journal.open_attempts().any(|open| open.id == id && open.is_made());
+        !call.attempt.is_some_and(is_made)
+    }
+
+    /// Takes new calls out of a plan until what comes before them is over, and begins that.
+    fn hold_back(&mut self, plan: &mut Plan) {
+        if !plan.calls.iter().any(|call| self.is_new(call)) {
+            if self.clearance == Clearance::Given {
+                self.clearance = Clearance::None;
+            }
+            return;
+        }
+        let purpose = self.purpose();
+        if self.clearance == Clearance::Given && purpose.is_some() {
+            return;
+        }
+        plan.calls.retain(|call| !self.is_new(call));
+        if self.clearance == Clearance::None
+            && let Some(purpose) = purpose
+        {
+            self.clearance = Clearance::Awaited;
+            let shared = self.shared;
+            let idle = self.idle.take();
+            let is_paced = idle.is_none() && purpose == Purpose::Change;
+            let paced = is_paced.then(|| std::mem::take(&mut self.is_begun));
+            self.jobs.push(Box::pin(async move { Done::Cleared(clear(shared, idle, paced).await) }));
+        }
+    }
+
+    /// What the next new call is for; `None` while a change waits for a proposal that is asked for.
+    fn purpose(&self) -> Option<Purpose> {
+        let due = self.shared.store().text_due();
+        match (due, self.text) {
+            (Some(purpose), None) => Some(purpose),
+            (Some(Purpose::Proposal(_)), Some(_)) => None,
+            _ => Some(Purpose::Change),
+        }
+    }
+
+    /// Runs the incumbent once again.
+    fn start_check(&mut self, slot: u32) -> Result<(), SessionError> {
+        let shared = self.shared;
+        shared.check_room()?;
+        let tip = shared.store().tip();
+        let crashes = crashes(&shared.store());
+        let Some(mut tree) = self.trees.lend(shared, &self.terms, TreeOf::Slot(slot), &tip)? else { return Ok(()) };
+        let named = self.trees.are_own().then_some(slot);
+        self.crashes_seen = crashes;
+        self.slots.insert(slot, Busy { id: ExperimentId::BASELINE, work: Work::Check, began: Instant::now() });
+        self.jobs.push(Box::pin(async move {
+            let ended = match await_gpus(shared, slot).await {
+                Ok(()) => shared.check_incumbent(&mut tree, named, crashes).await,
+                Err(error) => Err(error),
+            };
+            Done::Checked { slot, tree, ended }
+        }));
         Ok(())
     }
 
@@ -306,24 +406,45 @@ impl<'s, 'a> Lanes<'s, 'a> {
 
     fn start(&mut self, slot: u32, work: Work, mut attempt: Attempt) -> Result<(), SessionError> {
         let shared = self.shared;
-        let mut workspace = self.slot(slot, &attempt)?;
+        let Some(mut tree) = self.slot(slot, &attempt)? else { return Ok(()) };
         let id = attempt.open.id;
         {
             let store = &mut *shared.store();
             if attempt.open.refused.is_none() {
                 attempt.open.beside.slot = Some(slot);
                 attempt.open.beside.neighbours = self.slots.values().flat_map(Busy::experiments).collect();
-                workspace.check_out(store, &attempt.open)?;
-                attempt.prepare_run(&workspace, store)?;
+                tree.check_out(store, &attempt.open)?;
+                attempt.prepare_run(&tree, store)?;
             }
         }
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
             let ended = match await_gpus(shared, slot).await {
-                Ok(()) => attempt.finish(&mut workspace, shared, None).await,
+                Ok(()) => attempt.finish(&mut tree, shared, None).await,
                 Err(error) => Err(error),
             };
-            Done::Ran { slot, workspace: Box::new(workspace), ended }
+            Done::Ran { slot, tree, ended }
+        }));
+        Ok(())
+    }
+
+    /// Runs a change whose run is in the journal already, in the tree in which it was made; a change that comes too late for
+    /// that becomes an idea.
+    fn run_at_once(&mut self, mut attempt: Attempt) -> Result<(), SessionError> {
+        let shared = self.shared;
+        let Some(mut tree) = self.slot(0, &attempt)? else { return Ok(()) };
+        let late = shared.times.no_time_for_run(&shared.store());
+        if let Some(reason) = late {
+            attempt.leave_as_idea(&mut tree, &mut shared.store())?;
+            self.trees.take_back(tree);
+            self.ending = Some(reason);
+            return Ok(());
+        }
+        let id = attempt.open.id;
+        self.slots.insert(0, Busy { id, work: Work::Run(id), began: Instant::now() });
+        self.jobs.push(Box::pin(async move {
+            let ended = attempt.finish(&mut tree, shared, None).await;
+            Done::Ran { slot: 0, tree, ended }
         }));
         Ok(())
     }
@@ -331,14 +452,14 @@ impl<'s, 'a> Lanes<'s, 'a> {
     /// Picks up a run that an earlier process started.
     pub(super) fn resume(&mut self, slot: u32, mut attempt: Attempt) -> Result<(), SessionError> {
         let shared = self.shared;
-        let mut workspace = self.slot(slot, &attempt)?;
+        let Some(mut tree) = self.slot(slot, &attempt)? else { return Ok(()) };
         let id = attempt.open.id;
         let work = attempt.open.trial.clone().map_or(Work::Run(id), Work::Trial);
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
-            let ended = attempt.recover(&mut workspace, shared, None).await;
+            let ended = attempt.recover(&mut tree, shared, None).await;
             let ended = ended.map(|attempted| attempted.unwrap_or(Attempted::Waiting));
-            Done::Ran { slot, workspace: Box::new(workspace), ended }
+            Done::Ran { slot, tree, ended }
         }));
         Ok(())
     }
@@ -347,7 +468,9 @@ impl<'s, 'a> Lanes<'s, 'a> {
     fn start_reviews(&mut self) -> Result<(), SessionError> {
         let shared = self.shared;
         let waiting = to_review(&shared.store());
-        for id in waiting.into_iter().filter(|id| !self.reviews.contains(id)).collect::<Vec<_>>() {
+        // *In place* the review is a part of what the slot does.
+        let is_begun = |id: &ExperimentId| self.reviews.contains(id) || self.slots.values().any(|busy| busy.id == *id);
+        for id in waiting.into_iter().filter(|id| !is_begun(id)).collect::<Vec<_>>() {
             let mut attempt = Attempt::at(open_attempt(&shared.store(), id)?, Phase::Reviewing);
             self.reviews.insert(id);
             self.jobs.push(Box::pin(async move {
@@ -359,30 +482,20 @@ impl<'s, 'a> Lanes<'s, 'a> {
     }
 
     /// The working tree of a slot that is free.
-    fn slot(&mut self, slot: u32, attempt: &Attempt) -> Result<Workspace, SessionError> {
+    fn slot(&mut self, slot: u32, attempt: &Attempt) -> Result<Option<Tree<'s>>, SessionError> {
         let commit = attempt.open.commit.clone().unwrap_or_else(|| self.shared.store().tip());
-        let mut workspace = match self.trees.slots.remove(&slot) {
-            Some(workspace) => workspace,
-            None => open_slot(self.shared, &self.terms, slot, &commit)?,
-        };
-        workspace.stand(&mut self.shared.store(), &commit)?;
-        Ok(workspace)
+        self.trees.lend(self.shared, &self.terms, TreeOf::Slot(slot), &commit)
     }
 
     /// The working tree of a seat that is free.
-    pub(super) fn seat(&mut self, seat: u32) -> Result<Workspace, SessionError> {
+    pub(super) fn seat(&mut self, seat: u32) -> Result<Option<Tree<'s>>, SessionError> {
         let tip = self.shared.store().tip();
-        let mut workspace = match self.trees.seats.remove(&seat) {
-            Some(workspace) => workspace,
-            None => open_seat(self.shared, &self.terms, seat, &tip)?,
-        };
-        workspace.stand(&mut self.shared.store(), &tip)?;
-        Ok(workspace)
+        self.trees.lend(self.shared, &self.terms, TreeOf::Seat(seat), &tip)
     }
 
     /// Takes a working tree back.
-    pub(super) fn give_back(&mut self, seat: u32, workspace: Workspace) {
-        self.trees.seats.insert(seat, workspace);
+    pub(super) fn give_back(&mut self, tree: Tree<'s>) {
+        self.trees.take_back(tree);
     }
 
     /// Adds an attempt to those that wait for a slot.
@@ -402,32 +515,44 @@ impl<'s, 'a> Lanes<'s, 'a> {
     }
 
     /// Calls an agent, for a new attempt or for one that is open. A call that was cut off is made again on what is best now.
-    fn call(&mut self, seat: u32, attempt: Option<ExperimentId>) -> Result<(), SessionError> {
+    fn call(&mut self, Call { seat, attempt }: Call) -> Result<(), SessionError> {
         let shared = self.shared;
+        let open = attempt.map(|id| open_attempt(&shared.store(), id)).transpose()?;
+        let made = open.filter(OpenExperiment::is_made);
+        let purpose = if made.is_some() { Some(Purpose::Change) } else { self.purpose() };
+        let Some(purpose) = purpose else { return Ok(()) };
         shared.check_room()?;
+        let Some(mut tree) = self.seat(seat)? else { return Ok(()) };
         if self.keeper.is_none() {
             self.keeper = Some(shared.log_keeper.borrow_mut().start(&shared.store()));
         }
-        let mut workspace = self.seat(seat)?;
-        let open = attempt.map(|id| open_attempt(&shared.store(), id)).transpose()?;
-        let Some(open) = open.filter(OpenExperiment::is_made) else {
+        // *In place* the journal names no seat.
+        let named = self.trees.are_own().then_some(seat);
+        let Some(open) = made else {
             let store = &mut *shared.store();
             let id = attempt.unwrap_or_else(|| store.allocate());
-            let attempt = Attempt::open_as(id, Some(seat), &mut workspace, store)?;
+            let attempt = Attempt::open(id, named, &mut tree, store)?;
             self.seats.insert(seat, id);
+            self.clearance = Clearance::None;
+            if purpose != Purpose::Change {
+                self.text = Some((seat, purpose));
+            }
             self.jobs.push(Box::pin(async move {
-                let ended = propose(attempt, &mut workspace, shared).await;
-                Done::Called { seat, workspace: Box::new(workspace), ended }
+                let ended = match purpose {
+                    Purpose::Change => propose(attempt, &mut tree, shared).await,
+                    Purpose::Summary | Purpose::Proposal(_) => ask_for_text(&attempt, &mut tree, shared, purpose).await,
+                };
+                Done::Called { seat, tree, ended }
             }));
             return Ok(());
         };
         let id = open.id;
-        let mut attempt = Attempt::at(OpenExperiment { seat: Some(seat), ..open }, Phase::Proposing);
+        let mut attempt = Attempt::at(OpenExperiment { seat: named, ..open }, Phase::Proposing);
         attempt.enter(&mut shared.store(), Phase::Proposing)?;
         self.seats.insert(seat, id);
         self.jobs.push(Box::pin(async move {
-            let ended = call_again(&mut attempt, &mut workspace, shared).await;
-            Done::Called { seat, workspace: Box::new(workspace), ended }
+            let ended = call_again(&mut attempt, &mut tree, shared).await;
+            Done::Called { seat, tree, ended }
         }));
         Ok(())
     }
@@ -436,34 +561,62 @@ impl<'s, 'a> Lanes<'s, 'a> {
     fn wait_out(&mut self) {
         let shared = self.shared;
         self.waits = true;
+        self.trees.note_wait();
         self.jobs.push(Box::pin(async move { Done::Waited(shared.wait_out().await) }));
     }
 
-    fn take(&mut self, done: Done) -> Result<(), SessionError> {
+    fn take(&mut self, done: Done<'s>) -> Result<(), SessionError> {
         match done {
-            Done::Ran { slot, workspace, ended } => {
+            Done::Ran { slot, tree, ended } => {
                 self.slots.remove(&slot);
-                self.trees.slots.insert(slot, *workspace);
-                ended?;
+                self.trees.take_back(tree);
+                self.is_detached |= ended? == Attempted::StillRunning;
                 self.end_keeper(false)
             }
-            Done::Called { seat, workspace, ended } => {
+            Done::Checked { slot, tree, ended } => {
+                self.slots.remove(&slot);
+                self.trees.take_back(tree);
+                match ended {
+                    // What runs goes on to its end.
+                    Err(error @ SessionError::BestLost { .. }) => self.failing = Some(error),
+                    // The shim is not tried again: the next crashes ask for another run.
+                    ended => self.is_detached |= matches!(ended?, Ending::Detached),
+                }
+                Ok(())
+            }
+            Done::Cleared(paced) => {
+                self.clearance = Clearance::None;
+                match paced? {
+                    Paced::Ready => self.clearance = Clearance::Given,
+                    Paced::Waited => self.trees.note_wait(),
+                    Paced::Ends(reason) => self.ending = Some(reason),
+                }
+                Ok(())
+            }
+            Done::Called { seat, tree, ended } => {
                 let id = self.seats.remove(&seat);
-                self.trees.seats.insert(seat, *workspace);
-                let tip = self.shared.store().tip();
-                self.shared.store().set_branch(&tip, &[], "put back")?;
+                self.text.take_if(|(at, _)| *at == seat);
+                self.trees.take_back(tree);
+                self.put_branch_back("put back")?;
+                self.end_keeper(!self.trees.are_own())?;
                 match ended? {
                     Called::Over => self.lost = 0,
+                    Called::Idle { seconds } => self.idle = Some(seconds),
+                    Called::Prepared(attempt) => {
+                        self.lost = 0;
+                        return self.run_at_once(*attempt);
+                    }
                     Called::Outage if !self.waits => self.wait_out(),
-                    Called::Outage | Called::Detached => {}
+                    Called::Outage => {}
+                    Called::Detached => self.is_detached = true,
                     // What ends one call may end those in all seats.
-                    Called::Lost if self.lost == LOST_RETRIES * most_calls(&self.layout) => {
+                    Called::Lost if self.lost == LOST_RETRIES * self.shared.store().most_calls() => {
                         self.ending = Some(StopReason::Agent { detail: "its shim was killed each time".into() });
                     }
                     Called::Lost => self.lost += 1,
                 }
                 id.into_iter().for_each(|id| self.note_ready(id));
-                self.end_keeper(false)
+                Ok(())
             }
             Done::Waited(waited) => {
                 self.waits = false;
@@ -478,6 +631,15 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
     }
 
+    /// Puts the session's branch back to the incumbent where no working tree follows it.
+    pub(super) fn put_branch_back(&self, why: &str) -> Result<(), SessionError> {
+        if !self.trees.are_own() {
+            return Ok(());
+        }
+        let tip = self.shared.store().tip();
+        self.shared.store().set_branch(&tip, &[], why)
+    }
+
     /// Notes what was done about the logs, once that is over; `at_once` waits for it.
     fn end_keeper(&mut self, at_once: bool) -> Result<(), SessionError> {
         let is_over = |keeper: &mut Keeper| at_once || keeper.as_ref().is_none_or(JoinHandle::is_finished);
@@ -488,4 +650,9 @@ impl<'s, 'a> Lanes<'s, 'a> {
         store.watch_again(&store.folder.logs());
         Ok(())
     }
+}
+
+/// How many runs in a row crashed at the end.
+fn crashes(store: &Store) -> u32 {
+    u32::try_from(store.history.crashed_runs().count()).unwrap_or(u32::MAX)
 }

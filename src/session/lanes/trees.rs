@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -30,11 +31,99 @@ const DELETION: Duration = Duration::from_secs(1);
 /// Poll interval while a tree is being deleted.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The linked working trees that nobody is at work in, by their numbers.
-#[derive(Default)]
-pub(super) struct Trees {
-    pub(super) slots: BTreeMap<u32, Workspace>,
-    pub(super) seats: BTreeMap<u32, Workspace>,
+/// What a working tree is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum TreeOf {
+    /// The runs of a slot.
+    Slot(u32),
+    /// The calls in a seat.
+    Seat(u32),
+}
+
+/// The working trees of a loop that nobody is at work in.
+pub(super) enum Trees<'s> {
+    /// The user's own: that of the one slot and of the one seat of a session *in place*, which exclude each other.
+    Users(Option<&'s mut Workspace>),
+    /// Linked ones.
+    Own(BTreeMap<TreeOf, Workspace>),
+}
+
+/// A working tree that is lent to a job.
+pub(super) enum Tree<'s> {
+    /// The user's own.
+    Users(&'s mut Workspace),
+    /// A linked one.
+    Own(TreeOf, Box<Workspace>),
+}
+
+impl Deref for Tree<'_> {
+    type Target = Workspace;
+
+    fn deref(&self) -> &Workspace {
+        match self {
+            Tree::Users(workspace) => workspace,
+            Tree::Own(_, workspace) => workspace,
+        }
+    }
+}
+
+impl DerefMut for Tree<'_> {
+    fn deref_mut(&mut self) -> &mut Workspace {
+        match self {
+            Tree::Users(workspace) => workspace,
+            Tree::Own(_, workspace) => workspace,
+        }
+    }
+}
+
+impl<'s> Trees<'s> {
+    /// The trees of a loop; `workspace` is the one in which the session was opened.
+    pub(super) fn of(workspace: &'s mut Workspace) -> Self {
+        if workspace.is_linked { Trees::Own(BTreeMap::new()) } else { Trees::Users(Some(workspace)) }
+    }
+
+    /// Lends a tree. A linked one is made, or made again, with `commit` in it if it is not there. `None` while somebody is at
+    /// work in the user's own.
+    pub(super) fn lend(
+        &mut self,
+        shared: &Shared<'_>,
+        terms: &FileTerms,
+        of: TreeOf,
+        commit: &CommitId,
+    ) -> Result<Option<Tree<'s>>, SessionError> {
+        let known = match self {
+            Trees::Users(users) => return Ok(users.take().map(Tree::Users)),
+            Trees::Own(own) => own.remove(&of),
+        };
+        let mut workspace = match (known, of) {
+            (Some(workspace), _) => workspace,
+            (None, TreeOf::Slot(slot)) => open_slot(shared, terms, slot, commit)?,
+            (None, TreeOf::Seat(seat)) => open_seat(shared, terms, seat, commit)?,
+        };
+        workspace.stand(&mut shared.store(), commit)?;
+        Ok(Some(Tree::Own(of, Box::new(workspace))))
+    }
+
+    /// Takes a tree back.
+    pub(super) fn take_back(&mut self, tree: Tree<'s>) {
+        match (self, tree) {
+            (Trees::Users(users), Tree::Users(workspace)) => *users = Some(workspace),
+            (Trees::Own(own), Tree::Own(of, workspace)) => drop(own.insert(of, *workspace)),
+            (Trees::Users(_), Tree::Own(..)) | (Trees::Own(_), Tree::Users(_)) => {}
+        }
+    }
+
+    /// Whether they are `ar`'s own, which an agent may delete.
+    pub(super) fn are_own(&self) -> bool {
+        matches!(self, Trees::Own(_))
+    }
+
+    /// Notes that somebody may have been active in the user's own while the loop waited.
+    pub(super) fn note_wait(&mut self) {
+        if let Trees::Users(Some(workspace)) = self {
+            workspace.untracked.is_current = false;
+        }
+    }
 }
 
 /// The working tree of a slot, which is made with `commit` in it if it is not there.

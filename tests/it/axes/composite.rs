@@ -255,7 +255,6 @@ fn what_cannot_work_is_refused_with_what_to_write() {
         2,
         &["--metric-regex finds one number", "hint: omit --metric-regex"],
     );
-    refused(&settings, &["--cadence", "2h", "--slots", "2"], 2, &["--cadence works in place only"]);
     refused(&settings, &["--cadence", "daily"], 2, &["adaptive, novelty or a duration"]);
     repo.git(["rm", "--cached", "--quiet", "ar.toml"]);
     repo.write(".gitignore", "ar.toml\n");

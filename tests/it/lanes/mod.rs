@@ -1,6 +1,7 @@
 //! Several experiments at once.
 
 mod agents;
+mod ahead;
 mod artifacts;
 mod gpus;
 mod kills;

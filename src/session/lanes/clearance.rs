@@ -1,0 +1,40 @@
+//! What comes before new calls of agents: pauses, and the gate.
+
+use crate::session::error::SessionError;
+use crate::session::shared::Shared;
+use crate::session::sleeping::Paced;
+
+/// Whether new calls may start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Clearance {
+    /// Not before something else is over, which has not begun.
+    #[default]
+    None,
+    /// That is under way.
+    Awaited,
+    /// They may.
+    Given,
+}
+
+/// Waits for what comes before new calls: a pause after a call of so many seconds that changed nothing; otherwise the pause
+/// that the cadence asks for, except before a call for text, and the gate. `paced` says whether the cadence's pause may have
+/// begun in an earlier process.
+pub(super) async fn clear(
+    shared: &Shared<'_>,
+    idle: Option<f64>,
+    paced: Option<bool>,
+) -> Result<Paced, SessionError> {
+    if let Some(seconds) = idle {
+        shared.pause_after_idle(seconds).await?;
+        return Ok(Paced::Waited);
+    }
+    shared.keep_checkpoint()?;
+    if let Some(is_begun) = paced {
+        match shared.keep_pace(is_begun).await? {
+            Paced::Ready => {}
+            paced @ (Paced::Waited | Paced::Ends(_)) => return Ok(paced),
+        }
+    }
+    shared.gate().await?;
+    Ok(Paced::Ready)
+}
