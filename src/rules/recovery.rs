@@ -49,22 +49,20 @@ pub enum Step {
     /// Continue from the journal's step: call the agent again, or start or wait for the run or the guards; then
     /// measure, decide and record.
     Finish,
-    /// Record the journal's draft.
+    /// Write what is missing of its record: ref, row, branch, working tree and memory. Close it in the journal.
     Record,
     /// Record it as lost.
     RecordLost,
-    /// Write its row if missing, and move branch and working tree by its outcome.
-    Settle,
     /// Close it in the journal.
     Close,
 }
 
 /// Lists the remaining steps in order.
 pub fn recover(found: Found) -> Vec<Step> {
-    use Step::{BringBack, CheckOut, Close, EndJobs, Finish, Record, RecordLost, Reset, Run, Settle};
+    use Step::{BringBack, CheckOut, Close, EndJobs, Finish, Record, RecordLost, Reset, Run};
     if found.recorded {
         // The record is the commit point: the experiment counts, whatever else happened.
-        return vec![Settle, Close];
+        return vec![Record];
     }
     match found.phase {
         Phase::Idle | Phase::Waiting => Vec::new(),
@@ -124,14 +122,14 @@ mod tests {
             (draft(found(Phase::Guarding, false, RunFound::Over, 1)), vec![Finish]),
             (draft(found(Phase::Guarding, false, RunFound::Gone, 1)), vec![EndJobs, CheckOut, Finish]),
             (draft(found(Phase::Guarding, false, RunFound::Unstarted, 1)), vec![EndJobs, CheckOut, Finish]),
-            (draft(found(Phase::Guarding, true, RunFound::Over, 1)), vec![Settle, Close]),
+            (draft(found(Phase::Guarding, true, RunFound::Over, 1)), vec![Record]),
             (draft(found(Phase::Reviewing, false, RunFound::Over, 1)), vec![EndJobs, CheckOut, Finish]),
             (found(Phase::Checking, false, RunFound::Over, 0), vec![EndJobs, CheckOut, Close]),
             (draft(found(Phase::Recording, false, RunFound::Over, 1)), vec![Record]),
             (found(Phase::Recording, false, RunFound::Over, 1), vec![Finish]),
-            (found(Phase::Recording, true, RunFound::Over, 1), vec![Settle, Close]),
-            (found(Phase::Settling, true, RunFound::Over, 1), vec![Settle, Close]),
-            (found(Phase::Settling, true, RunFound::Gone, 1), vec![Settle, Close]),
+            (found(Phase::Recording, true, RunFound::Over, 1), vec![Record]),
+            (found(Phase::Settling, true, RunFound::Over, 1), vec![Record]),
+            (found(Phase::Settling, true, RunFound::Gone, 1), vec![Record]),
         ] {
             assert_eq!(recover(left), steps, "{left:?}");
         }

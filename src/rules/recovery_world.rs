@@ -266,8 +266,10 @@ impl World {
                 _ => vec![StartRun, Await],
             },
             Step::RecordLost => [&[NoteLost][..], &RECORD].concat(),
+            Step::Record if self.open.is_some_and(|open| self.recorded(open.id).is_some()) => {
+                [&SETTLE[..], &[Close]].concat()
+            }
             Step::Record => RECORD.to_vec(),
-            Step::Settle => SETTLE.to_vec(),
             Step::Close => vec![Close],
         }
     }

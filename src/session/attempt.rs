@@ -8,20 +8,17 @@ use serde_json::Map;
 use super::error::SessionError;
 use super::ignored::ignored_inputs;
 use super::jobs::{CHECK, REVIEW, RUN, guard_name};
-use super::lanes::{judge_trial, record_beside};
+use super::lanes::{join_line, judge_trial};
 use super::opened::{commit_of, draft_of, is_being_replaced};
 use super::protected::name_of;
-use super::reading::{no_experiment, read_records};
+use super::reading::read_records;
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{
-    DiffStat, Environment, Event, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed, list,
-};
+use crate::domain::{DiffStat, Environment, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed, list};
 use crate::exec::Executor;
-use crate::git::Look;
 use crate::rules::{
     Again, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, describe_failure, judge, judge_on_base, recover,
 };
@@ -173,19 +170,12 @@ impl Attempt {
             Step::BringBack => workspace.put_back(store, &draft_of(&self.open)?.commit, &self.open.base)?,
             Step::Run => self.prepare_run(workspace, store)?,
             Step::Record => {
-                self.record(workspace, store, draft_of(&self.open)?)?;
+                store.finish_recording(&self.open, workspace.users())?;
                 return Ok(Some(Attempted::Recorded));
             }
             Step::RecordLost => {
                 let record = self.judge(workspace, store, Measured::lost(self.open.runs), environment)?;
                 self.record(workspace, store, record)?;
-                return Ok(Some(Attempted::Recorded));
-            }
-            Step::Settle => {
-                let record = store.history.get(self.open.id).cloned();
-                let missing = || no_experiment(&store.history, &store.contract.tag, self.open.id.to_string());
-                let record = record.ok_or_else(missing)?;
-                self.settle(workspace, store, &record)?;
                 return Ok(Some(Attempted::Recorded));
             }
             Step::Close => workspace.enter_idle(store, self.open.id, None)?,
@@ -198,7 +188,7 @@ impl Attempt {
     fn found(&self, store: &Store, executor: &Executor) -> Found {
         Found {
             phase: self.phase,
-            has_draft: self.open.draft.is_some(),
+            has_draft: self.open.draft.is_some() || !self.open.recording.is_empty(),
             recorded: store.history.get(self.open.id).is_some(),
             run: executor.found(&store.folder.run(self.open.id), &self.job()),
             runs: self.open.runs,
@@ -269,7 +259,7 @@ impl Attempt {
         let base = &self.open.base.clone();
         let diff = if base == commit { DiffStat::default() } else { store.repo.objects.diff(base, commit)?.stat() };
         // Beside others, the incumbent may be another one by now.
-        let made_on = if workspace.is_linked { history.kept_at(base) } else { None };
+        let made_on = history.kept_at(base);
         let (Verdict { outcome, mut reason }, unmet_limits) = match (self.open.trial.clone(), made_on) {
             (Some(trial), _) => judge_trial(self, store, &trial, &measured)?,
             (None, Some(base)) => judge_on_base(contract, history, base, self.open.id, diff, &measured),
@@ -420,68 +410,16 @@ impl Attempt {
         Ok(true)
     }
 
-    /// Records the experiment, its ref first, and settles it.
+    /// Records the experiment, unless it has to wait for the incumbent.
     pub(super) fn record(
         &mut self,
         workspace: &mut Workspace,
         store: &mut Store,
         record: Record,
     ) -> Result<Stage, SessionError> {
-        if workspace.is_linked {
-            return Ok(Stage::Over(record_beside(self, store, record)?));
-        }
-        let record = Record { sequence: Some(store.history.next_sequence()), ..record }.with_artifacts_of_keep();
-        let look = workspace.look.take();
-        store.record(self.open.clone(), &record)?;
-        settle_tree(workspace, store, &self.open, &record, look.as_ref())?;
-        let look = match (look, record.outcome) {
-            (Some(look), Outcome::Keep) => Some(look),
-            (Some(look), _) if workspace.repo.working_tree.look_outlasts(&look, &record.commit, &record.base)? => {
-                Some(look)
-            }
-            _ => None,
-        };
-        workspace.enter_idle(store, self.open.id, look)?;
+        let Some(record) = join_line(self, store, record)? else { return Ok(Stage::Over(Attempted::Waiting)) };
+        let record = Record { beside: self.open.beside.clone(), ..record };
+        store.record(self.open.clone(), vec![record], workspace.users())?;
         Ok(Stage::Over(Attempted::Recorded))
     }
-
-    /// Settles a record: the row, then branch and working tree, then the memory files.
-    pub(super) fn settle(
-        &self,
-        workspace: &mut Workspace,
-        store: &mut Store,
-        record: &Record,
-    ) -> Result<(), SessionError> {
-        store.settle_row(&self.open, record)?;
-        settle_tree(workspace, store, &self.open, record, None)
-    }
-}
-
-/// Settles what comes after the row.
-fn settle_tree(
-    workspace: &mut Workspace,
-    store: &mut Store,
-    open: &OpenExperiment,
-    record: &Record,
-    look: Option<&Look>,
-) -> Result<(), SessionError> {
-    let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
-    let why = format!("{} experiment {}", record.outcome, record.id);
-    workspace.move_head(store, target, &[&record.commit, &record.base], &why)?;
-    crash::point("settling.branch_moved");
-    match open.refused.is_some() && open.by_hand {
-        true => workspace.put_only_protected_back(&record.commit, &record.base)?,
-        false => workspace.put_back_after(store, look, target, &record.commit)?,
-    }
-    crash::point("settling.put_back");
-    store.settle_artifacts(record, record.id);
-    let before = store.journal.rung;
-    store.remember(record)?;
-    crash::point("settling.remembered");
-    store.learn_from(record, before)?;
-    let incumbent = store.to_beat();
-    let doubt = store.doubt_of(record.id);
-    store.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
-    store.say_directive(before);
-    Ok(())
 }

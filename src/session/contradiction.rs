@@ -1,17 +1,19 @@
 //! A journal that says something else than the records and the commits.
 
 use super::opened::is_being_replaced;
-use crate::domain::{CommitId, Phase};
+use crate::domain::{CommitId, Phase, Record};
 use crate::git::Repo;
 use crate::rules::{History, OpenFound, OpenTrouble, judge_open};
 use crate::state::{Journal, OpenExperiment};
 
 /// What a journal says of the open attempts that cannot be; `tip` is the commit that the next experiment is made on.
 pub(super) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, journal: &Journal) -> Option<OpenTrouble> {
-    let together = journal.recorded_together();
     journal.steps().find_map(|(phase, open)| {
         // Half of a train may be recorded, each with a commit other than the one that it was measured with.
-        let is_recorded_together = together.contains(&open.id);
+        let is_recorded_together = journal.open_attempts().any(|by| {
+            let is_own = |record: &Record| by.id == open.id && Some(&record.commit) == open.commit.as_ref();
+            by.recording.iter().any(|record| record.id == open.id && !is_own(record))
+        });
         let found = look_at_open(repo, history, tip, journal, (phase, open), is_recorded_together);
         let is_on = |commit: &CommitId, base: &CommitId| {
             // That of a train is on the other cars.

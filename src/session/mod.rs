@@ -71,6 +71,7 @@ mod proposing;
 mod protected;
 mod ratings;
 mod reading;
+mod recording;
 mod repro;
 mod research;
 mod research_files;

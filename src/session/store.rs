@@ -22,7 +22,7 @@ use crate::domain::{
 };
 use crate::exec;
 use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
-use crate::git::{Proposal as Change, Repo, SaveAs, Saved};
+use crate::git::{PreparedRecord, Proposal as Change, Repo, SaveAs, Saved};
 use crate::ledger::{Entry, LedgerFile};
 use crate::rules::{
     Driver, History, Turn, climb, directions_tried, doubtful_gain, in_seat, is_tried, most_calls, stall, turn_of,
@@ -168,7 +168,8 @@ impl Store {
     /// Gives up the number of an attempt that comes to nothing, so that the next one gets it; a gap stays where a later one was
     /// given meanwhile.
     pub(super) fn give_up_number(&mut self, id: ExperimentId) {
-        self.journal.given = self.journal.given.take_if(|given| *given == id).map(ExperimentId::previous).or(self.journal.given);
+        self.journal.given =
+            self.journal.given.take_if(|given| *given == id).map(ExperimentId::previous).or(self.journal.given);
     }
 
     /// The time of day.
@@ -214,6 +215,19 @@ impl Store {
         }
     }
 
+    /// Writes the tag of a record, which the journal that is written next makes durable. Its ref must be a new one, or lead to
+    /// the object that it `replaces`.
+    pub(super) fn prepare_record(
+        &mut self,
+        record: &Record,
+        replaces: Option<&str>,
+    ) -> Result<PreparedRecord, SessionError> {
+        let (reference, message) = self.record_text(record)?;
+        let (tag, unsynced) = self.repo.refs.prepare_record(&reference, &record.commit, &message, replaces)?;
+        self.written.unsynced.append(unsynced);
+        Ok(tag)
+    }
+
     /// Makes the ref of a record.
     pub(super) fn write_record(&self, record: &Record) -> Result<(), SessionError> {
         let (reference, message) = self.record_text(record)?;
@@ -222,10 +236,8 @@ impl Store {
 
     /// Puts a record in the place of the one with its number, in one step.
     pub(super) fn amend_record(&mut self, record: &Record) -> Result<(), SessionError> {
-        let (reference, message) = self.record_text(record)?;
-        let former = self.repo.refs.ref_object(&reference)?;
-        let (tag, unsynced) = self.repo.refs.prepare_record(&reference, &record.commit, &message, former.as_deref())?;
-        self.written.unsynced.append(unsynced);
+        let former = self.repo.refs.ref_object(&self.contract.tag.record_ref(record.id))?;
+        let tag = self.prepare_record(record, former.as_deref())?;
         self.write_journal()?;
         self.repo.refs.place_record(tag)?;
         self.history.amend(record.clone());
@@ -235,24 +247,6 @@ impl Store {
     /// The slots of the session, where no record tells of them yet.
     pub(super) fn unrecorded_layout(&self) -> Option<Layout> {
         self.journal.layout.clone().filter(|layout| self.history.layout() != Some(layout))
-    }
-
-    /// Makes an experiment count: its ref, and then its row.
-    pub(super) fn record(&mut self, open: OpenExperiment, record: &Record) -> Result<(), SessionError> {
-        let record = &Record { layout: self.unrecorded_layout(), ..record.clone() };
-        // The row of one that is replaced may stand anywhere.
-        let rows_from = if open.replaces.is_some() { 0 } else { self.ledger.length()? };
-        let open = OpenExperiment { draft: Some(Box::new(record.clone())), rows_from, ..open };
-        let (reference, message) = self.record_text(record)?;
-        let (tag, unsynced) =
-            self.repo.refs.prepare_record(&reference, &record.commit, &message, open.replaces.as_deref())?;
-        self.written.unsynced.append(unsynced);
-        self.enter(Phase::Recording, open.clone())?;
-        crash::point("recording.entered");
-        self.repo.refs.place_record(tag)?;
-        crash::point("recording.recorded");
-        self.history.push(record.clone());
-        self.write_row(&open, record)
     }
 
     /// Writes the row of a record that stands, unless it is there: behind where the file ended when the step was entered. One

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use super::error::SessionError;
 use super::opened::{Texts, commit_of, describe};
 use super::protected::Protected;
+use super::recording::UsersTree;
 use super::settings_file::SettingsBefore;
 use super::store::Store;
 use crate::agent::Proposal;
@@ -53,6 +54,11 @@ impl Workspace {
     /// The folder of the working tree.
     pub(super) fn root(&self) -> &Path {
         self.repo.worktree()
+    }
+
+    /// This tree, if it is the user's own: it follows the branch.
+    pub(super) fn users(&mut self) -> UsersTree<'_> {
+        if self.is_linked { None } else { Some(self) }
     }
 
     /// These variables, and those of its slot.

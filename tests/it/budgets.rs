@@ -55,9 +55,15 @@ fn a_change_that_comes_too_late_becomes_an_idea() {
     let agent = "echo $AR_EXPERIMENT > new.txt; sleep 60";
     let called = run(&repo, "echo run >> ../runs; sleep 0.5; sh train.sh", agent, &["--for", "3s"]).ok();
     let kept = "refs/autoresearch/t/saved/00000";
-    assert!(called.stderr.contains(&format!("the proposal of experiment 1 was not run; it is in {kept}")), "{called:#?}");
+    assert!(
+        called.stderr.contains(&format!("the proposal of experiment 1 was not run; it is in {kept}")),
+        "{called:#?}"
+    );
     let ideas = ar(&repo, ["idea", "list"]).ok().stdout;
-    assert!(ideas.contains("new.txt") && ideas.contains(&format!("(proposed and not run; its change is {kept})")), "{ideas}");
+    assert!(
+        ideas.contains("new.txt") && ideas.contains(&format!("(proposed and not run; its change is {kept})")),
+        "{ideas}"
+    );
     assert_eq!(repo.git(["show", "refs/autoresearch/t/saved/00000:new.txt"]), "1");
     assert_eq!(std::fs::read_to_string(repo.outside().join("runs")).unwrap(), "run\n");
     assert_eq!((records(&repo).len(), repo.status().as_str()), (1, ""));

@@ -19,11 +19,7 @@ pub(super) enum Clearance {
 /// Waits for what comes before new calls: a pause after a call of so many seconds that changed nothing; otherwise the pause
 /// that the cadence asks for, except before a call for text, and the gate. `paced` says whether the cadence's pause may have
 /// begun in an earlier process.
-pub(super) async fn clear(
-    shared: &Shared<'_>,
-    idle: Option<f64>,
-    paced: Option<bool>,
-) -> Result<Paced, SessionError> {
+pub(super) async fn clear(shared: &Shared<'_>, idle: Option<f64>, paced: Option<bool>) -> Result<Paced, SessionError> {
     if let Some(seconds) = idle {
         shared.pause_after_idle(seconds).await?;
         return Ok(Paced::Waited);

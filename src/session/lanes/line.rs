@@ -153,7 +153,7 @@ fn keep(store: &mut Store, cars: &[ExperimentId], number: &Number) -> Result<(),
         let open = open_attempt(store, *car)?;
         let draft = draft_of(&open)?;
         let record = Record { beside: without_own(&open, &draft), ..draft };
-        return store.record_all(open, vec![record]);
+        return store.record(open, vec![record], None);
     };
     let measured = draft_of(&trial)?;
     let (mut records, mut base) = (Vec::new(), trial.base.clone());
@@ -192,7 +192,7 @@ fn keep(store: &mut Store, cars: &[ExperimentId], number: &Number) -> Result<(),
         });
         base = commit.clone();
     }
-    store.record_all(trial, records)
+    store.record(trial, records, None)
 }
 
 /// The record of an attempt whose change is another commit now, without a number.
@@ -238,7 +238,7 @@ fn replace(
         open.artifacts_of = Some(trial.id);
     }
     record.beside.replaces = replaces;
-    store.record_all(open, vec![record])
+    store.record(open, vec![record], None)
 }
 
 /// Records a winner as discarded, with its own number.
@@ -247,7 +247,7 @@ pub(super) fn discard(store: &mut Store, car: ExperimentId, why: Why) -> Result<
     let draft = draft_of(&open)?;
     let Verdict { outcome, reason } = why.verdict();
     let record = Record { outcome, reason, beside: without_own(&open, &draft), ..draft };
-    store.record_all(open, vec![record])
+    store.record(open, vec![record], None)
 }
 
 /// Has the agent merge a winner that conflicts with the incumbent.

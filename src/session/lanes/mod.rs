@@ -17,6 +17,6 @@ mod trial;
 pub(super) use baseline::{run_in_other_slots, run_in_slot};
 pub(super) use first_model::refuse_other_model;
 pub(super) use gpu_turn::await_any_gpu;
-pub(super) use recording::record_beside;
+pub(super) use recording::join_line;
 pub(super) use trees::{SlotSetup, open_seat, open_slot, remove_trees};
 pub(super) use trial::judge_trial;

@@ -7,30 +7,32 @@ use crate::crash;
 use crate::domain::{Beside, CommitId, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay};
 use crate::fs::written_to;
 use crate::rules::Car;
-use crate::session::attempt::{Attempt, Attempted};
+use crate::session::attempt::Attempt;
 use crate::session::error::SessionError;
 use crate::session::opened::commit_of;
 use crate::session::store::Store;
 use crate::state::OpenExperiment;
 
-/// Records the experiment, unless it beat its own base: then it waits for the incumbent.
-pub(in crate::session) fn record_beside(
+/// Puts an experiment that beat its own base in the line of winners, where it waits for the incumbent; ends a trial. Gives the
+/// record back where nothing has to be waited for: it is no winner, or its base is the incumbent and nothing else is open.
+pub(in crate::session) fn join_line(
     attempt: &mut Attempt,
     store: &mut Store,
     record: Record,
-) -> Result<Attempted, SessionError> {
+) -> Result<Option<Record>, SessionError> {
     if attempt.open.trial.is_some() {
         attempt.open.draft = Some(Box::new(record));
-        return end_trial(attempt, store);
+        end_trial(attempt, store)?;
+        return Ok(None);
     }
+    let is_alone = store.journal.open_attempts().all(|open| open.id == attempt.open.id);
     let base = store.history.kept_at(&record.base).and_then(|base| store.history.get(base));
     let against = base.map(|base| (base.id, base.metric.value));
     let number = record.metric.number().filter(|_| record.outcome == Outcome::Keep);
-    let (Some((base, against)), Some(number)) = (against, number) else {
-        let record = Record { beside: attempt.open.beside.clone(), ..record };
-        store.record_all(attempt.open.clone(), vec![record])?;
-        return Ok(Attempted::Recorded);
-    };
+    let (Some((base, against)), Some(number)) = (against, number) else { return Ok(Some(record)) };
+    if is_alone && record.base == store.tip() {
+        return Ok(Some(record));
+    }
     // Over a baseline that had nothing to measure yet nobody knows it.
     let gain = against.map_or(0.0, |against| store.contract.metric.direction.gain(number.value, against));
     attempt.open.beside.replays.push(own_measurement(&record));
@@ -39,7 +41,7 @@ pub(in crate::session) fn record_beside(
     attempt.open.draft = Some(Box::new(record));
     attempt.enter(store, Phase::Waiting)?;
     crash::point("line.won");
-    Ok(Attempted::Waiting)
+    Ok(None)
 }
 
 /// What a winner was measured as, on its own base.
@@ -102,105 +104,13 @@ impl Store {
         Ok(())
     }
 
-    fn drop_open_ref(&self, id: ExperimentId) -> Result<(), SessionError> {
+    pub(in crate::session) fn drop_open_ref(&self, id: ExperimentId) -> Result<(), SessionError> {
         let reference = self.contract.tag.open_ref(id);
         match self.repo.refs.has_ref(&reference)? {
             true => self.repo.refs.drop_ref(&reference)?,
             // An agent that deleted it is still watched.
             false => self.repo.refs.note_dropped(&reference),
         }
-        Ok(())
-    }
-
-    /// Records experiments one after the other, those of a train all or none: `open` is the attempt that measured them.
-    pub(in crate::session) fn record_all(
-        &mut self,
-        open: OpenExperiment,
-        mut records: Vec<Record>,
-    ) -> Result<(), SessionError> {
-        let first = self.history.next_sequence();
-        for (record, sequence) in records.iter_mut().zip(first..) {
-            record.sequence = Some(sequence);
-            record.finished = self.now();
-            *record = record.clone().with_artifacts_of_keep();
-        }
-        if let Some(first) = records.first_mut() {
-            first.layout = self.unrecorded_layout();
-        }
-        let rows_from = self.ledger.length()?;
-        let open = OpenExperiment { recording: records, rows_from, ..open };
-        self.enter(Phase::Recording, open.clone())?;
-        crash::point("recording.entered");
-        self.place_records(&open, false)
-    }
-
-    /// Does what a process that was killed has left of it.
-    pub(in crate::session) fn finish_recording(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
-        self.place_records(open, true)
-    }
-
-    /// Writes refs, rows, branch and memory files of what is being recorded. Then the attempts are closed.
-    fn place_records(&mut self, open: &OpenExperiment, may_be_there: bool) -> Result<(), SessionError> {
-        let records = &open.recording;
-        for record in records {
-            if self.history.get(record.id).is_none() {
-                self.write_record(record)?;
-                self.history.push(record.clone());
-            }
-            crash::point("recording.recorded");
-        }
-        for record in records {
-            if may_be_there {
-                self.settle_row(open, record)?;
-            } else {
-                self.write_row(open, record)?;
-            }
-            self.keep_replays(record.id, &record.beside.replays, &record.commit)?;
-        }
-        let tip = self.tip();
-        let known: Vec<CommitId> = records.iter().map(|record| record.base.clone()).collect();
-        self.set_branch(&tip, &known.iter().collect::<Vec<_>>(), &format!("experiment {}", open.id))?;
-        crash::point("settling.branch_moved");
-        if self.repo.refs.head_if_sound()?.is_some_and(|head| head.branch() == Some(&self.contract.tag.branch_ref())) {
-            self.say_once(Notice::HeadOnBranch(self.contract.tag.branch()));
-        }
-        let mut kept = Vec::new();
-        for record in records {
-            // What was measured last is all of them together.
-            let is_last = records.last().is_some_and(|last| last.id == record.id);
-            self.settle_artifacts(record, if is_last { open.artifacts_of.unwrap_or(open.id) } else { record.id });
-            let before = self.journal.rung;
-            self.remember(record)?;
-            crash::point("settling.remembered");
-            self.learn_from(record, before)?;
-            let incumbent = self.to_beat();
-            let doubt = self.doubt_of(record.id);
-            self.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
-            self.say_directive(before);
-            match record.outcome {
-                Outcome::Keep => kept.push(record.id),
-                _ => self.journal.line.left(record.id),
-            }
-        }
-        if !kept.is_empty() {
-            self.journal.line.kept(&kept);
-        }
-        // If somebody at work has deleted the rows meanwhile, those of open experiments are not among the restored ones.
-        self.heal()?;
-        records.iter().try_for_each(|record| self.settle_row(open, record))?;
-        let closed: Vec<ExperimentId> = records.iter().map(|record| record.id).chain([open.id]).collect();
-        for id in closed {
-            self.drop_open_ref(id)?;
-            self.journal.close(id);
-        }
-        crash::point("settling.refs_dropped");
-        self.write_journal()?;
-        if !self.expected.at_work.is_empty() {
-            // What their runs printed is no change of others' doing.
-            self.look_at_logs();
-        }
-        self.repo.objects.settle_objects()?;
-        self.pack_records();
         Ok(())
     }
 
@@ -215,7 +125,7 @@ impl Store {
     }
 
     /// Keeps the commits that an experiment had, or was measured as, on other bases than that of its `commit`.
-    pub(super) fn keep_replays(
+    pub(in crate::session) fn keep_replays(
         &self,
         id: ExperimentId,
         replays: &[Replay],

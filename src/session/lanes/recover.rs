@@ -42,7 +42,7 @@ impl Lanes<'_, '_> {
             StepBeside::Resume => {
                 self.resume(open.beside.slot.unwrap_or(0), Attempt::at(open.clone(), phase))?;
             }
-            StepBeside::Record => self.shared.store().finish_recording(open)?,
+            StepBeside::Record => self.shared.store().finish_recording(open, None)?,
             StepBeside::Close => self.shared.store().close_open(open.id)?,
         }
         Ok(())
@@ -148,7 +148,7 @@ fn record_measured(store: &mut Store, open: OpenExperiment) -> Result<(), Sessio
         beside: open.beside.clone(),
         ..draft
     };
-    store.record_all(open, vec![record])
+    store.record(open, vec![record], None)
 }
 
 /// Keeps a proposal that was not run: its commit under a saved ref, and its description as an idea.

@@ -1,7 +1,7 @@
 //! Reviews beside others: a change that would be kept has left its slot, and joins the line of winners afterwards.
 
-use super::recording::record_beside;
-use crate::domain::{ExperimentId, Phase};
+use super::recording::join_line;
+use crate::domain::{ExperimentId, Phase, Record};
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::error::SessionError;
 use crate::session::opened::draft_of;
@@ -21,7 +21,11 @@ pub(super) async fn review(attempt: &mut Attempt, shared: &Shared<'_>) -> Result
         return Ok(Attempted::StillRunning);
     }
     let draft = draft_of(&attempt.open)?;
-    let attempted = record_beside(attempt, &mut shared.store(), draft)?;
+    let alone = join_line(attempt, &mut shared.store(), draft)?;
+    if let Some(record) = alone {
+        let record = Record { beside: attempt.open.beside.clone(), ..record };
+        shared.store().record(attempt.open.clone(), vec![record], None)?;
+    }
     shared.tell()?;
-    Ok(attempted)
+    Ok(Attempted::Waiting)
 }
