@@ -39,7 +39,12 @@ pub enum Executor {
 }
 
 impl Executor {
-    /// This machine, with shims of the program that runs here.
+    /// Where runs and guards run: on this machine.
+    pub fn of_runs() -> Executor {
+        Executor::local()
+    }
+
+    /// This machine, with shims of the program that runs here: for agents, reviewers, and helpers such as hooks.
     pub fn local() -> Executor {
         // This link leads to the running program, also after its file was replaced or deleted.
         let link = Path::new("/proc/self/exe");

@@ -126,7 +126,7 @@ impl Attempt {
         deadline: Deadline,
     ) -> Result<Option<Attempted>, SessionError> {
         shared.await_files(self).await;
-        let found = self.found(&shared.store(), &shared.executor);
+        let found = self.found(&shared.store(), shared.executor_of(&self.job()));
         if self.open.id.is_baseline() && !found.recorded {
             return Ok(None);
         }

@@ -176,7 +176,7 @@ impl Session<'_> {
 
     /// The run of the baseline as it is found.
     fn baseline_run(&self) -> RunFound {
-        self.shared.executor.found(&self.shared.store().folder.run(ExperimentId::BASELINE), RUN)
+        self.shared.runs.found(&self.shared.store().folder.run(ExperimentId::BASELINE), RUN)
     }
 
     /// Waits for the run of the baseline, which is started if it was not, and drafts its record. Returns how the attempt ended,

@@ -308,7 +308,7 @@ impl<'a> Calling<'a> {
     ) -> Result<((Ending<Exited>, bool), bool), SessionError> {
         shared.emit(Event::AgentStarted { id: self.attempt.open.id })?;
         let left = shared.times.end(&shared.store()).map(|end| end.left);
-        let (mut job, is_capped) = self.start(workspace, &mut shared.store(), &shared.executor, left, told)?;
+        let (mut job, is_capped) = self.start(workspace, &mut shared.store(), &shared.local, left, told)?;
         Ok((shared.wait_for_call(&mut job, &self.files.log(), log_from).await?, is_capped))
     }
 

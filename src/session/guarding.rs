@@ -121,15 +121,15 @@ impl Attempt {
         let folder = shared.store().run_folder(self.open.id)?;
         let name = guard_name(number);
         shared.await_files(self).await;
-        let mut job = match shared.executor.found(&folder, &name) {
+        let mut job = match shared.runs.found(&folder, &name) {
             RunFound::Going | RunFound::Over => {
                 shared.store().begin_watch(Actor::Guard, self.open.id)?;
                 shared.tell()?;
-                shared.executor.attach(&folder, &name)?
+                shared.runs.attach(&folder, &name)?
             }
             RunFound::Gone | RunFound::Unstarted => {
                 shared.check_room()?;
-                self.start_guard(workspace, &mut shared.store(), &shared.executor, number, command, &folder)?
+                self.start_guard(workspace, &mut shared.store(), &shared.runs, number, command, &folder)?
             }
         };
         let ended = shared.wait_for(&mut job, deadline, || Ok(())).await?;

@@ -38,12 +38,12 @@ impl Shared<'_> {
             return Ok(Ending::Done(()));
         }
         self.gate_of_run(&best.commit, !workspace.is_linked).await?;
-        let (mut check, mut run) = begin_check(&best, slot, workspace, &mut self.store(), &self.executor)?;
+        let (mut check, mut run) = begin_check(&best, slot, workspace, &mut self.store(), &self.runs)?;
         let measured = loop {
             match check.watch_run(workspace, self, run, None).await?.done() {
                 Err(Ending::Detached) => return Ok(Ending::Detached),
                 Ok(measured) if check.is_to_repeat(&measured) => {
-                    run = check.check_again_after(&measured, workspace, &mut self.store(), &self.executor)?;
+                    run = check.check_again_after(&measured, workspace, &mut self.store(), &self.runs)?;
                 }
                 ended => break ended,
             }

@@ -50,7 +50,7 @@ impl Shared<'_> {
         // All jobs share one lock, so end the running one first.
         jobs.sort_by_cached_key(|name| exec::shims(&folder, name).is_empty());
         for name in jobs {
-            self.executor.stop(&folder, &name).await?;
+            self.executor_of(&name).stop(&folder, &name).await?;
         }
         self.remove_left_locks(id, AGENT).await
     }
@@ -62,7 +62,7 @@ impl Shared<'_> {
             (store.journal.late_review, store.journal.late_review.map(|id| store.folder.run(id)))
         };
         let (Some(id), Some(folder)) = (late, folder) else { return Ok(()) };
-        self.executor.stop(&folder, REVIEW).await?;
+        self.local.stop(&folder, REVIEW).await?;
         self.remove_left_locks(id, REVIEW).await
     }
 

@@ -206,7 +206,7 @@ impl Shared<'_> {
         let waited = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let of_loop = self.times.end(store).map(|end| end.left);
         let left = waited.into_iter().chain(of_loop).min().unwrap_or(contract.agent_timeout).max(SHORTEST);
-        let job = self.executor.start(&Job {
+        let job = self.local.start(&Job {
             name: REVIEW.into(),
             command,
             cwd: tree.to_owned(),

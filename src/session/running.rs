@@ -95,15 +95,15 @@ impl Attempt {
                 shared.await_files(self).await;
             }
             let folder = shared.store().folder.run(self.open.id);
-            match shared.executor.found(&folder, RUN) {
+            match shared.runs.found(&folder, RUN) {
                 RunFound::Gone if !self.is_prepared => return Ok(None),
                 RunFound::Gone | RunFound::Unstarted => {
                     shared.gate_of_run(&commit_of(&self.open)?, !workspace.is_linked).await?;
-                    return self.start_run(workspace, &mut shared.store(), &shared.executor).map(Some);
+                    return self.start_run(workspace, &mut shared.store(), &shared.runs).map(Some);
                 }
                 RunFound::Going | RunFound::Over => {}
             }
-            let attached = self.attach_run(&shared.store(), &shared.executor);
+            let attached = self.attach_run(&shared.store(), &shared.runs);
             match attached {
                 // Its files were deleted meanwhile.
                 Err(SessionError::Exec(ExecError::File { source, .. }))

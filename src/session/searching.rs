@@ -125,7 +125,7 @@ impl Shared<'_> {
         create_folder(&job.folder)?;
         write_unsynced(&job.folder.join(QUESTION), question.as_bytes())?;
         remove_file(&job.log)?;
-        Ok(self.executor.start(job)?)
+        Ok(self.local.start(job)?)
     }
 }
 

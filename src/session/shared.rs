@@ -13,6 +13,7 @@ use super::error::SessionError;
 use super::events::Events;
 use super::gate::Gate;
 use super::interrupts::{Interrupt, Interrupts};
+use super::jobs::{AGENT, REVIEW};
 use super::keep_logs::LogKeeper;
 use super::lanes::SlotSetup;
 use super::store::Store;
@@ -32,8 +33,10 @@ pub(super) struct Shared<'a> {
     pub(super) events: RefCell<Events<'a>>,
     pub(super) place: RefCell<Place>,
     pub(super) log_keeper: RefCell<LogKeeper>,
-    /// Where agents, runs and guards run.
-    pub(super) executor: Executor,
+    /// Where agents, reviewers and helpers run.
+    pub(super) local: Executor,
+    /// Where runs and guards run.
+    pub(super) runs: Executor,
     pub(super) interrupts: Interrupts,
     pub(super) times: Times,
     /// Whether there is an agent that can be called.
@@ -59,6 +62,11 @@ impl Heartbeat {
 }
 
 impl Shared<'_> {
+    /// Where a job of an experiment runs.
+    pub(super) fn executor_of(&self, job: &str) -> &Executor {
+        if [AGENT, REVIEW].contains(&job) { &self.local } else { &self.runs }
+    }
+
     /// The store, for a few statements.
     pub(super) fn store(&self) -> RefMut<'_, Store> {
         self.store.borrow_mut()
@@ -189,7 +197,7 @@ impl Shared<'_> {
             )
         };
         if let Some(questions) = questions
-            && let Some(printed) = questions.ask(&self.executor).await
+            && let Some(printed) = questions.ask(&self.local).await
         {
             self.place.borrow_mut().note(questions, &printed);
         }

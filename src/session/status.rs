@@ -211,7 +211,7 @@ struct Open<'a> {
 
 impl<'a> Open<'a> {
     fn find(folder: &SessionFolder, phase: Phase, open: &'a OpenExperiment) -> Open<'a> {
-        Open { phase, open, job: Executor::local().found(&folder.run(open.id), RUN) }
+        Open { phase, open, job: Executor::of_runs().found(&folder.run(open.id), RUN) }
     }
 
     /// The job that it has, or had last.

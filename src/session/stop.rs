@@ -203,6 +203,6 @@ fn last_experiments(journal: &Journal) -> Vec<ExperimentId> {
 
 fn runs_alone(folder: &SessionFolder, phase: Phase, id: ExperimentId) -> bool {
     let seen =
-        Seen { phase: Some(phase), owned: false, job: Executor::local().found(&folder.run(id), RUN), outage: false };
+        Seen { phase: Some(phase), owned: false, job: Executor::of_runs().found(&folder.run(id), RUN), outage: false };
     activity(seen) == Activity::RunningAlone
 }

@@ -38,7 +38,7 @@ pub(in crate::session) async fn run_in_slot(
     let folder = shared.store().run_folder(ExperimentId::BASELINE)?.join(format!("slot-{slot}"));
     let failed = |source| SessionError::Io { action: "make", path: folder.clone(), source };
     std::fs::create_dir_all(&folder).map_err(failed)?;
-    shared.executor.stop(&folder, RUN).await?;
+    shared.runs.stop(&folder, RUN).await?;
     let mut workspace = open_slot(shared, terms, slot, commit)?;
     await_gpus(shared, slot).await?;
     let log = folder.join("run.log");
@@ -60,7 +60,7 @@ pub(in crate::session) async fn run_in_slot(
         &shared.store().folder.state(),
         &folder,
     );
-    let mut job = shared.executor.start(&Job {
+    let mut job = shared.runs.start(&Job {
         name: RUN.into(),
         command: contract.command.clone(),
         cwd: workspace.root().to_owned(),
