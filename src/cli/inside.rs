@@ -1,11 +1,9 @@
 //! Commands that act, refused inside a call that the loop made.
 
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use autoresearch::exec::{Kinship, Namespaces, SEEN_AFTER, is_held, job_file, jobs_above, kinship};
+use autoresearch::exec::{Executor, JobFiles, job_beyond, jobs_above};
 use autoresearch::git::Repo;
 use autoresearch::session::AGENT_JOB;
 use autoresearch::state::SESSIONS_FOLDER;
@@ -13,9 +11,6 @@ use autoresearch::state::SESSIONS_FOLDER;
 use super::args::Command;
 use super::error::CliError;
 use super::settings;
-
-/// How often a process in namespaces of its own looks whether a job has them.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Refuses a command that would change a session while this process is part of one of its experiments: the agent's call,
 /// the run, or a guard. Commands that read are allowed, and so are commands in another repository.
@@ -31,7 +26,10 @@ pub(super) fn refuse(command: &Command) -> Result<(), CliError> {
     let Some(repo) = env::current_dir().ok().and_then(|dir| Repo::discover(&dir).ok()) else { return Ok(()) };
     let root = real(&repo.main_worktree());
     if is_tell && by_variable.is_none() && jobs.is_empty() {
-        jobs.extend(job_beyond(&root));
+        let (sessions, executor) = (fs::read_dir(root.join(SESSIONS_FOLDER)), Executor::local());
+        let runs = sessions.into_iter().flatten().flatten().map(|session| session.path().join("runs"));
+        let busy = runs.flat_map(|runs| executor.busy_in(&runs)).collect();
+        jobs.extend(job_beyond(busy).map(|folder| call_in(&folder)));
     }
     let by_variable = by_variable
         .filter(|(_, state)| real(Path::new(state)).starts_with(real(&root.join(SESSIONS_FOLDER))))
@@ -39,38 +37,16 @@ pub(super) fn refuse(command: &Command) -> Result<(), CliError> {
     let Some(experiment) = by_variable.or_else(|| jobs.iter().find_map(|job| experiment_of(job, &root))) else {
         return Ok(());
     };
-    let hint = match settings::called_by_loop() || jobs.iter().any(|job| is_call(job)) {
+    let hint = match settings::called_by_loop() || jobs.iter().any(|job| job.ends_with(call_in(Path::new("")))) {
         true => "edit the files, describe the change in $AR_PROPOSAL, then exit: `ar` does the rest",
         false => "take the command out of the run and its guards; `ar status` works there",
     };
     Err(CliError::new(format!("cannot call `ar {name}` inside experiment {experiment} of the loop"), Some(hint.into())))
 }
 
-/// The active job in the repository at `root` that this process is part of, where it cannot see that: it is in namespaces that
-/// a process of the job made. Waits where only the job's shim can tell.
-fn job_beyond(root: &Path) -> Option<PathBuf> {
-    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let runs = entries(root.join(SESSIONS_FOLDER)).flat_map(|session| entries(session.join("runs")));
-    let own = Namespaces::own();
-    if own.is_none() && !cfg!(target_os = "linux") {
-        return None;
-    }
-    let related = |folder: &PathBuf| match &own {
-        Some(own) => kinship(folder, own),
-        // Somebody hid what the system says of processes.
-        None => is_held(folder).then_some(Kinship::Below),
-    };
-    let (begun, mut folders) = (Instant::now(), runs.collect::<Vec<PathBuf>>());
-    loop {
-        if let Some(folder) = folders.iter().find(|folder| related(folder) == Some(Kinship::Below)) {
-            return Some(job_file(folder, AGENT_JOB, "job"));
-        }
-        folders.retain(|folder| related(folder) == Some(Kinship::Unknown));
-        if folders.is_empty() || begun.elapsed() > SEEN_AFTER {
-            return None;
-        }
-        sleep(LOOK);
-    }
+/// The job file of the agent's call in a folder.
+fn call_in(folder: &Path) -> PathBuf {
+    JobFiles::named(folder, AGENT_JOB).job
 }
 
 /// The experiment that a job belongs to, by the place of its file: `.autoresearch/<tag>/runs/<n>/` in the root of the
@@ -81,11 +57,6 @@ fn experiment_of(job: &Path, root: &Path) -> Option<String> {
     let is_run = real(sessions.parent()?) == root && rest.next()? == "runs";
     let experiment: u32 = rest.next().filter(|_| is_run)?.to_str()?.parse().ok()?;
     Some(experiment.to_string())
-}
-
-/// Whether a job is a call of the agent.
-fn is_call(job: &Path) -> bool {
-    job.ends_with(job_file(Path::new(""), AGENT_JOB, "job"))
 }
 
 fn variable(name: &str) -> Option<String> {

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::job::{Files, lock_path};
-use super::running::{Running, Shim, end_left_over, is_held};
+use super::job::{JobFiles, lock_path};
+use super::running::{Running, Shim, has_other_shim, is_held, kill_all, kill_marked, shims_of};
 use super::socket::Socket;
-use super::{ExecError, Job, SHIM_ARGUMENT, job_file};
+use super::{ExecError, Job, SHIM_ARGUMENT, Started};
 use crate::crash;
 use crate::fs::{GLANCE, lock_within, make_folder, move_odd_away, open_regular, standing};
 use crate::rules::RunFound;
@@ -25,7 +25,10 @@ const ENDING: Duration = Duration::from_secs(30);
 /// How often the folder of a job may be deleted while the job is made ready.
 const DELETIONS: u32 = 20;
 
-/// Poll interval while a shim is ending.
+/// How long a shim may take to restore the files of its job: it looks each second.
+const FILES_BACK: Duration = Duration::from_secs(10);
+
+/// Poll interval while a shim is ending or restoring files.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Where jobs run. Whoever starts, finds or ends one does so through this type.
@@ -70,7 +73,7 @@ impl Executor {
         if !job.cwd.is_dir() {
             return Err(ExecError::WorkingFolder(job.cwd));
         }
-        let files = Files::of(&job);
+        let files = JobFiles::of(&job);
         let mut deletions = 0;
         let Prepared { lock, watched, last_words, handed, log } = loop {
             match prepare(&job, &files) {
@@ -103,7 +106,7 @@ impl Executor {
     /// When there was never a job of that name, or its files cannot be read.
     pub fn attach(&self, folder: &Path, name: &str) -> Result<Running, ExecError> {
         let Executor::Local { .. } = self;
-        let files = Files::named(folder, name);
+        let files = JobFiles::named(folder, name);
         let path = lock_path(folder);
         let missing = || ExecError::File { path: files.job.clone(), source: io::ErrorKind::NotFound.into() };
         let job: Job = read_json(&files.job)?.ok_or_else(missing)?;
@@ -113,20 +116,77 @@ impl Executor {
 
     /// What is left of the job `name` in `folder`.
     pub fn found(&self, folder: &Path, name: &str) -> RunFound {
-        let Executor::Local { .. } = self;
-        let is_there = |kind| job_file(folder, name, kind).is_file();
-        if is_held(folder) {
+        let JobFiles { job, started, exit } = JobFiles::named(folder, name);
+        if self.is_busy(folder) {
             RunFound::Going
-        } else if is_there("exit") && is_there("job") {
+        } else if exit.is_file() && job.is_file() {
             RunFound::Over
-        } else if is_there("started") {
+        } else if started.is_file() {
             RunFound::Gone
         } else {
             RunFound::Unstarted
         }
     }
 
-    /// Ends the job `name` in `folder`, if it was ever started, and waits until all of it is gone.
+    /// Whether any job in this folder is still running, or its shim is still busy ending it.
+    pub fn is_busy(&self, folder: &Path) -> bool {
+        let Executor::Local { .. } = self;
+        is_held(folder)
+    }
+
+    /// The folders within `parent` in which a job is still running.
+    pub fn busy_in<'a>(&'a self, parent: &Path) -> impl Iterator<Item = PathBuf> + use<'a> {
+        let folders = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
+        folders.filter(|folder| self.is_busy(folder))
+    }
+
+    /// Whether the job `name` in `folder` is still running, also when the folder or its lock was deleted.
+    pub fn is_active(&self, folder: &Path, name: &str) -> bool {
+        self.is_busy(folder) || !shims_of(&JobFiles::named(folder, name)).is_empty()
+    }
+
+    /// The process that supervises the active job `name` in `folder`, also when its files were deleted.
+    pub fn supervisor(&self, folder: &Path, name: &str) -> Option<u32> {
+        let shim = shims_of(&JobFiles::named(folder, name)).first().map(|pid| pid.as_raw_pid().cast_unsigned());
+        shim.or_else(|| Some(Started::read(folder, name).filter(|_| self.is_busy(folder))?.pid))
+    }
+
+    /// Waits until the shim of an active job has restored the files by which the job is found, if another process has just
+    /// deleted them. Ends the job if that takes too long.
+    pub async fn await_files(&self, folder: &Path, name: &str) {
+        let JobFiles { job, started, .. } = JobFiles::named(folder, name);
+        let begun = Instant::now();
+        while self.is_active(folder, name) && !(self.is_busy(folder) && job.is_file() && started.is_file()) {
+            if begun.elapsed() > FILES_BACK {
+                return self.end_left_over(folder, name).await;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until the job `name` in `folder` is gone, and returns false if that takes longer than `patience`.
+    pub async fn is_gone_within(&self, folder: &Path, name: &str, patience: Duration) -> bool {
+        let begun = Instant::now();
+        while self.is_active(folder, name) {
+            if begun.elapsed() > patience {
+                return false;
+            }
+            sleep(LOOK).await;
+        }
+        true
+    }
+
+    /// Kills what is left of the job `name` in `folder`, its shim first, also when its files were deleted, and waits until
+    /// it is gone. Does nothing where there is no `/proc`.
+    pub async fn end_left_over(&self, folder: &Path, name: &str) {
+        let Executor::Local { .. } = self;
+        let files = JobFiles::named(folder, name);
+        kill_all(|| shims_of(&files)).await;
+        kill_marked(&files.job).await;
+    }
+
+    /// Ends the job `name` in `folder`, if it was ever started, and waits until all of it is gone. Lets another job in the
+    /// folder run on.
     ///
     /// # Errors
     ///
@@ -134,11 +194,16 @@ impl Executor {
     pub async fn stop(&self, folder: &Path, name: &str) -> Result<(), ExecError> {
         let Ok(mut job) = self.attach(folder, name) else {
             // It was never started, or its files were deleted.
-            end_left_over(folder, name).await;
+            self.end_left_over(folder, name).await;
             return Ok(());
         };
         let begun = Instant::now();
         while let Err(error) = job.stop() {
+            // The lock is held for the other job, so this one has no shim any more.
+            if has_other_shim(&JobFiles::named(folder, name)) {
+                self.end_left_over(folder, name).await;
+                return Ok(());
+            }
             // A shim that is just ending is no process that can be asked, and still has the lock.
             if begun.elapsed() >= ENDING || !matches!(error, ExecError::OtherMachine { .. }) {
                 return Err(error);
@@ -165,7 +230,7 @@ struct Prepared {
 }
 
 /// Makes the folder of a job ready for its shim.
-fn prepare(job: &Job, files: &Files) -> Result<Prepared, ExecError> {
+fn prepare(job: &Job, files: &JobFiles) -> Result<Prepared, ExecError> {
     let error_at = |path: &Path| {
         let path = path.to_owned();
         move |source| ExecError::File { path, source }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,10 @@ use super::environment::boot_id;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::FileStamp;
 use crate::rules::Silence;
+use crate::state::read_json;
+
+/// The job whose files carry no name.
+const RUN: &str = "run";
 
 /// A command to run under a shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +52,16 @@ pub struct Job {
     pub watched: Option<PathBuf>,
 }
 
+impl Job {
+    /// When the job `name` in `folder` was written, and its exit after that, by the clock of the file system.
+    pub fn lifetime(folder: &Path, name: &str) -> Option<(SystemTime, Option<SystemTime>)> {
+        let JobFiles { job, exit, .. } = JobFiles::named(folder, name);
+        let written = |path: PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+        let start = written(job)?;
+        Some((start, written(exit).filter(|end| *end >= start)))
+    }
+}
+
 /// The contents of `started.json`, which exists before the command starts, and for a run is on the disk soon after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
@@ -69,6 +83,11 @@ pub struct Started {
 }
 
 impl Started {
+    /// The one of the job `name` in `folder`, unless it is missing or damaged.
+    pub fn read(folder: &Path, name: &str) -> Option<Started> {
+        read_json(&JobFiles::named(folder, name).started).unwrap_or_default()
+    }
+
     /// Whether `pid` is a process that this one sees: of this boot of this machine, and a shim. In another container, a
     /// different process may have the same number.
     pub(super) fn is_here(&self) -> bool {
@@ -134,6 +153,11 @@ impl Watched {
 }
 
 impl Exit {
+    /// The one of the job `name` in `folder`, unless it is missing or damaged.
+    pub fn read(folder: &Path, name: &str) -> Option<Exit> {
+        read_json(&JobFiles::named(folder, name).exit).unwrap_or_default()
+    }
+
     /// An exit with nothing known but its time.
     pub(super) fn at(started: Timestamp) -> Exit {
         Exit {
@@ -157,31 +181,27 @@ impl Exit {
     }
 }
 
-/// Where the `job`, `started` or `exit` file of the job `name` in `folder` is.
-pub fn job_file(folder: &Path, name: &str, kind: &str) -> PathBuf {
-    match name {
-        "run" => folder.join(format!("{kind}.json")),
-        name => folder.join(format!("{name}.{kind}.json")),
-    }
-}
-
 /// The paths of a job's files.
 #[derive(Debug, Clone)]
-pub(super) struct Files {
-    pub(super) job: PathBuf,
-    pub(super) started: PathBuf,
-    pub(super) exit: PathBuf,
+pub struct JobFiles {
+    /// The job itself.
+    pub job: PathBuf,
+    /// Its start.
+    pub started: PathBuf,
+    /// Its exit.
+    pub exit: PathBuf,
 }
 
-impl Files {
-    pub(super) fn of(job: &Job) -> Files {
-        Files::named(&job.folder, &job.name)
+impl JobFiles {
+    pub(super) fn of(job: &Job) -> JobFiles {
+        JobFiles::named(&job.folder, &job.name)
     }
 
-    /// The files of the job called `name` in `folder`.
-    pub(super) fn named(folder: &Path, name: &str) -> Files {
-        let file = |kind: &str| job_file(folder, name, kind);
-        Files { job: file("job"), started: file("started"), exit: file("exit") }
+    /// The files of the job `name` in `folder`.
+    pub fn named(folder: &Path, name: &str) -> JobFiles {
+        let prefix = if name == RUN { String::new() } else { format!("{name}.") };
+        let file = |kind: &str| folder.join(format!("{prefix}{kind}.json"));
+        JobFiles { job: file("job"), started: file("started"), exit: file("exit") }
     }
 }
 

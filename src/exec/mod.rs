@@ -1,7 +1,7 @@
 //! Running commands: the executor, the shim, the process tree, the deadline, the log, memory, and where a run took place.
 //!
 //! An [`Executor`] runs a command under a small process of its own, the shim, which outlives `ar` and ends everything that
-//! the command started. Two sides live here: what `ar` calls ([`Executor`], [`Running`], [`is_held`]) and what the shim does
+//! the command started. Two sides live here: what `ar` calls ([`Executor`], [`Running`]) and what the shim does
 //! ([`shim_main`]). All `unsafe` is in `unix.rs`. Nothing here knows what a command is for, or reads its log.
 
 mod beat;
@@ -27,10 +27,10 @@ pub use error::ExecError;
 pub use executor::Executor;
 pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};
 pub use holders::may_be_held;
-pub use job::{Exit, Job, Started, Watched, job_file};
-pub use namespaces::{Kinship, Namespaces, SEEN_AFTER, kinship};
+pub use job::{Exit, Job, JobFiles, Started, Watched};
+pub use namespaces::job_beyond;
 pub use opens::OpensWatch;
-pub use running::{Running, end_left_over, is_going_on, is_held, shims};
+pub use running::Running;
 pub use shim::{leave_starter, shim_main};
 pub use tree::{jobs_above, kill_other_children};
 pub use unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
@@ -18,15 +19,18 @@ const FILE: &str = "namespaces";
 const LARGEST: u64 = 64 << 10;
 
 /// How long a shim needs at most to see a process of its job, if it is not busy.
-pub const SEEN_AFTER: Duration = LONGEST_PAUSE.saturating_mul(2);
+const SEEN_AFTER: Duration = LONGEST_PAUSE.saturating_mul(2);
+
+/// Poll interval while a shim may still see a process.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What a process has for the processes and the files of the system.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Namespaces(String);
+struct Namespaces(String);
 
 impl Namespaces {
     /// Those of this process; absent where the system does not name them.
-    pub fn own() -> Option<Namespaces> {
+    fn own() -> Option<Namespaces> {
         Namespaces::at(Path::new("/proc/self/ns"))
     }
 
@@ -68,24 +72,35 @@ impl NamespaceWatch {
     }
 }
 
-/// How namespaces are related to those of an active job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kinship {
-    /// They are those of its shim.
-    Same,
-    /// A process of the job is in them.
-    Below,
-    /// None of its processes was seen in them.
-    Unknown,
+/// The first of `folders` with an active job that this process is part of, where it cannot see that: it is in namespaces
+/// that a process of the job made. Waits where only the job's shim can tell.
+pub fn job_beyond(mut folders: Vec<PathBuf>) -> Option<PathBuf> {
+    let own = Namespaces::own();
+    if own.is_none() && !cfg!(target_os = "linux") {
+        return None;
+    }
+    let is_below = |folder: &PathBuf| match &own {
+        Some(own) => was_seen(folder, own),
+        // Another process hid what the system says of processes.
+        None => is_held(folder).then_some(true),
+    };
+    let begun = Instant::now();
+    loop {
+        if let Some(at) = folders.iter().position(|folder| is_below(folder) == Some(true)) {
+            return Some(folders.swap_remove(at));
+        }
+        folders.retain(|folder| is_below(folder) == Some(false));
+        if folders.is_empty() || begun.elapsed() > SEEN_AFTER {
+            return None;
+        }
+        sleep(LOOK);
+    }
 }
 
-/// How `namespaces` are related to those of the job that is active in `folder`; absent without one.
-pub fn kinship(folder: &Path, namespaces: &Namespaces) -> Option<Kinship> {
+/// Whether a process of the job that is active in `folder` was seen in `namespaces`; `None` without a job, or if they are
+/// those of its shim.
+fn was_seen(folder: &Path, namespaces: &Namespaces) -> Option<bool> {
     let listed = read_at_most(&folder.join(FILE), LARGEST).ok().filter(|_| is_held(folder))?;
     let place = listed.split(|byte| *byte == b'\n').position(|line| line == namespaces.0.as_bytes());
-    Some(match place {
-        Some(0) => Kinship::Same,
-        Some(_) => Kinship::Below,
-        None => Kinship::Unknown,
-    })
+    if place == Some(0) { None } else { Some(place.is_some()) }
 }

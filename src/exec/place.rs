@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use serde::Serialize;
 
-use super::job::{Files, lock_path};
+use super::job::{JobFiles, lock_path};
 use super::{ExecError, Job, Started};
 use crate::fs::{
     free_name, is_odd, make_folder, move_away, move_no_folder_away, move_odd_away, open_regular, standing,
@@ -22,7 +22,7 @@ pub(super) type Written = (u64, i64, i64);
 /// The files by which a job is found, and the lock that shows that it is running.
 pub(super) struct Place<'a> {
     job: &'a Job,
-    files: &'a Files,
+    files: &'a JobFiles,
     started: Option<Started>,
     lock: File,
     /// Locks whose files were deleted: a process that waits for the job may have opened one of them.
@@ -33,7 +33,7 @@ pub(super) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// Takes over the lock and the log that were handed down.
-    pub(super) fn of(job: &'a Job, files: &'a Files, lock: File, log: File) -> Self {
+    pub(super) fn of(job: &'a Job, files: &'a JobFiles, lock: File, log: File) -> Self {
         Place { job, files, started: None, lock, deleted: Vec::new(), log }
     }
 
@@ -53,7 +53,7 @@ impl<'a> Place<'a> {
     }
 
     /// Syncs the files by which a run is known after a power cut, in the thread that it returns, while the command is running
-    /// already. A machine that goes down in that moment has a run that was never started, or none that can be read. Files of
+    /// already. A machine that goes down in that moment has a run that was never started, or none that can be read. JobFiles of
     /// a tied job are not needed then.
     pub(super) fn make_last(&self) -> Option<JoinHandle<()>> {
         let paths = [self.files.job.clone(), self.files.started.clone()];

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{sleep, sleep_until};
 
 use super::beat::beat;
-use super::job::{Files, lock_path, marker_of};
+use super::job::{JobFiles, lock_path, marker_of};
 use super::socket::{Socket, Word};
 use super::{ExecError, Exit, SHIM_ARGUMENT, Started, tree};
 use crate::fs::{FileError, open_regular};
@@ -31,7 +31,7 @@ const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Running {
     command: String,
-    files: Files,
+    files: JobFiles,
     /// The lock of the job's folder, which the shim holds.
     lock: File,
     /// The shim, where this process started the job; without it, the job is running for as long as the lock is held.
@@ -53,12 +53,12 @@ pub(super) struct Shim {
 
 impl Running {
     /// A job that this process started under `shim`.
-    pub(super) fn started(command: String, files: Files, lock: File, shim: Shim) -> Running {
+    pub(super) fn started(command: String, files: JobFiles, lock: File, shim: Shim) -> Running {
         Running { command, files, lock, shim: Some(shim) }
     }
 
     /// A job that another process started.
-    pub(super) fn attached(command: String, files: Files, lock: File) -> Running {
+    pub(super) fn attached(command: String, files: JobFiles, lock: File) -> Running {
         Running { command, files, lock, shim: None }
     }
 
@@ -129,7 +129,9 @@ impl Running {
             return Ok(());
         }
         let (shims, host) = match read_json::<Started>(&self.files.started).unwrap_or_default() {
-            Some(started) if started.is_here() => (vec![started.pid], started.host),
+            Some(started) if started.is_here() => {
+                (i32::try_from(started.pid).ok().and_then(Pid::from_raw).into_iter().collect(), started.host)
+            }
             Some(started) => (Vec::new(), started.host),
             // It was deleted or spoilt, or is yet to be written.
             None => (shims_of(&self.files), String::new()),
@@ -137,7 +139,10 @@ impl Running {
         if shims.is_empty() && is_locked(&self.lock) {
             return Err(ExecError::OtherMachine { command: self.command.clone(), host });
         }
-        shims.into_iter().try_for_each(ask_to_end)
+        shims
+            .into_iter()
+            .try_for_each(|pid| kill_process(pid, Signal::TERM))
+            .map_err(|error| ExecError::Watch(error.into()))
     }
 
     /// How the command ended according to the shim's last words, where its file was deleted or could not be written.
@@ -163,33 +168,19 @@ impl Running {
     }
 }
 
-/// Asks a shim to end its job.
-fn ask_to_end(shim: u32) -> Result<(), ExecError> {
-    let pid = i32::try_from(shim).ok().and_then(Pid::from_raw);
-    pid.map_or(Ok(()), |pid| kill_process(pid, Signal::TERM).map_err(|error| ExecError::Watch(error.into())))
-}
-
-/// The process ids of the shims that look after the job `name` in `folder`, also when its files were deleted. None where
-/// there is no `/proc`.
-pub fn shims(folder: &Path, name: &str) -> Vec<u32> {
-    shims_of(&Files::named(folder, name))
-}
-
-fn shims_of(files: &Files) -> Vec<u32> {
-    shim_pids(files).into_iter().map(|pid| pid.as_raw_pid().cast_unsigned()).collect()
-}
-
-fn shim_pids(files: &Files) -> Vec<Pid> {
+/// The shims of a job, also when its files were deleted. None where there is no `/proc`.
+pub(super) fn shims_of(files: &JobFiles) -> Vec<Pid> {
     tree::with_arguments(&[SHIM_ARGUMENT.as_bytes(), files.job.as_os_str().as_encoded_bytes()])
 }
 
-/// Whether the job `name` in `folder` is still running, also when the folder or its lock was deleted.
-pub fn is_going_on(folder: &Path, name: &str) -> bool {
-    is_held(folder) || !shims(folder, name).is_empty()
+/// Whether another job in the same folder has a shim here.
+pub(super) fn has_other_shim(files: &JobFiles) -> bool {
+    let mut jobs = tree::with_arguments(&[SHIM_ARGUMENT.as_bytes()]).into_iter().filter_map(tree::job_of);
+    jobs.any(|job| job != files.job && job.parent() == files.job.parent())
 }
 
-/// Whether a job in this folder is still running, or its shim is still busy ending it.
-pub fn is_held(folder: &Path) -> bool {
+/// Whether a shim holds the lock of a folder.
+pub(super) fn is_held(folder: &Path) -> bool {
     open_regular(&lock_path(folder)).is_ok_and(|file| is_locked(&file))
 }
 
@@ -209,23 +200,15 @@ async fn released(lock: &File, interval: Duration) -> io::Result<()> {
     }
 }
 
-/// Kills what is left of the job `name` in `folder`, its shim first, also when its files were deleted, and waits until
-/// it is gone. Does nothing where there is no `/proc`.
-pub async fn end_left_over(folder: &Path, name: &str) {
-    let files = Files::named(folder, name);
-    kill_all(|| shim_pids(&files)).await;
-    kill_marked(&files.job).await;
-}
-
 /// Kills what is left of a job whose shim is dead, known by a variable that all its processes inherit, and returns
 /// how many processes that were. Does nothing where there is no `/proc`.
-async fn kill_marked(job_file: &Path) -> usize {
+pub(super) async fn kill_marked(job_file: &Path) -> usize {
     let marker = marker_of(job_file);
     kill_all(|| tree::with_variable(&marker)).await
 }
 
 /// Kills the processes that `find` returns until it returns none, and counts them.
-async fn kill_all(find: impl Fn() -> Vec<Pid>) -> usize {
+pub(super) async fn kill_all(find: impl Fn() -> Vec<Pid>) -> usize {
     let deadline = Instant::now() + SWEEP_PATIENCE;
     let mut killed = Vec::new();
     loop {

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::beat::runtime;
 use super::environment::{boot_id, host_name};
-use super::job::{Files, MARKER, Watched};
+use super::job::{JobFiles, MARKER, Watched};
 use super::namespaces::NamespaceWatch;
 use super::place::Place;
 use super::socket::{Owner, Word, receive};
@@ -81,7 +81,7 @@ fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError
     let [job, log, stdin] = receive(&owner).map_err(ExecError::Watch)?;
     let unreadable = |error: serde_json::Error| ExecError::File { path: job_file.to_owned(), source: error.into() };
     let job: Job = serde_json::from_reader(BufReader::new(job)).map_err(unreadable)?;
-    let files = Files::of(&job);
+    let files = JobFiles::of(&job);
     let runtime = runtime().map_err(ExecError::Watch)?;
     let mut place = Place::of(&job, &files, lock, log);
     let exit = runtime.block_on(watch_over(&job, &files, &mut place, stdin, owner))?;
@@ -115,7 +115,7 @@ const SHELL: &str = "/bin/sh";
 /// Runs the command to its end. An error that prevents its start is part of the result.
 async fn watch_over(
     job: &Job,
-    files: &Files,
+    files: &JobFiles,
     place: &mut Place<'_>,
     stdin: File,
     owner: UnixStream,
@@ -214,7 +214,7 @@ fn in_words(error: &ExecError) -> String {
 
 /// Starts the command as the leader of a process group of its own, with input from `stdin` and output to `log`; with a limit
 /// by way of a thread.
-fn launch(job: &Job, files: &Files, stdin: File, log: File) -> Result<(Handle, Option<JoinHandle<()>>), String> {
+fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<(Handle, Option<JoinHandle<()>>), String> {
     if !job.cwd.is_dir() {
         return Err(format!("the working folder `{}` does not exist", job.cwd.display()));
     }

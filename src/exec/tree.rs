@@ -197,7 +197,7 @@ pub fn jobs_above() -> Vec<PathBuf> {
 }
 
 /// The job file of a shim.
-fn job_of(pid: Pid) -> Option<PathBuf> {
+pub(super) fn job_of(pid: Pid) -> Option<PathBuf> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0).skip(1);
     let is_shim = words.next()? == SHIM_ARGUMENT.as_bytes();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::domain::{Contract, Phase, Tag, report_clause};
-use crate::exec::{boot_id, is_held};
+use crate::exec::{Executor, boot_id};
 use crate::git::{Head, Repo};
 use crate::rules::{Driver, Watched, interval};
 use crate::session::{SessionError, has_user_commits, journal_of_remains};
@@ -130,7 +130,8 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
 
 /// How long the longest of the jobs may take that go on now; zero for none.
 fn patience(folder: &SessionFolder, journal: &Journal, contract: &Contract) -> Duration {
-    let going = journal.steps().filter(|(_, open)| is_held(&folder.run(open.id)));
+    let runs = Executor::of_runs();
+    let going = journal.steps().filter(|(_, open)| runs.is_busy(&folder.run(open.id)));
     let limit = |phase| if phase == Phase::Proposing { contract.agent_timeout } else { contract.timeout };
     going.map(|(phase, _)| limit(phase).saturating_add(contract.grace)).max().unwrap_or_default()
 }

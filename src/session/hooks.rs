@@ -16,7 +16,7 @@ use super::interrupts::Listener;
 use super::room::{has_room, roomy_folder};
 use super::store::Store;
 use crate::domain::{Alert, AlertKind, Clock, Contract, Event, Notice, duration_text, exact_time, with_causes};
-use crate::exec::{self, Executor, Exit, Job};
+use crate::exec::{Executor, Exit, Job};
 use crate::fs::{move_odd_away, write_atomic};
 use crate::rules::{History, alerts};
 use crate::state::{EventLog, Level};
@@ -133,7 +133,7 @@ impl Hooks {
         }
         if let Some((courier, alert)) = last {
             let told = async {
-                exec::end_left_over(&courier.folder(), HOOK).await;
+                Executor::local().end_left_over(&courier.folder(), HOOK).await;
                 courier.call(&alert, end.saturating_duration_since(Instant::now()).saturating_sub(GRACE)).await
             };
             is_done &= tokio::select! {
@@ -170,7 +170,7 @@ impl Hooks {
 impl Courier {
     async fn deliver(self, mut alerts: Receiver<Alert>) {
         // What an `ar` that was killed had called may be about to end.
-        exec::end_left_over(&self.folder(), HOOK).await;
+        Executor::local().end_left_over(&self.folder(), HOOK).await;
         while let Some(alert) = alerts.recv().await {
             if let Err(detail) = self.call(&alert, LIMIT).await {
                 self.warn(alert.event, &detail);

@@ -1,6 +1,5 @@
 //! What a job leaves behind: files that its shim must put back, processes, and locks of its git.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -12,13 +11,7 @@ use super::interrupts::Interrupt;
 use super::jobs::{AGENT, CHECK, REVIEW, RUN};
 use super::shared::Shared;
 use crate::domain::{ExperimentId, Notice};
-use crate::exec;
-
-/// How long a shim has to put back the files of its job: it looks each second.
-const FILES_BACK: Duration = Duration::from_secs(10);
-
-/// How often those files are looked for meanwhile.
-const LOOK: Duration = Duration::from_millis(20);
+use crate::exec::{Job, may_be_held};
 
 /// How long a lock is waited for that somebody may hold.
 const LOCKS_PATIENCE: Duration = Duration::from_secs(30);
@@ -27,28 +20,18 @@ const LOCKS_PATIENCE: Duration = Duration::from_secs(30);
 const LOCKS_LOOK: Duration = Duration::from_millis(100);
 
 impl Shared<'_> {
-    /// Waits until the shim of an active job has put back the files by which it is found, if somebody has just deleted them.
-    /// Ends the job if that takes too long.
+    /// Waits until the shim of an active job has restored the files by which it is found.
     pub(super) async fn await_files(&self, attempt: &Attempt) {
         let (folder, job) = (self.store().folder.run(attempt.open.id), attempt.job());
-        let has_files = || ["job", "started"].iter().all(|kind| exec::job_file(&folder, &job, kind).is_file());
-        let begun = Instant::now();
-        while exec::is_going_on(&folder, &job) && !(exec::is_held(&folder) && has_files()) {
-            if begun.elapsed() > FILES_BACK {
-                return exec::end_left_over(&folder, &job).await;
-            }
-            sleep(LOOK).await;
-        }
+        self.executor_of(&job).await_files(&folder, &job).await;
     }
 
     /// Ends what is left of an experiment's jobs, and waits until it is gone.
     pub(super) async fn end_jobs(&self, id: ExperimentId) -> Result<(), SessionError> {
-        let (folder, mut jobs) = {
+        let (folder, jobs) = {
             let store = self.store();
             (store.folder.run(id), store.jobs())
         };
-        // All jobs share one lock, so end the running one first.
-        jobs.sort_by_cached_key(|name| exec::shims(&folder, name).is_empty());
         for name in jobs {
             self.executor_of(&name).stop(&folder, &name).await?;
         }
@@ -83,14 +66,12 @@ impl Shared<'_> {
     /// A lock is still there after 30 s.
     async fn remove_left_locks(&self, id: ExperimentId, job: &str) -> Result<(), SessionError> {
         let folder = self.store().folder.run(id);
-        let written = |kind| fs::metadata(exec::job_file(&folder, job, kind)).and_then(|meta| meta.modified()).ok();
-        let Some(started) = written("job") else { return Ok(()) };
-        // What was made later is somebody else's.
-        let over = written("exit").filter(|over| *over >= started);
+        // What was made after the end is another process's.
+        let Some((started, over)) = Job::lifetime(&folder, job) else { return Ok(()) };
         let (begun, mut removed) = (Instant::now(), Vec::new());
         let folders = self.store().repo.folders();
         loop {
-            let is_held = |locks: &[PathBuf]| exec::may_be_held(locks, &folders);
+            let is_held = |locks: &[PathBuf]| may_be_held(locks, &folders);
             let left = self.store().repo.remove_left_locks(started, over, is_held)?;
             removed.extend(left.removed);
             let Some(lock) = left.held.first() else { break };

@@ -6,7 +6,7 @@ use std::fs;
 use super::error::SessionError;
 use super::reading::{SESSIONS, parse_record, read_records, readable_refs, session_tags};
 use crate::domain::{ExperimentId, Notice, Record, Tag, with_causes};
-use crate::exec;
+use crate::exec::Executor;
 use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::state::{SESSIONS_FOLDER, SessionFolder};
@@ -48,8 +48,7 @@ fn is_held(repo: &Repo, folder: &SessionFolder) -> bool {
 
 /// Whether a run, an agent or a guard of a session goes on.
 pub(super) fn has_job(folder: &SessionFolder) -> bool {
-    let runs = fs::read_dir(folder.runs()).into_iter().flatten().flatten();
-    runs.map(|run| run.path()).any(|run| exec::is_held(&run))
+    Executor::of_runs().busy_in(&folder.runs()).next().is_some()
 }
 
 /// The session in the name of a ref.

@@ -32,7 +32,6 @@ use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::{
     LOST_RETRIES, Measured, RunFound, Silence, axis_values, is_empty_baseline, outside_cause, unranged,
 };
-use crate::state::read_json;
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
 const LARGEST_METRIC_FILE: u64 = 64 << 20;
@@ -189,8 +188,8 @@ impl Attempt {
         let folder = store.folder.run(self.open.id);
         let job = executor.attach(&folder, RUN)?;
         let log = LogFollower::new(folder.join("run.log"), &store.contract)?;
-        let started: Option<Started> = read_json(&folder.join("started.json")).unwrap_or_default();
-        let before = started.and_then(|started| Timestamp::now().duration_since(started.started).try_into().ok());
+        let before = Started::read(&folder, RUN)
+            .and_then(|started| Timestamp::now().duration_since(started.started).try_into().ok());
         Ok(RunWatch { job, log, before: before.unwrap_or_default(), began: Instant::now() })
     }
 

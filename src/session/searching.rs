@@ -20,7 +20,7 @@ use crate::domain::{
     Directive, Event, ExperimentId, FORMAT_VERSION, IdeaKind, NewIdea, Notice, cut, ended_text, one_line, search_name,
     with_causes,
 };
-use crate::exec::{self, Job, Running};
+use crate::exec::{Job, Running};
 use crate::fs::{create_folder, read_at_most, write_unsynced};
 use crate::measure::plain_text;
 use crate::rules::directions_tried;
@@ -106,7 +106,7 @@ impl Shared<'_> {
     ) -> Result<Ending<Result<String, String>>, SessionError> {
         let folder = self.store().run_folder(id)?.join(format!("{SEARCH}-{number}"));
         // A search of an `ar` that was killed may still be going on.
-        exec::end_left_over(&folder, SEARCH).await;
+        self.local.end_left_over(&folder, SEARCH).await;
         let job = job(&self.store(), id, command, &folder, room);
         let mut job = match self.start_search(&job, question) {
             Ok(job) => job,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,7 @@ use super::plan::SETTINGS_FILE;
 use super::store::Store;
 use super::workspace::Workspace;
 use crate::domain::{ExperimentId, FORMAT_VERSION, Notice};
-use crate::exec::job_file;
+use crate::exec::Job;
 use crate::fs::{read_regular, write_atomic};
 use crate::state::{read_json, write_json_unsynced};
 
@@ -89,12 +90,10 @@ impl Workspace {
 
 /// Whether a file was changed after the end of a job, so not by it. The time of a change cannot be set.
 fn is_newer_than_job(path: &Path, store: &Store, before: &SettingsBefore) -> bool {
-    let folder = store.folder.run(before.id);
-    let written =
-        |kind| fs::metadata(job_file(&folder, &before.job, kind)).map(|meta| (meta.mtime(), meta.mtime_nsec()));
-    let (Ok(started), Ok(over)) = (written("job"), written("exit")) else { return false };
-    let changed = fs::symlink_metadata(path).map(|meta| (meta.ctime(), meta.ctime_nsec()));
-    over >= started && changed.is_ok_and(|changed| changed > over)
+    let Some((_, Some(over))) = Job::lifetime(&store.folder.run(before.id), &before.job) else { return false };
+    let since_epoch = over.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let over = (since_epoch.as_secs().cast_signed(), i64::from(since_epoch.subsec_nanos()));
+    fs::symlink_metadata(path).is_ok_and(|meta| (meta.ctime(), meta.ctime_nsec()) > over)
 }
 
 /// Restores the settings file, and moves the changed one into the session's folder.

@@ -15,7 +15,7 @@ use super::known::{Damage, LogTail, Records, Terms};
 use super::next_session::unrecorded_tip;
 use super::reading::{is_session, recorded_terms, session_tags};
 use crate::domain::{Clock, MetricSpec, Number, Phase, Tag, with_causes};
-use crate::exec::{self, Executor, Started};
+use crate::exec::{Executor, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
@@ -23,7 +23,7 @@ use crate::rules::{
     Activity, Driver, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, lanes_status,
     nearest_end,
 };
-use crate::state::{EscalationFiles, Journal, OpenExperiment, SessionFolder, Status, read_json};
+use crate::state::{EscalationFiles, Journal, OpenExperiment, SessionFolder, Status};
 
 /// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.
 ///
@@ -242,10 +242,7 @@ impl<'a> Open<'a> {
         let folder = folder.run(open.id);
         let is_running = *phase == Phase::Running && *job == RunFound::Going;
         // A file that cannot be read now is of a job that only starts or is just over.
-        let started: Option<Started> = read_json(&exec::job_file(&folder, &self.job_name(), "started"))
-            .ok()
-            .flatten()
-            .filter(|_| exec::is_held(&folder));
+        let started = Started::read(&folder, &self.job_name()).filter(|_| Executor::of_runs().is_busy(&folder));
         OpenStatus {
             id: open.id,
             phase: *phase,

@@ -4,14 +4,12 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
-
 use super::error::SessionError;
 use super::escalating::{is_reported, remove_reports};
 use super::jobs::RUN;
 use super::reading::read_history;
 use crate::domain::{Clock, DEFAULT_GRACE, ExperimentId, Phase, StopReason, StopWhen, Tag, experiment_name};
-use crate::exec::{self, ExecError, Executor};
+use crate::exec::{ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, NightEnd, Seen, activity};
@@ -95,7 +93,9 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         return Ok(match (alone, open().next(), next) {
             (Some((_, open)), ..) => Stopped::RunsAlone(open.id),
             (None, Some((_, open)), _) => Stopped::Left(open.id),
-            (None, None, Some(next)) if exec::is_going_on(&folder.run(next), RUN) => Stopped::RunsUnknown(next),
+            (None, None, Some(next)) if Executor::of_runs().is_active(&folder.run(next), RUN) => {
+                Stopped::RunsUnknown(next)
+            }
             _ => Stopped::NobodyThere,
         });
     };
@@ -175,16 +175,13 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
 /// It goes on where this process cannot signal it.
 pub async fn end_run_only(main_worktree: &Path, tag: &Tag, id: ExperimentId) -> Result<(), SessionError> {
     let folder = SessionFolder::new(main_worktree, tag).run(id);
-    exec::end_left_over(&folder, RUN).await;
-    let begun = Instant::now();
-    while exec::is_going_on(&folder, RUN) {
-        if begun.elapsed() > HEARING {
-            let command = format!("the run of {}", experiment_name(id));
-            return Err(ExecError::OtherMachine { command, host: String::new() }.into());
-        }
-        sleep(LOOK).await;
+    let runs = Executor::of_runs();
+    runs.end_left_over(&folder, RUN).await;
+    if runs.is_gone_within(&folder, RUN, HEARING).await {
+        return Ok(());
     }
-    Ok(())
+    let command = format!("the run of {}", experiment_name(id));
+    Err(ExecError::OtherMachine { command, host: String::new() }.into())
 }
 
 /// The journal, as far as it can be read.

@@ -20,7 +20,7 @@ use crate::domain::{
     Clock, CommitId, Contract, Directive, Event, ExperimentId, Layout, Notice, Number, Outcome, Phase, Record, Rung,
     Stall, StopReason, ToldStep, with_causes,
 };
-use crate::exec;
+use crate::exec::JobFiles;
 use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
 use crate::git::{PreparedRecord, Proposal as Change, Repo, SaveAs, Saved};
 use crate::ledger::{Entry, LedgerFile};
@@ -282,7 +282,8 @@ impl Store {
         let folder = self.run_folder(id)?;
         let mut paths: Vec<PathBuf> = RUN_FILES.iter().chain(&MORE).map(|name| folder.join(name)).collect();
         for job in self.jobs() {
-            paths.extend(["job", "started", "exit"].map(|kind| exec::job_file(&folder, &job, kind)));
+            let JobFiles { job: task, started, exit } = JobFiles::named(&folder, &job);
+            paths.extend([task, started, exit]);
             paths.push(folder.join(format!("{job}.log")));
         }
         let mut moved = Vec::new();

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::error::SessionError;
+use super::jobs::AGENT;
 use super::opened::{Texts, commit_of, describe};
 use super::protected::Protected;
 use super::recording::UsersTree;
@@ -14,6 +15,7 @@ use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, Notice};
+use crate::exec::JobFiles;
 use crate::fs::{read_regular, write_atomic};
 use crate::git::{Head, HeadTarget, Look, PutBack, Repo, TreeStamps, Untracked};
 use crate::rules::FileTerms;
@@ -342,7 +344,7 @@ impl Workspace {
     /// Makes untracked files that were written after the agent's end no part of what it left.
     pub(super) fn spare_newer(&mut self, store: &mut Store, id: ExperimentId) -> Result<(), SessionError> {
         // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.
-        let over = fs::metadata(store.folder.run(id).join("agent.exit.json")).and_then(|meta| meta.modified());
+        let over = fs::metadata(JobFiles::named(&store.folder.run(id), AGENT).exit).and_then(|meta| meta.modified());
         if let (Ok(over), Some(known)) = (over, &mut self.untracked.known) {
             known.add_newer(self.repo.working_tree.untracked(known)?, over);
         }

@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 
 use autoresearch::crash::POINTS;
-use autoresearch::exec::is_held;
 
+use crate::exec::LOCAL;
 use crate::outcome::{outcome, results};
 use crate::run_loop::{agent, training_repo};
 use crate::support::{AR, Called, FIND_OWNER, Person, TestRepo, ar_command};
@@ -162,7 +162,7 @@ impl Session {
     /// the moment of a kill may come twice, or not at all.
     pub(crate) fn check_told(&self, lost: usize) {
         if let Scenario::Outage(_) = self.scenario {
-            assert!(!is_held(&self.repo.file(".autoresearch/t/logs/on-event")), "it goes on");
+            assert!(!LOCAL.is_busy(&self.repo.file(".autoresearch/t/logs/on-event")), "it goes on");
             let told = fs::read_to_string(self.repo.outside().join("told")).unwrap_or_default();
             assert!(lost > 0 || told == "escalated\noutage\nkeep\nbest\nstopped\n", "{told}");
         }

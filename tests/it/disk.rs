@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use autoresearch::domain::{CommitId, LedgerDialect, Outcome};
-use autoresearch::exec::{ExecError, Job, is_held};
+use autoresearch::exec::{ExecError, Job};
 use autoresearch::fs::append_line;
 use autoresearch::ledger::{Entry, LedgerFile};
 use serde_json::Value;
@@ -229,7 +229,7 @@ fn a_run_can_be_ended_on_a_full_disk() {
             fill.set_len(fill.metadata().unwrap().len() - 150_000).unwrap();
         }
         let said = ar(&repo, ["stop", "--now"]).ok().stdout;
-        assert!(!is_held(&repo.file(".autoresearch/t/runs/00001")), "{said}");
+        assert!(!LOCAL.is_busy(&repo.file(".autoresearch/t/runs/00001")), "{said}");
         disk.free();
         fs::write(go, "").unwrap();
         ar(&repo, ["resume", "--max-experiments", "1"]).ok();
@@ -263,7 +263,7 @@ fn a_request_to_stop_that_finds_no_room_names_another_way() {
     );
     Command::new("sh").args(["-c", &command]).status().unwrap();
     Called::from(child.wait_with_output().unwrap()).exits(4);
-    assert!(!is_held(&repo.file(".autoresearch/t/runs/00001")));
+    assert!(!LOCAL.is_busy(&repo.file(".autoresearch/t/runs/00001")));
     disk.free();
     fs::write(go, "").unwrap();
     ar(&repo, ["resume", "--max-experiments", "1"]).ok();

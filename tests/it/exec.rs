@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use autoresearch::exec::{ExecError, Executor, Exit, Job, Running, Started, environment, is_held};
+use autoresearch::exec::{ExecError, Executor, Exit, Job, Running, Started, environment};
 use tempfile::TempDir;
 
 use crate::support::{AR, FakeGpus, until};
@@ -136,7 +136,7 @@ fn a_command_that_ends_well_is_not_waited_for() {
     assert!(exit.peak_rss_bytes > 0);
     assert_eq!((exit.gpu_peak_bytes, exit.oom_killed), (None, false));
     assert_eq!(bench.log(), "out\nerr\n");
-    assert!(!is_held(&bench.path("runs/00001")));
+    assert!(!LOCAL.is_busy(&bench.path("runs/00001")));
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn the_log_can_be_read_while_the_command_runs() {
     block_on(async {
         let mut running = start(&job);
         until("the first number", || (bench.log() == "val_bpb: 1.0\n").then_some(()));
-        assert!(is_held(&job.folder));
+        assert!(LOCAL.is_busy(&job.folder));
         assert!(matches!(LOCAL.start(&job), Err(ExecError::Busy { .. })));
         fs::write(go, "").unwrap();
         assert!(succeeded(&running.wait().await.unwrap()));
@@ -333,7 +333,7 @@ fn when_the_shim_is_killed_the_command_is_lost_and_ended() {
     });
     assert!(matches!(result, Err(ExecError::Lost { killed, .. }) if killed > 0), "{result:?}");
     assert_eq!(bench.processes(), [0_u32; 0]);
-    assert!(!is_held(&bench.path("runs/00001")));
+    assert!(!LOCAL.is_busy(&bench.path("runs/00001")));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::thread;
 
-use autoresearch::exec::{ExecError, Job, Started, is_held, shims};
+use autoresearch::exec::{ExecError, Job, Started};
 
 use crate::exec::{Bench, LOCAL, TRAIN, block_on, kill, owned_here, owner, succeeded};
 use crate::support::until;
@@ -60,7 +60,7 @@ fn a_shim_shows_what_it_is_and_what_it_looks_after() {
             let shown = format!("ar\0__shim\0{}", job.folder.join("job.json").display());
             assert_eq!(line.trim_end_matches('\0'), shown);
             // A copy of it that is about to become the command shows the same for a moment.
-            until("the shim alone", || (shims(&job.folder, "run") == [started.pid]).then_some(()));
+            until("the shim", || (LOCAL.supervisor(&job.folder, "run") == Some(started.pid)).then_some(()));
             fs::write(bench.path("go"), "").unwrap();
             assert!(succeeded(&running.wait().await.unwrap()));
         });
@@ -84,11 +84,11 @@ fn another_command_goes_on_without_its_owner() {
     owner.kill().unwrap();
     owner.wait().unwrap();
     until("the end of the owner's output", || reader.is_finished().then_some(()));
-    assert!(stat(shim).is_some() && is_held(&job.folder));
+    assert!(stat(shim).is_some() && LOCAL.is_busy(&job.folder));
     assert!(!bench.processes().is_empty());
     fs::write(go, "").unwrap();
     let exit = until("exit.json", || bench.exit_file());
     assert_eq!((exit.exit, exit.stopped), (Some(7), false));
     assert!(bench.log().ends_with("val_bpb: 0.9\n"));
-    until("the lock's release", || (!is_held(&job.folder)).then_some(()));
+    until("the lock's release", || (!LOCAL.is_busy(&job.folder)).then_some(()));
 }

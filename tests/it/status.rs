@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use autoresearch::exec::is_held;
 use serde_json::Value;
 
+use crate::exec::LOCAL;
 use crate::interrupt::wait_for_runs;
 use crate::run_loop::training_repo;
 use crate::support::{TestRepo, ar, ar_command, until};
@@ -97,7 +97,7 @@ fn a_loop_that_is_at_work_can_be_read_at_a_glance() {
     kill(child);
     insta::assert_snapshot!("run_goes_on_alone", shown(&repo, &[]));
     go(&repo);
-    until("the end of the run", || (!is_held(&repo.file(".autoresearch/t/runs/00003"))).then_some(()));
+    until("the end of the run", || (!LOCAL.is_busy(&repo.file(".autoresearch/t/runs/00003"))).then_some(()));
     assert_eq!(session_words(&repo), "idle; the run of experiment 3 has finished and is not recorded yet");
     ar(&repo, ["resume", "--max-experiments", "1"]).ok();
     insta::assert_snapshot!("idle_at_its_cap", shown(&repo, &[]));

@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::{Child, Stdio};
 
-use autoresearch::exec::is_held;
 use serde_json::Value;
 
+use crate::exec::LOCAL;
 use crate::interrupt::{wait_for_runs, wait_for_words, waiting_loop};
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command, until};
@@ -20,7 +20,7 @@ fn kill(mut child: Child) {
 
 /// Whether the run of an experiment is over and its shim gone.
 fn is_over(repo: &TestRepo, id: u32) -> bool {
-    !is_held(&repo.file(format!(".autoresearch/t/runs/{id:05}")))
+    !LOCAL.is_busy(&repo.file(format!(".autoresearch/t/runs/{id:05}")))
 }
 
 #[test]

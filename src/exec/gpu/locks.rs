@@ -12,7 +12,7 @@ use rustix::process::getuid;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Gpu, Tag, few, shell_word};
-use crate::exec::is_held;
+use crate::exec::Executor;
 use crate::fs::{FileError, GLANCE, failed, is_disk_full, lock_within, share_within};
 use crate::state::SessionFolder;
 
@@ -126,8 +126,7 @@ fn left_run(last: &GpuHolder, holder: &GpuHolder) -> bool {
         return false;
     }
     let folder = SessionFolder::new(&last.repository, &last.session);
-    let mut runs = fs::read_dir(folder.runs()).into_iter().flatten().flatten();
-    runs.any(|run| is_held(&run.path())) && folder.refuse_held().is_ok()
+    Executor::of_runs().busy_in(&folder.runs()).next().is_some() && folder.refuse_held().is_ok()
 }
 
 /// How a GPU is locked.

@@ -7,7 +7,7 @@ use crate::domain::{
     AgentCall, CommitId, Contract, DiffStat, Environment, ExperimentId, MetricValue, Metrics, Outcome, RECORD_VERSION,
     Record, Run,
 };
-use crate::exec::{Exit, job_file};
+use crate::exec::Exit;
 use crate::fs::read_at_most;
 use crate::git::Repo;
 use crate::ledger::{Ledger, Row, Said, read};
@@ -15,7 +15,6 @@ use crate::rules::gaps;
 use crate::session::finished_log::read_log;
 use crate::session::jobs::{AGENT, RUN};
 use crate::session::reading::record_message;
-use crate::state::read_json;
 
 /// The size in bytes up to which an event log or results.tsv is read.
 const LARGEST: u64 = 64 << 20;
@@ -135,14 +134,12 @@ impl LeftOfRun {
 
 fn left_of_run(facts: &Facts, terms: &Contract, id: ExperimentId) -> LeftOfRun {
     let folder = facts.folder.run(id);
-    // A file that is missing or spoilt tells nothing.
-    let exit = |name| read_json::<Exit>(&job_file(&folder, name, "exit")).ok().flatten();
     let summary = read_log(&facts.folder.run_log(id), &terms.metric, terms.deciding_composite()).ok();
     let metrics = summary.into_iter().flat_map(|summary| summary.metrics);
-    let called = terms.agent.clone().zip(exit(AGENT));
+    let called = terms.agent.clone().zip(Exit::read(&folder, AGENT));
     LeftOfRun {
         place: place_of(facts, id),
-        exit: exit(RUN),
+        exit: Exit::read(&folder, RUN),
         metrics: metrics.map(|(name, number)| (name, number.value)).collect(),
         agent: called.map(|(command, exit)| AgentCall {
             command,

@@ -1,6 +1,5 @@
 //! Mending what needs no guess. Whatever is replaced is kept beside it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::difference::Repairs;
@@ -10,7 +9,7 @@ use super::patients::{Part, Patients};
 use super::repository::in_the_way;
 use super::{beside, entries, ledger, records, refs, shared, state};
 use crate::domain::{Asked, Clock, Tag};
-use crate::exec;
+use crate::exec::{Job, may_be_held};
 use crate::git::{LockOwner, Repo};
 use crate::session::error::SessionError;
 use crate::session::jobs::AGENT;
@@ -77,13 +76,10 @@ fn locks(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
 /// Removes the locks that a killed git of the last agent left behind.
 fn agents_locks(repo: &Repo, facts: &Facts, done: &mut Vec<String>) -> Result<(), SessionError> {
     let next = facts.history().next_id();
-    let changed = |path: PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
     for id in facts.open_ids().into_iter().chain([next, next.previous()]) {
-        let job = |kind| exec::job_file(&facts.folder.run(id), AGENT, kind);
-        let Some(since) = changed(job("job")) else { continue };
+        let Some((since, until)) = Job::lifetime(&facts.folder.run(id), AGENT) else { continue };
         let folders = repo.folders();
-        let left =
-            repo.remove_left_locks(since, changed(job("exit")), |locks| exec::may_be_held(locks, &folders))?.removed;
+        let left = repo.remove_left_locks(since, until, |locks| may_be_held(locks, &folders))?.removed;
         done.extend(
             left.iter().map(|path| format!("removed {}, left behind by a killed git of the agent", path.display())),
         );

@@ -1,6 +1,6 @@
 //! The state folder: journal, memory files, event logs, runs, and who is at work.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::facts::{DECIDE_FIRST, Facts, REPAIR};
 use super::patients::finding_of;
 use super::repository;
 use crate::domain::{Area, ExperimentId, Finding, Phase, count_of, experiment_name, shell_word, with_causes};
-use crate::exec::{self, Exit, Started};
+use crate::exec::{Executor, Exit, JobFiles, Started};
 use crate::fs::{copy_beside, move_command, read_regular, write_atomic};
 use crate::git::{Repo, Untracked};
 use crate::rules::Tip;
@@ -119,23 +119,14 @@ fn lost_journal<'a>(repo: &'a Repo, facts: &'a Facts, path: PathBuf) -> Result<D
 
 /// The experiments whose runs go on, with the process that looks after each.
 fn going_on(facts: &Facts) -> Vec<(ExperimentId, Option<u32>)> {
-    let entries = fs::read_dir(facts.folder.root().join("runs")).into_iter().flatten().flatten();
-    let mut found: Vec<(ExperimentId, Option<u32>)> = entries
-        .filter(|entry| exec::is_held(&entry.path()))
-        .filter_map(|entry| {
-            let started = || read_json::<Started>(&entry.path().join("started.json")).ok().flatten();
-            let pid = exec::shims(&entry.path(), RUN).first().copied();
-            Some((entry.file_name().to_str()?.parse().ok()?, pid.or_else(|| Some(started()?.pid))))
-        })
-        .collect();
-    // Its folder may have been deleted, and the lock with it.
-    for id in facts.open_ids().into_iter().chain([facts.history().next_id()]) {
-        if found.iter().all(|(known, _)| *known != id) {
-            found.extend(exec::shims(&facts.folder.run(id), RUN).first().map(|pid| (id, Some(*pid))));
-        }
-    }
-    found.sort_unstable();
-    found
+    let (executor, folder) = (Executor::of_runs(), &facts.folder);
+    // The folder of these may have been deleted, and the lock with it.
+    let hidden = facts.open_ids().into_iter().chain([facts.history().next_id()]);
+    let hidden = hidden.filter(|id| executor.is_active(&folder.run(*id), RUN));
+    let busy = executor.busy_in(&folder.runs());
+    let busy = busy.filter_map(|run| run.file_name()?.to_str()?.parse::<ExperimentId>().ok());
+    let ids: BTreeSet<ExperimentId> = busy.chain(hidden).collect();
+    ids.into_iter().map(|id| (id, executor.supervisor(&folder.run(id), RUN))).collect()
 }
 
 /// The attempts that are open.
@@ -163,7 +154,7 @@ fn open<'a>(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference<'a>
         found.push(decide(trouble_text(trouble).to_owned()).into());
         return found;
     }
-    let goes_on = |open: &OpenExperiment| exec::is_going_on(&facts.folder.run(open.id), RUN);
+    let goes_on = |open: &OpenExperiment| Executor::of_runs().is_active(&facts.folder.run(open.id), RUN);
     let resume = |what: String| Finding::warning(Area::Journal, what).hint(format!("ar resume {}", facts.tag));
     for (phase, open) in journal.steps() {
         let what = format!("experiment {} is open ({})", open.id, phase_name(phase));
@@ -195,17 +186,13 @@ fn phase_name(phase: Phase) -> String {
 
 /// The files of a run that is over and that say nothing: what is left of it is that it was started.
 fn torn_run_files(folder: &Path) -> Vec<PathBuf> {
-    let is_torn = |looked: Result<bool, StateError>| matches!(looked, Err(StateError::Json { .. }));
-    let started = folder.join("started.json");
-    let exit = folder.join("exit.json");
-    let mut torn = Vec::new();
-    if is_torn(read_json::<Started>(&started).map(|found| found.is_some())) {
-        torn.push(started);
-    }
-    if is_torn(read_json::<Exit>(&exit).map(|found| found.is_some())) {
-        torn.push(exit);
-    }
-    torn
+    let is_torn = |read: Result<(), StateError>| matches!(read, Err(StateError::Json { .. }));
+    let JobFiles { started, exit, .. } = JobFiles::named(folder, RUN);
+    let torn = [
+        is_torn(read_json::<Started>(&started).map(drop)).then_some(started),
+        is_torn(read_json::<Exit>(&exit).map(drop)).then_some(exit),
+    ];
+    torn.into_iter().flatten().collect()
 }
 
 /// Compares the files of memory and logs: those that the records tell are there, and all that are there can be parsed.

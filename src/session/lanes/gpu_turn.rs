@@ -9,14 +9,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::crash;
 use crate::domain::{Gpu, GpuCrowd, GpuUse, Notice, Record, few};
-use crate::exec::{Exit, GpuProcesses, gpu_inventory, job_file, process_name};
+use crate::exec::{Exit, GpuProcesses, gpu_inventory, process_name};
 use crate::rules::{GPU_PATIENCE, GpuTurn, any_gpu_turn, gpu_turn, usable_gpus};
 use crate::session::error::SessionError;
 use crate::session::interrupts::Interrupt;
 use crate::session::jobs::RUN;
 use crate::session::shared::Shared;
 use crate::session::store::Store;
-use crate::state::read_json;
 
 /// How often a crowded GPU is looked at.
 const LOOK: Duration = Duration::from_secs(2);
@@ -95,11 +94,7 @@ async fn visible_gpus() -> Vec<Gpu> {
 
 /// The memory of GPUs that the newest run took which used one, in bytes.
 fn last_on_gpu(store: &Store) -> Option<u64> {
-    let taken = |record: &Record| {
-        // A file that is missing or spoilt tells nothing.
-        let exit: Option<Exit> = read_json(&job_file(&store.folder.run(record.id), RUN, "exit")).ok().flatten();
-        exit?.gpu_peak_bytes
-    };
+    let taken = |record: &Record| Exit::read(&store.folder.run(record.id), RUN)?.gpu_peak_bytes;
     store.history.records().iter().rev().take(NEWEST).find_map(taken)
 }
 
