@@ -1,5 +1,6 @@
 //! A job and the files it lives in.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -8,10 +9,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::SHIM_ARGUMENT;
-use super::environment::boot_id;
+use super::environment::{boot_id, host_name};
 use crate::domain::FORMAT_VERSION;
 use crate::fs::FileStamp;
-use crate::rules::Silence;
+use crate::rules::{GPU_MASKS, Silence};
 use crate::state::read_json;
 
 /// The job whose files carry no name.
@@ -116,6 +117,12 @@ pub struct Exit {
     pub stopped: bool,
     /// Whether the kernel killed it for lack of memory.
     pub oom_killed: bool,
+    /// The name of the host that it ran on; empty in files of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// The GPUs that its environment showed it; absent when it saw all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visible_gpus: Option<String>,
     /// When it was started.
     #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
@@ -158,8 +165,9 @@ impl Exit {
         read_json(&JobFiles::named(folder, name).exit).unwrap_or_default()
     }
 
-    /// An exit with nothing known but its time.
-    pub(super) fn at(started: Timestamp) -> Exit {
+    /// An exit with nothing known but where and when the job was started.
+    pub(super) fn at(started: Timestamp, job: &Job) -> Exit {
+        let given = |name: &str| job.env.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         Exit {
             version: FORMAT_VERSION,
             exit: None,
@@ -168,6 +176,8 @@ impl Exit {
             silent: None,
             stopped: false,
             oom_killed: false,
+            host: host_name(),
+            visible_gpus: GPU_MASKS.iter().find_map(|name| given(name).or_else(|| env::var(name).ok())),
             started,
             finished: started,
             seconds: 0.0,

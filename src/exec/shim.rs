@@ -128,7 +128,7 @@ async fn watch_over(
     let mut owner = Owner::of(owner, job.tied).map_err(ExecError::Watch)?;
 
     let started = Timestamp::now();
-    let mut exit = Exit::at(started);
+    let mut exit = Exit::at(started, job);
     let oom_before = oom_kills();
     let start = Instant::now();
     let log = match place.note_start(started_at(job, started)).and_then(|()| place.log_for_command()) {

@@ -12,6 +12,9 @@ const CUDA: &str = "CUDA_VISIBLE_DEVICES";
 const ROCM: &str = "ROCR_VISIBLE_DEVICES";
 const HIP: &str = "HIP_VISIBLE_DEVICES";
 
+/// The variables that show programs some GPUs only. The first one that is set names them as the driver does.
+pub const GPU_MASKS: [&str; 3] = [ROCM, HIP, CUDA];
+
 /// The variable that shows programs some GPUs only.
 fn mask_of(runtime: GpuRuntime) -> &'static str {
     match runtime {

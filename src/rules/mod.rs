@@ -111,7 +111,8 @@ pub use evidence::{Evidence, Warning, listed};
 pub use finalize::{kept_message, kept_steps, squashed_message};
 pub use find::{Unfound, find_experiment};
 pub use gpus::{
-    GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn, slot_variables, usable_gpus,
+    GPU_MASKS, GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn, slot_variables,
+    usable_gpus,
 };
 pub use hazards::{
     candidates, editable_path, entries_into, is_package, looks_in_tree, may_be_code, paths_into, says_where,

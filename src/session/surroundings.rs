@@ -17,9 +17,8 @@ use crate::fs::read_tail;
 use crate::rules::{History, Python, environment_differences, pythons_of};
 use crate::state::{read_json, write_json};
 
-/// The job's name, the folder of its folders, one for each experiment, and the file of what it found.
+/// The job's name, and the folder of its folders, one for each experiment, and of its files, one for each host.
 const TOOLS: &str = "tools";
-const FOUND: &str = "found.json";
 
 /// How long asking may take: an interpreter on a slow network file system needs a second. What is not known then is left out.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -110,7 +109,7 @@ impl Place {
             return None;
         }
         let tools = folder.join(TOOLS);
-        let found = tools.join(FOUND);
+        let found = tools.join(format!("{}.json", self.environment.host));
         let known = if is_loop { None } else { read_json(&found).ok().flatten() };
         let known: Option<FoundTools> = self.tools.take().or(known);
         if let Some(known) = known.filter(|known| known.is_still_so(&script)) {

@@ -431,11 +431,13 @@ fn gpus_are_named_and_their_memory_counts() {
     let Some(gpus) = FakeGpus::new(machine) else { return };
     let bench = Bench::new();
     // The command and one child use both GPUs, from the second on in which they are looked at.
-    let job = bench.job("use() { echo \"process * $1 3072\" >> \"$FAKE_GPUS\"; }; use $$; sleep 3 & use $!; wait");
+    let mut job = bench.job("use() { echo \"process * $1 3072\" >> \"$FAKE_GPUS\"; }; use $$; sleep 3 & use $!; wait");
+    job.env.push(("CUDA_VISIBLE_DEVICES".into(), "GPU-a,GPU-b".into()));
     let mut command = owner_command("exec::gpus_are_named_and_their_memory_counts", &job);
     gpus.show_to(&mut command);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let exit = bench.exit_file().unwrap();
     assert_eq!((exit.gpu_peak_bytes, exit.gpu_other_bytes), (Some(12 << 30), Some(6 << 30)));
+    assert_eq!((exit.host, exit.visible_gpus.as_deref()), (environment(Path::new("/")).host, Some("GPU-a,GPU-b")));
 }
