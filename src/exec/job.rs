@@ -19,7 +19,7 @@ use crate::state::read_json;
 const RUN: &str = "run";
 
 /// A command to run under a shim.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The job's name, unique in its folder. The files of `run` are `job.json`, `started.json` and
     /// `exit.json`; those of any other name carry it, as in `agent.exit.json`.

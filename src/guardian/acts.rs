@@ -71,11 +71,9 @@ pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardFiles, why: &str)
         stdin: Some(prompt),
         env: vec![("AR_TAG".into(), tag.to_string()), ("AR_STATE_DIR".into(), state.to_string_lossy().into_owned())],
         timeout: LIMIT,
-        silence: None,
         grace: DEFAULT_GRACE,
-        tied: false,
-        watched: None,
         folder,
+        ..Job::default()
     };
     executor.start(&job).map(drop).map_err(|error| with_causes(&error))
 }

@@ -171,10 +171,9 @@ impl Call<'_> {
             stdin: Some(prompt.clone()),
             env: variables.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())).to_vec(),
             timeout: limit,
-            silence: None,
             grace: GRACE,
             tied: true,
-            watched: None,
+            ..Job::default()
         });
         let exit = job.map_err(|error| failed(&error))?.wait().await.map_err(|error| failed(&error))?;
         let ended = match exit {

@@ -215,10 +215,9 @@ impl Courier {
                 ("AR_ROOT".into(), self.root.to_string_lossy().into_owned()),
             ],
             timeout: limit.saturating_sub(GRACE),
-            silence: None,
             grace: GRACE,
             tied: true,
-            watched: None,
+            ..Job::default()
         });
         let exit = job.map_err(|error| with_causes(&error))?.wait().await.map_err(|error| with_causes(&error))?;
         match exit {

@@ -165,13 +165,12 @@ impl SessionView {
             env: run_variables(command, &self.tag, record.id, &record.commit, &self.folder.state(), &folder),
             folder,
             log,
-            log_limit: None,
-            stdin: None,
             timeout: contract.timeout,
             silence: silence_of_runs(contract),
             grace: contract.grace,
             tied: true,
             watched: metric_file_of(contract),
+            ..Job::default()
         })?;
         follower.hold(job.take_log());
         let is_asked = || interrupts.asked() != Interrupt::None;

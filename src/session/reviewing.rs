@@ -215,11 +215,10 @@ impl Shared<'_> {
             folder: files.folder,
             env,
             timeout: left.min(contract.agent_timeout),
-            silence: None,
             grace: contract.grace,
             log_limit: Some(OUTPUT),
             tied: true,
-            watched: None,
+            ..Job::default()
         })?;
         store.say(Event::ReviewStarted { id: record.id });
         Ok(job)

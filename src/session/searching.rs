@@ -168,10 +168,9 @@ fn job(store: &Store, id: ExperimentId, command: &str, folder: &Path, room: u64)
             ("AR_ROOT".into(), path(store.repo.worktree())),
         ],
         timeout: store.contract.search_timeout,
-        silence: None,
         grace: GRACE,
         tied: true,
-        watched: None,
+        ..Job::default()
     }
 }
 

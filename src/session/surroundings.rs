@@ -163,13 +163,9 @@ impl Questions {
             folder: folder.clone(),
             log: log.clone(),
             log_limit: Some(OUTPUT),
-            stdin: None,
-            env: Vec::new(),
             timeout: LIMIT,
-            silence: None,
-            grace: Duration::ZERO,
             tied: true,
-            watched: None,
+            ..Job::default()
         };
         // What is still there after that is tied to the job, which is dropped.
         timeout(LIMIT + END, executor.start(&job).ok()?.wait()).await.ok()?.ok()?;
