@@ -28,10 +28,8 @@ impl Shared<'_> {
 
     /// Ends what is left of an experiment's jobs, and waits until it is gone.
     pub(super) async fn end_jobs(&self, id: ExperimentId) -> Result<(), SessionError> {
-        let (folder, jobs) = {
-            let store = self.store();
-            (store.folder.run(id), store.jobs())
-        };
+        let folder = self.store().folder.run(id);
+        let jobs = self.store().jobs();
         for name in jobs {
             self.executor_of(&name).stop(&folder, &name).await?;
         }
@@ -40,11 +38,9 @@ impl Shared<'_> {
 
     /// Ends the reviewer of a late review that was cut off, and removes the locks that it left behind.
     pub(super) async fn end_late_review(&self) -> Result<(), SessionError> {
-        let (late, folder) = {
-            let store = self.store();
-            (store.journal.late_review, store.journal.late_review.map(|id| store.folder.run(id)))
-        };
-        let (Some(id), Some(folder)) = (late, folder) else { return Ok(()) };
+        let late = self.store().journal.late_review;
+        let Some(id) = late else { return Ok(()) };
+        let folder = self.store().folder.run(id);
         self.local.stop(&folder, REVIEW).await?;
         self.remove_left_locks(id, REVIEW).await
     }
