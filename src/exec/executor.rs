@@ -43,7 +43,7 @@ pub enum Executor {
 
 impl Executor {
     /// Where runs and guards run: on this machine.
-    pub fn of_runs() -> Executor {
+    pub fn for_runs() -> Executor {
         Executor::local()
     }
 

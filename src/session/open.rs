@@ -202,7 +202,7 @@ impl<'a> Session<'a> {
                 place: RefCell::new(place),
                 log_keeper: RefCell::default(),
                 local: Executor::local(),
-                runs: Executor::of_runs(),
+                runs: Executor::for_runs(),
                 interrupts,
                 times: Times::default(),
                 calls_agent,

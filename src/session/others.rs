@@ -48,7 +48,7 @@ fn is_held(repo: &Repo, folder: &SessionFolder) -> bool {
 
 /// Whether a run, an agent or a guard of a session goes on.
 pub(super) fn has_job(folder: &SessionFolder) -> bool {
-    Executor::of_runs().busy_in(&folder.runs()).next().is_some()
+    Executor::for_runs().busy_in(&folder.runs()).next().is_some()
 }
 
 /// The session in the name of a ref.

@@ -158,7 +158,7 @@ impl SessionView {
         let before = metric_file_stamp(&contract.metric.source, root);
         let mut follower = LogFollower::new(log.clone(), contract)?;
         tell(&Rerunning { dir: root, command, missing: self.missing_in(root) });
-        let mut job = Executor::of_runs().start(&Job {
+        let mut job = Executor::for_runs().start(&Job {
             name: RUN.into(),
             command: command.to_owned(),
             cwd: root.to_owned(),

@@ -211,7 +211,7 @@ struct Open<'a> {
 
 impl<'a> Open<'a> {
     fn find(folder: &SessionFolder, phase: Phase, open: &'a OpenExperiment) -> Open<'a> {
-        Open { phase, open, job: Executor::of_runs().found(&folder.run(open.id), RUN) }
+        Open { phase, open, job: Executor::for_runs().found(&folder.run(open.id), RUN) }
     }
 
     /// The job that it has, or had last.
@@ -242,7 +242,7 @@ impl<'a> Open<'a> {
         let folder = folder.run(open.id);
         let is_running = *phase == Phase::Running && *job == RunFound::Going;
         // A file that cannot be read now is of a job that only starts or is just over.
-        let started = Started::read(&folder, &self.job_name()).filter(|_| Executor::of_runs().is_busy(&folder));
+        let started = Started::read(&folder, &self.job_name()).filter(|_| Executor::for_runs().is_busy(&folder));
         OpenStatus {
             id: open.id,
             phase: *phase,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::thread;
+use std::time::Duration;
 
 use autoresearch::exec::{ExecError, Job, Started};
 
@@ -66,6 +67,21 @@ fn a_shim_shows_what_it_is_and_what_it_looks_after() {
         });
         fs::remove_file(bench.path("go")).unwrap();
     }
+}
+
+#[test]
+fn to_stop_a_finished_job_leaves_the_next_one_in_its_folder_alone() {
+    let bench = Bench::new();
+    let (finished, next) = (Job { name: "agent".into(), ..bench.job("true") }, waiting(&bench));
+    block_on(async {
+        assert!(succeeded(&LOCAL.start(&finished).unwrap().wait().await.unwrap()));
+        let mut running = LOCAL.start(&next).unwrap();
+        LOCAL.stop(&finished.folder, &finished.name).await.unwrap();
+        assert!(LOCAL.is_active(&next.folder, &next.name));
+        fs::write(bench.path("go"), "").unwrap();
+        assert!(succeeded(&running.wait().await.unwrap()));
+        assert!(LOCAL.is_gone_within(&next.folder, &next.name, Duration::from_secs(10)).await);
+    });
 }
 
 #[test]
