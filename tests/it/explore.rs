@@ -90,7 +90,7 @@ fn on_slots_the_roles_are_asked_before_the_pivot_and_take_no_number() {
 #[test]
 fn beside_others_each_role_is_asked_once_and_every_seat_is_told() {
     let repo = training_repo();
-    let called = run(&repo, "sleep 0.3", 8, &["--explore", "2", "--slots", "2"]).ok();
+    let called = run(&repo, "sleep 0.3", 8, &["--explore", "2", "--slots", "2", "--ahead", "0"]).ok();
     let calls = (1..).take_while(|call| repo.outside().join(format!("prompt-{call}")).exists()).count() as u32;
     let roles = roles(&repo, calls);
     let asked: Vec<&String> = roles.iter().filter(|role| !role.is_empty()).collect();
