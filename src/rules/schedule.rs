@@ -43,6 +43,8 @@ impl Capacity {
 pub enum Demand {
     /// Everything.
     New,
+    /// No new attempt: those that are open go on to their end, agents included. *In place* one at most is open.
+    Started,
     /// No agent: open attempts run, and winners finish. Holds in an outage, and after a budget of the agent's is spent.
     Open,
     /// Winners only: the goal is reached.
@@ -222,7 +224,7 @@ pub fn schedule(situation: &Situation) -> Plan {
     }
     let ready = || attempts.iter().filter(|attempt| attempt.place == Place::Ready);
     let mut ready_left = ready().count();
-    if matches!(demand, Demand::New | Demand::Open) && fits(new_run) {
+    if matches!(demand, Demand::New | Demand::Started | Demand::Open) && fits(new_run) {
         let before = starts.len();
         let taken = ready_left.min(free.len());
         let runs = ready().zip(free.drain(..taken));
@@ -233,7 +235,7 @@ pub fn schedule(situation: &Situation) -> Plan {
     let call_limit = call_limit(layout, expected);
     let mut calls = Vec::new();
     let mut bar = None;
-    if demand == Demand::New {
+    if matches!(demand, Demand::New | Demand::Started) {
         let used: BTreeSet<u32> = attempts.iter().filter_map(|attempt| seat_of(attempt.place)).collect();
         let left = (call_limit as usize).saturating_sub(used.len());
         let mut seats = (0..=u32::MAX).filter(|seat| !used.contains(seat)).take(left);
@@ -247,7 +249,10 @@ pub fn schedule(situation: &Situation) -> Plan {
         let counts_soon = layout.ahead > 0 && agents_needed(layout, expected).is_some_and(|needed| needed > 1.0);
         let soon = running.iter().filter(|busy| counts_soon && busy.left <= expected.call).count();
         let room = free.len() + soon + layout.ahead as usize;
-        let wanted = room.saturating_sub(ready_left + used.len() + called().count());
+        let wanted = match demand {
+            Demand::New => room.saturating_sub(ready_left + used.len() + called().count()),
+            _ => 0,
+        };
         let allowed = budgets.experiments.map(|left| (left as usize).saturating_sub(attempts.len()));
         if wanted > 0 && allowed == Some(0) {
             bar = Some(Bar::Experiments);

@@ -33,7 +33,7 @@ pub(super) enum Attempted {
     RolledBack,
     /// Its run continues, and the caller did not want to wait longer.
     StillRunning,
-    /// It is open beside others, and waits: for a slot, for another call of the agent, or for a train.
+    /// It is open, and waits: for a slot, for another call of the agent, or for a train.
     Waiting,
 }
 
@@ -45,8 +45,6 @@ pub(super) enum Stage {
     Guard,
     /// Its review: its number would be kept, and its guards passed.
     Review,
-    /// Another call of the agent for it.
-    Rework,
     /// Nothing: it is finished, or left open.
     Over(Attempted),
 }
@@ -97,18 +95,19 @@ impl Attempt {
         let mut stage = match self.phase {
             Phase::Guarding => Stage::Guard,
             Phase::Reviewing => Stage::Review,
-            Phase::Proposing => Stage::Rework,
+            // The loop calls the agent.
+            Phase::Proposing if shared.calls_agent => Stage::Over(Attempted::Waiting),
+            Phase::Proposing => self.end_with_draft(workspace, &mut shared.store(), "it was not reworked")?,
             _ => Stage::Run,
         };
         loop {
-            if matches!(stage, Stage::Guard | Stage::Review | Stage::Rework) {
+            if matches!(stage, Stage::Guard | Stage::Review) {
                 workspace.look = None;
             }
             stage = match stage {
                 Stage::Run => self.run(workspace, shared, deadline).await?,
                 Stage::Guard => self.guard(workspace, shared, deadline).await?,
                 Stage::Review => self.review(workspace, shared, deadline).await?,
-                Stage::Rework => self.rework(workspace, shared).await?,
                 Stage::Over(attempted) => {
                     shared.tell()?;
                     return Ok(attempted);
@@ -167,7 +166,7 @@ impl Attempt {
                 workspace.reset_to(store, &self.open.base, self.open.id)?;
             }
             Step::CheckOut => workspace.check_out(store, &self.open)?,
-            Step::BringBack => workspace.put_back(store, &draft_of(&self.open)?.commit, &self.open.base)?,
+            Step::BringBack => workspace.put_version_back(store, &draft_of(&self.open)?)?,
             Step::Run => self.prepare_run(workspace, store)?,
             Step::Record => {
                 store.finish_recording(&self.open, workspace.users())?;
@@ -344,11 +343,8 @@ impl Attempt {
             return Ok(Stage::Review);
         }
         if shared.calls_agent && self.again(&draft).is_some() {
-            if workspace.is_linked {
-                self.begin_rework(workspace, &mut shared.store(), &draft)?;
-                return Ok(Stage::Over(Attempted::Waiting));
-            }
-            return Ok(Stage::Rework);
+            self.begin_rework(workspace, &mut shared.store(), &draft)?;
+            return Ok(Stage::Over(Attempted::Waiting));
         }
         self.record(workspace, &mut shared.store(), draft)
     }
@@ -364,6 +360,9 @@ impl Attempt {
                 workspace.put_back(store, &self.open.base, &draft.commit)?;
             }
             _ => workspace.reset_to(store, &self.open.base, self.open.id)?,
+        }
+        if let Some(draft) = &self.open.draft {
+            workspace.put_version_back(store, draft)?;
         }
         if self.open.is_made() { store.write_journal() } else { workspace.enter_idle(store, self.open.id, None) }
     }

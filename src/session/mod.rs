@@ -76,6 +76,7 @@ mod repro;
 mod research;
 mod research_files;
 mod reviewing;
+mod reworking;
 mod room;
 mod rounds;
 mod run_log;

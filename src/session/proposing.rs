@@ -1,20 +1,18 @@
-//! Calls of the agent that make an experiment or rework it, and the commit of what is in the working tree then.
+//! Calls of the agent that make an experiment, and the commit of what is in the working tree then.
 
-use super::attempt::{Attempt, Attempted, Stage};
+use super::attempt::Attempt;
 use super::calling::{Calling, Work};
 use super::error::SessionError;
-use super::interrupts::Interrupt;
 use super::jobs::AGENT;
 use super::learning::note_offer;
-use super::opened::{Texts, add_said, describe, draft_of};
+use super::opened::{Texts, describe};
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::Ending;
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{AgentCall, CommitId, Event, ExperimentId, Notice, Phase, Record, Version};
+use crate::domain::{AgentCall, CommitId, Event, ExperimentId, Notice, Phase};
 use crate::git::{Proposal as Change, Untracked};
-use crate::rules::{Again, LOST_RETRIES};
 use crate::state::OpenExperiment;
 
 /// The outcome of a finished call of the agent.
@@ -141,173 +139,6 @@ impl Attempt {
         store.say_directive(before);
         workspace.enter_idle(store, id, None)?;
         Ok(CallResult::Nothing { seconds: exit.seconds })
-    }
-
-    /// Calls the agent again for the experiment, whose last version is in the working tree, and commits the next version.
-    /// Without one, records the last.
-    pub(super) async fn rework(
-        &mut self,
-        workspace: &mut Workspace,
-        shared: &Shared<'_>,
-    ) -> Result<Stage, SessionError> {
-        let draft = draft_of(&self.open)?;
-        if !shared.calls_agent {
-            return self.end_with_draft(workspace, &mut shared.store(), "there is no agent to rework it");
-        }
-        if shared.times.no_time_for_run(&shared.store()).is_some() {
-            return self.end_with_draft(workspace, &mut shared.store(), "there is no time left to rework it");
-        }
-        if self.phase != Phase::Proposing {
-            self.begin_rework(workspace, &mut shared.store(), &draft)?;
-        }
-        let mut lost = 0;
-        let work = loop {
-            self.prepare_rework(workspace, &mut shared.store(), &draft)?;
-            shared.gate().await?;
-            workspace.note_settings(&mut shared.store(), self.open.id, AGENT)?;
-            workspace.remember_untracked_beside(&mut shared.store(), &self.open.base, &draft.commit)?;
-            if shared.store().journal.waits_for_reset() {
-                return self.wait_to_rework(workspace, shared, &draft).await;
-            }
-            let call = Calling::of(self, &mut shared.store(), None)?;
-            match call.ask(workspace, shared, None).await? {
-                Ending::Done(Some(work)) => break *work,
-                Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
-                Ending::Interrupted => {
-                    return self.end_with_draft(workspace, &mut shared.store(), "its rework was interrupted");
-                }
-                Ending::Done(None) => return self.wait_to_rework(workspace, shared, &draft).await,
-                // Repeats the call, as after a kill of this process.
-                Ending::Lost if lost < LOST_RETRIES => {
-                    lost += 1;
-                    workspace.put_back(&mut shared.store(), &draft.commit, &self.open.base)?;
-                }
-                Ending::Lost => {
-                    return self.end_with_draft(workspace, &mut shared.store(), "the agent reworking it was killed");
-                }
-            }
-        };
-        self.commit_rework(workspace, &mut shared.store(), work)
-    }
-
-    /// Restores the measured version, without what its run or its guards changed, with the branch at the base.
-    fn prepare_rework(&self, workspace: &mut Workspace, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
-        match workspace.is_linked {
-            true => workspace.begin_call(store, &draft.commit)?,
-            false => workspace.put_back(store, &draft.commit, &draft.commit)?,
-        }
-        crash::point("rework.put_back");
-        workspace.move_head(store, &self.open.base, &[&draft.commit], "an experiment being reworked")?;
-        crash::point("rework.branch_moved");
-        Ok(())
-    }
-
-    /// Commits the next version, which a call left in the working tree. Without one, records the last.
-    fn commit_rework(
-        &mut self,
-        workspace: &mut Workspace,
-        store: &mut Store,
-        work: Work,
-    ) -> Result<Stage, SessionError> {
-        let Work { exit, usage, proposal, said, described, words, .. } = work;
-        store.note_delivered(&words);
-        let open = &mut self.open;
-        open.agent = open.agent.take().map(|agent| agent.with(exit.seconds, usage));
-        open.direction = proposal.direction.clone().or(open.direction.take());
-        open.proposal_error = proposal.error.clone().or(open.proposal_error.take());
-        add_said(&mut open.proposal, proposal.more());
-        let known = workspace.known_untracked()?;
-        let tree = workspace.repo.working_tree.propose(&self.open.base, &known)?.tree();
-        let mut versions = vec![&self.open.base];
-        versions.extend(self.open.versions.iter().map(|version| &version.commit));
-        let mut is_new = true;
-        for version in versions {
-            is_new = is_new && store.repo.objects.tree_of(version)? != tree;
-        }
-        let before = Some(self.open.description.clone());
-        let texts = Texts { own: proposal.description, fallback: described, before };
-        let committed = if is_new { self.commit_change(workspace, store, &known, texts)? } else { None };
-        crash::point("rework.change_committed");
-        store.say(Event::AgentFinished {
-            id: self.open.id,
-            seconds: exit.seconds,
-            changed: committed.is_some(),
-            exit: exit.exit,
-            timed_out: exit.timed_out,
-            said: said.unwrap_or_default(),
-        });
-        match committed {
-            Some(_) if workspace.is_linked && self.open.refused.is_none() => Ok(Stage::Over(Attempted::Waiting)),
-            Some(_) => Ok(Stage::Run),
-            None => self.end_with_draft(workspace, store, "the agent changed nothing more"),
-        }
-    }
-
-    /// Waits out an outage of the agent that was to rework the experiment.
-    async fn wait_to_rework(
-        &mut self,
-        workspace: &mut Workspace,
-        shared: &Shared<'_>,
-        draft: &Record,
-    ) -> Result<Stage, SessionError> {
-        if workspace.is_linked {
-            // All seats wait together.
-            return Ok(Stage::Over(Attempted::Waiting));
-        }
-        let given_up = shared.wait_out().await?;
-        let asked = shared.asked()?;
-        let store = &mut *shared.store();
-        match (given_up, asked) {
-            (_, Interrupt::Detach) => Ok(Stage::Over(Attempted::StillRunning)),
-            (Some(_), _) => self.end_with_draft(workspace, store, "the agent reworking it did not come back"),
-            (None, Interrupt::None) => {
-                workspace.put_back(store, &draft.commit, &self.open.base)?;
-                Ok(Stage::Rework)
-            }
-            (None, _) => self.end_with_draft(workspace, store, "its rework was interrupted"),
-        }
-    }
-
-    /// Saves the version that was measured, and enters the next one in the journal.
-    pub(super) fn begin_rework(
-        &mut self,
-        workspace: &mut Workspace,
-        store: &mut Store,
-        draft: &Record,
-    ) -> Result<(), SessionError> {
-        let subject = format!("experiment {}, version {}", self.open.id, self.open.versions.len() + 1);
-        let reference = store.keep_commit_as(subject, &self.open.base, &draft.commit)?;
-        crash::point("rework.version_saved");
-        if let Some(again) = self.again(draft) {
-            let Again { time, limit, .. } = again;
-            store.say(Event::CalledAgain { id: self.open.id, reason: draft.reason.clone(), time, limit });
-        }
-        (self.open.commit, self.open.runs, self.open.refused) = (None, 0, None);
-        self.open.repeated = false;
-        self.open.versions.push(Version::of(draft, reference));
-        workspace.remember_beside_protected(store)?;
-        self.enter(store, Phase::Proposing)?;
-        crash::point("rework.entered");
-        Ok(())
-    }
-
-    /// Records the last version that was measured, and saves later changes under a ref.
-    pub(super) fn end_with_draft(
-        &mut self,
-        workspace: &mut Workspace,
-        store: &mut Store,
-        why: &str,
-    ) -> Result<Stage, SessionError> {
-        let mut draft = draft_of(&self.open)?;
-        if let Some(commit) = self.open.commit.clone().filter(|commit| *commit != draft.commit) {
-            let what = format!("what was last made of experiment {}", self.open.id);
-            workspace.take_back_commit(store, &self.open, &commit, &what)?;
-        }
-        draft.reason = format!("{}; {why}", draft.reason);
-        // Calls without a result took time and tokens, too.
-        draft.agent = self.open.agent.clone();
-        self.open.commit = Some(draft.commit.clone());
-        self.record(workspace, store, draft)
     }
 
     /// Commits the change in the working tree on its base, whatever happened to HEAD, the branch and the index meanwhile.

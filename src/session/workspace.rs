@@ -14,7 +14,7 @@ use super::settings_file::SettingsBefore;
 use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{CommitId, ExperimentId, Notice};
+use crate::domain::{CommitId, ExperimentId, Notice, Record};
 use crate::exec::JobFiles;
 use crate::fs::{read_regular, write_atomic};
 use crate::git::{Head, HeadTarget, Look, PutBack, Repo, TreeStamps, Untracked};
@@ -170,6 +170,12 @@ impl Workspace {
         let restored = self.repo.working_tree.restore_after(look, target, &save, &known)?;
         store.say_saved(restored.saved);
         Ok(())
+    }
+
+    /// Brings the version that is to be reworked back into the user's working tree, which is at its base: there it stays
+    /// until the agent is called. Each seat gets it with its call.
+    pub(super) fn put_version_back(&mut self, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
+        if self.is_linked { Ok(()) } else { self.put_back(store, &draft.commit, &draft.base) }
     }
 
     /// Brings branch and working tree to the commit of the open experiment.

@@ -1,11 +1,12 @@
 //! Calls of agents in seats.
 
 use super::merging::{is_to_be_merged, merge};
-use crate::session::attempt::{Attempt, Attempted};
+use crate::session::attempt::Attempt;
 use crate::session::calling::Purpose;
 use crate::session::error::SessionError;
 use crate::session::opened::commit_of;
 use crate::session::proposing::CallResult;
+use crate::session::reworking::Reworked;
 use crate::session::shared::Shared;
 use crate::session::supervise::Ending;
 use crate::session::workspace::Workspace;
@@ -74,18 +75,24 @@ pub(super) async fn ask_for_text(
 
 /// Has an agent merge or rework the change of an open attempt.
 pub(super) async fn call_again(
-    attempt: &mut Attempt,
+    mut attempt: Attempt,
     workspace: &mut Workspace,
     shared: &Shared<'_>,
 ) -> Result<Called, SessionError> {
-    let attempted = match is_to_be_merged(attempt) {
-        true => return merge(attempt, workspace, shared).await,
-        false => attempt.finish(workspace, shared, None).await?,
-    };
-    let is_out = attempted == Attempted::Waiting && shared.store().journal.outage.is_some();
-    Ok(match attempted {
-        Attempted::StillRunning => Called::Detached,
-        _ if is_out => Called::Outage,
-        _ => Called::Over,
+    if is_to_be_merged(&attempt) {
+        return merge(&mut attempt, workspace, shared).await;
+    }
+    let reworked = attempt.rework(workspace, shared).await?;
+    shared.tell()?;
+    Ok(match reworked {
+        Ending::Done(Reworked::Version) if attempt.is_prepared => Called::Prepared(Box::new(attempt)),
+        Ending::Done(Reworked::Version) if attempt.open.refused.is_some() => {
+            attempt.finish(workspace, shared, None).await?;
+            Called::Over
+        }
+        Ending::Done(Reworked::Version | Reworked::Recorded) | Ending::Interrupted => Called::Over,
+        Ending::Done(Reworked::Outage) => Called::Outage,
+        Ending::Lost => Called::Lost,
+        Ending::Detached => Called::Detached,
     })
 }

@@ -11,6 +11,7 @@ use crate::session::attempt::Attempt;
 use crate::session::error::SessionError;
 use crate::session::open::Session;
 use crate::session::opened::{commit_of, draft_of};
+use crate::session::recording::UsersTree;
 use crate::session::store::Store;
 use crate::state::OpenExperiment;
 
@@ -74,7 +75,7 @@ impl Session<'_> {
                     store.journal.line.answered(open.id);
                     store.enter(Phase::Waiting, OpenExperiment { merge_with: None, seat: None, ..open })?;
                 }
-                Shelved::Recorded => record_measured(store, open)?,
+                Shelved::Recorded => record_measured(store, open, self.workspace.users())?,
                 Shelved::Idea => shelve_proposal(store, &open, &commit_of(&open)?)?,
                 Shelved::Closed => store.close_open(open.id)?,
             }
@@ -136,7 +137,7 @@ fn drop_left_refs(store: &mut Store) -> Result<(), SessionError> {
 }
 
 /// Records the version of a change that was measured last, and saves a later one.
-fn record_measured(store: &mut Store, open: OpenExperiment) -> Result<(), SessionError> {
+fn record_measured(store: &mut Store, open: OpenExperiment, tree: UsersTree<'_>) -> Result<(), SessionError> {
     let draft = draft_of(&open)?;
     if let Some(commit) = open.commit.as_ref().filter(|commit| **commit != draft.commit) {
         let saved = store.keep_commit(&open.base, commit)?;
@@ -148,7 +149,7 @@ fn record_measured(store: &mut Store, open: OpenExperiment) -> Result<(), Sessio
         beside: open.beside.clone(),
         ..draft
     };
-    store.record(open, vec![record], None)
+    store.record(open, vec![record], tree)
 }
 
 /// Keeps a proposal that was not run: its commit under a saved ref, and its description as an idea.

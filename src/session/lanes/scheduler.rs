@@ -210,7 +210,15 @@ impl<'s, 'a> Lanes<'s, 'a> {
 
     /// What may still start.
     fn demand(&mut self, asked: Interrupt) -> Demand {
-        if asked != Interrupt::None || self.failing.is_some() {
+        if asked == Interrupt::Now || self.failing.is_some() {
+            return Demand::Nothing;
+        }
+        let is_ending = asked != Interrupt::None || self.ending.is_some();
+        let is_out = matches!(self.ending, Some(StopReason::Outage { .. } | StopReason::Agent { .. }));
+        if is_ending && !is_out && !self.trees.are_own() && self.shared.calls_agent && !self.waits {
+            return Demand::Started;
+        }
+        if asked != Interrupt::None {
             return Demand::Nothing;
         }
         match &self.ending {
@@ -434,7 +442,8 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let shared = self.shared;
         let Some(mut tree) = self.slot(0, &attempt)? else { return Ok(()) };
         let late = shared.times.no_time_for_run(&shared.store());
-        if let Some(reason) = late {
+        // Of a rework, the version before it would be lost.
+        if let Some(reason) = late.filter(|_| attempt.open.draft.is_none()) {
             attempt.leave_as_idea(&mut tree, &mut shared.store())?;
             self.trees.take_back(tree);
             self.ending = Some(reason);
@@ -551,7 +560,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         attempt.enter(&mut shared.store(), Phase::Proposing)?;
         self.seats.insert(seat, id);
         self.jobs.push(Box::pin(async move {
-            let ended = call_again(&mut attempt, &mut tree, shared).await;
+            let ended = call_again(attempt, &mut tree, shared).await;
             Done::Called { seat, tree, ended }
         }));
         Ok(())

@@ -150,8 +150,10 @@ fn what_waits_outlasts_a_prune_between_two_invocations() {
             _ => child.kill().unwrap(),
         }
         child.wait().unwrap();
-        // A process that was killed leaves it, and git asks for it to be removed.
-        let _ = fs::remove_file(repo.file(".git/packed-refs.lock"));
+        // A process that was killed leaves them, and git asks for them to be removed.
+        for lock in [".git/packed-refs.lock", ".git/refs/heads/autoresearch/t.lock"] {
+            let _ = fs::remove_file(repo.file(lock));
+        }
         repo.git(["gc", "--prune=now", "--quiet"]);
     }
     ar_in_time(&repo, ["resume", "t"]).ok();
