@@ -1,6 +1,6 @@
-//! The remaining steps of an experiment that was left open.
+//! The remaining steps of an attempt that was left open.
 
-use crate::domain::Phase;
+use crate::domain::{Home, Phase};
 
 /// How often a lost run is started again on the same commit.
 pub const LOST_RETRIES: u32 = 2;
@@ -18,11 +18,15 @@ pub enum RunFound {
     Unstarted,
 }
 
-/// The facts about an open experiment: the journal's, and the real ones.
+/// The facts about an open attempt: the journal's, and the real ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Found {
+    /// Whose working tree it is in.
+    pub home: Home,
     /// The journal's step.
     pub phase: Phase,
+    /// Whether it is a run for winners that wait, and no experiment of its own.
+    pub is_trial: bool,
     /// Whether the journal has a draft of its record.
     pub has_draft: bool,
     /// Whether its record ref exists.
@@ -31,6 +35,8 @@ pub struct Found {
     pub run: RunFound,
     /// How often its run started.
     pub runs: u32,
+    /// Whether the linked working tree of its run or guard is missing.
+    pub tree_is_gone: bool,
 }
 
 /// One recovery step. Each can be repeated without harm.
@@ -38,16 +44,22 @@ pub struct Found {
 pub enum Step {
     /// End what remains of the agent and of lost runs.
     EndJobs,
-    /// Save the working tree, and reset branch and working tree to the base.
+    /// Remove the results of its run or guard, so that it starts again.
+    ForgetRun,
+    /// Save the working tree, and reset it to the base, with the branch that follows it.
     Reset,
     /// Restore the last measured version in the working tree, for the agent to rework.
     BringBack,
-    /// Check out the experiment's commit in branch and working tree.
+    /// Let it wait for another call of the agent.
+    AwaitCall,
+    /// Let it wait for a slot.
+    AwaitSlot,
+    /// Check out the attempt's commit, with the branch that follows the working tree.
     CheckOut,
     /// Remove the remains of an earlier run, and enter a new one in the journal.
     Run,
-    /// Continue from the journal's step: call the agent again, or start or wait for the run or the guards; then
-    /// measure, decide and record.
+    /// Continue from the journal's step: start or wait for the run or the guards; then measure, decide and record. Leave a
+    /// rework to the loop.
     Finish,
     /// Write what is missing of its record: ref, row, branch, working tree and memory. Close it in the journal.
     Record,
@@ -57,28 +69,39 @@ pub enum Step {
     Close,
 }
 
-/// Lists the remaining steps in order.
+/// Lists the remaining steps in order. A winner that waits needs none.
 pub fn recover(found: Found) -> Vec<Step> {
-    use Step::{BringBack, CheckOut, Close, EndJobs, Finish, Record, RecordLost, Reset, Run};
-    if found.recorded {
+    use Step::{
+        AwaitCall, AwaitSlot, BringBack, CheckOut, Close, EndJobs, Finish, ForgetRun, Record, RecordLost, Reset, Run,
+    };
+    match (found.phase, found.home) {
+        (Phase::Waiting, _) => Vec::new(),
         // The record is the commit point: the experiment counts, whatever else happened.
-        return vec![Record];
-    }
-    match found.phase {
-        Phase::Idle | Phase::Waiting => Vec::new(),
-        Phase::Proposing if found.has_draft => vec![EndJobs, Reset, BringBack, Finish],
-        Phase::Proposing => vec![EndJobs, Reset, Close],
-        Phase::Committing => vec![CheckOut, Run, Finish],
-        Phase::Guarding => match found.run {
+        _ if found.recorded => vec![Record],
+        (Phase::Recording, _) if found.has_draft => vec![Record],
+        (Phase::Idle, _) => vec![Close],
+        // The line asks for it again. Earlier versions had trials reworked.
+        (Phase::Proposing, _) if found.is_trial => vec![EndJobs, Reset, Close],
+        (Phase::Committing, _) if found.is_trial => vec![Close],
+        (Phase::Proposing, Home::OwnTree) => vec![EndJobs, Reset, AwaitCall],
+        (Phase::Proposing, Home::UserTree) if found.has_draft => vec![EndJobs, Reset, BringBack, Finish],
+        (Phase::Proposing, Home::UserTree) => vec![EndJobs, Reset, Close],
+        (Phase::Committing, Home::OwnTree) => vec![AwaitSlot],
+        (Phase::Committing, Home::UserTree) => vec![CheckOut, Run, Finish],
+        // The loop calls the reviewer again.
+        (Phase::Reviewing, Home::OwnTree) => vec![EndJobs],
+        // The draft says whether the reviewer had answered.
+        (Phase::Reviewing, Home::UserTree) => vec![EndJobs, CheckOut, Finish],
+        // Should it be of use still, the loop begins it anew.
+        (Phase::Checking, Home::OwnTree) => vec![EndJobs, Close],
+        (Phase::Checking, Home::UserTree) => vec![EndJobs, CheckOut, Close],
+        // Nobody knows what it measured. Once the tree exists again, nothing tells that it was missing.
+        _ if found.tree_is_gone => vec![EndJobs, ForgetRun, CheckOut, Finish],
+        (Phase::Guarding, _) => match found.run {
             RunFound::Going | RunFound::Over => vec![Finish],
             RunFound::Unstarted | RunFound::Gone => vec![EndJobs, CheckOut, Finish],
         },
-        // The draft says whether the reviewer had answered.
-        Phase::Reviewing => vec![EndJobs, CheckOut, Finish],
-        // Should it be of use still, the loop begins it anew.
-        Phase::Checking => vec![EndJobs, CheckOut, Close],
-        Phase::Recording if found.has_draft => vec![Record],
-        Phase::Running | Phase::Recording | Phase::Settling => match found.run {
+        (Phase::Running | Phase::Recording | Phase::Settling, _) => match found.run {
             RunFound::Going | RunFound::Over => vec![Finish],
             // Nothing was lost, however many starts the journal has.
             RunFound::Unstarted => vec![EndJobs, CheckOut, Finish],
@@ -97,16 +120,24 @@ mod world;
 mod interleavings;
 
 #[cfg(test)]
+#[path = "recovery_beside_world.rs"]
+mod world_beside;
+
+#[cfg(test)]
+#[path = "recovery_beside_tests.rs"]
+mod interleavings_beside;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_way_to_leave_an_experiment_has_its_steps() {
         use Step::*;
-        let found = |phase, recorded, run, runs| Found { phase, has_draft: false, recorded, run, runs };
+        let found = |phase, recorded, run, runs| Found { recorded, run, runs, ..in_place(phase) };
         let draft = |found| Found { has_draft: true, ..found };
         for (left, steps) in [
-            (found(Phase::Idle, false, RunFound::Gone, 0), vec![]),
+            (found(Phase::Idle, false, RunFound::Gone, 0), vec![Close]),
             (found(Phase::Proposing, false, RunFound::Gone, 0), vec![EndJobs, Reset, Close]),
             (found(Phase::Committing, false, RunFound::Gone, 0), vec![CheckOut, Run, Finish]),
             (found(Phase::Running, false, RunFound::Going, 1), vec![Finish]),
@@ -132,6 +163,50 @@ mod tests {
             (found(Phase::Settling, true, RunFound::Gone, 1), vec![Record]),
         ] {
             assert_eq!(recover(left), steps, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn every_way_to_leave_an_attempt_beside_others_has_its_steps() {
+        use Step::*;
+        let found = |phase| Found { home: Home::OwnTree, run: RunFound::Going, runs: 1, ..in_place(phase) };
+        let draft = |found| Found { has_draft: true, ..found };
+        let trial = |found| Found { is_trial: true, ..found };
+        let no_tree = |found| Found { tree_is_gone: true, ..found };
+        for (left, steps) in [
+            (found(Phase::Proposing), vec![EndJobs, Reset, AwaitCall]),
+            (draft(found(Phase::Proposing)), vec![EndJobs, Reset, AwaitCall]),
+            (found(Phase::Committing), vec![AwaitSlot]),
+            (trial(found(Phase::Committing)), vec![Close]),
+            (trial(draft(found(Phase::Proposing))), vec![EndJobs, Reset, Close]),
+            (trial(draft(found(Phase::Committing))), vec![Close]),
+            (found(Phase::Running), vec![Finish]),
+            (draft(found(Phase::Reviewing)), vec![EndJobs]),
+            (draft(found(Phase::Guarding)), vec![Finish]),
+            (no_tree(found(Phase::Running)), vec![EndJobs, ForgetRun, CheckOut, Finish]),
+            (no_tree(draft(found(Phase::Guarding))), vec![EndJobs, ForgetRun, CheckOut, Finish]),
+            (draft(found(Phase::Waiting)), vec![]),
+            (no_tree(draft(trial(found(Phase::Waiting)))), vec![]),
+            (Found { recorded: true, ..draft(found(Phase::Waiting)) }, vec![]),
+            (draft(found(Phase::Recording)), vec![Record]),
+            (draft(trial(found(Phase::Recording))), vec![Record]),
+            (found(Phase::Checking), vec![EndJobs, Close]),
+            (found(Phase::Idle), vec![Close]),
+        ] {
+            assert_eq!(recover(left), steps, "{left:?}");
+        }
+    }
+
+    fn in_place(phase: Phase) -> Found {
+        Found {
+            home: Home::UserTree,
+            phase,
+            is_trial: false,
+            has_draft: false,
+            recorded: false,
+            run: RunFound::Unstarted,
+            runs: 0,
+            tree_is_gone: false,
         }
     }
 }

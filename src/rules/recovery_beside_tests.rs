@@ -1,74 +1,9 @@
-//! The rules one by one, and kills at any moment over a world of plain values.
+//! Kills at any moment over a world of plain values with slots and seats.
 
 use proptest::prelude::*;
 
-use super::world::World;
-use super::*;
-
-fn found(phase: Phase) -> FoundBeside {
-    FoundBeside {
-        phase,
-        is_trial: false,
-        has_commit: true,
-        has_draft: false,
-        is_asked: false,
-        is_sound: false,
-        has_tree: true,
-    }
-}
-
-#[test]
-fn every_way_to_leave_an_attempt_beside_others_has_its_steps() {
-    use StepBeside::*;
-    let draft = |found| FoundBeside { has_draft: true, ..found };
-    let trial = |found| FoundBeside { is_trial: true, ..found };
-    let asked = |found| FoundBeside { is_asked: true, ..found };
-    let no_tree = |found| FoundBeside { has_tree: false, ..found };
-    for (left, steps) in [
-        (FoundBeside { has_commit: false, ..found(Phase::Proposing) }, vec![EndCall, AwaitCall]),
-        (draft(found(Phase::Proposing)), vec![EndCall, AwaitCall]),
-        (asked(found(Phase::Proposing)), vec![EndCall, AwaitCall]),
-        (found(Phase::Committing), vec![AwaitSlot]),
-        (trial(found(Phase::Committing)), vec![Close]),
-        (trial(draft(found(Phase::Proposing))), vec![EndCall, Close]),
-        (trial(draft(found(Phase::Committing))), vec![Close]),
-        (found(Phase::Running), vec![Resume]),
-        (draft(found(Phase::Reviewing)), vec![EndJobs]),
-        (draft(found(Phase::Guarding)), vec![Resume]),
-        (no_tree(found(Phase::Running)), vec![EndJobs, ForgetRun, Resume]),
-        (no_tree(draft(found(Phase::Guarding))), vec![EndJobs, ForgetRun, Resume]),
-        (draft(found(Phase::Waiting)), vec![]),
-        (no_tree(draft(trial(found(Phase::Waiting)))), vec![]),
-        (draft(found(Phase::Recording)), vec![Record]),
-        (draft(trial(found(Phase::Recording))), vec![Record]),
-        (found(Phase::Idle), vec![Close]),
-    ] {
-        assert_eq!(recover_beside(left), steps, "{left:?}");
-    }
-}
-
-#[test]
-fn what_was_measured_is_recorded_when_the_loop_ends_and_what_was_proposed_becomes_an_idea() {
-    let draft = |found| FoundBeside { has_draft: true, ..found };
-    let asked = |found| FoundBeside { is_asked: true, ..found };
-    let no_commit = |found| FoundBeside { has_commit: false, ..found };
-    for (left, shelved) in [
-        (no_commit(found(Phase::Proposing)), Shelved::Closed),
-        (asked(found(Phase::Proposing)), Shelved::Idea),
-        (no_commit(draft(found(Phase::Proposing))), Shelved::Recorded),
-        (asked(draft(found(Phase::Proposing))), Shelved::Recorded),
-        (FoundBeside { is_sound: true, ..asked(draft(found(Phase::Proposing))) }, Shelved::Waits),
-        (found(Phase::Committing), Shelved::Idea),
-        (draft(found(Phase::Committing)), Shelved::Recorded),
-        (FoundBeside { is_trial: true, ..found(Phase::Committing) }, Shelved::Closed),
-        (FoundBeside { is_trial: true, ..draft(found(Phase::Committing)) }, Shelved::Closed),
-        (FoundBeside { is_trial: true, ..draft(found(Phase::Proposing)) }, Shelved::Closed),
-        (draft(found(Phase::Waiting)), Shelved::Stays),
-        (found(Phase::Running), Shelved::Stays),
-    ] {
-        assert_eq!(shelve(left), shelved, "{left:?}");
-    }
-}
+use super::world_beside::World;
+use crate::domain::Phase;
 
 /// Gains of which two are won side by side, so that the second rides a train.
 const GAINS: [i8; 6] = [0, 3, 2, 4, 1, -1];

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{FoundBeside, StepBeside, recover_beside};
-use crate::domain::{Direction, ExperimentId, Number, Phase};
+use crate::domain::{Direction, ExperimentId, Home, Number, Phase};
 use crate::rules::{
     Afresh, Car, Found, LOST_RETRIES, Line, LineStep, Merged, RunFound, Standing, Step, Tested, Trial, recover,
 };
@@ -253,31 +252,29 @@ impl World {
     /// What the rules say of an attempt that was left open.
     fn recover(&mut self, process: &mut Process, id: u32) {
         let Some(open) = process.find(id).cloned() else { return };
-        let found = FoundBeside {
-            phase: open.phase,
-            is_trial: open.trial.is_some(),
-            has_commit: open.tree.is_some(),
-            has_draft: open.measured,
-            is_asked: false,
-            is_sound: open.measured,
-            has_tree: open.slot.is_none_or(|slot| self.slots[slot].is_some()),
-        };
+        let tree_is_gone = open.slot.is_some_and(|slot| self.slots[slot].is_none());
         let rest = std::mem::take(&mut process.acts);
-        for step in recover_beside(found) {
+        if matches!(open.phase, Phase::Running | Phase::Guarding) && !tree_is_gone {
+            // Nobody deletes the tree between a look at it and this.
+            self.act(process, Act::Resume(id));
+            process.acts.extend(rest);
+            return;
+        }
+        for step in recover(Found { tree_is_gone, ..found(&open, RunFound::Unstarted) }) {
             match step {
-                StepBeside::EndCall => {
+                Step::Reset => {
                     let seat = open.seat.unwrap_or(0);
                     process.acts.extend([Act::SaveSeat(seat), Act::ResetSeat(seat)]);
                 }
-                StepBeside::EndJobs => process.acts.push_back(Act::EndJobs(id)),
-                StepBeside::ForgetRun => process.acts.push_back(Act::ClearRun(id)),
-                // Nobody deletes the tree between a look at it and this.
-                StepBeside::Resume if found.has_tree => self.act(process, Act::Resume(id)),
-                StepBeside::Resume => process.acts.push_back(Act::Resume(id)),
-                StepBeside::Record => finish_recording(process, &open),
-                StepBeside::Close => process.acts.extend([Act::DropRef(id), Act::Close(id)]),
-                StepBeside::AwaitCall => process.acts.push_back(Act::AwaitCall(id)),
-                StepBeside::AwaitSlot => {}
+                Step::EndJobs => process.acts.push_back(Act::EndJobs(id)),
+                Step::ForgetRun => process.acts.push_back(Act::ClearRun(id)),
+                Step::Finish => process.acts.push_back(Act::Resume(id)),
+                Step::Record => finish_recording(process, &open),
+                Step::Close => process.acts.extend([Act::DropRef(id), Act::Close(id)]),
+                Step::AwaitCall => process.acts.push_back(Act::AwaitCall(id)),
+                // That of a run is a part of resuming it.
+                Step::AwaitSlot | Step::CheckOut => {}
+                step => unreachable!("{step:?} of an attempt beside others"),
             }
         }
         process.acts.extend(rest);
@@ -364,7 +361,7 @@ impl World {
                 Some(Run::Over(_)) => RunFound::Over,
                 Some(Run::Gone) => RunFound::Gone,
             };
-            let steps = recover(Found { phase: open.phase, has_draft: false, recorded: false, run, runs: open.runs });
+            let steps = recover(Found { has_draft: false, ..found(open, run) });
             return Some(steps.into_iter().flat_map(|step| self.acts(open, step)).collect());
         }
         let has_tree = open.slot.is_some_and(|slot| self.slots[slot].is_some());
@@ -500,4 +497,19 @@ fn start(id: u32) -> [Act; 4] {
 
 fn number(value: f64) -> Number {
     Number { value, raw: value.to_string() }
+}
+
+/// What is found of an attempt whose run is like this.
+fn found(open: &Open, run: RunFound) -> Found {
+    Found {
+        home: Home::OwnTree,
+        phase: open.phase,
+        is_trial: open.trial.is_some(),
+        // What is being recorded is noted with that.
+        has_draft: open.measured || open.phase == Phase::Recording,
+        recorded: false,
+        run,
+        runs: open.runs,
+        tree_is_gone: false,
+    }
 }

@@ -243,11 +243,14 @@ impl World {
             Run::Gone => RunFound::Gone,
         };
         let found = Found {
+            home: Home::UserTree,
             phase: self.phase,
+            is_trial: false,
             has_draft: open.draft.is_some(),
             recorded: self.recorded(open.id).is_some(),
             run,
             runs: open.runs,
+            tree_is_gone: false,
         };
         recover(found).into_iter().flat_map(|step| self.acts(step)).collect()
     }
@@ -270,6 +273,7 @@ impl World {
                 [&SETTLE[..], &[Close]].concat()
             }
             Step::Record => RECORD.to_vec(),
+            step @ (Step::ForgetRun | Step::AwaitCall | Step::AwaitSlot) => unreachable!("{step:?} in place"),
             Step::Close => vec![Close],
         }
     }

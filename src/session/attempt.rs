@@ -17,7 +17,9 @@ use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{DiffStat, Environment, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed, list};
+use crate::domain::{
+    DiffStat, Environment, Home, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed, list,
+};
 use crate::exec::Executor;
 use crate::rules::{
     Again, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, describe_failure, judge, judge_on_base, recover,
@@ -116,16 +118,18 @@ impl Attempt {
         }
     }
 
-    /// Finishes the attempt, which an earlier process left open. `None` for a baseline that is not recorded, and after steps
-    /// that only close it.
+    /// Finishes the attempt, which an earlier process left open. `tree_is_gone` says whether the linked working tree of its run
+    /// was missing. `None` for a baseline that is not recorded, and after steps that only close it.
     pub(super) async fn recover(
         &mut self,
         workspace: &mut Workspace,
         shared: &Shared<'_>,
         deadline: Deadline,
+        tree_is_gone: bool,
     ) -> Result<Option<Attempted>, SessionError> {
         shared.await_files(self).await;
-        let found = self.found(&shared.store(), shared.executor_of(&self.job()));
+        let home = if workspace.is_linked { Home::OwnTree } else { Home::UserTree };
+        let found = Found { tree_is_gone, ..self.found(&shared.store(), shared.executor_of(&self.job()), home) };
         if self.open.id.is_baseline() && !found.recorded {
             return Ok(None);
         }
@@ -178,14 +182,18 @@ impl Attempt {
                 return Ok(Some(Attempted::Recorded));
             }
             Step::Close => workspace.enter_idle(store, self.open.id, None)?,
-            Step::EndJobs | Step::Finish => {}
+            Step::ForgetRun => self.forget_run(store)?,
+            Step::EndJobs | Step::AwaitCall | Step::AwaitSlot | Step::Finish => {}
         }
         Ok(None)
     }
 
     /// What the journal says of the attempt, and what is really there.
-    fn found(&self, store: &Store, executor: &Executor) -> Found {
+    pub(super) fn found(&self, store: &Store, executor: &Executor, home: Home) -> Found {
         Found {
+            home,
+            tree_is_gone: false,
+            is_trial: self.open.trial.is_some(),
             phase: self.phase,
             has_draft: self.open.draft.is_some() || !self.open.recording.is_empty(),
             recorded: store.history.get(self.open.id).is_some(),

@@ -100,7 +100,7 @@ impl Session<'_> {
         self.end_unseen().await?;
         let open = Attempt::left_open(&self.shared.store.get_mut().journal);
         let Some(mut attempt) = open else { return Ok(None) };
-        let attempted = attempt.recover(&mut self.workspace, &self.shared, deadline).await?;
+        let attempted = attempt.recover(&mut self.workspace, &self.shared, deadline, false).await?;
         self.shared.tell()?;
         Ok(attempted)
     }

@@ -4,9 +4,9 @@ use super::line::{close_trials, discard};
 use super::reviews::to_review;
 use super::scheduler::Lanes;
 use crate::crash;
-use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason};
+use crate::domain::{CommitId, ExperimentId, Home, NewIdea, Notice, Phase, Record, StopReason};
 use crate::git::Untracked;
-use crate::rules::{FoundBeside, Shelved, StepBeside, Why, recover_beside, shelve};
+use crate::rules::{Left, Shelved, Step, Why, recover, shelve};
 use crate::session::attempt::Attempt;
 use crate::session::error::SessionError;
 use crate::session::open::Session;
@@ -16,13 +16,21 @@ use crate::session::store::Store;
 use crate::state::OpenExperiment;
 
 impl Lanes<'_, '_> {
-    /// Finishes or picks up each attempt that is open.
+    /// Finishes or picks up each attempt that is open beside others. *In place* that is done before the loop.
     pub(super) async fn recover(&mut self) -> Result<(), SessionError> {
-        let open = left_open(&self.shared.store());
-        for (phase, open) in open {
-            let found = found_beside(&self.shared.store(), phase, &open);
-            for step in recover_beside(found) {
-                self.take_step(step, phase, &open).await?;
+        if !self.trees.are_own() {
+            return Ok(());
+        }
+        let left = left_open(&self.shared.store());
+        for (phase, open) in left {
+            let attempt = Attempt::at(open, phase);
+            if matches!(phase, Phase::Running | Phase::Guarding) {
+                self.resume(attempt)?;
+                continue;
+            }
+            let found = attempt.found(&self.shared.store(), self.shared.executor_of(&attempt.job()), Home::OwnTree);
+            for step in recover(found) {
+                self.take_step(step, &attempt).await?;
                 self.shared.tell()?;
                 crash::point("recover.step_done");
             }
@@ -31,27 +39,25 @@ impl Lanes<'_, '_> {
         self.put_branch_back("resumed")
     }
 
-    async fn take_step(&mut self, step: StepBeside, phase: Phase, open: &OpenExperiment) -> Result<(), SessionError> {
+    /// Takes a step that needs no slot.
+    async fn take_step(&mut self, step: Step, attempt: &Attempt) -> Result<(), SessionError> {
+        let (open, id) = (&attempt.open, attempt.open.id);
         match step {
-            StepBeside::EndCall => self.end_call(open).await?,
-            StepBeside::EndJobs => self.shared.end_jobs(open.id).await?,
-            StepBeside::ForgetRun => Attempt::at(open.clone(), phase).forget_run(&self.shared.store())?,
-            StepBeside::AwaitCall => {
-                self.shared.store().enter(phase, OpenExperiment { seat: None, ..open.clone() })?;
+            Step::EndJobs => self.shared.end_jobs(id).await?,
+            Step::Reset => self.reset_seat(open)?,
+            Step::AwaitCall => {
+                self.shared.store().enter(attempt.phase, OpenExperiment { seat: None, ..open.clone() })?;
             }
-            StepBeside::AwaitSlot => self.note_ready(open.id),
-            StepBeside::Resume => {
-                self.resume(open.beside.slot.unwrap_or(0), Attempt::at(open.clone(), phase))?;
-            }
-            StepBeside::Record => self.shared.store().finish_recording(open, None)?,
-            StepBeside::Close => self.shared.store().close_open(open.id)?,
+            Step::AwaitSlot => self.note_ready(id),
+            Step::Record => self.shared.store().finish_recording(open, None)?,
+            Step::Close => self.shared.store().close_open(id)?,
+            Step::ForgetRun | Step::BringBack | Step::CheckOut | Step::Run | Step::Finish | Step::RecordLost => {}
         }
         Ok(())
     }
 
-    /// Ends what is left of a call that was cut off, and saves what it had changed.
-    async fn end_call(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
-        self.shared.end_jobs(open.id).await?;
+    /// Saves what a call that was cut off had changed, and resets its seat.
+    fn reset_seat(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
         let Some(seat) = open.seat else { return Ok(()) };
         let Some(mut workspace) = self.seat(seat)? else { return Ok(()) };
         workspace.untracked.known = Some(Untracked::default());
@@ -69,7 +75,7 @@ impl Session<'_> {
         let open = left_open(&self.shared.store());
         for (phase, open) in open {
             let store = &mut *self.shared.store();
-            match shelve(found_beside(store, phase, &open)) {
+            match shelve(left(phase, &open)) {
                 Shelved::Stays => {}
                 Shelved::Waits => {
                     store.journal.line.answered(open.id);
@@ -106,16 +112,15 @@ fn left_open(store: &Store) -> Vec<(Phase, OpenExperiment)> {
     store.journal.steps().map(|(phase, open)| (phase, open.clone())).collect()
 }
 
-/// What the journal says of an attempt, and whether the tree of its run exists.
-fn found_beside(store: &Store, phase: Phase, open: &OpenExperiment) -> FoundBeside {
-    FoundBeside {
+/// What the journal says of an attempt.
+fn left(phase: Phase, open: &OpenExperiment) -> Left {
+    Left {
         phase,
         is_trial: open.trial.is_some(),
         has_commit: open.commit.is_some(),
         has_draft: open.draft.is_some(),
         is_asked: open.merge_with.is_some(),
         is_sound: open.draft.as_ref().is_some_and(|draft| draft.failure.is_none()),
-        has_tree: store.repo.has_kept(&store.folder.slot(open.beside.slot.unwrap_or(0))),
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) struct Lanes<'s, 'a> {
     pub(super) shared: &'s Shared<'a>,
     terms: FileTerms,
     capacity: Capacity,
-    trees: Trees<'s>,
+    pub(super) trees: Trees<'s>,
     chains: Chains,
     jobs: FuturesUnordered<Job<'s>>,
     slots: BTreeMap<u32, Busy>,
@@ -185,7 +185,8 @@ impl<'s, 'a> Lanes<'s, 'a> {
             let may_ask = self.shared.calls_agent && demand == Demand::New;
             let trials = settle_line(&mut self.shared.store(), &mut self.chains, may_ask || self.waits)?;
             self.shared.tell()?;
-            if asked != Interrupt::Now {
+            let is_checked = self.slots.values().any(|busy| busy.work == Work::Check);
+            if asked != Interrupt::Now && !is_checked && self.failing.is_none() {
                 self.start_reviews()?;
             }
             let mut plan = self.plan(demand, &trials);
@@ -459,14 +460,20 @@ impl<'s, 'a> Lanes<'s, 'a> {
     }
 
     /// Picks up a run that an earlier process started.
-    pub(super) fn resume(&mut self, slot: u32, mut attempt: Attempt) -> Result<(), SessionError> {
+    pub(super) fn resume(&mut self, mut attempt: Attempt) -> Result<(), SessionError> {
         let shared = self.shared;
+        let slot = attempt.open.beside.slot.unwrap_or(0);
+        // A tree that is lent is there.
+        let tree_is_gone = {
+            let store = shared.store();
+            !store.repo.has_kept(&store.folder.slot(slot))
+        };
         let Some(mut tree) = self.slot(slot, &attempt)? else { return Ok(()) };
         let id = attempt.open.id;
         let work = attempt.open.trial.clone().map_or(Work::Run(id), Work::Trial);
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
-            let ended = attempt.recover(&mut tree, shared, None).await;
+            let ended = attempt.recover(&mut tree, shared, None, tree_is_gone).await;
             let ended = ended.map(|attempted| attempted.unwrap_or(Attempted::Waiting));
             Done::Ran { slot, tree, ended }
         }));
