@@ -255,8 +255,8 @@ settings! {
     #[serde(default, skip_serializing_if = "is_off")]
     explore: u32 as u32 = 0, {
         key: "explore", heading: Heading::Agent, value: "N",
-        help: "Number of calls that make proposals before the change at a pivot, in place only: investigate, refute, \
-               analogy [default: 0]",
+        help: "Number of calls that make proposals before the change at a pivot: investigate, refute, analogy \
+               [default: 0]",
         comment: "How many calls make proposals before the change at a pivot, each in another role.", example: "3",
         check: up_to_three,
         lines: |it| line((it.explore > 0).then_some(it.explore), |count| {
