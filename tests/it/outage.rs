@@ -203,6 +203,25 @@ fn a_budget_ends_the_wait() {
 }
 
 #[test]
+fn a_stop_during_the_outage_of_a_rework_records_the_version_before_it() {
+    let repo = guards::repo();
+    let agent = "echo call >> ../calls; [ $(grep -c call ../calls) = 1 ] || { echo 'API Error: 429, retry after 60 s'; exit 1; }; \
+                 echo echo val_bpb: 1.5 > src/value; echo 'echo bad; exit 3' > src/check";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh eval.sh", "--tag", "t", "--agent", agent];
+    let mut command = ar_command(&repo, &repo.path(), args.into_iter().chain(["--guard", "sh guard.sh"]));
+    let child = command.env_remove("AR_NO_PAUSES").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the outage", || {
+        (repo.exists(".autoresearch/t/state/progress.json") && !journal(&repo)["outage"].is_null()).then_some(())
+    });
+    ar(&repo, ["stop", "t"]).ok();
+    let called = Called::from(child.wait_with_output().unwrap()).ok();
+    let record = guards::record(&repo, 1);
+    assert_eq!((&record["outcome"], &record["failure"]["class"]), (&"discard".into(), &"guard_failed".into()));
+    assert!(record["reason"].as_str().unwrap().ends_with("the loop ended before its rework"), "{record} {called:#?}");
+    assert_eq!((calls(&repo), repo.status().as_str()), (2, ""));
+}
+
+#[test]
 fn an_experiment_that_is_worked_on_again_waits_out_an_outage_too() {
     let repo = guards::repo();
     let edits = [

@@ -215,8 +215,10 @@ impl<'s, 'a> Lanes<'s, 'a> {
             return Demand::Nothing;
         }
         let is_ending = asked != Interrupt::None || self.ending.is_some();
-        let is_out = matches!(self.ending, Some(StopReason::Outage { .. } | StopReason::Agent { .. }));
-        if is_ending && !is_out && !self.trees.are_own() && self.shared.calls_agent && !self.waits {
+        let is_out =
+            self.shared.store().journal.outage.is_some() || matches!(self.ending, Some(StopReason::Agent { .. }));
+        // *In place* one attempt is open at most, and its rework is a part of it.
+        if is_ending && !is_out && !self.trees.are_own() && self.shared.calls_agent {
             return Demand::Started;
         }
         if asked != Interrupt::None {
