@@ -208,6 +208,8 @@ fn a_session_with_slots_has_checkpoints_and_a_summary() {
     assert_eq!((repo.read(format!("{FOLDER}/summary.md")), experiments(&repo)), ("well\n".into(), 2));
     let log = repo.read(".autoresearch/t/logs/work.jsonl");
     assert_eq!(log.matches("\"event\":\"summary\"").count(), 1, "{log}");
+    let numbers = repo.git(["for-each-ref", "--format=%(refname:lstrip=3)", "refs/autoresearch/t/000*"]);
+    assert_eq!(numbers.lines().collect::<Vec<_>>(), ["00000", "00001", "00002"], "it takes no number");
     let changes = repo.git(["for-each-ref", "--format=%(subject)", "refs/autoresearch/t/000*"]);
     assert!(!changes.contains("junk"), "{changes}");
     assert_eq!(repo.status(), "");

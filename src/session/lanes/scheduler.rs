@@ -83,8 +83,8 @@ pub(super) struct Lanes<'s, 'a> {
     jobs: FuturesUnordered<Job<'s>>,
     slots: BTreeMap<u32, Busy>,
     seats: BTreeMap<u32, ExperimentId>,
-    /// The seat in which an agent is asked for text, and for which.
-    text: Option<(u32, Purpose)>,
+    /// The seat in which an agent is asked for text.
+    text: Option<u32>,
     /// Whether new calls may start.
     clearance: Clearance,
     /// How long the last call took, in seconds, if it changed nothing.
@@ -363,13 +363,12 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
     }
 
-    /// What the next new call is for; `None` while a change waits for a proposal that is asked for.
+    /// What the next new call is for; `None` while an agent is asked for text. That takes no number if no later one is given
+    /// meanwhile, and a change at a pivot is to be made with the proposals.
     fn purpose(&self) -> Option<Purpose> {
-        let due = self.shared.store().text_due();
-        match (due, self.text) {
-            (Some(purpose), None) => Some(purpose),
-            (Some(Purpose::Proposal(_)), Some(_)) => None,
-            _ => Some(Purpose::Change),
+        match self.text {
+            Some(_) => None,
+            None => Some(self.shared.store().text_due().unwrap_or(Purpose::Change)),
         }
     }
 
@@ -553,7 +552,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             self.seats.insert(seat, id);
             self.clearance = Clearance::None;
             if purpose != Purpose::Change {
-                self.text = Some((seat, purpose));
+                self.text = Some(seat);
             }
             self.jobs.push(Box::pin(async move {
                 let ended = match purpose {
@@ -613,7 +612,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             }
             Done::Called { seat, tree, ended } => {
                 let id = self.seats.remove(&seat);
-                self.text.take_if(|(at, _)| *at == seat);
+                self.text.take_if(|at| *at == seat);
                 self.trees.take_back(tree);
                 self.put_branch_back("put back")?;
                 self.end_keeper(!self.trees.are_own())?;
