@@ -6,11 +6,7 @@ use std::mem;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use tokio::time::sleep;
-
 use super::error::SessionError;
-use super::interrupts::Interrupt;
 use super::lanes::await_any_gpu;
 use super::shared::Shared;
 use crate::crash;
@@ -18,6 +14,7 @@ use crate::domain::{Clock, CommitId, Notice};
 use crate::exec::since_boot;
 use crate::git::{Checked, ObjectChecker};
 use crate::rules::{CLOCK_PATIENCE, clock_jump, is_clock_behind};
+use jiff::Timestamp;
 
 /// How long all that a session relies on may be read at its start, beside it, in a thread of its own.
 const ALL: Duration = Duration::from_secs(60);
@@ -103,13 +100,14 @@ impl Shared<'_> {
         let is_named = self.store().clock != Clock::System;
         let patience = if is_named { Duration::ZERO } else { crash::pace(CLOCK_PATIENCE) };
         let begun = Instant::now();
-        while is_behind() && self.asked()? == Interrupt::None && !self.is_time_over() {
+        while is_behind() {
             if begun.elapsed() >= patience {
                 self.gate.borrow_mut().given_up = Some(last);
                 return self.emit(Notice::ClockStaysBehind);
             }
-            self.show_life()?;
-            sleep(LOOK).await;
+            if !self.wait_to_look_again(LOOK).await? {
+                break;
+            }
         }
         Ok(())
     }
@@ -161,10 +159,7 @@ impl Shared<'_> {
     /// nothing.
     async fn await_objects(&self) -> Result<(), SessionError> {
         let is_reading = || matches!(&self.gate.borrow().objects, Objects::Reading(thread) if !thread.is_finished());
-        while is_reading() && self.asked()? == Interrupt::None && !self.is_time_over() {
-            self.show_life()?;
-            sleep(READING).await;
-        }
+        while is_reading() && self.wait_to_look_again(READING).await? {}
         self.check_objects(None)
     }
 

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::error::SessionError;
-use super::interrupts::Interrupt;
 use super::shared::{Heartbeat, Shared};
 use super::store::Store;
 use crate::crash;
@@ -97,27 +96,20 @@ impl Shared<'_> {
     ) -> Result<bool, SessionError> {
         let id = self.store().history.next_id();
         let began = Instant::now();
-        let left = self.times.end(&self.store()).map_or(pause, |end| end.left.min(pause));
-        let due = began.checked_add(left).unwrap_or(began);
         let whole = began.checked_add(pause).unwrap_or(began);
         let (mut heartbeat, mut noted) = (Heartbeat::new(), began);
-        let mut is_over = false;
-        let mut listener = self.interrupts.listen();
-        while self.asked()? == Interrupt::None {
+        let is_over = loop {
             self.store().journal.note_lasted(noted.elapsed().as_secs_f64());
             noted = Instant::now();
             // A machine that slept meanwhile does not wait on.
-            is_over = Instant::now() >= whole || Timestamp::now() >= again || is_woken();
-            if is_over || Instant::now() >= due {
-                break;
+            if noted >= whole || Timestamp::now() >= again || is_woken() {
+                break true;
             }
-            self.keep_checkpoint()?;
             self.beat(&mut heartbeat, || json!({"experiment": id, "waiting_until": exact_time(again)}))?;
-            tokio::select! {
-                () = sleep_until(due) => {}
-                () = listener.signal_or_look() => {}
+            if !self.wait_to_look_again(whole - noted).await? {
+                break false;
             }
-        }
+        };
         self.store().journal.note_lasted(noted.elapsed().as_secs_f64());
         Ok(is_over)
     }

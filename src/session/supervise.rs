@@ -1,8 +1,9 @@
-//! Waiting for a job: one loop for runs, guards, agents and repeats.
+//! Waiting: one loop for jobs of all kinds, and one wait between two looks at something else.
 
 use std::future::pending;
+use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::error::SessionError;
 use super::interrupts::{Interrupt, Interrupts};
@@ -48,6 +49,24 @@ impl Ending<Exited> {
 }
 
 impl Shared<'_> {
+    /// Waits between two looks at something, at most for so long, and shows life. Returns whether to look again: not once
+    /// something is asked for, or the time of this invocation is over.
+    pub(super) async fn wait_to_look_again(&self, pause: Duration) -> Result<bool, SessionError> {
+        let goes_on = || Ok::<bool, SessionError>(self.asked()? == Interrupt::None && !self.is_time_over());
+        if !goes_on()? {
+            return Ok(false);
+        }
+        self.keep_checkpoint()?;
+        self.show_life()?;
+        let pause = self.times.end(&self.store()).map_or(pause, |end| end.left.min(pause));
+        let mut listener = self.interrupts.listen();
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = listener.signal_or_look() => {}
+        }
+        goes_on()
+    }
+
     /// Waits for a job, at most until `deadline`. Calls `tick` at once, each second, and when a signal arrives.
     ///
     /// # Errors

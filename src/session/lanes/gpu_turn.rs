@@ -5,14 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::crash;
 use crate::domain::{Gpu, GpuCrowd, GpuUse, Notice, Record, few};
 use crate::exec::{Exit, GpuProcesses, gpu_inventory, process_name};
 use crate::rules::{GPU_PATIENCE, GpuTurn, any_gpu_turn, gpu_turn, usable_gpus};
 use crate::session::error::SessionError;
-use crate::session::interrupts::Interrupt;
 use crate::session::jobs::RUN;
 use crate::session::shared::Shared;
 use crate::session::store::Store;
@@ -59,7 +58,7 @@ async fn wait(
 ) -> Result<(), SessionError> {
     let (processes, begun, mut is_told) = (GpuProcesses::start(), Instant::now(), false);
     let patience = crash::pace(GPU_PATIENCE);
-    while shared.asked()? == Interrupt::None && !shared.is_time_over() {
+    loop {
         let uses = processes.look().await;
         let waited = if begun.elapsed() >= patience { GPU_PATIENCE } else { Duration::ZERO };
         match turn(&uses, waited) {
@@ -71,8 +70,9 @@ async fn wait(
             }
             GpuTurn::Later(_) => {}
         }
-        shared.show_life()?;
-        sleep(LOOK.min(patience)).await;
+        if !shared.wait_to_look_again(LOOK.min(patience)).await? {
+            break;
+        }
     }
     Ok(())
 }
