@@ -47,6 +47,7 @@ mod rating;
 mod record;
 mod resident;
 mod review;
+mod run_role;
 mod seconds;
 mod setting;
 mod settings;
@@ -107,6 +108,7 @@ pub use record::{
 };
 pub use resident::Resident;
 pub use review::{Review, ReviewVerdict};
+pub use run_role::RunRole;
 pub use setting::{Heading, Kind};
 pub use settings::{
     Asked, CONTRACT_VERSION, Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT,

@@ -1,12 +1,12 @@
 //! Where jobs run.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
+use std::{io, iter};
 
 use tokio::time::sleep;
 
@@ -17,7 +17,7 @@ use super::{ExecError, Job, SHIM_ARGUMENT, Started};
 use crate::crash;
 use crate::fs::{GLANCE, lock_within, make_folder, move_odd_away, open_regular, standing};
 use crate::rules::RunFound;
-use crate::state::{read_json, write_json_unsynced};
+use crate::state::{further_runs, read_json, write_json_unsynced};
 
 /// How long a shim that nobody can ask any more may take to end: its job has a grace, and a loaded machine needs seconds.
 const ENDING: Duration = Duration::from_secs(30);
@@ -134,10 +134,19 @@ impl Executor {
         is_held(folder)
     }
 
-    /// The folders within `parent` in which a job is still running.
+    /// The folders in which a job is still running: those of experiments within `parent`, and of their further runs.
     pub fn busy_in<'a>(&'a self, parent: &Path) -> impl Iterator<Item = PathBuf> + use<'a> {
         let folders = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
-        folders.filter(|folder| self.is_busy(folder))
+        let all = folders.flat_map(|folder| {
+            let further = further_runs(&folder);
+            iter::once(folder).chain(further)
+        });
+        all.filter(|folder| self.is_busy(folder))
+    }
+
+    /// Whether any job of an experiment is still running, in its `folder` or in that of a further run.
+    pub fn has_job(&self, folder: &Path) -> bool {
+        self.is_busy(folder) || further_runs(folder).any(|further| self.is_busy(&further))
     }
 
     /// Whether the job `name` in `folder` is still running, also when the folder or its lock was deleted.

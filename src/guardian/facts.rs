@@ -131,7 +131,7 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
 /// How long the longest of the jobs may take that go on now; zero for none.
 fn patience(folder: &SessionFolder, journal: &Journal, contract: &Contract) -> Duration {
     let runs = Executor::for_runs();
-    let going = journal.steps().filter(|(_, open)| runs.is_busy(&folder.run(open.id)));
+    let going = journal.steps().filter(|(_, open)| runs.has_job(&folder.run(open.id)));
     let limit = |phase| if phase == Phase::Proposing { contract.agent_timeout } else { contract.timeout };
     going.map(|(phase, _)| limit(phase).saturating_add(contract.grace)).max().unwrap_or_default()
 }

@@ -46,7 +46,7 @@ pub use logs::{EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, LoggedEnd, WORK_LOG};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use ratings::{RatedLine, add_rating, read_ratings};
 pub use register::{Register, Registered};
-pub use run_logs::{is_compressed, plain_log, read_log_tail};
+pub use run_logs::{further_runs, is_compressed, plain_log, read_log_tail};
 pub use sleep::Sleep;
 pub use user_folder::user_folder;
 pub use words::{Heard, WordFile, WordKey, WordLine, WordMarks, words_of};

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Cursor, ErrorKind, Read};
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -9,7 +10,7 @@ use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use super::{SessionFolder, StateError};
-use crate::domain::ExperimentId;
+use crate::domain::{ExperimentId, RunRole};
 use crate::fs::{TAIL, failed, is_disk_full, move_odd_away, open_regular, read_tail, write_atomic};
 
 /// A log larger than this is compressed, in bytes.
@@ -38,10 +39,11 @@ impl SessionFolder {
         self.all_logs(id).iter().filter_map(|log| fs::metadata(log).ok()).map(|meta| meta.len()).sum()
     }
 
-    /// What there is in an experiment's folder that may become large: logs of runs, guards and the agent, compressed or
+    /// What there is in an experiment's folders that may become large: logs of runs, guards and the agent, compressed or
     /// not, and its prompt.
     fn all_logs(&self, id: ExperimentId) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.run(id)).into_iter().flatten().flatten();
+        let folders = iter::once(self.run(id)).chain(further_runs(&self.run(id)));
+        let entries = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
         let is_log = |name: &str| name == "prompt.md" || LOG.iter().any(|end| name.ends_with(end));
         let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
         entries
@@ -106,6 +108,15 @@ impl SessionFolder {
         // While a log is compressed there are both, and the plain one is complete.
         if !log.exists() && compressed.exists() { compressed } else { log }
     }
+}
+
+/// The folders of an experiment's further runs, in the `folder` of the first one.
+pub fn further_runs(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_further = |entry: &fs::DirEntry| {
+        entry.file_name().to_str().is_some_and(RunRole::is_folder) && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    };
+    entries.filter(is_further).map(|entry| entry.path())
 }
 
 /// `run.log.gz` for `run.log`.
@@ -208,6 +219,21 @@ mod tests {
         let (_dir, folder, log) = folder_with_log(b"val_bpb: 1\n");
         folder.compress_logs(ID).unwrap();
         assert_eq!(fs::read(log).unwrap(), b"val_bpb: 1\n");
+    }
+
+    #[test]
+    fn logs_of_further_runs_are_compressed_and_dropped_with_the_first() {
+        let (_dir, folder, log) = folder_with_log(&large_log());
+        for name in ["baseline-2", "slot-1", "check", "search-1"] {
+            let further = log.with_file_name(name);
+            fs::create_dir(&further).unwrap();
+            fs::copy(&log, further.join("run.log")).unwrap();
+        }
+        folder.compress_logs(ID).unwrap();
+        let is_compressed = |name: &str| log.with_file_name(name).join("run.log.gz").exists();
+        assert_eq!(["baseline-2", "slot-1", "check", "search-1"].map(is_compressed), [true, true, true, false]);
+        folder.drop_logs(ID, "there were too many").unwrap();
+        assert!(!is_compressed("baseline-2") && folder.log_bytes(ID) == 0);
     }
 
     #[test]

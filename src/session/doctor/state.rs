@@ -124,7 +124,9 @@ fn going_on(facts: &Facts) -> Vec<(ExperimentId, Option<u32>)> {
     let hidden = facts.open_ids().into_iter().chain([facts.history().next_id()]);
     let hidden = hidden.filter(|id| executor.is_active(&folder.run(*id), RUN));
     let busy = executor.busy_in(&folder.runs());
-    let busy = busy.filter_map(|run| run.file_name()?.to_str()?.parse::<ExperimentId>().ok());
+    let runs = folder.runs();
+    let id_of = |run: &Path| run.strip_prefix(&runs).ok()?.iter().next()?.to_str()?.parse::<ExperimentId>().ok();
+    let busy = busy.filter_map(|run| id_of(&run));
     let ids: BTreeSet<ExperimentId> = busy.chain(hidden).collect();
     ids.into_iter().map(|id| (id, executor.supervisor(&folder.run(id), RUN))).collect()
 }
@@ -154,7 +156,11 @@ fn open<'a>(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference<'a>
         found.push(decide(trouble_text(trouble).to_owned()).into());
         return found;
     }
-    let goes_on = |open: &OpenExperiment| Executor::for_runs().is_active(&facts.folder.run(open.id), RUN);
+    let runs = Executor::for_runs();
+    let goes_on = |open: &OpenExperiment| {
+        let folder = facts.folder.run(open.id);
+        runs.is_active(&folder, RUN) || runs.has_job(&folder)
+    };
     let resume = |what: String| Finding::warning(Area::Journal, what).hint(format!("ar resume {}", facts.tag));
     for (phase, open) in journal.steps() {
         let what = format!("experiment {} is open ({})", open.id, phase_name(phase));

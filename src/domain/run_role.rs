@@ -1,0 +1,63 @@
+//! What a run of the measuring command is for.
+
+/// What a run is for. Further runs of an experiment lie in folders beside its first one, each named by its role and a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunRole {
+    /// The baseline, on each slot.
+    Baseline,
+    /// The first run of a change.
+    Screen,
+    /// A rerun of the incumbent, or of the baseline, of which nothing is recorded.
+    Check,
+    /// A train, or one winner by itself.
+    Trial,
+    /// A rerun beside the session.
+    Repro,
+}
+
+impl RunRole {
+    const ALL: [RunRole; 5] = [RunRole::Baseline, RunRole::Screen, RunRole::Check, RunRole::Trial, RunRole::Repro];
+
+    fn name(self) -> &'static str {
+        match self {
+            RunRole::Baseline => "baseline",
+            RunRole::Screen => "screen",
+            RunRole::Check => "check",
+            RunRole::Trial => "trial",
+            RunRole::Repro => "repro",
+        }
+    }
+
+    /// The folder of a further run, such as `check-1`.
+    pub fn folder(self, number: u32) -> String {
+        format!("{}-{number}", self.name())
+    }
+
+    /// Whether a folder of this name is one of a further run. Earlier versions named them `check` and `slot-1`.
+    pub fn is_folder(name: &str) -> bool {
+        let Some((role, number)) = name.rsplit_once('-') else { return name == "check" };
+        let is_role = role == "slot" || RunRole::ALL.iter().any(|known| known.name() == role);
+        is_role && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
+    /// Whether the run ends with the process that waits for it, so that no other one picks it up.
+    pub fn is_tied(self) -> bool {
+        matches!(self, RunRole::Check | RunRole::Repro)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_further_runs_are_told_from_others() {
+        let folder = RunRole::Baseline.folder(2);
+        for name in [&folder, "check-1", "trial-10", "check", "slot-3"] {
+            assert!(RunRole::is_folder(name), "{name}");
+        }
+        for name in ["artifacts", "search-1", "baseline-", "baseline-x", "check-1.moved", "slot", "-1", ""] {
+            assert!(!RunRole::is_folder(name), "{name}");
+        }
+    }
+}
