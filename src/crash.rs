@@ -41,6 +41,8 @@ mod armed {
 
     /// The names of the points that only a session with slots passes, sorted.
     pub const IN_LANES: &[&str] = &[
+        "baseline.repeat_over",
+        "baseline.repeat_prepared",
         "checkout.put_back",
         "closing.ref_dropped",
         "line.won",
@@ -88,6 +90,7 @@ mod armed {
         "aside.opened",
         "aside.put_back",
         "aside.ref_deleted",
+        "baseline.repeats_forgotten",
         "checkout.branch_moved",
         "committing.branch_advanced",
         "committing.commit_noted",

@@ -10,7 +10,7 @@ use super::attempt::{Attempt, Attempted};
 use super::disturbed::Disturbance;
 use super::error::SessionError;
 use super::jobs::{RUN, guard_name};
-use super::lanes::{run_in_other_slots, run_in_slot};
+use super::lanes::{check_baseline, forget_repeats, repeat_in_other_slots};
 use super::layout_error::LayoutError;
 use super::open::Session;
 use super::opened::{commit_of, draft_of};
@@ -125,7 +125,7 @@ impl Session<'_> {
             Some(attempt) => {
                 self.shared.await_files(&attempt).await;
                 if !matches!(self.baseline_run(), RunFound::Going | RunFound::Over) {
-                    self.shared.end_jobs(ExperimentId::BASELINE).await?;
+                    self.shared.end_first_jobs(ExperimentId::BASELINE).await?;
                     self.workspace.check_out(self.shared.store.get_mut(), &attempt.open)?;
                 }
                 attempt
@@ -187,22 +187,23 @@ impl Session<'_> {
         deadline: Deadline,
     ) -> Result<Option<Attempted>, SessionError> {
         let is_entered = attempt.open.runs > 0 && attempt.phase != Phase::Committing;
+        if attempt.open.runs == 0 {
+            forget_repeats(&self.shared).await?;
+        }
         if !is_entered || self.baseline_run() == RunFound::Gone {
             attempt.prepare_run(&self.workspace, self.shared.store.get_mut())?;
         }
         let (terms, commit) = (self.workspace.file_terms.clone(), commit_of(&attempt.open)?);
         let is_over = self.baseline_run() == RunFound::Over;
         let opens = if is_over { None } else { self.watch_opens()? };
-        let beside = async {
-            // Without a run that goes on there is no load to share.
-            if is_over { Ok(Vec::new()) } else { run_in_other_slots(&self.shared, &terms, &commit).await }
-        };
+        let beside = repeat_in_other_slots(&self.shared, &terms, &commit, !is_over);
         let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
         let measured = match measured? {
             Ending::Done(measured) => *measured,
             Ending::Lost => Measured::lost(attempt.open.runs),
             Ending::Detached => return Ok(Some(Attempted::StillRunning)),
             Ending::Interrupted => {
+                self.shared.end_further_runs(ExperimentId::BASELINE).await?;
                 self.take_back()?;
                 return Ok(Some(Attempted::RolledBack));
             }
@@ -279,7 +280,7 @@ impl Session<'_> {
             return Ok(opened);
         }
         let watch = OpensWatch::start(self.shared.store().repo.worktree(), &opened);
-        run_in_slot(&self.shared, terms, commit, 0).await?;
+        check_baseline(&self.shared, terms, commit).await?;
         Ok(watch.map(OpensWatch::finish).unwrap_or_default())
     }
 

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::attempt::Attempt;
 use super::error::SessionError;
+use super::measuring::metric_file_of;
 use super::own_files::is_own;
 use super::plan::SETTINGS_FILE;
 use super::protected::name_of;
-use super::running::metric_file_of;
 use super::store::Store;
 use super::workspace::Workspace;
 use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, list};

@@ -1,20 +1,19 @@
 //! The best experiment, run once again when change after change crashes: the cause may be none of theirs, such as data that
 //! is gone.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::attempt::Attempt;
 use super::error::SessionError;
-use super::jobs::{check_folder, check_log};
-use super::running::{RunWatch, metric_file_stamp};
+use super::jobs::{CHECK, job_place};
+use super::measuring::{ActiveRun, metric_file_stamp};
+use super::own_files::clear_folder;
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::Ending;
 use super::workspace::Workspace;
 use crate::domain::{Beside, ExperimentId, Failure, FailureClass, Notice, Number, Phase, Record, experiment_name};
 use crate::exec::Executor;
-use crate::fs::{make_folder, move_no_folder_away};
 use crate::rules::{CRASHES_TO_CHECK, CameBack, Measured, came_back, describe_failure, spread};
 use crate::state::OpenExperiment;
 
@@ -56,7 +55,7 @@ impl Shared<'_> {
         self.tell()?;
         match measured {
             Ok(measured) => {
-                let log = check_log(&self.store().folder.run(check.open.id));
+                let log = job_place(&self.store().folder.run(check.open.id), CHECK).0.join("run.log");
                 self.compare_check((&best, &number), &measured, crashes, log).map(Ending::Done)
             }
             Err(ending) => Ok(ending),
@@ -123,7 +122,7 @@ fn begin_check(
     workspace: &mut Workspace,
     store: &mut Store,
     executor: &Executor,
-) -> Result<(Attempt, RunWatch), SessionError> {
+) -> Result<(Attempt, ActiveRun), SessionError> {
     let open = OpenExperiment::new(store.allocate(), best.commit.clone(), store.now());
     let mut check = Attempt::at(
         OpenExperiment {
@@ -145,11 +144,11 @@ impl Attempt {
         workspace: &mut Workspace,
         store: &mut Store,
         executor: &Executor,
-    ) -> Result<RunWatch, SessionError> {
+    ) -> Result<ActiveRun, SessionError> {
         self.enter(store, Phase::Checking)?;
         workspace.check_out(store, &self.open)?;
-        clear(&check_folder(&store.run_folder(self.open.id)?))?;
-        self.open.metric_file = metric_file_stamp(&store.contract.metric.source, workspace.root());
+        clear_folder(&job_place(&store.run_folder(self.open.id)?, CHECK).0)?;
+        self.open.metric_file = metric_file_stamp(&store.contract, workspace.root());
         self.start_run(workspace, store, executor)
     }
 
@@ -160,21 +159,12 @@ impl Attempt {
         workspace: &mut Workspace,
         store: &mut Store,
         executor: &Executor,
-    ) -> Result<RunWatch, SessionError> {
+    ) -> Result<ActiveRun, SessionError> {
         store.say(Notice::RunRepeated { id: self.open.id, changed: measured.changed.clone() });
         self.open.repeated = true;
         workspace.look = None;
         self.start_check(workspace, store, executor)
     }
-}
-
-/// Makes a folder that is empty.
-fn clear(folder: &Path) -> Result<(), SessionError> {
-    let cleared = move_no_folder_away(folder)
-        .and_then(|_| make_folder(folder))
-        .and_then(|()| fs::remove_dir_all(folder))
-        .and_then(|()| make_folder(folder));
-    cleared.map_err(|source| SessionError::Io { action: "clear", path: folder.to_owned(), source })
 }
 
 /// Why the best experiment has no value any more, with the line of its log that says so.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::disturbed::TREE_BEFORE;
 use super::own_program::own_path;
-use crate::domain::{CommitId, ExperimentId, Tag};
+use crate::domain::{CommitId, ExperimentId, RunRole, Tag};
 
 /// What the job of the agent is called.
 pub const AGENT: &str = "agent";
@@ -15,7 +15,8 @@ pub(super) const RUN: &str = "run";
 /// What the job of the reviewer is called.
 pub(super) const REVIEW: &str = "review";
 
-/// What the job is called that runs the best experiment once again.
+/// What the job is called that runs the best experiment once again. Its files are those of a run in a folder of its own; earlier
+/// versions had them in the folder of the experiment.
 pub(super) const CHECK: &str = "check";
 
 /// What a run leaves in its folder, and what becomes of it, in the order in which it is removed.
@@ -27,14 +28,9 @@ pub(super) fn guard_name(number: usize) -> String {
     format!("guard-{number}")
 }
 
-/// Where the best experiment writes when it runs once again, in the folder of the runs of the experiment that comes next.
-pub(super) fn check_folder(folder: &Path) -> PathBuf {
-    folder.join(CHECK)
-}
-
-/// The log of that run.
-pub(super) fn check_log(folder: &Path) -> PathBuf {
-    check_folder(folder).join("run.log")
+/// Where the files of a job of an experiment are, and the name that they carry; `folder` is that of the experiment's first run.
+pub(super) fn job_place<'a>(folder: &Path, job: &'a str) -> (PathBuf, &'a str) {
+    if job == CHECK { (folder.join(RunRole::Check.folder(1)), RUN) } else { (folder.to_owned(), job) }
 }
 
 /// The variables that a measuring command or a guard of a commit gets.

@@ -8,10 +8,11 @@ use tokio::time::sleep;
 use super::attempt::Attempt;
 use super::error::SessionError;
 use super::interrupts::Interrupt;
-use super::jobs::{AGENT, CHECK, REVIEW, RUN};
+use super::jobs::{AGENT, CHECK, REVIEW, RUN, job_place};
 use super::shared::Shared;
 use crate::domain::{ExperimentId, Notice};
 use crate::exec::{Job, may_be_held};
+use crate::state::further_runs;
 
 /// How long a lock is waited for that somebody may hold.
 const LOCKS_PATIENCE: Duration = Duration::from_secs(30);
@@ -22,12 +23,28 @@ const LOCKS_LOOK: Duration = Duration::from_millis(100);
 impl Shared<'_> {
     /// Waits until the shim of an active job has restored the files by which it is found.
     pub(super) async fn await_files(&self, attempt: &Attempt) {
-        let (folder, job) = (self.store().folder.run(attempt.open.id), attempt.job());
-        self.executor_of(&job).await_files(&folder, &job).await;
+        let job = attempt.job();
+        let (folder, name) = job_place(&self.store().folder.run(attempt.open.id), &job);
+        self.executor_of(&job).await_files(&folder, name).await;
     }
 
     /// Ends what is left of an experiment's jobs, and waits until it is gone.
     pub(super) async fn end_jobs(&self, id: ExperimentId) -> Result<(), SessionError> {
+        self.end_further_runs(id).await?;
+        self.end_first_jobs(id).await
+    }
+
+    /// Ends the further runs of an experiment.
+    pub(super) async fn end_further_runs(&self, id: ExperimentId) -> Result<(), SessionError> {
+        let folder = self.store().folder.run(id);
+        for further in further_runs(&folder) {
+            self.runs.stop(&further, RUN).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends an experiment's jobs, and lets its further runs continue.
+    pub(super) async fn end_first_jobs(&self, id: ExperimentId) -> Result<(), SessionError> {
         let folder = self.store().folder.run(id);
         let jobs = self.store().jobs();
         for name in jobs {
@@ -61,9 +78,9 @@ impl Shared<'_> {
     ///
     /// A lock is still there after 30 s.
     async fn remove_left_locks(&self, id: ExperimentId, job: &str) -> Result<(), SessionError> {
-        let folder = self.store().folder.run(id);
+        let (folder, name) = job_place(&self.store().folder.run(id), job);
         // What was made after the end is another process's.
-        let Some((started, over)) = Job::lifetime(&folder, job) else { return Ok(()) };
+        let Some((started, over)) = Job::lifetime(&folder, name) else { return Ok(()) };
         let (begun, mut removed) = (Instant::now(), Vec::new());
         let folders = self.store().repo.folders();
         loop {

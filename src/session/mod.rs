@@ -52,6 +52,7 @@ mod layout_error;
 mod learning;
 mod left_over;
 mod loop_agent;
+mod measuring;
 mod new_claims;
 mod next_session;
 mod nights;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::error::SessionError;
-use crate::fs::move_away;
+use crate::fs::{make_folder, move_away, move_no_folder_away};
 
 /// The files that `ar` and its agents keep in the repository's root and out of git.
 pub(super) const OWN_FILES: &[&str] = &[
@@ -50,4 +50,13 @@ pub(super) fn remove_file(path: &Path) -> Result<(), SessionError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Makes a folder of `ar`'s own that is empty.
+pub(super) fn clear_folder(folder: &Path) -> Result<(), SessionError> {
+    let cleared = move_no_folder_away(folder)
+        .and_then(|_| make_folder(folder))
+        .and_then(|()| fs::remove_dir_all(folder))
+        .and_then(|()| make_folder(folder));
+    cleared.map_err(|source| SessionError::Io { action: "clear", path: folder.to_owned(), source })
 }

@@ -6,15 +6,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::error::SessionError;
-use super::follow::LogFollower;
 use super::interrupts::{Interrupt, Interrupts};
-use super::jobs::{RUN, run_variables};
-use super::running::{judge_run, metric_file_of, metric_file_stamp, silence_of_runs};
-use super::supervise::{Ending, supervise};
+use super::measuring::{FinishedRun, MeasuringRun, metric_file_stamp};
+use super::supervise::Ending;
 use super::view::SessionView;
 use super::watchdog::watch_programs_until;
-use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, Number, Record, ended_text};
-use crate::exec::{self, ExecError, Executor, Job};
+use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, Number, Record, RunRole};
+use crate::exec::{self, ExecError, Executor};
 use crate::fs::{open_locked, open_regular};
 use crate::git::{HeadTarget, Repo};
 use crate::rules::{CameBack, came_back, environment_differences, failed_again, spread};
@@ -155,37 +153,28 @@ impl SessionView {
             link(&log, &root.join("run.log"))?;
         }
         let command = record.runs.last().map_or(contract.command.as_str(), |run| run.command.as_str());
-        let before = metric_file_stamp(&contract.metric.source, root);
-        let mut follower = LogFollower::new(log.clone(), contract)?;
-        tell(&Rerunning { dir: root, command, missing: self.missing_in(root) });
-        let mut job = Executor::for_runs().start(&Job {
-            name: RUN.into(),
-            command: command.to_owned(),
-            cwd: root.to_owned(),
-            env: run_variables(command, &self.tag, record.id, &record.commit, &self.folder.state(), &folder),
+        let run = MeasuringRun {
+            role: RunRole::Repro,
+            contract,
+            command,
+            id: record.id,
+            commit: record.commit.clone(),
+            state: self.folder.state(),
             folder,
-            log,
-            timeout: contract.timeout,
-            silence: silence_of_runs(contract),
-            grace: contract.grace,
-            tied: true,
-            watched: metric_file_of(contract),
-            ..Job::default()
-        })?;
-        follower.hold(job.take_log());
-        let is_asked = || interrupts.asked() != Interrupt::None;
-        let tick = || Ok(if is_asked() { Interrupt::Now } else { Interrupt::None });
-        let exit = match supervise(&mut job, interrupts, None, tick).await? {
-            Ending::Done(exit) => exit?,
-            Ending::Lost if !is_asked() => {
+            root,
+            variables: &[],
+            metric_before: metric_file_stamp(contract, root),
+        };
+        tell(&Rerunning { dir: root, command, missing: self.missing_in(root) });
+        let finished = match run.start(&Executor::for_runs())?.measured(interrupts, contract).await? {
+            Ending::Done(finished) => finished,
+            Ending::Lost if interrupts.asked() == Interrupt::None => {
                 let (command, detail) = (command.to_owned(), "died".to_owned());
                 return Err(ExecError::Lost { command, detail, killed: 0 }.into());
             }
             _ => return Ok(None),
         };
-        follower.follow_name();
-        while !follower.look()? {}
-        let (_, verdict) = judge_run(follower, contract, root, before.as_deref(), &exit);
+        let (ended, FinishedRun { verdict, exit, .. }) = (finished.ended(), finished);
         let here = exec::environment(root);
         let changes = environment_differences(record, record.id, &here);
         let numbers = verdict.value.as_ref().filter(|_| verdict.failure.is_none()).zip(record.metric.number());
@@ -207,7 +196,7 @@ impl SessionView {
             measured: verdict.value,
             failure: verdict.failure,
             seconds: exit.seconds,
-            ended: ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds),
+            ended,
             kept: None,
             log: None,
         }))

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clearing::{aside_path, move_aside_from};
 use super::error::SessionError;
-use super::jobs::AGENT;
+use super::jobs::{AGENT, job_place};
 use super::own_files::remove_file;
 use super::plan::SETTINGS_FILE;
 use super::store::Store;
@@ -90,7 +90,8 @@ impl Workspace {
 
 /// Whether a file was changed after the end of a job, so not by it. The time of a change cannot be set.
 fn is_newer_than_job(path: &Path, store: &Store, before: &SettingsBefore) -> bool {
-    let Some((_, Some(over))) = Job::lifetime(&store.folder.run(before.id), &before.job) else { return false };
+    let (folder, name) = job_place(&store.folder.run(before.id), &before.job);
+    let Some((_, Some(over))) = Job::lifetime(&folder, name) else { return false };
     let since_epoch = over.duration_since(UNIX_EPOCH).unwrap_or_default();
     let over = (since_epoch.as_secs().cast_signed(), i64::from(since_epoch.subsec_nanos()));
     fs::symlink_metadata(path).is_ok_and(|meta| (meta.ctime(), meta.ctime_nsec()) > over)

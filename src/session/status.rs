@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::choosing::{Choice, choose_session};
 use super::error::SessionError;
 use super::fetched::is_fetched;
-use super::jobs::{AGENT, CHECK, REVIEW, RUN, check_log, guard_name};
+use super::jobs::{AGENT, CHECK, REVIEW, RUN, guard_name, job_place};
 use super::known::{Damage, LogTail, Records, Terms};
 use super::next_session::unrecorded_tip;
 use super::reading::{is_session, recorded_terms, session_tags};
@@ -227,7 +227,7 @@ impl<'a> Open<'a> {
 
     fn log(&self, folder: &SessionFolder) -> PathBuf {
         if self.phase == Phase::Checking {
-            return check_log(&folder.run(self.open.id));
+            return job_place(&folder.run(self.open.id), CHECK).0.join("run.log");
         }
         folder.log(self.open.id, &format!("{}.log", self.job_name()))
     }
@@ -242,7 +242,9 @@ impl<'a> Open<'a> {
         let folder = folder.run(open.id);
         let is_running = *phase == Phase::Running && *job == RunFound::Going;
         // A file that cannot be read now is of a job that only starts or is just over.
-        let started = Started::read(&folder, &self.job_name()).filter(|_| Executor::for_runs().is_busy(&folder));
+        let name = self.job_name();
+        let (place, name) = job_place(&folder, &name);
+        let started = Started::read(&place, name).filter(|_| Executor::for_runs().is_busy(&place));
         OpenStatus {
             id: open.id,
             phase: *phase,

@@ -13,7 +13,7 @@ use crate::exec::{ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, NightEnd, Seen, activity};
-use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, Status};
+use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, Status, further_runs};
 
 /// Time for an active loop to answer a request. It polls each second, but not while git is busy, whose filters and signing
 /// programs have [`WAY_BACK`] before they are terminated.
@@ -168,7 +168,7 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
     Ok(())
 }
 
-/// Ends the run of an experiment at once and does nothing else: it needs no journal, and no room on the disk.
+/// Ends the runs of an experiment at once and does nothing else: it needs no journal, and no room on the disk.
 ///
 /// # Errors
 ///
@@ -176,12 +176,14 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
 pub async fn end_run_only(main_worktree: &Path, tag: &Tag, id: ExperimentId) -> Result<(), SessionError> {
     let folder = SessionFolder::new(main_worktree, tag).run(id);
     let runs = Executor::for_runs();
-    runs.end_left_over(&folder, RUN).await;
-    if runs.is_gone_within(&folder, RUN, HEARING).await {
-        return Ok(());
+    for folder in further_runs(&folder).chain([folder.clone()]) {
+        runs.end_left_over(&folder, RUN).await;
+        if !runs.is_gone_within(&folder, RUN, HEARING).await {
+            let command = format!("the run of {}", experiment_name(id));
+            return Err(ExecError::OtherMachine { command, host: String::new() }.into());
+        }
     }
-    let command = format!("the run of {}", experiment_name(id));
-    Err(ExecError::OtherMachine { command, host: String::new() }.into())
+    Ok(())
 }
 
 /// The journal, as far as it can be read.

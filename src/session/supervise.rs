@@ -48,6 +48,45 @@ impl Ending<Exited> {
     }
 }
 
+/// A process that waits for runs: one with a session, or one beside it.
+pub(super) trait Waiter {
+    /// Waits for a job, at most until `deadline`. Calls `tick` at once, each second, and when a signal arrives.
+    ///
+    /// # Errors
+    ///
+    /// Those of `tick`.
+    async fn wait(
+        &self,
+        job: &mut Running,
+        deadline: Deadline,
+        tick: impl FnMut() -> Result<(), SessionError>,
+    ) -> Result<Ending<Exited>, SessionError>;
+}
+
+impl Waiter for Shared<'_> {
+    async fn wait(
+        &self,
+        job: &mut Running,
+        deadline: Deadline,
+        tick: impl FnMut() -> Result<(), SessionError>,
+    ) -> Result<Ending<Exited>, SessionError> {
+        self.wait_for(job, deadline, tick).await
+    }
+}
+
+impl Waiter for Interrupts {
+    /// Any interrupt terminates the job.
+    async fn wait(
+        &self,
+        job: &mut Running,
+        deadline: Deadline,
+        mut tick: impl FnMut() -> Result<(), SessionError>,
+    ) -> Result<Ending<Exited>, SessionError> {
+        let asked = || if self.asked() == Interrupt::None { Interrupt::None } else { Interrupt::Now };
+        supervise(job, self, deadline, || tick().map(|()| asked())).await
+    }
+}
+
 impl Shared<'_> {
     /// Waits between two looks at something, at most for so long, and shows life. Returns whether to look again: not once
     /// something is asked for, or the time of this invocation is over.

@@ -59,7 +59,7 @@ fn a_best_experiment_that_no_longer_runs_stops_the_loop_with_a_report() {
     let called = ar_in_time(&repo, args(LOSES_DATA, 12, &[])).exits(4);
     let what = "the baseline, so far the best, no longer runs: the run failed (exit 1 after ";
     assert!(called.stdout.contains(&format!("      needs you: {what}")), "{called:#?}");
-    let log = ".autoresearch/t/runs/00006/check/run.log";
+    let log = ".autoresearch/t/runs/00006/check-1/run.log";
     let report = repo.read(REPORT);
     for words in [
         what,
@@ -140,7 +140,7 @@ fn a_check_that_is_cut_off_is_made_anew_when_the_session_goes_on() {
         assert_eq!(session["activity"], "checking", "{session}");
         assert!(session["doing"].as_str().unwrap().starts_with("running the best experiment once again"), "{session}");
         let seen = look_at_sessions(&repo.path(), None, Clock::System).unwrap();
-        assert!(seen[0].log.as_ref().unwrap().ends_with("runs/00006/check/run.log"), "{:?}", seen[0].log);
+        assert!(seen[0].log.as_ref().unwrap().ends_with("runs/00006/check-1/run.log"), "{:?}", seen[0].log);
         if end == "--now" {
             ar(&repo, ["stop", "t", end]).ok();
             Called::from(child.wait_with_output().unwrap()).ok();
@@ -166,7 +166,7 @@ fn a_check_that_is_cut_off_is_made_anew_when_the_session_goes_on() {
 
 #[test]
 fn a_check_whose_shim_is_killed_says_nothing_about_the_best_experiment() {
-    let started = ".autoresearch/t/runs/00006/check.started.json";
+    let started = ".autoresearch/t/runs/00006/check-1/started.json";
     let shim = format!("$(sed -n 's/.*\"pid\": *\\([0-9]*\\).*/\\1/p' {started})");
     let ends = format!("{{ echo half >> docs/a.txt; kill -KILL {shim}; sleep 1; }}");
     let repo = scripted(&format!("[ $(grep -c . ../runs) != 7 ] || {ends}"));

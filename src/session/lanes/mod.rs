@@ -14,7 +14,7 @@ mod scheduler;
 mod trees;
 mod trial;
 
-pub(super) use baseline::{run_in_other_slots, run_in_slot};
+pub(super) use baseline::{check_baseline, forget_repeats, repeat_in_other_slots};
 pub(super) use first_model::refuse_other_model;
 pub(super) use gpu_turn::await_any_gpu;
 pub(super) use recording::join_line;

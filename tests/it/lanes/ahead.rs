@@ -77,7 +77,7 @@ fn the_incumbent_runs_again_after_crashes_and_nothing_starts_beside_it() {
 #[test]
 fn a_check_on_slots_that_is_cut_off_leaves_nothing_open() {
     let repo = scripted(&format!(
-        "case $AR_RUN_DIR in */check) mkdir $AR_STATE_DIR/../killed && {{ {FIND_OWNER}; \
+        "case $AR_RUN_DIR in */check-1) mkdir $AR_STATE_DIR/../killed && {{ {FIND_OWNER}; \
          read -r _ _ _ owner _ < /proc/$owner/stat; kill -KILL $owner; sleep 60; }};; esac"
     ));
     let agent = "echo broken $AR_EXPERIMENT > value";

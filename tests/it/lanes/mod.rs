@@ -10,5 +10,6 @@ mod links;
 mod nights;
 mod odd;
 mod plans;
+mod repeats;
 mod reviews;
 mod told;
