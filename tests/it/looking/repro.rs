@@ -4,6 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use super::{commit, session, surroundings};
+use crate::recovery::{go, runs, scripted};
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command, until};
 
@@ -156,4 +157,27 @@ fn what_was_refused_is_not_run_later_either() {
     assert!(said.starts_with("error: experiment 1 was refused and never ran: "), "{said}");
     assert!(said.contains("hint: see its change with `ar show 1`"), "{said}");
     assert_eq!(worktrees(&repo).len(), 1);
+}
+
+#[test]
+fn an_experiment_is_rerun_while_a_loop_is_active() {
+    for more in [&[][..], &["--slots", "2"]] {
+        // The run of experiment 1 waits, in the user's tree or a slot's.
+        let repo = scripted("");
+        let agent = "touch slow; echo 1.5 > value";
+        let args = ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", agent];
+        let mut command = ar_command(&repo, &repo.path(), args);
+        command.args(["--max-experiments", "1"]).args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let active = command.spawn().unwrap();
+        let started = if more.is_empty() { 2 } else { 3 };
+        until("the run of experiment 1", || (runs(&repo) == started).then_some(()));
+        let called = ar(&repo, ["repro", "0"]).ok();
+        assert!(called.stdout.contains("\nthe value was reproduced exactly (exit 0 after "), "{called:#?}");
+        assert_eq!(runs(&repo), started + 1, "{more:?}");
+        go(&repo);
+        let called = Called::from(active.wait_with_output().unwrap()).ok();
+        assert!(called.stdout.contains("   1  keep     1.5 "), "{called:#?}");
+        assert_eq!((worktrees(&repo).len(), repo.status().as_str()), (1, ""), "{more:?}: {called:#?}");
+        repo.git(["fsck", "--full", "--strict"]);
+    }
 }
