@@ -128,8 +128,8 @@ impl Attempt {
         tree_is_gone: bool,
     ) -> Result<Option<Attempted>, SessionError> {
         shared.await_files(self).await;
-        let home = if workspace.is_linked { Home::OwnTree } else { Home::UserTree };
-        let found = Found { tree_is_gone, ..self.found(&shared.store(), shared.executor_of(&self.job()), home) };
+        let found =
+            Found { tree_is_gone, ..self.found(&shared.store(), shared.executor_of(&self.job()), workspace.home) };
         if self.open.id.is_baseline() && !found.recorded {
             return Ok(None);
         }
@@ -285,7 +285,7 @@ impl Attempt {
         };
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         let mut runs = self.open.draft.as_ref().map(|earlier| earlier.runs.clone()).unwrap_or_default();
-        let executed = workspace.is_linked.then(|| commit.clone());
+        let executed = workspace.home.is_own().then(|| commit.clone());
         runs.extend(measured.run.map(|run| Run { value: value.map(|number| number.value), commit: executed, ..run }));
         Ok(Record {
             version: RECORD_VERSION,

@@ -50,7 +50,7 @@ impl Session<'_> {
         let newest = store.history.records().last().filter(is_new);
         let is_refused = |record: &&Record| record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal());
         if let Some(refused) = newest.filter(is_refused)
-            && !self.workspace.is_linked
+            && !self.workspace.home.is_own()
         {
             let tracked = self.workspace.repo.working_tree.changes()?.tracked;
             let left: Vec<PathBuf> = tracked.into_iter().map(|(path, _)| path).collect();
@@ -62,7 +62,7 @@ impl Session<'_> {
     }
 
     async fn begin_with(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
-        if self.workspace.is_linked {
+        if self.workspace.home.is_own() {
             // What is open beside others is picked up by the loop.
             self.end_unseen().await?;
         } else if let Some(attempted) = self.recover(None).await?
@@ -137,7 +137,7 @@ impl Session<'_> {
                 let open = OpenExperiment::new(ExperimentId::BASELINE, start.clone(), store.now());
                 let open = OpenExperiment { commit: Some(start), description: "baseline".into(), ..open };
                 let mut attempt = Attempt::at(open, Phase::Idle);
-                attempt.open.beside.slot = self.workspace.is_linked.then_some(0);
+                attempt.open.beside.slot = self.workspace.home.is_own().then_some(0);
                 attempt
             }
         };

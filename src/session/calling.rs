@@ -147,7 +147,7 @@ impl<'a> Calling<'a> {
             rows = shared.put_right_after(self.attempt.open.id, AGENT).await?;
             let store = &mut *shared.store();
             store.run_folder(self.attempt.open.id)?;
-            if workspace.is_linked && !workspace.stand(store, &self.attempt.open.base)? {
+            if workspace.home.is_own() && !workspace.stand(store, &self.attempt.open.base)? {
                 // What it made is gone with its tree.
                 ended = Ending::Lost;
             }
@@ -330,9 +330,9 @@ impl<'a> Calling<'a> {
         }
         let root = workspace.root().to_owned();
         store.clear_run_folder(id)?;
-        let users_root = if workspace.is_linked { store.repo.worktree().to_owned() } else { root.clone() };
+        let users_root = if workspace.home.is_own() { store.repo.worktree().to_owned() } else { root.clone() };
         let program = program(store, &users_root);
-        if workspace.is_linked {
+        if workspace.home.is_own() {
             copy_rows(store, &root)?;
         }
         let others = others(store, id);

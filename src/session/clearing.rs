@@ -90,7 +90,7 @@ impl Workspace {
 
     /// The root of the working tree that the user has: protected files that git does not have are there.
     fn users_root<'a>(&'a self, store: &'a Store) -> &'a Path {
-        if self.is_linked { store.repo.worktree() } else { self.root() }
+        if self.home.is_own() { store.repo.worktree() } else { self.root() }
     }
 
     /// Undoes what the agent did to protected files that git does not have; gives what is forbidden of it. To be called before
@@ -165,7 +165,7 @@ impl Workspace {
     /// Notes what stands below protected paths now as nothing that the next call of the agent made. What appeared while a
     /// call was under way that came to no change is moved out of the working tree.
     pub(super) fn remember_beside_protected(&mut self, store: &mut Store) -> Result<(), SessionError> {
-        if self.is_linked {
+        if self.home.is_own() {
             // Nothing but agents writes there.
             return Ok(());
         }

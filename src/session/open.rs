@@ -38,7 +38,7 @@ use super::words::HeardWords;
 use super::workspace::{UntrackedFiles, Workspace};
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, ExperimentId, Gpu, Notice, StopReason, Trouble};
+use crate::domain::{Contract, Directive, Event, ExperimentId, Gpu, Home, Notice, StopReason, Trouble};
 use crate::exec::{Executor, GpuHolder, GpuLocks, boot_id};
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
@@ -213,7 +213,7 @@ impl<'a> Session<'a> {
             },
             workspace: Workspace {
                 repo: tree,
-                is_linked: false,
+                home: Home::UserTree,
                 variables: slot_variables(0, None),
                 protected,
                 file_terms,
@@ -333,7 +333,7 @@ impl<'a> Session<'a> {
         }
         let branch = store.contract.tag.branch_ref();
         let tip = store.tip();
-        if self.workspace.is_linked {
+        if self.workspace.home.is_own() {
             return match store.repo.refs.branch(&branch)? {
                 None => store.create_branch(&tip, "start"),
                 Some(_) => store.set_branch(&tip, &[], "resumed"),
@@ -402,7 +402,7 @@ impl<'a> Session<'a> {
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             store.sum_up()?;
         }
-        if self.workspace.is_linked && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
+        if self.workspace.home.is_own() && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             remove_trees(store)?;
         }
         store.journal.ended = Some(reason.in_short());

@@ -73,7 +73,7 @@ impl Attempt {
         store: &mut Store,
     ) -> Result<Attempt, SessionError> {
         let open = OpenExperiment { seat, ..OpenExperiment::new(id, store.tip(), store.now()) };
-        if workspace.is_linked {
+        if workspace.home.is_own() {
             workspace.begin_call(store, &open.base)?;
         }
         if !std::mem::take(&mut workspace.untracked.is_current) {
@@ -152,7 +152,7 @@ impl Attempt {
         texts: Texts,
     ) -> Result<Option<CommitId>, SessionError> {
         let Some((commit, change)) = self.make_commit(workspace, store, known, texts)? else { return Ok(None) };
-        match workspace.is_linked {
+        match workspace.home.is_own() {
             true => store.enter_ready(self)?,
             false => self.prepare_run(workspace, store)?,
         }

@@ -91,7 +91,7 @@ impl Attempt {
             self.enter(&mut shared.store(), Phase::Reviewing)?;
             crash::point("reviewing.entered");
         }
-        if workspace.is_linked {
+        if workspace.home.is_own() {
             return Ok(Stage::Over(Attempted::Waiting));
         }
         match self.have_reviewed(shared, deadline).await? {

@@ -63,7 +63,7 @@ impl Attempt {
 
     /// Restores the measured version, without what its run or its guards changed, with the branch at the base.
     fn prepare_rework(&self, workspace: &mut Workspace, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
-        match workspace.is_linked {
+        match workspace.home.is_own() {
             true => workspace.begin_call(store, &draft.commit)?,
             false => workspace.put_back(store, &draft.commit, &draft.commit)?,
         }

@@ -14,7 +14,7 @@ use super::settings_file::SettingsBefore;
 use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{CommitId, ExperimentId, Notice, Record};
+use crate::domain::{CommitId, ExperimentId, Home, Notice, Record};
 use crate::exec::JobFiles;
 use crate::fs::{read_regular, write_atomic};
 use crate::git::{Head, HeadTarget, Look, PutBack, Repo, TreeStamps, Untracked};
@@ -25,8 +25,8 @@ use crate::state::{Aside, OpenExperiment, UNTRACKED};
 pub(super) struct Workspace {
     /// The repository as it is seen from here: files, index and `HEAD` are this working tree's own.
     pub(super) repo: Rc<Repo>,
-    /// Whether `ar` made it for itself: then `HEAD` is detached, and no branch follows it.
-    pub(super) is_linked: bool,
+    /// Whose it is.
+    pub(super) home: Home,
     /// What runs and guards get beside the variables of every run: those of its slot.
     pub(super) variables: Vec<(String, String)>,
     /// Which files an experiment may change.
@@ -60,7 +60,7 @@ impl Workspace {
 
     /// This tree, if it is the user's own: it follows the branch.
     pub(super) fn users(&mut self) -> UsersTree<'_> {
-        if self.is_linked { None } else { Some(self) }
+        if self.home.is_own() { None } else { Some(self) }
     }
 
     /// These variables, and those of its slot.
@@ -74,7 +74,7 @@ impl Workspace {
     pub(super) fn reclaim_head(&mut self, store: &mut Store, base: &CommitId) -> Result<CommitId, SessionError> {
         self.mend_head(store, base)?;
         self.clear_operation(store)?;
-        if self.is_linked {
+        if self.home.is_own() {
             let head = self.repo.refs.head()?;
             let at = head.commit().unwrap_or(base).clone();
             if !matches!(head, Head::Detached { .. }) {
@@ -105,7 +105,7 @@ impl Workspace {
     /// log says, else `base`.
     fn mend_head(&self, store: &mut Store, base: &CommitId) -> Result<(), SessionError> {
         let Some(torn) = self.repo.refs.torn_head() else { return Ok(()) };
-        let at = match self.is_linked {
+        let at = match self.home.is_own() {
             true => self.repo.refs.logged_head()?.unwrap_or_else(|| HeadTarget::Detached(base.clone())),
             false => HeadTarget::Branch(store.contract.tag.branch_ref()),
         };
@@ -141,7 +141,7 @@ impl Workspace {
             let saved = store.keep_commit(&tip, &tip)?;
             store.say(Notice::BranchMoved { tip: tip.clone(), saved });
         }
-        match self.is_linked {
+        match self.home.is_own() {
             true => Ok(self.repo.refs.point_head(&HeadTarget::Detached(to.clone()))?),
             false => store.move_branch(&tip, to, why),
         }
@@ -175,13 +175,13 @@ impl Workspace {
     /// Brings the version that is to be reworked back into the user's working tree, which is at its base: there it stays
     /// until the agent is called. Each seat gets it with its call.
     pub(super) fn put_version_back(&mut self, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
-        if self.is_linked { Ok(()) } else { self.put_back(store, &draft.commit, &draft.base) }
+        if self.home.is_own() { Ok(()) } else { self.put_back(store, &draft.commit, &draft.base) }
     }
 
     /// Brings branch and working tree to the commit of the open experiment.
     pub(super) fn check_out(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<(), SessionError> {
         let commit = commit_of(open)?;
-        if self.is_linked {
+        if self.home.is_own() {
             return self.switch_to(store, &commit);
         }
         self.move_head(store, &commit, &[&open.base], &format!("experiment {}", open.id))?;
@@ -279,7 +279,7 @@ impl Workspace {
             None => self.repo.working_tree.untracked(&before)?,
         };
         // After an interrupted call, files in ar's own tree belong to no change.
-        let is_written = self.is_linked || now == before && store.has_file(UNTRACKED);
+        let is_written = self.home.is_own() || now == before && store.has_file(UNTRACKED);
         let now = self.untracked.known.insert(now);
         if is_written { Ok(()) } else { store.write_file(UNTRACKED, now) }
     }
@@ -298,7 +298,7 @@ impl Workspace {
         let mut now = self.repo.working_tree.untracked(&before)?;
         now.keep(&before, store.repo.objects.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
         let now = self.untracked.known.insert(now);
-        if self.is_linked { Ok(()) } else { store.write_file(UNTRACKED, now) }
+        if self.home.is_own() { Ok(()) } else { store.write_file(UNTRACKED, now) }
     }
 
     /// Closes an experiment in the journal and notes which untracked files are there, after a look at the working tree
@@ -309,7 +309,7 @@ impl Workspace {
         id: ExperimentId,
         look: Option<Look>,
     ) -> Result<(), SessionError> {
-        if self.is_linked {
+        if self.home.is_own() {
             return store.close_open(id);
         }
         self.remember_untracked_of(store, look)?;

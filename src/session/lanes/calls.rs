@@ -39,7 +39,7 @@ pub(super) async fn propose(
             if attempt.is_prepared {
                 return Ok(Called::Prepared(attempt));
             }
-            if workspace.is_linked && workspace.goes_with(&attempt.open.base, &commit).await? {
+            if workspace.home.is_own() && workspace.goes_with(&attempt.open.base, &commit).await? {
                 let store = &mut *shared.store();
                 store.journal.iteration = store.journal.iteration.saturating_sub(1);
                 store.close_open(attempt.open.id)?;

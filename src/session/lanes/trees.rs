@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use crate::crash;
-use crate::domain::{CommitId, Notice, Record};
+use crate::domain::{CommitId, Home, Notice, Record};
 use crate::exec::GpuLocks;
 use crate::fs::{make_folder, make_links};
 use crate::git::{ChangeKind, TreeState, Untracked};
@@ -79,7 +79,7 @@ impl DerefMut for Tree<'_> {
 impl<'s> Trees<'s> {
     /// The trees of a loop; `workspace` is the one in which the session was opened.
     pub(super) fn of(workspace: &'s mut Workspace) -> Self {
-        if workspace.is_linked { Trees::Own(BTreeMap::new()) } else { Trees::Users(Some(workspace)) }
+        if workspace.home.is_own() { Trees::Own(BTreeMap::new()) } else { Trees::Users(Some(workspace)) }
     }
 
     /// Lends a tree. A linked one is made, or made again, with `commit` in it if it is not there. `None` while somebody is at
@@ -180,7 +180,7 @@ impl Workspace {
         let (protected, _) = Protected::of(&store.repo, &store.folder, terms, &store.contract.start, &tops)?;
         let mut workspace = Workspace {
             repo: Rc::new(kept.repo),
-            is_linked: true,
+            home: Home::OwnTree,
             variables: Vec::new(),
             file_terms: terms.clone(),
             protected,
