@@ -425,7 +425,8 @@ settings! {
     #[serde(default = "default_max_idle")]
     max_idle: u32 as u32 = DEFAULT_MAX_IDLE, {
         key: "max-idle", heading: Heading::Stopping, value: "N",
-        help: "Number of agent calls in a row without a change at which the loop stops; 0 for no limit [default: 10]",
+        help: "Number of agent calls in a row without a change at which the loop stops, with slots of each agent; 0 for no \
+               limit [default: 10]",
         comment: "Stop after so many calls of the agent in a row without a change; 0 for no limit.", example: "10",
         lines: |it| line(Some(it.max_idle).filter(|limit| *limit != DEFAULT_MAX_IDLE), |limit| match limit {
             0 => "calls     without a change never stop the loop".to_owned(),

@@ -63,9 +63,11 @@ impl Shared<'_> {
             let store = self.store();
             (store.journal.idle_calls, store.most_calls(), store.contract.max_idle)
         };
-        let pause = crash::pace(pause_after_idle(idle_calls.div_ceil(most_calls), seconds));
-        let goes_on = limit == 0 || idle_calls < limit;
-        if idle_calls == 2 && goes_on {
+        // Each agent has its own row of calls.
+        let in_a_row = idle_calls.div_ceil(most_calls);
+        let pause = crash::pace(pause_after_idle(in_a_row, seconds));
+        let goes_on = limit == 0 || idle_calls / most_calls < limit;
+        if idle_calls == most_calls + 1 && goes_on {
             self.emit(Notice::AgentIdles { limit })?;
         }
         let until = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
@@ -73,7 +75,8 @@ impl Shared<'_> {
         if !pause.is_zero() {
             if goes_on {
                 let id = self.store().history.next_id();
-                self.emit(Event::IdlePause { id, until, seconds: pause.as_secs_f64(), idle_calls, max_idle: limit })?;
+                let seconds = pause.as_secs_f64();
+                self.emit(Event::IdlePause { id, until, seconds, idle_calls: in_a_row, max_idle: limit })?;
             }
             self.pause_unless_told(pause, until).await?;
         }

@@ -18,6 +18,8 @@ use crate::state::{IdeaFile, Sleep};
 pub(super) enum Paced {
     /// Nothing more.
     Ready,
+    /// Nothing more, as the pause is over.
+    Rested,
     /// Another look at what was asked for meanwhile, and at the time.
     Waited,
     /// The end of the loop.
@@ -60,6 +62,8 @@ impl Shared<'_> {
         let is_over = self.pause(pause, until, is_woken).await?;
         if is_over && self.asked()? == Interrupt::None {
             self.wake(sleep)?;
+            // Beside others, calls that ended meanwhile ask for no pause of their own.
+            return Ok(Paced::Rested);
         }
         Ok(Paced::Waited)
     }

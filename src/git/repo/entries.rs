@@ -21,7 +21,7 @@ const LARGEST: u64 = 4096;
 const LONGEST_NAME: usize = 255;
 
 /// The file of an entry that names its working tree.
-const GITDIR: &str = "gitdir";
+pub(super) const GITDIR: &str = "gitdir";
 
 /// The file of an entry that names git's folder.
 const COMMONDIR: &str = "commondir";

@@ -2,6 +2,7 @@
 //! locked against `git worktree prune`, have a detached `HEAD`, and are made again where somebody deletes them.
 
 use std::fs;
+use std::io;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf, absolute};
 
@@ -9,7 +10,7 @@ use gix::bstr::ByteSlice;
 use gix::progress::Discard;
 use gix::worktree::{add, remove};
 
-use super::entries::LinkedEntry;
+use super::entries::{GITDIR, LinkedEntry};
 use super::open::Repo;
 use crate::domain::CommitId;
 use crate::fs::{absent, make_all_writable, make_folder, make_writable, move_away, move_no_folder_away, read_at_most};
@@ -229,7 +230,7 @@ impl Repo {
     fn unregister(&self, known: &[LinkedEntry]) -> Result<()> {
         for LinkedEntry { path, .. } in known {
             let is_folder = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
-            let removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+            let removed = if is_folder { remove_entry(path) } else { fs::remove_file(path) };
             removed.at("removing", path)?;
         }
         match known.is_empty() {
@@ -292,6 +293,20 @@ fn lock(git_dir: &Path, reason: &str) -> Result<()> {
         Ok(there) if there == content.as_bytes() => Ok(()),
         _ => sync::replace_file(&file, content.as_bytes()),
     }
+}
+
+/// Removes an entry of git's folder. What says whose it is goes last, so that one whose removal was cut off is found again.
+fn remove_entry(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let is_folder = entry.file_type()?.is_dir();
+        match entry.file_name() == GITDIR {
+            true => {}
+            false if is_folder => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    fs::remove_dir_all(path)
 }
 
 /// The path without links on the way there; also where the last part is missing, or a link.

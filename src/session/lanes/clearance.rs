@@ -25,12 +25,12 @@ pub(super) async fn clear(shared: &Shared<'_>, idle: Option<f64>, paced: Option<
         return Ok(Paced::Waited);
     }
     shared.keep_checkpoint()?;
-    if let Some(is_begun) = paced {
-        match shared.keep_pace(is_begun).await? {
-            Paced::Ready => {}
-            paced @ (Paced::Waited | Paced::Ends(_)) => return Ok(paced),
-        }
+    let paced = match paced {
+        Some(is_begun) => shared.keep_pace(is_begun).await?,
+        None => Paced::Ready,
+    };
+    if matches!(paced, Paced::Ready | Paced::Rested) {
+        shared.gate().await?;
     }
-    shared.gate().await?;
-    Ok(Paced::Ready)
+    Ok(paced)
 }

@@ -292,6 +292,8 @@ impl<'s, 'a> Lanes<'s, 'a> {
             let seat = self.seats.iter().find(|(_, at_work)| **at_work == id).map(|(seat, _)| *seat);
             match (seat, phase) {
                 (Some(seat), _) => Place::Seat(seat),
+                // What was refused takes no other step there.
+                _ if self.slots.values().any(|busy| busy.id == id) => Place::Slot,
                 (None, Phase::Proposing) => Place::NeedsCall,
                 (None, Phase::Committing) => Place::Ready,
                 (None, Phase::Waiting | Phase::Reviewing) => Place::Winner,
@@ -605,6 +607,10 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 self.clearance = Clearance::None;
                 match paced? {
                     Paced::Ready => self.clearance = Clearance::Given,
+                    Paced::Rested => {
+                        self.clearance = Clearance::Given;
+                        self.trees.note_wait();
+                    }
                     Paced::Waited => self.trees.note_wait(),
                     Paced::Ends(reason) => self.ending = Some(reason),
                 }
@@ -618,7 +624,9 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 self.end_keeper(!self.trees.are_own())?;
                 match ended? {
                     Called::Over => self.lost = 0,
-                    Called::Idle { seconds } => self.idle = Some(seconds),
+                    // One pause serves all calls that end before it is over.
+                    Called::Idle { seconds } if self.clearance != Clearance::Awaited => self.idle = Some(seconds),
+                    Called::Idle { .. } => {}
                     Called::Prepared(attempt) => {
                         self.lost = 0;
                         return self.run_at_once(*attempt);

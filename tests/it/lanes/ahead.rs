@@ -1,4 +1,4 @@
-//! What comes before new calls on slots: the pauses of the cadence, and the run of the incumbent after crashes.
+//! What comes before new calls and runs on slots: pauses, the run of the incumbent after crashes, and refusals.
 
 use std::fs;
 use std::process::Stdio;
@@ -87,4 +87,35 @@ fn a_check_on_slots_that_is_cut_off_leaves_nothing_open() {
     assert_eq!((records(&repo), repo.status().as_str()), (9, ""), "{called:#?}");
     let doctor = ar(&repo, ["doctor"]).ok().stdout;
     assert!(doctor.contains("no problems found"), "{doctor}");
+}
+
+#[test]
+fn a_change_that_is_refused_just_before_its_run_is_recorded_once() {
+    // Many changes are the same one, which is seen once the first of them is kept.
+    let agent = "lines=$(wc -l < f1); case $((AR_EXPERIMENT % 4)) in \
+                 1|2) echo own $AR_EXPERIMENT >> f$((AR_EXPERIMENT % 7 + 2));; \
+                 *) sleep 0.0$((AR_EXPERIMENT % 3));; esac; echo gain $lines >> f1";
+    for _ in 0..2 {
+        let repo = scripted("");
+        repo.write("train.sh", "sleep 0.1; echo val_bpb: $((3000 - $(grep -c gain f1) * 5))\n");
+        (1..9).for_each(|file| repo.write(format!("f{file}"), format!("{file}\n")));
+        repo.commit_all("what all seats add to");
+        let called = ar_in_time(&repo, args(agent, 40, &["--slots", "3", "--ahead", "2"])).ok();
+        assert!(called.stdout.contains("duplicate"), "{called:#?}");
+        assert_eq!((records(&repo), repo.read("results.tsv").lines().count()), (41, 42), "{called:#?}");
+    }
+}
+
+#[test]
+fn calls_that_end_during_a_pause_ask_for_none_of_their_own() {
+    let repo = scripted("");
+    // The calls of four seats end one after the other while the first pause goes on.
+    let agent =
+        "case $AR_EXPERIMENT in 1) ;; 2) sleep 0.5;; 3) sleep 1;; 4) sleep 1.5;; esac; echo 3.$AR_EXPERIMENT > value";
+    let more = ["--slots", "2", "--ahead", "2", "--cadence", "3s", "--format", "json"];
+    let mut command = ar_command(&repo, &repo.path(), args(agent, 5, &more));
+    let called = Called::from(command.env_remove("AR_NO_PAUSES").output().unwrap()).ok();
+    let events = called.json_lines();
+    let before = events.iter().take_while(|event| event["event"] != "agent_started" || event["id"] != 5);
+    assert_eq!(before.filter(|event| event["event"] == "sleep").count(), 1, "{called:#?}");
 }
