@@ -112,7 +112,7 @@ fn calls_that_end_during_a_pause_ask_for_none_of_their_own() {
     // The calls of four seats end one after the other while the first pause goes on.
     let agent =
         "case $AR_EXPERIMENT in 1) ;; 2) sleep 0.5;; 3) sleep 1;; 4) sleep 1.5;; esac; echo 3.$AR_EXPERIMENT > value";
-    let more = ["--slots", "2", "--ahead", "2", "--cadence", "3s", "--format", "json"];
+    let more = ["--slots", "2", "--ahead", "2", "--cadence", "8s", "--format", "json"];
     let mut command = ar_command(&repo, &repo.path(), args(agent, 5, &more));
     let called = Called::from(command.env_remove("AR_NO_PAUSES").output().unwrap()).ok();
     let events = called.json_lines();

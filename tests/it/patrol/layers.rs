@@ -19,7 +19,13 @@ fn resident(repo: &TestRepo) -> Option<u32> {
 
 fn kill_process(pid: u32) {
     assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
-    until("the end of a process", || (!Path::new(&format!("/proc/{pid}/cwd")).exists()).then_some(()));
+    // A thread lets go of its locks just before it is a zombie.
+    let is_over = |task: &Path| {
+        let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    };
+    let threads = || fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    until("the end of a process", || threads().all(|thread| is_over(&thread.path())).then_some(()));
 }
 
 #[test]
