@@ -1,6 +1,6 @@
 //! The remaining steps of an attempt that was left open.
 
-use crate::domain::{Home, Phase};
+use crate::domain::Phase;
 
 /// How often a lost run is started again on the same commit.
 pub const LOST_RETRIES: u32 = 2;
@@ -21,8 +21,6 @@ pub enum RunFound {
 /// The facts about an open attempt: the journal's, and the real ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Found {
-    /// Whose working tree it is in.
-    pub home: Home,
     /// The journal's step.
     pub phase: Phase,
     /// Whether it is a run for winners that wait, and no experiment of its own.
@@ -74,34 +72,29 @@ pub fn recover(found: Found) -> Vec<Step> {
     use Step::{
         AwaitCall, AwaitSlot, BringBack, CheckOut, Close, EndJobs, Finish, ForgetRun, Record, RecordLost, Reset, Run,
     };
-    match (found.phase, found.home) {
-        (Phase::Waiting, _) => Vec::new(),
+    match found.phase {
+        Phase::Waiting => Vec::new(),
         // The record is the commit point: the experiment counts, whatever else happened.
         _ if found.recorded => vec![Record],
-        (Phase::Recording, _) if found.has_draft => vec![Record],
-        (Phase::Idle, _) => vec![Close],
+        Phase::Recording if found.has_draft => vec![Record],
+        Phase::Idle => vec![Close],
         // The line asks for it again. Earlier versions had trials reworked.
-        (Phase::Proposing, _) if found.is_trial => vec![EndJobs, Reset, Close],
-        (Phase::Committing, _) if found.is_trial => vec![Close],
-        (Phase::Proposing, Home::OwnTree) => vec![EndJobs, Reset, AwaitCall],
-        (Phase::Proposing, Home::UserTree) if found.has_draft => vec![EndJobs, Reset, BringBack, Finish],
-        (Phase::Proposing, Home::UserTree) => vec![EndJobs, Reset, Close],
-        (Phase::Committing, Home::OwnTree) => vec![AwaitSlot],
-        (Phase::Committing, Home::UserTree) => vec![CheckOut, Run, Finish],
-        // The loop calls the reviewer again.
-        (Phase::Reviewing, Home::OwnTree) => vec![EndJobs],
+        Phase::Proposing if found.is_trial => vec![EndJobs, Reset, Close],
+        Phase::Committing if found.is_trial => vec![Close],
+        Phase::Proposing if found.has_draft => vec![EndJobs, Reset, BringBack, AwaitCall],
+        Phase::Proposing => vec![EndJobs, Reset, AwaitCall],
+        Phase::Committing => vec![AwaitSlot],
         // The draft says whether the reviewer had answered.
-        (Phase::Reviewing, Home::UserTree) => vec![EndJobs, CheckOut, Finish],
+        Phase::Reviewing => vec![EndJobs, CheckOut, Finish],
         // Should it be of use still, the loop begins it anew.
-        (Phase::Checking, Home::OwnTree) => vec![EndJobs, Close],
-        (Phase::Checking, Home::UserTree) => vec![EndJobs, CheckOut, Close],
+        Phase::Checking => vec![EndJobs, CheckOut, Close],
         // Nobody knows what it measured. Once the tree exists again, nothing tells that it was missing.
         _ if found.tree_is_gone => vec![EndJobs, ForgetRun, CheckOut, Finish],
-        (Phase::Guarding, _) => match found.run {
+        Phase::Guarding => match found.run {
             RunFound::Going | RunFound::Over => vec![Finish],
             RunFound::Unstarted | RunFound::Gone => vec![EndJobs, CheckOut, Finish],
         },
-        (Phase::Running | Phase::Recording | Phase::Settling, _) => match found.run {
+        Phase::Running | Phase::Recording | Phase::Settling => match found.run {
             RunFound::Going | RunFound::Over => vec![Finish],
             // Nothing was lost, however many starts the journal has.
             RunFound::Unstarted => vec![EndJobs, CheckOut, Finish],
@@ -134,20 +127,20 @@ mod tests {
     #[test]
     fn every_way_to_leave_an_experiment_has_its_steps() {
         use Step::*;
-        let found = |phase, recorded, run, runs| Found { recorded, run, runs, ..in_place(phase) };
+        let found = |phase, recorded, run, runs| Found { recorded, run, runs, ..left_in(phase) };
         let draft = |found| Found { has_draft: true, ..found };
         for (left, steps) in [
             (found(Phase::Idle, false, RunFound::Gone, 0), vec![Close]),
-            (found(Phase::Proposing, false, RunFound::Gone, 0), vec![EndJobs, Reset, Close]),
-            (found(Phase::Committing, false, RunFound::Gone, 0), vec![CheckOut, Run, Finish]),
+            (found(Phase::Proposing, false, RunFound::Gone, 0), vec![EndJobs, Reset, AwaitCall]),
+            (found(Phase::Committing, false, RunFound::Gone, 0), vec![AwaitSlot]),
             (found(Phase::Running, false, RunFound::Going, 1), vec![Finish]),
             (found(Phase::Running, false, RunFound::Over, 1), vec![Finish]),
             (found(Phase::Running, false, RunFound::Unstarted, 3), vec![EndJobs, CheckOut, Finish]),
             (found(Phase::Running, false, RunFound::Gone, 1), vec![EndJobs, CheckOut, Run, Finish]),
             (found(Phase::Running, false, RunFound::Gone, 2), vec![EndJobs, CheckOut, Run, Finish]),
             (found(Phase::Running, false, RunFound::Gone, 3), vec![EndJobs, CheckOut, RecordLost]),
-            (draft(found(Phase::Proposing, false, RunFound::Over, 0)), vec![EndJobs, Reset, BringBack, Finish]),
-            (draft(found(Phase::Committing, false, RunFound::Over, 0)), vec![CheckOut, Run, Finish]),
+            (draft(found(Phase::Proposing, false, RunFound::Over, 0)), vec![EndJobs, Reset, BringBack, AwaitCall]),
+            (draft(found(Phase::Committing, false, RunFound::Over, 0)), vec![AwaitSlot]),
             (draft(found(Phase::Running, false, RunFound::Gone, 1)), vec![EndJobs, CheckOut, Run, Finish]),
             (draft(found(Phase::Guarding, false, RunFound::Going, 1)), vec![Finish]),
             (draft(found(Phase::Guarding, false, RunFound::Over, 1)), vec![Finish]),
@@ -169,19 +162,15 @@ mod tests {
     #[test]
     fn every_way_to_leave_an_attempt_beside_others_has_its_steps() {
         use Step::*;
-        let found = |phase| Found { home: Home::OwnTree, run: RunFound::Going, runs: 1, ..in_place(phase) };
+        let found = |phase| Found { run: RunFound::Going, runs: 1, ..left_in(phase) };
         let draft = |found| Found { has_draft: true, ..found };
         let trial = |found| Found { is_trial: true, ..found };
         let no_tree = |found| Found { tree_is_gone: true, ..found };
         for (left, steps) in [
-            (found(Phase::Proposing), vec![EndJobs, Reset, AwaitCall]),
-            (draft(found(Phase::Proposing)), vec![EndJobs, Reset, AwaitCall]),
-            (found(Phase::Committing), vec![AwaitSlot]),
             (trial(found(Phase::Committing)), vec![Close]),
             (trial(draft(found(Phase::Proposing))), vec![EndJobs, Reset, Close]),
             (trial(draft(found(Phase::Committing))), vec![Close]),
             (found(Phase::Running), vec![Finish]),
-            (draft(found(Phase::Reviewing)), vec![EndJobs]),
             (draft(found(Phase::Guarding)), vec![Finish]),
             (no_tree(found(Phase::Running)), vec![EndJobs, ForgetRun, CheckOut, Finish]),
             (no_tree(draft(found(Phase::Guarding))), vec![EndJobs, ForgetRun, CheckOut, Finish]),
@@ -190,16 +179,13 @@ mod tests {
             (Found { recorded: true, ..draft(found(Phase::Waiting)) }, vec![]),
             (draft(found(Phase::Recording)), vec![Record]),
             (draft(trial(found(Phase::Recording))), vec![Record]),
-            (found(Phase::Checking), vec![EndJobs, Close]),
-            (found(Phase::Idle), vec![Close]),
         ] {
             assert_eq!(recover(left), steps, "{left:?}");
         }
     }
 
-    fn in_place(phase: Phase) -> Found {
+    fn left_in(phase: Phase) -> Found {
         Found {
-            home: Home::UserTree,
             phase,
             is_trial: false,
             has_draft: false,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::domain::{Direction, ExperimentId, Home, Number, Phase};
+use crate::domain::{Direction, ExperimentId, Number, Phase};
 use crate::rules::{
     Afresh, Car, Found, LOST_RETRIES, Line, LineStep, Merged, RunFound, Standing, Step, Tested, Trial, recover,
 };
@@ -273,7 +273,7 @@ impl World {
                 Step::Close => process.acts.extend([Act::DropRef(id), Act::Close(id)]),
                 Step::AwaitCall => process.acts.push_back(Act::AwaitCall(id)),
                 // That of a run is a part of resuming it.
-                Step::AwaitSlot | Step::CheckOut => {}
+                Step::AwaitSlot | Step::CheckOut | Step::BringBack => {}
                 step => unreachable!("{step:?} of an attempt beside others"),
             }
         }
@@ -502,7 +502,6 @@ fn number(value: f64) -> Number {
 /// What is found of an attempt whose run is like this.
 fn found(open: &Open, run: RunFound) -> Found {
     Found {
-        home: Home::OwnTree,
         phase: open.phase,
         is_trial: open.trial.is_some(),
         // What is being recorded is noted with that.

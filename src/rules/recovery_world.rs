@@ -243,7 +243,6 @@ impl World {
             Run::Gone => RunFound::Gone,
         };
         let found = Found {
-            home: Home::UserTree,
             phase: self.phase,
             is_trial: false,
             has_draft: open.draft.is_some(),
@@ -263,8 +262,9 @@ impl World {
             Step::BringBack => vec![PutBackToDraft],
             Step::CheckOut => vec![SaveChange, AdvanceBranch, PutBackToCommit],
             Step::Run => vec![NoteCommit, ClearRun, EnterRunning],
+            Step::AwaitCall => [&[MoveBranchToBase][..], &WORK].concat(),
+            Step::AwaitSlot => RETRY.to_vec(),
             Step::Finish => match self.phase {
-                Phase::Proposing => [&[MoveBranchToBase][..], &WORK].concat(),
                 Phase::Guarding => vec![StartGuard, AwaitGuard],
                 _ => vec![StartRun, Await],
             },
@@ -273,7 +273,7 @@ impl World {
                 [&SETTLE[..], &[Close]].concat()
             }
             Step::Record => RECORD.to_vec(),
-            step @ (Step::ForgetRun | Step::AwaitCall | Step::AwaitSlot) => unreachable!("{step:?} in place"),
+            Step::ForgetRun => unreachable!("no tree is deleted"),
             Step::Close => vec![Close],
         }
     }

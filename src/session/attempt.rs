@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Map;
 
+use super::check::check_again;
 use super::error::SessionError;
 use super::ignored::ignored_inputs;
 use super::jobs::{CHECK, REVIEW, RUN, guard_name};
@@ -17,14 +18,12 @@ use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{
-    DiffStat, Environment, Home, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed, list,
-};
+use crate::domain::{DiffStat, Environment, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed, list};
 use crate::exec::Executor;
 use crate::rules::{
     Again, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, describe_failure, judge, judge_on_base, recover,
 };
-use crate::state::{Journal, OpenExperiment};
+use crate::state::OpenExperiment;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,11 +65,6 @@ impl Attempt {
         Attempt { open, phase, is_prepared: false }
     }
 
-    /// The attempt that the journal names; in place there is one at most.
-    pub(super) fn left_open(journal: &Journal) -> Option<Attempt> {
-        journal.first().map(|first| Attempt::at(first.open.clone(), first.phase))
-    }
-
     /// Enters a phase of it in the journal.
     pub(super) fn enter(&mut self, store: &mut Store, phase: Phase) -> Result<(), SessionError> {
         self.phase = phase;
@@ -97,9 +91,6 @@ impl Attempt {
         let mut stage = match self.phase {
             Phase::Guarding => Stage::Guard,
             Phase::Reviewing => Stage::Review,
-            // The loop calls the agent.
-            Phase::Proposing if shared.calls_agent => Stage::Over(Attempted::Waiting),
-            Phase::Proposing => self.end_with_draft(workspace, &mut shared.store(), "it was not reworked")?,
             _ => Stage::Run,
         };
         loop {
@@ -118,37 +109,28 @@ impl Attempt {
         }
     }
 
-    /// Finishes the attempt, which an earlier process left open. `tree_is_gone` says whether the linked working tree of its run
-    /// was missing. `None` for a baseline that is not recorded, and after steps that only close it.
+    /// Goes on with a run, a guard or a review that an earlier process left open. `tree_is_gone` says whether the linked
+    /// working tree of it was missing.
     pub(super) async fn recover(
         &mut self,
         workspace: &mut Workspace,
         shared: &Shared<'_>,
         deadline: Deadline,
         tree_is_gone: bool,
-    ) -> Result<Option<Attempted>, SessionError> {
+    ) -> Result<Attempted, SessionError> {
         shared.await_files(self).await;
-        let found =
-            Found { tree_is_gone, ..self.found(&shared.store(), shared.executor_of(&self.job()), workspace.home) };
-        if self.open.id.is_baseline() && !found.recorded {
-            return Ok(None);
-        }
-        if !found.recorded && workspace.check_again(&mut shared.store(), &mut self.open)? {
+        let found = Found { tree_is_gone, ..self.found(&shared.store(), shared.executor_of(&self.job())) };
+        if !found.recorded && check_again(&mut shared.store(), &workspace.file_terms, &mut self.open)? {
             shared.end_jobs(self.open.id).await?;
         }
-        let mut attempted = None;
+        let mut attempted = Attempted::Waiting;
         for step in recover(found) {
             match step {
-                Step::EndJobs => {
-                    shared.end_jobs(self.open.id).await?;
-                    if self.phase == Phase::Proposing {
-                        workspace.put_untracked_back(&mut shared.store())?;
-                    }
-                }
-                Step::Finish => attempted = Some(self.finish(workspace, shared, deadline).await?),
+                Step::EndJobs => shared.end_jobs(self.open.id).await?,
+                Step::Finish => attempted = self.finish(workspace, shared, deadline).await?,
                 step => {
                     let environment = shared.environment();
-                    attempted = self.take(step, workspace, &mut shared.store(), environment)?.or(attempted);
+                    attempted = self.take(step, workspace, &mut shared.store(), environment)?.unwrap_or(attempted);
                 }
             }
             crash::point("recover.step_done");
@@ -165,12 +147,7 @@ impl Attempt {
         environment: Arc<Environment>,
     ) -> Result<Option<Attempted>, SessionError> {
         match step {
-            Step::Reset => {
-                workspace.spare_newer(store, self.open.id)?;
-                workspace.reset_to(store, &self.open.base, self.open.id)?;
-            }
             Step::CheckOut => workspace.check_out(store, &self.open)?,
-            Step::BringBack => workspace.put_version_back(store, &draft_of(&self.open)?)?,
             Step::Run => self.prepare_run(workspace, store)?,
             Step::Record => {
                 store.finish_recording(&self.open, workspace.users())?;
@@ -181,17 +158,22 @@ impl Attempt {
                 self.record(workspace, store, record)?;
                 return Ok(Some(Attempted::Recorded));
             }
-            Step::Close => workspace.enter_idle(store, self.open.id, None)?,
             Step::ForgetRun => self.forget_run(store)?,
-            Step::EndJobs | Step::AwaitCall | Step::AwaitSlot | Step::Finish => {}
+            // The loop takes these.
+            Step::EndJobs
+            | Step::Reset
+            | Step::BringBack
+            | Step::AwaitCall
+            | Step::AwaitSlot
+            | Step::Finish
+            | Step::Close => {}
         }
         Ok(None)
     }
 
     /// What the journal says of the attempt, and what is really there.
-    pub(super) fn found(&self, store: &Store, executor: &Executor, home: Home) -> Found {
+    pub(super) fn found(&self, store: &Store, executor: &Executor) -> Found {
         Found {
-            home,
             tree_is_gone: false,
             is_trial: self.open.trial.is_some(),
             phase: self.phase,

@@ -22,7 +22,7 @@ use crate::crash;
 use crate::domain::{CommitId, ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Run, ended_text};
 use crate::exec::OpensWatch;
 use crate::rules::{FileTerms, Forbidden, Measured, RunFound, describe_failure, may_be_code};
-use crate::state::{Aside, OpenExperiment};
+use crate::state::{Aside, OpenAttempt, OpenExperiment};
 
 /// A run of the baseline in another slot than the first.
 pub(super) struct Baseline {
@@ -62,20 +62,22 @@ impl Session<'_> {
     }
 
     async fn begin_with(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
-        if self.workspace.home.is_own() {
-            // What is open beside others is picked up by the loop.
-            self.end_unseen().await?;
-        } else if let Some(attempted) = self.recover(None).await?
-            && attempted != Attempted::Recorded
-        {
-            return Ok(attempted);
+        self.end_unseen().await?;
+        let open = self.shared.store().journal.first().map(|first| first.phase);
+        // What is open beside others, and a call that was cut off, are picked up by the loop.
+        let is_first = |phase: &Phase| drive.adopts() || *phase != Phase::Proposing;
+        if !self.workspace.home.is_own() && open.as_ref().is_some_and(is_first) {
+            match self.finish_open(None).await? {
+                None | Some(Attempted::Recorded) => {}
+                Some(attempted) => return Ok(attempted),
+            }
         }
         if drive.adopts() {
             let store = self.shared.store.get_mut();
             let tip = store.repo.refs.branch(&store.contract.tag.branch_ref())?;
             if store.history.baseline().is_some() && tip.is_some_and(|tip| tip != store.tip()) {
-                let mut attempt = self.commit_working_tree(Proposal::default())?;
-                return attempt.finish(&mut self.workspace, &self.shared, None).await;
+                let attempt = self.commit_working_tree(Proposal::default())?;
+                return self.finish(attempt, None).await;
             }
             self.workspace.set_aside(self.shared.store.get_mut(), Proposal::default())?;
         }
@@ -94,17 +96,6 @@ impl Session<'_> {
         self.attempt_aside(deadline).await
     }
 
-    /// Finishes the attempt that is open, if there is one. A baseline that is not recorded yet is left to
-    /// [`Session::measure_baseline`].
-    pub(super) async fn recover(&mut self, deadline: Deadline) -> Result<Option<Attempted>, SessionError> {
-        self.end_unseen().await?;
-        let open = Attempt::left_open(&self.shared.store.get_mut().journal);
-        let Some(mut attempt) = open else { return Ok(None) };
-        let attempted = attempt.recover(&mut self.workspace, &self.shared, deadline, false).await?;
-        self.shared.tell()?;
-        Ok(attempted)
-    }
-
     /// Ends a run that nothing tells of, since the journal was lost.
     pub(super) async fn end_unseen(&mut self) -> Result<(), SessionError> {
         if !self.shared.store().journal.unseen {
@@ -120,9 +111,10 @@ impl Session<'_> {
     /// Measures the baseline, or goes on measuring it. A baseline without a number takes the session back: a metric that
     /// is misspelt must not become part of an approved contract.
     async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
-        let open = Attempt::left_open(&self.shared.store.get_mut().journal);
+        let open = self.shared.store().journal.first().cloned();
         let mut attempt = match open {
-            Some(attempt) => {
+            Some(OpenAttempt { phase, open }) => {
+                let attempt = Attempt::at(open, phase);
                 self.shared.await_files(&attempt).await;
                 if !matches!(self.baseline_run(), RunFound::Going | RunFound::Over) {
                     self.shared.end_first_jobs(ExperimentId::BASELINE).await?;
@@ -334,6 +326,6 @@ impl Session<'_> {
         self.workspace.check_out(store, &attempt.open)?;
         crash::point("aside.checked_out");
         attempt.prepare_run(&self.workspace, store)?;
-        attempt.finish(&mut self.workspace, &self.shared, deadline).await
+        self.finish(attempt, deadline).await
     }
 }

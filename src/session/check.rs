@@ -82,24 +82,25 @@ impl Workspace {
         self.look = Some(look);
         Ok(changes.tracked.into_iter().map(|(path, _)| path).collect())
     }
+}
 
-    /// Looks again whether the open experiment may run that another process has checked: who can write into the journal
-    /// can take away that it was refused.
-    pub(super) fn check_again(&mut self, store: &mut Store, open: &mut OpenExperiment) -> Result<bool, SessionError> {
-        let Some(commit) = open.commit.as_ref().filter(|_| open.refused.is_none() && !open.id.is_baseline()) else {
-            return Ok(false);
-        };
-        // The other terms may have changed since.
-        let is_fixed = |failure: &Failure| matches!(failure.class, FailureClass::Protected | FailureClass::Scope);
-        let refused = self
-            .file_terms
-            .refuse(&edits(store, &self.file_terms, &open.base, commit)?, &Forbidden::default())
-            .filter(is_fixed);
-        let Some(refused) = refused else { return Ok(false) };
-        store.say(Notice::NotToRun { id: open.id, why: refused.excerpt.replace('\n', ", ") });
-        open.refused = Some(refused);
-        Ok(true)
-    }
+/// Checks an attempt again that another process has checked: who can write into the journal can take away that it was
+/// refused. Returns whether it is refused now.
+pub(super) fn check_again(
+    store: &mut Store,
+    terms: &FileTerms,
+    open: &mut OpenExperiment,
+) -> Result<bool, SessionError> {
+    let Some(commit) = open.commit.as_ref().filter(|_| open.refused.is_none() && !open.id.is_baseline()) else {
+        return Ok(false);
+    };
+    // The other terms may have changed since.
+    let is_fixed = |failure: &Failure| matches!(failure.class, FailureClass::Protected | FailureClass::Scope);
+    let edits = edits(store, terms, &open.base, commit)?;
+    let Some(refused) = terms.refuse(&edits, &Forbidden::default()).filter(is_fixed) else { return Ok(false) };
+    store.say(Notice::NotToRun { id: open.id, why: refused.excerpt.replace('\n', ", ") });
+    open.refused = Some(refused);
+    Ok(true)
 }
 
 /// The attempt that is open beside this one with the same change.

@@ -59,14 +59,14 @@ impl Session<'_> {
             return self.or_take_back(Err(SessionError::AtCap(Box::new(reason))));
         }
         let attempted = if store.history.baseline().is_some() {
-            let mut attempt = match reworked {
+            let attempt = match reworked {
                 Some(record) => self.commit_version(record, proposal)?,
                 None => {
                     self.refuse_direction(&proposal)?;
                     self.commit_working_tree(proposal)?
                 }
             };
-            attempt.finish(&mut self.workspace, &self.shared, deadline).await?
+            self.finish(attempt, deadline).await?
         } else {
             let first = match self.workspace.set_aside(store, proposal) {
                 Ok(()) => self.first_try(deadline).await,
@@ -114,7 +114,11 @@ impl Session<'_> {
             self.stop(StopReason::Interrupted { requested: true })?;
             return Ok(Tried::RolledBack);
         }
-        let recovered = self.recover(deadline).await?;
+        self.end_unseen().await?;
+        let recovered = self.finish_open(deadline).await?;
+        if recovered != Some(Attempted::StillRunning) {
+            self.shelve()?;
+        }
         let store = self.shared.store.get_mut();
         let is_left = !store.journal.attempts.is_empty() || store.journal.aside.is_some();
         let attempted = match recovered {

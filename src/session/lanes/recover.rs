@@ -1,13 +1,14 @@
-//! What an earlier process left open beside others, and what is put away when a loop ends.
+//! What an earlier process left open, and what is put away when a loop ends.
 
 use super::line::{close_trials, discard};
 use super::reviews::to_review;
 use super::scheduler::Lanes;
 use crate::crash;
-use crate::domain::{CommitId, ExperimentId, Home, NewIdea, Notice, Phase, Record, StopReason};
+use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason};
 use crate::git::Untracked;
 use crate::rules::{Left, Shelved, Step, Why, recover, shelve};
-use crate::session::attempt::Attempt;
+use crate::session::attempt::{Attempt, Attempted};
+use crate::session::check::check_again;
 use crate::session::error::SessionError;
 use crate::session::open::Session;
 use crate::session::opened::{commit_of, draft_of};
@@ -16,21 +17,28 @@ use crate::session::store::Store;
 use crate::state::OpenExperiment;
 
 impl Lanes<'_, '_> {
-    /// Finishes or picks up each attempt that is open beside others. *In place* that is done before the loop.
+    /// Finishes or picks up each attempt that is open, but for a baseline that is not recorded.
     pub(super) async fn recover(&mut self) -> Result<(), SessionError> {
-        if !self.trees.are_own() {
-            return Ok(());
-        }
         let left = left_open(&self.shared.store());
         for (phase, open) in left {
-            let attempt = Attempt::at(open, phase);
-            if matches!(phase, Phase::Running | Phase::Guarding) {
+            let mut attempt = Attempt::at(open, phase);
+            let found = attempt.found(&self.shared.store(), self.shared.executor_of(&attempt.job()));
+            if attempt.open.id.is_baseline() && !found.recorded {
+                continue;
+            }
+            let is_in_slot = match phase {
+                Phase::Running | Phase::Guarding => true,
+                Phase::Reviewing => !self.trees.are_own(),
+                // Of an earlier version, which noted no draft.
+                Phase::Recording | Phase::Settling => !found.recorded && !found.has_draft,
+                _ => false,
+            };
+            if is_in_slot {
                 self.resume(attempt)?;
                 continue;
             }
-            let found = attempt.found(&self.shared.store(), self.shared.executor_of(&attempt.job()), Home::OwnTree);
             for step in recover(found) {
-                self.take_step(step, &attempt).await?;
+                self.take_step(step, &mut attempt).await?;
                 self.shared.tell()?;
                 crash::point("recover.step_done");
             }
@@ -40,18 +48,38 @@ impl Lanes<'_, '_> {
     }
 
     /// Takes a step that needs no slot.
-    async fn take_step(&mut self, step: Step, attempt: &Attempt) -> Result<(), SessionError> {
-        let (open, id) = (&attempt.open, attempt.open.id);
-        match step {
-            Step::EndJobs => self.shared.end_jobs(id).await?,
-            Step::Reset => self.reset_seat(open)?,
-            Step::AwaitCall => {
-                self.shared.store().enter(attempt.phase, OpenExperiment { seat: None, ..open.clone() })?;
+    async fn take_step(&mut self, step: Step, attempt: &mut Attempt) -> Result<(), SessionError> {
+        let (shared, id) = (self.shared, attempt.open.id);
+        match (step, self.trees.users()) {
+            (Step::EndJobs, _) => shared.end_jobs(id).await?,
+            (Step::Reset, Some(users)) => {
+                let store = &mut *shared.store();
+                users.put_untracked_back(store)?;
+                users.spare_newer(store, id)?;
+                users.reset_to(store, &attempt.open.base, id)?;
             }
-            Step::AwaitSlot => self.note_ready(id),
-            Step::Record => self.shared.store().finish_recording(open, None)?,
-            Step::Close => self.shared.store().close_open(id)?,
-            Step::ForgetRun | Step::BringBack | Step::CheckOut | Step::Run | Step::Finish | Step::RecordLost => {}
+            (Step::Reset, None) => self.reset_seat(&attempt.open)?,
+            (Step::BringBack, Some(users)) => users.put_version_back(&mut shared.store(), &draft_of(&attempt.open)?)?,
+            (Step::CheckOut, Some(users)) => users.check_out(&mut shared.store(), &attempt.open)?,
+            (Step::AwaitCall, _) => {
+                attempt.open.seat = None;
+                attempt.enter(&mut shared.store(), attempt.phase)?;
+            }
+            (Step::AwaitSlot, _) => {
+                let is_refused = check_again(&mut shared.store(), &self.terms, &mut attempt.open)?;
+                if is_refused {
+                    attempt.enter(&mut shared.store(), Phase::Committing)?;
+                }
+                self.note_ready(id);
+            }
+            (Step::Record, users) => {
+                shared.store().finish_recording(&attempt.open, users)?;
+                self.attempted = Some(Attempted::Recorded);
+            }
+            (Step::Close, Some(users)) => users.enter_idle(&mut shared.store(), id, None)?,
+            (Step::Close, None) => shared.store().close_open(id)?,
+            // A linked tree gets its commit before it is used; runs and reviews are picked up by the loop.
+            (Step::ForgetRun | Step::BringBack | Step::CheckOut | Step::Run | Step::Finish | Step::RecordLost, _) => {}
         }
         Ok(())
     }
@@ -71,7 +99,7 @@ impl Lanes<'_, '_> {
 impl Session<'_> {
     /// Puts away what waits and does not run any more: proposals become ideas with their commits, and what was to be
     /// reworked is recorded as it was measured. Winners stay open.
-    pub(super) fn shelve(&mut self) -> Result<(), SessionError> {
+    pub(in crate::session) fn shelve(&mut self) -> Result<(), SessionError> {
         let open = left_open(&self.shared.store());
         for (phase, open) in open {
             let store = &mut *self.shared.store();

@@ -31,7 +31,7 @@ use crate::session::open::Session;
 use crate::session::shared::Shared;
 use crate::session::sleeping::Paced;
 use crate::session::store::Store;
-use crate::session::supervise::Ending;
+use crate::session::supervise::{Deadline, Ending};
 use crate::session::workspace::Workspace;
 use crate::state::OpenExperiment;
 
@@ -73,10 +73,21 @@ impl Busy {
     }
 }
 
+/// What a loop is for.
+#[derive(Debug, Clone, Copy)]
+enum Scope {
+    /// A night: calls, runs, pauses, checks and reviews, until something ends it; `first` is the place of its first
+    /// experiment.
+    Night { first: u32 },
+    /// What is open goes on to its end, within this time. No agent is called, and no budget ends it.
+    Open(Deadline),
+}
+
 /// What is under way in slots and seats.
 pub(super) struct Lanes<'s, 'a> {
     pub(super) shared: &'s Shared<'a>,
-    terms: FileTerms,
+    scope: Scope,
+    pub(super) terms: FileTerms,
     capacity: Capacity,
     pub(super) trees: Trees<'s>,
     chains: Chains,
@@ -102,6 +113,8 @@ pub(super) struct Lanes<'s, 'a> {
     waits: bool,
     /// How many calls in a row were lost with their shims.
     lost: u32,
+    /// What came of the last attempt that left its slot.
+    pub(super) attempted: Option<Attempted>,
     /// Why the loop ends.
     ending: Option<StopReason>,
     /// The error with which it ends, once what is under way is over.
@@ -116,8 +129,8 @@ impl Session<'_> {
         let first = self.shared.store().history.next_sequence();
         let (mut tries, mut last) = (0, first);
         let reason = loop {
-            let mut lanes = Lanes::new(&self.shared, &mut self.workspace);
-            let turned = lanes.turn(first).await;
+            let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Night { first });
+            let turned = lanes.turn().await;
             lanes.end_keeper(true)?;
             let may_pass = lanes.trees.are_own() && turned.as_ref().is_err_and(SessionError::may_pass);
             drop(lanes);
@@ -138,13 +151,37 @@ impl Session<'_> {
         }
         Ok(reason)
     }
+
+    /// Brings an attempt to its end whose run is in the journal already, and waits for that at most until `deadline`.
+    pub(in crate::session) async fn finish(
+        &mut self,
+        attempt: Attempt,
+        deadline: Deadline,
+    ) -> Result<Attempted, SessionError> {
+        let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Open(deadline));
+        lanes.run_at_once(attempt)?;
+        lanes.go_on().await?;
+        Ok(lanes.attempted.unwrap_or(Attempted::Waiting))
+    }
+
+    /// Brings what an earlier process left open to its end, and waits for that at most until `deadline`. Returns what came of
+    /// it, if anything.
+    pub(in crate::session) async fn finish_open(
+        &mut self,
+        deadline: Deadline,
+    ) -> Result<Option<Attempted>, SessionError> {
+        let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Open(deadline));
+        lanes.turn().await?;
+        Ok(lanes.attempted)
+    }
 }
 
 impl<'s, 'a> Lanes<'s, 'a> {
-    fn new(shared: &'s Shared<'a>, workspace: &'s mut Workspace) -> Self {
+    fn new(shared: &'s Shared<'a>, workspace: &'s mut Workspace, scope: Scope) -> Self {
         let store = shared.store();
         Lanes {
             shared,
+            scope,
             terms: workspace.file_terms.clone(),
             capacity: Capacity::of(store.journal.layout.as_ref()),
             trees: Trees::of(workspace),
@@ -162,14 +199,20 @@ impl<'s, 'a> Lanes<'s, 'a> {
             keeper: None,
             waits: false,
             lost: 0,
+            attempted: None,
             ending: None,
             failing: None,
             is_detached: false,
         }
     }
 
-    async fn turn(&mut self, first: u32) -> Result<StopReason, SessionError> {
+    async fn turn(&mut self) -> Result<StopReason, SessionError> {
         self.recover().await?;
+        self.go_on().await
+    }
+
+    /// Does what the rules say until nothing is left to do.
+    async fn go_on(&mut self) -> Result<StopReason, SessionError> {
         let mut listener = self.shared.interrupts.listen();
         loop {
             let asked = self.shared.asked()?;
@@ -177,7 +220,10 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 return Ok(StopReason::Detached);
             }
             self.shared.hear_guards()?;
-            if self.ending.is_none() && asked == Interrupt::None {
+            if let Scope::Night { first } = self.scope
+                && self.ending.is_none()
+                && asked == Interrupt::None
+            {
                 self.ending = self.shared.rule_to_stop(first);
             }
             self.crashes_seen = self.crashes_seen.min(crashes(&self.shared.store()));
@@ -209,16 +255,32 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
     }
 
+    fn is_night(&self) -> bool {
+        matches!(self.scope, Scope::Night { .. })
+    }
+
+    /// How long to wait for a run, its guards and its review.
+    fn deadline(&self) -> Deadline {
+        match self.scope {
+            Scope::Night { .. } => None,
+            Scope::Open(deadline) => deadline,
+        }
+    }
+
     /// What may still start.
     fn demand(&mut self, asked: Interrupt) -> Demand {
         if asked == Interrupt::Now || self.failing.is_some() {
             return Demand::Nothing;
         }
+        if !self.is_night() {
+            return Demand::Open;
+        }
         let is_ending = asked != Interrupt::None || self.ending.is_some();
         let is_out =
             self.shared.store().journal.outage.is_some() || matches!(self.ending, Some(StopReason::Agent { .. }));
         // *In place* one attempt is open at most, and its rework is a part of it.
-        if is_ending && !is_out && !self.trees.are_own() && self.shared.calls_agent {
+        let is_made = self.shared.store().journal.open_attempts().any(OpenExperiment::is_made);
+        if is_ending && is_made && !is_out && !self.trees.are_own() && self.shared.calls_agent {
             return Demand::Started;
         }
         if asked != Interrupt::None {
@@ -279,9 +341,12 @@ impl<'s, 'a> Lanes<'s, 'a> {
             trials,
             check_is_due: is_check_due(crashes(&store), self.crashes_seen),
             expected,
-            budgets: Budgets {
-                experiments: store.night().experiments_left(&store.contract, &store.history),
-                time: self.shared.times.end(&store).map(|end| end.left),
+            budgets: match self.scope {
+                Scope::Night { .. } => Budgets {
+                    experiments: store.night().experiments_left(&store.contract, &store.history),
+                    time: self.shared.times.end(&store).map(|end| end.left),
+                },
+                Scope::Open(_) => Budgets::default(),
             },
         })
     }
@@ -419,11 +484,11 @@ impl<'s, 'a> Lanes<'s, 'a> {
     fn start(&mut self, slot: u32, work: Work, mut attempt: Attempt) -> Result<(), SessionError> {
         let shared = self.shared;
         let Some(mut tree) = self.slot(slot, &attempt)? else { return Ok(()) };
-        let id = attempt.open.id;
+        let (id, deadline) = (attempt.open.id, self.deadline());
         {
             let store = &mut *shared.store();
             if attempt.open.refused.is_none() {
-                attempt.open.beside.slot = Some(slot);
+                attempt.open.beside.slot = self.trees.are_own().then_some(slot);
                 attempt.open.beside.neighbours = self.slots.values().flat_map(Busy::experiments).collect();
                 tree.check_out(store, &attempt.open)?;
                 attempt.prepare_run(&tree, store)?;
@@ -432,7 +497,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
             let ended = match await_gpus(shared, slot).await {
-                Ok(()) => attempt.finish(&mut tree, shared, None).await,
+                Ok(()) => attempt.finish(&mut tree, shared, deadline).await,
                 Err(error) => Err(error),
             };
             Done::Ran { slot, tree, ended }
@@ -447,16 +512,16 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let Some(mut tree) = self.slot(0, &attempt)? else { return Ok(()) };
         let late = shared.times.no_time_for_run(&shared.store());
         // Of a rework, the version before it would be lost.
-        if let Some(reason) = late.filter(|_| attempt.open.draft.is_none()) {
+        if let Some(reason) = late.filter(|_| self.is_night() && attempt.open.draft.is_none()) {
             attempt.leave_as_idea(&mut tree, &mut shared.store())?;
             self.trees.take_back(tree);
             self.ending = Some(reason);
             return Ok(());
         }
-        let id = attempt.open.id;
+        let (id, deadline) = (attempt.open.id, self.deadline());
         self.slots.insert(0, Busy { id, work: Work::Run(id), began: Instant::now() });
         self.jobs.push(Box::pin(async move {
-            let ended = attempt.finish(&mut tree, shared, None).await;
+            let ended = attempt.finish(&mut tree, shared, deadline).await;
             Done::Ran { slot: 0, tree, ended }
         }));
         Ok(())
@@ -469,15 +534,14 @@ impl<'s, 'a> Lanes<'s, 'a> {
         // A tree that is lent is there.
         let tree_is_gone = {
             let store = shared.store();
-            !store.repo.has_kept(&store.folder.slot(slot))
+            self.trees.are_own() && !store.repo.has_kept(&store.folder.slot(slot))
         };
         let Some(mut tree) = self.slot(slot, &attempt)? else { return Ok(()) };
-        let id = attempt.open.id;
+        let (id, deadline) = (attempt.open.id, self.deadline());
         let work = attempt.open.trial.clone().map_or(Work::Run(id), Work::Trial);
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
-            let ended = attempt.recover(&mut tree, shared, None, tree_is_gone).await;
-            let ended = ended.map(|attempted| attempted.unwrap_or(Attempted::Waiting));
+            let ended = attempt.recover(&mut tree, shared, deadline, tree_is_gone).await;
             Done::Ran { slot, tree, ended }
         }));
         Ok(())
@@ -589,7 +653,9 @@ impl<'s, 'a> Lanes<'s, 'a> {
             Done::Ran { slot, tree, ended } => {
                 self.slots.remove(&slot);
                 self.trees.take_back(tree);
-                self.is_detached |= ended? == Attempted::StillRunning;
+                let attempted = ended?;
+                self.is_detached |= attempted == Attempted::StillRunning;
+                self.attempted = Some(attempted);
                 self.end_keeper(false)
             }
             Done::Checked { slot, tree, ended } => {

@@ -113,6 +113,14 @@ impl<'s> Trees<'s> {
         }
     }
 
+    /// The user's own tree, *in place* and while nobody is at work in it.
+    pub(super) fn users(&mut self) -> Option<&mut Workspace> {
+        match self {
+            Trees::Users(users) => users.as_deref_mut(),
+            Trees::Own(_) => None,
+        }
+    }
+
     /// Whether they are `ar`'s own, which an agent may delete.
     pub(super) fn are_own(&self) -> bool {
         matches!(self, Trees::Own(_))
