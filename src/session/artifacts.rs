@@ -91,7 +91,7 @@ impl Attempt {
         let aside = self.find_artifacts(workspace, &mut shared.store())?;
         let Some(aside) = aside else { return Ok(Some(Vec::new())) };
         if aside.moves {
-            workspace.look = None;
+            shared.store().note_activity();
         }
         let (folder, id) = (shared.store().folder.clone(), self.open.id);
         let (over, mut taken) = oneshot::channel();

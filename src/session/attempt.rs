@@ -94,9 +94,6 @@ impl Attempt {
             _ => Stage::Run,
         };
         loop {
-            if matches!(stage, Stage::Guard | Stage::Review) {
-                workspace.look = None;
-            }
             stage = match stage {
                 Stage::Run => self.run(workspace, shared, deadline).await?,
                 Stage::Guard => self.guard(workspace, shared, deadline).await?,

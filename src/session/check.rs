@@ -6,7 +6,7 @@ use super::error::SessionError;
 use super::store::Store;
 use super::workspace::Workspace;
 use crate::domain::{CommitId, ExperimentId, Failure, FailureClass, Fingerprint, Notice, bytes_text};
-use crate::git::{ChangeKind, ChangedPath, Diff, EntryKind, TooLarge};
+use crate::git::{ChangeKind, ChangedPath, Diff, EntryKind, Look, TooLarge};
 use crate::rules::{FileEdit, FileTerms, Forbidden, fingerprint, is_same_change, measured_before};
 use crate::score::source_id;
 use crate::state::OpenExperiment;
@@ -69,18 +69,18 @@ impl Workspace {
         Ok(taken.collect())
     }
 
-    /// The tracked files that are no longer as the commit has them that was checked out.
-    pub(super) fn changed_meanwhile(&mut self, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
+    /// The tracked files that are no longer as the commit has them that was checked out, with the look at the tree unless
+    /// something else is checked out.
+    pub(super) fn changed_meanwhile(&self, commit: &CommitId) -> Result<(Vec<PathBuf>, Option<Look>), SessionError> {
         if self.repo.refs.head()?.commit() != Some(commit) {
             // Somebody has checked something else out.
             let change = self.repo.working_tree.propose(commit, &self.known_untracked()?)?;
             let tracked = change.paths().iter().filter(|changed| changed.kind != ChangeKind::Added);
-            return Ok(tracked.map(|changed| changed.path.clone()).collect());
+            return Ok((tracked.map(|changed| changed.path.clone()).collect(), None));
         }
         let look = self.repo.working_tree.look()?;
         let changes = self.repo.working_tree.changes_seen(&look)?;
-        self.look = Some(look);
-        Ok(changes.tracked.into_iter().map(|(path, _)| path).collect())
+        Ok((changes.tracked.into_iter().map(|(path, _)| path).collect(), Some(look)))
     }
 }
 

@@ -9,7 +9,7 @@ use super::own_files::is_own;
 use super::plan::SETTINGS_FILE;
 use super::protected::name_of;
 use super::store::Store;
-use super::workspace::Workspace;
+use super::workspace::{Seen, Workspace};
 use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, list};
 use crate::fs::{read_regular, write_unsynced};
 use crate::git::TreeStamps;
@@ -88,7 +88,7 @@ impl Workspace {
         if let Some(failure) = self.protected_changed(store, id, commit, Actor::Run)? {
             verdict.failure = Some(failure);
         }
-        let mut changed = self.changed_during_run(commit)?;
+        let mut changed = self.changed_during_run(store, commit)?;
         self.settle_settings(store)?;
         if is_changed(verdict) {
             changed.extend(metric_file_of(&store.contract));
@@ -115,11 +115,12 @@ impl Workspace {
     }
 
     /// The tracked files that somebody changed during the run, also those that were changed back; without `ar`'s own.
-    fn changed_during_run(&mut self, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
-        let mut changed = self.changed_meanwhile(commit)?;
+    fn changed_during_run(&mut self, store: &Store, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
+        let (mut changed, look) = self.changed_meanwhile(commit)?;
         if let Some(before) = self.tree_before.take() {
-            changed.extend(self.repo.working_tree.touched_since(&before, self.look.as_ref())?);
+            changed.extend(self.repo.working_tree.touched_since(&before, look.as_ref())?);
         }
+        self.look = look.map(|look| Seen::now(store, look));
         // The user may edit the settings at any time.
         changed.retain(|path| !is_own(path) && path != Path::new(SETTINGS_FILE));
         Ok(changed)
@@ -162,7 +163,6 @@ impl Attempt {
         measured: &Measured,
     ) -> Result<(), SessionError> {
         store.say(Notice::RunRepeated { id: self.open.id, changed: measured.changed.clone() });
-        workspace.look = None;
         workspace.check_out(store, &self.open)?;
         self.open.repeated = true;
         self.prepare_run(workspace, store)

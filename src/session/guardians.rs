@@ -145,6 +145,7 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
         lock,
         said: Said::default(),
         words: HeardWords::default(),
+        activity: 0,
         taken_back: false,
     };
     store.copy_guard_lines(&log)?;

@@ -47,8 +47,6 @@ impl Shared<'_> {
                 ended => break ended,
             }
         };
-        // What was seen of the tree is of this run.
-        workspace.look = None;
         workspace.check_out(&mut self.store(), &check.open)?;
         self.store().give_up_number(check.open.id);
         workspace.enter_idle(&mut self.store(), check.open.id, None)?;
@@ -162,7 +160,6 @@ impl Attempt {
     ) -> Result<ActiveRun, SessionError> {
         store.say(Notice::RunRepeated { id: self.open.id, changed: measured.changed.clone() });
         self.open.repeated = true;
-        workspace.look = None;
         self.start_check(workspace, store, executor)
     }
 }

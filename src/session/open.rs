@@ -196,6 +196,7 @@ impl<'a> Session<'a> {
                     expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
                     said: Said::default(),
                     words: HeardWords::default(),
+                    activity: 0,
                     taken_back: false,
                 }),
                 events: RefCell::new(Events::new(observer, log)),
@@ -217,11 +218,10 @@ impl<'a> Session<'a> {
                 variables: slot_variables(0, None),
                 protected,
                 file_terms,
-                untracked: UntrackedFiles { known: untracked, is_current: false },
+                untracked: UntrackedFiles { known: untracked, listed: None },
                 look: None,
                 tree_before: None,
                 settings: None,
-                goes_on: false,
             },
         };
         let begun = session.shared.end_late_review().await;

@@ -76,7 +76,7 @@ impl Attempt {
         if workspace.home.is_own() {
             workspace.begin_call(store, &open.base)?;
         }
-        if !std::mem::take(&mut workspace.untracked.is_current) {
+        if workspace.untracked.listed.take().and_then(|listed| listed.if_current(store)).is_none() {
             // Somebody may have been active, whose change would be the agent's.
             workspace.put_tracked_protected_back(store, open.id, &open.base)?;
             workspace.remember_untracked(store)?;

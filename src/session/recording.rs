@@ -157,7 +157,7 @@ impl Workspace {
         open: &OpenExperiment,
         record: &Record,
     ) -> Result<Option<Look>, SessionError> {
-        let look = self.look.take();
+        let look = self.look.take().and_then(|look| look.if_current(store));
         let target = if record.outcome == Outcome::Keep { &record.commit } else { &record.base };
         let why = format!("{} experiment {}", record.outcome, record.id);
         self.move_head(store, target, &[&record.commit, &record.base], &why)?;

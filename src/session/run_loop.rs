@@ -68,10 +68,7 @@ impl Session<'_> {
                 again @ Driven::Again(_) => return Ok(again),
             },
             Ok(Attempted::Recorded | Attempted::Waiting) => {
-                self.workspace.goes_on = true;
-                let turned = self.turn().await;
-                self.workspace.goes_on = false;
-                let reviewed = match turned {
+                let reviewed = match self.turn().await {
                     Ok(reason) if reason != StopReason::Detached => {
                         self.shared.review_left(&mut self.workspace).await.map(|()| reason)
                     }

@@ -55,6 +55,8 @@ pub(super) struct Store {
     pub(super) expected: Expected,
     pub(super) said: Said,
     pub(super) words: HeardWords,
+    /// How often somebody may have begun to change working trees: jobs, and people while the loop waits.
+    pub(super) activity: u64,
     /// Whether the opening of the session was taken back.
     pub(super) taken_back: bool,
 }
@@ -104,6 +106,11 @@ impl Store {
     /// Whether there is something to be told.
     pub(super) fn said_something(&self) -> bool {
         !self.said.events.is_empty()
+    }
+
+    /// Notes that somebody may change working trees from now on: what was seen of them before holds no longer.
+    pub(super) fn note_activity(&mut self) {
+        self.activity += 1;
     }
 
     /// Writes a state file, and keeps its content for the case that somebody deletes it.

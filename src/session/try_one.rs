@@ -39,7 +39,6 @@ impl Session<'_> {
     ///
     /// Under a pivot a proposal that names a direction which was tried is refused once; nothing is recorded then.
     pub async fn try_once(&mut self, proposal: Proposal, wait: Option<Duration>) -> Result<Tried, SessionError> {
-        self.workspace.goes_on = true;
         let tried = self.try_change(proposal, wait).await;
         self.or_stopped(tried)
     }

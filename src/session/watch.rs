@@ -57,6 +57,7 @@ impl Store {
     /// writes itself from what others do.
     pub(super) fn begin_watch(&mut self, who: Actor, id: ExperimentId) -> Result<(), SessionError> {
         self.heal()?;
+        self.note_activity();
         self.expected.at_work.push((who, id));
         let stamps = self.stamps();
         match &mut self.expected.watch {

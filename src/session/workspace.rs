@@ -34,22 +34,38 @@ pub(super) struct Workspace {
     /// The files that no experiment may change.
     pub(super) protected: Protected,
     pub(super) untracked: UntrackedFiles,
-    /// What was seen of the working tree when the run was over, as long as nobody can have been active since.
-    pub(super) look: Option<Look>,
+    /// What was seen of the working tree when the run was over.
+    pub(super) look: Option<Seen<Look>>,
     /// What the file system said of tracked files when the run that is active began.
     pub(super) tree_before: Option<TreeStamps>,
     /// The user's settings file before the last job, in place.
     pub(super) settings: Option<SettingsBefore>,
-    /// Whether the next experiment follows at once: then the journal is written when it is opened, and nobody is active before.
-    pub(super) goes_on: bool,
 }
 
 /// The untracked files that are no part of the next change.
 pub(super) struct UntrackedFiles {
     /// Those that were there when the last experiment was settled, or the agent was called.
     pub(super) known: Option<Untracked>,
-    /// Whether they are still so, since nothing was done after they were listed.
-    pub(super) is_current: bool,
+    /// When they were listed after an experiment.
+    pub(super) listed: Option<Seen<()>>,
+}
+
+/// What was seen of a working tree. It holds until somebody may have been active there.
+pub(super) struct Seen<T> {
+    value: T,
+    activity: u64,
+}
+
+impl<T> Seen<T> {
+    /// What is seen now.
+    pub(super) fn now(store: &Store, value: T) -> Seen<T> {
+        Seen { value, activity: store.activity }
+    }
+
+    /// What was seen, if it still holds.
+    pub(super) fn if_current(self, store: &Store) -> Option<T> {
+        (self.activity == store.activity).then_some(self.value)
+    }
 }
 
 impl Workspace {
@@ -315,12 +331,12 @@ impl Workspace {
         self.remember_untracked_of(store, look)?;
         crash::point("idle.untracked_remembered");
         store.journal.close(id);
-        match self.goes_on && store.history.get(id).is_some() {
-            // The next step says the same at once; until then the record's ref says that the experiment is over.
+        match store.history.get(id).is_some() {
+            // The next step says the same; until then the record's ref says that the experiment is over.
             true => store.written.journal = store.journal.clone(),
             false => store.write_journal()?,
         }
-        self.untracked.is_current = self.goes_on;
+        self.untracked.listed = Some(Seen::now(store, ()));
         crash::point("idle.entered");
         if store.history.get(id).is_none() {
             store.forget_artifacts(id);

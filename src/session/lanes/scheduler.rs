@@ -644,7 +644,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     fn wait_out(&mut self) {
         let shared = self.shared;
         self.waits = true;
-        self.trees.note_wait();
+        self.shared.store().note_activity();
         self.jobs.push(Box::pin(async move { Done::Waited(shared.wait_out().await) }));
     }
 
@@ -675,9 +675,9 @@ impl<'s, 'a> Lanes<'s, 'a> {
                     Paced::Ready => self.clearance = Clearance::Given,
                     Paced::Rested => {
                         self.clearance = Clearance::Given;
-                        self.trees.note_wait();
+                        self.shared.store().note_activity();
                     }
-                    Paced::Waited => self.trees.note_wait(),
+                    Paced::Waited => self.shared.store().note_activity(),
                     Paced::Ends(reason) => self.ending = Some(reason),
                 }
                 Ok(())

@@ -125,13 +125,6 @@ impl<'s> Trees<'s> {
     pub(super) fn are_own(&self) -> bool {
         matches!(self, Trees::Own(_))
     }
-
-    /// Notes that somebody may have been active in the user's own while the loop waited.
-    pub(super) fn note_wait(&mut self) {
-        if let Trees::Users(Some(workspace)) = self {
-            workspace.untracked.is_current = false;
-        }
-    }
 }
 
 /// The working tree of a slot, which is made with `commit` in it if it is not there.
@@ -192,11 +185,10 @@ impl Workspace {
             variables: Vec::new(),
             file_terms: terms.clone(),
             protected,
-            untracked: UntrackedFiles { known: None, is_current: false },
+            untracked: UntrackedFiles { known: None, listed: None },
             look: None,
             tree_before: None,
             settings: None,
-            goes_on: false,
         };
         if kept.state == TreeState::Relinked {
             // A process that was killed had not made all of it.
