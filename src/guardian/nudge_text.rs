@@ -24,7 +24,7 @@ pub(super) fn nudge_text(tag: &Tag, why: &str, driver: Driver, task: &str, journ
     let progress = [
         ("iterations", journal.iteration.to_string()),
         ("findings", journal.total_findings.to_string()),
-        ("iterations since the last keep", journal.stale_count.to_string()),
+        ("iterations since the last keep", journal.ladder.stale_count().to_string()),
         ("last progress", journal.progressed.map_or("none".into(), exact_time)),
         ("last seen", exact_time(journal.last_seen)),
     ];

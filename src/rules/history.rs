@@ -72,6 +72,11 @@ impl History {
         self.records.retain(|known| known.id != id);
     }
 
+    /// The newest experiment; the baseline before any is recorded.
+    pub fn last_id(&self) -> ExperimentId {
+        self.records.last().map_or(ExperimentId::BASELINE, |record| record.id)
+    }
+
     /// The record of experiment `id`.
     pub fn get(&self, id: ExperimentId) -> Option<&Record> {
         // Without gaps an experiment stands at its number.

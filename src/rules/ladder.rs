@@ -27,7 +27,7 @@ const REPEATS_BEFORE_FLAG: u32 = 3;
 
 /// The result of one iteration. Outages and lost runs are not iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub(super) enum Turn {
     /// A keep.
     Kept,
     /// A discard or a crash.
@@ -44,7 +44,7 @@ pub enum Turn {
 }
 
 /// Applies one iteration. `research` tells whether the contract allows ideas from outside.
-pub fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
+pub(super) fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
     let repeated = if turn == Turn::Repeated { rung.repeated + 1 } else { 0 };
     let rung = Rung { repeated, ..rung };
     if turn == Turn::Kept {
@@ -70,12 +70,12 @@ pub fn climb(ladder: Ladder, rung: Rung, turn: Turn, research: bool) -> Rung {
 }
 
 /// Begins anew in an untried direction, as after a flag: a guardian found that nothing comes of the session any more.
-pub fn redirected(rung: Rung) -> Rung {
+pub(super) fn redirected(rung: Rung) -> Rung {
     flag(rung)
 }
 
 /// The directive for an agent in a seat, counted from 0: at a pivot each of several gets another way out.
-pub fn in_seat(directive: Directive, seat: u32) -> Directive {
+pub(super) fn in_seat(directive: Directive, seat: u32) -> Directive {
     let other = |perturbation: Perturbation| {
         let ways = Perturbation::VARIANTS;
         let place = ways.iter().position(|way| *way == perturbation).unwrap_or(0);
@@ -89,7 +89,7 @@ pub fn in_seat(directive: Directive, seat: u32) -> Directive {
 }
 
 /// The iteration of an experiment; `None` for the baseline, lost runs and disturbed ones. `incumbent` is the value to beat.
-pub fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
+pub(super) fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
     let is_faultless = |failure: &Failure| matches!(failure.class, FailureClass::Lost | FailureClass::Changed);
     if record.id.is_baseline() || record.failure.as_ref().is_some_and(is_faultless) {
         return None;
@@ -109,7 +109,7 @@ pub fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
 
 /// The rung that a session's experiments lead to, and the experiments after which it was flagged. Agent calls without
 /// changes have no record and do not count.
-pub fn climb_all(ladder: Ladder, history: &History, research: bool) -> (Rung, Vec<ExperimentId>) {
+pub(super) fn climb_all(ladder: Ladder, history: &History, research: bool) -> (Rung, Vec<ExperimentId>) {
     let mut rung = Rung::default();
     let mut flagged = Vec::new();
     let mut incumbent = None;

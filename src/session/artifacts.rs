@@ -222,7 +222,7 @@ impl Store {
         if open.is_empty()
             && let Err(error) = self.limit_artifacts()
         {
-            self.say_once(Notice::ArtifactsUnsettled { id: self.last_id(), why: with_causes(&error) });
+            self.say_once(Notice::ArtifactsUnsettled { id: self.history.last_id(), why: with_causes(&error) });
         }
     }
 }

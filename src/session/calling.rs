@@ -338,7 +338,8 @@ impl<'a> Calling<'a> {
         let others = others(store, id);
         let task = Task::of(self.attempt, &store.folder);
         let failed_log = last_failed_log(&store.folder, &store.history);
-        let proposals = if task.is_none() && self.merging.is_none() { store.proposals() } else { Vec::new() };
+        let ladder = &store.journal.ladder;
+        let proposals = if task.is_none() && self.merging.is_none() { ladder.proposals() } else { &[] };
         let briefing = Briefing {
             contract: &contract,
             history: &store.history,
@@ -346,13 +347,13 @@ impl<'a> Calling<'a> {
             idle_calls: store.journal.idle_calls,
             last_call: &store.journal.last_call,
             memories,
-            directive: store.directive_in(self.attempt.open.seat),
+            directive: ladder.directive_in(&contract, self.attempt.open.seat),
             found,
             asked_again,
             reworked: task.as_ref().map(Task::told),
             others: &others,
             merging: self.merging.as_ref(),
-            proposals: &proposals,
+            proposals,
             words,
             failed_log: &failed_log,
             is_full: false,

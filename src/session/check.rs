@@ -35,7 +35,9 @@ impl Workspace {
             }
             // One that comes so far was asked for another direction before.
             None if open.versions.is_empty()
-                && let Some(direction) = store.repeated_direction(open.direction.as_deref(), open.seat) =>
+                && let Store { journal, contract, history, .. } = store
+                && let Some(direction) =
+                    journal.ladder.repeated_direction(contract, history, open.direction.as_deref(), open.seat) =>
             {
                 Some(Failure { class: FailureClass::Repeated, excerpt: direction })
             }

@@ -39,27 +39,34 @@ impl Shared<'_> {
 
     /// Writes a checkpoint now, and notes that the agent is to sum the session up.
     pub(super) fn write_down(&self) -> Result<(), SessionError> {
-        self.store().journal.checkpoints.asks_summary = true;
         let now = this_second();
-        let is_there = self.store().journal.checkpoints.last == Some(now);
+        let is_there = self.store().journal.checkpoints.ask_summary(now);
         if is_there { self.store().write_journal() } else { self.write_checkpoint(now) }
     }
 
     /// Writes the checkpoint of a moment. A failure is reported and does not stop the loop.
     fn write_checkpoint(&self, at: Timestamp) -> Result<(), SessionError> {
-        self.store().begin_checkpoint(at)?;
-        let written = checkpoint(&self.store(), at);
+        let written = {
+            let store = &mut *self.store();
+            store.journal.checkpoints.begin(at);
+            store.write_journal()?;
+            checkpoint(store, at)
+        };
         match written {
             Ok(path) => self.emit(Event::Checkpoint { at, path })?,
             Err(error) => self.store().say_once(Notice::NoCheckpoint(with_causes(&error))),
         }
-        self.store().journal.checkpoints.is_open = false;
-        self.store().write_journal()
+        let store = &mut *self.store();
+        store.journal.checkpoints.end();
+        store.write_journal()
     }
 
     /// Keeps the summary that a call gave, or says that it gave none.
     pub(super) fn keep_summary(&self, work: &Work, attempt: &Attempt) -> Result<(), SessionError> {
-        self.store().note_summary();
+        {
+            let Store { journal, contract, .. } = &mut *self.store();
+            journal.checkpoints.summary_asked(contract.summary_at, contract.created, Timestamp::now());
+        }
         let text = match text_of(work) {
             Ok(text) => text,
             Err(why) => return self.emit(Notice::NoSummary(why)),
@@ -70,33 +77,6 @@ impl Shared<'_> {
             Ok(()) => self.emit(Event::Summary { id: attempt.open.id, path, seconds: work.exit.seconds }),
             Err(error) => self.emit(Notice::NoSummary(with_causes(&error))),
         }
-    }
-}
-
-impl Store {
-    /// Notes the checkpoint of a moment, unless that is noted.
-    fn begin_checkpoint(&mut self, at: Timestamp) -> Result<(), SessionError> {
-        let checkpoints = &mut self.journal.checkpoints;
-        (checkpoints.last, checkpoints.is_open) = (Some(at), true);
-        self.write_journal()
-    }
-
-    /// Whether the agent is to sum the session up now.
-    pub(super) fn summary_is_due(&self) -> bool {
-        self.journal.checkpoints.asks_summary || self.is_of_age()
-    }
-
-    /// Whether the session has the age at which it is summed up, and is not.
-    fn is_of_age(&self) -> bool {
-        self.journal.checkpoints.is_of_age(self.contract.summary_at, self.contract.created, Timestamp::now())
-    }
-
-    /// Notes that the agent was asked, in the journal that is written when the call is put away.
-    fn note_summary(&mut self) {
-        let is_of_age = self.is_of_age();
-        let checkpoints = &mut self.journal.checkpoints;
-        checkpoints.asks_summary = false;
-        checkpoints.is_summed_up |= is_of_age;
     }
 }
 

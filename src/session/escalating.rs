@@ -134,7 +134,7 @@ impl Shared<'_> {
 impl Store {
     /// Enters what the session cannot solve in the journal in memory; gives the report.
     fn begin_escalation(&mut self, kind: Trouble, what: &str, needed: &str, waits: bool) -> Escalation {
-        let (after, now) = (self.last_id(), self.now());
+        let (after, now) = (self.history.last_id(), self.now());
         let last = self.journal.escalation.as_ref();
         let escalation = Escalation { waits, ..escalation_after(last, kind, after, (what, needed), now) };
         self.journal.escalation = Some(escalation.clone());
@@ -214,7 +214,7 @@ impl Store {
     /// Writes the report of a flag; gives where it is.
     pub(super) fn write_flag_report(&mut self, why: &str) -> Option<PathBuf> {
         let (tag, root) = (&self.contract.tag, self.repo.worktree());
-        let text = flag_text(tag, root, (why, self.now()), &self.history, &self.journal.told);
+        let text = flag_text(tag, root, (why, self.now()), &self.history, self.journal.ladder.told());
         // The journal has the flag, and the event tells of it.
         let written = EscalationFiles::of(&self.folder).write_flag_report(&text);
         self.watch_again(&self.folder.state());
@@ -287,7 +287,7 @@ pub(super) async fn report_unopened(
 ) {
     let now = of.clock.now();
     let last = folder.journal().ok().flatten().and_then(|journal| journal.escalation);
-    let after = of.history.records().last().map_or(ExperimentId::BASELINE, |record| record.id);
+    let after = of.history.last_id();
     let escalation = escalation_after(last.as_ref(), kind, after, (what, needed), now);
     // The error itself is told in any case.
     let report = write_report(folder, of.root, &escalation);

@@ -1,14 +1,16 @@
 //! Calls of the agent for text alone, before the next change: a summary, and at a pivot proposals, each in another role.
 
+use jiff::Timestamp;
+
 use super::attempt::Attempt;
 use super::calling::{Calling, Purpose, Work};
 use super::error::SessionError;
 use super::shared::Shared;
-use super::store::Store;
 use super::supervise::Ending;
 use super::workspace::Workspace;
-use crate::domain::{Event, Notice, Role, RoleProposal, ended_text};
+use crate::domain::{Contract, Event, Notice, Role, RoleProposal, ended_text};
 use crate::measure::plain_text;
+use crate::state::Journal;
 
 /// The most bytes of a proposal that the next call is shown.
 const PROPOSAL: usize = 16 * 1024;
@@ -67,29 +69,15 @@ impl Shared<'_> {
         };
         let proposal = text.ok().map(|text| RoleProposal { role, text: cut(text) });
         let store = &mut *self.store();
-        let turns = store.journal.rung.turns;
-        store.journal.explored.note(turns, proposal);
+        store.journal.ladder.note_proposal(proposal);
         Ok(())
     }
 }
 
-impl Store {
-    /// For which text the agent is to be called before the next change, if for any.
-    pub(super) fn text_due(&self) -> Option<Purpose> {
-        if self.summary_is_due() { Some(Purpose::Summary) } else { self.role_due().map(Purpose::Proposal) }
+/// For which text the agent is to be called before the next change, if for any.
+pub(super) fn text_due(contract: &Contract, journal: &Journal) -> Option<Purpose> {
+    if journal.checkpoints.summary_is_due(contract.summary_at, contract.created, Timestamp::now()) {
+        return Some(Purpose::Summary);
     }
-
-    /// The role to be asked before the next experiment.
-    fn role_due(&self) -> Option<Role> {
-        let is_pivot = self.directive().wants_new_direction();
-        is_pivot.then(|| self.journal.explored.next_role(self.journal.rung.turns, self.contract.explore))?
-    }
-
-    /// The proposals for the next experiment.
-    pub(super) fn proposals(&self) -> Vec<RoleProposal> {
-        match self.directive().wants_new_direction() {
-            true => self.journal.explored.at(self.journal.rung.turns).to_vec(),
-            false => Vec::new(),
-        }
-    }
+    journal.ladder.next_role(contract.explore).map(Purpose::Proposal)
 }

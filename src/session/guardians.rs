@@ -18,7 +18,7 @@ use crate::exec::boot_id;
 use crate::fs::Unsynced;
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
-use crate::rules::{Driver, GuardAction, interval, redirected};
+use crate::rules::{Driver, GuardAction, interval};
 use crate::state::{
     EventLog, GuardFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
 };
@@ -62,9 +62,9 @@ impl Store {
 
     /// Begins anew in an untried direction, with a flag.
     fn redirect(&mut self) {
-        let before = self.journal.rung;
-        self.step_to(redirected(before), false);
-        self.say_flag_and_directive(before, "a guardian nudged it in vain and had it start over");
+        let before = self.journal.ladder.rung();
+        self.journal.ladder.redirect(&self.contract, &self.history);
+        self.say_steps(before, "a guardian nudged it in vain and had it start over");
     }
 
     /// Copies what guardians said since the last time into the log, and begins anew where they said so. Returns whether there

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::error::SessionError;
 use super::others::{Others, other_records};
 use super::own_files::OWN_FILES;
-use super::reading::{climbed, read_history};
+use super::reading::read_history;
 use super::store::Store;
 use crate::agent::task_spec;
 use crate::crash;
@@ -19,7 +19,7 @@ use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record, StopReas
 use crate::fs::{is_odd, move_away};
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
-use crate::rules::{Driver, History};
+use crate::rules::{Driver, History, LadderState};
 use crate::state::{
     EventLog, Journal, LoggedEnd, Mended, OpenAttempt, OpenExperiment, PROGRESS, SESSIONS_FOLDER, SessionFolder, Status,
 };
@@ -70,7 +70,6 @@ pub(super) fn rebuilt_journal(
     let last = records.last().filter(|last| last.outcome != Outcome::Keep && Some(&last.commit) == tip);
     let settled = History::new(records[..records.len() - usize::from(last.is_some())].to_vec());
     let findings = settled.records().iter().map(|record| record.findings().len()).sum::<usize>();
-    let (rung, flagged) = climbed(contract, &settled);
     let is_by_hand = match records.last().filter(|last| !last.id.is_baseline()) {
         Some(last) => last.agent.is_none(),
         None => contract.is_some_and(|contract| contract.agent.is_none()),
@@ -87,12 +86,10 @@ pub(super) fn rebuilt_journal(
         progressed: records.iter().map(|record| record.finished).max(),
         iteration: history.experiments(),
         total_findings: u32::try_from(findings).unwrap_or(u32::MAX),
-        stale_count: settled.since_keep(),
         unseen: true,
         spent: settled.spent(),
         layout: history.layout().cloned(),
-        rung,
-        flagged,
+        ladder: LadderState::of_records(contract, &settled),
         ..Journal::new(worktree, now)
     };
     let Some(last) = last else { return journal };

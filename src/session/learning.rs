@@ -89,7 +89,7 @@ impl Store {
                 Vec::new()
             }
         };
-        let new_direction = self.directive().wants_new_direction();
+        let new_direction = self.journal.ladder.wants_new_direction();
         let noted = self.memory().findings().unwrap_or_default();
         let files = Files { lessons, ideas: &backlog, noted: &noted };
         memories(&self.contract.tag, &self.history, id, new_direction, self.contract.draw, files, self.now())
@@ -160,7 +160,7 @@ impl Store {
 
     /// Keeps what the strategy taught that is left, if the session has pivoted since `before`.
     pub(super) fn learn_from_pivot(&mut self, before: Rung) -> Result<(), SessionError> {
-        let turns = self.journal.rung.turns;
+        let turns = self.journal.ladder.rung().turns;
         match (turns > before.turns).then(|| pivot_lesson(&self.history, turns)).flatten() {
             Some(lesson) => self.add_lesson(lesson),
             None => Ok(()),

@@ -316,7 +316,7 @@ impl<'a> Session<'a> {
 
     /// What the next experiment is told.
     pub fn directive(&self) -> Directive {
-        self.shared.store().directive()
+        self.shared.store().journal.ladder.directive()
     }
 
     /// The experiments so far.

@@ -7,7 +7,7 @@ use super::jobs::AGENT;
 use super::learning::note_offer;
 use super::opened::{Texts, describe};
 use super::shared::Shared;
-use super::store::Store;
+use super::store::{NO_KEEP, Store};
 use super::supervise::Ending;
 use super::workspace::Workspace;
 use crate::crash;
@@ -44,7 +44,11 @@ impl Attempt {
             Ok(None) => return Ok(Ending::Done(CallResult::Outage)),
             Err(ending) => return Ok(ending),
         };
-        let repeated = shared.store().repeated_direction(work.proposal.direction.as_deref(), attempt.open.seat);
+        let repeated = {
+            let Store { journal, contract, history, .. } = &*shared.store();
+            let direction = work.proposal.direction.as_deref();
+            journal.ladder.repeated_direction(contract, history, direction, attempt.open.seat)
+        };
         if let Some(direction) = repeated {
             shared.emit(Notice::AskedAgain(direction.clone()))?;
             workspace.reset_to(&mut shared.store(), &attempt.open.base, id)?;
@@ -126,7 +130,7 @@ impl Attempt {
             store.say_unnamed(id);
             return Ok(CallResult::Change(Box::new(self)));
         }
-        let before = store.journal.rung;
+        let before = store.journal.ladder.rung();
         if cut_short {
             // Its outcome is unknown, so it is repeated.
             store.journal.words.delivered = delivered;
@@ -136,7 +140,7 @@ impl Attempt {
         }
         store.note_findings(id, &proposal.learned())?;
         store.learn_from_pivot(before)?;
-        store.say_directive(before);
+        store.say_steps(before, NO_KEEP);
         workspace.enter_idle(store, id, None)?;
         Ok(CallResult::Nothing { seconds: exit.seconds })
     }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::domain::{CommitId, Contract, Drift, ExperimentId, RECORD_VERSION, Record, Rung, Tag};
+use crate::domain::{CommitId, Contract, Drift, ExperimentId, RECORD_VERSION, Record, Tag};
 use crate::git::{Head, Repo};
-use crate::rules::{History, climb_all, lost_ids};
+use crate::rules::{History, lost_ids};
 use crate::state::SessionFolder;
 
 use super::error::SessionError;
@@ -156,13 +156,6 @@ fn version_of(document: &str) -> Option<u64> {
 
 fn newer(reference: &str, found: u64) -> SessionError {
     SessionError::NewerRecord { reference: reference.to_owned(), found }
-}
-
-/// How far the records alone bring a session, and after which experiments it was flagged; by the default ladder where its
-/// terms are not known.
-pub(super) fn climbed(contract: Option<&Contract>, history: &History) -> (Rung, Vec<ExperimentId>) {
-    let (ladder, research) = contract.map(|contract| (contract.ladder, contract.allows_research())).unwrap_or_default();
-    climb_all(ladder, history, research)
 }
 
 /// The commit that a session's branch should be at: its incumbent's, or where it started.

@@ -2,7 +2,7 @@
 
 use super::error::SessionError;
 use super::opened::draft_of;
-use super::store::Store;
+use super::store::{NO_KEEP, Store};
 use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{CommitId, Event, ExperimentId, Notice, Outcome, Phase, Record};
@@ -92,14 +92,14 @@ impl Store {
             // What was measured last is all of them together.
             let is_last = records.last().is_some_and(|last| last.id == record.id);
             self.settle_artifacts(record, if is_last { open.artifacts_of.unwrap_or(open.id) } else { record.id });
-            let before = self.journal.rung;
+            let before = self.journal.ladder.rung();
             self.remember(record)?;
             crash::point("settling.remembered");
             self.learn_from(record, before)?;
             let incumbent = self.to_beat();
             let doubt = self.doubt_of(record.id);
             self.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
-            self.say_directive(before);
+            self.say_steps(before, NO_KEEP);
             match record.outcome {
                 Outcome::Keep => kept.push(record.id),
                 _ => self.journal.line.left(record.id),

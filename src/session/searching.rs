@@ -17,8 +17,8 @@ use super::store::Store;
 use super::supervise::{Ending, Exited};
 use crate::agent::{Finding, directive_text, goal_sentence};
 use crate::domain::{
-    Directive, Event, ExperimentId, FORMAT_VERSION, IdeaKind, NewIdea, Notice, cut, ended_text, one_line, search_name,
-    with_causes,
+    Directive, Event, ExperimentId, FORMAT_VERSION, IdeaKind, NewIdea, Notice, Rung, cut, ended_text, one_line,
+    search_name, with_causes,
 };
 use crate::exec::{Job, Running};
 use crate::fs::{create_folder, read_at_most, write_unsynced};
@@ -61,9 +61,9 @@ impl Shared<'_> {
     /// Asks the search commands for the directive of an experiment, if it allows research. What was found for the same step of
     /// the ladder is found again.
     pub(super) async fn search(&self, id: ExperimentId) -> Result<Ending<Rc<[Finding]>>, SessionError> {
-        let (directive, turns, commands) = {
+        let (Rung { directive, turns, .. }, commands) = {
             let store = self.store();
-            (store.directive(), store.journal.rung.turns, store.contract.search.clone())
+            (store.journal.ladder.rung(), store.contract.search.clone())
         };
         if commands.is_empty() || !matches!(directive, Directive::Pivot { research: true, .. }) {
             return Ok(Ending::Done(Rc::from([])));

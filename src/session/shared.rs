@@ -143,7 +143,7 @@ impl Shared<'_> {
     /// experiment.
     pub(super) fn rule_to_stop(&self, first: u32) -> Option<StopReason> {
         let store = &mut *self.store();
-        if let Some(reason) = store.stop_for_flag() {
+        if let Some(reason) = store.journal.ladder.stop_for_flag(&store.history) {
             return Some(reason);
         }
         let night = store.night();

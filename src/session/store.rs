@@ -17,16 +17,14 @@ use super::words::HeardWords;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{
-    Clock, CommitId, Contract, Directive, Event, ExperimentId, Layout, Notice, Number, Outcome, Phase, Record, Rung,
-    Stall, StopReason, ToldStep, with_causes,
+    Clock, CommitId, Contract, Event, ExperimentId, Layout, Notice, Number, Outcome, Phase, Record, Rung, Stall,
+    with_causes,
 };
 use crate::exec::JobFiles;
 use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
 use crate::git::{PreparedRecord, Proposal as Change, Repo, SaveAs, Saved};
 use crate::ledger::{Entry, LedgerFile};
-use crate::rules::{
-    Driver, History, Turn, climb, directions_tried, doubtful_gain, in_seat, is_tried, most_calls, stall, turn_of,
-};
+use crate::rules::{Driver, History, doubtful_gain, most_calls, stall};
 use crate::state::{
     FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, json_text,
 };
@@ -38,8 +36,8 @@ const MORE: [&str; 5] = ["lock", "prompt.md", "proposal.json", "review.md", "rev
 /// some.
 const PACK_EVERY: u32 = 64;
 
-/// How many steps of the ladder are remembered of a session that keeps nothing.
-const TOLD: usize = 50;
+/// The reason of a flag by the ladder.
+pub(super) const NO_KEEP: &str = "no keep for so long that you should look";
 
 /// The one writer of what is shared: the repository's refs, the session's folder and `results.tsv`.
 pub(super) struct Store {
@@ -397,15 +395,14 @@ impl Store {
     /// Counts a call that changed nothing.
     pub(super) fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
         self.journal.idle_calls += 1;
-        self.journal.stale_count += 1;
-        self.climb(Turn::Idle);
+        self.journal.ladder.count_idle(&self.contract, &self.history);
         self.memory().log_iteration(&Iteration {
             ts: self.now(),
             iteration: self.journal.iteration,
             experiment: None,
             outcome: None::<Outcome>,
             description: said,
-            stale_count: self.journal.stale_count,
+            stale_count: self.journal.ladder.stale_count(),
             stall: stall(false, Some(said)),
         })?;
         self.written.unsynced.add(self.folder.state().join(ITERATIONS));
@@ -424,17 +421,17 @@ impl Store {
         // One that is measured once more has counted before.
         let has_counted = self.journal.open_attempts().any(|open| open.id == record.id && open.replaces.is_some());
         if record.outcome == Outcome::Keep || !has_counted {
-            self.journal.stale_count = if record.outcome == Outcome::Keep { 0 } else { self.journal.stale_count + 1 };
-            if let Some(turn) = turn_of(record, self.history.best().map(|(_, number)| number.value)) {
-                self.climb(turn);
-            }
+            self.journal.ladder.count(&self.contract, &self.history, record);
+        }
+        if record.outcome == Outcome::Keep {
+            self.remove_flag_report();
         }
         if let Some(direction) = &record.direction {
             self.memory().add_direction(direction, record.id)?;
         }
         self.note_findings(record.id, &record.findings())?;
         crash::point("settling.direction_noted");
-        let of_record = Iteration::of(record, self.journal.iteration, self.journal.stale_count);
+        let of_record = Iteration::of(record, self.journal.iteration, self.journal.ladder.stale_count());
         let stall = self.journal.last_call.question.as_ref().map(|_| Stall::Question);
         self.memory().log_iteration(&Iteration { stall, ..of_record })?;
         self.written.unsynced.add(self.folder.state().join(ITERATIONS));
@@ -461,72 +458,22 @@ impl Store {
         self.history.best().filter(|_| self.contract.keep_above.is_none())
     }
 
-    /// What the next experiment is told.
-    pub(super) fn directive(&self) -> Directive {
-        self.journal.rung.directive
-    }
-
-    /// What the agent in a seat is told. With proposals before a pivot all seats are told the same.
-    pub(super) fn directive_in(&self, seat: Option<u32>) -> Directive {
-        if self.contract.explore > 0 { self.directive() } else { in_seat(self.directive(), seat.unwrap_or(0)) }
-    }
-
-    /// Takes one iteration into account, in the journal that is written when its experiment is closed.
-    pub(super) fn climb(&mut self, turn: Turn) {
-        let rung = climb(self.contract.ladder, self.journal.rung, turn, self.contract.allows_research());
-        self.step_to(rung, turn == Turn::Kept);
-    }
-
-    /// Goes to a rung of the ladder, with the flag that it may bring.
-    pub(super) fn step_to(&mut self, rung: Rung, is_kept: bool) {
-        let Rung { flags, directive, .. } = std::mem::replace(&mut self.journal.rung, rung);
-        let now = rung.directive;
-        if is_kept {
-            self.journal.told.clear();
-            self.remove_flag_report();
-        } else if now != directive && now != Directive::Free {
-            self.journal.told.push(ToldStep { after: self.last_id(), directive: now });
-            let surplus = self.journal.told.len().saturating_sub(TOLD);
-            self.journal.told.drain(..surplus);
-        }
-        if rung.flags > flags {
-            self.journal.flagged.push(self.last_id());
-            self.journal.stops_for_flag = self.contract.stop_when_flagged;
-        }
-    }
-
-    /// Says what is new since `before`: a flag, and another directive.
-    pub(super) fn say_directive(&mut self, before: Rung) {
-        self.say_flag_and_directive(before, "no keep for so long that you should look");
-    }
-
-    /// Does the same; `why` is the reason of the flag.
-    pub(super) fn say_flag_and_directive(&mut self, before: Rung, why: &'static str) {
-        let Rung { flags, directive, .. } = self.journal.rung;
-        let after = self.last_id();
-        if flags > before.flags {
+    /// Says what is new on the ladder since `before`: a flag, whose reason is `why`, and another directive.
+    pub(super) fn say_steps(&mut self, before: Rung, why: &'static str) {
+        let (flags, directive) = self.journal.ladder.new_since(before);
+        let after = self.history.last_id();
+        if let Some(times) = flags {
             let report = self.write_flag_report(why);
-            self.say(Event::Flagged { after, times: flags, why, report });
+            self.say(Event::Flagged { after, times, why, report });
         }
-        if directive != before.directive && directive != Directive::Free {
+        if let Some(directive) = directive {
             self.say(Event::Directed { after, directive });
         }
     }
 
-    /// Why the loop stops now, if it was flagged and its terms say so. It does once for each flag: who starts it again has
-    /// seen that.
-    pub(super) fn stop_for_flag(&mut self) -> Option<StopReason> {
-        let stops = std::mem::take(&mut self.journal.stops_for_flag);
-        stops.then(|| StopReason::Flagged {
-            after: self.last_id(),
-            tried: directions_tried(self.history.records()),
-            told: self.journal.told.clone(),
-        })
-    }
-
     /// Whether a proposal names no direction although a new one was asked for.
     pub(super) fn names_no_direction(&self, proposal: &Proposal) -> bool {
-        proposal.direction.is_none() && self.directive().wants_new_direction()
+        proposal.direction.is_none() && self.journal.ladder.wants_new_direction()
     }
 
     /// Says of a change that it named no direction, if the next call is told so.
@@ -534,17 +481,5 @@ impl Store {
         if self.journal.last_call.unnamed {
             self.say(Notice::Unnamed(id));
         }
-    }
-
-    /// The direction that a change names although it was tried and a new one was asked for, in a seat where there are several.
-    pub(super) fn repeated_direction(&self, direction: Option<&str>, seat: Option<u32>) -> Option<String> {
-        let directive = self.directive_in(seat);
-        let named = direction.filter(|_| directive.refuses_tried())?;
-        is_tried(self.history.records(), named).then(|| named.to_owned())
-    }
-
-    /// The newest experiment; the baseline before it is recorded.
-    pub(super) fn last_id(&self) -> ExperimentId {
-        self.history.records().last().map_or(ExperimentId::BASELINE, |record| record.id)
     }
 }

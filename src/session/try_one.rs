@@ -140,7 +140,9 @@ impl Session<'_> {
         if store.journal.refused_direction_of == next {
             return Ok(());
         }
-        let Some(direction) = store.repeated_direction(proposal.direction.as_deref(), None) else { return Ok(()) };
+        let named = proposal.direction.as_deref();
+        let repeated = store.journal.ladder.repeated_direction(&store.contract, &store.history, named, None);
+        let Some(direction) = repeated else { return Ok(()) };
         let tried = directions_tried(store.history.records()).into_iter().map(|tried| tried.direction).collect();
         store.journal.refused_direction_of = next;
         store.write_journal()?;
@@ -193,14 +195,14 @@ impl Session<'_> {
                 store.journal.ended = Some(reason.in_short());
             }
             // The answer says it.
-            store.journal.stops_for_flag = false;
+            store.journal.ladder.dismiss_flag();
             store.write_journal()?;
         }
         store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host)?;
         self.shared.tell()?;
         let store = self.shared.store.get_mut();
         Ok(match attempted {
-            Attempted::Recorded | Attempted::Waiting => Tried::Recorded(store.last_id()),
+            Attempted::Recorded | Attempted::Waiting => Tried::Recorded(store.history.last_id()),
             Attempted::StillRunning => {
                 Tried::StillRunning(store.journal.first().map_or(ExperimentId::BASELINE, |first| first.open.id))
             }

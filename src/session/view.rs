@@ -12,7 +12,7 @@ use super::error::SessionError;
 use super::failed_log::last_failed_log;
 use super::learning::{Files, memories};
 use super::reading::{
-    climbed, no_experiment, no_session, parse_record, read_history, refuse_changed, session_tags, stored_contract,
+    no_experiment, no_session, parse_record, read_history, refuse_changed, session_tags, stored_contract,
 };
 use super::words::waiting_words;
 use crate::agent::{self, Briefing, Memories};
@@ -24,7 +24,7 @@ use crate::git::{Notes, Repo};
 use crate::measure::{PlainText, plain_text};
 use crate::report::Report;
 use crate::rules::{
-    Course, Elsewhere, History, Unfound, cap_of_tries, find_experiment, is_of_experiment, session_enough,
+    Course, Elsewhere, History, LadderState, Unfound, cap_of_tries, find_experiment, is_of_experiment, session_enough,
 };
 use crate::state::{IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
 
@@ -167,15 +167,15 @@ impl SessionView {
         let cap = cap_of_tries(contract, has_night);
         let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);
         let last_call = journal.as_ref().map(|journal| journal.last_call.clone()).unwrap_or_default();
-        let rung = journal.map_or_else(|| climbed(self.contract.as_ref(), &self.history).0, |journal| journal.rung);
+        let ladder = self.ladder(journal);
         let briefing = Briefing {
             contract,
             history: &self.history,
             experiment: self.history.next_id(),
             idle_calls,
             last_call: &last_call,
-            memories: &self.memories(rung.directive.wants_new_direction(), now),
-            directive: rung.directive,
+            memories: &self.memories(ladder.wants_new_direction(), now),
+            directive: ladder.directive(),
             found: &[],
             asked_again: None,
             reworked: None,
@@ -196,7 +196,13 @@ impl SessionView {
 
     /// The experiments after which the session was flagged for review.
     pub fn flagged(&self) -> Vec<ExperimentId> {
-        self.journal().map_or_else(|| climbed(self.contract.as_ref(), &self.history).1, |journal| journal.flagged)
+        self.ladder(self.journal()).flagged().to_vec()
+    }
+
+    /// The state on its ladder: from the journal, otherwise from the records.
+    fn ladder(&self, journal: Option<Journal>) -> LadderState {
+        let recorded = || LadderState::of_records(self.contract.as_ref(), &self.history);
+        journal.map_or_else(recorded, |journal| journal.ladder)
     }
 
     /// Whether winners wait for a train, and nobody is at work on the session.

@@ -13,16 +13,16 @@ const LEAST: Duration = Duration::from_secs(1);
 pub struct Checkpoints {
     /// The time of the last checkpoint.
     #[serde(default, with = "crate::domain::millis::option", skip_serializing_if = "Option::is_none")]
-    pub last: Option<Timestamp>,
+    last: Option<Timestamp>,
     /// Whether that one is being written, or was when the process was killed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_open: bool,
+    is_open: bool,
     /// Whether the agent is to sum the session up before it goes on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub asks_summary: bool,
+    asks_summary: bool,
     /// Whether it did at the age that the terms name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_summed_up: bool,
+    is_summed_up: bool,
 }
 
 /// The time since a moment; `None` for one that the clock, which was put back, has before it.
@@ -46,8 +46,35 @@ impl Checkpoints {
         since(self.last.unwrap_or(opened), now).is_none_or(|since| since >= every).then_some(now)
     }
 
+    /// Notes the checkpoint of a moment, before it is written.
+    pub fn begin(&mut self, at: Timestamp) {
+        (self.last, self.is_open) = (Some(at), true);
+    }
+
+    /// Notes that it is written, or could not be.
+    pub fn end(&mut self) {
+        self.is_open = false;
+    }
+
+    /// Notes that the agent is to sum the session up. Returns whether a checkpoint of this moment exists.
+    pub fn ask_summary(&mut self, now: Timestamp) -> bool {
+        self.asks_summary = true;
+        self.last == Some(now)
+    }
+
+    /// Whether the agent is to sum the session up now.
+    pub fn summary_is_due(&self, age: Option<Duration>, opened: Timestamp, now: Timestamp) -> bool {
+        self.asks_summary || self.is_of_age(age, opened, now)
+    }
+
+    /// Notes that the agent was asked for a summary.
+    pub fn summary_asked(&mut self, age: Option<Duration>, opened: Timestamp, now: Timestamp) {
+        self.is_summed_up |= self.is_of_age(age, opened, now);
+        self.asks_summary = false;
+    }
+
     /// Whether a session that was opened at `opened` has the age at which it is summed up, and is not.
-    pub fn is_of_age(&self, age: Option<Duration>, opened: Timestamp, now: Timestamp) -> bool {
+    fn is_of_age(&self, age: Option<Duration>, opened: Timestamp, now: Timestamp) -> bool {
         let is_of = |age| since(opened, now).is_some_and(|since| since >= age);
         !self.is_summed_up && age.is_some_and(is_of)
     }

@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
 use super::{Checkpoints, Sleep, StateError, WordMarks};
 use crate::domain::{
-    AgentCall, Beside, CommitId, Escalation, ExperimentId, Explored, Failure, Fingerprint, LastCall, Layout, Outage,
-    Phase, Record, Rung, Spent, StopReason, ToldStep, Version,
+    AgentCall, Beside, CommitId, Escalation, ExperimentId, Failure, Fingerprint, LastCall, Layout, Outage, Phase,
+    Record, Spent, StopReason, Version,
 };
 use crate::fs::Unsynced;
-use crate::rules::{Driver, Line, Night, Tested, Trial};
+use crate::rules::{Driver, LadderState, Line, Night, Tested, Trial};
 
 /// Whether anybody is at work on the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,20 +233,9 @@ pub struct Journal {
     pub total_findings: u32,
     /// Whether anybody is at work.
     pub status: Status,
-    /// Iterations since the last keep.
-    pub stale_count: u32,
-    /// How far up its ladder the session is.
-    #[serde(default)]
-    pub rung: Rung,
-    /// The experiments after which the session was flagged for review.
-    #[serde(default)]
-    pub flagged: Vec<ExperimentId>,
-    /// What the agent was told at each step of the ladder since the last keep.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<ToldStep>,
-    /// Whether the loop is to stop because the session was flagged, and has not yet.
-    #[serde(default)]
-    pub stops_for_flag: bool,
+    /// Its state on its ladder.
+    #[serde(flatten)]
+    pub ladder: LadderState,
     /// Calls in a row that changed nothing.
     #[serde(default)]
     pub idle_calls: u32,
@@ -265,9 +254,6 @@ pub struct Journal {
     /// The outage that keeps the agent from its work.
     #[serde(default)]
     pub outage: Option<OpenOutage>,
-    /// The proposals for the last pivot.
-    #[serde(default, skip_serializing_if = "Explored::is_nothing")]
-    pub explored: Explored,
     /// What the session could not solve by itself the last time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation: Option<Escalation>,
@@ -379,18 +365,13 @@ impl Journal {
             iteration: 0,
             total_findings: 0,
             status: Status::Running,
-            stale_count: 0,
-            rung: Rung::default(),
-            flagged: Vec::new(),
-            told: Vec::new(),
-            stops_for_flag: false,
+            ladder: LadderState::default(),
             idle_calls: 0,
             refused_direction_of: None,
             rework: None,
             last_call: LastCall::default(),
             agent_trains: false,
             outage: None,
-            explored: Explored::default(),
             escalation: None,
             was_out: false,
             sleep: None,
@@ -574,5 +555,50 @@ mod tests {
             assert_eq!((read.phase(), ids), (Phase::Guarding, vec![3, 4][..version as usize].to_vec()));
             assert!(read.more.is_empty(), "{:?}", read.more);
         }
+    }
+
+    #[test]
+    fn a_journal_keeps_all_its_keys_and_those_of_a_newer_program() {
+        let all: Value = serde_json::from_str(
+            r#"{
+            "version": 3, "iteration": 7, "total_findings": 2, "status": "stopped", "stale_count": 4,
+            "rung": {"stale": 1, "pivots": 2, "turns": 3, "flags": 1, "directive": {"kind": "refine"}},
+            "flagged": [5], "told": [{"after": 4, "directive": {"kind": "refine"}}], "stops_for_flag": true,
+            "idle_calls": 1, "refused_direction_of": 6, "rework": "a1", "agent_trains": true, "was_out": true,
+            "last_call": {"question": "why?", "ended_after": 3.5, "unnamed": true},
+            "outage": {
+                "since": "2026-11-20T22:00:00Z", "seconds": 1.5, "failed_seconds": 0.5, "waits": 2, "repeats": 1,
+                "agent": "x", "outage": {"kind": "overloaded", "said": "later", "until": null}, "until": null
+            },
+            "explored": {"turns": 3, "asked": 1, "proposals": [{"role": "refute", "text": "t"}]},
+            "escalation": {
+                "kind": "disk", "what": "full", "needed": "room", "since": "2026-11-20T22:00:00Z", "after": 4,
+                "times": 2, "waits": true
+            },
+            "sleep": {
+                "after": 7, "cadence": "adaptive", "until": "2026-11-20T22:00:00Z", "seconds": 60.5, "why": "w",
+                "ideas": 9
+            },
+            "checkpoints": {"last": "2026-11-20T22:00:00Z", "is_open": true, "asks_summary": true},
+            "words": {"heard": 3, "delivered": [1, 2]}, "spent": {"calls": 5, "cost": 1.5},
+            "night": {
+                "began": "2026-11-20T22:00:00Z", "caps": {"experiments": 9}, "from": 2, "apart": [3],
+                "spent": {"calls": 0, "cost": 0.5}, "ends": "2026-11-21T22:00:00Z", "end": "over", "newer": true
+            },
+            "summed_up": 3, "ended": "asked to", "unseen": true, "end_unknown": true, "worktree": "/r",
+            "given": 9, "gpus": ["GPU-1"], "homeward": "refs/heads/main", "late_review": 4, "driver": "loop",
+            "aside": {"commit": "a2", "description": "d", "direction": null, "proposal": {}, "reference": "refs/x"},
+            "progressed": "2026-11-20T22:00:00Z", "guard_lines": 2, "interval": 90, "boot_id": "b",
+            "last_seen": "2026-11-20T22:00:00Z", "phase": "idle", "open": null, "newer": {"a": [1]}
+            }"#,
+        )
+        .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (state, now) = (folder.path(), "2026-11-20T22:00:00Z".parse().unwrap());
+        write_json_unsynced(&state.join(PROGRESS), &all).unwrap();
+        let mut journal = Journal::read(state).unwrap().unwrap();
+        assert_eq!(journal.more.keys().collect::<Vec<_>>(), ["newer"]);
+        journal.show(state, now).unwrap();
+        assert_eq!(read_json::<Value>(&state.join(PROGRESS)).unwrap().unwrap(), all);
     }
 }

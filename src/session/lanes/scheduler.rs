@@ -25,6 +25,7 @@ use crate::rules::{
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::calling::Purpose;
 use crate::session::error::SessionError;
+use crate::session::exploring::text_due;
 use crate::session::interrupts::Interrupt;
 use crate::session::keep_logs::Keeper;
 use crate::session::open::Session;
@@ -435,7 +436,10 @@ impl<'s, 'a> Lanes<'s, 'a> {
     fn purpose(&self) -> Option<Purpose> {
         match self.text {
             Some(_) => None,
-            None => Some(self.shared.store().text_due().unwrap_or(Purpose::Change)),
+            None => {
+                let store = self.shared.store();
+                Some(text_due(&store.contract, &store.journal).unwrap_or(Purpose::Change))
+            }
         }
     }
 
