@@ -22,6 +22,7 @@ mod doctor;
 mod doubts;
 mod environment;
 mod evidence;
+mod expenses;
 mod finalize;
 mod find;
 mod gpus;
@@ -109,6 +110,7 @@ pub use directions::{UNNAMED_LIMIT, directions_tried, is_tried, near_misses, sam
 pub use doctor::{OpenFound, OpenTrouble, Tip, gaps, judge_open, judge_space, judge_tip, worst};
 pub use environment::{environment_changes, environment_differences};
 pub use evidence::{Evidence, Warning, listed};
+pub use expenses::Expenses;
 pub use finalize::{kept_message, kept_steps, squashed_message};
 pub use find::{Unfound, find_experiment};
 pub use gpus::{

@@ -5,9 +5,9 @@
 use serde_json::json;
 
 use super::History;
-use super::night::Night;
+use super::expenses::Expenses;
 use super::stop_rules::course;
-use crate::domain::{Contract, Direction, Spent, StopReason, count_of};
+use crate::domain::{Contract, Direction, StopReason, count_of};
 
 /// The name of the rule on calls in a row without changes.
 pub const NO_CHANGE: &str = "no_change";
@@ -19,10 +19,8 @@ pub struct StopFacts<'a> {
     pub contract: &'a Contract,
     /// Its experiments.
     pub history: &'a History,
-    /// The usage of all agent calls.
-    pub spent: &'a Spent,
-    /// The night that it is in.
-    pub night: &'a Night,
+    /// Its expenses.
+    pub expenses: &'a Expenses,
     /// The place of the first record of this call of the loop: what crashed before is known to whoever made the call.
     pub first: u32,
     /// How many calls of the agent in a row changed nothing.
@@ -32,8 +30,8 @@ pub struct StopFacts<'a> {
 /// The rules, in the order in which they are asked.
 const RULES: [fn(&StopFacts) -> Option<StopReason>; 6] = [
     goal,
-    |facts| facts.night.experiments_enough(facts.contract, facts.history),
-    |facts| facts.night.calls_enough(facts.contract, facts.spent),
+    |facts| facts.expenses.night(facts.contract).experiments_enough(facts.contract, facts.history),
+    |facts| facts.expenses.calls_enough(facts.contract, true),
     |facts| course(facts.contract, facts.history),
     max_crashes,
     no_change,

@@ -206,7 +206,7 @@ impl<'a> Calling<'a> {
             self.enter_outage(workspace, store, outage, exit.seconds)?;
             return Ok(Ending::Done(None));
         }
-        store.journal.spent.calls = store.journal.spent.calls.saturating_add(1);
+        store.journal.expenses.count_call();
         if let Some(over) = store.journal.outage.take() {
             store.journal.was_out = store.contract.cadence.is_some();
             store.say(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
@@ -438,8 +438,8 @@ impl Task {
 fn spend(store: &mut Store, usage: Usage) -> Usage {
     let command = store.contract.agent.clone().unwrap_or_default();
     let usage = priced(usage, agent::model_in(&command), &store.contract.prices);
-    store.spend(&usage);
-    let was_told = idle_limits(&store.contract, agent::reports(&command), &store.journal.spent).is_some();
+    store.journal.spend(&usage);
+    let was_told = idle_limits(&store.contract, agent::reports(&command), store.journal.expenses.spent()).is_some();
     let cap = store.contract.max_cost.or(store.contract.caps.session_max_cost);
     if let Some(limit) = cap.filter(|_| usage.cost.is_none() && !was_told) {
         let model = usage.model.clone().unwrap_or_else(|| "MODEL".into());

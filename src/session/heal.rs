@@ -19,7 +19,7 @@ use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record, StopReas
 use crate::fs::{is_odd, move_away};
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
-use crate::rules::{Driver, History, LadderState};
+use crate::rules::{Driver, Expenses, History, LadderState};
 use crate::state::{
     EventLog, Journal, LoggedEnd, Mended, OpenAttempt, OpenExperiment, PROGRESS, SESSIONS_FOLDER, SessionFolder, Status,
 };
@@ -87,7 +87,7 @@ pub(super) fn rebuilt_journal(
         iteration: history.experiments(),
         total_findings: u32::try_from(findings).unwrap_or(u32::MAX),
         unseen: true,
-        spent: settled.spent(),
+        expenses: Expenses::of_records(&settled),
         layout: history.layout().cloned(),
         ladder: LadderState::of_records(contract, &settled),
         ..Journal::new(worktree, now)

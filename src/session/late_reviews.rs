@@ -14,7 +14,7 @@ use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{Event, Note, Record, Review, ReviewVerdict};
 use crate::git::Notes;
-use crate::rules::{Driver, session_calls_enough};
+use crate::rules::Driver;
 use crate::state::Journal;
 
 /// After how many reviews in a row without a verdict the reviewer counts as out: two, since one may be due to a change that it
@@ -40,10 +40,7 @@ impl Shared<'_> {
             let is_spent = {
                 let store = self.store();
                 // Outside a loop only the session's own caps count.
-                match self.times.are_counted() {
-                    true => store.night().calls_enough(&store.contract, &store.journal.spent).is_some(),
-                    false => session_calls_enough(&store.contract, &store.journal.spent).is_some(),
-                }
+                store.journal.expenses.calls_enough(&store.contract, self.times.are_counted()).is_some()
             };
             if is_spent || self.is_time_over() || self.asked()? != Interrupt::None {
                 break;

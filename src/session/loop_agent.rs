@@ -122,7 +122,8 @@ impl Plan {
         (self.contract.agent, self.contract.agent_preset) = agent_terms(name);
         self.notices.push(format!("took {name}, the only agent installed; `--agent none` measures only the baseline"));
         if let Some(preset) = Preset::named(name) {
-            let spent = Journal::read(&self.folder.state())?.map(|journal| journal.spent).unwrap_or_default();
+            let spent =
+                Journal::read(&self.folder.state())?.map(|journal| *journal.expenses.spent()).unwrap_or_default();
             self.notices.extend(idle_limits(&self.contract, reports(preset.command), &spent));
         }
         Ok(())

@@ -3,9 +3,8 @@
 use jiff::Timestamp;
 
 use super::plan::Drive;
-use super::store::Store;
 use super::terms::Wanted;
-use crate::domain::{Clock, Contract, Usage, moment_text};
+use crate::domain::{Clock, Contract, moment_text};
 use crate::exec::boot_id;
 use crate::rules::{Driver, History, LoopCall, Moment, Night, NightCaps, NightEnd, Tonight};
 use crate::state::{Journal, Status};
@@ -61,7 +60,7 @@ pub(super) fn settle_caps(
 
 /// What is said of a night that a typed `ar run` continues.
 pub(super) fn continued_notice(tonight: &Tonight, journal: Option<&Journal>) -> Option<String> {
-    let night = journal?.night.as_ref().filter(|_| tonight.is_typed && !tonight.begins)?;
+    let night = journal?.expenses.last_night().filter(|_| tonight.is_typed && !tonight.begins)?;
     Some(format!(
         "continued the night begun at {}, as its last loop was cut short; its experiments count",
         moment_text(night.began)
@@ -72,15 +71,14 @@ pub(super) fn continued_notice(tonight: &Tonight, journal: Option<&Journal>) -> 
 fn night_before(journal: Option<&Journal>, contract: &Contract) -> Option<Night> {
     let journal = journal?;
     // What was lost with a journal is counted as one night.
-    let had_loop = journal.unseen || journal.driver == Some(Driver::Loop) || journal.spent.calls > 0;
+    let had_loop = journal.unseen || journal.driver == Some(Driver::Loop);
     let end = match journal.status {
         _ if journal.driver == Some(Driver::Hand) => NightEnd::Over,
         Status::Stopped if journal.was_terminated() => NightEnd::Terminated,
         Status::Stopped => NightEnd::Over,
         Status::Running | Status::Detached => NightEnd::Open,
     };
-    let older = || had_loop.then(|| Night::since_the_start(contract, journal.spent, end));
-    journal.night.clone().or_else(older)
+    journal.expenses.night_before(contract, had_loop, end)
 }
 
 /// The night of a loop that is about to begin, by the journal before the loop is noted there.
@@ -98,28 +96,4 @@ pub(super) fn entered_night(
         until: contract.until.map(|time| clock.next(time)),
     };
     Night::enter(night_before(Some(journal), contract), tonight, at)
-}
-
-impl Store {
-    /// Adds what a call used to what is spent, by the session and, in a loop, by its night.
-    pub(super) fn spend(&mut self, usage: &Usage) {
-        self.journal.spent.add(usage.tokens, usage.cost);
-        if let Some(night) = self.journal.night.as_mut().filter(|_| self.journal.driver == Some(Driver::Loop)) {
-            night.spend(usage);
-        }
-    }
-
-    /// Notes that the night is over where `ar stop` ends what a loop left.
-    pub(super) fn end_night_if_asked(&mut self) {
-        let is_asked = self.folder.heard_stop().is_some();
-        if let Some(night) = self.journal.night.as_mut().filter(|_| is_asked) {
-            night.end = NightEnd::Over;
-        }
-    }
-
-    /// The night that the loop is in.
-    pub(super) fn night(&self) -> Night {
-        let older = || Night::since_the_start(&self.contract, self.journal.spent, NightEnd::Open);
-        self.journal.night.clone().unwrap_or_else(older)
-    }
 }

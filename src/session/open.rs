@@ -288,7 +288,7 @@ impl<'a> Session<'a> {
         crash::point("open.branch_taken");
         let store = self.shared.store.get_mut();
         // A loop that is refused before enters none.
-        store.journal.night = night.or(store.journal.night.take());
+        store.journal.expenses.enter(night);
         store.journal.worktree = store.repo.worktree().to_owned();
         if drive != Drive::Ending {
             store.forget_solved();
@@ -391,9 +391,7 @@ impl<'a> Session<'a> {
         if reason != StopReason::Detached {
             store.end_wait(&reason);
         }
-        if let Some(night) = &mut store.journal.night {
-            night.end_by(&reason);
-        }
+        store.journal.expenses.end_loop(&reason);
         store.journal.wait_later(store.contract.agent.as_deref());
         if matches!(reason, StopReason::Outage { .. }) || !store.journal.waits_for_reset() {
             // Who starts it again has seen to it.

@@ -120,5 +120,5 @@ impl Shared<'_> {
 
 /// Whether no call of the agent came to anything yet.
 fn has_never_worked(store: &Store) -> bool {
-    store.journal.spent.calls == 0 && store.history.records().iter().all(|record| record.agent.is_none())
+    store.journal.expenses.spent().calls == 0 && store.history.records().iter().all(|record| record.agent.is_none())
 }

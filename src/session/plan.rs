@@ -330,7 +330,7 @@ impl Plan {
             notices.push(format!("moved folders that stood in place of ar's files: {}", list(&moved)));
         }
         if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {
-            let spent = journal.as_ref().map(|journal| journal.spent).unwrap_or_default();
+            let spent = journal.as_ref().map(|journal| *journal.expenses.spent()).unwrap_or_default();
             notices.extend(idle_limits(&contract, reports(agent), &spent));
             if contract.caps.agent_rounds.is_some() && !tells_rounds(agent) {
                 notices.push("--agent-rounds cannot act: the agent is not known to report its rounds".to_owned());

@@ -240,7 +240,7 @@ impl Store {
     fn spend_review(&mut self, usage: Usage) -> Usage {
         let model = agent::model_in(self.contract.reviewer.as_deref().unwrap_or_default());
         let usage = priced(usage, model, &self.contract.prices);
-        self.spend(&usage);
+        self.journal.spend(&usage);
         usage
     }
 }

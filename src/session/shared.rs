@@ -146,12 +146,10 @@ impl Shared<'_> {
         if let Some(reason) = store.journal.ladder.stop_for_flag(&store.history) {
             return Some(reason);
         }
-        let night = store.night();
         let facts = StopFacts {
             contract: &store.contract,
             history: &store.history,
-            spent: &store.journal.spent,
-            night: &night,
+            expenses: &store.journal.expenses,
             first,
             // Each agent has its own row of calls.
             idle_calls: store.journal.idle_calls / store.most_calls(),

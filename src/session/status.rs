@@ -20,8 +20,8 @@ use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
 use crate::rules::{
-    Activity, Driver, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, lanes_status,
-    nearest_end,
+    Activity, Driver, Expenses, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity,
+    lanes_status, nearest_end,
 };
 use crate::state::{EscalationFiles, Journal, OpenExperiment, SessionFolder, Status};
 
@@ -149,7 +149,9 @@ impl<'a> Lookout<'a> {
             }
             _ => None,
         };
-        let night = journal.as_ref().and_then(|journal| journal.night.clone());
+        let expenses =
+            journal.as_ref().map_or_else(|| Expenses::of_records(&history), |journal| journal.expenses.clone());
+        let night = expenses.last_night().cloned();
         let (budget_left, until_left) = night.as_ref().map(|night| night.left(clock.now())).unwrap_or_default();
         Ok(SessionStatus {
             tag: tag.clone(),
@@ -184,7 +186,7 @@ impl<'a> Lookout<'a> {
                 .and_then(|contract| nearest_end(contract, budget_left, until_left, Duration::ZERO)),
             contract,
             night,
-            spent: journal.as_ref().map_or_else(|| history.spent(), |journal| journal.spent),
+            spent: *expenses.spent(),
             history,
             unrecorded_tip,
             damage: damage.0,

@@ -12,7 +12,7 @@ use crate::domain::{Clock, DEFAULT_GRACE, ExperimentId, Phase, StopReason, StopW
 use crate::exec::{ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
-use crate::rules::{Activity, NightEnd, Seen, activity};
+use crate::rules::{Activity, Seen, activity};
 use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, Status, further_runs};
 
 /// Time for an active loop to answer a request. It polls each second, but not while git is busy, whose filters and signing
@@ -158,9 +158,7 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
         EventLog::new(&folder.logs()).stopped_by_user(clock.now(), &reason)?;
         (journal.status, journal.end_unknown) = (Status::Stopped, false);
         journal.ended = Some(reason.in_short());
-        if let Some(night) = &mut journal.night {
-            night.end = NightEnd::Over;
-        }
+        journal.expenses.end_loop(&reason);
     }
     journal.escalation = None;
     journal.write(&folder.state(), clock.now())?;

@@ -164,9 +164,7 @@ impl Store {
         let given = self.journal.open_attempts().map(|open| open.id).chain(self.journal.given);
         let id = given.map(ExperimentId::next).fold(self.history.next_id(), Ord::max);
         let by_hand = self.journal.driver == Some(Driver::Hand);
-        if let Some(night) = &mut self.journal.night {
-            night.allot(id, by_hand);
-        }
+        self.journal.expenses.allot(id, by_hand);
         id
     }
 

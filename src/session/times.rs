@@ -26,7 +26,7 @@ impl Times {
     /// Begins now, and gives the time of day at which the night ends, if it does so at one.
     pub(super) fn begin(store: &Store) -> (Times, Option<Timestamp>) {
         let started = store.now();
-        let night = store.night();
+        let night = store.journal.expenses.night(&store.contract);
         let (budget, until) = night.left(started);
         (Times(Some(Begun { at: Instant::now(), started, budget, until })), night.until)
     }

@@ -190,7 +190,9 @@ impl Session<'_> {
         if !store.taken_back {
             let goes_on = attempted == Attempted::StillRunning;
             store.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
-            store.end_night_if_asked();
+            if store.folder.heard_stop().is_some() {
+                store.journal.expenses.end_loop(&StopReason::Interrupted { requested: true });
+            }
             if let Some(reason) = ended_by_hand(store) {
                 store.journal.ended = Some(reason.in_short());
             }
@@ -287,7 +289,7 @@ fn ended_by_hand(store: &Store) -> Option<StopReason> {
 
 /// That the session has as many experiments as `ar try` may bring it to, if so.
 fn at_cap(store: &Store) -> Option<StopReason> {
-    session_enough(cap_of_tries(&store.contract, store.journal.night.is_some()), &store.history)
+    session_enough(cap_of_tries(&store.contract, store.journal.expenses.last_night().is_some()), &store.history)
 }
 
 /// The last experiment, if it failed a guard and may be reworked, and how often it was.

@@ -163,7 +163,7 @@ impl SessionView {
         }
         refuse_changed(&self.repo, &self.tag, contract)?;
         let journal = self.journal();
-        let has_night = journal.as_ref().is_none_or(|journal| journal.night.is_some());
+        let has_night = journal.as_ref().is_none_or(|journal| journal.expenses.last_night().is_some());
         let cap = cap_of_tries(contract, has_night);
         let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);
         let last_call = journal.as_ref().map(|journal| journal.last_call.clone()).unwrap_or_default();
@@ -285,7 +285,7 @@ impl SessionView {
             elsewhere: self.elsewhere(),
             tip: if is_idle { tip() } else { None },
             layout: journal.as_ref().and_then(|journal| journal.layout.clone()),
-            spent: journal.map(|journal| journal.spent).unwrap_or_default(),
+            spent: journal.map(|journal| *journal.expenses.spent()).unwrap_or_default(),
             has_reviewer: self.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some()),
             saved: self.saved().unwrap_or_default(),
         }

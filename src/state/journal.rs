@@ -10,10 +10,10 @@ use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_
 use super::{Checkpoints, Sleep, StateError, WordMarks};
 use crate::domain::{
     AgentCall, Beside, CommitId, Escalation, ExperimentId, Failure, Fingerprint, LastCall, Layout, Outage, Phase,
-    Record, Spent, StopReason, Version,
+    Record, StopReason, Usage, Version,
 };
 use crate::fs::Unsynced;
-use crate::rules::{Driver, LadderState, Line, Night, Tested, Trial};
+use crate::rules::{Driver, Expenses, LadderState, Line, Tested, Trial};
 
 /// Whether anybody is at work on the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -269,12 +269,9 @@ pub struct Journal {
     /// What became of the user's words.
     #[serde(default, skip_serializing_if = "WordMarks::are_none")]
     pub words: WordMarks,
-    /// What all calls of the agent used.
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
-    pub spent: Spent,
-    /// The night that it is in, or was in last; absent before a loop's first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub night: Option<Night>,
+    /// What it has spent.
+    #[serde(flatten)]
+    pub expenses: Expenses,
     /// The place of the last record that the summary of a loop tells of, in the lessons.
     #[serde(default)]
     pub summed_up: u32,
@@ -377,8 +374,7 @@ impl Journal {
             sleep: None,
             checkpoints: Checkpoints::default(),
             words: WordMarks::default(),
-            spent: Spent::default(),
-            night: None,
+            expenses: Expenses::default(),
             summed_up: 0,
             ended: None,
             unseen: false,
@@ -465,6 +461,11 @@ impl Journal {
         if self.attempts.is_empty() && self.layout.is_none() {
             self.given = None;
         }
+    }
+
+    /// Adds the usage of a call to the session's expenses, in a loop also to those of its night.
+    pub fn spend(&mut self, usage: &Usage) {
+        self.expenses.spend(usage, self.driver == Some(Driver::Loop));
     }
 
     /// Whether the session was stopped in good order, and by now nobody drives it by `ar try`.
@@ -567,29 +568,29 @@ mod tests {
             "idle_calls": 1, "refused_direction_of": 6, "rework": "a1", "agent_trains": true, "was_out": true,
             "last_call": {"question": "why?", "ended_after": 3.5, "unnamed": true},
             "outage": {
-                "since": "2026-11-20T22:00:00Z", "seconds": 1.5, "failed_seconds": 0.5, "waits": 2, "repeats": 1,
+                "since": "2026-11-20T22:00:00.000Z", "seconds": 1.5, "failed_seconds": 0.5, "waits": 2, "repeats": 1,
                 "agent": "x", "outage": {"kind": "overloaded", "said": "later", "until": null}, "until": null
             },
             "explored": {"turns": 3, "asked": 1, "proposals": [{"role": "refute", "text": "t"}]},
             "escalation": {
-                "kind": "disk", "what": "full", "needed": "room", "since": "2026-11-20T22:00:00Z", "after": 4,
+                "kind": "disk", "what": "full", "needed": "room", "since": "2026-11-20T22:00:00.000Z", "after": 4,
                 "times": 2, "waits": true
             },
             "sleep": {
-                "after": 7, "cadence": "adaptive", "until": "2026-11-20T22:00:00Z", "seconds": 60.5, "why": "w",
+                "after": 7, "cadence": "adaptive", "until": "2026-11-20T22:00:00.000Z", "seconds": 60.5, "why": "w",
                 "ideas": 9
             },
-            "checkpoints": {"last": "2026-11-20T22:00:00Z", "is_open": true, "asks_summary": true},
+            "checkpoints": {"last": "2026-11-20T22:00:00.000Z", "is_open": true, "asks_summary": true},
             "words": {"heard": 3, "delivered": [1, 2]}, "spent": {"calls": 5, "cost": 1.5},
             "night": {
-                "began": "2026-11-20T22:00:00Z", "caps": {"experiments": 9}, "from": 2, "apart": [3],
-                "spent": {"calls": 0, "cost": 0.5}, "ends": "2026-11-21T22:00:00Z", "end": "over", "newer": true
+                "began": "2026-11-20T22:00:00.000Z", "caps": {"experiments": 9}, "from": 2, "apart": [3],
+                "spent": {"calls": 0, "cost": 0.5}, "ends": "2026-11-21T22:00:00.000Z", "end": "over", "newer": true
             },
             "summed_up": 3, "ended": "asked to", "unseen": true, "end_unknown": true, "worktree": "/r",
             "given": 9, "gpus": ["GPU-1"], "homeward": "refs/heads/main", "late_review": 4, "driver": "loop",
             "aside": {"commit": "a2", "description": "d", "direction": null, "proposal": {}, "reference": "refs/x"},
-            "progressed": "2026-11-20T22:00:00Z", "guard_lines": 2, "interval": 90, "boot_id": "b",
-            "last_seen": "2026-11-20T22:00:00Z", "phase": "idle", "open": null, "newer": {"a": [1]}
+            "progressed": "2026-11-20T22:00:00.000Z", "guard_lines": 2, "interval": 90, "boot_id": "b",
+            "last_seen": "2026-11-20T22:00:00.000Z", "phase": "idle", "open": null, "newer": {"a": [1]}
             }"#,
         )
         .unwrap();

@@ -315,7 +315,9 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let store = self.shared.store();
         let no_time = || self.shared.times.no_time_for_experiment(&store).or(self.shared.times.no_time_for_run(&store));
         let is_full = bar == Some(Bar::Experiments);
-        let limit = is_full.then(|| store.night().experiments_enough(&store.contract, &store.history)).flatten();
+        let limit = is_full
+            .then(|| store.journal.expenses.night(&store.contract).experiments_enough(&store.contract, &store.history))
+            .flatten();
         self.ending.take().or(limit).or_else(no_time).unwrap_or(StopReason::NoAgent)
     }
 
@@ -344,7 +346,11 @@ impl<'s, 'a> Lanes<'s, 'a> {
             expected,
             budgets: match self.scope {
                 Scope::Night { .. } => Budgets {
-                    experiments: store.night().experiments_left(&store.contract, &store.history),
+                    experiments: store
+                        .journal
+                        .expenses
+                        .night(&store.contract)
+                        .experiments_left(&store.contract, &store.history),
                     time: self.shared.times.end(&store).map(|end| end.left),
                 },
                 Scope::Open(_) => Budgets::default(),
