@@ -50,8 +50,6 @@ pub(super) fn look(
     let nudge = nudge.or(own_agent).map(str::to_owned);
     let begun = journal.open_attempts().map(|open| open.started).max();
     let held_since = owner.as_ref().and_then(|owner| owner.since).filter(|since| *since <= now);
-    let outage = journal.outage.as_ref().and_then(|outage| outage.until);
-    let sleep = journal.sleep.as_ref().filter(|sleep| sleep.after == journal.iteration);
     let same_boot = journal.boot_id == boot_id() || journal.boot_id.is_none();
     let watched = Watched {
         now,
@@ -63,11 +61,11 @@ pub(super) fn look(
         // Journals of an earlier `ar` have none.
         interval: Duration::from_secs(journal.interval.unwrap_or_else(|| interval(&[]))),
         same_boot,
-        asks: journal.last_call.question.is_some(),
-        paused_until: outage.or_else(|| sleep.and_then(|sleep| sleep.until)),
-        progress: journal.progressed,
+        asks: journal.calls.last().question.is_some(),
+        paused_until: journal.pauses.end(journal.calls.iteration()),
+        progress: journal.results.progressed(),
         since: begun
-            .unwrap_or_else(|| journal.progressed.unwrap_or(journal.last_seen))
+            .unwrap_or_else(|| journal.results.progressed().unwrap_or(journal.last_seen))
             .max(held_since.unwrap_or_default()),
         patience: patience(&folder, &journal, &contract),
         escalated: escalated(&folder, &journal).or_else(|| unknown_end(&journal, tag, is_lost)),
@@ -81,8 +79,7 @@ pub(super) fn look(
 
 /// Whether the loop waits for the answer to what it could not solve; whoever made progress since then waits for none.
 fn waits(journal: &Journal) -> bool {
-    let is_open = |since| journal.progressed.is_none_or(|progressed| progressed <= since);
-    journal.escalation.as_ref().is_some_and(|open| open.waits && is_open(open.since))
+    journal.escalation.as_ref().is_some_and(|open| open.waits && journal.results.are_none_since(open.since))
 }
 
 /// What the session has reported to the user, as a clause, with the report.

@@ -22,10 +22,10 @@ pub(super) fn nudge_text(tag: &Tag, why: &str, driver: Driver, task: &str, journ
         ),
     };
     let progress = [
-        ("iterations", journal.iteration.to_string()),
-        ("findings", journal.total_findings.to_string()),
+        ("iterations", journal.calls.iteration().to_string()),
+        ("findings", journal.results.findings().to_string()),
         ("iterations since the last keep", journal.ladder.stale_count().to_string()),
-        ("last progress", journal.progressed.map_or("none".into(), exact_time)),
+        ("last progress", journal.results.progressed().map_or("none".into(), exact_time)),
         ("last seen", exact_time(journal.last_seen)),
     ];
     let progress: String = progress.iter().map(|(name, value)| format!("- {name}: {value}\n")).collect();

@@ -72,6 +72,11 @@ impl LadderState {
         self.directive().wants_new_direction()
     }
 
+    /// Whether a change names no direction although a new one is required.
+    pub fn lacks_direction(&self, direction: Option<&str>) -> bool {
+        direction.is_none() && self.wants_new_direction()
+    }
+
     /// The directive for the agent in a seat. With proposals before a pivot, all seats get the same one.
     pub fn directive_in(&self, contract: &Contract, seat: Option<u32>) -> Directive {
         if contract.explore > 0 { self.directive() } else { in_seat(self.directive(), seat.unwrap_or(0)) }

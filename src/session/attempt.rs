@@ -259,7 +259,7 @@ impl Attempt {
             None => BTreeMap::new(),
         };
         let ignored_changed = match &self.open.agent {
-            Some(_) => store.journal.last_call.ignored.iter().cloned().collect(),
+            Some(_) => store.journal.calls.last().ignored.iter().cloned().collect(),
             None => BTreeSet::new(),
         };
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
@@ -368,7 +368,7 @@ impl Attempt {
             workspace.take_back_commit(store, &self.open, &commit_of(&self.open)?, &what)?;
         }
         // The agent is called again for it.
-        store.journal.iteration = store.journal.iteration.saturating_sub(1);
+        store.journal.calls.uncount();
         workspace.enter_idle(store, self.open.id, None)
     }
 

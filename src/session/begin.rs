@@ -317,7 +317,7 @@ impl Session<'_> {
         let mut open = OpenExperiment { description, direction, proposal, by_hand: true, ..open };
         self.workspace.check(store, &mut open, &commit, &[], &Forbidden::default())?;
         open.commit = Some(commit);
-        store.journal.iteration += 1;
+        store.journal.calls.count(false);
         remove_file(&store.index_before())?;
         crash::point("aside.index_forgotten");
         let mut attempt = Attempt::at(open, Phase::Idle);

@@ -207,8 +207,7 @@ impl<'a> Calling<'a> {
             return Ok(Ending::Done(None));
         }
         store.journal.expenses.count_call();
-        if let Some(over) = store.journal.outage.take() {
-            store.journal.was_out = store.contract.cadence.is_some();
+        if let Some(over) = store.journal.pauses.end_outage(store.contract.cadence.is_some()) {
             store.say(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
             store.end_escalation("the agent is back");
         }
@@ -225,7 +224,7 @@ impl<'a> Calling<'a> {
         let said = agent::last_line(&speech);
         // The next change is told of the last call for one.
         if self.purpose == Purpose::Change {
-            store.journal.last_call = LastCall {
+            store.journal.calls.end(LastCall {
                 question: said.as_deref().and_then(question).map(str::to_owned),
                 ended_after: (exit.timed_out && ended_for.is_none() && !cut_short)
                     .then_some(store.contract.agent_timeout.as_secs_f64()),
@@ -235,8 +234,8 @@ impl<'a> Calling<'a> {
                 reset: commits.reset,
                 rows,
                 proposal_error: None,
-                ignored: std::mem::take(&mut store.journal.last_call.ignored),
-            };
+                ignored: Vec::new(),
+            });
         }
         if let Some(why) = ended_for {
             store.say(Notice::CallEnded { id: attempt.open.id, why });
@@ -279,8 +278,7 @@ impl<'a> Calling<'a> {
         outage: Outage,
         seconds: f64,
     ) -> Result<(), SessionError> {
-        store.journal.enter_outage(outage, store.contract.agent.clone());
-        store.journal.note_lasted(seconds);
+        store.journal.pauses.enter_outage(outage, store.contract.agent.clone(), seconds);
         self.attempt.put_unfinished_away(workspace, store)
     }
 
@@ -291,7 +289,7 @@ impl<'a> Calling<'a> {
         if let Some(error) = &proposal.error {
             store.say(Notice::Ignored { path, error: error.clone() });
             if self.purpose == Purpose::Change {
-                store.journal.last_call.proposal_error = Some(error.clone());
+                store.journal.calls.ignore_proposal(error.clone());
             }
         }
         proposal
@@ -344,8 +342,8 @@ impl<'a> Calling<'a> {
             contract: &contract,
             history: &store.history,
             experiment: id,
-            idle_calls: store.journal.idle_calls,
-            last_call: &store.journal.last_call,
+            idle_calls: store.journal.calls.idle(),
+            last_call: store.journal.calls.last(),
             memories,
             directive: ladder.directive_in(&contract, self.attempt.open.seat),
             found,

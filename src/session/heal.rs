@@ -21,7 +21,8 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{Driver, Expenses, History, LadderState};
 use crate::state::{
-    EventLog, Journal, LoggedEnd, Mended, OpenAttempt, OpenExperiment, PROGRESS, SESSIONS_FOLDER, SessionFolder, Status,
+    Calls, EventLog, Journal, LoggedEnd, Mended, OpenAttempt, OpenExperiment, PROGRESS, Results, SESSIONS_FOLDER,
+    SessionFolder, Status,
 };
 
 /// How often it is tried to put back what somebody deletes at the same moment.
@@ -83,9 +84,8 @@ pub(super) fn rebuilt_journal(
         ended: (end == Some(LoggedEnd::Terminated)).then(|| StopReason::Terminated.in_short()),
         end_unknown: end.is_none(),
         driver: (end == Some(LoggedEnd::Open) && is_by_hand).then_some(Driver::Hand),
-        progressed: records.iter().map(|record| record.finished).max(),
-        iteration: history.experiments(),
-        total_findings: u32::try_from(findings).unwrap_or(u32::MAX),
+        calls: Calls::of_experiments(history.experiments()),
+        results: Results::of_records(findings, records.iter().map(|record| record.finished).max()),
         unseen: true,
         expenses: Expenses::of_records(&settled),
         layout: history.layout().cloned(),

@@ -182,12 +182,12 @@ impl Store {
     pub(super) fn sum_up(&mut self) -> Result<(), SessionError> {
         // A kill between the lesson and the journal leaves a summary that only the lessons tell of.
         let lessons = LessonFile::new(&self.repo.main_worktree()).read().unwrap_or_default();
-        let after = summed_up(&self.history, &lessons, self.journal.summed_up);
+        let after = summed_up(&self.history, &lessons, self.journal.results.summed_up());
         if let Some(lesson) = summary_lesson(&self.history, after, &lessons) {
             self.add_lesson(lesson)?;
             crash::point("stop.lesson_added");
         }
-        self.journal.summed_up = self.history.next_sequence().saturating_sub(1);
+        self.journal.results.sum_up(self.history.next_sequence());
         Ok(())
     }
 

@@ -141,7 +141,7 @@ impl<'a> Session<'a> {
                 history.forget(open.id);
             }
             // Each experiment took a call.
-            journal.iteration = journal.iteration.max(history.experiments());
+            journal.calls.at_least(history.experiments());
         }
         let memory = Memory::new(&state);
         memory.create(history.records())?;
@@ -297,9 +297,9 @@ impl<'a> Session<'a> {
             store.journal.boot_id = boot_id();
         }
         match drive {
-            Drive::Loop { .. } => store.journal.wait_later(store.contract.agent.as_deref()),
+            Drive::Loop { .. } => store.journal.pauses.wait_later(store.contract.agent.as_deref()),
             // Nobody calls the agent.
-            Drive::WorkingTree { .. } | Drive::Ending => store.journal.outage = None,
+            Drive::WorkingTree { .. } | Drive::Ending => store.journal.pauses.forget_outage(),
         }
         let commits_next = drive == (Drive::WorkingTree { resume: false }) && store.history.baseline().is_some();
         if !commits_next {
@@ -392,11 +392,7 @@ impl<'a> Session<'a> {
             store.end_wait(&reason);
         }
         store.journal.expenses.end_loop(&reason);
-        store.journal.wait_later(store.contract.agent.as_deref());
-        if matches!(reason, StopReason::Outage { .. }) || !store.journal.waits_for_reset() {
-            // Who starts it again has seen to it.
-            store.journal.outage = None;
-        }
+        store.journal.pauses.end_loop(&reason, store.contract.agent.as_deref());
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             store.sum_up()?;
         }

@@ -12,13 +12,12 @@ use super::store::Store;
 use crate::crash;
 use crate::domain::{Event, Notice, Outage, StopReason, exact_time};
 use crate::rules::{Patience, SoFar, patience, pause_after_idle, pause_on};
-use crate::state::OpenOutage;
 
 impl Shared<'_> {
     /// Waits until the agent is to be called again, at most until the end of this invocation. Any request ends it at once.
     /// Returns why the loop stops if the outage takes too long.
     pub(super) async fn wait_out(&self) -> Result<Option<StopReason>, SessionError> {
-        let Some(open) = self.store().journal.outage.clone() else { return Ok(None) };
+        let Some(open) = self.store().journal.pauses.outage().cloned() else { return Ok(None) };
         self.store().forget_logs();
         let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         // A session that is resumed waits for the reset, and no longer.
@@ -44,14 +43,14 @@ impl Shared<'_> {
         let again = until.unwrap_or(Timestamp::MAX);
         let (id, waits, seconds) = (self.store().history.next_id(), open.waits, open.seconds);
         let waited = waits.saturating_add(u32::from(!is_resumed));
-        self.store().journal.outage = Some(OpenOutage { waits: waited, until, ..open.clone() });
+        self.store().journal.pauses.wait_out(waited, until);
         self.store().write_journal()?;
         crash::point("outage.noted");
         self.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
 
         self.pause_unless_told(pause, again).await?;
         let store = &mut *self.store();
-        store.journal.wait_no_more();
+        store.journal.pauses.wait_no_more();
         store.write_journal()?;
         crash::point("outage.waited");
         Ok(None)
@@ -61,7 +60,7 @@ impl Shared<'_> {
     pub(super) async fn pause_after_idle(&self, seconds: f64) -> Result<(), SessionError> {
         let (idle_calls, most_calls, limit) = {
             let store = self.store();
-            (store.journal.idle_calls, store.most_calls(), store.contract.max_idle)
+            (store.journal.calls.idle(), store.most_calls(), store.contract.max_idle)
         };
         // Each agent has its own row of calls.
         let in_a_row = idle_calls.div_ceil(most_calls);
@@ -102,7 +101,7 @@ impl Shared<'_> {
         let whole = began.checked_add(pause).unwrap_or(began);
         let (mut heartbeat, mut noted) = (Heartbeat::new(), began);
         let is_over = loop {
-            self.store().journal.note_lasted(noted.elapsed().as_secs_f64());
+            self.store().journal.pauses.note_lasted(noted.elapsed().as_secs_f64());
             noted = Instant::now();
             // A machine that slept meanwhile does not wait on.
             if noted >= whole || Timestamp::now() >= again || is_woken() {
@@ -113,7 +112,7 @@ impl Shared<'_> {
                 break false;
             }
         };
-        self.store().journal.note_lasted(noted.elapsed().as_secs_f64());
+        self.store().journal.pauses.note_lasted(noted.elapsed().as_secs_f64());
         Ok(is_over)
     }
 }

@@ -41,7 +41,7 @@ impl Store {
         rewrote_log: bool,
         (log, from): (&Path, u64),
     ) {
-        if self.journal.agent_trains {
+        if self.journal.calls.are_trainings() {
             return;
         }
         let records = self.history.records();
@@ -56,7 +56,7 @@ impl Store {
         }
         let run =
             records.iter().rev().find(|record| !record.runs.is_empty()).map_or(0.0, |record| record.run_seconds());
-        self.journal.agent_trains = true;
+        self.journal.calls.note_training();
         self.say(Notice::AgentTrains { id, signs: signs.join(", "), call: seconds, run });
     }
 }

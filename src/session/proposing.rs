@@ -86,7 +86,7 @@ impl Attempt {
             workspace.remember_untracked(store)?;
         }
         workspace.note_settings(store, open.id, AGENT)?;
-        store.journal.last_call.ignored.clear();
+        store.journal.calls.begin();
         let mut attempt = Attempt::at(open, Phase::Idle);
         attempt.enter(store, Phase::Proposing)?;
         crash::point("proposing.entered");
@@ -109,13 +109,12 @@ impl Attempt {
         note_offer(&memories, open);
         let agent = store.contract.agent.clone();
         open.agent = agent.map(|command| AgentCall::new(command, exit.seconds, usage));
-        // A call that was cut short is repeated, and counts once.
-        store.journal.iteration += 1;
         let texts = Texts { own: proposal.description.clone(), fallback: described, before: None };
         let known = workspace.known_untracked()?;
         let delivered = store.journal.words.delivered.clone();
         store.note_delivered(&words);
-        store.journal.last_call.unnamed = store.names_no_direction(&proposal);
+        // A call that was cut short is repeated, and counts once.
+        store.journal.calls.count(store.journal.ladder.lacks_direction(proposal.direction.as_deref()));
         let committed = self.commit_change(workspace, store, &known, texts)?;
         crash::point("proposing.change_committed");
         store.say(Event::AgentFinished {
@@ -134,7 +133,7 @@ impl Attempt {
         if cut_short {
             // Its outcome is unknown, so it is repeated.
             store.journal.words.delivered = delivered;
-            store.journal.iteration = store.journal.iteration.saturating_sub(1);
+            store.journal.calls.uncount();
         } else {
             store.note_idle_call(&said.unwrap_or_default())?;
         }

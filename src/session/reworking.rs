@@ -40,7 +40,7 @@ impl Attempt {
             shared.gate().await?;
             workspace.note_settings(&mut shared.store(), self.open.id, AGENT)?;
             workspace.remember_untracked_beside(&mut shared.store(), &self.open.base, &draft.commit)?;
-            if shared.store().journal.waits_for_reset() {
+            if shared.store().journal.pauses.waits_for_reset() {
                 return Ok(Ending::Done(Reworked::Outage));
             }
             let call = Calling::of(self, &mut shared.store(), None)?;

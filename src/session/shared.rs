@@ -152,10 +152,10 @@ impl Shared<'_> {
             expenses: &store.journal.expenses,
             first,
             // Each agent has its own row of calls.
-            idle_calls: store.journal.idle_calls / store.most_calls(),
+            idle_calls: store.journal.calls.idle() / store.most_calls(),
         };
         let reason = stop_before_next(&facts)?;
-        store.journal.idle_calls = 0;
+        store.journal.calls.end_idle_row();
         if reason.is_rule(NO_CHANGE) {
             let log = store.folder.run(store.history.next_id()).join("agent.log");
             store.say(Notice::AgentsLog(log));

@@ -31,16 +31,19 @@ impl Shared<'_> {
     /// idea and a word of the user's end the pause at once. `is_begun` says that the iteration was made by an earlier process.
     pub(super) async fn keep_pace(&self, is_begun: bool) -> Result<Paced, SessionError> {
         let Some(cadence) = self.store().contract.cadence else { return Ok(Paced::Ready) };
-        if self.store().journal.iteration == 0 {
-            return Ok(Paced::Ready);
-        }
-        let known = self.store().journal.sleep_by(cadence).cloned();
+        let known = {
+            let journal = &self.store().journal;
+            match journal.calls.iteration() {
+                0 => return Ok(Paced::Ready),
+                iteration => journal.pauses.sleep_by(cadence, iteration).cloned(),
+            }
+        };
         let decided = || decided(&self.store(), cadence, is_begun);
         let sleep = known.map_or_else(decided, |sleep| Ok(Ok((sleep, false))))?;
         let sleep = match sleep {
             Ok((sleep, false)) => sleep,
             Ok((sleep, true)) => {
-                self.store().journal.sleep = Some(sleep);
+                self.store().journal.pauses.sleep(sleep);
                 self.write_down()?;
                 return Ok(Paced::Waited);
             }
@@ -52,7 +55,7 @@ impl Shared<'_> {
             }
             return Ok(Paced::Ready);
         };
-        self.store().journal.sleep = Some(sleep.clone());
+        self.store().journal.pauses.sleep(sleep.clone());
         self.store().write_journal()?;
         crash::point("sleep.noted");
         let id = self.store().history.next_id();
@@ -71,8 +74,7 @@ impl Shared<'_> {
     /// Notes that a pause is over.
     fn wake(&self, sleep: Sleep) -> Result<(), SessionError> {
         let store = &mut *self.store();
-        store.journal.sleep = Some(Sleep { until: None, ..sleep });
-        store.journal.was_out = false;
+        store.journal.pauses.wake(sleep);
         store.write_journal()?;
         crash::point("sleep.over");
         Ok(())
@@ -87,7 +89,7 @@ fn decided(store: &Store, cadence: Cadence, is_begun: bool) -> Result<Result<(Sl
         (Cadence::Adaptive, Some(record)) => adds_files(store, record)?,
         _ => false,
     };
-    let iteration = LastIteration { added_files, was_out: store.journal.was_out };
+    let iteration = LastIteration { added_files, was_out: store.journal.pauses.was_out() };
     let (pause, why, sums_up) = match pace(&store.contract, &store.history, iteration) {
         Pace::Go => (Duration::ZERO, String::new(), false),
         Pace::Pause { pause, why, sums_up } => (pause, why, sums_up),
@@ -98,7 +100,7 @@ fn decided(store: &Store, cadence: Cadence, is_begun: bool) -> Result<Result<(Sl
     let from = last.filter(|_| is_begun).map_or(now, |record| record.finished.min(now));
     let until = SignedDuration::try_from(pause).ok().and_then(|pause| from.checked_add(pause).ok());
     let sleep = Sleep {
-        after: store.journal.iteration,
+        after: store.journal.calls.iteration(),
         cadence,
         until: Some(until.unwrap_or(Timestamp::MAX)),
         seconds: pause.as_secs_f64(),

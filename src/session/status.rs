@@ -121,9 +121,10 @@ impl<'a> Lookout<'a> {
 
         let mut open: Vec<Open<'_>> =
             journal.iter().flat_map(Journal::steps).map(|(phase, open)| Open::find(folder, phase, open)).collect();
-        let outage = journal.as_ref().and_then(|journal| journal.outage.clone());
-        let outage =
-            outage.and_then(|open| Some(OutageStatus { outage: open.outage, since: open.since, again: open.until? }));
+        let outage = journal.as_ref().and_then(|journal| {
+            let open = journal.pauses.outage()?;
+            Some(OutageStatus { outage: open.outage.clone(), since: open.since, again: open.until? })
+        });
         let telling = telling(&open, owner.is_some());
         let seen = Seen {
             phase: telling.map(|open| open.phase).or(journal.as_ref().map(Journal::phase)),
@@ -289,7 +290,7 @@ fn how_it_ended(journal: &Journal, activity: Activity) -> Option<String> {
 
 /// The pause that a loop makes now.
 fn sleep_of(journal: &Journal) -> Option<SleepStatus> {
-    let sleep = journal.sleep.as_ref().filter(|sleep| sleep.after == journal.iteration)?;
+    let sleep = journal.pauses.sleep_after(journal.calls.iteration())?;
     let (_, until) = sleep.left(Timestamp::now())?;
     Some(SleepStatus { until, why: sleep.why.clone() })
 }

@@ -14,7 +14,6 @@ use super::own_files::INDEX_BEFORE;
 use super::reading::{expected_tip, record_message};
 use super::room::{refuse_full, refuse_spoilt};
 use super::words::HeardWords;
-use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{
     Clock, CommitId, Contract, Event, ExperimentId, Layout, Notice, Number, Outcome, Phase, Record, Rung, Stall,
@@ -392,11 +391,11 @@ impl Store {
 
     /// Counts a call that changed nothing.
     pub(super) fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
-        self.journal.idle_calls += 1;
+        self.journal.calls.count_idle();
         self.journal.ladder.count_idle(&self.contract, &self.history);
         self.memory().log_iteration(&Iteration {
             ts: self.now(),
-            iteration: self.journal.iteration,
+            iteration: self.journal.calls.iteration(),
             experiment: None,
             outcome: None::<Outcome>,
             description: said,
@@ -410,11 +409,11 @@ impl Store {
 
     /// Updates the memory files and the counters with an experiment that is over.
     pub(super) fn remember(&mut self, record: &Record) -> Result<(), SessionError> {
-        self.journal.progressed = Some(self.now());
+        self.journal.results.note(0, self.now());
         if record.id.is_baseline() {
             return Ok(());
         }
-        self.journal.idle_calls = 0;
+        self.journal.calls.end_idle_row();
         self.forget_escalation();
         // One that is measured once more has counted before.
         let has_counted = self.journal.open_attempts().any(|open| open.id == record.id && open.replaces.is_some());
@@ -429,8 +428,8 @@ impl Store {
         }
         self.note_findings(record.id, &record.findings())?;
         crash::point("settling.direction_noted");
-        let of_record = Iteration::of(record, self.journal.iteration, self.journal.ladder.stale_count());
-        let stall = self.journal.last_call.question.as_ref().map(|_| Stall::Question);
+        let of_record = Iteration::of(record, self.journal.calls.iteration(), self.journal.ladder.stale_count());
+        let stall = self.journal.calls.last().question.as_ref().map(|_| Stall::Question);
         self.memory().log_iteration(&Iteration { stall, ..of_record })?;
         self.written.unsynced.add(self.folder.state().join(ITERATIONS));
         self.watch_again(&self.folder.state());
@@ -442,8 +441,7 @@ impl Store {
         if findings.is_empty() {
             return Ok(());
         }
-        self.journal.progressed = Some(self.now());
-        self.journal.total_findings += u32::try_from(findings.len()).unwrap_or(u32::MAX);
+        self.journal.results.note(findings.len(), self.now());
         self.memory().add_findings(self.now(), id, findings)?;
         self.written.unsynced.add(self.folder.state().join(FINDINGS));
         self.watch_again(&self.folder.state());
@@ -469,14 +467,9 @@ impl Store {
         }
     }
 
-    /// Whether a proposal names no direction although a new one was asked for.
-    pub(super) fn names_no_direction(&self, proposal: &Proposal) -> bool {
-        proposal.direction.is_none() && self.journal.ladder.wants_new_direction()
-    }
-
     /// Says of a change that it named no direction, if the next call is told so.
     pub(super) fn say_unnamed(&mut self, id: ExperimentId) {
-        if self.journal.last_call.unnamed {
+        if self.journal.calls.last().unnamed {
             self.say(Notice::Unnamed(id));
         }
     }

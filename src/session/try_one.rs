@@ -12,9 +12,7 @@ use super::opened::{Texts, add_said};
 use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{
-    ExperimentId, FailureClass, LastCall, Outcome, Phase, Record, StopReason, Unparsed, Version, Word,
-};
+use crate::domain::{ExperimentId, FailureClass, Outcome, Phase, Record, StopReason, Unparsed, Version, Word};
 use crate::rules::{Again, History, REWORKS, again, cap_of_tries, directions_tried, session_enough};
 use crate::state::{OpenExperiment, Status};
 
@@ -136,15 +134,13 @@ impl Session<'_> {
     /// change in such a direction is recorded as a repeat.
     fn refuse_direction(&mut self, proposal: &Proposal) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
-        let next = Some(store.history.next_id());
-        if store.journal.refused_direction_of == next {
-            return Ok(());
-        }
         let named = proposal.direction.as_deref();
         let repeated = store.journal.ladder.repeated_direction(&store.contract, &store.history, named, None);
         let Some(direction) = repeated else { return Ok(()) };
+        if store.journal.calls.refuse_direction(store.history.next_id()) {
+            return Ok(());
+        }
         let tried = directions_tried(store.history.records()).into_iter().map(|tried| tried.direction).collect();
-        store.journal.refused_direction_of = next;
         store.write_journal()?;
         Err(SessionError::RepeatedDirection { direction, tried })
     }
@@ -158,8 +154,7 @@ impl Session<'_> {
         open.proposal_error = proposal.error.clone();
         open.by_hand = true;
         let known = self.workspace.known_untracked()?;
-        store.journal.iteration += 1;
-        store.journal.last_call = LastCall { unnamed: store.names_no_direction(&proposal), ..LastCall::default() };
+        store.journal.calls.count_try(store.journal.ladder.lacks_direction(proposal.direction.as_deref()));
         let texts = Texts { own: proposal.description, fallback: None, before: None };
         let mut attempt = Attempt::at(open, Phase::Idle);
         attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(SessionError::NothingToTry)?;
@@ -236,7 +231,7 @@ impl Session<'_> {
         crash::point("rework.put_back");
         self.workspace.move_head(store, &record.base, &[&record.commit], "an experiment being reworked")?;
         self.workspace.remember_untracked_beside(store, &record.base, &record.commit)?;
-        store.journal.rework = Some(record.commit.clone());
+        store.journal.calls.set_rework(Some(record.commit.clone()));
         store.journal.status = Status::Stopped;
         store.write_journal()?;
         self.shared.tell()?;
@@ -269,12 +264,11 @@ impl Session<'_> {
         open.versions.push(Version::of(&record, reference));
         open.draft = Some(Box::new(record.clone()));
         store.history.forget(open.id);
-        store.journal.iteration += 1;
-        store.journal.last_call = LastCall::default();
+        store.journal.calls.count_try(false);
         let texts = Texts { own: proposal.description, fallback: None, before: Some(record.description) };
         let mut attempt = Attempt::at(open, Phase::Idle);
         attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(SessionError::NothingToTry)?;
-        store.journal.rework = None;
+        store.journal.calls.set_rework(None);
         Ok(attempt)
     }
 }
@@ -307,7 +301,7 @@ fn reworkable(history: &History) -> Result<(Record, Again), SessionError> {
 /// The experiment whose change was brought back into the working tree.
 fn reworked(store: &Store) -> Option<Record> {
     let (record, _) = reworkable(&store.history).ok()?;
-    (store.journal.rework.as_ref() == Some(&record.commit)).then_some(record)
+    store.journal.calls.reworks(&record.commit).then_some(record)
 }
 
 /// What an agent said with a proposal that is recorded.

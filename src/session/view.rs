@@ -165,15 +165,14 @@ impl SessionView {
         let journal = self.journal();
         let has_night = journal.as_ref().is_none_or(|journal| journal.expenses.last_night().is_some());
         let cap = cap_of_tries(contract, has_night);
-        let idle_calls = journal.as_ref().map_or(0, |journal| journal.idle_calls);
-        let last_call = journal.as_ref().map(|journal| journal.last_call.clone()).unwrap_or_default();
+        let calls = journal.as_ref().map(|journal| journal.calls.clone()).unwrap_or_default();
         let ladder = self.ladder(journal);
         let briefing = Briefing {
             contract,
             history: &self.history,
             experiment: self.history.next_id(),
-            idle_calls,
-            last_call: &last_call,
+            idle_calls: calls.idle(),
+            last_call: calls.last(),
             memories: &self.memories(ladder.wants_new_direction(), now),
             directive: ladder.directive(),
             found: &[],

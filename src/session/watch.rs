@@ -153,10 +153,7 @@ impl Store {
         self.name_changed(&watch);
         if let Some(ignored) = &watch.ignored {
             let changed = ignored.changed(&self.repo)?;
-            let known = &mut self.journal.last_call.ignored;
-            known.extend(changed);
-            known.sort();
-            known.dedup();
+            self.journal.calls.note_ignored(changed);
         }
         (self.expected.seen.files, self.expected.seen.git) = (watch.files, watch.git);
         Ok(rows)

@@ -140,7 +140,10 @@ mod tests {
         calls.end(LastCall { rows: 1, ..LastCall::default() });
         calls.ignore_proposal("no JSON".into());
         calls.count(true);
-        assert_eq!((calls.iteration(), calls.last().ignored.as_slice()), (1, ["a".to_owned(), "b".to_owned()].as_slice()));
+        assert_eq!(
+            (calls.iteration(), calls.last().ignored.as_slice()),
+            (1, ["a".to_owned(), "b".to_owned()].as_slice())
+        );
         assert_eq!((calls.last().rows, calls.last().unnamed, calls.last().proposal_error.is_some()), (1, true, true));
         calls.begin();
         assert!(calls.last().ignored.is_empty());

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
-use super::{Checkpoints, Sleep, StateError, WordMarks};
+use super::{Calls, Checkpoints, Pauses, Results, StateError, WordMarks};
 use crate::domain::{
-    AgentCall, Beside, CommitId, Escalation, ExperimentId, Failure, Fingerprint, LastCall, Layout, Outage, Phase,
-    Record, StopReason, Usage, Version,
+    AgentCall, Beside, CommitId, Escalation, ExperimentId, Failure, Fingerprint, Layout, Phase, Record, StopReason,
+    Usage, Version,
 };
 use crate::fs::Unsynced;
 use crate::rules::{Driver, Expenses, LadderState, Line, Tested, Trial};
@@ -195,74 +195,28 @@ pub struct Aside {
     pub reference: String,
 }
 
-/// An outage of the agent that is not over.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OpenOutage {
-    /// When the first call failed.
-    #[serde(with = "crate::domain::millis")]
-    pub since: Timestamp,
-    /// How long it has lasted with somebody at work, in seconds.
-    pub seconds: f64,
-    /// How long of that the agent has failed for reasons that are not known, without a break.
-    #[serde(default)]
-    pub failed_seconds: f64,
-    /// How often it was waited out.
-    pub waits: u32,
-    /// How many calls in a row ended for the same reason as the last one.
-    #[serde(default)]
-    pub repeats: u32,
-    /// The command line of the agent that it keeps from its work.
-    #[serde(default)]
-    pub agent: Option<String>,
-    /// What the last call came to.
-    pub outage: Outage,
-    /// Until when it is waited out; absent while the agent is called. Where nobody waits, until when the session that is
-    /// resumed waits.
-    #[serde(default, with = "crate::domain::millis::option")]
-    pub until: Option<Timestamp>,
-}
-
 /// `state/progress.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
     /// The format's version.
     pub version: u32,
-    /// How many calls of the agent, or of `ar try`, came to something: an experiment, or an agent that changed nothing.
-    pub iteration: u32,
-    /// How many findings the session has.
-    pub total_findings: u32,
+    /// What the calls for changes came to.
+    #[serde(flatten)]
+    pub calls: Calls,
+    /// What it has found.
+    #[serde(flatten)]
+    pub results: Results,
     /// Whether anybody is at work.
     pub status: Status,
     /// Its state on its ladder.
     #[serde(flatten)]
     pub ladder: LadderState,
-    /// Calls in a row that changed nothing.
-    #[serde(default)]
-    pub idle_calls: u32,
-    /// The experiment for which `ar try` has refused a direction that was tried; it does so once.
-    #[serde(default)]
-    pub refused_direction_of: Option<ExperimentId>,
-    /// The commit of the experiment whose change `ar try --rework` has brought back into the working tree.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rework: Option<CommitId>,
-    /// What the next call of the agent is told about the last one.
-    #[serde(default)]
-    pub last_call: LastCall,
-    /// Whether the user was told that the agent trains by itself.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub agent_trains: bool,
-    /// The outage that keeps the agent from its work.
-    #[serde(default)]
-    pub outage: Option<OpenOutage>,
+    /// What keeps it from calling the agent.
+    #[serde(flatten)]
+    pub pauses: Pauses,
     /// What the session could not solve by itself the last time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation: Option<Escalation>,
-    /// Whether an outage ended since the last pause between experiments.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub was_out: bool,
-    /// The last pause between experiments; absent without a cadence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sleep: Option<Sleep>,
     /// What was written down of the session for people.
     #[serde(default, skip_serializing_if = "Checkpoints::are_none")]
     pub checkpoints: Checkpoints,
@@ -272,9 +226,6 @@ pub struct Journal {
     /// What it has spent.
     #[serde(flatten)]
     pub expenses: Expenses,
-    /// The place of the last record that the summary of a loop tells of, in the lessons.
-    #[serde(default)]
-    pub summed_up: u32,
     /// Why the last loop ended, as it was told; absent while one is at work.
     #[serde(default)]
     pub ended: Option<String>,
@@ -314,9 +265,6 @@ pub struct Journal {
     /// Who made the changes last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<Driver>,
-    /// When the session last came to something: an experiment, or a finding.
-    #[serde(default, with = "crate::domain::millis::option", skip_serializing_if = "Option::is_none")]
-    pub progressed: Option<Timestamp>,
     /// How many lines of guardians the session has copied.
     #[serde(default)]
     pub guard_lines: usize,
@@ -359,23 +307,15 @@ impl Journal {
     pub fn new(worktree: &Path, now: Timestamp) -> Self {
         Journal {
             version: JOURNAL_VERSION,
-            iteration: 0,
-            total_findings: 0,
+            calls: Calls::default(),
+            results: Results::default(),
             status: Status::Running,
             ladder: LadderState::default(),
-            idle_calls: 0,
-            refused_direction_of: None,
-            rework: None,
-            last_call: LastCall::default(),
-            agent_trains: false,
-            outage: None,
+            pauses: Pauses::default(),
             escalation: None,
-            was_out: false,
-            sleep: None,
             checkpoints: Checkpoints::default(),
             words: WordMarks::default(),
             expenses: Expenses::default(),
-            summed_up: 0,
             ended: None,
             unseen: false,
             end_unknown: false,
@@ -389,7 +329,6 @@ impl Journal {
             line: Line::default(),
             aside: None,
             driver: None,
-            progressed: None,
             guard_lines: 0,
             interval: None,
             boot_id: None,

@@ -4,6 +4,7 @@
 //! of git or decides anything.
 
 mod artifacts;
+mod calls;
 mod checkpoints;
 mod copies;
 mod error;
@@ -18,9 +19,10 @@ mod lesson_text;
 mod lessons;
 mod logs;
 mod memory;
-mod outage;
+mod pauses;
 mod ratings;
 mod register;
+mod results;
 mod run_logs;
 mod sleep;
 mod stop_request;
@@ -29,6 +31,7 @@ mod volatile_folder;
 mod words;
 
 pub use artifacts::{BeforeRun, Matching, SetAside, Taken};
+pub use calls::Calls;
 pub use checkpoints::Checkpoints;
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
 pub use error::{SEE_DOCTOR, StateError};
@@ -39,13 +42,15 @@ pub use folder::{
 pub use guard_files::{GuardFiles, GuardLine, RESIDENT, guard_folder, guard_is_installed};
 pub use held::{Held, Mended};
 pub use ideas::{Added, Backlog, IdeaFile};
-pub use journal::{Aside, Journal, OpenAttempt, OpenExperiment, OpenOutage, Ported, Status};
+pub use journal::{Aside, Journal, OpenAttempt, OpenExperiment, Ported, Status};
 pub use json::{PROGRESS, json_text, read_json, write_json, write_json_after, write_json_unsynced};
 pub use lessons::{LESSONS, LessonFile};
 pub use logs::{EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, LoggedEnd, WORK_LOG};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
+pub use pauses::{OpenOutage, Pauses};
 pub use ratings::{RatedLine, add_rating, read_ratings};
 pub use register::{Register, Registered};
+pub use results::Results;
 pub use run_logs::{further_runs, is_compressed, plain_log, read_log_tail};
 pub use sleep::Sleep;
 pub use user_folder::user_folder;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::Journal;
 use crate::domain::Cadence;
 
 /// A pause between two experiments.
@@ -34,13 +33,6 @@ impl Sleep {
         let whole = Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
         let left = Duration::try_from(until.duration_since(now)).ok().filter(|left| !left.is_zero())?.min(whole);
         Some((left, now.checked_add(SignedDuration::try_from(left).ok()?).ok()?))
-    }
-}
-
-impl Journal {
-    /// The pause after the last iteration, if it was begun by this cadence.
-    pub fn sleep_by(&self, cadence: Cadence) -> Option<&Sleep> {
-        self.sleep.as_ref().filter(|sleep| sleep.after == self.iteration && sleep.cadence == cadence)
     }
 }
 

@@ -279,7 +279,7 @@ fn log_last_iteration(facts: &Facts, path: &Path, lines: &[&[u8]]) -> Result<(),
         && !last.id.is_baseline()
         && !lines.iter().filter_map(of).any(|experiment| experiment == last.id.number())
     {
-        let iteration = Iteration::of(last, journal.iteration, history.since_keep());
+        let iteration = Iteration::of(last, journal.calls.iteration(), history.since_keep());
         Memory::new(&facts.folder.state()).log_iteration(&iteration)?;
     }
     Ok(())

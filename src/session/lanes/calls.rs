@@ -41,7 +41,7 @@ pub(super) async fn propose(
             }
             if workspace.home.is_own() && workspace.goes_with(&attempt.open.base, &commit).await? {
                 let store = &mut *shared.store();
-                store.journal.iteration = store.journal.iteration.saturating_sub(1);
+                store.journal.calls.uncount();
                 store.close_open(attempt.open.id)?;
                 return Ok(Called::Lost);
             }

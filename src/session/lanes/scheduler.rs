@@ -277,8 +277,8 @@ impl<'s, 'a> Lanes<'s, 'a> {
             return Demand::Open;
         }
         let is_ending = asked != Interrupt::None || self.ending.is_some();
-        let is_out =
-            self.shared.store().journal.outage.is_some() || matches!(self.ending, Some(StopReason::Agent { .. }));
+        let is_out = self.shared.store().journal.pauses.outage().is_some()
+            || matches!(self.ending, Some(StopReason::Agent { .. }));
         // *In place* one attempt is open at most, and its rework is a part of it.
         let is_made = self.shared.store().journal.open_attempts().any(OpenExperiment::is_made);
         if is_ending && is_made && !is_out && !self.trees.are_own() && self.shared.calls_agent {
@@ -300,7 +300,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         if !self.shared.calls_agent || self.waits {
             return Demand::Open;
         }
-        if self.shared.store().journal.waits_for_reset() {
+        if self.shared.store().journal.pauses.waits_for_reset() {
             self.wait_out();
             return Demand::Open;
         }
@@ -325,7 +325,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     fn plan(&self, demand: Demand, trials: &[Trial]) -> Plan {
         let store = self.shared.store();
         let expected = Expected { run: expected_run(&store.history), call: expected_call(&store.history) };
-        let calls = if store.journal.outage.is_some() { Some(1) } else { self.capacity.calls };
+        let calls = if store.journal.pauses.outage().is_some() { Some(1) } else { self.capacity.calls };
         let running: Vec<Running> = self
             .slots
             .iter()

@@ -1,0 +1,210 @@
+//! What keeps a session from calling its agent, in the journal, its only record: an outage, or the pause that its cadence asks
+//! for.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::Sleep;
+use crate::domain::{Cadence, Outage, OutageKind, StopReason};
+
+/// An outage of the agent that is not over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenOutage {
+    /// When the first call failed.
+    #[serde(with = "crate::domain::millis")]
+    pub since: Timestamp,
+    /// How long it has lasted with somebody at work, in seconds.
+    pub seconds: f64,
+    /// How long of that the agent has failed for reasons that are not known, without a break.
+    #[serde(default)]
+    pub failed_seconds: f64,
+    /// How often it was waited out.
+    pub waits: u32,
+    /// How many calls in a row ended for the same reason as the last one.
+    #[serde(default)]
+    pub repeats: u32,
+    /// The command line of the agent that it keeps from its work.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// What the last call came to.
+    pub outage: Outage,
+    /// Until when it is waited out; absent while the agent is called. Where nobody waits, until when the session that is
+    /// resumed waits.
+    #[serde(default, with = "crate::domain::millis::option")]
+    pub until: Option<Timestamp>,
+}
+
+/// The outage and the pause between two experiments.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pauses {
+    /// The outage that keeps the agent from its work.
+    #[serde(default)]
+    outage: Option<OpenOutage>,
+    /// Whether an outage ended since the last pause between experiments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    was_out: bool,
+    /// The last pause between experiments; absent without a cadence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sleep: Option<Sleep>,
+}
+
+impl Pauses {
+    /// The outage that is not over.
+    pub fn outage(&self) -> Option<&OpenOutage> {
+        self.outage.as_ref()
+    }
+
+    /// Whether an outage ended since the last pause between experiments.
+    pub fn was_out(&self) -> bool {
+        self.was_out
+    }
+
+    /// Records an `outage` of `agent`, new or continued, after a call of so many seconds.
+    pub fn enter_outage(&mut self, outage: Outage, agent: Option<String>, seconds: f64) {
+        let begins = OpenOutage {
+            since: Timestamp::now(),
+            seconds: 0.0,
+            failed_seconds: 0.0,
+            waits: 0,
+            repeats: 0,
+            agent: None,
+            outage: outage.clone(),
+            until: None,
+        };
+        let before = self.outage.take().unwrap_or(begins);
+        let repeats = if before.outage.kind == outage.kind { before.repeats.saturating_add(1) } else { 1 };
+        self.outage = Some(OpenOutage { outage, until: None, repeats, agent, ..before });
+        self.note_lasted(seconds);
+    }
+
+    /// Adds seconds to the outage.
+    pub fn note_lasted(&mut self, seconds: f64) {
+        if let Some(open) = &mut self.outage {
+            open.seconds += seconds;
+            open.failed_seconds =
+                if open.outage.kind == OutageKind::Failed { open.failed_seconds + seconds } else { 0.0 };
+        }
+    }
+
+    /// Waits the outage out until a moment, after so many waits.
+    pub fn wait_out(&mut self, waits: u32, until: Option<Timestamp>) {
+        if let Some(open) = &mut self.outage {
+            (open.waits, open.until) = (waits, until);
+        }
+    }
+
+    /// Ends the wait for the end of the outage.
+    pub fn wait_no_more(&mut self) {
+        if let Some(open) = &mut self.outage {
+            open.until = None;
+        }
+    }
+
+    /// Stops waiting for now. If the agent named a future reset, a resumed session waits for it, unless it has another
+    /// `agent`.
+    pub fn wait_later(&mut self, agent: Option<&str>) {
+        let Some(mut open) = self.outage.take() else { return };
+        if open.agent.is_none() || open.agent.as_deref() == agent {
+            open.until = open.outage.until.filter(|until| *until > Timestamp::now());
+            self.outage = Some(open);
+        }
+    }
+
+    /// Notes the end of a loop. A resumed session waits for a reset that is known; otherwise the user has seen to it.
+    pub fn end_loop(&mut self, reason: &StopReason, agent: Option<&str>) {
+        self.wait_later(agent);
+        if matches!(reason, StopReason::Outage { .. }) || !self.waits_for_reset() {
+            self.outage = None;
+        }
+    }
+
+    /// Ends the outage, of which the next pause by a cadence is to take account, and gives it.
+    pub fn end_outage(&mut self, has_cadence: bool) -> Option<OpenOutage> {
+        let over = self.outage.take()?;
+        self.was_out = has_cadence;
+        Some(over)
+    }
+
+    /// Forgets the outage, as nobody calls the agent.
+    pub fn forget_outage(&mut self) {
+        self.outage = None;
+    }
+
+    /// Whether a resumed session must wait for a reset before it calls the agent.
+    pub fn waits_for_reset(&self) -> bool {
+        self.outage.as_ref().is_some_and(|open| open.until.is_some())
+    }
+
+    /// The pause after this iteration.
+    pub fn sleep_after(&self, iteration: u32) -> Option<&Sleep> {
+        self.sleep.as_ref().filter(|sleep| sleep.after == iteration)
+    }
+
+    /// The same, if it was begun by this cadence.
+    pub fn sleep_by(&self, cadence: Cadence, iteration: u32) -> Option<&Sleep> {
+        self.sleep_after(iteration).filter(|sleep| sleep.cadence == cadence)
+    }
+
+    /// Begins or continues a pause between two experiments.
+    pub fn sleep(&mut self, sleep: Sleep) {
+        self.sleep = Some(sleep);
+    }
+
+    /// Ends a pause between two experiments.
+    pub fn wake(&mut self, sleep: Sleep) {
+        self.sleep = Some(Sleep { until: None, ..sleep });
+        self.was_out = false;
+    }
+
+    /// When the wait of a loop after this iteration ends: that for the end of an outage, or its pause.
+    pub fn end(&self, iteration: u32) -> Option<Timestamp> {
+        let outage = self.outage.as_ref().and_then(|outage| outage.until);
+        outage.or_else(|| self.sleep_after(iteration)?.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outage(kind: OutageKind, until: Option<Timestamp>) -> Outage {
+        Outage { kind, said: "later".into(), until }
+    }
+
+    #[test]
+    fn an_outage_counts_its_repeats_and_what_failed_for_unknown_reasons() {
+        let mut pauses = Pauses::default();
+        for (kind, expected) in [
+            (OutageKind::Failed, (1, 2.0, 2.0)),
+            (OutageKind::Failed, (2, 4.0, 4.0)),
+            (OutageKind::Offline, (1, 6.0, 0.0)),
+        ] {
+            pauses.enter_outage(outage(kind, None), Some("x".into()), 2.0);
+            let open = pauses.outage().unwrap();
+            assert_eq!((open.repeats, open.seconds, open.failed_seconds), expected);
+        }
+        assert!(pauses.end_outage(true).is_some() && pauses.was_out() && pauses.end_outage(false).is_none());
+        assert!(pauses.was_out(), "no outage ended");
+    }
+
+    #[test]
+    fn a_resumed_session_waits_for_the_reset_that_its_agent_named() {
+        let reset = Timestamp::now().checked_add(std::time::Duration::from_secs(3600)).unwrap();
+        let out = |until| {
+            let mut pauses = Pauses::default();
+            pauses.enter_outage(outage(OutageKind::RateLimit, until), Some("x".into()), 1.0);
+            pauses
+        };
+        for (until, reason, agent, waits) in [
+            (Some(reset), StopReason::Terminated, "x", true),
+            (Some(reset), StopReason::Terminated, "y", false),
+            (None, StopReason::Terminated, "x", false),
+            (Some(Timestamp::UNIX_EPOCH), StopReason::Terminated, "x", false),
+        ] {
+            let mut pauses = out(until);
+            pauses.end_loop(&reason, Some(agent));
+            assert_eq!((pauses.waits_for_reset(), pauses.outage().is_some()), (waits, waits), "{until:?} {agent}");
+            assert_eq!(pauses.end(1), until.filter(|_| waits));
+        }
+    }
+}
