@@ -44,28 +44,29 @@ pub(super) fn look(
         None if owner.is_some() => return Ok(None),
         None => journal_of_remains(&repo, &folder, &contract, now)?,
     };
-    let driver = journal.driver.unwrap_or(Driver::Loop);
+    let presence = &journal.presence;
+    let driver = presence.driver().unwrap_or(Driver::Loop);
     // A session that is driven by hand has an agent that `ar` does not know.
     let own_agent = contract.agent.as_deref().filter(|_| driver == Driver::Loop);
     let nudge = nudge.or(own_agent).map(str::to_owned);
     let begun = journal.open_attempts().map(|open| open.started).max();
     let held_since = owner.as_ref().and_then(|owner| owner.since).filter(|since| *since <= now);
-    let same_boot = journal.boot_id == boot_id() || journal.boot_id.is_none();
+    let same_boot = presence.is_of_boot(boot_id().as_deref());
     let watched = Watched {
         now,
         held: owner.is_some(),
         // A shutdown terminates all processes first. On the same boot it was a person.
-        stopped: journal.is_stopped() && (same_boot || !journal.was_terminated()),
+        stopped: presence.is_stopped() && (same_boot || !presence.was_terminated()),
         driver,
-        last_seen: journal.last_seen,
+        last_seen: presence.last_seen(),
         // Journals of an earlier `ar` have none.
-        interval: Duration::from_secs(journal.interval.unwrap_or_else(|| interval(&[]))),
+        interval: Duration::from_secs(presence.interval().unwrap_or_else(|| interval(&[]))),
         same_boot,
         asks: journal.calls.last().question.is_some(),
         paused_until: journal.pauses.end(journal.calls.iteration()),
         progress: journal.results.progressed(),
         since: begun
-            .unwrap_or_else(|| journal.results.progressed().unwrap_or(journal.last_seen))
+            .unwrap_or_else(|| journal.results.progressed().unwrap_or(presence.last_seen()))
             .max(held_since.unwrap_or_default()),
         patience: patience(&folder, &journal, &contract),
         escalated: escalated(&folder, &journal).or_else(|| unknown_end(&journal, tag, is_lost)),
@@ -73,19 +74,20 @@ pub(super) fn look(
         waits: waits(&journal),
         can_nudge: nudge.is_some(),
     };
-    let worktree = if journal.worktree.is_dir() { journal.worktree.clone() } else { repository.to_owned() };
+    let tree = journal.tree.worktree();
+    let worktree = if tree.is_dir() { tree.to_owned() } else { repository.to_owned() };
     Ok(Some(Seen { watched, folder, worktree, nudge, journal }))
 }
 
 /// Whether the loop waits for the answer to what it could not solve; whoever made progress since then waits for none.
 fn waits(journal: &Journal) -> bool {
-    journal.escalation.as_ref().is_some_and(|open| open.waits && journal.results.are_none_since(open.since))
+    journal.escalation.open().is_some_and(|open| journal.results.are_none_since(open.since))
 }
 
 /// What the session has reported to the user, as a clause, with the report.
 fn escalated(folder: &SessionFolder, journal: &Journal) -> Option<String> {
     let report = EscalationFiles::of(folder).report();
-    match journal.escalation.as_ref().filter(|open| open.waits || report.is_some()) {
+    match journal.escalation.last().filter(|open| open.waits || report.is_some()) {
         Some(open) => Some(open.clause(report.as_deref())),
         None => report.map(|path| report_clause(Some(&path))),
     }
@@ -94,7 +96,7 @@ fn escalated(folder: &SessionFolder, journal: &Journal) -> Option<String> {
 /// Why nobody knows whether the session was stopped, with the way to say so.
 fn unknown_end(journal: &Journal, tag: &Tag, is_lost: bool) -> Option<String> {
     let repair = if is_lost { format!("`ar doctor {tag} --repair` and ") } else { String::new() };
-    journal.end_unknown.then(|| {
+    journal.presence.is_end_unknown().then(|| {
         format!(
             "its journal and its log were lost, so nothing says whether it was stopped; run `ar resume {tag}` to continue, \
              or {repair}`ar stop {tag}` to leave it"
@@ -107,11 +109,12 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
     if journal.layout.is_some() {
         return None;
     }
-    let tree = journal.worktree.display();
-    if !journal.worktree.is_dir() {
+    let tree = journal.tree.worktree();
+    if !tree.is_dir() {
+        let tree = tree.display();
         return Some(format!("its working tree {tree} is gone; run `ar resume {tag}` where it is to go on"));
     }
-    let repo = Repo::discover(&journal.worktree).ok()?;
+    let repo = Repo::discover(tree).ok()?;
     if has_user_commits(&repo, tag, journal) {
         let ways =
             "run `ar run` there to begin the next session with them, or `ar run --adopt` to measure them in this one";
@@ -122,7 +125,7 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
     let short = name.strip_prefix("refs/heads/").unwrap_or(&name);
     // An agent may switch branches in its call.
     let is_own = name == tag.branch_ref() || journal.phase() == Phase::Proposing;
-    (!is_own).then(|| format!("{tree} is on the branch {short} now; run `ar resume {tag}` there to go on"))
+    (!is_own).then(|| format!("{} is on the branch {short} now; run `ar resume {tag}` there to go on", tree.display()))
 }
 
 /// How long the longest of the jobs may take that go on now; zero for none.

@@ -26,7 +26,7 @@ pub(super) fn nudge_text(tag: &Tag, why: &str, driver: Driver, task: &str, journ
         ("findings", journal.results.findings().to_string()),
         ("iterations since the last keep", journal.ladder.stale_count().to_string()),
         ("last progress", journal.results.progressed().map_or("none".into(), exact_time)),
-        ("last seen", exact_time(journal.last_seen)),
+        ("last seen", exact_time(journal.presence.last_seen())),
     ];
     let progress: String = progress.iter().map(|(name, value)| format!("- {name}: {value}\n")).collect();
     format!("{what}\n\n## Task\n\n{}\n\n## Progress\n\n{progress}", task.trim())

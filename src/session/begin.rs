@@ -98,13 +98,13 @@ impl Session<'_> {
 
     /// Ends a run that nothing tells of, since the journal was lost.
     pub(super) async fn end_unseen(&mut self) -> Result<(), SessionError> {
-        if !self.shared.store().journal.unseen {
+        if !self.shared.store().journal.presence.is_unseen() {
             return Ok(());
         }
         let next = self.shared.store().history.next_id();
         self.shared.end_jobs(next).await?;
         let store = self.shared.store.get_mut();
-        store.journal.unseen = false;
+        store.journal.presence.see();
         store.write_journal()
     }
 
@@ -301,7 +301,7 @@ impl Session<'_> {
         if !store.journal.attempts.is_empty() {
             let start = store.contract.start.clone();
             // An earlier call that was killed may have put the change that was set aside back already.
-            let aside = store.journal.aside.as_ref().map(|aside| aside.commit.clone());
+            let aside = store.journal.tree.aside().map(|aside| aside.commit.clone());
             self.workspace.put_back(store, &start, aside.as_ref().unwrap_or(&start))?;
         }
         self.workspace.take_out(store)?;
@@ -311,7 +311,7 @@ impl Session<'_> {
     /// Makes the change that was set aside, if there is one, the next experiment.
     async fn attempt_aside(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
         let store = self.shared.store.get_mut();
-        let Some(aside) = store.journal.aside.take() else { return Ok(Attempted::Recorded) };
+        let Some(aside) = store.journal.tree.take_aside() else { return Ok(Attempted::Recorded) };
         let Aside { commit, description, direction, proposal, .. } = aside;
         let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
         let mut open = OpenExperiment { description, direction, proposal, by_hand: true, ..open };

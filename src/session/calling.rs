@@ -134,7 +134,13 @@ impl<'a> Calling<'a> {
         let memories = shared.store().recall(self.attempt.open.id);
         // A word of the user's is for whoever makes the change.
         let words = match self.purpose {
-            Purpose::Change => shared.store().words_for(self.attempt.open.id),
+            Purpose::Change => {
+                let store = &mut *shared.store();
+                store.hear_words();
+                let proposing: Vec<ExperimentId> =
+                    store.journal.in_phase(Phase::Proposing).map(|open| open.id).collect();
+                store.words.claim(self.attempt.open.id, &store.journal.words, &proposing)
+            }
             Purpose::Summary | Purpose::Proposal(_) => Vec::new(),
         };
         let told = Told { memories: &memories, words: &words, found: &found, asked_again };

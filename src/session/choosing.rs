@@ -77,7 +77,7 @@ pub fn find_session(repo: &Repo, tag: Option<Tag>) -> Result<Tag, SessionError> 
 /// What is known of a session. What cannot be read of it makes it no newer, and is told by those who need it.
 fn sign(repo: &Repo, tag: &Tag) -> SessionSign {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let journal = Journal::read(&folder.state()).ok().flatten().map(|journal| journal.last_seen);
+    let journal = Journal::read(&folder.state()).ok().flatten().map(|journal| journal.presence.last_seen());
     let recorded = || {
         let refs = repo.refs.refs_under(&tag.ref_prefix()).ok()?;
         let (_, name) = refs.iter().filter_map(|(name, _)| Some((record_id(name, tag)?, name))).max()?;

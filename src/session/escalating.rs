@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -19,13 +18,12 @@ use super::store::Store;
 use super::times::Times;
 use crate::crash;
 use crate::domain::{
-    Asked, Contract, Escalate, Escalation, Event, ExperimentId, Notice, Outage, OutageKind, StopReason, Trouble,
-    one_line, with_causes,
+    Asked, Contract, Escalate, Escalation, Event, Notice, Outage, OutageKind, StopReason, Trouble, with_causes,
 };
 use crate::git::Repo;
 use crate::report::{escalation_text, flag_text};
-use crate::rules::{Driver, History, retry_pause};
-use crate::state::{EscalationFiles, EventLog, OpenOutage, SessionFolder, Status, guard_is_installed};
+use crate::rules::{History, retry_pause};
+use crate::state::{EscalationFiles, EventLog, Journal, OpenOutage, SessionFolder, guard_is_installed};
 
 /// Whether the session waits for the answer to what it cannot solve, instead of stopping: where a guard is installed, somebody
 /// looks after it.
@@ -56,8 +54,7 @@ impl Shared<'_> {
     /// Reports an outage that exceeds its limit, once; returns whether the loop waits on.
     pub(super) fn escalate_outage(&self, open: &OpenOutage) -> Result<bool, SessionError> {
         let waits = waits(&self.store().contract);
-        let is_known = |known: &Escalation| known.kind == Trouble::Outage && known.waits;
-        if self.store().journal.escalation.as_ref().is_some_and(is_known) {
+        if self.store().journal.escalation.open().is_some_and(|known| known.kind == Trouble::Outage) {
             return Ok(waits);
         }
         let Outage { kind, said, .. } = &open.outage;
@@ -68,9 +65,10 @@ impl Shared<'_> {
 
     /// Writes the report of what the session cannot solve, and tells it: to all the first time, and in a line after retries.
     fn escalate(&self, kind: Trouble, what: &str, needed: &str, waits: bool) -> Result<(), SessionError> {
-        let escalation = self.store().begin_escalation(kind, what, needed, waits);
         let told = {
             let store = &mut *self.store();
+            let (after, now) = (store.history.last_id(), store.now());
+            let escalation = store.journal.escalation.begin(kind, after, (what, needed), waits, now);
             // On a full disk the event is what is left.
             let healed = store.heal();
             let report = write_report(&store.folder, store.repo.worktree(), &escalation);
@@ -96,7 +94,7 @@ impl Shared<'_> {
     /// Waits until the cause may be gone or the user says something, at most until the end of this invocation. Nothing that
     /// cannot be written meanwhile ends the wait.
     async fn await_answer(&self, kind: Trouble, times: u32) -> Answer {
-        let newest = self.store().newest_word();
+        let newest = self.store().journal.words.newest();
         let due = Instant::now() + retry_pause(times);
         let mut heartbeat = Heartbeat::new();
         let mut listener = self.interrupts.listen();
@@ -112,15 +110,18 @@ impl Shared<'_> {
             if let Some(end) = self.times.end(&self.store()).filter(|end| end.left == Duration::ZERO) {
                 return Answer::Stop(end.reason);
             }
-            let is_told = self.store().newest_word() != newest;
+            let is_told = self.store().journal.words.newest() != newest;
             let has_room = kind != Trouble::Disk || self.store().check_room().is_ok();
             if is_told || Instant::now() >= due && has_room {
                 if is_told {
-                    self.store().forget_escalations();
+                    self.store().journal.escalation.answered();
                     let _ = self.end_escalation("the user answered");
                 } else {
+                    let store = &mut *self.store();
                     // It is over when something comes of it.
-                    self.store().suspend_escalation();
+                    if store.journal.escalation.suspend().is_some() {
+                        remove_report(&store.folder);
+                    }
                 }
                 let _ = self.store().write_journal();
                 return Answer::Again;
@@ -132,41 +133,19 @@ impl Shared<'_> {
 }
 
 impl Store {
-    /// Enters what the session cannot solve in the journal in memory; gives the report.
-    fn begin_escalation(&mut self, kind: Trouble, what: &str, needed: &str, waits: bool) -> Escalation {
-        let (after, now) = (self.history.last_id(), self.now());
-        let last = self.journal.escalation.as_ref();
-        let escalation = Escalation { waits, ..escalation_after(last, kind, after, (what, needed), now) };
-        self.journal.escalation = Some(escalation.clone());
-        escalation
-    }
-
     /// Notes that the session waits for no answer any more, and what is to be told; gives what it waited for.
     pub(super) fn end_escalation(&mut self, why: &'static str) -> Option<Trouble> {
-        let kind = self.suspend_escalation()?;
-        if kind == Trouble::Outage {
-            self.journal.escalation = None;
-        }
-        self.say(Event::EscalationOver { kind, why });
-        Some(kind)
-    }
-
-    /// Notes that the session tries again what it waited for, and gives what that is.
-    fn suspend_escalation(&mut self) -> Option<Trouble> {
-        let open = self.journal.escalation.as_mut().filter(|open| open.waits)?;
-        open.waits = false;
-        let kind = open.kind;
+        let kind = self.journal.escalation.end()?;
         remove_report(&self.folder);
+        self.say(Event::EscalationOver { kind, why });
         Some(kind)
     }
 
     /// Forgets what the session could not solve, now that something came of it.
     pub(super) fn forget_escalation(&mut self) {
-        if let Some(solved) = self.journal.escalation.take_if(|open| !open.waits)
-            && solved.times > 0
-        {
+        if let Some(kind) = self.journal.escalation.solve() {
             remove_report(&self.folder);
-            self.say(Event::EscalationOver { kind: solved.kind, why: "an experiment was recorded" });
+            self.say(Event::EscalationOver { kind, why: "an experiment was recorded" });
         }
     }
 
@@ -176,20 +155,18 @@ impl Store {
         if let StopReason::Interrupted { .. } = reason {
             self.remove_flag_report();
         }
-        let Some(open) = self.journal.escalation.as_mut().filter(|open| open.waits) else { return };
-        open.waits = false;
+        let Some(escalation) = self.journal.escalation.stop().cloned() else { return };
         if let StopReason::Interrupted { .. } = reason {
-            self.journal.escalation = None;
+            self.journal.escalation.forget();
             return remove_report(&self.folder);
         }
-        let escalation = open.clone();
         let report = write_report(&self.folder, self.repo.worktree(), &escalation);
         self.say(Notice::StillEscalated { escalation, report });
     }
 
     /// Notes what the session cannot solve outside of its folder, as the journal cannot be written.
     pub(super) fn note_escalation(&self) {
-        if let Some(open) = &self.journal.escalation {
+        if let Some(open) = self.journal.escalation.last() {
             EscalationFiles::of(&self.folder).note(open, self.now());
         }
     }
@@ -197,16 +174,8 @@ impl Store {
     /// Forgets what the session could not solve. Of a loop that was killed while it waited for an answer it stays known, as
     /// the next one may meet it again; an outage still goes on.
     pub(super) fn forget_solved(&mut self) {
-        let was_killed = self.journal.status == Status::Running && self.journal.driver != Some(Driver::Hand);
-        let open = self.journal.escalation.as_mut().filter(|_| was_killed);
-        let stays = open.is_some_and(|open| {
-            open.waits &= open.kind == Trouble::Outage;
-            open.waits
-        });
-        if !was_killed {
-            self.journal.escalation = None;
-        }
-        if !stays {
+        let Journal { escalation, presence, .. } = &mut self.journal;
+        if !escalation.reopen(presence.was_killed()) {
             remove_report(&self.folder);
         }
     }
@@ -225,33 +194,6 @@ impl Store {
     pub(super) fn remove_flag_report(&mut self) {
         EscalationFiles::of(&self.folder).remove_flag_report();
         self.watch_again(&self.folder.state());
-    }
-
-    /// Counts what comes next as the first of its kind.
-    fn forget_escalations(&mut self) {
-        if let Some(open) = &mut self.journal.escalation {
-            open.times = 0;
-        }
-    }
-}
-
-/// What the session cannot solve now, where `last` is what it could not solve before: a retry that fails is no new trouble.
-fn escalation_after(
-    last: Option<&Escalation>,
-    kind: Trouble,
-    after: ExperimentId,
-    (what, needed): (&str, &str),
-    now: Timestamp,
-) -> Escalation {
-    let again = last.filter(|last| last.kind == kind && last.after == after);
-    Escalation {
-        kind,
-        what: one_line(what),
-        needed: one_line(needed),
-        since: again.map_or(now, |last| last.since),
-        after,
-        times: again.map_or(1, |last| last.times.saturating_add(1)),
-        waits: false,
     }
 }
 
@@ -286,9 +228,9 @@ pub(super) async fn report_unopened(
     (what, needed): (&str, &str),
 ) {
     let now = of.clock.now();
-    let last = folder.journal().ok().flatten().and_then(|journal| journal.escalation);
+    let mut known = folder.journal().ok().flatten().map(|journal| journal.escalation).unwrap_or_default();
     let after = of.history.last_id();
-    let escalation = escalation_after(last.as_ref(), kind, after, (what, needed), now);
+    let escalation = known.begin(kind, after, (what, needed), false, now);
     // The error itself is told in any case.
     let report = write_report(folder, of.root, &escalation);
     EscalationFiles::of(folder).note(&escalation, now);
@@ -387,7 +329,7 @@ impl<'a> Session<'a> {
         if !waits {
             return None;
         }
-        let times = self.shared.store().journal.escalation.as_ref().map_or(1, |open| open.times);
+        let times = self.shared.store().journal.escalation.times();
         Some(match self.shared.await_answer(kind, times).await {
             Answer::Again => Driven::Again(Resumed(self.shared.times)),
             Answer::Stop(reason) => Driven::Stopped(reason),

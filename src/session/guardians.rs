@@ -8,40 +8,27 @@ use super::error::SessionError;
 use super::events::{Events, Observer};
 use super::expected::Expected;
 use super::interrupts::Interrupts;
-use super::plan::Drive;
 use super::reading::{read_history, stored_contract};
 use super::shared::Shared;
 use super::store::{Said, Store, Written};
 use super::words::HeardWords;
 use crate::domain::{Cadence, Clock, Contract, Notice, Tag, with_causes};
-use crate::exec::boot_id;
 use crate::fs::Unsynced;
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
-use crate::rules::{Driver, GuardAction, interval};
+use crate::rules::{GuardAction, interval};
 use crate::state::{
     EventLog, GuardFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
 };
 
-impl Journal {
-    /// Takes in what guardians look for: who drives the session now, on which boot, and when it shows itself again.
-    pub(super) fn awake(&mut self, contract: &Contract, drive: Drive) {
-        match drive {
-            Drive::Loop { .. } => self.driver = Some(Driver::Loop),
-            Drive::WorkingTree { .. } => self.driver = Some(Driver::Hand),
-            Drive::Ending => {}
-        }
-        let pause = match contract.cadence {
-            Some(Cadence::Fixed(pause)) => pause,
-            Some(Cadence::Adaptive | Cadence::Novelty) => Duration::MAX,
-            None => Duration::ZERO,
-        };
-        self.interval = Some(interval(&[contract.timeout, contract.agent_timeout, pause]));
-        // A loop that a shutdown ended counts as dead until one goes on.
-        if !self.was_terminated() {
-            self.boot_id = boot_id();
-        }
-    }
+/// Within how many seconds a session shows itself again.
+pub(super) fn interval_of(contract: &Contract) -> u64 {
+    let pause = match contract.cadence {
+        Some(Cadence::Fixed(pause)) => pause,
+        Some(Cadence::Adaptive | Cadence::Novelty) => Duration::MAX,
+        None => Duration::ZERO,
+    };
+    interval(&[contract.timeout, contract.agent_timeout, pause])
 }
 
 impl Store {
@@ -49,7 +36,7 @@ impl Store {
     pub(super) fn register(&mut self, continued: bool) {
         let Some(user) = user_folder() else {
             // Each `ar try` would say it again.
-            if !continued || self.journal.driver == Some(Driver::Loop) {
+            if !continued || self.journal.presence.is_loop() {
                 self.say(Notice::NoRegister("neither HOME nor XDG_STATE_HOME is set".into()));
             }
             return;

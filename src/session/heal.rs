@@ -15,14 +15,14 @@ use super::reading::read_history;
 use super::store::Store;
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record, StopReason};
+use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record};
 use crate::fs::{is_odd, move_away};
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
-use crate::rules::{Driver, Expenses, History, LadderState};
+use crate::rules::{Expenses, History, LadderState};
 use crate::state::{
-    Calls, EventLog, Journal, LoggedEnd, Mended, OpenAttempt, OpenExperiment, PROGRESS, Results, SESSIONS_FOLDER,
-    SessionFolder, Status,
+    Calls, EventLog, Journal, LoggedEnd, Mended, OpenAttempt, OpenExperiment, PROGRESS, Presence, Results,
+    SESSIONS_FOLDER, SessionFolder,
 };
 
 /// How often it is tried to put back what somebody deletes at the same moment.
@@ -76,17 +76,9 @@ pub(super) fn rebuilt_journal(
         None => contract.is_some_and(|contract| contract.agent.is_none()),
     };
     let journal = Journal {
-        status: match end {
-            Some(LoggedEnd::Open) => Status::Running,
-            Some(LoggedEnd::Detached) => Status::Detached,
-            Some(LoggedEnd::Terminated | LoggedEnd::Stopped) | None => Status::Stopped,
-        },
-        ended: (end == Some(LoggedEnd::Terminated)).then(|| StopReason::Terminated.in_short()),
-        end_unknown: end.is_none(),
-        driver: (end == Some(LoggedEnd::Open) && is_by_hand).then_some(Driver::Hand),
+        presence: Presence::rebuilt(end, is_by_hand, now),
         calls: Calls::of_experiments(history.experiments()),
         results: Results::of_records(findings, records.iter().map(|record| record.finished).max()),
-        unseen: true,
         expenses: Expenses::of_records(&settled),
         layout: history.layout().cloned(),
         ladder: LadderState::of_records(contract, &settled),

@@ -97,7 +97,7 @@ pub(super) fn way_home(
         return Ok(None);
     }
     // A kill may have left it half done.
-    let was_begun = journal.is_some_and(|journal| journal.homeward.is_some());
+    let was_begun = journal.is_some_and(|journal| journal.tree.is_homeward());
     if !dirty.is_empty() && !was_begun {
         return Err(SessionError::Dirty(dirty.to_vec()));
     }
@@ -115,10 +115,10 @@ impl Session<'_> {
             None => None,
         };
         let (Some(branch), Some(at)) = (branch, at) else {
-            store.journal.homeward = None;
+            store.journal.tree.go_home(None);
             return Ok(());
         };
-        store.journal.homeward = Some(branch.clone());
+        store.journal.tree.go_home(Some(branch.clone()));
         store.write_journal()?;
         crash::point("home.noted");
         let head = self.workspace.repo.refs.head()?;
@@ -126,7 +126,7 @@ impl Session<'_> {
         crash::point("home.put_back");
         self.workspace.repo.refs.point_head(&HeadTarget::Branch(branch))?;
         crash::point("home.head_pointed");
-        store.journal.homeward = None;
+        store.journal.tree.go_home(None);
         Ok(())
     }
 }

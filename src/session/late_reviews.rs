@@ -14,8 +14,6 @@ use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{Event, Note, Record, Review, ReviewVerdict};
 use crate::git::Notes;
-use crate::rules::Driver;
-use crate::state::Journal;
 
 /// After how many reviews in a row without a verdict the reviewer counts as out: two, since one may be due to a change that it
 /// never copes with, and each costs up to a call's time limit.
@@ -47,14 +45,14 @@ impl Shared<'_> {
             }
             {
                 let store = &mut *self.store();
-                store.journal.late_review = Some(record.id);
+                store.journal.tree.review(Some(record.id));
                 store.write_journal()?;
             }
             let ended = self.review(&record, None).await?;
             if !matches!(ended, Ending::Detached) {
                 let store = &mut *self.store();
                 workspace.undo_review(store)?;
-                store.journal.late_review = None;
+                store.journal.tree.review(None);
             }
             let Ending::Done(review) = ended else { break };
             let id = record.id;
@@ -93,7 +91,7 @@ impl Session<'_> {
     /// in the working tree.
     pub(super) fn undo_late_review(&mut self, drive: Drive) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
-        if store.journal.late_review.is_none() {
+        if store.journal.tree.reviewed().is_none() {
             return Ok(());
         }
         let has_change = drive.adopts() || matches!(drive, Drive::WorkingTree { .. });
@@ -104,7 +102,7 @@ impl Session<'_> {
             }
             false => self.workspace.undo_review(store)?,
         }
-        store.journal.late_review = None;
+        store.journal.tree.review(None);
         Ok(())
     }
 }
@@ -131,8 +129,7 @@ impl SessionView {
     pub fn unreviewed_keeps(&self) -> Result<usize, SessionError> {
         let count = self.history.records().iter().filter(|record| record.is_unreviewed()).count();
         let has_reviewer = self.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some());
-        let is_quiet = |journal: &Journal| journal.steps().next().is_none() && journal.aside.is_none();
-        let journal = self.journal().filter(|journal| journal.driver == Some(Driver::Hand) && is_quiet(journal));
+        let journal = self.journal().filter(|journal| journal.presence.is_by_hand() && !journal.has_open());
         let Some(journal) = journal.filter(|_| count > 0 && has_reviewer) else { return Ok(0) };
         let is_idle = matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
         let is_ready = journal.layout.is_some()

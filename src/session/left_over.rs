@@ -55,7 +55,7 @@ impl Shared<'_> {
 
     /// Ends the reviewer of a late review that was cut off, and removes the locks that it left behind.
     pub(super) async fn end_late_review(&self) -> Result<(), SessionError> {
-        let late = self.store().journal.late_review;
+        let late = self.store().journal.tree.reviewed();
         let Some(id) = late else { return Ok(()) };
         let folder = self.store().folder.run(id);
         self.local.stop(&folder, REVIEW).await?;

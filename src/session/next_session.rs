@@ -54,7 +54,7 @@ impl UserCommits {
 
 /// Whether nothing of a session is open: else the commits at its tip may be an agent's.
 fn is_idle(journal: &Journal) -> bool {
-    journal.steps().next().is_none() && journal.aside.is_none() && journal.late_review.is_none() && !journal.unseen
+    !journal.has_open() && journal.tree.reviewed().is_none() && !journal.presence.is_unseen()
 }
 
 /// Whether commits of the user's keep an idle session from continuing. What cannot be read is told by who needs it.

@@ -6,8 +6,8 @@ use super::plan::Drive;
 use super::terms::Wanted;
 use crate::domain::{Clock, Contract, moment_text};
 use crate::exec::boot_id;
-use crate::rules::{Driver, History, LoopCall, Moment, Night, NightCaps, NightEnd, Tonight};
-use crate::state::{Journal, Status};
+use crate::rules::{History, LoopCall, Moment, Night, NightCaps, Tonight};
+use crate::state::Journal;
 
 /// Settles the caps of a contract: for a loop those of its night, which it gives; what `ar try` is given counts the session.
 /// `stored` is the contract of before, of a session that continues.
@@ -33,7 +33,7 @@ pub(super) fn settle_caps(
         Drive::Ending => return None,
     };
     let before = stored.and_then(|stored| night_before(journal, stored));
-    let same_boot = journal.is_none_or(|journal| journal.boot_id.is_none() || journal.boot_id == boot_id());
+    let same_boot = journal.is_none_or(|journal| journal.presence.is_of_boot(boot_id().as_deref()));
     let is_typed = call == LoopCall::Typed;
     // A time that was given now, counted from a night of long ago, may be over.
     let is_over = |night: &Night| {
@@ -69,16 +69,9 @@ pub(super) fn continued_notice(tonight: &Tonight, journal: Option<&Journal>) -> 
 
 /// The night that a session is in, or was in last. One of an earlier version began with the session.
 fn night_before(journal: Option<&Journal>, contract: &Contract) -> Option<Night> {
-    let journal = journal?;
+    let Journal { presence, expenses, .. } = journal?;
     // What was lost with a journal is counted as one night.
-    let had_loop = journal.unseen || journal.driver == Some(Driver::Loop);
-    let end = match journal.status {
-        _ if journal.driver == Some(Driver::Hand) => NightEnd::Over,
-        Status::Stopped if journal.was_terminated() => NightEnd::Terminated,
-        Status::Stopped => NightEnd::Over,
-        Status::Running | Status::Detached => NightEnd::Open,
-    };
-    journal.expenses.night_before(contract, had_loop, end)
+    expenses.night_before(contract, presence.is_unseen() || presence.is_loop(), presence.night_end())
 }
 
 /// The night of a loop that is about to begin, by the journal before the loop is noted there.

@@ -14,7 +14,7 @@ use super::escalating::report_unopened;
 use super::events::{Events, Observer};
 use super::expected::Expected;
 use super::fetched::is_fetched;
-use super::guardians::guard_lines;
+use super::guardians::{guard_lines, interval_of};
 use super::hazards::Surveyed;
 use super::heal::{Remains, rebuilt_journal};
 use super::hooks::Alerted;
@@ -44,8 +44,7 @@ use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Head, HeadTarget};
 use crate::rules::{GpuSlot, History, Night, folders_of, slot_variables};
 use crate::state::{
-    EventLog, Journal, Memory, OpenAttempt, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, SessionFolder, Status, UNTRACKED,
-    read_json,
+    EventLog, Journal, Memory, OpenAttempt, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, SessionFolder, UNTRACKED, read_json,
 };
 
 /// An open session.
@@ -125,7 +124,7 @@ impl<'a> Session<'a> {
         };
         let mut night = journal.as_ref().and_then(|journal| night_after(journal, &history));
         if let Some(journal) = &mut journal {
-            journal.awake(&contract, drive);
+            journal.presence.wake(drive.driver(), interval_of(&contract), boot_id());
             journal.show(&state, clock.now())?;
             let tip = expected_tip(&contract, history.incumbent().map(|record| &record.commit));
             if let Some(trouble) = contradiction(&repo, &history, &tip, journal) {
@@ -163,7 +162,7 @@ impl<'a> Session<'a> {
                     false => Journal::new(repo.worktree(), clock.now()),
                 };
                 night = night_after(&journal, &history);
-                journal.awake(&contract, drive);
+                journal.presence.wake(drive.driver(), interval_of(&contract), boot_id());
                 journal.guard_lines = guard_lines(&repo, &contract.tag);
                 journal.layout = layout.clone();
                 journal.write(&state, clock.now())?;
@@ -289,12 +288,10 @@ impl<'a> Session<'a> {
         let store = self.shared.store.get_mut();
         // A loop that is refused before enters none.
         store.journal.expenses.enter(night);
-        store.journal.worktree = store.repo.worktree().to_owned();
+        store.journal.tree.move_to(store.repo.worktree());
         if drive != Drive::Ending {
             store.forget_solved();
-            (store.journal.status, store.journal.ended) = (Status::Running, None);
-            store.journal.end_unknown = false;
-            store.journal.boot_id = boot_id();
+            store.journal.presence.begin(boot_id());
         }
         match drive {
             Drive::Loop { .. } => store.journal.pauses.wait_later(store.contract.agent.as_deref()),
@@ -387,7 +384,7 @@ impl<'a> Session<'a> {
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
-        store.journal.status = if reason == StopReason::Detached { Status::Detached } else { Status::Stopped };
+        store.journal.presence.end(&reason);
         if reason != StopReason::Detached {
             store.end_wait(&reason);
         }
@@ -399,7 +396,6 @@ impl<'a> Session<'a> {
         if self.workspace.home.is_own() && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             remove_trees(store)?;
         }
-        store.journal.ended = Some(reason.in_short());
         let written = store.write_journal();
         crash::point("stop.journal_written");
         store.name_all_changed_logs();

@@ -84,8 +84,8 @@ impl Shared<'_> {
 
     /// Waits like [`pause`](Self::pause), until the user says something new.
     async fn pause_unless_told(&self, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
-        let newest = self.store().newest_word();
-        self.pause(pause, again, || self.store().newest_word() != newest).await.map(drop)
+        let newest = self.store().journal.words.newest();
+        self.pause(pause, again, || self.store().journal.words.newest() != newest).await.map(drop)
     }
 
     /// Waits for so long, or until that moment, at most until the end of this invocation. Any request, and what `is_woken`

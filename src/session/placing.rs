@@ -117,7 +117,7 @@ pub(super) fn refuse_in_the_way(
 /// Refuses to go on *in place* with a session whose slots were lost with its journal, as the slots in its records tell.
 pub(super) fn refuse_lost(repo: &Repo, tag: Option<&Tag>, journal: Option<&Journal>) -> Result<(), SessionError> {
     if let Some(tag) = tag
-        && journal.is_none_or(|journal| journal.unseen)
+        && journal.is_none_or(|journal| journal.presence.is_unseen())
         && read_history(repo, tag)?.records().iter().any(|record| record.beside.slot.is_some())
     {
         return Err(LayoutError::Lost(tag.clone()).into());

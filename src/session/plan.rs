@@ -32,7 +32,7 @@ use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
 use crate::rules::{
-    FileTerms, GpuSlot, LoopCall, Tonight, cadence_warning, gaps, idle_limits, is_research, named_files, within,
+    Driver, FileTerms, GpuSlot, LoopCall, Tonight, cadence_warning, gaps, idle_limits, is_research, named_files, within,
 };
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
 
@@ -64,6 +64,15 @@ impl Drive {
 
     /// The loop of a typed `ar run`.
     pub const TYPED: Drive = Drive::Loop { adopt: false, call: LoopCall::Typed };
+
+    /// Who makes the changes; nobody where a run is ended.
+    pub(super) fn driver(self) -> Option<Driver> {
+        match self {
+            Drive::Loop { .. } => Some(Driver::Loop),
+            Drive::WorkingTree { .. } => Some(Driver::Hand),
+            Drive::Ending => None,
+        }
+    }
 
     /// Whether it adopts a change.
     pub(super) fn adopts(self) -> bool {
@@ -164,7 +173,7 @@ impl Plan {
         };
         let continued = known.is_some();
         let recorded = match &tag {
-            Some(tag) if continued && journal.as_ref().is_none_or(|journal| journal.unseen) => {
+            Some(tag) if continued && journal.as_ref().is_none_or(|journal| journal.presence.is_unseen()) => {
                 read_history(&repo, tag)?.layout().cloned()
             }
             _ => None,
@@ -217,7 +226,7 @@ impl Plan {
         let open = journal.as_ref().and_then(|journal| journal.first().map(|first| first.open.id));
         // A change that waits for its baseline is an experiment that is open.
         let open = open.or_else(|| {
-            journal.as_ref().and_then(|journal| journal.aside.as_ref().map(|_| ExperimentId::BASELINE.next()))
+            journal.as_ref().and_then(|journal| journal.tree.aside().map(|_| ExperimentId::BASELINE.next()))
         });
         let mut placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
         let is_in_place = placing.layout.is_none();
@@ -246,7 +255,7 @@ impl Plan {
         let mut home = None;
         if !is_in_place {
             let dirty: Vec<PathBuf> = changes.tracked.iter().map(|(path, _)| path.clone()).collect();
-            let is_homeward = journal.as_ref().is_some_and(|journal| journal.homeward.is_some());
+            let is_homeward = journal.as_ref().is_some_and(|journal| journal.tree.is_homeward());
             if drive == Drive::TYPED || is_homeward {
                 home = way_home(&repo, &contract, &repo.refs.head()?, &dirty, journal.as_ref())?;
             }
@@ -255,7 +264,7 @@ impl Plan {
         // With an experiment open or a late review cut off, the working tree is somewhere in between and an agent may still be
         // ending; its recovery sees to that.
         let is_undone = matches!(drive, Drive::Loop { .. }) && !drive.adopts();
-        let is_reviewed = is_undone && journal.as_ref().is_some_and(|journal| journal.late_review.is_some());
+        let is_reviewed = is_undone && journal.as_ref().is_some_and(|journal| journal.tree.reviewed().is_some());
         if open.is_none() && is_in_place && !is_reviewed {
             repo.index.is_free()?;
             let has_commits = match (drive.adopts(), &known, &journal) {
@@ -472,7 +481,7 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
         if let Some(journal) = journal
             && let Some(first) = journal.first()
             && journal.layout.is_none()
-            && journal.worktree == repo.worktree()
+            && journal.tree.worktree() == repo.worktree()
         {
             return Err(SessionError::OtherOpen { tag: other.to_string(), id: first.open.id });
         }

@@ -111,8 +111,8 @@ impl Attempt {
         open.agent = agent.map(|command| AgentCall::new(command, exit.seconds, usage));
         let texts = Texts { own: proposal.description.clone(), fallback: described, before: None };
         let known = workspace.known_untracked()?;
-        let delivered = store.journal.words.delivered.clone();
-        store.note_delivered(&words);
+        let words_before = store.journal.words.clone();
+        store.journal.words.deliver(&words);
         // A call that was cut short is repeated, and counts once.
         store.journal.calls.count(store.journal.ladder.lacks_direction(proposal.direction.as_deref()));
         let committed = self.commit_change(workspace, store, &known, texts)?;
@@ -132,7 +132,7 @@ impl Attempt {
         let before = store.journal.ladder.rung();
         if cut_short {
             // Its outcome is unknown, so it is repeated.
-            store.journal.words.delivered = delivered;
+            store.journal.words = words_before;
             store.journal.calls.uncount();
         } else {
             store.note_idle_call(&said.unwrap_or_default())?;

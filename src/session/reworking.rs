@@ -81,7 +81,7 @@ impl Attempt {
         work: Work,
     ) -> Result<Reworked, SessionError> {
         let Work { exit, usage, proposal, said, described, words, .. } = work;
-        store.note_delivered(&words);
+        store.journal.words.deliver(&words);
         let open = &mut self.open;
         open.agent = open.agent.take().map(|agent| agent.with(exit.seconds, usage));
         open.direction = proposal.direction.clone().or(open.direction.take());

@@ -61,7 +61,10 @@ impl Shared<'_> {
         let id = self.store().history.next_id();
         self.emit(Event::Sleep { id, until, seconds: pause.as_secs_f64(), why: sleep.why.clone() })?;
         let pause = crash::pace(pause);
-        let is_woken = || ideas(&self.store()) != sleep.ideas || !self.store().undelivered_words().is_empty();
+        let is_woken = || {
+            let store = self.store();
+            ideas(&store) != sleep.ideas || store.words.are_waiting(&store.journal.words)
+        };
         let is_over = self.pause(pause, until, is_woken).await?;
         if is_over && self.asked()? == Interrupt::None {
             self.wake(sleep)?;

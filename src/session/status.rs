@@ -20,10 +20,10 @@ use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
 use crate::rules::{
-    Activity, Driver, Expenses, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity,
-    lanes_status, nearest_end,
+    Activity, Expenses, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, lanes_status,
+    nearest_end,
 };
-use crate::state::{EscalationFiles, Journal, OpenExperiment, SessionFolder, Status};
+use crate::state::{EscalationFiles, Journal, OpenExperiment, SessionFolder};
 
 /// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.
 ///
@@ -143,7 +143,7 @@ impl<'a> Lookout<'a> {
         let now = owner.as_ref().map(|_| Timestamp::now());
         let gpus = journal.as_ref().map(|journal| journal.gpus.clone()).unwrap_or_default();
         let lanes = lanes_status(&history, layout, &attempts, &gpus, now);
-        let worktree = journal.as_ref().map(|journal| journal.worktree.clone());
+        let worktree = journal.as_ref().map(|journal| journal.tree.worktree().to_owned());
         let unrecorded_tip = match (&contract, &journal) {
             (Some(contract), Some(journal)) if activity == Activity::Idle && !is_imported => {
                 damage.unless(unrecorded_tip(repo, contract, journal, &history)).flatten()
@@ -165,7 +165,7 @@ impl<'a> Lookout<'a> {
             // Without a loop nobody waits, and one that was answered waits no more.
             escalation: journal
                 .as_ref()
-                .and_then(|journal| journal.escalation.clone())
+                .and_then(|journal| journal.escalation.last().cloned())
                 .filter(|open| owner.is_none() || open.waits),
             report: EscalationFiles::of(folder).report(),
             sleep: journal.as_ref().filter(|_| activity == Activity::Between).and_then(sleep_of),
@@ -175,10 +175,10 @@ impl<'a> Lookout<'a> {
             stopping: owner.as_ref().and_then(|_| folder.stopping()),
             process: owner.as_ref().and_then(|owner| owner.process()),
             at_work: owner.and_then(|owner| owner.since).map(|since| seconds(since, Timestamp::now())),
-            last_seen: journal.as_ref().map(|journal| journal.last_seen),
+            last_seen: journal.as_ref().map(|journal| journal.presence.last_seen()),
             silent: journal.as_ref().map(|journal| {
                 let written = written.map_or(f64::INFINITY, |written| seconds(written, Timestamp::now()));
-                seconds(journal.last_seen, clock.now()).min(written)
+                seconds(journal.presence.last_seen(), clock.now()).min(written)
             }),
             log: log.or_else(|| history.records().last().map(|record| folder.run_log(record.id))),
             time_left: budget_left.map(|left| left.as_secs_f64()),
@@ -280,12 +280,8 @@ fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>>
 
 /// How the last process ended that was active in a session, if that is known.
 fn how_it_ended(journal: &Journal, activity: Activity) -> Option<String> {
-    match (journal.status, journal.driver, activity) {
-        (Status::Running, Some(Driver::Loop), Activity::Idle) => {
-            Some("its process was killed, or the machine went down".to_owned())
-        }
-        _ => journal.ended.clone(),
-    }
+    let end = if activity == Activity::Idle { journal.presence.end_text() } else { journal.presence.ended() };
+    end.map(str::to_owned)
 }
 
 /// The pause that a loop makes now.

@@ -13,7 +13,7 @@ use crate::exec::{ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, Seen, activity};
-use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, Status, further_runs};
+use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, further_runs};
 
 /// Time for an active loop to answer a request. It polls each second, but not while git is busy, whose filters and signing
 /// programs have [`WAY_BACK`] before they are terminated.
@@ -141,8 +141,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
 pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let is_open = |journal: &Journal| {
-        let is_told = journal.is_stopped() && !journal.was_terminated() && !journal.end_unknown;
-        !is_told || journal.escalation.is_some() || is_reported(&folder)
+        !journal.presence.is_known_to_be_over() || !journal.escalation.is_none() || is_reported(&folder)
     };
     let unfinished = || journal(&folder).filter(is_open);
     let Some(found) = unfinished() else { return Ok(()) };
@@ -153,14 +152,13 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
         Err(error) => return Err(error.into()),
     };
     let Some(mut journal) = unfinished() else { return Ok(()) };
-    if !journal.is_stopped() || journal.was_terminated() || journal.end_unknown {
+    if !journal.presence.is_known_to_be_over() {
         let reason = StopReason::Interrupted { requested: true };
         EventLog::new(&folder.logs()).stopped_by_user(clock.now(), &reason)?;
-        (journal.status, journal.end_unknown) = (Status::Stopped, false);
-        journal.ended = Some(reason.in_short());
+        journal.presence.end(&reason);
         journal.expenses.end_loop(&reason);
     }
-    journal.escalation = None;
+    journal.escalation.forget();
     journal.write(&folder.state(), clock.now())?;
     remove_reports(&folder);
     Ok(())
@@ -191,7 +189,7 @@ fn journal(folder: &SessionFolder) -> Option<Journal> {
 
 /// The experiments after which a loop *in place* stops: a baseline that a change waits for is measured for that change's sake.
 fn last_experiments(journal: &Journal) -> Vec<ExperimentId> {
-    if journal.aside.is_some() {
+    if journal.tree.aside().is_some() {
         return vec![ExperimentId::BASELINE.next()];
     }
     let open = journal.steps().filter(|(phase, _)| *phase != Phase::Checking);

@@ -23,7 +23,7 @@ use crate::exec::JobFiles;
 use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
 use crate::git::{PreparedRecord, Proposal as Change, Repo, SaveAs, Saved};
 use crate::ledger::{Entry, LedgerFile};
-use crate::rules::{Driver, History, doubtful_gain, most_calls, stall};
+use crate::rules::{History, doubtful_gain, most_calls, stall};
 use crate::state::{
     FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, json_text,
 };
@@ -162,7 +162,7 @@ impl Store {
     pub(super) fn allocate(&mut self) -> ExperimentId {
         let given = self.journal.open_attempts().map(|open| open.id).chain(self.journal.given);
         let id = given.map(ExperimentId::next).fold(self.history.next_id(), Ord::max);
-        let by_hand = self.journal.driver == Some(Driver::Hand);
+        let by_hand = self.journal.presence.is_by_hand();
         self.journal.expenses.allot(id, by_hand);
         id
     }
@@ -198,7 +198,7 @@ impl Store {
     /// Takes the journal as it was last written, but for what the session cannot solve. What it does not say has not happened,
     /// and is done when the session goes on.
     pub(super) fn forget_unwritten(&mut self) {
-        let escalation = self.journal.escalation.take();
+        let escalation = std::mem::take(&mut self.journal.escalation);
         self.journal = Journal { escalation, ..self.written.journal.clone() };
     }
 

@@ -14,7 +14,7 @@ use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Outcome, Phase, Record, StopReason, Unparsed, Version, Word};
 use crate::rules::{Again, History, REWORKS, again, cap_of_tries, directions_tried, session_enough};
-use crate::state::{OpenExperiment, Status};
+use crate::state::OpenExperiment;
 
 /// What became of one `ar try`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl Session<'_> {
     pub fn words(&self) -> Vec<Word> {
         let store = &mut *self.shared.store();
         store.hear_words();
-        store.coming_words()
+        store.words.coming(&store.journal.words)
     }
 
     /// Notes that these words were printed.
@@ -99,7 +99,7 @@ impl Session<'_> {
     pub fn note_printed(&self, words: &[Word]) -> Result<(), SessionError> {
         self.shared.tell()?;
         let store = &mut *self.shared.store();
-        store.note_delivered(words);
+        store.journal.words.deliver(words);
         store.write_journal()
     }
 
@@ -117,7 +117,7 @@ impl Session<'_> {
             self.shelve()?;
         }
         let store = self.shared.store.get_mut();
-        let is_left = !store.journal.attempts.is_empty() || store.journal.aside.is_some();
+        let is_left = store.journal.has_open();
         let attempted = match recovered {
             // What was recovered may be the baseline that a change waits for.
             None | Some(Attempted::Recorded) if is_left => {
@@ -172,10 +172,10 @@ impl Session<'_> {
             let _ = self.shared.tell();
             let store = self.shared.store.get_mut();
             store.forget_unwritten();
-            store.journal.status = Status::Stopped;
+            store.journal.presence.pause(false);
             // The first error is the one that has to be mended.
             let _ = store.write_journal();
-            let is_open = !store.journal.attempts.is_empty() || store.journal.aside.is_some();
+            let is_open = store.journal.has_open();
             if is_open && error.is_disk_full() { SessionError::Stopped(Box::new(error)) } else { error }
         })
     }
@@ -183,14 +183,11 @@ impl Session<'_> {
     fn tried(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {
         let store = self.shared.store.get_mut();
         if !store.taken_back {
-            let goes_on = attempted == Attempted::StillRunning;
-            store.journal.status = if goes_on { Status::Detached } else { Status::Stopped };
             if store.folder.heard_stop().is_some() {
                 store.journal.expenses.end_loop(&StopReason::Interrupted { requested: true });
             }
-            if let Some(reason) = ended_by_hand(store) {
-                store.journal.ended = Some(reason.in_short());
-            }
+            let end = ended_by_hand(store);
+            store.journal.presence.end_by_hand(attempted == Attempted::StillRunning, end.as_ref());
             // The answer says it.
             store.journal.ladder.dismiss_flag();
             store.write_journal()?;
@@ -232,7 +229,7 @@ impl Session<'_> {
         self.workspace.move_head(store, &record.base, &[&record.commit], "an experiment being reworked")?;
         self.workspace.remember_untracked_beside(store, &record.base, &record.commit)?;
         store.journal.calls.set_rework(Some(record.commit.clone()));
-        store.journal.status = Status::Stopped;
+        store.journal.presence.pause(false);
         store.write_journal()?;
         self.shared.tell()?;
         Ok(Tried::Reworking(record.id))

@@ -190,7 +190,7 @@ impl SessionView {
 
     /// Why the last loop ended, as it was told; absent while one is at work, and where none was.
     pub fn ended(&self) -> Option<String> {
-        self.journal()?.ended
+        self.journal()?.presence.ended().map(str::to_owned)
     }
 
     /// The experiments after which the session was flagged for review.

@@ -7,7 +7,7 @@ use strum::EnumProperty;
 use super::error::SessionError;
 use super::store::Store;
 use crate::crash;
-use crate::domain::{Clock, Event, ExperimentId, Notice, Phase, Tag, Word, bytes_text, cut, one_line, with_causes};
+use crate::domain::{Clock, Event, ExperimentId, Notice, Tag, Word, bytes_text, cut, one_line, with_causes};
 use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::measure::PlainText;
@@ -67,9 +67,7 @@ pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) ->
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let key = WordKey::read_or_make()?.ok_or(WordError::NoHome)?;
     // A number that the journal has as delivered is never given again.
-    let marks = marks(&folder);
-    let after = marks.delivered.last().copied().unwrap_or(0).max(marks.heard);
-    let id = WordFile::new(&folder, tag).add(&key, after, (text, standing), clock.now())?;
+    let id = WordFile::new(&folder, tag).add(&key, marks(&folder).last(), (text, standing), clock.now())?;
     Ok(Told { id, is_active: folder.owner(repo.git_dir())?.is_some() })
 }
 
@@ -82,7 +80,7 @@ pub fn waiting_words(repo: &Repo, tag: &Tag) -> Result<Vec<Word>, SessionError> 
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let mut words = WordFile::new(&folder, tag).words()?;
     let marks = marks(&folder);
-    words.retain(|word| word.standing || !marks.delivered.contains(&word.id));
+    words.retain(|word| marks.is_coming(word));
     Ok(words)
 }
 
@@ -121,6 +119,28 @@ impl HeardWords {
     fn all(&self) -> Vec<Word> {
         words_of(&self.lines)
     }
+
+    /// The words for the prompt of the next call for this experiment. Those that only one prompt has are given to no call
+    /// for another experiment, as long as that one is among those that agents are `proposing`.
+    pub(super) fn claim(&mut self, id: ExperimentId, marks: &WordMarks, proposing: &[ExperimentId]) -> Vec<Word> {
+        self.claims.retain(|_, of| proposing.contains(of));
+        let mut words = self.coming(marks);
+        words.retain(|word| word.standing || self.claims.get(&word.id).is_none_or(|of| *of == id));
+        self.claims.extend(words.iter().map(|word| (word.id, id)));
+        words
+    }
+
+    /// The words that a coming prompt has.
+    pub(super) fn coming(&self, marks: &WordMarks) -> Vec<Word> {
+        let mut words = self.all();
+        words.retain(|word| marks.is_coming(word));
+        words
+    }
+
+    /// Whether there are words that no call had yet.
+    pub(super) fn are_waiting(&self, marks: &WordMarks) -> bool {
+        self.all().iter().any(|word| !marks.is_delivered(word))
+    }
 }
 
 impl Store {
@@ -145,53 +165,12 @@ impl Store {
             }
             Err(error) => self.say_once(Notice::MemoryUnread { what: "words", why: with_causes(&error) }),
         }
-        let heard = self.journal.words.heard;
-        for word in self.words.all().into_iter().filter(|word| word.id > heard) {
-            self.journal.words.heard = self.journal.words.heard.max(word.id);
+        let mut words = self.words.all();
+        words.retain(|word| self.journal.words.hear(word.id));
+        for word in words {
             self.say(Event::Told { id: word.id, text: cut(&one_line(&word.text), SHOWN), standing: word.standing });
         }
         self.said_something()
-    }
-
-    /// The words for the prompt of the next call for this experiment. Those that only one prompt has are given to no call
-    /// for another experiment, as long as this one may come to something.
-    pub(super) fn words_for(&mut self, id: ExperimentId) -> Vec<Word> {
-        self.hear_words();
-        let proposing: Vec<ExperimentId> =
-            self.journal.steps().filter(|(phase, _)| *phase == Phase::Proposing).map(|(_, open)| open.id).collect();
-        self.words.claims.retain(|_, of| proposing.contains(of));
-        let mut words = self.words.all();
-        let is_free = |word: &Word| {
-            let claimed = self.words.claims.get(&word.id).is_some_and(|of| *of != id);
-            !claimed && !self.journal.words.delivered.contains(&word.id)
-        };
-        words.retain(|word| word.standing || is_free(word));
-        self.words.claims.extend(words.iter().map(|word| (word.id, id)));
-        words
-    }
-
-    /// Notes that a call that is over had these words; the journal that is written next says so.
-    pub(super) fn note_delivered(&mut self, words: &[Word]) {
-        self.journal.words.delivered.extend(words.iter().map(|word| word.id));
-    }
-
-    /// The words that no call had yet.
-    pub(super) fn undelivered_words(&self) -> Vec<Word> {
-        let mut words = self.words.all();
-        words.retain(|word| !self.journal.words.delivered.contains(&word.id));
-        words
-    }
-
-    /// Those, and the ones that each prompt has.
-    pub(super) fn coming_words(&self) -> Vec<Word> {
-        let mut words = self.words.all();
-        words.retain(|word| word.standing || !self.journal.words.delivered.contains(&word.id));
-        words
-    }
-
-    /// The number of the newest word that was heard; 0 without one.
-    pub(super) fn newest_word(&self) -> u32 {
-        self.journal.words.heard
     }
 }
 

@@ -392,7 +392,7 @@ impl Workspace {
     /// Keeps the uncommitted change until the baseline is measured, which takes it out of the working tree; then it is the
     /// first experiment.
     pub(super) fn set_aside(&mut self, store: &mut Store, proposal: Proposal) -> Result<(), SessionError> {
-        if store.journal.aside.is_some() {
+        if store.journal.tree.aside().is_some() {
             return Ok(());
         }
         let base = store.tip();
@@ -412,7 +412,7 @@ impl Workspace {
         crash::point("aside.index_kept");
         let (commit, reference) = store.keep_change(&self.repo, &change, &base, &description)?;
         crash::point("aside.change_kept");
-        store.journal.aside = Some(Aside { commit, description, direction, proposal: more, reference });
+        store.journal.tree.set_aside(Aside { commit, description, direction, proposal: more, reference });
         store.write_journal()?;
         crash::point("aside.noted");
         // What was staged is known from the index as it was.
@@ -421,7 +421,7 @@ impl Workspace {
 
     /// Puts the change that was set aside, if there is one, back into the working tree with what was staged of it.
     pub(super) fn take_out(&mut self, store: &mut Store) -> Result<(), SessionError> {
-        let Some(aside) = store.journal.aside.clone() else { return Ok(()) };
+        let Some(aside) = store.journal.tree.aside().cloned() else { return Ok(()) };
         let start = store.contract.start.clone();
         self.put_back(store, &aside.commit, &start)?;
         crash::point("aside.change_taken_out");
@@ -441,7 +441,7 @@ impl Workspace {
 
     /// Takes the change that was set aside, if there is one, out of the working tree.
     pub(super) fn clear_aside(&mut self, store: &mut Store) -> Result<(), SessionError> {
-        if let Some(aside) = store.journal.aside.clone() {
+        if let Some(aside) = store.journal.tree.aside().cloned() {
             let start = store.contract.start.clone();
             self.put_back(store, &start, &aside.commit)?;
             crash::point("aside.put_back");

@@ -179,9 +179,9 @@ impl SessionFolder {
     pub fn journal(&self) -> Result<Option<Journal>, StateError> {
         let mut journal = Journal::read(&self.state())?;
         if let Some(journal) = &mut journal
-            && let Some(noted) = EscalationFiles::of(self).noted_after(journal.last_seen)
+            && let Some(noted) = EscalationFiles::of(self).noted_after(journal.presence.last_seen())
         {
-            journal.escalation = Some(noted);
+            journal.escalation.set(noted);
         }
         Ok(journal)
     }

@@ -1,31 +1,18 @@
 //! The journal: what the session is doing, so that it can be finished by somebody else.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
-use super::{Calls, Checkpoints, Pauses, Results, StateError, WordMarks};
+use super::{Calls, Checkpoints, Escalations, Pauses, Presence, Results, StateError, TreeState, WordMarks};
 use crate::domain::{
-    AgentCall, Beside, CommitId, Escalation, ExperimentId, Failure, Fingerprint, Layout, Phase, Record, StopReason,
-    Usage, Version,
+    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Layout, Phase, Record, Usage, Version,
 };
 use crate::fs::Unsynced;
-use crate::rules::{Driver, Expenses, LadderState, Line, Tested, Trial};
-
-/// Whether anybody is at work on the session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// A loop is at work on it, or was when it was killed.
-    Running,
-    /// Nobody is, and a run goes on by itself.
-    Detached,
-    /// It was stopped in good order.
-    Stopped,
-}
+use crate::rules::{Expenses, LadderState, Line, Tested, Trial};
 
 /// The experiment that is open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -178,23 +165,6 @@ pub struct OpenAttempt {
     pub open: OpenExperiment,
 }
 
-/// A change that was taken out of the working tree.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Aside {
-    /// Its commit.
-    pub commit: CommitId,
-    /// What it tries.
-    pub description: String,
-    /// The strategy that it belongs to.
-    #[serde(default)]
-    pub direction: Option<String>,
-    /// What was said about it beside description and direction.
-    #[serde(default)]
-    pub proposal: Map<String, Value>,
-    /// The ref that keeps it meanwhile.
-    pub reference: String,
-}
-
 /// `state/progress.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
@@ -206,8 +176,9 @@ pub struct Journal {
     /// What it has found.
     #[serde(flatten)]
     pub results: Results,
-    /// Whether anybody is at work.
-    pub status: Status,
+    /// Who is active in it, and how the last loop ended.
+    #[serde(flatten)]
+    pub presence: Presence,
     /// Its state on its ladder.
     #[serde(flatten)]
     pub ladder: LadderState,
@@ -215,8 +186,8 @@ pub struct Journal {
     #[serde(flatten)]
     pub pauses: Pauses,
     /// What the session could not solve by itself the last time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub escalation: Option<Escalation>,
+    #[serde(default, skip_serializing_if = "Escalations::is_none")]
+    pub escalation: Escalations,
     /// What was written down of the session for people.
     #[serde(default, skip_serializing_if = "Checkpoints::are_none")]
     pub checkpoints: Checkpoints,
@@ -226,18 +197,9 @@ pub struct Journal {
     /// What it has spent.
     #[serde(flatten)]
     pub expenses: Expenses,
-    /// Why the last loop ended, as it was told; absent while one is at work.
-    #[serde(default)]
-    pub ended: Option<String>,
-    /// Whether it was made again from the records: then a run may go on that it does not tell of.
-    #[serde(default)]
-    pub unseen: bool,
-    /// Whether nothing says how the last loop ended, since journal and log were lost.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub end_unknown: bool,
-    /// The working tree that the session is at work in.
-    #[serde(default)]
-    pub worktree: PathBuf,
+    /// What is under way in the user's working tree.
+    #[serde(flatten)]
+    pub tree: TreeState,
     /// The open attempts, in the order in which they were opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<OpenAttempt>,
@@ -250,33 +212,12 @@ pub struct Journal {
     /// The GPUs of each slot, by UUID; empty where they are not divided among slots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
-    /// The user's branch to which their working tree is being switched back, as a full ref name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub homeward: Option<String>,
-    /// The keep that is reviewed after it was recorded: what its reviewer does to branch and working tree is to be undone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub late_review: Option<ExperimentId>,
     /// The winners that wait, and the train.
     #[serde(default, skip_serializing_if = "Line::is_empty")]
     pub line: Line,
-    /// A change that was taken out of the working tree until the baseline is measured.
-    #[serde(default)]
-    pub aside: Option<Aside>,
-    /// Who made the changes last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub driver: Option<Driver>,
     /// How many lines of guardians the session has copied.
     #[serde(default)]
     pub guard_lines: usize,
-    /// The time within which an active loop writes the journal again, in seconds.
-    #[serde(default)]
-    pub interval: Option<u64>,
-    /// The boot of the machine on which it was opened last; absent where the system does not name it.
-    #[serde(default)]
-    pub boot_id: Option<String>,
-    /// When the journal was last written.
-    #[serde(with = "crate::domain::millis")]
-    pub last_seen: Timestamp,
     /// Fields of a newer program.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -309,30 +250,20 @@ impl Journal {
             version: JOURNAL_VERSION,
             calls: Calls::default(),
             results: Results::default(),
-            status: Status::Running,
+            presence: Presence::new(now),
             ladder: LadderState::default(),
             pauses: Pauses::default(),
-            escalation: None,
+            escalation: Escalations::default(),
             checkpoints: Checkpoints::default(),
             words: WordMarks::default(),
             expenses: Expenses::default(),
-            ended: None,
-            unseen: false,
-            end_unknown: false,
-            worktree: worktree.to_owned(),
+            tree: TreeState::of(worktree),
             attempts: Vec::new(),
             given: None,
             layout: None,
             gpus: Vec::new(),
-            homeward: None,
-            late_review: None,
             line: Line::default(),
-            aside: None,
-            driver: None,
             guard_lines: 0,
-            interval: None,
-            boot_id: None,
-            last_seen: now,
             more: Map::new(),
         }
     }
@@ -375,6 +306,16 @@ impl Journal {
         self.attempts.iter_mut().map(|attempt| (&mut attempt.phase, &mut attempt.open))
     }
 
+    /// The open attempts in this step.
+    pub fn in_phase(&self, phase: Phase) -> impl Iterator<Item = &OpenExperiment> {
+        self.attempts.iter().filter(move |attempt| attempt.phase == phase).map(|attempt| &attempt.open)
+    }
+
+    /// Whether a change is open, or waits for the baseline.
+    pub fn has_open(&self) -> bool {
+        !self.attempts.is_empty() || self.tree.aside().is_some()
+    }
+
     /// The members of the records that are being written. Any member's record commits all of them.
     pub fn recorded_together(&self) -> Vec<ExperimentId> {
         self.open_attempts().flat_map(|open| &open.recording).map(|record| record.id).collect()
@@ -404,17 +345,7 @@ impl Journal {
 
     /// Adds the usage of a call to the session's expenses, in a loop also to those of its night.
     pub fn spend(&mut self, usage: &Usage) {
-        self.expenses.spend(usage, self.driver == Some(Driver::Loop));
-    }
-
-    /// Whether the session was stopped in good order, and by now nobody drives it by `ar try`.
-    pub fn is_stopped(&self) -> bool {
-        self.status == Status::Stopped && (self.driver != Some(Driver::Hand) || self.ended.is_some())
-    }
-
-    /// Whether a SIGTERM ended its last loop: a person's, or that of a shutdown.
-    pub fn was_terminated(&self) -> bool {
-        self.status == Status::Stopped && self.ended == Some(StopReason::Terminated.in_short())
+        self.expenses.spend(usage, self.presence.is_loop());
     }
 
     /// Writes it as a sign of life. A power cut may take that back, and nothing else.
@@ -435,7 +366,8 @@ impl Journal {
     }
 
     fn written(&mut self, now: Timestamp) -> Written<'_> {
-        (self.version, self.last_seen) = (JOURNAL_VERSION, now);
+        self.version = JOURNAL_VERSION;
+        self.presence.show(now);
         Written { phase: self.phase(), open: self.first().map(|first| &first.open), journal: self }
     }
 }

@@ -34,16 +34,48 @@ const SEAL: &str = "seal";
 pub struct WordMarks {
     /// The highest number of a word that is in the logs.
     #[serde(default)]
-    pub heard: u32,
+    heard: u32,
     /// The words that a finished call of the agent had.
     #[serde(default)]
-    pub delivered: BTreeSet<u32>,
+    delivered: BTreeSet<u32>,
 }
 
 impl WordMarks {
     /// Whether there are none.
     pub fn are_none(&self) -> bool {
         *self == WordMarks::default()
+    }
+
+    /// Notes a word that is written to the logs. Returns whether it is new.
+    pub fn hear(&mut self, id: u32) -> bool {
+        let is_new = id > self.heard;
+        self.heard = self.heard.max(id);
+        is_new
+    }
+
+    /// The number of the newest word that was heard; 0 without one.
+    pub fn newest(&self) -> u32 {
+        self.heard
+    }
+
+    /// The highest number that a word had, which is never given again.
+    pub fn last(&self) -> u32 {
+        self.delivered.last().copied().unwrap_or(0).max(self.heard)
+    }
+
+    /// Notes that a finished call had these words.
+    pub fn deliver(&mut self, words: &[Word]) {
+        self.delivered.extend(words.iter().map(|word| word.id));
+    }
+
+    /// Whether a finished call had a word.
+    pub fn is_delivered(&self, word: &Word) -> bool {
+        self.delivered.contains(&word.id)
+    }
+
+    /// Whether a coming prompt has a word: each has the standing ones.
+    pub fn is_coming(&self, word: &Word) -> bool {
+        word.standing || !self.is_delivered(word)
     }
 }
 

@@ -4,7 +4,6 @@ use super::facts::{Facts, REPAIR};
 use crate::domain::{Area, Finding, shell_word};
 use crate::git::{HeadTarget, LinkedEntry, Oddity, Repo};
 use crate::session::error::SessionError;
-use crate::state::Status;
 
 /// Names odd entries. Git and sessions pass over most of them.
 pub(super) fn look(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
@@ -79,7 +78,8 @@ pub(super) fn head_before<'a>(
     }
     let mut active = sessions.filter(|facts| {
         let journal = facts.journal.iter().flatten().next();
-        journal.is_some_and(|it| it.status != Status::Stopped && it.layout.is_none() && it.worktree == repo.worktree())
+        journal
+            .is_some_and(|it| it.presence.is_active() && it.layout.is_none() && it.tree.worktree() == repo.worktree())
     });
     let branch = active.next().map(|facts| facts.tag.branch_ref()).filter(|_| active.next().is_none());
     let branch = branch.filter(|branch| repo.refs.has_ref(branch).unwrap_or(false));

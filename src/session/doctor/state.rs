@@ -143,7 +143,7 @@ fn open<'a>(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference<'a>
             move_command(&path, ".wrong")
         ))
     };
-    if let Some(aside) = &journal.aside
+    if let Some(aside) = journal.tree.aside()
         && !repo.objects.has_commit(&aside.commit)
     {
         let commit = aside.commit.short(8);

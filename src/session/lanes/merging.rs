@@ -131,7 +131,7 @@ fn commit_merge(
     work: Work,
 ) -> Result<bool, SessionError> {
     let Work { exit, usage, proposal, words, .. } = work;
-    store.note_delivered(&words);
+    store.journal.words.deliver(&words);
     let open = &mut attempt.open;
     open.agent = open.agent.take().map(|agent| agent.with(exit.seconds, usage));
     add_said(&mut open.proposal, proposal.more());

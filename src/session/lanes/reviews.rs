@@ -11,8 +11,7 @@ use crate::session::supervise::Ending;
 
 /// The attempts that are to be reviewed, or are being reviewed.
 pub(super) fn to_review(store: &Store) -> Vec<ExperimentId> {
-    let steps = store.journal.steps().filter(|(phase, _)| *phase == Phase::Reviewing);
-    steps.map(|(_, open)| open.id).collect()
+    store.journal.in_phase(Phase::Reviewing).map(|open| open.id).collect()
 }
 
 /// Has an attempt reviewed. Then it is a winner, or is recorded.

@@ -1,0 +1,276 @@
+//! Who drives a session, whether somebody is active in it, and how the last loop ended, in the journal.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::LoggedEnd;
+use crate::domain::StopReason;
+use crate::rules::{Driver, NightEnd};
+
+/// Whether anybody is active in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    /// A loop is, or was when it was killed.
+    Running,
+    /// Nobody is, and a run goes on by itself.
+    Detached,
+    /// It was stopped in good order.
+    Stopped,
+}
+
+/// Who is active in a session, and how the last loop ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Presence {
+    /// Whether anybody is active.
+    status: Status,
+    /// Who made the changes last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    driver: Option<Driver>,
+    /// Why the last loop ended, as it was told; absent while one is active.
+    #[serde(default)]
+    ended: Option<String>,
+    /// Whether it was made again from the records: then a run may go on that it does not tell of.
+    #[serde(default)]
+    unseen: bool,
+    /// Whether nothing says how the last loop ended, since journal and log were lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    end_unknown: bool,
+    /// The time within which an active loop writes the journal again, in seconds.
+    #[serde(default)]
+    interval: Option<u64>,
+    /// The boot of the machine on which it was opened last; absent where the system does not name it.
+    #[serde(default)]
+    boot_id: Option<String>,
+    /// When the journal was last written.
+    #[serde(with = "crate::domain::millis")]
+    last_seen: Timestamp,
+}
+
+impl Presence {
+    /// Of a session that is just opened.
+    pub fn new(now: Timestamp) -> Self {
+        Presence {
+            status: Status::Running,
+            driver: None,
+            ended: None,
+            unseen: false,
+            end_unknown: false,
+            interval: None,
+            boot_id: None,
+            last_seen: now,
+        }
+    }
+
+    /// Of a session whose journal was lost, by the `end` of the last loop in its log. `by_hand` says that `ar try` made its
+    /// last experiment.
+    pub fn rebuilt(end: Option<LoggedEnd>, by_hand: bool, now: Timestamp) -> Self {
+        Presence {
+            status: match end {
+                Some(LoggedEnd::Open) => Status::Running,
+                Some(LoggedEnd::Detached) => Status::Detached,
+                Some(LoggedEnd::Terminated | LoggedEnd::Stopped) | None => Status::Stopped,
+            },
+            driver: (end == Some(LoggedEnd::Open) && by_hand).then_some(Driver::Hand),
+            ended: (end == Some(LoggedEnd::Terminated)).then(|| StopReason::Terminated.in_short()),
+            unseen: true,
+            end_unknown: end.is_none(),
+            ..Presence::new(now)
+        }
+    }
+
+    /// Takes in what guardians look for: who drives the session now, if anybody does, on which boot, and within how many
+    /// seconds the journal is written again.
+    pub fn wake(&mut self, driver: Option<Driver>, interval: u64, boot: Option<String>) {
+        self.driver = driver.or(self.driver);
+        self.interval = Some(interval);
+        // A loop that a shutdown ended counts as dead until one goes on.
+        if !self.was_terminated() {
+            self.boot_id = boot;
+        }
+    }
+
+    /// Notes that a loop or `ar try` is active on this boot.
+    pub fn begin(&mut self, boot: Option<String>) {
+        (self.status, self.ended, self.end_unknown, self.boot_id) = (Status::Running, None, false, boot);
+    }
+
+    /// Notes the end of a loop.
+    pub fn end(&mut self, reason: &StopReason) {
+        self.pause(*reason == StopReason::Detached);
+        (self.ended, self.end_unknown) = (Some(reason.in_short()), false);
+    }
+
+    /// Notes that nobody is active, and whether a run goes on by itself. The session may go on by `ar try`.
+    pub fn pause(&mut self, runs_alone: bool) {
+        self.status = if runs_alone { Status::Detached } else { Status::Stopped };
+    }
+
+    /// Notes the end of `ar try`, with the reason why the session does not go on by it, if it does not.
+    pub fn end_by_hand(&mut self, runs_alone: bool, reason: Option<&StopReason>) {
+        self.pause(runs_alone);
+        self.ended = reason.map(StopReason::in_short).or(self.ended.take());
+    }
+
+    /// Notes that the runs that a rebuilt journal does not tell of are over.
+    pub fn see(&mut self) {
+        self.unseen = false;
+    }
+
+    /// Notes that the journal is written.
+    pub(super) fn show(&mut self, now: Timestamp) {
+        self.last_seen = now;
+    }
+
+    /// When the journal was last written.
+    pub fn last_seen(&self) -> Timestamp {
+        self.last_seen
+    }
+
+    /// The time within which an active loop writes the journal again, in seconds.
+    pub fn interval(&self) -> Option<u64> {
+        self.interval
+    }
+
+    /// Who made the changes last.
+    pub fn driver(&self) -> Option<Driver> {
+        self.driver
+    }
+
+    /// Whether a loop made the changes last.
+    pub fn is_loop(&self) -> bool {
+        self.driver == Some(Driver::Loop)
+    }
+
+    /// Whether `ar try` made the changes last.
+    pub fn is_by_hand(&self) -> bool {
+        self.driver == Some(Driver::Hand)
+    }
+
+    /// Whether the journal was made again from the records: then a run may go on that it does not tell of.
+    pub fn is_unseen(&self) -> bool {
+        self.unseen
+    }
+
+    /// Whether somebody is active, or a run goes on by itself, unless the process was killed.
+    pub fn is_active(&self) -> bool {
+        self.status != Status::Stopped
+    }
+
+    /// Whether the session was stopped in good order, and by now nobody drives it by `ar try`.
+    pub fn is_stopped(&self) -> bool {
+        !self.is_active() && (!self.is_by_hand() || self.ended.is_some())
+    }
+
+    /// Whether a SIGTERM ended its last loop: a person's, or that of a shutdown.
+    pub fn was_terminated(&self) -> bool {
+        !self.is_active() && self.ended == Some(StopReason::Terminated.in_short())
+    }
+
+    /// Whether the loop was killed, when nobody is active now.
+    pub fn was_killed(&self) -> bool {
+        self.status == Status::Running && !self.is_by_hand()
+    }
+
+    /// Whether it is known that the session was stopped, and not by a SIGTERM.
+    pub fn is_known_to_be_over(&self) -> bool {
+        self.is_stopped() && !self.was_terminated() && !self.end_unknown
+    }
+
+    /// Whether nothing says how the last loop ended.
+    pub fn is_end_unknown(&self) -> bool {
+        self.end_unknown
+    }
+
+    /// Why the last loop ended, as it was told.
+    pub fn ended(&self) -> Option<&str> {
+        self.ended.as_deref()
+    }
+
+    /// How the last process ended, when none is active and no run goes on.
+    pub fn end_text(&self) -> Option<&str> {
+        let was_killed = self.status == Status::Running && self.is_loop();
+        if was_killed { Some("its process was killed, or the machine went down") } else { self.ended() }
+    }
+
+    /// Whether the session was opened last on this boot, as far as that is known.
+    pub fn is_of_boot(&self, boot: Option<&str>) -> bool {
+        self.boot_id.is_none() || self.boot_id.as_deref() == boot
+    }
+
+    /// The end of its last night.
+    pub fn night_end(&self) -> NightEnd {
+        match self.status {
+            _ if self.is_by_hand() => NightEnd::Over,
+            Status::Stopped if self.was_terminated() => NightEnd::Terminated,
+            Status::Stopped => NightEnd::Over,
+            Status::Running | Status::Detached => NightEnd::Open,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn ended_by(driver: Driver, reason: &StopReason) -> Presence {
+        let mut presence = Presence::new(NOW);
+        presence.wake(Some(driver), 9, Some("a".into()));
+        presence.begin(Some("a".into()));
+        presence.end(reason);
+        presence
+    }
+
+    #[test]
+    fn the_end_of_a_loop_tells_whether_it_is_over() {
+        let asked = StopReason::Interrupted { requested: true };
+        for (reason, is_over, night) in [
+            (&asked, true, NightEnd::Over),
+            (&StopReason::Terminated, false, NightEnd::Terminated),
+            (&StopReason::Detached, false, NightEnd::Open),
+        ] {
+            let presence = ended_by(Driver::Loop, reason);
+            assert_eq!((presence.is_known_to_be_over(), presence.night_end()), (is_over, night), "{reason}");
+            assert_eq!(presence.ended(), Some(reason.in_short().as_str()));
+        }
+        let mut killed = ended_by(Driver::Loop, &asked);
+        killed.begin(None);
+        assert!(killed.was_killed() && killed.end_text().unwrap().contains("killed"));
+    }
+
+    #[test]
+    fn a_session_by_hand_is_over_only_where_its_end_is_told() {
+        let mut presence = Presence::new(NOW);
+        presence.wake(Some(Driver::Hand), 9, None);
+        presence.pause(false);
+        assert_eq!((presence.is_active(), presence.is_stopped(), presence.was_killed()), (false, false, false));
+        presence.end(&StopReason::NoAgent);
+        assert!(presence.is_stopped());
+    }
+
+    #[test]
+    fn a_loop_that_a_shutdown_ended_stays_of_its_boot_until_one_goes_on() {
+        let mut presence = ended_by(Driver::Loop, &StopReason::Terminated);
+        presence.wake(None, 9, Some("b".into()));
+        assert_eq!(
+            [presence.is_of_boot(Some("a")), presence.is_of_boot(Some("b")), presence.is_loop()],
+            [true, false, true]
+        );
+        presence.begin(Some("b".into()));
+        assert!(presence.is_of_boot(Some("b")));
+    }
+
+    #[test]
+    fn a_rebuilt_one_knows_what_the_log_says() {
+        for (end, is_active, unknown) in
+            [(None, false, true), (Some(LoggedEnd::Open), true, false), (Some(LoggedEnd::Stopped), false, false)]
+        {
+            let presence = Presence::rebuilt(end, true, NOW);
+            let found = (presence.is_active(), presence.is_end_unknown(), presence.is_by_hand(), presence.is_unseen());
+            assert_eq!(found, (is_active, unknown, is_active, true));
+        }
+        assert!(Presence::rebuilt(Some(LoggedEnd::Terminated), false, NOW).was_terminated());
+    }
+}

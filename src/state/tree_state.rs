@@ -1,0 +1,94 @@
+//! What is under way in the user's working tree, in the journal.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::domain::{CommitId, ExperimentId};
+
+/// A change that was taken out of the working tree.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Aside {
+    /// Its commit.
+    pub commit: CommitId,
+    /// What it tries.
+    pub description: String,
+    /// The strategy that it belongs to.
+    #[serde(default)]
+    pub direction: Option<String>,
+    /// What was said about it beside description and direction.
+    #[serde(default)]
+    pub proposal: Map<String, Value>,
+    /// The ref that keeps it meanwhile.
+    pub reference: String,
+}
+
+/// What is under way in the user's working tree beside an experiment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TreeState {
+    /// The working tree that the session is at work in.
+    #[serde(default)]
+    worktree: PathBuf,
+    /// The user's branch to which their working tree is being switched back, as a full ref name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    homeward: Option<String>,
+    /// The keep that is reviewed after it was recorded: what its reviewer does to branch and working tree is to be undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    late_review: Option<ExperimentId>,
+    /// A change that was taken out of the working tree until the baseline is measured.
+    #[serde(default)]
+    aside: Option<Aside>,
+}
+
+impl TreeState {
+    /// Of a working tree in which nothing is under way.
+    pub fn of(worktree: &Path) -> Self {
+        TreeState { worktree: worktree.to_owned(), ..TreeState::default() }
+    }
+
+    /// The working tree that the session is at work in.
+    pub fn worktree(&self) -> &Path {
+        &self.worktree
+    }
+
+    /// Notes that the session goes on in another working tree.
+    pub fn move_to(&mut self, worktree: &Path) {
+        self.worktree = worktree.to_owned();
+    }
+
+    /// Notes to which branch of the user's the working tree is being switched back; `None` once it is, or is not to be.
+    pub fn go_home(&mut self, branch: Option<String>) {
+        self.homeward = branch;
+    }
+
+    /// Whether the working tree is being switched back to the user's branch.
+    pub fn is_homeward(&self) -> bool {
+        self.homeward.is_some()
+    }
+
+    /// Notes which keep is being reviewed; `None` once what its reviewer did is undone.
+    pub fn review(&mut self, id: Option<ExperimentId>) {
+        self.late_review = id;
+    }
+
+    /// The keep that is being reviewed.
+    pub fn reviewed(&self) -> Option<ExperimentId> {
+        self.late_review
+    }
+
+    /// Notes that a change was taken out.
+    pub fn set_aside(&mut self, aside: Aside) {
+        self.aside = Some(aside);
+    }
+
+    /// The change that was taken out.
+    pub fn aside(&self) -> Option<&Aside> {
+        self.aside.as_ref()
+    }
+
+    /// Gives the change that was taken out, as it is measured now.
+    pub fn take_aside(&mut self) -> Option<Aside> {
+        self.aside.take()
+    }
+}
