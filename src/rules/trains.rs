@@ -80,6 +80,21 @@ impl Line {
         riding.chain(&self.waiting).chain(&self.asking).chain(&self.alone)
     }
 
+    /// The winner of this number.
+    pub fn car(&self, id: ExperimentId) -> Option<&Car> {
+        self.cars().find(|car| car.id == id)
+    }
+
+    /// Whether a run for the winners is of use on this incumbent.
+    pub fn uses(&self, trial: &Trial, incumbent: Option<ExperimentId>) -> bool {
+        let is_on = |on: ExperimentId| Some(on) == incumbent;
+        let stands = match trial {
+            Trial::Train { on, .. } => is_on(*on),
+            Trial::Afresh(_) => true,
+        };
+        stands && trial.cars().iter().all(|id| self.car(*id).is_some())
+    }
+
     fn cars_mut(&mut self) -> impl Iterator<Item = &mut Car> {
         let riding = self.groups.iter_mut().flat_map(|group| &mut group.cars);
         riding.chain(&mut self.waiting).chain(&mut self.asking).chain(&mut self.alone)

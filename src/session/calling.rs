@@ -212,8 +212,7 @@ impl<'a> Calling<'a> {
             self.enter_outage(workspace, store, outage, exit.seconds)?;
             return Ok(Ending::Done(None));
         }
-        store.journal.expenses.count_call();
-        if let Some(over) = store.journal.pauses.end_outage(store.contract.cadence.is_some()) {
+        if let Some(over) = store.journal.agent_answered(store.contract.cadence.is_some()) {
             store.say(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
             store.end_escalation("the agent is back");
         }

@@ -221,7 +221,7 @@ impl Store {
     /// put aside before stays there.
     fn recorded(&mut self) -> Result<Vec<Record>, SessionError> {
         let settled = |records: &[Record], journal: Option<&Journal>| {
-            let is_open = |id| journal.is_some_and(|journal| journal.open_attempts().any(|open| open.id == id));
+            let is_open = |id| journal.is_some_and(|journal| journal.attempt(id).is_some());
             records.iter().filter(|record| !is_open(record.id)).cloned().collect::<Vec<_>>()
         };
         let mut records = settled(self.history.records(), Some(&self.journal));

@@ -384,12 +384,10 @@ impl<'a> Session<'a> {
     /// Notes that nobody is at work any more, and why.
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
-        store.journal.presence.end(&reason);
         if reason != StopReason::Detached {
             store.end_wait(&reason);
         }
-        store.journal.expenses.end_loop(&reason);
-        store.journal.pauses.end_loop(&reason, store.contract.agent.as_deref());
+        store.journal.end_loop(&reason, store.contract.agent.as_deref());
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             store.sum_up()?;
         }

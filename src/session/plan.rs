@@ -172,19 +172,20 @@ impl Plan {
             }
         };
         let continued = known.is_some();
+        let journal = journal.as_ref();
         let recorded = match &tag {
-            Some(tag) if continued && journal.as_ref().is_none_or(|journal| journal.presence.is_unseen()) => {
+            Some(tag) if continued && journal.is_none_or(|journal| journal.presence.is_unseen()) => {
                 read_history(&repo, tag)?.layout().cloned()
             }
             _ => None,
         };
-        let before = journal.as_ref().and_then(|journal| journal.layout.as_ref()).or(recorded.as_ref());
+        let before = journal.and_then(|journal| journal.layout.as_ref()).or(recorded.as_ref());
         // The settings file is for new sessions.
         let asked_layout = if continued { &wanted.given } else { asked };
         let inherited = successor.as_ref().and_then(|successor| successor.layout(&repo));
         let layout = layout_of(asked_layout, &wanted.given, before.or(inherited.as_ref()))?;
         if layout.is_none() {
-            refuse_lost(&repo, tag.as_ref().filter(|_| continued), journal.as_ref())?;
+            refuse_lost(&repo, tag.as_ref().filter(|_| continued), journal)?;
         }
         if layout.is_none() {
             by_others(refuse_held(repo.git_dir()))?;
@@ -208,7 +209,7 @@ impl Plan {
                 None => new_contract(&repo, tag, asked, &head, said.dialect(), clock)?,
             },
         };
-        let tonight = settle_caps(&mut contract, known.as_ref(), journal.as_ref(), wanted, drive, clock.now());
+        let tonight = settle_caps(&mut contract, known.as_ref(), journal, wanted, drive, clock.now());
         let (contract, sources, odd) = with_research(&repo, contract, !continued)?;
         let (contract, weights) = with_axes(contract)?;
         // A pattern that cannot work is refused before anything starts.
@@ -223,11 +224,7 @@ impl Plan {
         }
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
         let unread = if layout.is_none() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
-        let open = journal.as_ref().and_then(|journal| journal.first().map(|first| first.open.id));
-        // A change that waits for its baseline is an experiment that is open.
-        let open = open.or_else(|| {
-            journal.as_ref().and_then(|journal| journal.tree.aside().map(|_| ExperimentId::BASELINE.next()))
-        });
+        let open = journal.and_then(Journal::next_recorded);
         let mut placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
         let is_in_place = placing.layout.is_none();
         // A session that has several from an earlier version keeps them.
@@ -255,19 +252,19 @@ impl Plan {
         let mut home = None;
         if !is_in_place {
             let dirty: Vec<PathBuf> = changes.tracked.iter().map(|(path, _)| path.clone()).collect();
-            let is_homeward = journal.as_ref().is_some_and(|journal| journal.tree.is_homeward());
+            let is_homeward = journal.is_some_and(|journal| journal.tree.is_homeward());
             if drive == Drive::TYPED || is_homeward {
-                home = way_home(&repo, &contract, &repo.refs.head()?, &dirty, journal.as_ref())?;
+                home = way_home(&repo, &contract, &repo.refs.head()?, &dirty, journal)?;
             }
             refuse_in_the_way(&repo, &contract, &repo.refs.head()?, open.filter(|_| before.is_none()), home.is_some())?;
         }
         // With an experiment open or a late review cut off, the working tree is somewhere in between and an agent may still be
         // ending; its recovery sees to that.
         let is_undone = matches!(drive, Drive::Loop { .. }) && !drive.adopts();
-        let is_reviewed = is_undone && journal.as_ref().is_some_and(|journal| journal.tree.reviewed().is_some());
+        let is_reviewed = is_undone && journal.is_some_and(|journal| journal.tree.reviewed().is_some());
         if open.is_none() && is_in_place && !is_reviewed {
             repo.index.is_free()?;
-            let has_commits = match (drive.adopts(), &known, &journal) {
+            let has_commits = match (drive.adopts(), &known, journal) {
                 (true, Some(stored), Some(journal)) => UserCommits::find(&repo, stored, journal)?,
                 _ => None,
             };
@@ -311,7 +308,7 @@ impl Plan {
         }
         let mut notices = unread;
         notices.extend(odd.into_iter().chain(weights));
-        notices.extend(tonight.as_ref().and_then(|tonight| continued_notice(tonight, journal.as_ref())));
+        notices.extend(tonight.as_ref().and_then(|tonight| continued_notice(tonight, journal)));
         if let Some(layout) = &mut placing.layout
             && drive != Drive::Ending
         {
@@ -339,7 +336,7 @@ impl Plan {
             notices.push(format!("moved folders that stood in place of ar's files: {}", list(&moved)));
         }
         if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {
-            let spent = journal.as_ref().map(|journal| *journal.expenses.spent()).unwrap_or_default();
+            let spent = journal.map(|journal| *journal.expenses.spent()).unwrap_or_default();
             notices.extend(idle_limits(&contract, reports(agent), &spent));
             if contract.caps.agent_rounds.is_some() && !tells_rounds(agent) {
                 notices.push("--agent-rounds cannot act: the agent is not known to report its rounds".to_owned());

@@ -31,13 +31,10 @@ impl Shared<'_> {
     /// idea and a word of the user's end the pause at once. `is_begun` says that the iteration was made by an earlier process.
     pub(super) async fn keep_pace(&self, is_begun: bool) -> Result<Paced, SessionError> {
         let Some(cadence) = self.store().contract.cadence else { return Ok(Paced::Ready) };
-        let known = {
-            let journal = &self.store().journal;
-            match journal.calls.iteration() {
-                0 => return Ok(Paced::Ready),
-                iteration => journal.pauses.sleep_by(cadence, iteration).cloned(),
-            }
-        };
+        if self.store().journal.calls.iteration() == 0 {
+            return Ok(Paced::Ready);
+        }
+        let known = self.store().journal.sleep().filter(|sleep| sleep.cadence == cadence).cloned();
         let decided = || decided(&self.store(), cadence, is_begun);
         let sleep = known.map_or_else(decided, |sleep| Ok(Ok((sleep, false))))?;
         let sleep = match sleep {

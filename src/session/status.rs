@@ -23,7 +23,7 @@ use crate::rules::{
     Activity, Expenses, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, lanes_status,
     nearest_end,
 };
-use crate::state::{EscalationFiles, Journal, OpenExperiment, SessionFolder};
+use crate::state::{EscalationFiles, Journal, OpenExperiment, Presence, SessionFolder};
 
 /// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.
 ///
@@ -102,7 +102,14 @@ impl<'a> Lookout<'a> {
         self.terms.look(repo, tag, folder, is_changed);
         damage.0.extend_from_slice(&self.terms.damage);
         let contract = self.terms.stored.clone();
-        let journal = damage.unless(folder.journal()).flatten();
+        let read = damage.unless(folder.journal()).flatten();
+        let is_known = read.is_some();
+        // Without one nothing is open, and only the records tell what was spent.
+        let journal = read.unwrap_or_else(|| Journal {
+            expenses: Expenses::of_records(&history),
+            ..Journal::new(repo.worktree(), clock.now())
+        });
+        let Journal { presence, pauses, expenses, escalation, tree, layout, gpus, .. } = &journal;
         let owner = damage.unless(folder.owner(repo.git_dir())).flatten();
         // A session that is only being opened has them in a moment.
         let is_new = owner.is_some() && history.records().is_empty();
@@ -119,15 +126,13 @@ impl<'a> Lookout<'a> {
             ));
         }
 
-        let mut open: Vec<Open<'_>> =
-            journal.iter().flat_map(Journal::steps).map(|(phase, open)| Open::find(folder, phase, open)).collect();
-        let outage = journal.as_ref().and_then(|journal| {
-            let open = journal.pauses.outage()?;
-            Some(OutageStatus { outage: open.outage.clone(), since: open.since, again: open.until? })
-        });
+        let mut open: Vec<Open<'_>> = journal.steps().map(|(phase, open)| Open::find(folder, phase, open)).collect();
+        let outage = pauses
+            .outage()
+            .and_then(|open| Some(OutageStatus { outage: open.outage.clone(), since: open.since, again: open.until? }));
         let telling = telling(&open, owner.is_some());
         let seen = Seen {
-            phase: telling.map(|open| open.phase).or(journal.as_ref().map(Journal::phase)),
+            phase: telling.map(|open| open.phase).or(is_known.then(|| journal.phase())),
             owned: owner.is_some(),
             job: telling.map_or(RunFound::Gone, |open| open.job),
             // While the agent is not to be had, runs go on.
@@ -139,46 +144,39 @@ impl<'a> Lookout<'a> {
         let logs = open.iter().map(|open| open.log(folder));
         let written = owner.as_ref().and_then(|_| logs.filter_map(|log| written_at(&log)).max());
         let attempts: Vec<OpenStatus> = open.drain(..).map(|open| open.look(folder, metric)).collect();
-        let layout = journal.as_ref().and_then(|journal| journal.layout.as_ref());
         let now = owner.as_ref().map(|_| Timestamp::now());
-        let gpus = journal.as_ref().map(|journal| journal.gpus.clone()).unwrap_or_default();
-        let lanes = lanes_status(&history, layout, &attempts, &gpus, now);
-        let worktree = journal.as_ref().map(|journal| journal.tree.worktree().to_owned());
-        let unrecorded_tip = match (&contract, &journal) {
-            (Some(contract), Some(journal)) if activity == Activity::Idle && !is_imported => {
-                damage.unless(unrecorded_tip(repo, contract, journal, &history)).flatten()
+        let lanes = lanes_status(&history, layout.as_ref(), &attempts, gpus, now);
+        let unrecorded_tip = match &contract {
+            Some(contract) if is_known && activity == Activity::Idle && !is_imported => {
+                damage.unless(unrecorded_tip(repo, contract, &journal, &history)).flatten()
             }
             _ => None,
         };
-        let expenses =
-            journal.as_ref().map_or_else(|| Expenses::of_records(&history), |journal| journal.expenses.clone());
         let night = expenses.last_night().cloned();
         let (budget_left, until_left) = night.as_ref().map(|night| night.left(clock.now())).unwrap_or_default();
         Ok(SessionStatus {
             tag: tag.clone(),
             is_fetched,
             // Without an owner it is of no use to know where it was at work, unless something is to be finished there.
-            worktree: worktree.filter(|path| path != repo.worktree() && activity != Activity::Idle),
-            ended: journal.as_ref().filter(|_| owner.is_none()).and_then(|journal| how_it_ended(journal, activity)),
+            worktree: Some(tree.worktree().to_owned())
+                .filter(|path| path != repo.worktree() && activity != Activity::Idle),
+            ended: if owner.is_none() { how_it_ended(presence, activity) } else { None },
             activity,
             outage: outage.filter(|_| activity == Activity::Waiting || owner.is_some() && lanes.is_concurrent),
             // Without a loop nobody waits, and one that was answered waits no more.
-            escalation: journal
-                .as_ref()
-                .and_then(|journal| journal.escalation.last().cloned())
-                .filter(|open| owner.is_none() || open.waits),
+            escalation: escalation.last().filter(|open| owner.is_none() || open.waits).cloned(),
             report: EscalationFiles::of(folder).report(),
-            sleep: journal.as_ref().filter(|_| activity == Activity::Between).and_then(sleep_of),
+            sleep: if activity == Activity::Between { sleep_of(&journal) } else { None },
             attempts,
             lanes,
             owner: owner.as_ref().map(|owner| owner.said.clone()),
             stopping: owner.as_ref().and_then(|_| folder.stopping()),
             process: owner.as_ref().and_then(|owner| owner.process()),
             at_work: owner.and_then(|owner| owner.since).map(|since| seconds(since, Timestamp::now())),
-            last_seen: journal.as_ref().map(|journal| journal.presence.last_seen()),
-            silent: journal.as_ref().map(|journal| {
+            last_seen: is_known.then(|| presence.last_seen()),
+            silent: is_known.then(|| {
                 let written = written.map_or(f64::INFINITY, |written| seconds(written, Timestamp::now()));
-                seconds(journal.presence.last_seen(), clock.now()).min(written)
+                seconds(presence.last_seen(), clock.now()).min(written)
             }),
             log: log.or_else(|| history.records().last().map(|record| folder.run_log(record.id))),
             time_left: budget_left.map(|left| left.as_secs_f64()),
@@ -279,14 +277,14 @@ fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>>
 }
 
 /// How the last process ended that was active in a session, if that is known.
-fn how_it_ended(journal: &Journal, activity: Activity) -> Option<String> {
-    let end = if activity == Activity::Idle { journal.presence.end_text() } else { journal.presence.ended() };
+fn how_it_ended(presence: &Presence, activity: Activity) -> Option<String> {
+    let end = if activity == Activity::Idle { presence.end_text() } else { presence.ended() };
     end.map(str::to_owned)
 }
 
 /// The pause that a loop makes now.
 fn sleep_of(journal: &Journal) -> Option<SleepStatus> {
-    let sleep = journal.pauses.sleep_after(journal.calls.iteration())?;
+    let sleep = journal.sleep()?;
     let (_, until) = sleep.left(Timestamp::now())?;
     Some(SleepStatus { until, why: sleep.why.clone() })
 }

@@ -8,7 +8,7 @@ use super::error::SessionError;
 use super::escalating::{is_reported, remove_reports};
 use super::jobs::RUN;
 use super::reading::read_history;
-use crate::domain::{Clock, DEFAULT_GRACE, ExperimentId, Phase, StopReason, StopWhen, Tag, experiment_name};
+use crate::domain::{Clock, DEFAULT_GRACE, ExperimentId, Phase, StopWhen, Tag, experiment_name};
 use crate::exec::{ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
@@ -152,13 +152,9 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
         Err(error) => return Err(error.into()),
     };
     let Some(mut journal) = unfinished() else { return Ok(()) };
-    if !journal.presence.is_known_to_be_over() {
-        let reason = StopReason::Interrupted { requested: true };
+    if let Some(reason) = journal.end_by_user() {
         EventLog::new(&folder.logs()).stopped_by_user(clock.now(), &reason)?;
-        journal.presence.end(&reason);
-        journal.expenses.end_loop(&reason);
     }
-    journal.escalation.forget();
     journal.write(&folder.state(), clock.now())?;
     remove_reports(&folder);
     Ok(())

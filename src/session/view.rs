@@ -17,7 +17,7 @@ use super::reading::{
 use super::words::waiting_words;
 use crate::agent::{self, Briefing, Memories};
 use crate::domain::{
-    Clock, CommitId, Contract, ExperimentId, ExperimentName, Imported, Note, Outcome, Record, Tag, Which, cut,
+    Clock, CommitId, Contract, ExperimentId, ExperimentName, Imported, Note, Outcome, Record, Spent, Tag, Which, cut,
 };
 use crate::fs::open_regular;
 use crate::git::{Notes, Repo};
@@ -26,7 +26,7 @@ use crate::report::Report;
 use crate::rules::{
     Course, Elsewhere, History, LadderState, Unfound, cap_of_tries, find_experiment, is_of_experiment, session_enough,
 };
-use crate::state::{IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
+use crate::state::{Calls, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
 
 /// A session as a reader sees it.
 #[derive(Debug)]
@@ -162,11 +162,10 @@ impl SessionView {
             return Err(SessionError::ImportedSession(self.tag.to_string()));
         }
         refuse_changed(&self.repo, &self.tag, contract)?;
-        let journal = self.journal();
-        let has_night = journal.as_ref().is_none_or(|journal| journal.expenses.last_night().is_some());
-        let cap = cap_of_tries(contract, has_night);
-        let calls = journal.as_ref().map(|journal| journal.calls.clone()).unwrap_or_default();
-        let ladder = self.ladder(journal);
+        let (ladder, calls, has_night) = match self.journal() {
+            Some(Journal { ladder, calls, expenses, .. }) => (ladder, calls, expenses.last_night().is_some()),
+            None => (LadderState::of_records(Some(contract), &self.history), Calls::default(), true),
+        };
         let briefing = Briefing {
             contract,
             history: &self.history,
@@ -183,7 +182,7 @@ impl SessionView {
             proposals: &[],
             words: &waiting_words(&self.repo, &self.tag).unwrap_or_default(),
             failed_log: &last_failed_log(&self.folder, &self.history),
-            is_full: session_enough(cap, &self.history).is_some(),
+            is_full: session_enough(cap_of_tries(contract, has_night), &self.history).is_some(),
         };
         Ok(agent::brief(&briefing, is_called))
     }
@@ -195,13 +194,8 @@ impl SessionView {
 
     /// The experiments after which the session was flagged for review.
     pub fn flagged(&self) -> Vec<ExperimentId> {
-        self.ladder(self.journal()).flagged().to_vec()
-    }
-
-    /// The state on its ladder: from the journal, otherwise from the records.
-    fn ladder(&self, journal: Option<Journal>) -> LadderState {
         let recorded = || LadderState::of_records(self.contract.as_ref(), &self.history);
-        journal.map_or_else(recorded, |journal| journal.ladder)
+        self.journal().map_or_else(recorded, |journal| journal.ladder).flagged().to_vec()
     }
 
     /// Whether winners wait for a train, and nobody is at work on the session.
@@ -269,8 +263,10 @@ impl SessionView {
 
     /// What is known of the session beside its records.
     pub fn course(&self) -> Course {
-        let journal = self.journal();
-        let is_idle = journal.as_ref().is_some_and(|journal| journal.attempts.is_empty());
+        let (layout, spent, is_idle) = match self.journal() {
+            Some(Journal { layout, expenses, attempts, .. }) => (layout, *expenses.spent(), attempts.is_empty()),
+            None => (None, Spent::default(), false),
+        };
         let tip = || self.repo.refs.branch(&self.tag.branch_ref()).ok().flatten();
         Course {
             repository: self.repo.main_worktree().file_name().map(|name| name.to_string_lossy().into_owned()),
@@ -283,8 +279,8 @@ impl SessionView {
             ),
             elsewhere: self.elsewhere(),
             tip: if is_idle { tip() } else { None },
-            layout: journal.as_ref().and_then(|journal| journal.layout.clone()),
-            spent: journal.map(|journal| *journal.expenses.spent()).unwrap_or_default(),
+            layout,
+            spent,
             has_reviewer: self.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some()),
             saved: self.saved().unwrap_or_default(),
         }

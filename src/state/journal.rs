@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
-use super::{Calls, Checkpoints, Escalations, Pauses, Presence, Results, StateError, TreeState, WordMarks};
+use super::{
+    Calls, Checkpoints, Escalations, OpenOutage, Pauses, Presence, Results, Sleep, StateError, TreeState, WordMarks,
+};
 use crate::domain::{
-    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Layout, Phase, Record, Usage, Version,
+    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Layout, Phase, Record, StopReason, Usage, Version,
 };
 use crate::fs::Unsynced;
 use crate::rules::{Expenses, LadderState, Line, Tested, Trial};
@@ -304,6 +306,73 @@ impl Journal {
     /// The same, to be changed.
     pub fn steps_mut(&mut self) -> impl Iterator<Item = (&mut Phase, &mut OpenExperiment)> {
         self.attempts.iter_mut().map(|attempt| (&mut attempt.phase, &mut attempt.open))
+    }
+
+    /// The open attempt of this number.
+    pub fn attempt(&self, id: ExperimentId) -> Option<&OpenExperiment> {
+        self.open_attempts().find(|open| open.id == id)
+    }
+
+    /// The same, to be changed.
+    pub fn attempt_mut(&mut self, id: ExperimentId) -> Option<&mut OpenExperiment> {
+        self.steps_mut().map(|(_, open)| open).find(|open| open.id == id)
+    }
+
+    /// The attempt that makes this run for the winners that wait.
+    pub fn attempt_of(&self, trial: &Trial) -> Option<&OpenExperiment> {
+        self.open_attempts().find(|open| open.trial.as_ref() == Some(trial))
+    }
+
+    /// The runs for the winners that are under way.
+    pub fn running_trials(&self) -> Vec<Trial> {
+        let running = self.steps().filter(|(phase, _)| !matches!(phase, Phase::Waiting | Phase::Recording));
+        running.filter_map(|(_, open)| open.trial.clone()).collect()
+    }
+
+    /// The attempts whose runs for the winners are over and of no more use: the line `wants` those runs again, or stands on
+    /// another `incumbent`.
+    pub fn useless_trials(&self, wants: &[Trial], incumbent: Option<ExperimentId>) -> Vec<ExperimentId> {
+        let is_useless = |trial: &Trial| wants.contains(trial) || !self.line.uses(trial, incumbent);
+        let waiting = self.in_phase(Phase::Waiting).filter(|open| open.trial.as_ref().is_some_and(is_useless));
+        waiting.map(|open| open.id).collect()
+    }
+
+    /// The experiment that is open, or that a change waits for whose baseline is measured first.
+    pub fn next_recorded(&self) -> Option<ExperimentId> {
+        let aside = || self.tree.aside().map(|_| ExperimentId::BASELINE.next());
+        self.first().map(|first| first.open.id).or_else(aside)
+    }
+
+    /// Notes the end of a loop, whose agent this is.
+    pub fn end_loop(&mut self, reason: &StopReason, agent: Option<&str>) {
+        self.presence.end(reason);
+        self.expenses.end_loop(reason);
+        self.pauses.end_loop(reason, agent);
+    }
+
+    /// Notes that the user stopped the session, and has seen what it could not solve. Returns the reason of its end where it
+    /// is new.
+    pub fn end_by_user(&mut self) -> Option<StopReason> {
+        self.escalation.forget();
+        if self.presence.is_known_to_be_over() {
+            return None;
+        }
+        let reason = StopReason::Interrupted { requested: true };
+        self.presence.end(&reason);
+        self.expenses.end_loop(&reason);
+        Some(reason)
+    }
+
+    /// Notes that a call of the agent came to its end. Returns the outage that is over with that; with a cadence, the next pause
+    /// takes account of it.
+    pub fn agent_answered(&mut self, has_cadence: bool) -> Option<OpenOutage> {
+        self.expenses.count_call();
+        self.pauses.end_outage(has_cadence)
+    }
+
+    /// The pause after the last iteration.
+    pub fn sleep(&self) -> Option<&Sleep> {
+        self.pauses.sleep_after(self.calls.iteration())
     }
 
     /// The open attempts in this step.

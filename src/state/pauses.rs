@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Sleep;
-use crate::domain::{Cadence, Outage, OutageKind, StopReason};
+use crate::domain::{Outage, OutageKind, StopReason};
 
 /// An outage of the agent that is not over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,11 +138,6 @@ impl Pauses {
     /// The pause after this iteration.
     pub fn sleep_after(&self, iteration: u32) -> Option<&Sleep> {
         self.sleep.as_ref().filter(|sleep| sleep.after == iteration)
-    }
-
-    /// The same, if it was begun by this cadence.
-    pub fn sleep_by(&self, cadence: Cadence, iteration: u32) -> Option<&Sleep> {
-        self.sleep_after(iteration).filter(|sleep| sleep.cadence == cadence)
     }
 
     /// Begins or continues a pause between two experiments.

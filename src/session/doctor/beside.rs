@@ -11,7 +11,6 @@ use crate::domain::{Area, CommitId, ExperimentId, Finding, Phase, experiment_nam
 use crate::git::{Repo, SaveAs};
 use crate::session::error::SessionError;
 use crate::session::reviewing::review_tree;
-use crate::state::Journal;
 
 /// Names what nothing needs any more: commits, which are moved to the saved work, and working trees. While somebody is
 /// active, or the journal cannot be read, nothing is known to be left.
@@ -57,16 +56,12 @@ struct LeftRef {
     commit: CommitId,
 }
 
-fn journal(facts: &Facts) -> Option<&Journal> {
-    facts.journal.as_ref().ok()?.as_ref()
-}
-
 fn left_refs(repo: &Repo, facts: &Facts) -> Result<Vec<LeftRef>, SessionError> {
-    let Some(journal) = journal(facts) else { return Ok(Vec::new()) };
+    let Some(journal) = facts.known_journal() else { return Ok(Vec::new()) };
     let prefix = format!("{}/open", facts.tag.ref_prefix());
     let found = repo.refs.readable_refs_under(&prefix)?.into_iter().filter_map(|(name, object)| {
         let id: ExperimentId = name.strip_prefix(&prefix)?.strip_prefix('/')?.parse().ok()?;
-        let is_known = journal.open_attempts().any(|open| open.id == id) || facts.refs.iter().any(|it| it.id == id);
+        let is_known = journal.attempt(id).is_some() || facts.refs.iter().any(|it| it.id == id);
         let commit = CommitId::new(object);
         // One that is lost has no commit that could be moved.
         (!is_known && repo.objects.has_commit(&commit)).then_some(LeftRef { id, name, commit })
@@ -76,7 +71,7 @@ fn left_refs(repo: &Repo, facts: &Facts) -> Result<Vec<LeftRef>, SessionError> {
 
 /// The linked working trees in the session's folder, registered or not, in whose slot or seat no attempt is open.
 fn left_trees(repo: &Repo, facts: &Facts) -> Result<Vec<PathBuf>, SessionError> {
-    let Some(journal) = journal(facts) else { return Ok(Vec::new()) };
+    let Some(journal) = facts.known_journal() else { return Ok(Vec::new()) };
     let above = facts.folder.trees();
     let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     let mut trees: Vec<PathBuf> =

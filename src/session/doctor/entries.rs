@@ -77,8 +77,8 @@ pub(super) fn head_before<'a>(
         return Ok(Some(at));
     }
     let mut active = sessions.filter(|facts| {
-        let journal = facts.journal.iter().flatten().next();
-        journal
+        facts
+            .known_journal()
             .is_some_and(|it| it.presence.is_active() && it.layout.is_none() && it.tree.worktree() == repo.worktree())
     });
     let branch = active.next().map(|facts| facts.tag.branch_ref()).filter(|_| active.next().is_none());

@@ -210,19 +210,24 @@ impl Facts {
         matches!(self.journal, Ok(None) | Err(StateError::Json { .. }))
     }
 
+    /// The journal, as far as it can be read.
+    pub(super) fn known_journal(&self) -> Option<&Journal> {
+        self.journal.as_ref().ok()?.as_ref()
+    }
+
     /// The attempts that the journal says are open.
     pub(super) fn open_ids(&self) -> Vec<ExperimentId> {
-        self.journal.iter().flatten().flat_map(Journal::open_attempts).map(|open| open.id).collect()
+        self.known_journal().into_iter().flat_map(Journal::open_attempts).map(|open| open.id).collect()
     }
 
     /// Whether experiments are made and run in linked working trees, and not in the user's.
     pub(super) fn has_layout(&self) -> bool {
-        self.journal.iter().flatten().any(|journal| journal.layout.is_some())
+        self.known_journal().is_some_and(|it| it.layout.is_some())
     }
 
     /// Whether the journal says that something is open.
     pub(super) fn is_open(&self) -> bool {
-        self.journal.as_ref().is_ok_and(|journal| journal.as_ref().is_some_and(|journal| !journal.attempts.is_empty()))
+        self.known_journal().is_some_and(|it| !it.attempts.is_empty())
     }
 }
 

@@ -23,7 +23,7 @@ fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
     }
     let record = facts.refs.iter().find(|found| found.name == broken.name).map(|found| found.object.clone());
     record.or_else(|| {
-        let mut open = facts.journal.iter().flatten().flat_map(Journal::open_attempts);
+        let mut open = facts.known_journal().into_iter().flat_map(Journal::open_attempts);
         let open = open.find(|open| facts.tag.open_ref(open.id) == broken.name)?;
         open.commit.as_ref().map(ToString::to_string)
     })

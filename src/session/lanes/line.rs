@@ -90,8 +90,7 @@ pub(super) fn merge_onto(
 
 /// The open attempt of this number.
 pub(super) fn open_attempt(store: &Store, id: ExperimentId) -> Result<OpenExperiment, SessionError> {
-    let found = store.journal.open_attempts().find(|open| open.id == id);
-    found.cloned().ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
+    store.journal.attempt(id).cloned().ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
 }
 
 /// Lends the line of winners with what they are compared with. `None` without an incumbent.
@@ -99,8 +98,7 @@ pub(super) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut
     let (incumbent, number) = store.history.standing()?;
     let kept = store.history.records().iter().filter(|record| record.outcome == Outcome::Keep);
     let kept: Vec<ExperimentId> = kept.map(|record| record.id).collect();
-    let running = store.journal.steps().filter(|(phase, _)| !matches!(phase, Phase::Waiting | Phase::Recording));
-    let running: Vec<Trial> = running.filter_map(|(_, open)| open.trial.clone()).collect();
+    let running = store.journal.running_trials();
     let contract = &store.contract;
     // No number is so much better that it may remove what reached the threshold.
     let min_delta = if contract.keep_above.is_some() { f64::INFINITY } else { contract.min_delta };
@@ -143,7 +141,7 @@ pub(super) fn settle_line(store: &mut Store, chains: &mut Chains, may_ask: bool)
 pub(super) fn train_of<'s>(store: &'s Store, cars: &[ExperimentId]) -> Option<&'s OpenExperiment> {
     let (on, _) = store.history.standing()?;
     let trial = Trial::Train { on, cars: cars.to_vec() };
-    store.journal.open_attempts().find(|open| open.trial.as_ref() == Some(&trial))
+    store.journal.attempt_of(&trial)
 }
 
 /// Records winners as kept: one as it was measured on the incumbent, or those of a train with its commits.
@@ -230,7 +228,7 @@ fn replace(
         format!("{number} by itself, better than what was kept meanwhile; replaces {}", experiment_names(&replaces));
     let mut record = Record { reason, ..on_base(store, &open, draft, tip, commit)? };
     (record.metric.value, record.metric.raw) = (Some(number.value), Some(number.raw));
-    if let Some(trial) = store.journal.open_attempts().find(|open| open.trial == Some(Trial::Afresh(car)))
+    if let Some(trial) = store.journal.attempt_of(&Trial::Afresh(car))
         && let Some(measured) = &trial.draft
     {
         (record.metrics, record.memory_gb) = (measured.metrics.clone(), measured.memory_gb);
@@ -263,16 +261,6 @@ fn ask_to_merge(store: &mut Store, car: ExperimentId) -> Result<(), SessionError
 
 /// Closes the trials that are measured and that the line has no more use for.
 pub(super) fn close_trials(store: &mut Store, wanted: &[Trial]) -> Result<(), SessionError> {
-    let is_of_use = |trial: &Trial| match trial {
-        Trial::Train { on, cars } => {
-            let is_there = |id: &ExperimentId| store.journal.line.cars().any(|car| car.id == *id);
-            Some(*on) == store.history.standing().map(|(id, _)| id) && cars.iter().all(is_there)
-        }
-        Trial::Afresh(id) => store.journal.line.cars().any(|car| car.id == *id),
-    };
-    let waiting = store.journal.steps().filter(|(phase, _)| *phase == Phase::Waiting);
-    let over = waiting
-        .filter(|(_, open)| open.trial.as_ref().is_some_and(|trial| wanted.contains(trial) || !is_of_use(trial)));
-    let over: Vec<ExperimentId> = over.map(|(_, open)| open.id).collect();
-    over.into_iter().try_for_each(|id| store.close_open(id))
+    let incumbent = store.history.standing().map(|(id, _)| id);
+    store.journal.useless_trials(wanted, incumbent).into_iter().try_for_each(|id| store.close_open(id))
 }

@@ -92,7 +92,7 @@ impl Store {
         }
         self.drop_open_ref(id)?;
         crash::point("closing.ref_dropped");
-        let open = self.journal.open_attempts().find(|open| open.id == id);
+        let open = self.journal.attempt(id);
         let is_overtaken = |open: &&OpenExperiment| open.trial.is_some() && open.tested.is_none() && open.runs > 0;
         let overtaken = open.filter(is_overtaken).map(|open| run_finished(open, "overtaken by a keep", None));
         self.journal.close(id);

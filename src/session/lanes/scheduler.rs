@@ -408,7 +408,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     /// Whether a call is for a new change, or for one of which nothing was made yet.
     fn is_new(&self, call: &Call) -> bool {
         let store = self.shared.store();
-        let is_made = |id| store.journal.open_attempts().any(|open| open.id == id && open.is_made());
+        let is_made = |id| store.journal.attempt(id).is_some_and(OpenExperiment::is_made);
         !call.attempt.is_some_and(is_made)
     }
 

@@ -59,7 +59,7 @@ pub(in crate::session) fn judge_trial(
     let (contract, history) = (&store.contract, &store.history);
     match trial {
         Trial::Afresh(id) => {
-            let car = store.journal.line.cars().find(|car| car.id == *id);
+            let car = store.journal.line.car(*id);
             let base = car.map_or(ExperimentId::BASELINE, |car| car.base);
             let judged = judge_on_base(contract, history, base, *id, diff, measured);
             attempt.open.tested = Some(match (&measured.value, judged.0.outcome) {
@@ -100,9 +100,8 @@ pub(super) fn end_trial(attempt: &mut Attempt, store: &mut Store) -> Result<Atte
     let value = number_of(&tested).map(|number| number.value);
     // A run of several stands in the record of the last one.
     let runs = draft.runs.clone();
-    let last = trial.cars().last();
-    if let Some((_, car)) = store.journal.steps_mut().find(|(_, open)| Some(&open.id) == last)
-        && let Some(draft) = &mut car.draft
+    if let Some(last) = trial.cars().last()
+        && let Some(draft) = store.journal.attempt_mut(*last).and_then(|car| car.draft.as_mut())
     {
         draft.runs.extend(runs);
     }
@@ -142,7 +141,7 @@ fn number_of(tested: &Tested) -> Option<&Number> {
 
 /// Notes a measurement of a winner's change in the journal, which is written with the next step, and keeps its commit.
 fn add_replay(store: &mut Store, id: ExperimentId, replay: Replay) -> Result<(), SessionError> {
-    let Some((_, open)) = store.journal.steps_mut().find(|(_, open)| open.id == id) else { return Ok(()) };
+    let Some(open) = store.journal.attempt_mut(id) else { return Ok(()) };
     open.beside.replays.push(replay);
     let (replays, commit) = (open.beside.replays.clone(), commit_of(open)?);
     store.keep_replays(id, &replays, &commit)
