@@ -15,7 +15,7 @@ use super::running::{Running, Shim, has_other_shim, is_held, kill_all, kill_mark
 use super::socket::Socket;
 use super::{ExecError, Job, SHIM_ARGUMENT, Started};
 use crate::crash;
-use crate::fs::{GLANCE, lock_within, make_folder, move_odd_away, open_regular, standing};
+use crate::fs::{GLANCE, if_exists, lock_within, make_folder, move_odd_away, open_regular, standing};
 use crate::rules::RunFound;
 use crate::state::{further_runs, read_json, write_json_unsynced};
 
@@ -248,12 +248,7 @@ fn prepare(job: &Job, files: &JobFiles) -> Result<Prepared, ExecError> {
     let lock = lock(&job.folder)?;
     crash::point("job.locked");
     for stale in [&files.started, &files.exit] {
-        match fs::remove_file(stale) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(ExecError::File { path: stale.clone(), source });
-            }
-            _ => {}
-        }
+        if_exists(fs::remove_file(stale)).map_err(error_at(stale))?;
     }
     // The shim syncs the file of a run.
     write_json_unsynced(&files.job, job)?;

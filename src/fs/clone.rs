@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use super::error::if_exists;
 use super::names::in_writable_folder;
 use super::read::only_regular;
 use super::stamp::FileStamp;
@@ -38,10 +39,7 @@ fn try_clone(from: &Path, to: &Path, is_room: &impl Fn(u64) -> bool) -> io::Resu
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
     let source = only_regular(OpenOptions::new().read(true).custom_flags(flags).open(from)?)?;
     let before = source.metadata()?;
-    match fs::remove_file(to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    if_exists(fs::remove_file(to))?;
     let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     if !is_cloned(&source, &copy) {
         if !is_room(before.len()) {

@@ -26,6 +26,14 @@ pub fn absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
+/// Turns the error that there is no such file into `None`.
+pub fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// Whether a full disk is at the bottom of an error.
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     has_cause(error, &[libc::ENOSPC, libc::EDQUOT])

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::error::if_exists;
 use super::read::only_regular;
 
 /// How often a lock that somebody holds is tried again. The system can wait for a lock, but not for a limited time.
@@ -40,11 +41,8 @@ pub fn open_locked(path: &Path) -> io::Result<Option<(File, bool)>> {
 /// Whether an open file is the one that has this name.
 pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let held = file.metadata()?;
-    match fs::metadata(path) {
-        Ok(named) => Ok((named.dev(), named.ino()) == (held.dev(), held.ino())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    let named = if_exists(fs::metadata(path))?;
+    Ok(named.is_some_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())))
 }
 
 /// Locks a file for this process alone; `false` when somebody else has held it for all of `patience`.

@@ -14,7 +14,7 @@ mod unsynced;
 mod write;
 
 pub use clone::{clone_file, take_file};
-pub use error::{FileError, absent, failed, is_disk_full, is_missing};
+pub use error::{FileError, absent, failed, if_exists, is_disk_full, is_missing};
 pub use links::{make_links, written_to};
 pub use lock::{APPEND_WAIT, GLANCE, is_at, lock_within, open_locked, share_within};
 pub use names::{

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::error::{FileError, failed};
+use super::error::{FileError, failed, if_exists};
 
 /// How much of a file's end is read, in bytes.
 pub const TAIL: u64 = 64 * 1024;
@@ -65,10 +65,7 @@ pub fn is_odd(path: &Path) -> bool {
 /// The last bytes of a file, at most 64 KiB and none before byte `from`; nothing when there is no file.
 pub fn read_tail(path: &Path, from: u64) -> Result<Vec<u8>, FileError> {
     let read = || -> io::Result<Vec<u8>> {
-        let mut file = match open_regular(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            file => file?,
-        };
+        let Some(mut file) = if_exists(open_regular(path))? else { return Ok(Vec::new()) };
         let end = file.seek(SeekFrom::End(0))?;
         file.seek(SeekFrom::Start(from.max(end.saturating_sub(TAIL))))?;
         let mut bytes = Vec::new();

@@ -1,8 +1,9 @@
 //! What was changed and is not on the disk yet.
 
+use super::error::if_exists;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self};
 use std::path::{Path, PathBuf};
 
 /// Files and folders to be synced before the next step that rests on them.
@@ -31,8 +32,5 @@ impl Unsynced {
 }
 
 fn sync_one(path: &Path) -> io::Result<()> {
-    match File::open(path).and_then(|file| file.sync_all()) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        synced => synced,
-    }
+    if_exists(File::open(path).and_then(|file| file.sync_all())).map(drop)
 }

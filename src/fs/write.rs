@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use super::error::{FileError, failed};
+use super::error::{FileError, failed, if_exists};
 use super::read::only_regular;
 use super::{Unsynced, make_folder, standing};
 use crate::crash;
@@ -81,20 +81,13 @@ pub fn create_folder(path: &Path) -> Result<(), FileError> {
 /// Removes what a killed process left of the files that it was about to replace. What has such a name and is no file is not
 /// of this program.
 pub fn remove_left_over(folder: &Path) -> Result<(), FileError> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(failed("read", folder))?,
-    };
-    for entry in entries {
+    for entry in if_exists(fs::read_dir(folder)).map_err(failed("read", folder))?.into_iter().flatten() {
         let entry = entry.map_err(failed("read", folder))?;
         let path = entry.path();
         if entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes())
             && entry.file_type().is_ok_and(|kind| kind.is_file())
         {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove", &path)(error)),
-                _ => {}
-            }
+            if_exists(fs::remove_file(&path)).map_err(failed("remove", &path))?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The steps that install and remove the guard, each of which may be repeated.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{self};
 use std::path::{Path, PathBuf};
 
 use super::ensure::ensure_resident;
@@ -10,7 +10,7 @@ use super::scheduler::{run, write_crontab};
 use super::service_error::ServiceError;
 use super::wanted::want;
 use crate::domain::{Resident, shell_word};
-use crate::fs::{create_folder, failed, write_atomic};
+use crate::fs::{create_folder, failed, if_exists, write_atomic};
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,9 +115,6 @@ fn in_shell(words: &[String]) -> String {
 
 /// Removes a file, and has that last.
 fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all()),
-    }
+    let removed = if_exists(fs::remove_file(path))?.and_then(|()| path.parent());
+    removed.map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }

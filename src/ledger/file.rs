@@ -10,7 +10,7 @@ use super::layout::{Entry, Layout};
 use super::tsv;
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
-use crate::fs::{APPEND_WAIT, move_command, open_locked, open_regular, read_at_most, replace_through};
+use crate::fs::{APPEND_WAIT, if_exists, move_command, open_locked, open_regular, read_at_most, replace_through};
 
 /// How large a ledger may be, in bytes: some hundred thousand rows.
 pub(super) const LARGEST: u64 = 64 << 20;
@@ -117,11 +117,8 @@ impl LedgerFile {
     /// status column.
     pub fn open(path: &Path, metric: &str, dialect: LedgerDialect) -> Result<Self, LedgerError> {
         let mut ledger = LedgerFile::unread(path, metric, dialect);
-        let meta = match fs::metadata(path) {
-            Ok(meta) => meta,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ledger),
-            Err(error) => return Err(ledger.io("read", error)),
-        };
+        let meta = if_exists(fs::metadata(path)).map_err(|error| ledger.io("read", error))?;
+        let Some(meta) = meta else { return Ok(ledger) };
         if !meta.is_file() {
             return Err(LedgerError::NotAFile(path.to_owned()));
         }
@@ -176,10 +173,7 @@ impl LedgerFile {
             let mut file = open_regular(&self.path)?;
             Ok::<bool, io::Error>(file.metadata()?.len() > 0 && last_byte(&mut file)? != Some(b'\n'))
         };
-        match look() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            torn => torn.map_err(|error| self.io("read", error)),
-        }
+        Ok(if_exists(look()).map_err(|error| self.io("read", error))?.unwrap_or(false))
     }
 
     /// Whether the file is not there, or there is nothing in it: a process that was killed while it made the file leaves it
@@ -194,11 +188,8 @@ impl LedgerFile {
     ///
     /// The file cannot be looked at.
     pub fn length(&self) -> Result<u64, LedgerError> {
-        match fs::metadata(&self.path) {
-            Ok(meta) => Ok(meta.len()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(self.io("read", error)),
-        }
+        let meta = if_exists(fs::metadata(&self.path)).map_err(|error| self.io("read", error))?;
+        Ok(meta.map_or(0, |meta| meta.len()))
     }
 
     /// Whether a complete row of `commit` stands behind the first `from` bytes.
@@ -210,11 +201,7 @@ impl LedgerFile {
     ///
     /// The file cannot be read, or its header has become one that cannot be continued.
     pub fn has_row(&self, commit: &CommitId, from: u64) -> Result<bool, LedgerError> {
-        let bytes = match read_at_most(&self.path, LARGEST) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(self.io("read", error)),
-        };
+        let Some(bytes) = self.bytes()? else { return Ok(false) };
         let Some(layout) = self.layout_of(&bytes)? else { return Ok(false) };
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let behind = if from > bytes.len() { &bytes[..] } else { &bytes[from..] };
@@ -355,6 +342,11 @@ impl LedgerFile {
             text[start..].trim_start().split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n"));
         let rows = rows.map(|(_, row)| row);
         Ok(Some(Layout::continued(&header, columns, rows, if is_crlf { "\r\n" } else { "\n" })))
+    }
+
+    /// The content of the file, if it exists.
+    pub(super) fn bytes(&self) -> Result<Option<Vec<u8>>, LedgerError> {
+        if_exists(read_at_most(&self.path, LARGEST)).map_err(|error| self.io("read", error))
     }
 
     pub(super) fn io(&self, action: &'static str, source: io::Error) -> LedgerError {

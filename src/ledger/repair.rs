@@ -11,7 +11,7 @@ use super::layout::Entry;
 use super::rebuild::{Comparison, Rebuild};
 use super::since::{Since, since};
 use crate::domain::{CommitId, LedgerDialect, Record};
-use crate::fs::{FileError, FileStamp, copy_beside, free_beside, read_at_most, replace_through};
+use crate::fs::{FileError, FileStamp, copy_beside, free_beside, if_exists, read_at_most, replace_through};
 
 /// What was done to a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,15 +47,11 @@ impl LedgerFile {
         records: &[&Record],
     ) -> Result<Comparison, LedgerError> {
         let ledger = LedgerFile::unread(path, metric, dialect);
-        let bytes = match read_at_most(path, LARGEST) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                return Err(LedgerError::NotAFile(path.to_owned()));
-            }
-            Err(error) => return Err(ledger.io("read", error)),
-        };
-        Ok(ledger.rebuilt(&bytes, records)?.0)
+        let bytes = if_exists(read_at_most(path, LARGEST)).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => LedgerError::NotAFile(path.to_owned()),
+            _ => ledger.io("read", error),
+        });
+        Ok(ledger.rebuilt(&bytes?.unwrap_or_default(), records)?.0)
     }
 
     /// Gives each of the records one whole row in the file at `path`, which is made if it is not there. Rows that are there,
@@ -107,11 +103,7 @@ impl LedgerFile {
     ///
     /// The file cannot be read.
     pub fn hold(&self) -> Result<Option<HeldRows>, LedgerError> {
-        let bytes = match read_at_most(self.path(), LARGEST) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.io("read", error)),
-        };
+        let Some(bytes) = self.bytes()? else { return Ok(None) };
         let text = String::from_utf8(bytes).map_err(|_| LedgerError::Encoding(self.path().to_owned()))?;
         Ok(Some(HeldRows { stamp: self.stamp(), link: fs::read_link(self.path()).ok(), text }))
     }
@@ -182,14 +174,11 @@ impl LedgerFile {
     /// Moves what stands in the file's place to a name beside it, which it gives, and puts the link back that was there.
     fn move_away(&self, link: Option<&Path>) -> Result<Option<PathBuf>, LedgerError> {
         let aside = free_beside(self.path(), ".before-repair");
-        let moved = match fs::rename(self.path(), &aside) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            moved => moved.map(|()| Some(aside)).map_err(|error| self.io("move", error))?,
-        };
+        let moved = if_exists(fs::rename(self.path(), &aside)).map_err(|error| self.io("move", error))?;
         if let Some(target) = link {
             symlink(target, self.path()).map_err(|error| self.io("link", error))?;
         }
-        Ok(moved)
+        Ok(moved.map(|()| aside))
     }
 
     /// What the file system says of the file, and of the link that leads to it.

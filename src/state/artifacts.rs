@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{self};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use super::{SESSIONS_FOLDER, SessionFolder, StateError, read_json, write_json_un
 use crate::crash;
 use crate::domain::{Artifact, ExperimentId, FORMAT_VERSION};
 use crate::fs::{
-    FileStamp, clone_file, create_folder, failed, make_folder, move_no_folder_away, move_odd_away, read_tail,
-    take_file, write_atomic,
+    FileStamp, clone_file, create_folder, failed, if_exists, make_folder, move_no_folder_away, move_odd_away,
+    read_tail, take_file, write_atomic,
 };
 use crate::rules::ArtifactGlobs;
 
@@ -199,10 +199,7 @@ fn remove_all(path: &Path) -> Result<(), StateError> {
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
-    match removed {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", path)(error).into()),
-        _ => Ok(()),
-    }
+    Ok(if_exists(removed).map(drop).map_err(failed("remove", path))?)
 }
 
 impl SessionFolder {
@@ -258,10 +255,7 @@ impl SessionFolder {
         crash::point("artifacts.drop_noted");
         remove_all(&part)?;
         // A process that is killed now leaves nothing that looks whole.
-        match fs::rename(self.artifacts(id), &part) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("rename", &part)(error).into()),
-            _ => {}
-        }
+        if_exists(fs::rename(self.artifacts(id), &part)).map_err(failed("rename", &part))?;
         crash::point("artifacts.drop_begun");
         remove_all(&part)
     }

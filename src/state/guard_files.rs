@@ -1,7 +1,6 @@
 //! What guardians write: under `guard/` in the user's folder, and never into a session.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -12,7 +11,7 @@ use super::StateError;
 use super::json::{read_json, write_json};
 use super::user_folder::user_folder;
 use crate::domain::{FORMAT_VERSION, Tag};
-use crate::fs::{append, create_folder, failed, read_at_most};
+use crate::fs::{append, create_folder, failed, if_exists, read_at_most};
 use crate::rules::{GuardAction, PatrolMemory};
 
 /// The most bytes of lines that are read: hundreds of thousands of them.
@@ -120,15 +119,9 @@ impl GuardFiles {
     /// All lines about the session, in order; empty ones where a line cannot be parsed, so that the count stays right.
     pub fn lines(&self) -> Result<Vec<Option<GuardLine>>, StateError> {
         let path = self.lines_path();
-        match read_at_most(&path, LARGEST) {
-            Ok(text) => Ok(text
-                .split(|byte| *byte == b'\n')
-                .filter(|line| !line.is_empty())
-                .map(|line| serde_json::from_slice(line).ok())
-                .collect()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(failed("read", &path)(error).into()),
-        }
+        let text = if_exists(read_at_most(&path, LARGEST)).map_err(failed("read", &path))?.unwrap_or_default();
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        Ok(lines.map(|line| serde_json::from_slice(line).ok()).collect())
     }
 
     fn lines_path(&self) -> PathBuf {

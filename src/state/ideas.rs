@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::StateError;
 use super::folder::SESSIONS_FOLDER;
 use crate::domain::{FORMAT_VERSION, Idea, IdeaState, NewIdea};
-use crate::fs::{append_line, copy_beside, create_folder, failed, open_locked, read_at_most, write_atomic};
+use crate::fs::{append_line, copy_beside, create_folder, failed, if_exists, open_locked, read_at_most, write_atomic};
 use crate::rules::same_idea;
 
 /// The largest file, in bytes: some hundred thousand ideas.
@@ -172,10 +172,8 @@ impl IdeaFile {
     ///
     /// It cannot be read.
     pub fn content(&self) -> Result<Vec<u8>, StateError> {
-        match read_at_most(&self.path, LARGEST) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            read => Ok(read.map_err(failed("read", &self.path))?),
-        }
+        let read = if_exists(read_at_most(&self.path, LARGEST)).map_err(failed("read", &self.path))?;
+        Ok(read.unwrap_or_default())
     }
 
     /// Adds an idea unless one with the same text exists, in any state. The idea is on disk when this returns.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::StateError;
 use crate::domain::FORMAT_VERSION;
-use crate::fs::{FileError, Unsynced, failed, read_at_most, write_after, write_unsynced};
+use crate::fs::{FileError, Unsynced, failed, if_exists, read_at_most, write_after, write_unsynced};
 
 /// The journal's file.
 pub const PROGRESS: &str = "progress.json";
@@ -82,11 +82,7 @@ fn check_version(path: &Path, head: &Head) -> Result<(), StateError> {
 }
 
 fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, StateError> {
-    match read_at_most(path, LARGEST) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed("read", path)(error).into()),
-    }
+    Ok(if_exists(read_at_most(path, LARGEST)).map_err(failed("read", path))?)
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, StateError> {

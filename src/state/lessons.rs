@@ -11,7 +11,7 @@ use super::StateError;
 use super::lesson_text::LessonText;
 use crate::crash;
 use crate::domain::Lesson;
-use crate::fs::{failed, open_locked, open_regular, replace_through};
+use crate::fs::{failed, if_exists, open_locked, open_regular, replace_through};
 use crate::rules::fold;
 
 /// The file's name, in the repository's root.
@@ -111,13 +111,12 @@ impl LessonFile {
     /// anywhere.
     fn refuse_odd(&self) -> Result<bool, StateError> {
         let refuse = |why: &str| Err(failed("use", &self.path)(io::Error::other(why)).into());
-        match fs::symlink_metadata(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed("read", &self.path)(error).into()),
-            Ok(meta) if !meta.is_file() => refuse("it is not a regular file"),
-            Ok(meta) if meta.len() > LARGEST => refuse("it is larger than 1 MiB"),
-            Ok(meta) if meta.permissions().readonly() => refuse("it is read-only"),
-            Ok(_) => Ok(true),
+        match if_exists(fs::symlink_metadata(&self.path)).map_err(failed("read", &self.path))? {
+            None => Ok(false),
+            Some(meta) if !meta.is_file() => refuse("it is not a regular file"),
+            Some(meta) if meta.len() > LARGEST => refuse("it is larger than 1 MiB"),
+            Some(meta) if meta.permissions().readonly() => refuse("it is read-only"),
+            Some(_) => Ok(true),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The user's ratings of sessions, `ratings.jsonl` in the user's state folder: each question has a repository of its own, and
 //! weights are learned over all of them. The file only grows; the last line of a session counts.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::StateError;
 use super::user_folder::user_folder;
 use crate::domain::{CommitId, FORMAT_VERSION, Rating, Tag};
-use crate::fs::{append_line, create_folder, failed, read_at_most};
+use crate::fs::{append_line, create_folder, failed, if_exists, read_at_most};
 use crate::rules::{AxisValues, Likeness};
 
 /// The name of the file.
@@ -92,10 +91,7 @@ impl RatedLine {
 /// The file cannot be read.
 pub fn read_ratings() -> Result<Vec<RatedLine>, StateError> {
     let Some(path) = user_folder().map(|folder| folder.join(FILE)) else { return Ok(Vec::new()) };
-    let bytes = match read_at_most(&path, LARGEST) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read.map_err(failed("read", &path))?,
-    };
+    let bytes = if_exists(read_at_most(&path, LARGEST)).map_err(failed("read", &path))?.unwrap_or_default();
     let mut ratings: Vec<RatedLine> = Vec::new();
     for line in String::from_utf8_lossy(&bytes).lines() {
         let Ok(line) = serde_json::from_str::<RatedLine>(line) else { continue };

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StateError;
 use crate::domain::{FORMAT_VERSION, Tag};
-use crate::fs::{append, create_folder, failed, open_locked, open_regular, write_atomic};
+use crate::fs::{append, create_folder, failed, if_exists, open_locked, open_regular, write_atomic};
 
 /// A session in the register.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,11 +59,8 @@ impl Register {
 
     /// The sessions, in the order in which they were entered. Lines that cannot be parsed are left out.
     pub fn sessions(&self) -> Result<Vec<Registered>, StateError> {
-        match open_regular(&self.path) {
-            Ok(mut file) => self.read(&mut file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(failed("read", &self.path)(error).into()),
-        }
+        let file = if_exists(open_regular(&self.path)).map_err(failed("read", &self.path))?;
+        file.map_or(Ok(Vec::new()), |mut file| self.read(&mut file))
     }
 
     /// Drops the sessions that are `gone`, and returns the others.

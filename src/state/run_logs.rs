@@ -1,7 +1,7 @@
 //! The logs of experiments that are over: compressed, dropped, and read however they are stored.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Cursor, ErrorKind, Read};
+use std::io::{self, BufReader, BufWriter, Cursor, Read};
 use std::iter;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 
 use super::{SessionFolder, StateError};
 use crate::domain::{ExperimentId, RunRole};
-use crate::fs::{TAIL, failed, is_disk_full, move_odd_away, open_regular, read_tail, write_atomic};
+use crate::fs::{TAIL, failed, if_exists, is_disk_full, move_odd_away, open_regular, read_tail, write_atomic};
 
 /// A log larger than this is compressed, in bytes.
 const COMPRESSED_OVER: u64 = 1024 * 1024;
@@ -78,10 +78,7 @@ impl SessionFolder {
             noted => noted.map(|()| true)?,
         };
         for log in self.all_logs(id) {
-            match fs::remove_file(&log) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("remove", &log)(error).into()),
-                _ => {}
-            }
+            if_exists(fs::remove_file(&log)).map_err(failed("remove", &log))?;
         }
         if noted { Ok(()) } else { Ok(note()?) }
     }

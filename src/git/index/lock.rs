@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::crash;
-use crate::fs::open_regular;
+use crate::fs::{if_exists, open_regular};
 use crate::git::error::{At, Result};
 use crate::git::lock_file::{LockOwner, lock_path, locked};
 use crate::git::path::TEMPORARY;
@@ -98,10 +98,8 @@ pub(in crate::git) fn remove_left_behind(
 ) -> Result<LeftLocks> {
     let mut left = LeftLocks::default();
     for lock in locks {
-        let made = match fs::symlink_metadata(&lock).and_then(|meta| meta.modified()) {
-            Err(err) if err.kind() == ErrorKind::NotFound => continue,
-            made => made.at("reading", &lock)?,
-        };
+        let made = fs::symlink_metadata(&lock).and_then(|meta| meta.modified());
+        let Some(made) = if_exists(made).at("reading", &lock)? else { continue };
         if made < since || until.is_some_and(|until| made > until) {
             continue;
         }
@@ -110,10 +108,8 @@ pub(in crate::git) fn remove_left_behind(
             left.held.push(lock);
             continue;
         }
-        match fs::remove_file(&lock) {
-            Err(err) if err.kind() != ErrorKind::NotFound => return Err(err).at("removing", &lock),
-            _ => left.removed.push(lock),
-        }
+        if_exists(fs::remove_file(&lock)).at("removing", &lock)?;
+        left.removed.push(lock);
     }
     Ok(left)
 }
@@ -139,11 +135,7 @@ enum Found {
 }
 
 fn open_marked(lock: &Path) -> Result<Found> {
-    let mut file = match open_regular(lock) {
-        Ok(file) => file,
-        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
-        Err(err) => return Err(err).at("reading", lock),
-    };
+    let Some(mut file) = if_exists(open_regular(lock)).at("reading", lock)? else { return Ok(Found::Nothing) };
     let mut content = Vec::new();
     (&mut file).take(MARKER.len() as u64 + 1).read_to_end(&mut content).at("reading", lock)?;
     Ok(if content == MARKER { Found::Marked(file) } else { Found::Foreign })
@@ -163,13 +155,10 @@ pub(in crate::git) fn remove_abandoned(lock: &Path) -> Result<bool> {
     }
     // Another process may have removed this one meanwhile and made its own: only the file that is held may go.
     let held = file.metadata().at("reading", lock)?;
-    match fs::symlink_metadata(lock) {
-        Ok(named) if named.ino() == held.ino() && named.dev() == held.dev() => {
-            fs::remove_file(lock).at("removing", lock)?;
-            Ok(true)
-        }
-        Ok(_) => Ok(false),
-        Err(err) if err.kind() == ErrorKind::NotFound => Ok(true),
-        Err(err) => Err(err).at("reading", lock),
+    let Some(named) = if_exists(fs::symlink_metadata(lock)).at("reading", lock)? else { return Ok(true) };
+    let is_held = named.ino() == held.ino() && named.dev() == held.dev();
+    if is_held {
+        fs::remove_file(lock).at("removing", lock)?;
     }
+    Ok(is_held)
 }

@@ -11,7 +11,7 @@ use gix::refs::FullNameRef;
 use super::guard::RefGuard;
 use super::head::HeadTarget;
 use super::store::Refs;
-use crate::fs::{absent, free_name, read_regular};
+use crate::fs::{absent, free_name, if_exists, read_regular};
 use crate::git::error::{At, During, Result};
 use crate::git::lock_file::lock_path;
 use crate::git::sync::replace_file;
@@ -87,10 +87,7 @@ impl Refs {
     /// The first line of the packed refs that names no ref, from 1; git does not go beyond it, and so loses refs.
     pub fn broken_packed_line(&self) -> Result<Option<usize>> {
         let path = self.gix.common_dir().join("packed-refs");
-        let content = match read_regular(&path) {
-            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(None),
-            content => content.at("reading", &path)?,
-        };
+        let Some(content) = if_exists(read_regular(&path)).at("reading", &path)? else { return Ok(None) };
         let is_id = |hex: &[u8]| ObjectId::from_hex(hex).is_ok();
         let is_whole = |line: &[u8]| match line {
             [b'#', ..] => true,

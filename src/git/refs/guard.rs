@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::fs::{lock_within, open_regular};
+use crate::fs::{if_exists, lock_within, open_regular};
 use crate::git::error::{At, GitError, Result};
 use crate::git::lock_file::LockOwner;
 
@@ -55,10 +55,7 @@ impl RefGuard {
     /// The locks that are named, with whether their maker is alive. Changes nothing.
     pub(in crate::git) fn named(git_dir: &Path) -> Result<Vec<(PathBuf, LockOwner)>> {
         let path = git_dir.join(NAME);
-        let mut file = match open_regular(&path) {
-            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            file => file.at("reading", &path)?,
-        };
+        let Some(mut file) = if_exists(open_regular(&path)).at("reading", &path)? else { return Ok(Vec::new()) };
         let owner = if file.try_lock_shared().is_ok() { LockOwner::Dead } else { LockOwner::Alive };
         Ok(read_names(&mut file).at("reading", &path)?.into_iter().map(|lock| (lock, owner)).collect())
     }
@@ -76,10 +73,7 @@ const LARGEST: u64 = 16 << 20;
 
 fn remove_named(file: &mut File, path: &Path) -> Result<(), GitError> {
     for lock in read_names(file).at("reading", path)? {
-        match fs::remove_file(&lock) {
-            Err(err) if err.kind() != ErrorKind::NotFound => return Err(err).at("removing", &lock),
-            _ => {}
-        }
+        if_exists(fs::remove_file(&lock)).at("removing", &lock)?;
     }
     file.set_len(0).at("writing", path)
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use gix::bstr::ByteSlice;
@@ -14,7 +13,7 @@ use super::guard::RefGuard;
 use super::store::{LOCK_WAIT, PAUSE, Refs, TRIES};
 use crate::crash;
 use crate::domain::CommitId;
-use crate::fs::{FileStamp, read_regular};
+use crate::fs::{FileStamp, if_exists, read_regular};
 use crate::git::error::{At, During, GitError, Result};
 use crate::git::lock_file::lock_path;
 use crate::git::sync::{self, replace_file};
@@ -114,10 +113,7 @@ impl Refs {
     /// The refs directly below `prefix` that have a file and lead to an annotated tag, with the commit that it is on.
     fn loose_tags(&self, prefix: &str) -> Result<Vec<PackedTag>> {
         let folder = self.gix.common_dir().join(prefix);
-        let entries = match fs::read_dir(&folder) {
-            Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.at("reading", &folder)?,
-        };
+        let Some(entries) = if_exists(fs::read_dir(&folder)).at("reading", &folder)? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         for entry in entries {
             let entry = entry.at("reading", &folder)?;

@@ -1,12 +1,12 @@
 //! Locks of git's in the folders of a repository, and what a killed process left of them.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::entries::Oddity;
 use super::open::Repo;
+use crate::fs::if_exists;
 use crate::git::error::{At, GitError, Result};
 use crate::git::index::{LeftLocks, owner, remove_left_behind};
 use crate::git::lock_file::{LockOwner, age, locked};
@@ -101,10 +101,7 @@ impl Repo {
 
 /// Collects the files below a folder whose names end in `.lock`.
 fn collect_locks(folder: &Path, deep: bool, locks: &mut Vec<PathBuf>) -> Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(()),
-        entries => entries.at("reading", folder)?,
-    };
+    let Some(entries) = if_exists(fs::read_dir(folder)).at("reading", folder)? else { return Ok(()) };
     for entry in entries {
         let entry = entry.at("reading", folder)?;
         let is_folder = entry.file_type().at("reading", folder)?.is_dir();

@@ -1,6 +1,5 @@
 //! Opening a repository, and refusing those that cannot be worked in safely.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use gix::bstr::ByteSlice;
 
 use crate::domain::CommitId;
-use crate::fs::{Unsynced, read_regular};
+use crate::fs::{Unsynced, if_exists, read_regular};
 use crate::git::error::{At, During, GitError, Result};
 use crate::git::index::Index;
 use crate::git::objects::{Objects, identity};
@@ -252,11 +251,7 @@ impl Repo {
 
     /// What the file at `path` excludes; nothing where it is missing.
     fn excluded(&self, path: &Path) -> Result<Vec<u8>> {
-        match read_regular(path) {
-            Ok(there) => Ok(there),
-            Err(err) if err.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            Err(err) => Err(err).at("reading", path),
-        }
+        Ok(if_exists(read_regular(path)).at("reading", path)?.unwrap_or_default())
     }
 
     /// The folders in which somebody is at work who is at work in the repository, without links in their paths.
