@@ -1,17 +1,17 @@
 //! The user's ratings of sessions.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{Tag, exact_time, one_line};
+use super::Tag;
 
 /// A rating of a session: 0 for useless, 1 for as good as it could be.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rating {
     /// The rating, 0..1.
     pub value: f64,
     /// When it was given.
-    #[serde(serialize_with = "crate::domain::millis::serialize")]
+    #[serde(with = "crate::domain::millis")]
     pub at: Timestamp,
     /// Who gave it.
     pub by: String,
@@ -31,23 +31,10 @@ impl Rating {
         }
     }
 
-    /// Formats its line among the ratings at a commit: `2026-11-21T07:12:00.000Z nov20 Ada: 0.8`.
-    fn line(&self, tag: &Tag) -> String {
-        // The first `: ` ends the name.
-        let by = one_line(&self.by).replace(": ", " ");
-        format!("{} {tag} {by}: {}", exact_time(self.at), self.value)
-    }
-
     /// Finds the rating of session `tag` among those at a commit, where several sessions may have begun; the last one
     /// counts.
     pub fn read(text: &str, tag: &Tag) -> Option<Rating> {
         text.lines().rev().filter_map(parts).find(|(of, _)| of == tag).map(|(_, rating)| rating)
-    }
-
-    /// Puts it in place of the session's earlier ones; all other lines stay.
-    pub fn replace_in(&self, text: &str, tag: &Tag) -> String {
-        let others = text.lines().filter(|line| parts(line).is_none_or(|(of, _)| of != *tag));
-        others.chain([self.line(tag).as_str()]).flat_map(|line| [line, "\n"]).collect()
     }
 }
 
@@ -69,13 +56,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rating_replaces_that_of_its_session_alone() {
+    fn the_last_rating_of_a_session_counts() {
         let (tag, other): (Tag, Tag) = ("nov20".parse().unwrap(), "nov21".parse().unwrap());
-        let text = rating(0.8, "A: Lovelace").replace_in("made with git\n", &tag);
-        assert_eq!(text, "made with git\n2026-11-21T07:12:00.000Z nov20 A Lovelace: 0.8\n");
-        let text = rating(0.25, "B").replace_in(&text, &other);
-        let text = rating(1.0, "C").replace_in(&text, &tag);
-        assert_eq!(text.lines().count(), 3, "{text}");
+        let line = |rest: &str| format!("2026-11-21T07:12:00.000Z {rest}\n");
+        let ratings = ["nov20 A Lovelace: 0.8", "nov21 B: 0.25", "nov20 C: 1"].map(line).concat();
+        let text = format!("made with git\n{ratings}");
         assert_eq!(
             (Rating::read(&text, &tag), Rating::read(&text, &other)),
             (Some(rating(1.0, "C")), Some(rating(0.25, "B")))

@@ -39,7 +39,7 @@ impl SessionView {
             }
             None => None,
         };
-        let line = RatedLine::new(&self.repo.main_worktree(), &self.tag, &contract.start, &rating, axes);
+        let line = RatedLine::new(&self.repo.main_worktree(), &self.tag, &contract.start, rating, axes);
         if !add_rating(&line)? {
             return Err(AxesError::NoHome.into());
         }
@@ -74,7 +74,7 @@ impl SessionView {
         for line in elsewhere {
             match &line.likeness {
                 Some(likeness) if *likeness == own => {
-                    rated.push(RatedSession { name: line.name(), rating: line.value, means: line.means });
+                    rated.push(RatedSession { name: line.name(), rating: line.rating.value, means: line.means });
                 }
                 _ => others.push(line.name()),
             }
@@ -122,7 +122,7 @@ pub fn rating(repo: &Repo, tag: &Tag) -> Result<Option<Rating>, SessionError> {
 
 /// The newest rating of a session; it may stand in a note, where they were kept before.
 fn rating_of(repo: &Repo, tag: &Tag, start: &CommitId, ratings: &[RatedLine]) -> Result<Option<Rating>, SessionError> {
-    let stored = ratings.iter().find(|line| line.is_of(tag, start)).map(RatedLine::rating);
+    let stored = ratings.iter().find(|line| line.is_of(tag, start)).map(|line| line.rating.clone());
     if stored.is_some() {
         return Ok(stored);
     }

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::StateError;
@@ -29,13 +28,9 @@ pub struct RatedLine {
     pub tag: Tag,
     /// The commit that it started from: with the tag it names the session, wherever its repository lies.
     pub start: CommitId,
-    /// The rating, 0..1.
-    pub value: f64,
-    /// When it was given.
-    #[serde(with = "crate::domain::millis")]
-    pub at: Timestamp,
-    /// Who gave it.
-    pub by: String,
+    /// The rating.
+    #[serde(flatten)]
+    pub rating: Rating,
     /// What its numbers can be compared with; absent for a session without axes.
     #[serde(default)]
     pub likeness: Option<Likeness>,
@@ -50,7 +45,7 @@ impl RatedLine {
         repository: &Path,
         tag: &Tag,
         start: &CommitId,
-        rating: &Rating,
+        rating: Rating,
         axes: Option<(Likeness, AxisValues)>,
     ) -> RatedLine {
         let (likeness, means) = axes.map_or((None, AxisValues::new()), |(likeness, means)| (Some(likeness), means));
@@ -59,9 +54,7 @@ impl RatedLine {
             repository: repository.to_owned(),
             tag: tag.clone(),
             start: start.clone(),
-            value: rating.value,
-            at: rating.at,
-            by: rating.by.clone(),
+            rating,
             likeness,
             means,
         }
@@ -70,11 +63,6 @@ impl RatedLine {
     /// Whether it rates this session.
     pub fn is_of(&self, tag: &Tag, start: &CommitId) -> bool {
         self.tag == *tag && self.start == *start
-    }
-
-    /// The rating.
-    pub fn rating(&self) -> Rating {
-        Rating { value: self.value, at: self.at, by: self.by.clone() }
     }
 
     /// The session as it is named in another repository.
@@ -95,7 +83,7 @@ pub fn read_ratings() -> Result<Vec<RatedLine>, StateError> {
     let mut ratings: Vec<RatedLine> = Vec::new();
     for line in String::from_utf8_lossy(&bytes).lines() {
         let Ok(line) = serde_json::from_str::<RatedLine>(line) else { continue };
-        if Rating::value(&line.value.to_string()).is_ok() {
+        if Rating::value(&line.rating.value.to_string()).is_ok() {
             ratings.retain(|known| !known.is_of(&line.tag, &line.start));
             ratings.push(line);
         }
