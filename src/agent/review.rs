@@ -107,7 +107,7 @@ fn numbers(reviewing: &Reviewing<'_>) -> String {
     rows.push(both(&record.metric.name, &|record| record.metric.number().map(|number| number.raw)));
     rows.push(both("run time in seconds", &|record| Some(format!("{:.1}", record.runs.last()?.seconds))));
     rows.push(both("peak memory in GiB", &|record| Some(record.memory_gb?.to_string())));
-    let of_both = incumbent.into_iter().chain([record]).flat_map(|record| record.metrics.names().iter());
+    let of_both = incumbent.into_iter().chain([record]).flat_map(|record| record.metrics.names());
     let mut names: Vec<&String> = of_both.filter(|name| **name != record.metric.name).collect();
     names.sort();
     names.dedup();

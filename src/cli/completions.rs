@@ -90,8 +90,8 @@ fn agents() -> Vec<CompletionCandidate> {
 
 /// The columns of every session, and the numbers that the logs of the one that is meant have.
 fn columns() -> Vec<CompletionCandidate> {
-    let numbers = view(None).map(|view| view.history.records().last().map(|last| last.metrics.names().to_vec()));
-    let numbers = numbers.flatten().unwrap_or_default();
+    let last = view(None).and_then(|view| view.history.records().last().cloned());
+    let numbers = last.into_iter().flat_map(|last| last.metrics.names().cloned().collect::<Vec<_>>());
     Column::names().map(str::to_owned).chain(numbers).map(CompletionCandidate::new).collect()
 }
 

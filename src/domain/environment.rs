@@ -1,6 +1,5 @@
 //! Where an experiment ran.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -51,33 +50,18 @@ impl Tools {
     }
 }
 
-/// A shared environment: most records of a session have the same one, so it is parsed and stored once.
+/// An environment that a loop shares with the records that it makes.
 pub(super) mod shared {
-    use serde::{Deserializer, Serializer, de};
-    use serde_json::value::RawValue;
+    use serde::{Deserializer, Serializer};
 
-    use super::{Arc, Deserialize, Environment, RefCell, Serialize};
-
-    thread_local! {
-        /// The environment in the record that this thread read last.
-        static LAST: RefCell<Option<(Box<RawValue>, Arc<Environment>)>> = const { RefCell::new(None) };
-    }
+    use super::{Arc, Deserialize, Environment, Serialize};
 
     pub(in crate::domain) fn serialize<S: Serializer>(it: &Arc<Environment>, serializer: S) -> Result<S::Ok, S::Error> {
         it.as_ref().serialize(serializer)
     }
 
     pub(in crate::domain) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Environment>, D::Error> {
-        let said = Box::<RawValue>::deserialize(from)?;
-        LAST.with_borrow_mut(|last| match last {
-            Some((known, environment)) if known.get() == said.get() => Ok(Arc::clone(environment)),
-            _ => {
-                let environment: Arc<Environment> =
-                    Arc::new(serde_json::from_str(said.get()).map_err(de::Error::custom)?);
-                *last = Some((said, Arc::clone(&environment)));
-                Ok(environment)
-            }
-        })
+        Environment::deserialize(from).map(Arc::new)
     }
 }
 

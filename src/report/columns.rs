@@ -134,8 +134,7 @@ impl Column {
         if records.iter().any(|record| record.metrics.get(name).is_some()) {
             return Ok(Column(Kind::Metric(name.to_owned())));
         }
-        let mut numbers: Vec<String> =
-            records.iter().flat_map(|record| record.metrics.names().iter().cloned()).collect();
+        let mut numbers: Vec<String> = records.iter().flat_map(|record| record.metrics.names().cloned()).collect();
         numbers.sort();
         numbers.dedup();
         let known = Column::names().map(str::to_owned).chain(numbers).collect();

@@ -56,7 +56,7 @@ pub fn compare(a: &Record, b: &Record, terms: [Option<&Contract>; 2]) -> Vec<Com
 /// The metric first, then every value of either log, in the order of the first.
 fn metrics(a: &Record, b: &Record) -> Vec<Compared> {
     let mut names: Vec<&String> = vec![&a.metric.name, &b.metric.name];
-    names.extend(a.metrics.names().iter().chain(b.metrics.names()));
+    names.extend(a.metrics.names().chain(b.metrics.names()));
     let mut seen = Vec::new();
     let mut rows = Vec::new();
     for name in names {

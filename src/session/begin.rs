@@ -202,7 +202,7 @@ impl Session<'_> {
         };
         // Of a run that failed, what looks like a number is a part of its complaint.
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
-        let printed = if misnamed { measured.metrics.names().to_vec() } else { Vec::new() };
+        let printed = if misnamed { measured.metrics.names().cloned().collect() } else { Vec::new() };
         self.shared.look_around(attempt.open.id).await;
         let artifacts = match measured.failure {
             None => attempt.set_artifacts_aside(&mut self.workspace, &self.shared).await?,
