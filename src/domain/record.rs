@@ -21,7 +21,7 @@ pub const RECORD_VERSION: u32 = 1;
 pub const FORMAT_VERSION: u32 = 1;
 
 /// A commit's full object name in hexadecimal, 40 or 64 digits.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CommitId(String);
 

@@ -70,8 +70,9 @@ pub(super) fn read(text: &str, said: &Said<'_>) -> Ledger {
     }
 }
 
+#[derive(Default)]
 struct Reader<'a> {
-    said: &'a Said<'a>,
+    said: Said<'a>,
     segments: Vec<Segment>,
     /// The rows of the chosen segment.
     rows: Vec<Row>,
@@ -94,22 +95,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(said: &'a Said<'a>, by_position: bool) -> Self {
-        Reader {
-            said,
-            segments: Vec::new(),
-            rows: Vec::new(),
-            chosen: None,
-            by_position,
-            own: None,
-            is_numbered: false,
-            has_own: false,
-            guess: None,
-            keys: Keys::default(),
-            unit: String::new(),
-            words: OtherWords::default(),
-            has_verdict: false,
-        }
+    fn new(said: &Said<'a>, by_position: bool) -> Self {
+        Reader { said: *said, by_position, ..Reader::default() }
     }
 
     fn lines(&mut self, text: &str) {

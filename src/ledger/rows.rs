@@ -70,7 +70,7 @@ pub struct Segment {
 }
 
 /// A row of a ledger.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
     /// Its line in the file, from 1; the first one, where it spans several.
     pub line: u32,
@@ -94,13 +94,10 @@ impl Row {
     pub(super) fn malformed(line: u32, text: &str, problem: String) -> Self {
         Row {
             line,
-            commit: None,
-            value: None,
-            memory_gb: None,
             status: RowStatus::Malformed,
-            failure: None,
             description: cut(text, SHOWN).into(),
             problem: Some(problem.into()),
+            ..Row::default()
         }
     }
 

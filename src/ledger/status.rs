@@ -6,7 +6,7 @@ use strum::VariantArray;
 use crate::domain::{FailureClass, LedgerDialect, Outcome};
 
 /// What a row of a ledger is counted as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowStatus {
     /// The experiment was kept.
@@ -18,6 +18,7 @@ pub enum RowStatus {
     /// It is what the others are compared with; counted as [`Other`](RowStatus::Other).
     Baseline,
     /// Any other word, or none.
+    #[default]
     Other,
     /// The row cannot be read as one.
     Malformed,

@@ -8,7 +8,7 @@ use super::{Ended, KeptStep, RunOf, distinct_runs, gpu_hours, run_seconds, same_
 use crate::domain::{ExperimentId, Layout, Record};
 
 /// What the experiments in one direction came to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct DirectionResult {
     /// The name, as it was last written; absent for experiments without a direction.
     pub direction: Option<String>,
@@ -41,14 +41,7 @@ pub fn by_direction(records: &[Record], kept: &[KeptStep], layout: Option<&Layou
             (one, other) => one.is_none() && other.is_none(),
         };
         let place = found.iter().position(is_of).unwrap_or_else(|| {
-            found.push(DirectionResult {
-                direction: None,
-                tried: 0,
-                kept: 0,
-                gain: None,
-                gpu_hours: 0.0,
-                gain_per_gpu_hour: None,
-            });
+            found.push(DirectionResult::default());
             found.len() - 1
         });
         let direction = &mut found[place];

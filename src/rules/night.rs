@@ -23,10 +23,11 @@ pub enum LoopCall {
 }
 
 /// The end of a night's last loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NightEnd {
     /// None: the loop is active, was killed, or left its run behind.
+    #[default]
     Open,
     /// A SIGTERM: a person's, or that of a shutdown.
     Terminated,
@@ -106,7 +107,7 @@ pub struct Moment {
 }
 
 /// A night, as the journal has it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Night {
     /// When it began.
     #[serde(with = "crate::domain::millis")]
@@ -140,14 +141,10 @@ impl Night {
         Night {
             began: contract.created,
             caps: NightCaps::in_contract(contract),
-            from: 0,
-            apart: Vec::new(),
             // It counts no calls.
             spent: Spent { calls: 0, ..spent },
-            ends: None,
-            until: None,
             end,
-            more: Map::new(),
+            ..Night::default()
         }
     }
 
@@ -155,17 +152,8 @@ impl Night {
     pub fn enter(before: Option<Night>, tonight: &Tonight, at: Moment) -> Night {
         let Moment { now, next, budget, until } = at;
         let ends = |budget: Option<Duration>| budget.and_then(|budget| now.checked_add(budget).ok());
-        let begun = || Night {
-            began: now,
-            caps: tonight.caps,
-            from: next,
-            apart: Vec::new(),
-            spent: Spent::default(),
-            ends: ends(budget),
-            until,
-            end: NightEnd::Open,
-            more: Map::new(),
-        };
+        let begun =
+            || Night { began: now, caps: tonight.caps, from: next, ends: ends(budget), until, ..Night::default() };
         let Some(mut night) = before.filter(|_| !tonight.begins) else { return begun() };
         (night.caps, night.end) = (tonight.caps, NightEnd::Open);
         if tonight.anew.experiments.is_some() {

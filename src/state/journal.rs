@@ -17,7 +17,7 @@ use crate::fs::Unsynced;
 use crate::rules::{Expenses, LadderState, Line, Tested, Trial};
 
 /// The experiment that is open.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpenExperiment {
     /// Its number.
     pub id: ExperimentId,
@@ -110,37 +110,7 @@ pub struct OpenExperiment {
 impl OpenExperiment {
     /// An experiment that begins now on `base`.
     pub fn new(id: ExperimentId, base: CommitId, started: Timestamp) -> Self {
-        OpenExperiment {
-            id,
-            base,
-            commit: None,
-            description: String::new(),
-            direction: None,
-            started,
-            agent: None,
-            runs: 0,
-            repeated: false,
-            rows_from: 0,
-            metric_file: None,
-            refused: None,
-            fingerprint: None,
-            proposal: Map::new(),
-            proposal_error: None,
-            by_hand: false,
-            replaces: None,
-            versions: Vec::new(),
-            draft: None,
-            beside: Beside::default(),
-            trial: None,
-            chain: Vec::new(),
-            tested: None,
-            recording: Vec::new(),
-            artifacts_of: None,
-            ported: None,
-            seat: None,
-            merge_with: None,
-            more: Map::new(),
-        }
+        OpenExperiment { id, base, started, ..OpenExperiment::default() }
     }
 
     /// Whether an agent made a change for it.
@@ -168,7 +138,7 @@ pub struct OpenAttempt {
 }
 
 /// `state/progress.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
     /// The format's version.
     pub version: u32,
@@ -248,26 +218,8 @@ impl Shown {
 impl Journal {
     /// The journal of a session that was just opened in a working tree.
     pub fn new(worktree: &Path, now: Timestamp) -> Self {
-        Journal {
-            version: JOURNAL_VERSION,
-            calls: Calls::default(),
-            results: Results::default(),
-            presence: Presence::new(now),
-            ladder: LadderState::default(),
-            pauses: Pauses::default(),
-            escalation: Escalations::default(),
-            checkpoints: Checkpoints::default(),
-            words: WordMarks::default(),
-            expenses: Expenses::default(),
-            tree: TreeState::of(worktree),
-            attempts: Vec::new(),
-            given: None,
-            layout: None,
-            gpus: Vec::new(),
-            line: Line::default(),
-            guard_lines: 0,
-            more: Map::new(),
-        }
+        let (presence, tree) = (Presence::new(now), TreeState::of(worktree));
+        Journal { version: JOURNAL_VERSION, presence, tree, ..Journal::default() }
     }
 
     /// Reads the journal of a state folder; `None` when there is none.

@@ -72,6 +72,10 @@ struct DirectionTried {
 }
 
 impl Directions {
+    fn none() -> Self {
+        Directions { version: FORMAT_VERSION, directions: Vec::new(), more: Map::new() }
+    }
+
     /// Assigns an experiment to a direction; returns whether that is new.
     fn add(&mut self, direction: &str, experiment: ExperimentId) -> bool {
         match self.directions.iter_mut().find(|known| same_direction(&known.direction, direction)) {
@@ -133,7 +137,7 @@ impl Memory {
         }
         let path = self.directions_path();
         if !path.exists() {
-            let mut tried = Directions { version: FORMAT_VERSION, directions: Vec::new(), more: Map::new() };
+            let mut tried = Directions::none();
             for record in experiments() {
                 if let Some(direction) = &record.direction {
                     tried.add(direction, record.id);
@@ -192,11 +196,7 @@ impl Memory {
     /// Assigns an experiment to a direction.
     pub fn add_direction(&self, direction: &str, experiment: ExperimentId) -> Result<(), StateError> {
         let path = self.directions_path();
-        let mut tried = read_json::<Directions>(&path)?.unwrap_or(Directions {
-            version: FORMAT_VERSION,
-            directions: Vec::new(),
-            more: Map::new(),
-        });
+        let mut tried = read_json::<Directions>(&path)?.unwrap_or(Directions::none());
         if tried.add(direction, experiment) { write_json(&path, &tried) } else { Ok(()) }
     }
 

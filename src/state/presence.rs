@@ -8,10 +8,11 @@ use crate::domain::StopReason;
 use crate::rules::{Driver, NightEnd};
 
 /// Whether anybody is active in a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Status {
     /// A loop is, or was when it was killed.
+    #[default]
     Running,
     /// Nobody is, and a run goes on by itself.
     Detached,
@@ -20,7 +21,7 @@ enum Status {
 }
 
 /// Who is active in a session, and how the last loop ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Presence {
     /// Whether anybody is active.
     status: Status,
@@ -50,16 +51,7 @@ pub struct Presence {
 impl Presence {
     /// Of a session that is just opened.
     pub fn new(now: Timestamp) -> Self {
-        Presence {
-            status: Status::Running,
-            driver: None,
-            ended: None,
-            unseen: false,
-            end_unknown: false,
-            interval: None,
-            boot_id: None,
-            last_seen: now,
-        }
+        Presence { last_seen: now, ..Presence::default() }
     }
 
     /// Of a session whose journal was lost, by the `end` of the last loop in its log. `by_hand` says that `ar try` made its

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::facts::{Facts, RecordRef};
 use crate::domain::{
     AgentCall, CommitId, Contract, DiffStat, Environment, ExperimentId, MetricValue, Metrics, Outcome, RECORD_VERSION,
-    Record, Run,
+    Record, Run, Usage,
 };
 use crate::exec::Exit;
 use crate::fs::read_at_most;
@@ -141,13 +141,7 @@ fn left_of_run(facts: &Facts, terms: &Contract, id: ExperimentId) -> LeftOfRun {
         place: place_of(facts, id),
         exit: Exit::read(&folder, RUN),
         metrics: metrics.map(|(name, number)| (name, number.value)).collect(),
-        agent: called.map(|(command, exit)| AgentCall {
-            command,
-            seconds: exit.seconds,
-            model: None,
-            tokens: None,
-            cost: None,
-        }),
+        agent: called.map(|(command, exit)| AgentCall::new(command, exit.seconds, Usage::default())),
     }
 }
 
