@@ -27,7 +27,7 @@ pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
     let code = view.repo.objects.diff_text(&a.commit, &b.commit)?;
     let _pager = output::paged();
     let grid = compared_grid(&a, &b, &rows);
-    let format = Format::from(args.format);
+    let format = args.format;
     match format {
         Format::Table => {
             output::text(&grid.to_lines(output::width()));
@@ -41,7 +41,7 @@ pub(super) fn run(args: DiffArgs) -> Result<ExitCode, CliError> {
                 output::untrusted(&code);
             }
         }
-        Format::Csv | Format::Markdown => output::text(&grid.render(format, None)),
+        Format::Csv | Format::Md => output::text(&grid.render(format, None)),
         Format::Json => output::json(&compared_json(&a, &b, &rows, &String::from_utf8_lossy(&code))),
     }
     Ok(ExitCode::SUCCESS)

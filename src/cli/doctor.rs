@@ -10,7 +10,7 @@ use autoresearch::report::{Format, findings_grid, findings_json, findings_text};
 use autoresearch::rules::worst;
 use autoresearch::session::{LoopWish, Wanted, examine, examine_start, repair};
 
-use super::args::{DoctorArgs, OutputFormat};
+use super::args::DoctorArgs;
 use super::error::CliError;
 use super::process::current_dir;
 use super::settings::{self, Settings};
@@ -66,8 +66,8 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
     })
 }
 
-fn print(sessions: &[Tag], findings: &[Finding], repaired: &[String], health: Severity, format: OutputFormat) {
-    match Format::from(format) {
+fn print(sessions: &[Tag], findings: &[Finding], repaired: &[String], health: Severity, format: Format) {
+    match format {
         Format::Table => output::text(&findings_text(findings, repaired)),
         Format::Json => output::json(&findings_json(sessions, findings, repaired, health)),
         format => output::text(&findings_grid(findings).render(format, None)),

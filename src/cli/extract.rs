@@ -24,7 +24,7 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
         summary.put_composite(&composite, LogSummary::named);
     }
     let verdict = judge(&summary, &Ending::from_status(args.exit_status));
-    let format = Format::from(args.format);
+    let format = args.format;
     if format == Format::Json {
         let metrics: Map<String, Value> =
             summary.metrics.iter().map(|(name, number)| (name.clone(), json!(number.value))).collect();

@@ -9,7 +9,7 @@ use autoresearch::session::{SessionError, open_backlog};
 use autoresearch::state::Added;
 use serde_json::json;
 
-use super::args::{IdeaArgs, IdeaCommand, OutputFormat};
+use super::args::{IdeaArgs, IdeaCommand};
 use super::error::CliError;
 use super::output;
 use super::process::current_dir;
@@ -21,7 +21,7 @@ pub(super) fn run(args: IdeaArgs) -> Result<ExitCode, CliError> {
     let now = clock()?.now();
     match args.command {
         IdeaCommand::Add { text, direction, kind, score } => {
-            let idea = NewIdea { text, kind: kind.into(), direction, score };
+            let idea = NewIdea { text, kind, direction, score };
             let added = backlog.add(&idea, &who(), now).map_err(SessionError::from)?;
             output::line(&match added {
                 Added::New(id) => format!("added {} {id}", idea.kind),
@@ -41,9 +41,9 @@ pub(super) fn run(args: IdeaArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(ideas: &[Idea], format: OutputFormat) {
+fn list(ideas: &[Idea], format: Format) {
     let grid = ideas_grid(ideas);
-    match Format::from(format) {
+    match format {
         Format::Json => output::json(&json!({"version": FORMAT_VERSION, "ideas": ideas})),
         format => output::text(&grid.render(format, output::width())),
     }

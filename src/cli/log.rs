@@ -24,16 +24,11 @@ struct Experiments<'a, R> {
 
 /// Prints the experiments of a session as a table.
 pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
-    let selection = Selection {
-        outcomes: args.outcome.into_iter().map(Into::into).collect(),
-        pattern: args.grep,
-        sort: args.sort.into(),
-        top: args.top,
-    };
+    let selection = Selection { outcomes: args.outcome, pattern: args.grep, sort: args.sort, top: args.top };
     if let Some(ledger) = foreign::read(&args.foreign)? {
         let _pager = output::paged();
         let selected = select_rows(&ledger, &selection);
-        match Format::from(args.format) {
+        match args.format {
             Format::Json => output::json(&ledger_json(&ledger, &selected)),
             format => output::text(&ledger_grid(&ledger, &selected).render(format, output::width())),
         }
@@ -48,7 +43,7 @@ pub(super) fn run(args: LogArgs) -> Result<ExitCode, CliError> {
     let notes = note::on(&view, view.history.records());
     let selected = select(view.history.records(), &notes, &selection);
     let _pager = output::paged();
-    match Format::from(args.format) {
+    match args.format {
         Format::Json => {
             let artifact = ArtifactData::by_experiment(view.contract.as_ref(), &view.history);
             let experiments = records_json(&selected, &notes, &artifact);

@@ -8,7 +8,7 @@ use autoresearch::report::{Format, ratings_grid};
 use autoresearch::session::{SessionError, no_session, rating, session_tags};
 use serde_json::{Value, json};
 
-use super::args::{OutputFormat, RateArgs};
+use super::args::RateArgs;
 use super::error::CliError;
 use super::process::current_dir;
 use super::settings::clock;
@@ -46,7 +46,7 @@ fn rate(tag: Tag, value: f64) -> Result<ExitCode, CliError> {
 }
 
 /// Prints the rating of one session, or those of all.
-fn print(repo: &Repo, tag: Option<&Tag>, format: OutputFormat) -> Result<ExitCode, CliError> {
+fn print(repo: &Repo, tag: Option<&Tag>, format: Format) -> Result<ExitCode, CliError> {
     let mut tags = session_tags(repo)?;
     if let Some(tag) = tag {
         tags.retain(|of| of == tag);
@@ -63,7 +63,7 @@ fn print(repo: &Repo, tag: Option<&Tag>, format: OutputFormat) -> Result<ExitCod
         }
     }
     let _pager = output::paged();
-    match Format::from(format) {
+    match format {
         Format::Json => {
             let fields = |(tag, rating): &(Tag, Option<Rating>)| json!({"tag": tag, "rating": rating});
             let sessions: Vec<Value> = shown.iter().map(fields).collect();

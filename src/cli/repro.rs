@@ -25,7 +25,7 @@ pub(super) fn run(args: ReproArgs) -> Result<ExitCode, CliError> {
         output::note("interrupted; terminated the run and removed its working tree");
         return Ok(ExitCode::from(exit::INTERRUPTED));
     };
-    print(&view, &record, &reproduced, args.format.into());
+    print(&view, &record, &reproduced, args.format);
     Ok(match reproduced.came_back {
         Some(came_back) if came_back.is_same() => ExitCode::SUCCESS,
         Some(_) => ExitCode::from(exit::TRY_DISCARD),

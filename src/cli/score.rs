@@ -33,7 +33,7 @@ pub(super) fn run(args: ScoreArgs) -> Result<ExitCode, CliError> {
         None => None,
     };
     let scored = runtime()?.block_on(score(&dir, tag, ScoredOf { experiment: own, commit, folder }))?;
-    match Format::from(args.format) {
+    match args.format {
         Format::Json => output::json(&document(&scored)),
         Format::Table => output::text(&text(&scored)),
         format => {

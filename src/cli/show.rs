@@ -14,7 +14,7 @@ use super::{chosen, exit, note, output};
 
 /// Prints one experiment: its record, its diff and the end of its log, or all of that.
 pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
-    let format = Format::from(args.format);
+    let format = args.format;
     if args.log && format != Format::Table {
         return Err(CliError::usage("--log prints a log, which has no other format", "omit --format or --log"));
     }
@@ -47,7 +47,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
                 output::line(&format!("\n{why}"));
             }
         }
-        Format::Csv | Format::Markdown => output::text(&grid.render(format, None)),
+        Format::Csv | Format::Md => output::text(&grid.render(format, None)),
         Format::Json => {
             let mut value = json!(record);
             if let Value::Object(fields) = &mut value {

@@ -15,7 +15,7 @@ use super::{exit, output, settings, watch};
 /// Prints what is happening to a session, or to each of them.
 pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
     if args.all {
-        return if args.watch { watch::run_all() } else { all(args.format.into()) };
+        return if args.watch { watch::run_all() } else { all(args.format) };
     }
     let tag = args.session.or(args.tag);
     if args.watch {
@@ -23,7 +23,7 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
     }
     let sessions = look_at_sessions(&current_dir()?, tag, settings::clock()?)?;
     let _pager = output::paged();
-    output::text(&render_status(&sessions, args.format.into(), output::width()));
+    output::text(&render_status(&sessions, args.format, output::width()));
     exit::leave(sessions);
     Ok(ExitCode::SUCCESS)
 }

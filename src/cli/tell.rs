@@ -9,7 +9,7 @@ use autoresearch::report::{Format, words_grid};
 use autoresearch::session::{drop_word, tell, waiting_words};
 use serde_json::json;
 
-use super::args::{OutputFormat, TellArgs};
+use super::args::TellArgs;
 use super::error::CliError;
 use super::process::current_dir;
 use super::{chosen, output, settings};
@@ -46,8 +46,8 @@ fn read_input() -> Result<String, CliError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn list(words: &[Word], format: OutputFormat) {
-    match Format::from(format) {
+fn list(words: &[Word], format: Format) {
+    match format {
         Format::Json => output::json(&json!({"version": FORMAT_VERSION, "words": words})),
         format => output::text(&words_grid(words).render(format, output::width())),
     }

@@ -1,5 +1,6 @@
 //! The backlog of ideas.
 
+use clap::ValueEnum;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -19,14 +20,16 @@ pub enum IdeaState {
 }
 
 /// What an entry of the backlog is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, strum::Display, strum::VariantArray)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, strum::Display, strum::VariantArray, ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum IdeaKind {
-    /// Something to try.
+    /// Something to try
     #[default]
     Idea,
-    /// Something to read, such as the address of a paper.
+    /// Something to read
     Source,
 }
 

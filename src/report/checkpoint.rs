@@ -33,5 +33,5 @@ pub fn checkpoint_text(report: &Report, status: &SessionStatus, ideas: &[Idea], 
         let score = idea.idea.score.map(|score| format!(", score {}", two_digits(score))).unwrap_or_default();
         text += &fact(true, &format!("idea {}{score}", idea.id), &cut(&idea.idea.text, IDEA));
     }
-    text + "\n" + &render_report(report, Format::Markdown, None, Glyphs::Ascii, Clock::Fixed(at))
+    text + "\n" + &render_report(report, Format::Md, None, Glyphs::Ascii, Clock::Fixed(at))
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use clap::ValueEnum;
 use maud::{Markup, html};
 
 use super::safe::safe_line;
@@ -9,16 +10,16 @@ use super::width::{columns, fit, wrap};
 use crate::domain::Number;
 
 /// What a command prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// For people
     Table,
-    /// For programs.
+    /// For programs
     Json,
-    /// Comma-separated values.
+    /// Comma-separated values
     Csv,
-    /// Markdown.
-    Markdown,
+    /// Markdown
+    Md,
 }
 
 /// The number of blanks behind each column of a table.
@@ -101,7 +102,7 @@ impl Grid {
     pub fn render(&self, format: Format, width: Option<u16>) -> String {
         match format {
             Format::Csv => self.to_csv(),
-            Format::Markdown => self.to_markdown(),
+            Format::Md => self.to_markdown(),
             Format::Table | Format::Json => self.to_lines(width),
         }
     }

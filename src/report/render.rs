@@ -24,7 +24,7 @@ pub fn render_report(report: &Report, format: Format, width: Option<u16>, glyphs
     match format {
         Format::Json => json_text(report, true) + "\n",
         Format::Csv => report_grid(report).to_csv(),
-        Format::Markdown => {
+        Format::Md => {
             let mut text =
                 format!("# {}\n\n{}", escape_markdown(&report.headline()), facts_text(report, true, None, clock));
             for section in sections(report) {

@@ -201,14 +201,14 @@ fn no_line_is_wider_than_the_terminal_and_no_text_acts_on_it() {
         let wide: Vec<_> = text.lines().filter(|line| columns(line) > usize::from(width)).collect();
         assert!(wide.is_empty(), "{width}: {wide:#?}");
     }
-    for format in [Format::Table, Format::Markdown, Format::Csv, Format::Json] {
+    for format in [Format::Table, Format::Md, Format::Csv, Format::Json] {
         let text = render_report(&report, format, Some(80), Glyphs::Unicode, clock());
         assert!(!text.contains("\u{1b}[5"), "{format:?}: {text}");
         // The report's own styles.
         let plain = anstream::adapter::strip_str(&text).to_string();
         assert!(!plain.contains(|c: char| c.is_control() && c != '\n'), "{format:?}: {plain}");
     }
-    let markdown = render_report(&report, Format::Markdown, None, Glyphs::Unicode, clock());
+    let markdown = render_report(&report, Format::Md, None, Glyphs::Unicode, clock());
     assert!(markdown.contains("&lt;script>") && !markdown.contains("<script>"), "{markdown}");
 }
 
@@ -447,7 +447,7 @@ slot  runs    busy  share  last
     assert_eq!(document["gain_per_gpu_hour"], json!(0.5 / (2280.0 / 3600.0)));
     assert_eq!((&document["experiments"][3]["number_of"], &document["time_split"]), (&json!(4), &Value::Null));
     assert_eq!(document["experiments"][5].get("number_of"), None);
-    let markdown = render_report(&report, Format::Markdown, None, Glyphs::Unicode, clock());
+    let markdown = render_report(&report, Format::Md, None, Glyphs::Unicode, clock());
     assert!(markdown.contains("| 2 | 12121212 | with 4 |"), "{markdown}");
     let page = crate::report::html_report(&report, &[], clock());
     assert!(page.contains("with 4"), "{page}");

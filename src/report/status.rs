@@ -40,7 +40,7 @@ pub fn render_status(sessions: &[SessionStatus], format: Format, width: Option<u
             json_text(&json!({"version": FORMAT_VERSION, "sessions": sessions}), true) + "\n"
         }
         (Format::Table, [session]) => session.details(false, width),
-        (Format::Markdown, [session]) => session.details(true, width),
+        (Format::Md, [session]) => session.details(true, width),
         (Format::Table, _) => grid(in_one(sessions)).to_lines(width) + "\n`ar status TAG` has the details of one\n",
         (format, _) => grid(in_one(sessions)).render(format, width),
     }

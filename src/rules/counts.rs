@@ -1,23 +1,25 @@
 //! The counts of outcomes, the same in every view.
 
+use clap::ValueEnum;
 use serde::Serialize;
 use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::domain::{FailureClass, Outcome, Record};
 
 /// The outcome of an experiment, as people count it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, ValueEnum, VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum Ended {
-    /// Kept.
+    /// Kept
     Keep,
-    /// Measured but not kept.
+    /// Measured and not kept
     Discard,
-    /// Run, but without a valid value.
+    /// Run, and without a number that counts
     Crash,
-    /// Refused without a run; a crash in the record.
+    /// Refused before it ran: out of scope, protected, too large, measured before, or in a tried direction
     Refused,
     /// A row without a verdict, or with another one.
+    #[value(skip)]
     Other,
 }
 

@@ -3,6 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
 use jiff::Timestamp;
 use regex::Regex;
 
@@ -10,14 +11,14 @@ use super::Ended;
 use crate::domain::{Direction, ExperimentId, Note, Record};
 
 /// The order of experiments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum SortBy {
-    /// By number.
+    /// The best number first
+    Best,
+    /// By number
     #[default]
     Id,
-    /// Best value first, those without a value last.
-    Best,
-    /// The newest first.
+    /// The newest first
     Time,
 }
 

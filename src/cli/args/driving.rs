@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use autoresearch::domain::values::{duration, finite, positive};
-use autoresearch::domain::{PRESETS, Tag};
+use autoresearch::domain::{IdeaKind, PRESETS, Tag};
+use autoresearch::report::Format;
 use clap::{Args, Subcommand};
 
-use super::formats::{AnswerFormat, IdeaKindName, OutputFormat, StreamFormat};
+use super::formats::{AnswerFormat, StreamFormat};
 use super::former::FormerArgs;
 use super::session::SessionArgs;
 use crate::cli::terms::SettingsArgs;
@@ -106,7 +107,7 @@ pub(in crate::cli) struct TellArgs {
     pub(in crate::cli) tag: Option<Tag>,
     /// Output format of --list
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -161,7 +162,7 @@ pub(in crate::cli) enum IdeaCommand {
         direction: Option<String>,
         /// Kind: something to try, or a source to read
         #[arg(long, value_name = "KIND", default_value = "idea")]
-        kind: IdeaKindName,
+        kind: IdeaKind,
         /// Score on a scale of your own; higher is better
         #[arg(long, value_name = "SCORE", value_parser = finite, allow_negative_numbers = true)]
         score: Option<f64>,
@@ -170,7 +171,7 @@ pub(in crate::cli) enum IdeaCommand {
     List {
         /// Output format
         #[arg(long, value_name = "FORMAT", default_value = "table")]
-        format: OutputFormat,
+        format: Format,
     },
     /// Stop offering an idea to agents
     Drop {

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use autoresearch::domain::values::{positive, whole};
 use autoresearch::domain::{ExperimentName, Tag};
+use autoresearch::report::Format;
+use autoresearch::rules::{Ended, SortBy};
 use clap::Args;
 use regex::Regex;
 
-use super::formats::{OutcomeName, OutputFormat, ReportFormat, SortOrder};
+use super::formats::ReportFormat;
 use super::session::SessionArgs;
 use crate::cli::values::ChartFile;
 
@@ -74,7 +76,7 @@ pub(in crate::cli) struct StatusArgs {
     pub(in crate::cli) watch: bool,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -84,10 +86,10 @@ pub(in crate::cli) struct LogArgs {
     pub(in crate::cli) session: SessionArgs,
     /// Order: the best first, by number, or the newest first
     #[arg(long, value_name = "ORDER", default_value = "id")]
-    pub(in crate::cli) sort: SortOrder,
+    pub(in crate::cli) sort: SortBy,
     /// Outcome to list; repeatable
     #[arg(long, value_name = "OUTCOME")]
-    pub(in crate::cli) outcome: Vec<OutcomeName>,
+    pub(in crate::cli) outcome: Vec<Ended>,
     /// Largest number of experiments to list
     #[arg(long, value_name = "N", value_parser = positive::<usize>, allow_negative_numbers = true)]
     pub(in crate::cli) top: Option<usize>,
@@ -103,7 +105,7 @@ pub(in crate::cli) struct LogArgs {
     pub(in crate::cli) foreign: LedgerArgs,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -119,7 +121,7 @@ pub(in crate::cli) struct ShowArgs {
     pub(in crate::cli) log: bool,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -135,7 +137,7 @@ pub(in crate::cli) struct DiffArgs {
     pub(in crate::cli) tag: Option<Tag>,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -159,7 +161,7 @@ pub(in crate::cli) struct ExtractArgs {
     pub(in crate::cli) exit_status: i32,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -172,7 +174,7 @@ pub(in crate::cli) struct ScoreArgs {
     pub(in crate::cli) tag: Option<Tag>,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -186,5 +188,5 @@ pub(in crate::cli) struct DoctorArgs {
     pub(in crate::cli) repair: bool,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: Format,
 }

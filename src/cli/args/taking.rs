@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use autoresearch::domain::{ExperimentId, ExperimentName, Rating, Tag};
+use autoresearch::report::Format;
 use clap::Args;
 
-use super::formats::OutputFormat;
 use super::session::SessionArgs;
 
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(in crate::cli) struct RateArgs {
     pub(in crate::cli) tag: Option<Tag>,
     /// Output format of the ratings that are printed
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: Format,
 }
 
 impl RateArgs {
@@ -80,7 +80,7 @@ pub(in crate::cli) struct ReproArgs {
     pub(in crate::cli) link: Vec<PathBuf>,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: OutputFormat,
+    pub(in crate::cli) format: Format,
 }
 
 #[derive(Debug, Args)]
