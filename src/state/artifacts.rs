@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::crash;
 use crate::domain::{Artifact, ExperimentId, FORMAT_VERSION};
 use crate::fs::{
     FileStamp, clone_file, create_folder, failed, if_exists, make_folder, move_no_folder_away, move_odd_away,
-    read_tail, take_file, write_atomic,
+    read_tail, remove_all, take_file, write_atomic,
 };
 use crate::rules::ArtifactGlobs;
 
@@ -192,14 +192,8 @@ fn artifacts_below(folder: &Path) -> Vec<Artifact> {
     artifacts
 }
 
-/// Removes a folder with all that is in it, or what stands in its place.
-fn remove_all(path: &Path) -> Result<(), StateError> {
-    let removed = match fs::symlink_metadata(path) {
-        Ok(there) if there.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    Ok(if_exists(removed).map(drop).map_err(failed("remove", path))?)
+fn remove(path: &Path) -> Result<(), StateError> {
+    Ok(remove_all(path).map_err(failed("remove", path))?)
 }
 
 impl SessionFolder {
@@ -222,15 +216,15 @@ impl SessionFolder {
 
     /// Removes what the run of an experiment set aside, and what matched before it.
     pub fn forget_artifacts(&self, id: ExperimentId) -> Result<(), StateError> {
-        remove_all(&self.run(id).join(PART))?;
-        remove_all(&self.run(id).join(BEFORE))
+        remove(&self.run(id).join(PART))?;
+        remove(&self.run(id).join(BEFORE))
     }
 
     /// Makes what the run of attempt `from` set aside the artifacts of the recorded experiment `id`. Called again, does what is left.
     pub fn settle_artifacts(&self, id: ExperimentId, from: ExperimentId) -> Result<(), StateError> {
         let (part, artifacts) = (self.run(from).join(PART), self.artifacts(id));
         if part.is_dir() {
-            remove_all(&artifacts)?;
+            remove(&artifacts)?;
             create_folder(&self.run(id))?;
             fs::rename(&part, &artifacts).map_err(failed("rename", &part))?;
             let sync = |folder: PathBuf| File::open(&folder)?.sync_all();
@@ -253,11 +247,11 @@ impl SessionFolder {
         move_odd_away(&note).map_err(failed("move", &note))?;
         write_atomic(&note, format!("{why}\n").as_bytes())?;
         crash::point("artifacts.drop_noted");
-        remove_all(&part)?;
+        remove(&part)?;
         // A process that is killed now leaves nothing that looks whole.
         if_exists(fs::rename(self.artifacts(id), &part)).map_err(failed("rename", &part))?;
         crash::point("artifacts.drop_begun");
-        remove_all(&part)
+        remove(&part)
     }
 
     /// Why an experiment's artifacts were deleted; `None` when they were not.

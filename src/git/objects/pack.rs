@@ -4,7 +4,7 @@
 //! makes a pack next takes away the mark of one that was killed, and what cannot be read of its pack yet.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use gix::odb::pack::data::entry::Header;
 
 use super::store::Objects;
 use crate::crash;
-use crate::fs::{GLANCE, absent, lock_within, read_at_most};
+use crate::fs::{GLANCE, if_exists, lock_within, read_at_most};
 use crate::git::error::{At, During, Result};
 use crate::git::sync;
 
@@ -153,7 +153,7 @@ fn keep(path: PathBuf) -> Result<Kept> {
 
 /// Writes a file that nobody reads under this name yet, as git makes its packs: nobody may change it.
 fn write_new(path: &Path, content: &[u8]) -> Result<()> {
-    remove(path).at("removing", path)?;
+    if_exists(fs::remove_file(path)).at("removing", path)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o444).open(path).at("writing", path)?;
     file.write_all(content).and_then(|()| file.sync_all()).at("writing", path)
 }
@@ -172,15 +172,8 @@ fn remove_left(folder: &Path) -> Result<()> {
         let parts: &[&str] = if is_whole { &["keep"] } else { &["idx.new", "pack", "keep"] };
         for part in parts {
             let path = keep.with_extension(part);
-            remove(&path).at("removing", &path)?;
+            if_exists(fs::remove_file(&path)).at("removing", &path)?;
         }
     }
     Ok(())
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if !absent(&error) => Err(error),
-        _ => Ok(()),
-    }
 }

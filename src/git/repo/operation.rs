@@ -1,9 +1,7 @@
 //! What git keeps of an operation that is half done: a merge, rebase, bisect and the like.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice;
@@ -11,7 +9,7 @@ use gix::refs::transaction::{PreviousValue, RefEdit};
 
 use super::open::Repo;
 use crate::domain::CommitId;
-use crate::fs::{absent, read_regular};
+use crate::fs::{absent, read_regular, remove_all};
 use crate::git::error::{At, During, Result};
 use crate::git::path::{commit_id, object_id};
 use crate::git::refs::{Head, full_name};
@@ -119,7 +117,8 @@ impl Repo {
             self.refs.edit_refs([RefEdit::delete(full_name(&name)?, PreviousValue::Any)])?;
         }
         for name in STATE {
-            remove(&self.git_dir().join(name))?;
+            let path = self.git_dir().join(name);
+            remove_all(&path).at("removing", &path)?;
         }
         sync::folder(self.git_dir())?;
         Ok(Some(operation))
@@ -173,18 +172,5 @@ impl Repo {
             left.remove(&commit.during(WHAT)?.id);
         }
         Ok(left.into_iter().map(commit_id).collect())
-    }
-}
-
-/// Removes a file, or a folder with all that is in it; one that is gone is well.
-fn remove(path: &Path) -> Result<()> {
-    let removed = match fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(err) => Err(err),
-    };
-    match removed {
-        Err(err) if absent(&err) => Ok(()),
-        removed => removed.at("removing", path),
     }
 }
