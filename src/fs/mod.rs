@@ -26,5 +26,6 @@ pub use stamp::FileStamp;
 pub use standing::{OWN_FOLDER, make_folder, standing};
 pub use unsynced::Unsynced;
 pub use write::{
-    append, append_line, create_folder, remove_left_over, replace_through, write_after, write_atomic, write_unsynced,
+    append, append_line, create_folder, folder_of, remove_left_over, replace_through, write_after, write_atomic,
+    write_unsynced,
 };

@@ -30,7 +30,8 @@ pub fn write_unsynced(path: &Path, content: &[u8]) -> Result<(), FileError> {
     replace(folder_of(path), path, content, None)
 }
 
-pub(super) fn folder_of(path: &Path) -> &Path {
+/// The folder that a file is in.
+pub fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("."))
 }
 

@@ -7,15 +7,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::StateError;
 use super::json::{read_json, write_json};
 use super::user_folder::user_folder;
+use super::{StateError, lines};
 use crate::domain::{FORMAT_VERSION, Tag};
-use crate::fs::{append, create_folder, failed, if_exists, read_at_most};
+use crate::fs::create_folder;
 use crate::rules::{GuardAction, PatrolMemory};
-
-/// The most bytes of lines that are read: hundreds of thousands of them.
-const LARGEST: u64 = 64 << 20;
 
 /// How many bytes of the hash of a path name a folder.
 const NAME: usize = 8;
@@ -109,19 +106,13 @@ impl GuardFiles {
     }
 
     fn append(&self, line: Option<&GuardLine>) -> Result<(), StateError> {
-        let Some(line) = line else { return Ok(()) };
-        let path = self.lines_path();
-        let text = serde_json::to_string(line).map_err(|source| StateError::Json { path: path.clone(), source })?;
-        append(&path, &text)?;
-        Ok(())
+        line.map_or(Ok(()), |line| lines::add(&self.lines_path(), line))
     }
 
     /// All lines about the session, in order; empty ones where a line cannot be parsed, so that the count stays right.
     pub fn lines(&self) -> Result<Vec<Option<GuardLine>>, StateError> {
-        let path = self.lines_path();
-        let text = if_exists(read_at_most(&path, LARGEST)).map_err(failed("read", &path))?.unwrap_or_default();
-        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        Ok(lines.map(|line| serde_json::from_slice(line).ok()).collect())
+        let text = lines::content(&self.lines_path())?;
+        Ok(lines::lines(&text).map(|line| serde_json::from_slice(line).ok()).collect())
     }
 
     fn lines_path(&self) -> PathBuf {

@@ -2,22 +2,18 @@
 //! grows; the user and the agents of all sessions may append at the same time.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::StateError;
 use super::folder::SESSIONS_FOLDER;
+use super::json::check_version;
+use super::{StateError, lines};
 use crate::domain::{FORMAT_VERSION, Idea, IdeaState, NewIdea};
-use crate::fs::{append_line, copy_beside, create_folder, failed, if_exists, open_locked, read_at_most, write_atomic};
+use crate::fs::{copy_beside, write_atomic};
 use crate::rules::same_idea;
-
-/// The largest file, in bytes: some hundred thousand ideas.
-const LARGEST: u64 = 64 << 20;
 
 /// One line: a new idea, or a new state of the idea with this number.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,7 +58,7 @@ impl Line {
 impl Backlog {
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, StateError> {
         let mut backlog = Backlog::default();
-        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+        for line in lines::lines(bytes) {
             let Some(line) = understand(path, line)? else {
                 backlog.damaged += 1;
                 continue;
@@ -89,22 +85,15 @@ impl Backlog {
 /// Parses a line; `None` if it is torn.
 fn understand(path: &Path, line: &[u8]) -> Result<Option<Line>, StateError> {
     let Ok(value) = serde_json::from_slice::<Value>(line) else { return Ok(None) };
-    match value.get("version").and_then(Value::as_u64) {
-        Some(found) if found > u64::from(FORMAT_VERSION) => {
-            Err(StateError::Newer { path: path.to_owned(), found, known: FORMAT_VERSION })
-        }
-        _ => Ok(serde_json::from_value(value).ok()),
-    }
+    check_version(path, value.get("version"))?;
+    Ok(serde_json::from_value(value).ok())
 }
 
 /// Joins a deleted backlog, `older`, with the new one that others started in its place. New ideas get free numbers, or
 /// the number of the same idea. `None` if a line of the older one still exists: then it was not deleted.
 fn join(path: &Path, older: &[u8], newer: &[u8]) -> Result<Option<Vec<u8>>, StateError> {
-    let lines = |bytes: &'_ [u8]| -> Vec<Vec<u8>> {
-        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-        lines.map(<[u8]>::to_vec).collect()
-    };
-    let (mut joined, newer) = (lines(older), lines(newer));
+    let split = |bytes| -> Vec<Vec<u8>> { lines::lines(bytes).map(<[u8]>::to_vec).collect() };
+    let (mut joined, newer) = (split(older), split(newer));
     if newer.iter().any(|line| joined.contains(line)) {
         return Ok(None);
     }
@@ -172,8 +161,7 @@ impl IdeaFile {
     ///
     /// It cannot be read.
     pub fn content(&self) -> Result<Vec<u8>, StateError> {
-        let read = if_exists(read_at_most(&self.path, LARGEST)).map_err(failed("read", &self.path))?;
-        Ok(read.unwrap_or_default())
+        lines::content(&self.path)
     }
 
     /// Adds an idea unless one with the same text exists, in any state. The idea is on disk when this returns.
@@ -187,7 +175,7 @@ impl IdeaFile {
                 return Ok(Added::Known(known.clone()));
             }
             let id = backlog.ideas.last().map_or(1, |last| last.id.saturating_add(1));
-            self.append(Line::new(id, (IdeaState::Open, false), Some(idea.clone()), by, now))?;
+            lines::add_durably(&self.path, &Line::new(id, (IdeaState::Open, false), Some(idea.clone()), by, now))?;
             Ok(Added::New(id))
         })
     }
@@ -241,7 +229,7 @@ impl IdeaFile {
             let (state, unused) = becomes(idea);
             // A dropped idea stays dropped, although it was offered before.
             if (idea.state, idea.unused) != (state, unused) && idea.state != IdeaState::Dropped {
-                self.append(Line::new(idea.id, (state, unused), None, by, now))?;
+                lines::add_durably(&self.path, &Line::new(idea.id, (state, unused), None, by, now))?;
             }
             Ok(Some(idea.clone()))
         })
@@ -287,28 +275,15 @@ impl IdeaFile {
 
     /// Runs `act` under the file's lock.
     fn locked<T>(&self, act: impl FnOnce(&Backlog) -> Result<T, StateError>) -> Result<T, StateError> {
-        if let Some(folder) = self.path.parent() {
-            create_folder(folder)?;
-        }
-        let Some((_file, _)) = open_locked(&self.path).map_err(failed("write", &self.path))? else {
-            return Err(failed("lock", &self.path)(io::ErrorKind::TimedOut.into()).into());
-        };
+        let _lock = lines::lock(&self.path)?;
         act(&self.read()?)
-    }
-
-    fn append(&self, line: Line) -> Result<(), StateError> {
-        let text =
-            serde_json::to_string(&line).map_err(|source| StateError::Json { path: self.path.clone(), source })?;
-        append_line(&self.path, &text)?;
-        // The name of a new file must survive a power cut, too.
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        Ok(fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", &self.path))?)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn idea(text: &str) -> NewIdea {
         NewIdea { text: text.into(), ..NewIdea::default() }

@@ -47,14 +47,14 @@ pub fn json_text(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, StateEr
 /// Reads a JSON file; `None` if it does not exist.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
     let Some(bytes) = read_bytes(path)? else { return Ok(None) };
-    check_version(path, &parse(path, &bytes)?)?;
+    check_version(path, parse::<Head>(path, &bytes)?.version.as_ref())?;
     parse(path, &bytes).map(Some)
 }
 
 /// Fails if a newer version of `ar` wrote the file.
 fn refuse_newer(path: &Path) -> Result<(), StateError> {
-    match read_bytes(path).and_then(|bytes| bytes.map(|bytes| parse(path, &bytes)).transpose()) {
-        Ok(Some(head)) => check_version(path, &head),
+    match read_bytes(path).and_then(|bytes| bytes.map(|bytes| parse::<Head>(path, &bytes)).transpose()) {
+        Ok(Some(head)) => check_version(path, head.version.as_ref()),
         // Replaces torn and foreign files, and anything that is not a file.
         Ok(None) | Err(StateError::Json { .. }) => Ok(()),
         Err(StateError::File(FileError { source, .. }))
@@ -72,10 +72,11 @@ struct Head {
     version: Option<Value>,
 }
 
-fn check_version(path: &Path, head: &Head) -> Result<(), StateError> {
+/// Fails if a newer version of `ar` than this one wrote what has this `version`.
+pub(super) fn check_version(path: &Path, version: Option<&Value>) -> Result<(), StateError> {
     let is_journal = path.file_name().is_some_and(|name| name == PROGRESS);
     let known = if is_journal { JOURNAL_VERSION } else { FORMAT_VERSION };
-    match head.version.as_ref().and_then(Value::as_u64) {
+    match version.and_then(Value::as_u64) {
         Some(found) if found > u64::from(known) => Err(StateError::Newer { path: path.to_owned(), found, known }),
         _ => Ok(()),
     }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::StateError;
 use super::lesson_text::LessonText;
+use super::{StateError, lines};
 use crate::crash;
 use crate::domain::Lesson;
-use crate::fs::{failed, if_exists, open_locked, open_regular, replace_through};
+use crate::fs::{failed, if_exists, open_regular, replace_through};
 use crate::rules::fold;
 
 /// The file's name, in the repository's root.
@@ -101,10 +101,7 @@ impl LessonFile {
 
     fn open_locked(&self) -> Result<File, StateError> {
         self.refuse_odd()?;
-        match open_locked(&self.path).map_err(failed("write", &self.path))? {
-            Some((file, _)) => Ok(file),
-            None => Err(failed("lock", &self.path)(io::ErrorKind::TimedOut.into()).into()),
-        }
+        lines::lock(&self.path)
     }
 
     /// Fails unless the path is free or a writable regular file; returns whether there is one. A link could lead

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{GuardLine, StateError};
+use super::{GuardLine, StateError, lines};
 use crate::domain::{StopReason, cut, one_line};
-use crate::fs::{append, read_at_most, read_tail};
+use crate::fs::{read_at_most, read_tail};
 use crate::rules::GuardAction;
 
 /// The event log of the work itself.
@@ -152,11 +152,8 @@ impl EventLog {
     }
 
     fn write(&self, file: &str, line: Line<'_>) -> Result<(), StateError> {
-        let path = self.folder.join(file);
-        let text = serde_json::to_string(&line).map_err(|source| StateError::Json { path: path.clone(), source })?;
         // No step relies on these lines, so the system may write them to disk at any time.
-        append(&path, &text)?;
-        Ok(())
+        lines::add(&self.folder.join(file), &line)
     }
 }
 
@@ -178,6 +175,7 @@ fn detail_of(data: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fs::append;
 
     #[test]
     fn the_last_start_or_end_is_found_in_a_log() {

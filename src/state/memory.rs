@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::StateError;
 use super::json::{read_json, write_json};
+use super::{StateError, lines};
 use crate::domain::{ExperimentId, FORMAT_VERSION, Outcome, Record, Stall, exact_time};
-use crate::fs::{append, read_tail, write_atomic};
+use crate::fs::{read_tail, write_atomic};
 use crate::rules::same_direction;
 
 /// The findings.
@@ -159,7 +159,7 @@ impl Memory {
         if last.as_ref().is_some_and(is_same) {
             return Ok(());
         }
-        self.append(ITERATIONS, &json!(iteration))
+        lines::add(&self.folder.join(ITERATIONS), iteration)
     }
 
     /// Adds the findings of an experiment unless they exist.
@@ -171,7 +171,7 @@ impl Memory {
             let is_known = |line: &Value| line["experiment"] == experiment.number() && line["finding"] == *finding;
             if !known.iter().any(is_known) {
                 let line = finding_line(ts, experiment, finding);
-                self.append(FINDINGS, &line)?;
+                lines::add(&self.folder.join(FINDINGS), &line)?;
                 known.push(line);
             }
         }
@@ -202,11 +202,6 @@ impl Memory {
 
     fn directions_path(&self) -> PathBuf {
         self.folder.join(DIRECTIONS)
-    }
-
-    fn append(&self, name: &str, line: &Value) -> Result<(), StateError> {
-        append(&self.folder.join(name), &line.to_string())?;
-        Ok(())
     }
 }
 

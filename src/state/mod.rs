@@ -18,6 +18,7 @@ mod journal;
 mod json;
 mod lesson_text;
 mod lessons;
+mod lines;
 mod logs;
 mod memory;
 mod pauses;

@@ -5,17 +5,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::StateError;
 use super::user_folder::user_folder;
+use super::{StateError, lines};
 use crate::domain::{CommitId, FORMAT_VERSION, Rating, Tag};
-use crate::fs::{append_line, create_folder, failed, if_exists, read_at_most};
+use crate::fs::create_folder;
 use crate::rules::{AxisValues, Likeness};
 
 /// The name of the file.
 const FILE: &str = "ratings.jsonl";
-
-/// The largest file that is read, in bytes: some ten thousand ratings.
-const LARGEST: u64 = 16 << 20;
 
 /// A rating of a session, with what the session's axes were then.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,10 +76,9 @@ impl RatedLine {
 /// The file cannot be read.
 pub fn read_ratings() -> Result<Vec<RatedLine>, StateError> {
     let Some(path) = user_folder().map(|folder| folder.join(FILE)) else { return Ok(Vec::new()) };
-    let bytes = if_exists(read_at_most(&path, LARGEST)).map_err(failed("read", &path))?.unwrap_or_default();
     let mut ratings: Vec<RatedLine> = Vec::new();
-    for line in String::from_utf8_lossy(&bytes).lines() {
-        let Ok(line) = serde_json::from_str::<RatedLine>(line) else { continue };
+    for line in lines::lines(&lines::content(&path)?) {
+        let Ok(line) = serde_json::from_slice::<RatedLine>(line) else { continue };
         if Rating::value(&line.rating.value.to_string()).is_ok() {
             ratings.retain(|known| !known.is_of(&line.tag, &line.start));
             ratings.push(line);
@@ -99,7 +95,6 @@ pub fn read_ratings() -> Result<Vec<RatedLine>, StateError> {
 pub fn add_rating(line: &RatedLine) -> Result<bool, StateError> {
     let Some(folder) = user_folder() else { return Ok(false) };
     create_folder(&folder)?;
-    let text = serde_json::to_string(line).map_err(|error| failed("write", &folder.join(FILE))(error.into()))?;
-    append_line(&folder.join(FILE), &text)?;
+    lines::add_durably(&folder.join(FILE), line)?;
     Ok(true)
 }

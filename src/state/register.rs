@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::StateError;
+use super::{StateError, lines};
 use crate::domain::{FORMAT_VERSION, Tag};
-use crate::fs::{append, create_folder, failed, if_exists, open_locked, open_regular, write_atomic};
+use crate::fs::{failed, if_exists, open_regular};
 
 /// A session in the register.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,17 +44,12 @@ impl Register {
 
     /// Enters a session, unless it is listed.
     pub fn enter(&self, repository: &Path, tag: &Tag, opened: Timestamp) -> Result<(), StateError> {
-        if let Some(folder) = self.path.parent() {
-            create_folder(folder)?;
-        }
-        let (mut file, _) = self.lock()?;
+        let mut file = lines::lock(&self.path)?;
         if self.read(&mut file)?.iter().any(|known| known.is(repository, tag)) {
             return Ok(());
         }
         let line = Registered { version: FORMAT_VERSION, repository: repository.to_owned(), tag: tag.clone(), opened };
-        let line = self.json(&line)?;
-        append(&self.path, &line)?;
-        Ok(())
+        lines::add(&self.path, &line)
     }
 
     /// The sessions, in the order in which they were entered. Lines that cannot be parsed are left out.
@@ -68,30 +63,18 @@ impl Register {
         if !self.path.exists() {
             return Ok(Vec::new());
         }
-        let (mut file, _) = self.lock()?;
+        let mut file = lines::lock(&self.path)?;
         let known = self.read(&mut file)?;
         let (dropped, left): (Vec<_>, Vec<_>) = known.into_iter().partition(gone);
         if !dropped.is_empty() {
-            let lines: Vec<String> = left.iter().map(|line| self.json(line)).collect::<Result<_, _>>()?;
-            let text: String = lines.into_iter().map(|line| line + "\n").collect();
-            write_atomic(&self.path, text.as_bytes())?;
+            lines::replace(&self.path, &left)?;
         }
         Ok(left)
-    }
-
-    fn lock(&self) -> Result<(File, bool), StateError> {
-        let busy = || io::Error::from(io::ErrorKind::WouldBlock);
-        let locked = open_locked(&self.path).and_then(|locked| locked.ok_or_else(busy));
-        locked.map_err(|error| failed("lock", &self.path)(error).into())
     }
 
     fn read(&self, file: &mut File) -> Result<Vec<Registered>, StateError> {
         let text = ends_of(file).map_err(failed("read", &self.path))?;
         Ok(text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
-    }
-
-    fn json(&self, line: &Registered) -> Result<String, StateError> {
-        serde_json::to_string(line).map_err(|source| StateError::Json { path: self.path.clone(), source })
     }
 }
 

@@ -13,14 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{SessionFolder, StateError, user_folder};
+use super::json::check_version;
+use super::{SessionFolder, StateError, lines, user_folder};
 use crate::domain::{FORMAT_VERSION, Tag, Word};
-use crate::fs::{
-    append_line, copy_beside, create_folder, failed, move_away, move_odd_away, open_locked, read_at_most, write_atomic,
-};
-
-/// The largest file, in bytes: more than sixty words of the largest size.
-const LARGEST: u64 = 64 << 20;
+use crate::fs::{copy_beside, create_folder, failed, move_away, move_odd_away, read_at_most};
 
 /// The file of the key in the user's folder, and its length in bytes.
 const KEY: &str = "key";
@@ -220,12 +216,11 @@ impl WordFile {
         (text, standing): (&str, bool),
         now: Timestamp,
     ) -> Result<u32, StateError> {
-        self.locked(|| {
-            let last = self.read(Some(key))?.lines.iter().map(|line| line.id).max().unwrap_or(0);
-            let id = last.max(after).saturating_add(1);
-            self.append(key, id, Some((text, standing)), now)?;
-            Ok(id)
-        })
+        let _lock = lines::lock(&self.path)?;
+        let last = self.read(Some(key))?.lines.iter().map(|line| line.id).max().unwrap_or(0);
+        let id = last.max(after).saturating_add(1);
+        self.append(key, id, Some((text, standing)), now)?;
+        Ok(id)
     }
 
     /// Drops the word of this number; returns it, or `None` if there is none.
@@ -234,12 +229,11 @@ impl WordFile {
     ///
     /// See [`add`](Self::add).
     pub fn drop_word(&self, key: &WordKey, id: u32, now: Timestamp) -> Result<Option<Word>, StateError> {
-        self.locked(|| {
-            let words = words_of(&self.read(Some(key))?.lines);
-            let Some(word) = words.into_iter().find(|word| word.id == id) else { return Ok(None) };
-            self.append(key, id, None, now)?;
-            Ok(Some(word))
-        })
+        let _lock = lines::lock(&self.path)?;
+        let words = words_of(&self.read(Some(key))?.lines);
+        let Some(word) = words.into_iter().find(|word| word.id == id) else { return Ok(None) };
+        self.append(key, id, None, now)?;
+        Ok(Some(word))
     }
 
     /// Reads the file, removes lines of others, and restores the `known` ones that are missing. What it held is kept beside
@@ -259,22 +253,20 @@ impl WordFile {
         if self.is_odd() {
             move_odd_away(&self.path).map_err(failed("move", &self.path))?;
         }
-        if fs::metadata(&self.path).is_ok_and(|meta| meta.len() > LARGEST) {
+        if fs::metadata(&self.path).is_ok_and(|meta| meta.len() > lines::LARGEST) {
             move_away(&self.path).map_err(failed("move", &self.path))?;
         }
-        self.locked(|| {
-            let Content { lines, foreign } = self.read(key.as_ref())?;
-            let mut whole = known.to_vec();
-            whole.extend(lines.iter().filter(|line| !known.contains(line)).cloned());
-            let found = match foreign {
-                0 => None,
-                _ => Some(copy_beside(&self.path, &self.bytes()?, ".rewritten")?),
-            };
-            let restored = whole.len() > lines.len();
-            let text = whole.iter().map(|line| self.text(line)).collect::<Result<String, _>>()?;
-            write_atomic(&self.path, text.as_bytes())?;
-            Ok(Heard { lines: whole, foreign, restored, found })
-        })
+        let _lock = lines::lock(&self.path)?;
+        let Content { lines, foreign } = self.read(key.as_ref())?;
+        let mut whole = known.to_vec();
+        whole.extend(lines.iter().filter(|line| !known.contains(line)).cloned());
+        let found = match foreign {
+            0 => None,
+            _ => Some(copy_beside(&self.path, &lines::content(&self.path)?, ".rewritten")?),
+        };
+        let restored = whole.len() > lines.len();
+        lines::replace(&self.path, &whole)?;
+        Ok(Heard { lines: whole, foreign, restored, found })
     }
 
     /// Whether something else stands in the place of the file.
@@ -282,21 +274,11 @@ impl WordFile {
         fs::symlink_metadata(&self.path).is_ok_and(|meta| !meta.is_file())
     }
 
-    fn bytes(&self) -> Result<Vec<u8>, StateError> {
-        match read_at_most(&self.path, LARGEST) {
-            Err(error) if crate::fs::absent(&error) => Ok(Vec::new()),
-            read => Ok(read.map_err(failed("read", &self.path))?),
-        }
-    }
-
     fn read(&self, key: Option<&WordKey>) -> Result<Content, StateError> {
         let mut content = Content::default();
-        for text in self.bytes()?.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+        for text in lines::lines(&lines::content(&self.path)?) {
             let line = key.and_then(|key| self.unsealed(text, key));
-            let version = line.as_ref().and_then(|line| line.get("version")?.as_u64());
-            if let Some(found) = version.filter(|version| *version > u64::from(FORMAT_VERSION)) {
-                return Err(StateError::Newer { path: self.path.clone(), found, known: FORMAT_VERSION });
-            }
+            check_version(&self.path, line.as_ref().and_then(|line| line.get("version")))?;
             match line.and_then(|line| serde_json::from_value(line).ok()) {
                 // A line that is there twice counts once.
                 Some(line) if content.lines.contains(&line) => {}
@@ -316,16 +298,6 @@ impl WordFile {
         is_sealed.then_some(line)
     }
 
-    fn locked<T>(&self, act: impl FnOnce() -> Result<T, StateError>) -> Result<T, StateError> {
-        if let Some(folder) = self.path.parent() {
-            create_folder(folder)?;
-        }
-        let Some((_file, _)) = open_locked(&self.path).map_err(failed("write", &self.path))? else {
-            return Err(failed("lock", &self.path)(ErrorKind::TimedOut.into()).into());
-        };
-        act()
-    }
-
     fn append(&self, key: &WordKey, id: u32, word: Option<(&str, bool)>, now: Timestamp) -> Result<(), StateError> {
         let (text, standing) = word.map_or((None, false), |(text, standing)| (Some(text.to_owned()), standing));
         // As the file has it, without what is finer than a millisecond.
@@ -333,14 +305,7 @@ impl WordFile {
         let json = |source| StateError::Json { path: self.path.clone(), source };
         let mut line = WordLine { version: FORMAT_VERSION, id, ts, text, standing, seal: None };
         line.seal = Some(key.seal(&self.tag, &serde_json::to_value(&line).map_err(json)?));
-        append_line(&self.path, self.text(&line)?.trim_end())?;
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        Ok(fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", &self.path))?)
-    }
-
-    fn text(&self, line: &WordLine) -> Result<String, StateError> {
-        let text = serde_json::to_string(line);
-        Ok(text.map_err(|source| StateError::Json { path: self.path.clone(), source })? + "\n")
+        lines::add_durably(&self.path, &line)
     }
 }
 
