@@ -1,6 +1,5 @@
 //! How an idea or a source is drawn from the backlog.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -9,12 +8,14 @@ use super::as_text::as_text;
 use super::values::positive;
 
 /// How one is drawn, written `best` or `uniform:50`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(try_from = "String", into = "String")]
 pub enum Draw {
     /// The best.
+    #[strum(to_string = "best")]
     Best,
     /// One of so many best, each with the same chance.
+    #[strum(to_string = "uniform:{0}")]
     Uniform(u32),
 }
 
@@ -23,15 +24,6 @@ impl Default for Draw {
     /// self-confirming: only what the scorer believes in would be tried, and nothing could refute it.
     fn default() -> Self {
         Draw::Uniform(50)
-    }
-}
-
-impl fmt::Display for Draw {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Draw::Best => f.write_str("best"),
-            Draw::Uniform(among) => write!(f, "uniform:{among}"),
-        }
     }
 }
 

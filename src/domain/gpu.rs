@@ -52,11 +52,13 @@ pub struct GpuInventory {
 }
 
 /// One GPU as the user names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::Display)]
 pub enum GpuName {
     /// Its index among the GPUs that `ar` may use, from 0.
+    #[strum(to_string = "{0}")]
     Index(u32),
     /// The beginning of its UUID, or of that of a MIG instance, which no other has; as in `CUDA_VISIBLE_DEVICES`.
+    #[strum(to_string = "{0}")]
     Uuid(String),
 }
 
@@ -76,15 +78,6 @@ impl FromStr for GpuName {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'/');
         let is_uuid = (is_prefixed("GPU-") || is_prefixed("MIG-")) && text.bytes().all(is_plain);
         if is_uuid { Ok(GpuName::Uuid(text.to_owned())) } else { Err(()) }
-    }
-}
-
-impl fmt::Display for GpuName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            GpuName::Index(index) => write!(f, "{index}"),
-            GpuName::Uuid(uuid) => f.write_str(uuid),
-        }
     }
 }
 

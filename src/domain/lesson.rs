@@ -1,6 +1,5 @@
 //! Lessons of earlier experiments, from this session and others.
 
-use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
@@ -9,9 +8,10 @@ use jiff::Timestamp;
 pub const KEPT: &str = "keep";
 
 /// The identity of a lesson.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, strum::Display)]
 pub enum LessonId {
     /// A lesson from one point of a session.
+    #[strum(to_string = "{session}/{point}")]
     Point {
         /// The session's tag.
         session: String,
@@ -19,21 +19,13 @@ pub enum LessonId {
         point: String,
     },
     /// A merger of several older lessons of one strategy.
+    #[strum(to_string = "folded {lessons} {kept}")]
     Folded {
         /// How many.
         lessons: u32,
         /// How many of them came from kept experiments.
         kept: u32,
     },
-}
-
-impl fmt::Display for LessonId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LessonId::Point { session, point } => write!(f, "{session}/{point}"),
-            LessonId::Folded { lessons, kept } => write!(f, "folded {lessons} {kept}"),
-        }
-    }
 }
 
 impl FromStr for LessonId {

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// The step that an experiment is in; ARCHITECTURE.md has the order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Phase {
     /// No experiment is open.
     Idle,

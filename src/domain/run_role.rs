@@ -1,7 +1,8 @@
 //! What a run of the measuring command is for.
 
 /// What a run is for. Further runs of an experiment lie in folders beside its first one, each named by its role and a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum RunRole {
     /// The baseline, on each slot.
     Baseline,
@@ -16,27 +17,15 @@ pub enum RunRole {
 }
 
 impl RunRole {
-    const ALL: [RunRole; 5] = [RunRole::Baseline, RunRole::Screen, RunRole::Check, RunRole::Trial, RunRole::Repro];
-
-    fn name(self) -> &'static str {
-        match self {
-            RunRole::Baseline => "baseline",
-            RunRole::Screen => "screen",
-            RunRole::Check => "check",
-            RunRole::Trial => "trial",
-            RunRole::Repro => "repro",
-        }
-    }
-
     /// The folder of a further run, such as `check-1`.
     pub fn folder(self, number: u32) -> String {
-        format!("{}-{number}", self.name())
+        format!("{self}-{number}")
     }
 
     /// Whether a folder of this name is one of a further run. Earlier versions named them `check` and `slot-1`.
     pub fn is_folder(name: &str) -> bool {
         let Some((role, number)) = name.rsplit_once('-') else { return name == "check" };
-        let is_role = role == "slot" || RunRole::ALL.iter().any(|known| known.name() == role);
+        let is_role = role == "slot" || role.parse::<RunRole>().is_ok();
         is_role && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     }
 

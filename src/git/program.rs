@@ -1,14 +1,15 @@
 //! A program that git starts for the user while this process waits, and why it was terminated.
 
-use std::fmt;
 use std::time::Duration;
 
 /// What such a program does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Program {
     /// It converts a file between working tree and repository.
+    #[strum(to_string = "a git filter")]
     Filter,
     /// It signs a commit.
+    #[strum(to_string = "the signing program")]
     Signing,
 }
 
@@ -19,15 +20,6 @@ impl Program {
             Program::Filter => Duration::from_secs(600),
             Program::Signing => Duration::from_secs(60),
         }
-    }
-}
-
-impl fmt::Display for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Program::Filter => "a git filter",
-            Program::Signing => "the signing program",
-        })
     }
 }
 

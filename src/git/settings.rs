@@ -17,38 +17,30 @@ use crate::fs::{FileStamp, read_regular};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedSettings(BTreeMap<String, String>);
 
-/// What the change of a setting brings about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What the change of a setting brings about; in words, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum SettingEffect {
     /// Programs that change files when git reads or writes them.
+    #[strum(to_string = "git and the next `ar` change files by these filters, except protected ones")]
     Filters,
     /// Which files those are.
+    #[strum(to_string = "git and `ar` take attributes such as filters from there, except for protected files")]
     Attributes,
     /// Programs that git starts at commits and the like.
+    #[strum(to_string = "git runs the programs there, as at your commits; `ar` runs none")]
     Hooks,
     /// Any setting.
+    #[strum(to_string = "git and the next `ar` take any setting from there")]
     Includes,
     /// Where the working tree is, and whether there is one.
+    #[strum(to_string = "git works in another folder or in none, and the next `ar` refuses to start")]
     WorkingTree,
     /// Whether the repository can be opened.
+    #[strum(to_string = "git and the next `ar` may refuse to open the repository")]
     Extensions,
 }
 
 impl SettingEffect {
-    /// What the change brings about, in words.
-    pub fn text(self) -> &'static str {
-        match self {
-            SettingEffect::Filters => "git and the next `ar` change files by these filters, except protected ones",
-            SettingEffect::Attributes => {
-                "git and `ar` take attributes such as filters from there, except for protected files"
-            }
-            SettingEffect::Hooks => "git runs the programs there, as at your commits; `ar` runs none",
-            SettingEffect::Includes => "git and the next `ar` take any setting from there",
-            SettingEffect::WorkingTree => "git works in another folder or in none, and the next `ar` refuses to start",
-            SettingEffect::Extensions => "git and the next `ar` may refuse to open the repository",
-        }
-    }
-
     fn of(key: &str) -> Option<SettingEffect> {
         let is_include = || (key.starts_with("include.") || key.starts_with("includeif.")) && key.ends_with(".path");
         match key {

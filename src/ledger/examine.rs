@@ -38,7 +38,7 @@ fn what_it_is(ledger: &Ledger) -> String {
     let columns = if columns.is_empty() { String::new() } else { format!("; {}", columns.join(", ")) };
     let metric = ledger.metric.as_deref().map(|name| format!(", {} of `{name}` is better", ledger.direction));
     let rows = count_of(ledger.rows.len(), "row");
-    format!("it is {} with {rows}{}{columns}", ledger.form.name(), metric.unwrap_or_default())
+    format!("it is {} with {rows}{}{columns}", ledger.form, metric.unwrap_or_default())
 }
 
 /// The rows and numbers that cannot be read, by why.

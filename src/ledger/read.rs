@@ -63,7 +63,7 @@ fn read_rows(text: &str, shape: &Shape, assumed: &mut Vec<String>) -> (Vec<Row>,
     let taken = words.counts.keys().map(|word| (word, classify(word, Verdict::WideWord)));
     let told: Vec<String> = taken
         .filter(|(_, status)| *status != RowStatus::Other)
-        .map(|(word, status)| format!("`{}` is {}", cut(word, WORD_SHOWN), status.word()))
+        .map(|(word, status)| format!("`{}` is {}", cut(word, WORD_SHOWN), status))
         .collect();
     assumed.push(format!("no row says keep, so {}; the words keep, discard and crash say otherwise", told.join(", ")));
     (wide, wide_words)

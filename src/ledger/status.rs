@@ -1,13 +1,14 @@
 //! The words for an outcome.
 
 use serde::{Deserialize, Serialize};
-use strum::VariantArray;
+use strum::{Display, VariantArray};
 
 use crate::domain::{FailureClass, LedgerDialect, Outcome};
 
 /// What a row of a ledger is counted as.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum RowStatus {
     /// The experiment was kept.
     Keep,
@@ -25,18 +26,6 @@ pub enum RowStatus {
 }
 
 impl RowStatus {
-    /// Its word in a sentence.
-    pub fn word(self) -> &'static str {
-        match self {
-            RowStatus::Keep => "keep",
-            RowStatus::Discard => "discard",
-            RowStatus::Crash => "crash",
-            RowStatus::Baseline => "baseline",
-            RowStatus::Other => "other",
-            RowStatus::Malformed => "malformed",
-        }
-    }
-
     /// What the row of an experiment with this outcome is counted as.
     fn of(outcome: Outcome) -> RowStatus {
         match outcome {

@@ -11,20 +11,26 @@ use super::text::{Cells, TextLines};
 /// How many lines a quoted cell may span before its quote is taken for a character.
 const LONGEST_CELL: usize = 64;
 
-/// What kind of file a ledger is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What kind of file a ledger is, as a sentence names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Form {
     /// Cells with tabs between them.
+    #[strum(to_string = "tab-separated")]
     Tabs,
     /// Cells with commas between them, in double quotes where they need it.
+    #[strum(to_string = "comma-separated")]
     Commas,
     /// The same with semicolons.
+    #[strum(to_string = "semicolon-separated")]
     Semicolons,
     /// Columns that are aligned with blanks.
+    #[strum(to_string = "a table aligned with blanks")]
     Aligned,
     /// A Markdown table.
+    #[strum(to_string = "a Markdown table")]
     Markdown,
     /// A JSON object a line.
+    #[strum(to_string = "JSON lines")]
     JsonLines,
 }
 
@@ -50,18 +56,6 @@ impl Form {
         {
             Some((_, form)) => form,
             None => Form::Tabs,
-        }
-    }
-
-    /// The form as a sentence names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Form::Tabs => "tab-separated",
-            Form::Commas => "comma-separated",
-            Form::Semicolons => "semicolon-separated",
-            Form::Aligned => "a table aligned with blanks",
-            Form::Markdown => "a Markdown table",
-            Form::JsonLines => "JSON lines",
         }
     }
 }

@@ -45,7 +45,7 @@ pub fn ledger_grid(ledger: &Ledger, selected: &[usize]) -> Grid {
         &[
             ("line", Align::Right, &|(row, _)| row.line.to_string()),
             ("commit", Align::Left, &|(row, _)| text(row.commit.as_deref())),
-            ("outcome", Align::Left, &|(row, _)| row.status.word().to_owned()),
+            ("outcome", Align::Left, &|(row, _)| row.status.to_string()),
             (ledger.metric.as_deref().unwrap_or("value"), Align::Right, &|(row, _)| text(row.value.as_ref())),
             ("gain", Align::Right, &|(_, place)| text(gain(*place))),
             ("GiB", Align::Right, &|(row, _)| text(row.memory_gb.map(|memory| format!("{memory:.1}")))),

@@ -159,7 +159,7 @@ impl Maker<'_> {
             .transpose()?
             .map(|diff| diff.stat())
             .unwrap_or_default();
-        let status = row.status.word().to_owned();
+        let status = row.status.to_string();
         let problem = row.problem.as_deref().map(|problem| format!("; {problem}")).unwrap_or_default();
         let value = row.value.as_ref();
         Ok(Record {

@@ -86,7 +86,7 @@ impl Protected {
                 let then = stored.git.as_ref().map(|git| &git.watched);
                 for (effect, keys) in then.map(|then| then.changed(&repo.watched_settings())).unwrap_or_default() {
                     let when = "since the session began".to_owned();
-                    notices.push(Notice::SettingsChanged { when, keys, effect: effect.text() });
+                    notices.push(Notice::SettingsChanged { when, keys, effect: effect.into() });
                 }
                 stored
             }

@@ -340,7 +340,7 @@ impl Store {
         self.name_changed_logs(who.clone(), LOGS);
         self.say_changed("git's own settings changed, left as they are", who.clone(), git);
         for (effect, keys) in watch.settings.changed(&self.repo.watched_settings()) {
-            self.say(Notice::SettingsChanged { when: format!("while {who} active"), keys, effect: effect.text() });
+            self.say(Notice::SettingsChanged { when: format!("while {who} active"), keys, effect: effect.into() });
         }
     }
 

@@ -10,7 +10,7 @@ use super::difference::{Difference, Repairs};
 use super::facts::{DECIDE_FIRST, Facts, REPAIR};
 use super::patients::finding_of;
 use super::repository;
-use crate::domain::{Area, ExperimentId, Finding, Phase, count_of, experiment_name, shell_word, with_causes};
+use crate::domain::{Area, ExperimentId, Finding, count_of, experiment_name, shell_word, with_causes};
 use crate::exec::{Executor, Exit, JobFiles, Started};
 use crate::fs::{copy_beside, move_command, read_regular, write_atomic};
 use crate::git::{Repo, Untracked};
@@ -163,7 +163,7 @@ fn open<'a>(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference<'a>
     };
     let resume = |what: String| Finding::warning(Area::Journal, what).hint(format!("ar resume {}", facts.tag));
     for (phase, open) in journal.steps() {
-        let what = format!("experiment {} is open ({})", open.id, phase_name(phase));
+        let what = format!("experiment {} is open ({phase})", open.id);
         let finding = match (&facts.holder, goes_on(open)) {
             (Some(_), _) => Finding::ok(Area::Journal, what),
             (None, true) => resume(format!("{what} and its run continues without an active ar")),
@@ -183,11 +183,6 @@ fn open<'a>(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference<'a>
         }
     }
     found
-}
-
-/// The name of a step, as the journal has it.
-fn phase_name(phase: Phase) -> String {
-    serde_json::to_value(phase).ok().as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// The files of a run that is over and that say nothing: what is left of it is that it was started.
