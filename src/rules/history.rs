@@ -124,7 +124,7 @@ impl History {
     }
 
     /// The records up to that of experiment `id`; all of them if it has none.
-    pub(super) fn as_of(&self, id: ExperimentId) -> &[Record] {
+    pub fn as_of(&self, id: ExperimentId) -> &[Record] {
         let end = self.records.iter().position(|record| record.id == id).map_or(self.records.len(), |at| at + 1);
         &self.records[..end]
     }

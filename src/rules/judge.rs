@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::decide::{Verdict, decide, decide_by_threshold, describe_failure};
-use super::history::{History, best_kept_of, best_of};
+use super::history::{best_kept_of, best_of};
 use super::limits::unmet;
 use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
@@ -68,30 +68,10 @@ pub fn is_empty_baseline(contract: &Contract, class: FailureClass, exit: Option<
 /// A failure is a crash. A number is compared with the contract's threshold, if there is one, else with the incumbent's, where
 /// the contract says so by simplicity first. One that would be kept is discarded if the run exceeded a limit. The baseline may
 /// exceed limits and miss the threshold, and may have no number; see [`is_empty_baseline`].
+///
+/// The `records` are those up to its base, which may not be the incumbent any more: it is compared with its own base. One
+/// that would be kept is a winner if it is stale.
 pub fn judge(
-    contract: &Contract,
-    history: &History,
-    id: ExperimentId,
-    diff: DiffStat,
-    measured: &Measured,
-) -> (Verdict, Vec<String>) {
-    judge_against(contract, history.records(), id, diff, measured)
-}
-
-/// The same for an experiment made on `base`, which may not be the incumbent any more: it is compared with its own base.
-/// One that would be kept is a winner if it is stale.
-pub fn judge_on_base(
-    contract: &Contract,
-    history: &History,
-    base: ExperimentId,
-    id: ExperimentId,
-    diff: DiffStat,
-    measured: &Measured,
-) -> (Verdict, Vec<String>) {
-    judge_against(contract, history.as_of(base), id, diff, measured)
-}
-
-fn judge_against(
     contract: &Contract,
     records: &[Record],
     id: ExperimentId,
@@ -152,6 +132,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{CommitId, Composite, Direction, MetricSource, MetricSpec};
+    use crate::rules::History;
     use crate::rules::sample::record;
 
     fn contract(limits: &[&str]) -> Contract {
@@ -168,7 +149,7 @@ mod tests {
 
     fn outcome(contract: &Contract, id: u32, measured: &Measured) -> (Outcome, String, usize) {
         let history = History::new(if id == 0 { Vec::new() } else { vec![record(json!({"value": "2.0"}))] });
-        let (verdict, unmet) = judge(contract, &history, id.into(), DiffStat::default(), measured);
+        let (verdict, unmet) = judge(contract, history.records(), id.into(), DiffStat::default(), measured);
         (verdict.outcome, verdict.reason, unmet.len())
     }
 
@@ -214,7 +195,7 @@ mod tests {
         );
         let empty = History::new(vec![record(json!({}))]);
         let first = |contract: &Contract, loss: &str| {
-            judge(contract, &empty, 1.into(), DiffStat::default(), &measured(loss)).0.outcome
+            judge(contract, empty.records(), 1.into(), DiffStat::default(), &measured(loss)).0.outcome
         };
         assert_eq!(first(&axes, "0.01"), Outcome::Keep, "the first one with a number");
         assert_eq!([first(&threshold, "2.5"), first(&threshold, "3.5")], [Outcome::Keep, Outcome::Discard]);
@@ -239,7 +220,7 @@ mod tests {
         let history = History::new(vec![kept(0, 0, "2.0"), kept(4, 1, "1.75"), kept(2, 2, "1.0")]);
         let contract = contract(&["memory_gb<=50"]);
         let judged = |base: u32, loss: &str| {
-            judge_on_base(&contract, &history, base.into(), 5.into(), DiffStat::default(), &measured(loss)).0
+            judge(&contract, history.as_of(base.into()), 5.into(), DiffStat::default(), &measured(loss)).0
         };
         let outcomes = [(0, "1.9"), (4, "1.9"), (4, "1.5"), (2, "1.5"), (2, "0.5")];
         let found = outcomes.map(|(base, loss)| judged(base, loss).outcome);
@@ -247,7 +228,7 @@ mod tests {
         assert!(judged(4, "1.5").reason.contains("of experiment 4"));
         let simpler = Contract { simpler_wins: Some(0.5), ..contract.clone() };
         let less = DiffStat { files: 1, added: 0, deleted: 9 };
-        let (verdict, _) = judge_on_base(&simpler, &history, 4.into(), 5.into(), less, &measured("2.0"));
+        let (verdict, _) = judge(&simpler, history.as_of(4.into()), 5.into(), less, &measured("2.0"));
         assert_eq!(verdict.outcome, Outcome::Keep, "within the margin of what was best then: {}", verdict.reason);
     }
 

@@ -125,7 +125,7 @@ pub use history::{History, lost_ids};
 pub use ideas::{by_rank, draw, is_used, same_idea};
 pub use ignored::ignored_changes;
 pub use insights::{keep_lesson, pivot_lesson, summary_lesson, summed_up};
-pub use judge::{Measured, NO_NUMBER_FOR, is_empty_baseline, judge, judge_on_base};
+pub use judge::{Measured, NO_NUMBER_FOR, is_empty_baseline, judge};
 pub use jumps::doubtful_gain;
 pub use ladder_state::LadderState;
 pub use lanes::{RunOf, Slots, distinct_runs, gain_alone, gpu_hours, is_concurrent, lanes, run_seconds, slots};

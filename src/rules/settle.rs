@@ -51,7 +51,7 @@ pub fn judge_train<'a>(
     let direction = contract.metric.direction;
     // A train has winners, and the baseline is none.
     let id = cars.last().map_or_else(|| history.next_id(), |car| car.id);
-    let (mut verdict, unmet) = judge(contract, history, id, diff, measured);
+    let (mut verdict, unmet) = judge(contract, history.records(), id, diff, measured);
     let (Some(value), Outcome::Keep) = (&measured.value, verdict.outcome) else {
         return (Tested::NotBetter(measured.value.clone().filter(|_| measured.failure.is_none())), verdict, unmet);
     };

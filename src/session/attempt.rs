@@ -21,7 +21,7 @@ use crate::crash;
 use crate::domain::{DiffStat, Environment, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed, list};
 use crate::exec::Executor;
 use crate::rules::{
-    Again, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, describe_failure, judge, judge_on_base, recover,
+    Again, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, describe_failure, judge, recover,
 };
 use crate::state::OpenExperiment;
 
@@ -248,8 +248,8 @@ impl Attempt {
         let made_on = history.kept_at(base);
         let (Verdict { outcome, mut reason }, unmet_limits) = match (self.open.trial.clone(), made_on) {
             (Some(trial), _) => judge_trial(self, store, &trial, &measured)?,
-            (None, Some(base)) => judge_on_base(contract, history, base, self.open.id, diff, &measured),
-            (None, None) => judge(contract, history, self.open.id, diff, &measured),
+            (None, Some(base)) => judge(contract, history.as_of(base), self.open.id, diff, &measured),
+            (None, None) => judge(contract, history.records(), self.open.id, diff, &measured),
         };
         if !measured.changed.is_empty() {
             reason = format!("{reason}; {} changed while it ran", list(&measured.changed));

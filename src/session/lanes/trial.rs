@@ -6,7 +6,7 @@ use super::recording::run_finished;
 use crate::crash;
 use crate::domain::{ExperimentId, Number, Outcome, Phase, Replay, experiment_names};
 use crate::rules::{
-    Afresh, Car, FileTerms, Line, Measured, Tested, Trial, Verdict, judge_on_base, judge_train, train_tolerance,
+    Afresh, Car, FileTerms, Line, Measured, Tested, Trial, Verdict, judge, judge_train, train_tolerance,
 };
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::error::SessionError;
@@ -61,7 +61,7 @@ pub(in crate::session) fn judge_trial(
         Trial::Afresh(id) => {
             let car = store.journal.line.car(*id);
             let base = car.map_or(ExperimentId::BASELINE, |car| car.base);
-            let judged = judge_on_base(contract, history, base, *id, diff, measured);
+            let judged = judge(contract, history.as_of(base), *id, diff, measured);
             attempt.open.tested = Some(match (&measured.value, judged.0.outcome) {
                 (_, Outcome::Crash) | (None, _) => Tested::NotBetter(None),
                 (Some(value), _) if judged.1.is_empty() => Tested::Holds(value.clone()),
