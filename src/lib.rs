@@ -17,10 +17,10 @@
 //! | [`fs`] | durable writes, locks, bounded reads |
 //! | [`rules`] | pure decisions: keep or discard, stop, budgets |
 //! | [`domain`] | the types all of them speak in |
-//! | [`crash`] | moments at which the tests kill the program |
+//! | `crash` | moments at which the tests kill the program |
 
 pub mod agent;
-pub mod crash;
+mod crash;
 pub mod domain;
 pub mod exec;
 pub mod fs;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::thread;
 
-use autoresearch::crash::{BETWEEN_SESSIONS, IN_IMPORT, IN_LANES, POINTS};
 use proptest::prelude::*;
 
 use crate::cli::{SOURCES, sources};
+use crate::crash_points::{BETWEEN_SESSIONS, IN_IMPORT, IN_LANES, POINTS};
 use crate::crash_scenario::{Kill, Scenario, Session, Trace};
 use crate::kill::soak;
 use crate::outcome::assert_outcome;

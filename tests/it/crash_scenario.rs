@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 
-use autoresearch::crash::POINTS;
-
+use crate::crash_points::POINTS;
 use crate::exec::LOCAL;
 use crate::outcome::{outcome, results};
 use crate::run_loop::{agent, training_repo};

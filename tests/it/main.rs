@@ -23,6 +23,8 @@ mod counted_once;
 #[cfg(debug_assertions)]
 mod crash;
 #[cfg(debug_assertions)]
+mod crash_points;
+#[cfg(debug_assertions)]
 mod crash_scenario;
 mod data;
 #[cfg(debug_assertions)]

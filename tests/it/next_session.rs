@@ -2,8 +2,7 @@
 
 use std::process::Command;
 
-use autoresearch::crash::BETWEEN_SESSIONS;
-
+use crate::crash_points::BETWEEN_SESSIONS;
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command};
 

@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use autoresearch::crash::POINTS;
-
 use super::landscape::{check, first_call, landscape};
 use crate::artifacts::{check_artifacts, left};
 use crate::crash::in_parallel;
+use crate::crash_points::POINTS;
 use crate::kill::{run_and_kill, soak};
 use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command, ar_in_time};
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Mutex;
 
-use autoresearch::crash::IN_LANES;
 use serde_json::Value;
 
 use super::landscape::{check, first_call, landscape};
 use crate::crash::in_parallel;
+use crate::crash_points::IN_LANES;
 use crate::kill::{run_and_kill, soak};
 use crate::support::{Called, TestRepo, ar_command, ar_in_time};
 
