@@ -1,9 +1,9 @@
 //! What there is of a session, however damaged it is.
 
 use std::fs;
-use std::io::ErrorKind;
 
 use crate::domain::{CommitId, Contract, ExperimentId, Record, Tag, with_causes};
+use crate::fs::absent;
 use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, Tip, gaps, judge_tip, lost_ids};
 use crate::session::error::SessionError;
@@ -135,11 +135,6 @@ impl Facts {
         !self.is_imported() && !self.is_fetched
     }
 
-    /// A record that can be read and is that of its ref.
-    fn sound<'a>(&self, found: &'a RecordRef) -> Option<&'a Record> {
-        sound(found, &self.tag)
-    }
-
     /// The records that can be read.
     pub(super) fn history(&self) -> &History {
         &self.history
@@ -160,12 +155,12 @@ impl Facts {
         };
         !self.broken.iter().any(lost)
             && self.lost_ids().is_empty()
-            && self.refs.iter().all(|found| self.sound(found).is_some())
+            && self.refs.iter().all(|found| sound(found, &self.tag).is_some())
     }
 
     /// The terms as the baseline's record has them.
     pub(super) fn recorded_terms(&self) -> Option<Contract> {
-        let record = self.sound(self.refs.first()?).filter(|record| record.id.is_baseline())?;
+        let record = sound(self.refs.first()?, &self.tag).filter(|record| record.id.is_baseline())?;
         recorded_terms(record).ok().flatten()
     }
 
@@ -197,7 +192,7 @@ impl Facts {
             return Ok(None);
         }
         let last = history.records().last().map(|record| &record.commit);
-        Ok(Some(judge_tip(found.as_ref(), &expected, last, self.is_open())))
+        Ok(Some(judge_tip(found.as_ref(), &expected, last, !self.open_ids().is_empty())))
     }
 
     /// The tag objects that were made for a ref that is lost.
@@ -224,13 +219,9 @@ impl Facts {
     pub(super) fn has_layout(&self) -> bool {
         self.known_journal().is_some_and(|it| it.layout.is_some())
     }
-
-    /// Whether the journal says that something is open.
-    pub(super) fn is_open(&self) -> bool {
-        self.known_journal().is_some_and(|it| !it.attempts.is_empty())
-    }
 }
 
+/// A record that can be read and is that of its ref.
 fn sound<'a>(found: &'a RecordRef, tag: &Tag) -> Option<&'a Record> {
     found.record.as_ref().ok().filter(|record| record.id == found.id && record.tag == *tag)
 }
@@ -258,9 +249,8 @@ pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
     tags.extend(branches.iter().filter_map(|(name, _)| name.strip_prefix("refs/heads/autoresearch/")?.parse().ok()));
     let folder = repo.main_worktree().join(SESSIONS_FOLDER);
     let entries = match fs::read_dir(&folder) {
-        Ok(entries) => entries.flatten().collect(),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Vec::new(),
-        Err(source) => return Err(SessionError::Io { action: "read", path: folder, source }),
+        Err(error) if !absent(&error) => return Err(SessionError::Io { action: "read", path: folder, source: error }),
+        entries => entries.into_iter().flatten().flatten(),
     };
     for entry in entries {
         if let Some(Ok(tag)) = entry.file_name().to_str().map(str::parse::<Tag>)

@@ -1,28 +1,29 @@
 //! results.tsv against the records of all sessions.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::difference::{Difference, Repairs};
 use super::facts::REPAIR;
 use super::patients::Patients;
 use crate::domain::{Area, ExperimentId, Finding, LedgerDialect, Phase, Record, count_of, one_line, with_causes};
+use crate::fs::folder_of;
 use crate::git::Repo;
-use crate::ledger::{Comparison, LedgerError, LedgerFile, Rebuilt};
+use crate::ledger::{LedgerError, LedgerFile};
 use crate::session::error::SessionError;
 
 /// The ledger of a repository, with the records that should be in it.
 #[derive(Debug)]
-pub(super) struct Books {
-    pub(super) path: PathBuf,
+struct Books<'a> {
+    path: PathBuf,
     metric: String,
     dialect: LedgerDialect,
     /// The records of its metric, of all sessions, in the order in which they were finished.
-    pub(super) records: Vec<Record>,
+    records: Vec<&'a Record>,
 }
 
-impl Books {
+impl<'a> Books<'a> {
     /// The ledger, where there is a session. It is of the metric of the first session that it can be continued with.
-    pub(super) fn of(repo: &Repo, patients: &Patients) -> Option<Books> {
+    fn of(repo: &Repo, patients: &'a Patients) -> Option<Books<'a>> {
         let path = repo.main_worktree().join("results.tsv");
         // Rows of others stay with others.
         let own = || patients.all().filter(|facts| facts.has_files());
@@ -31,29 +32,17 @@ impl Books {
         let fits =
             |(metric, dialect): &&(String, LedgerDialect)| LedgerFile::compare(&path, metric, *dialect, &[]).is_ok();
         let (metric, dialect) = terms.iter().find(fits).or(terms.first())?.clone();
-        let mut records: Vec<Record> = own().flat_map(|facts| facts.history().records().to_vec()).collect();
+        let mut records: Vec<&Record> = own().flat_map(|facts| facts.history().records()).collect();
         records.retain(|record| one_line(&record.metric.name) == metric);
         records.sort_by_key(|record| record.finished);
         Some(Books { path, metric, dialect, records })
-    }
-
-    /// Compares the file with the records; see [`LedgerFile::compare`].
-    pub(super) fn compare(&self) -> Result<Comparison, LedgerError> {
-        LedgerFile::compare(&self.path, &self.metric, self.dialect, &self.records.iter().collect::<Vec<_>>())
-    }
-
-    /// Mends the file; see [`LedgerFile::rebuild`].
-    pub(super) fn rebuild(&self) -> Result<Option<Rebuilt>, LedgerError> {
-        let records: Vec<_> = self.records.iter().collect();
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        LedgerFile::rebuild(&self.path, &self.metric, self.dialect, &records, folder)
     }
 }
 
 /// Compares results.tsv.
 pub(super) fn look<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference<'a>> {
     let Some(books) = Books::of(repo, patients) else { return Vec::new() };
-    let found = match books.compare() {
+    let found = match LedgerFile::compare(&books.path, &books.metric, books.dialect, &books.records) {
         Ok(found) => found,
         Err(error) => {
             let hint = match &error {
@@ -69,7 +58,7 @@ pub(super) fn look<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference<'a
     let is_open =
         |record: &Record| patients.all().any(|facts| facts.tag == record.tag && facts.open_ids().contains(&record.id));
     let missing: Vec<&Record> =
-        found.missing.iter().map(|&index| &books.records[index]).filter(|record| !is_open(record)).collect();
+        found.missing.iter().map(|&index| books.records[index]).filter(|record| !is_open(record)).collect();
     let mut errors = Vec::new();
     if !books.path.exists() && !missing.is_empty() {
         errors.push("results.tsv is missing".to_owned());
@@ -103,7 +92,9 @@ pub(super) fn look<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference<'a
 
 /// Gives every record its row, and tells the journals where the rows of open experiments are.
 fn rebuild(books: &Books, patients: &Patients, repairs: &mut Repairs) -> Result<(), SessionError> {
-    let Some(rebuilt) = books.rebuild()? else { return Ok(()) };
+    let folder = folder_of(&books.path);
+    let rebuilt = LedgerFile::rebuild(&books.path, &books.metric, books.dialect, &books.records, folder)?;
+    let Some(rebuilt) = rebuilt else { return Ok(()) };
     for facts in patients.all() {
         let Ok(Some(journal)) = &facts.journal else { continue };
         let row_of = |id: ExperimentId| {

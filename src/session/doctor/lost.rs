@@ -19,27 +19,6 @@ use crate::session::reading::record_message;
 /// The size in bytes up to which an event log or results.tsv is read.
 const LARGEST: u64 = 64 << 20;
 
-/// Whether the object that a record's ref names is gone.
-pub(super) fn is_lost(repo: &Repo, found: &RecordRef) -> bool {
-    found.record.is_err() && !repo.objects.has_object(&found.object)
-}
-
-/// The record of a ref whose object is gone, with its tag's message; `None` where what is left does not tell.
-pub(super) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(Record, String)> {
-    if !is_lost(repo, found) {
-        return None;
-    }
-    let terms = facts.terms().filter(|_| !found.id.is_baseline() || !facts.is_changed)?;
-    let line = log_line(facts, found.id)?;
-    let said = [&line["data"], &line["detail"]].into_iter().find(|said| said.is_object())?;
-    let commit: CommitId =
-        serde_json::from_value(said["commit"].clone()).ok().filter(|it| repo.objects.has_commit(it))?;
-    let left = left_of_run(facts, &terms, found.id);
-    let record = record_of(repo, &terms, found.id, commit, &line, said, left)?;
-    let message = record_message(&record).ok()?;
-    Some((record, message))
-}
-
 /// The place of a record that cannot be read, of those that the others leave free; the lost ones have them in the order of
 /// their numbers.
 fn place_of(facts: &Facts, id: ExperimentId) -> u32 {
@@ -50,19 +29,21 @@ fn place_of(facts: &Facts, id: ExperimentId) -> u32 {
     gaps(taken).into_iter().chain(next..).nth(lost).unwrap_or(next)
 }
 
-fn record_of(
-    repo: &Repo,
-    terms: &Contract,
-    id: ExperimentId,
-    commit: CommitId,
-    line: &Value,
-    said: &Value,
-    left: LeftOfRun,
-) -> Option<Record> {
+/// The record of a ref whose object is gone, with its tag's message; `None` where what is left does not tell.
+pub(super) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(Record, String)> {
+    if found.record.is_ok() || repo.objects.has_object(&found.object) {
+        return None;
+    }
+    let id = found.id;
+    let terms = facts.terms().filter(|_| !id.is_baseline() || !facts.is_changed)?;
+    let line = log_line(facts, id)?;
+    let said = [&line["data"], &line["detail"]].into_iter().find(|said| said.is_object())?;
+    let commit: CommitId =
+        serde_json::from_value(said["commit"].clone()).ok().filter(|it| repo.objects.has_commit(it))?;
     let base =
         if id.is_baseline() { commit.clone() } else { repo.objects.parents(&commit).ok()?.into_iter().next()? };
     let outcome: Outcome = serde_json::from_value(said["outcome"].clone()).ok()?;
-    let row = row_of(repo, terms, &commit);
+    let row = row_of(repo, &terms, &commit);
     let description = match &row {
         Some(row) => row.description.to_string(),
         None if id.is_baseline() => "baseline".to_owned(),
@@ -71,11 +52,26 @@ fn record_of(
     let number = row.as_ref().and_then(|row| row.value.clone()).filter(|_| outcome != Outcome::Crash);
     let class = &said["failure"];
     let value = number.as_ref().map(|number| number.value).or(said["value"].as_f64());
+    let folder = facts.folder.run(id);
+    let summary = read_log(&facts.folder.run_log(id), &terms.metric, terms.deciding_composite()).ok();
+    let metrics = summary.into_iter().flat_map(|summary| summary.metrics);
+    let called = terms.agent.clone().zip(Exit::read(&folder, AGENT));
+    let run = Exit::read(&folder, RUN).map(|exit| Run {
+        command: terms.command.clone(),
+        seed: None,
+        started: exit.started,
+        seconds: exit.seconds,
+        exit: exit.exit,
+        signal: exit.signal,
+        silent: exit.silent,
+        value,
+        commit: None,
+    });
     // What nothing tells is left out, as in a record of an older version.
     let record = json!({
         "version": RECORD_VERSION,
         "id": id,
-        "sequence": left.place,
+        "sequence": place_of(facts, id),
         "tag": terms.tag,
         "diff": if id.is_baseline() { DiffStat::default() } else { repo.objects.diff(&base, &commit).ok()?.stat() },
         "commit": commit,
@@ -90,11 +86,11 @@ fn record_of(
             value,
             raw: number.map(|number| number.raw).or(value.map(|value| value.to_string())),
         },
-        "metrics": left.metrics,
+        "metrics": metrics.map(|(name, number)| (name, number.value)).collect::<Metrics>(),
         "memory_gb": row.as_ref().and_then(|row| row.memory_gb),
-        "runs": left.runs(terms, value),
+        "runs": Vec::from_iter(run),
         "environment": Environment::default(),
-        "agent": left.agent,
+        "agent": called.map(|(command, exit)| AgentCall::new(command, exit.seconds, Usage::default())),
         "started": line["ts"],
         "finished": line["ts"],
         "rebuilt": true,
@@ -103,46 +99,8 @@ fn record_of(
     if id.is_baseline() {
         record.more.insert("contract".into(), json!(terms));
     }
-    Some(record)
-}
-
-/// What the folder of an experiment tells of its last run and its last call of the agent.
-struct LeftOfRun {
-    /// The place that its record had.
-    place: u32,
-    exit: Option<Exit>,
-    metrics: Metrics,
-    agent: Option<AgentCall>,
-}
-
-impl LeftOfRun {
-    fn runs(&self, terms: &Contract, value: Option<f64>) -> Vec<Run> {
-        let run = |exit: &Exit| Run {
-            command: terms.command.clone(),
-            seed: None,
-            started: exit.started,
-            seconds: exit.seconds,
-            exit: exit.exit,
-            signal: exit.signal,
-            silent: exit.silent,
-            value,
-            commit: None,
-        };
-        self.exit.iter().map(run).collect()
-    }
-}
-
-fn left_of_run(facts: &Facts, terms: &Contract, id: ExperimentId) -> LeftOfRun {
-    let folder = facts.folder.run(id);
-    let summary = read_log(&facts.folder.run_log(id), &terms.metric, terms.deciding_composite()).ok();
-    let metrics = summary.into_iter().flat_map(|summary| summary.metrics);
-    let called = terms.agent.clone().zip(Exit::read(&folder, AGENT));
-    LeftOfRun {
-        place: place_of(facts, id),
-        exit: Exit::read(&folder, RUN),
-        metrics: metrics.map(|(name, number)| (name, number.value)).collect(),
-        agent: called.map(|(command, exit)| AgentCall::new(command, exit.seconds, Usage::default())),
-    }
+    let message = record_message(&record).ok()?;
+    Some((record, message))
 }
 
 /// The last line of the log of decisions that tells how an experiment ended.
