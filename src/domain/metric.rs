@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::Direction;
 
@@ -17,6 +17,16 @@ pub struct Number {
     pub value: f64,
     /// The digits as printed.
     pub raw: String,
+}
+
+impl Number {
+    /// Serialises the fields of a number that may be absent; each of them is `null` then.
+    pub fn fields<S: Serializer>(number: &Option<Number>, serializer: S) -> Result<S::Ok, S::Error> {
+        match number {
+            Some(number) => number.serialize(serializer),
+            None => serializer.collect_map([("value", ()), ("raw", ())]),
+        }
+    }
 }
 
 /// Why a text is not a [`Number`].

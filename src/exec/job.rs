@@ -99,7 +99,7 @@ impl Started {
 }
 
 /// How a command ended: the contents of `exit.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
     /// The format's version.
     pub version: u32,
@@ -170,23 +170,11 @@ impl Exit {
         let given = |name: &str| job.env.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         Exit {
             version: FORMAT_VERSION,
-            exit: None,
-            signal: None,
-            timed_out: false,
-            silent: None,
-            stopped: false,
-            oom_killed: false,
             host: host_name(),
             visible_gpus: GPU_MASKS.iter().find_map(|name| given(name).or_else(|| env::var(name).ok())),
             started,
             finished: started,
-            seconds: 0.0,
-            peak_rss_bytes: 0,
-            gpu_peak_bytes: None,
-            gpu_other_bytes: None,
-            survivors: 0,
-            error: None,
-            watched: None,
+            ..Exit::default()
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 use super::cell::{Quantity, is_nothing, quantity};
 use super::status::RowStatus;
 use super::table::Form;
@@ -70,24 +72,26 @@ pub struct Segment {
 }
 
 /// A row of a ledger.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Row {
     /// Its line in the file, from 1; the first one, where it spans several.
     pub line: u32,
     /// The commit's cell as it is; absent where there is no such column.
     pub commit: Option<Box<str>>,
+    /// What the row is counted as.
+    pub status: RowStatus,
     /// The metric; absent where the cell is no number, and where a zero says that there is none.
+    #[serde(flatten, serialize_with = "Number::fields")]
     pub value: Option<Number>,
     /// Memory in GiB; never zero.
     pub memory_gb: Option<f64>,
-    /// What the row is counted as.
-    pub status: RowStatus,
     /// How it failed, where it says so.
+    #[serde(skip)]
     pub failure: Option<FailureClass>,
-    /// What it says it tried; of a malformed row the start of it.
-    pub description: Box<str>,
     /// Why it is malformed, or why it has no value although its cell is not blank.
     pub problem: Option<Box<str>>,
+    /// What it says it tried; of a malformed row the start of it.
+    pub description: Box<str>,
 }
 
 impl Row {

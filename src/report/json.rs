@@ -7,7 +7,7 @@ use serde_json::json;
 use super::each::Each;
 use super::found::{Details, Report};
 use super::sections;
-use crate::domain::{ExperimentId, FORMAT_VERSION, FailureClass, Outcome};
+use crate::domain::FORMAT_VERSION;
 use crate::rules::Point;
 
 /// Written field by field, so that a document of a million experiments is never in memory.
@@ -21,8 +21,8 @@ impl Serialize for Report {
         fields.serialize_entry("metric", &self.metric)?;
         fields.serialize_entry("direction", &self.direction)?;
         fields.serialize_entry("counts", &self.counts)?;
-        fields.serialize_entry("baseline", &self.baseline().map(PointFields::of))?;
-        fields.serialize_entry("best", &self.best().map(PointFields::of))?;
+        fields.serialize_entry("baseline", &self.baseline())?;
+        fields.serialize_entry("best", &self.best())?;
         fields.serialize_entry("artifacts", &self.artifacts)?;
         fields.serialize_entry("gain", &summary.gain)?;
         fields.serialize_entry("relative_gain", &summary.relative_gain)?;
@@ -41,7 +41,7 @@ impl Serialize for Report {
         fields.serialize_entry("ended", &self.ended)?;
         sections::fields(self, &mut fields)?;
         if self.details.is_empty() {
-            fields.serialize_entry("experiments", &Each(|| self.points.iter().map(PointFields::of)))?;
+            fields.serialize_entry("experiments", &Each(|| self.points.iter()))?;
         } else {
             fields.serialize_entry("experiments", &Each(|| self.recorded()))?;
         }
@@ -55,33 +55,7 @@ impl Serialize for Report {
 impl Report {
     fn recorded(&self) -> impl Iterator<Item = impl Serialize> {
         let recorded = self.points.iter().zip(&self.details);
-        recorded.map(|(point, details)| Recorded { point: PointFields::of(point), details })
-    }
-}
-
-/// One experiment of a report or of a session's status.
-#[derive(Serialize)]
-pub(super) struct PointFields<'a> {
-    id: ExperimentId,
-    commit: Option<&'a str>,
-    value: Option<f64>,
-    raw: Option<&'a str>,
-    outcome: Option<Outcome>,
-    failure: Option<FailureClass>,
-    description: &'a str,
-}
-
-impl PointFields<'_> {
-    pub(super) fn of(point: &Point) -> PointFields<'_> {
-        PointFields {
-            id: point.id,
-            commit: point.commit.as_deref(),
-            value: point.value.as_ref().map(|number| number.value),
-            raw: point.value.as_ref().map(|number| number.raw.as_str()),
-            outcome: point.outcome,
-            failure: point.failure,
-            description: &point.description,
-        }
+        recorded.map(|(point, details)| Recorded { point, details })
     }
 }
 
@@ -89,7 +63,7 @@ impl PointFields<'_> {
 #[derive(Serialize)]
 struct Recorded<'a> {
     #[serde(flatten)]
-    point: PointFields<'a>,
+    point: &'a Point,
     #[serde(flatten)]
     details: &'a Details,
 }

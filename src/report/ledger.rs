@@ -58,7 +58,7 @@ pub fn ledger_grid(ledger: &Ledger, selected: &[usize]) -> Grid {
 
 /// These rows of a ledger as a JSON document, with what was assumed.
 pub fn ledger_json(ledger: &Ledger, selected: &[usize]) -> impl Serialize {
-    let rows = Each(move || selected.iter().map(|place| RowFields::of(&ledger.rows[*place])));
+    let rows = Each(move || selected.iter().map(|place| &ledger.rows[*place]));
     LedgerFields {
         version: FORMAT_VERSION,
         metric: ledger.metric.as_deref(),
@@ -75,31 +75,4 @@ struct LedgerFields<'a, R> {
     direction: Direction,
     rows: R,
     assumed: &'a [String],
-}
-
-#[derive(Serialize)]
-struct RowFields<'a> {
-    line: u64,
-    commit: Option<&'a str>,
-    status: RowStatus,
-    value: Option<f64>,
-    raw: Option<&'a str>,
-    memory_gb: Option<f64>,
-    problem: Option<&'a str>,
-    description: &'a str,
-}
-
-impl RowFields<'_> {
-    fn of(row: &Row) -> RowFields<'_> {
-        RowFields {
-            line: row.line.into(),
-            commit: row.commit.as_deref(),
-            status: row.status,
-            value: row.value.as_ref().map(|number| number.value),
-            raw: row.value.as_ref().map(|number| number.raw.as_str()),
-            memory_gb: row.memory_gb,
-            problem: row.problem.as_deref(),
-            description: &row.description,
-        }
-    }
 }

@@ -10,7 +10,6 @@ use super::artifact::ArtifactData;
 use super::cost::cost_sentence;
 use super::found::Report;
 use super::grid::{Align, Format, Grid, text};
-use super::json::PointFields;
 use super::lanes::{lanes_grid, open_json, seat_json, slot_json};
 use super::point::{commit, describe, outcome};
 use super::render::{counts_sentence, fact};
@@ -333,13 +332,13 @@ impl SessionStatus {
             "last_seen": self.last_seen.map(exact_time),
             "metric": contract.map(|contract| &contract.metric.name),
             "direction": contract.map(|contract| contract.metric.direction),
-            "incumbent": incumbent(&report, &self.history).map(PointFields::of),
-            "best": report.best().map(PointFields::of),
-            "baseline": report.baseline().map(PointFields::of),
+            "incumbent": incumbent(&report, &self.history),
+            "best": report.best(),
+            "baseline": report.baseline(),
             "counts": report.counts(),
             "since_keep": self.history.since_keep(),
             "kept_ratio": self.kept_ratio(&report).map(|(ratio, band)| json!({"value": ratio, "band": band})),
-            "last": last(&report).iter().map(PointFields::of).collect::<Vec<_>>(),
+            "last": last(&report),
             "experiments": self.history.experiments(),
             "max_experiments": contract.and_then(|contract| contract.max_experiments),
             "cost": report.cost(),

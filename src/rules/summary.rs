@@ -2,28 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Direction, ExperimentId, FailureClass, Number, Outcome};
+use serde::Serialize;
 
 use super::{Ended, relative_gain};
+use crate::domain::{Direction, ExperimentId, FailureClass, Number, Outcome};
 
 /// One experiment for the summary, from a session's record or a foreign ledger's row.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Point {
     /// Its number, or its index in the ledger.
     pub id: ExperimentId,
     /// Its commit as written in the source.
     pub commit: Option<Box<str>>,
     /// Its metric value.
+    #[serde(flatten, serialize_with = "Number::fields")]
     pub value: Option<Number>,
     /// Its outcome; absent for a row with another verdict.
     pub outcome: Option<Outcome>,
-    /// Its description.
-    pub description: Box<str>,
     /// Why it failed.
     pub failure: Option<FailureClass>,
+    /// Its description.
+    pub description: Box<str>,
     /// The reason for the outcome, in a sentence; empty if the source has none.
+    #[serde(skip)]
     pub reason: Box<str>,
     /// The lines of the log that show the failure, or empty.
+    #[serde(skip)]
     pub excerpt: Box<str>,
 }
 
