@@ -50,7 +50,7 @@ impl Workspace {
         reset.retain(|commit| Some(commit) != back.as_ref());
         for commit in &reset {
             let subject = format!("reset by the agent: {}", store.repo.objects.subject(commit)?);
-            store.keep_commit_as(subject, commit, commit)?;
+            store.refs().keep_as(&subject, commit)?;
         }
         if !reset.is_empty() {
             store.say(Notice::ResetCommitsSaved { count: reset.len(), prefix: store.contract.tag.ref_prefix() });

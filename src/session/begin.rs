@@ -14,7 +14,7 @@ use super::lanes::{check_baseline, forget_repeats, repeat_in_other_slots};
 use super::layout_error::LayoutError;
 use super::open::Session;
 use super::opened::{commit_of, draft_of};
-use super::own_files::remove_file;
+use super::own_files::{INDEX_BEFORE, remove_file};
 use super::plan::Drive;
 use super::supervise::{Deadline, Ending};
 use crate::agent::Proposal;
@@ -318,7 +318,7 @@ impl Session<'_> {
         self.workspace.check(store, &mut open, &commit, &[], &Forbidden::default())?;
         open.commit = Some(commit);
         store.journal.calls.count(false);
-        remove_file(&store.index_before())?;
+        remove_file(&store.folder.state().join(INDEX_BEFORE))?;
         crash::point("aside.index_forgotten");
         let mut attempt = Attempt::at(open, Phase::Idle);
         attempt.enter(store, Phase::Committing)?;

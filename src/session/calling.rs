@@ -16,6 +16,7 @@ use super::jobs::AGENT;
 use super::own_files::remove_file;
 use super::own_program::own_path;
 use super::own_training::RunLogBefore;
+use super::room::refuse_spoilt;
 use super::running::DELETIONS;
 use super::shared::Shared;
 use super::store::Store;
@@ -103,7 +104,7 @@ pub(super) enum Purpose {
 impl<'a> Calling<'a> {
     /// A call for this attempt.
     pub(super) fn of(attempt: &'a Attempt, store: &mut Store, merging: Option<Merging>) -> Result<Self, SessionError> {
-        let files = Call { folder: store.run_folder(attempt.open.id)? };
+        let files = Call { folder: store.folder.create_run(attempt.open.id)? };
         Ok(Calling { attempt, files, merging, purpose: Purpose::Change })
     }
 
@@ -152,7 +153,7 @@ impl<'a> Calling<'a> {
         if ended.is_over() {
             rows = shared.put_right_after(self.attempt.open.id, AGENT).await?;
             let store = &mut *shared.store();
-            store.run_folder(self.attempt.open.id)?;
+            store.folder.create_run(self.attempt.open.id)?;
             if workspace.home.is_own() && !workspace.stand(store, &self.attempt.open.base)? {
                 // What it made is gone with its tree.
                 ended = Ending::Lost;
@@ -205,7 +206,7 @@ impl<'a> Calling<'a> {
         exit.timed_out |= ended_for.is_some();
         let usage = spend(store, usage);
         // The experiment begins again when there is space.
-        store.refuse_spoilt("the agent", exit.exit != Some(0))?;
+        refuse_spoilt(&store.repo, &store.folder, "the agent", exit.exit != Some(0))?;
         let is_stream = streamed.is_some();
         let words = streamed.unwrap_or_else(|| agent::last_words(&log, log_from));
         if let Some(outage) = self.outage(workspace, store, (&exit, &usage), refusal.as_ref(), &words)? {

@@ -187,7 +187,7 @@ impl Workspace {
     }
 
     fn write_protected(&self, store: &mut Store) -> Result<(), SessionError> {
-        store.write_file(PROTECTED, &self.protected.stored)
+        Ok(store.expected.write_file(store.folder.state().join(PROTECTED), &self.protected.stored)?)
     }
 
     /// Files below protected paths that the agent made.

@@ -13,6 +13,7 @@ use super::interrupts::{Interrupt, Interrupts, Listener};
 use super::open::Session;
 use super::plan::{Drive, Plan};
 use super::reading::read_history;
+use super::room::refuse_full;
 use super::shared::{Heartbeat, Shared};
 use super::store::Store;
 use super::times::Times;
@@ -111,7 +112,10 @@ impl Shared<'_> {
                 return Answer::Stop(end.reason);
             }
             let is_told = self.store().journal.words.newest() != newest;
-            let has_room = kind != Trouble::Disk || self.store().check_room().is_ok();
+            let has_room = kind != Trouble::Disk || {
+                let store = self.store();
+                refuse_full(&store.repo, &store.folder, &store.history).is_ok()
+            };
             if is_told || Instant::now() >= due && has_room {
                 if is_told {
                     self.store().journal.escalation.answered();
@@ -186,14 +190,14 @@ impl Store {
         let text = flag_text(tag, root, (why, self.now()), &self.history, self.journal.ladder.told());
         // The journal has the flag, and the event tells of it.
         let written = EscalationFiles::of(&self.folder).write_flag_report(&text);
-        self.watch_again(&self.folder.state());
+        self.expected.watch_again(&self.folder.state());
         written
     }
 
     /// Removes the report of a flag: a keep answers it.
     pub(super) fn remove_flag_report(&mut self) {
         EscalationFiles::of(&self.folder).remove_flag_report();
-        self.watch_again(&self.folder.state());
+        self.expected.watch_again(&self.folder.state());
     }
 }
 

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::ignored::IgnoredFiles;
 use super::others::HeldSessions;
 use super::own_folder::OwnFolder;
 use crate::domain::{Actor, Actors, ExperimentId};
-use crate::fs::{FileStamp, read_regular};
+use crate::fs::{FileStamp, read_regular, write_atomic};
 use crate::git::WatchedSettings;
 use crate::ledger::HeldRows;
-use crate::state::Held;
+use crate::state::{Held, StateError, json_text};
 
 /// Refs, rows and files as they were last known, by which changes of others are found.
 #[derive(Default)]
@@ -39,6 +41,37 @@ impl Expected {
             Some((path.clone(), Kept { content: read_regular(&path).ok()?, stamp }))
         });
         Expected { files: files.collect(), ..Expected::default() }
+    }
+
+    /// Writes a state file, and keeps its content for the case that somebody deletes it.
+    pub(super) fn write_file(&mut self, path: PathBuf, value: &impl Serialize) -> Result<(), StateError> {
+        let content = json_text(&path, value)?;
+        write_atomic(&path, &content)?;
+        self.watch_again(&path);
+        let stamp = FileStamp::of(&path);
+        self.files.insert(path, Kept { content, stamp });
+        Ok(())
+    }
+
+    /// Whether a state file is there as this process wrote it.
+    pub(super) fn has_file(&self, path: &Path) -> bool {
+        self.files.get(path).is_some_and(|kept| kept.stamp.is_some() && FileStamp::of(path) == kept.stamp)
+    }
+
+    /// Writes the state files again that only this process has.
+    pub(super) fn write_files_again(&mut self) -> Result<(), StateError> {
+        for (path, kept) in &mut self.files {
+            write_atomic(path, &kept.content)?;
+            kept.stamp = FileStamp::of(path);
+        }
+        Ok(())
+    }
+
+    /// Takes what this process wrote itself, in the file or folder `path`, as what is there.
+    pub(super) fn watch_again(&mut self, path: &Path) {
+        if let Some(watch) = &mut self.watch {
+            watch.files.take_again(path);
+        }
     }
 
     /// Those who are at work.

@@ -80,7 +80,7 @@ impl Store {
             }
         }
         self.journal.guard_lines = lines.len();
-        self.watch_again(&self.folder.logs());
+        self.expected.watch_again(&self.folder.logs());
         self.write_journal()?;
         Ok(true)
     }

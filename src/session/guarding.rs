@@ -7,6 +7,7 @@ use super::error::SessionError;
 use super::jobs::{RUN_FILES, guard_name, run_variables};
 use super::opened::{commit_of, draft_of};
 use super::own_files::remove_file;
+use super::room::refuse_spoilt;
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::{Deadline, Ending};
@@ -118,7 +119,7 @@ impl Attempt {
         command: &str,
         deadline: Deadline,
     ) -> Result<Ending<Exit>, SessionError> {
-        let folder = shared.store().run_folder(self.open.id)?;
+        let folder = shared.store().folder.create_run(self.open.id)?;
         let name = guard_name(number);
         shared.await_files(self).await;
         let mut job = match shared.runs.found(&folder, &name) {
@@ -201,7 +202,7 @@ impl Attempt {
         exit: &Exit,
     ) -> Result<GuardRun, SessionError> {
         let is_well = exit.exit == Some(0) && !exit.timed_out;
-        if let Err(full) = store.refuse_spoilt(&format!("the guard `{command}`"), !is_well) {
+        if let Err(full) = refuse_spoilt(&store.repo, &store.folder, &format!("the guard `{command}`"), !is_well) {
             // It runs again when there is space.
             self.forget_guard(store, number)?;
             return Err(full);

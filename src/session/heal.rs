@@ -162,11 +162,11 @@ impl Store {
         // Nothing but this process knows what the log said.
         let runs = self.folder.runs();
         self.put_files_right(|path| path.starts_with(&runs))?;
-        self.write_files_again()?;
+        self.expected.write_files_again()?;
         let now = self.now();
         // What is counted of an experiment and not yet written down would be counted again after a kill.
         self.written.journal.write(&self.folder.state(), now)?;
-        self.watch_again(&self.folder.state().join(PROGRESS));
+        self.expected.watch_again(&self.folder.state().join(PROGRESS));
         crash::point("heal.journal_written");
         self.put_files_right(|_| true)?;
         self.memory().create(self.history.records())?;
@@ -195,24 +195,6 @@ impl Store {
             Some(old) if was_there => Notice::RowsRepaired { rows, old },
             _ => Notice::RowsRestored(rows),
         });
-        Ok(())
-    }
-
-    /// Puts back the refs of records that somebody deleted, those that are not among the refs that are `there`, sorted by name,
-    /// and says so.
-    pub(super) fn put_records_back(&mut self, there: &[(String, String)]) -> Result<(), SessionError> {
-        let mut gone = Vec::new();
-        for record in self.history.records() {
-            let name = self.contract.tag.record_ref(record.id);
-            if there.binary_search_by(|(known, _)| known.cmp(&name)).is_err() {
-                self.write_record(record)?;
-                gone.push(name);
-            }
-        }
-        if gone.is_empty() {
-            return Ok(());
-        }
-        self.say(Notice::RecordsRestored(gone));
         Ok(())
     }
 

@@ -145,7 +145,7 @@ impl Attempt {
     ) -> Result<ActiveRun, SessionError> {
         self.enter(store, Phase::Checking)?;
         workspace.check_out(store, &self.open)?;
-        clear_folder(&job_place(&store.run_folder(self.open.id)?, CHECK).0)?;
+        clear_folder(&job_place(&store.folder.create_run(self.open.id)?, CHECK).0)?;
         self.open.metric_file = metric_file_stamp(&store.contract, workspace.root());
         self.start_run(workspace, store, executor)
     }

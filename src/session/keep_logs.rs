@@ -8,6 +8,7 @@ use rustix::process::setpriority_process;
 use serde_json::json;
 
 use super::error::SessionError;
+use super::room::refuse_full;
 use super::store::Store;
 use crate::domain::{ExperimentId, SizeLimit, bytes_text, with_causes};
 use crate::rules::{ExperimentLogs, History, logs_to_drop};
@@ -75,11 +76,11 @@ impl LogKeeper {
     /// Refuses an experiment that there may be no room for, also when the logs of earlier ones were compressed and
     /// dropped as far as they may be.
     pub(super) fn make_room(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
-        if store.check_room().is_err() {
+        if refuse_full(&store.repo, &store.folder, &store.history).is_err() {
             // Whether that was enough is what the next look says.
             let _ = self.keep(store, log);
         }
-        store.check_room()
+        refuse_full(&store.repo, &store.folder, &store.history)
     }
 
     /// Starts with that in a thread of its own.

@@ -86,6 +86,7 @@ mod running;
 mod saved_artifacts;
 mod scoring;
 mod searching;
+mod session_refs;
 mod settings_file;
 mod shared;
 mod sleeping;

@@ -332,12 +332,12 @@ impl<'a> Session<'a> {
         let tip = store.tip();
         if self.workspace.home.is_own() {
             return match store.repo.refs.branch(&branch)? {
-                None => store.create_branch(&tip, "start"),
+                None => Ok(store.refs().create_branch(&tip, "start")?),
                 Some(_) => store.set_branch(&tip, &[], "resumed"),
             };
         }
         match store.repo.refs.branch(&branch)? {
-            None => store.create_branch(&tip, "start")?,
+            None => store.refs().create_branch(&tip, "start")?,
             // Between experiments only `ar try` takes commits of others: as the change that it is to measure.
             Some(found) if found != tip && matches!(drive, Drive::Loop { .. }) && !drive.adopts() => {
                 let is_on_top = store.repo.objects.leads_to(&tip, &found)?;
@@ -367,7 +367,7 @@ impl<'a> Session<'a> {
             let Shared { store, events, .. } = &mut self.shared;
             let store = store.get_mut();
             events.get_mut().tell_hook_trouble(store);
-            store.watch_again(&store.folder.logs());
+            store.expected.watch_again(&store.folder.logs());
         }
     }
 

@@ -32,7 +32,8 @@ use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
 use crate::rules::{
-    Driver, FileTerms, GpuSlot, LoopCall, Tonight, cadence_warning, gaps, idle_limits, is_research, named_files, within,
+    Driver, FileTerms, GpuSlot, History, LoopCall, Tonight, cadence_warning, gaps, idle_limits, is_research,
+    named_files, within,
 };
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
 
@@ -395,7 +396,7 @@ impl Plan {
             gpus,
         };
         if drive != Drive::Ending {
-            refuse_full(&plan.repo, &plan.folder, 0)?;
+            refuse_full(&plan.repo, &plan.folder, &History::default())?;
         }
         Ok(plan)
     }

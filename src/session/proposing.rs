@@ -11,7 +11,7 @@ use super::store::{NO_KEEP, Store};
 use super::supervise::Ending;
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{AgentCall, CommitId, Event, ExperimentId, Notice, Phase};
+use crate::domain::{AgentCall, CommitId, Event, ExperimentId, Notice, Phase, Record};
 use crate::git::{Proposal as Change, Untracked};
 use crate::state::OpenExperiment;
 
@@ -186,7 +186,7 @@ impl Attempt {
         let made_by_agent = tip != self.open.base
             && store.repo.objects.parents(&tip)? == [self.open.base.clone()]
             && store.repo.objects.tree_of(&tip)? == change.tree();
-        let subject = store.subject_of_call(&tip, &self.open.base)?;
+        let subject = subject_of_call(store, &tip, &self.open.base)?;
         let stat = workspace.repo.working_tree.proposal_stat(&change)?;
         self.open.description = texts.choose(subject, || describe(&change, stat));
         let (commit, unsynced) = if made_by_agent {
@@ -200,4 +200,14 @@ impl Attempt {
         crash::point("committing.commit_written");
         Ok(Some((commit, change)))
     }
+}
+
+/// The subject of the commit that an agent left at the tip of the branch; nothing where it made none in this call, but went
+/// back to an older one.
+fn subject_of_call(store: &Store, tip: &CommitId, base: &CommitId) -> Result<Option<String>, SessionError> {
+    let objects = &store.repo.objects;
+    let is_recorded =
+        |record: &Record| record.commit == *tip || record.versions.iter().any(|version| version.commit == *tip);
+    let is_old = store.history.records().iter().any(is_recorded) || objects.leads_to(tip, base)?;
+    Ok(if is_old { None } else { Some(objects.subject(tip)?) })
 }

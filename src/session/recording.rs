@@ -7,6 +7,7 @@ use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{CommitId, Event, ExperimentId, Notice, Outcome, Phase, Record};
 use crate::git::Look;
+use crate::ledger::Entry;
 use crate::state::OpenExperiment;
 
 /// The user's working tree, where experiments are made in it: it follows the branch.
@@ -28,13 +29,15 @@ impl Store {
             *record = record.clone().with_artifacts_of_keep();
         }
         if let Some(first) = records.first_mut() {
-            first.layout = self.unrecorded_layout();
+            first.layout = self.journal.layout.clone().filter(|layout| self.history.layout() != Some(layout));
         }
         // The row of one that is replaced may stand anywhere.
         let rows_from = if open.replaces.is_some() { 0 } else { self.ledger.length()? };
         let mut tags = Vec::new();
         for record in &records {
-            tags.push(self.prepare_record(record, open.replaces.as_deref())?);
+            let (tag, unsynced) = self.refs().prepare_record(record, open.replaces.as_deref())?;
+            self.written.unsynced.append(unsynced);
+            tags.push(tag);
         }
         let open = OpenExperiment { recording: records, rows_from, ..open };
         self.enter(Phase::Recording, open.clone())?;
@@ -59,9 +62,7 @@ impl Store {
         }
         for record in &open.recording {
             if self.history.get(record.id).is_none() {
-                let tag = self.prepare_record(record, open.replaces.as_deref())?;
-                self.write_journal()?;
-                self.repo.refs.place_record(tag)?;
+                self.write_record(record, open.replaces.as_deref())?;
                 self.history.push(record.clone());
             }
             crash::point("recording.recorded");
@@ -73,11 +74,8 @@ impl Store {
     fn settle(&mut self, open: &OpenExperiment, mut tree: UsersTree<'_>, found: Found) -> Result<(), SessionError> {
         let records = &open.recording;
         for record in records {
-            match found {
-                Found::Nothing => self.write_row(open, record)?,
-                Found::Something => self.settle_row(open, record)?,
-            }
-            self.keep_replays(record.id, &record.beside.replays, &record.commit)?;
+            self.write_row(open, record, found)?;
+            self.refs().keep_replays(record.id, &record.beside.replays, &record.commit)?;
         }
         let look = match (&mut tree, records.last()) {
             (Some(workspace), Some(record)) => workspace.follow(self, open, record)?,
@@ -113,10 +111,10 @@ impl Store {
         }
         // If somebody at work has deleted the rows meanwhile, those of open experiments are not among the restored ones.
         self.heal()?;
-        records.iter().try_for_each(|record| self.settle_row(open, record))?;
+        records.iter().try_for_each(|record| self.write_row(open, record, Found::Something))?;
         let closed: Vec<ExperimentId> = records.iter().map(|record| record.id).chain([open.id]).collect();
         for id in closed {
-            self.drop_open_ref(id)?;
+            self.repo.refs.drop_ref(&self.contract.tag.open_ref(id))?;
             self.journal.close(id);
         }
         crash::point("settling.refs_dropped");
@@ -125,8 +123,20 @@ impl Store {
             // What their runs printed is no change of others' doing.
             self.look_at_logs();
         }
-        self.repo.objects.settle_objects()?;
-        self.pack_records();
+        self.settle_git()
+    }
+
+    /// Appends the row of an experiment, or puts it in the place of that of the version which it replaces; unless it is there,
+    /// behind where the file ended when the step was entered. One of the same commit before that is another session's.
+    fn write_row(&mut self, open: &OpenExperiment, record: &Record, found: Found) -> Result<(), SessionError> {
+        if matches!(found, Found::Something) && self.ledger.has_row(&record.commit, open.rows_from)? {
+            return Ok(());
+        }
+        match open.versions.last().filter(|_| open.replaces.is_some()) {
+            Some(old) => self.ledger.replace(&old.commit, &Entry::of(record), &self.folder.state())?,
+            None => self.ledger.append(&Entry::of(record))?,
+        }
+        crash::point("settling.row_appended");
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use super::jobs::{REVIEW, run_variables};
 use super::new_claims::new_claims;
 use super::opened::draft_of;
 use super::own_files::remove_file;
+use super::room::refuse_spoilt;
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::{Deadline, Ending, Exited};
@@ -259,7 +260,7 @@ fn read_review(
         Err(full @ exec::ExecError::DiskFull { .. }) => return Err(full.into()),
         Err(error) => return Ok(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)),
     };
-    store.refuse_spoilt("the reviewer", exit.exit != Some(0))?;
+    refuse_spoilt(&store.repo, &store.folder, "the reviewer", exit.exit != Some(0))?;
     let said = answer.text.or(answer.words).unwrap_or_else(|| agent::last_words(&files.log(), 0));
     let review = match exit.exit {
         Some(0) if !exit.timed_out => {

@@ -132,7 +132,7 @@ impl Attempt {
         draft: &Record,
     ) -> Result<(), SessionError> {
         let subject = format!("experiment {}, version {}", self.open.id, self.open.versions.len() + 1);
-        let reference = store.keep_commit_as(subject, &self.open.base, &draft.commit)?;
+        let reference = store.refs().keep_as(&subject, &draft.commit)?;
         crash::point("rework.version_saved");
         if let Some(again) = self.again(draft) {
             let Again { time, limit, .. } = again;

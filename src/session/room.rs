@@ -7,11 +7,13 @@ use super::error::SessionError;
 use crate::domain::Space;
 use crate::exec;
 use crate::git::Repo;
-use crate::rules::{spoilt_by_full_disk, too_little_room};
+use crate::rules::{History, spoilt_by_full_disk, too_little_room};
 use crate::state::{SessionFolder, user_folder};
 
-/// Refuses an experiment that there may be no room for, where the log of the last one has so many bytes.
-pub(super) fn refuse_full(repo: &Repo, folder: &SessionFolder, last_log: u64) -> Result<(), SessionError> {
+/// Refuses an experiment that there may be no room for after those of `history`.
+pub(super) fn refuse_full(repo: &Repo, folder: &SessionFolder, history: &History) -> Result<(), SessionError> {
+    let last = history.records().last().and_then(|record| folder.run_log(record.id).metadata().ok());
+    let last_log = last.map_or(0, |meta| meta.len());
     refuse(repo, folder, "the disk is too full for an experiment", |space| too_little_room(space, last_log))
 }
 

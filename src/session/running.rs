@@ -13,7 +13,7 @@ use super::jobs::{RUN, RUN_FILES, guard_name, job_place};
 use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
 use super::opened::commit_of;
 use super::own_files::remove_file;
-use super::room::full_elsewhere;
+use super::room::{full_elsewhere, refuse_spoilt};
 use super::run_log::point_run_log;
 use super::shared::{Heartbeat, Shared};
 use super::store::Store;
@@ -228,7 +228,7 @@ impl Attempt {
         let finished = run.read(&store.contract, exit)?;
         let measured = self.measure(workspace, store, finished)?;
         let what = format!("the run of experiment {}", self.open.id);
-        if let Err(full) = store.refuse_spoilt(&what, measured.failure.is_some()) {
+        if let Err(full) = refuse_spoilt(&store.repo, &store.folder, &what, measured.failure.is_some()) {
             return Err(self.spoilt(store, full));
         }
         // Somebody may delete it at this moment.

@@ -104,7 +104,7 @@ impl Shared<'_> {
         question: &str,
         room: u64,
     ) -> Result<Ending<Result<String, String>>, SessionError> {
-        let folder = self.store().run_folder(id)?.join(format!("{SEARCH}-{number}"));
+        let folder = self.store().folder.create_run(id)?.join(format!("{SEARCH}-{number}"));
         // A search of an `ar` that was killed may still be going on.
         self.local.end_left_over(&folder, SEARCH).await;
         let job = job(&self.store(), id, command, &folder, room);

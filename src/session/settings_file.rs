@@ -51,7 +51,7 @@ impl Workspace {
         let before = SettingsBefore { version: FORMAT_VERSION, id, job: job.to_owned(), text };
         let noted = store.folder.state().join(SETTINGS_BEFORE);
         write_json_unsynced(&noted, &before)?;
-        store.watch_again(&noted);
+        store.expected.watch_again(&noted);
         store.written.unsynced.add(noted);
         self.settings = Some(before);
         Ok(())
@@ -83,7 +83,7 @@ impl Workspace {
             report(store, &before)?;
         }
         remove_file(&noted)?;
-        store.watch_again(&noted);
+        store.expected.watch_again(&noted);
         Ok(restores && is_agents)
     }
 }

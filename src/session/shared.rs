@@ -94,7 +94,7 @@ impl Shared<'_> {
         for event in &said {
             told = told.and(events.emit(event, store));
         }
-        store.watch_again(&store.folder.logs());
+        store.expected.watch_again(&store.folder.logs());
         told
     }
 
@@ -107,7 +107,7 @@ impl Shared<'_> {
         let store = &mut *self.store();
         store.heal()?;
         self.events.borrow().log.heartbeat(store.now(), &detail())?;
-        store.watch_again(&store.folder.logs());
+        store.expected.watch_again(&store.folder.logs());
         store.write_journal()
     }
 

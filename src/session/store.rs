@@ -5,27 +5,24 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use serde::Serialize;
 
 use super::error::SessionError;
-use super::expected::{Expected, Kept};
+use super::expected::Expected;
 use super::jobs::{AGENT, CHECK, REVIEW, RUN, RUN_FILES, guard_name};
-use super::own_files::INDEX_BEFORE;
-use super::reading::{expected_tip, record_message};
-use super::room::{refuse_full, refuse_spoilt};
+use super::reading::expected_tip;
+use super::session_refs::SessionRefs;
 use super::words::HeardWords;
 use crate::crash;
 use crate::domain::{
-    Clock, CommitId, Contract, Event, ExperimentId, Layout, Notice, Number, Outcome, Phase, Record, Rung, Stall,
-    with_causes,
+    Clock, CommitId, Contract, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Rung, Stall, with_causes,
 };
 use crate::exec::JobFiles;
-use crate::fs::{FileStamp, Unsynced, move_odd_away, write_atomic};
-use crate::git::{PreparedRecord, Proposal as Change, Repo, SaveAs, Saved};
-use crate::ledger::{Entry, LedgerFile};
+use crate::fs::{Unsynced, move_odd_away};
+use crate::git::Repo;
+use crate::ledger::LedgerFile;
 use crate::rules::{History, doubtful_gain, most_calls, stall};
 use crate::state::{
-    FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, json_text,
+    FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder,
 };
 
 /// What the folder of a run holds beside the files of the run and of the jobs.
@@ -110,52 +107,14 @@ impl Store {
         self.activity += 1;
     }
 
-    /// Writes a state file, and keeps its content for the case that somebody deletes it.
-    pub(super) fn write_file(&mut self, name: &str, value: &impl Serialize) -> Result<(), SessionError> {
-        let path = self.folder.state().join(name);
-        let content = json_text(&path, value)?;
-        write_atomic(&path, &content)?;
-        self.watch_again(&path);
-        let stamp = FileStamp::of(&path);
-        self.expected.files.insert(path, Kept { content, stamp });
-        Ok(())
-    }
-
-    /// Whether a state file is there as this process wrote it.
-    pub(super) fn has_file(&self, name: &str) -> bool {
-        let path = self.folder.state().join(name);
-        self.expected.files.get(&path).is_some_and(|kept| kept.stamp.is_some() && FileStamp::of(&path) == kept.stamp)
-    }
-
-    /// Writes the state files again that only this process has.
-    pub(super) fn write_files_again(&mut self) -> Result<(), SessionError> {
-        for (path, kept) in &mut self.expected.files {
-            write_atomic(path, &kept.content)?;
-            kept.stamp = FileStamp::of(path);
-        }
-        Ok(())
-    }
-
     /// The commit that the branch should be at between two experiments.
     pub(super) fn tip(&self) -> CommitId {
         expected_tip(&self.contract, self.history.incumbent().map(|record| &record.commit))
     }
 
-    /// Under which name uncommitted changes relative to `expected` are saved.
-    pub(super) fn save_as(&self, expected: &CommitId) -> SaveAs {
-        SaveAs {
-            folder: format!("{}/saved", self.contract.tag.ref_prefix()),
-            expected: expected.clone(),
-            subject: "uncommitted changes, saved before the working tree was restored".into(),
-        }
-    }
-
-    /// Says that changes were saved, if they were.
-    pub(super) fn say_saved(&mut self, saved: Option<Saved>) {
-        if let Some(saved) = saved {
-            let paths = saved.paths.iter().map(|path| path.display().to_string()).collect();
-            self.say(Event::ChangesSaved { reference: saved.reference, paths });
-        }
+    /// The session's refs.
+    pub(super) fn refs(&self) -> SessionRefs<'_> {
+        SessionRefs { repo: &self.repo, tag: &self.contract.tag }
     }
 
     /// The number of the next attempt: no record and no attempt that is open has it.
@@ -191,7 +150,7 @@ impl Store {
         unsynced.append(self.repo.unsynced());
         self.journal.write_after(unsynced, &self.folder.state(), now)?;
         (self.written.journal, self.written.at) = (self.journal.clone(), Instant::now());
-        self.watch_again(&self.folder.state().join(PROGRESS));
+        self.expected.watch_again(&self.folder.state().join(PROGRESS));
         Ok(())
     }
 
@@ -208,62 +167,19 @@ impl Store {
         self.write_journal()
     }
 
-    /// The ref of a record, and what its tag says.
-    fn record_text(&self, record: &Record) -> Result<(String, String), SessionError> {
-        let reference = self.contract.tag.record_ref(record.id);
-        match record_message(record) {
-            Ok(message) => Ok((reference, message)),
-            Err(source) => Err(SessionError::BadRecord { reference, source }),
-        }
-    }
-
-    /// Writes the tag of a record, which the journal that is written next makes durable. Its ref must be a new one, or lead to
-    /// the object that it `replaces`.
-    pub(super) fn prepare_record(
-        &mut self,
-        record: &Record,
-        replaces: Option<&str>,
-    ) -> Result<PreparedRecord, SessionError> {
-        let (reference, message) = self.record_text(record)?;
-        let (tag, unsynced) = self.repo.refs.prepare_record(&reference, &record.commit, &message, replaces)?;
+    /// Writes a record, and the journal before its ref. The ref must be a new one, or lead to the object that it `replaces`.
+    pub(super) fn write_record(&mut self, record: &Record, replaces: Option<&str>) -> Result<(), SessionError> {
+        let (tag, unsynced) = self.refs().prepare_record(record, replaces)?;
         self.written.unsynced.append(unsynced);
-        Ok(tag)
-    }
-
-    /// Makes the ref of a record.
-    pub(super) fn write_record(&self, record: &Record) -> Result<(), SessionError> {
-        let (reference, message) = self.record_text(record)?;
-        Ok(self.repo.refs.write_record(&reference, &record.commit, &message)?)
+        self.write_journal()?;
+        Ok(self.repo.refs.place_record(tag)?)
     }
 
     /// Puts a record in the place of the one with its number, in one step.
     pub(super) fn amend_record(&mut self, record: &Record) -> Result<(), SessionError> {
         let former = self.repo.refs.ref_object(&self.contract.tag.record_ref(record.id))?;
-        let tag = self.prepare_record(record, former.as_deref())?;
-        self.write_journal()?;
-        self.repo.refs.place_record(tag)?;
+        self.write_record(record, former.as_deref())?;
         self.history.amend(record.clone());
-        Ok(())
-    }
-
-    /// The slots of the session, where no record tells of them yet.
-    pub(super) fn unrecorded_layout(&self) -> Option<Layout> {
-        self.journal.layout.clone().filter(|layout| self.history.layout() != Some(layout))
-    }
-
-    /// Writes the row of a record that stands, unless it is there: behind where the file ended when the step was entered. One
-    /// of the same commit before that is another session's.
-    pub(super) fn settle_row(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
-        if self.ledger.has_row(&record.commit, open.rows_from)? { Ok(()) } else { self.write_row(open, record) }
-    }
-
-    /// Appends the row of an experiment, or puts it in the place of that of the version which it replaces.
-    pub(super) fn write_row(&mut self, open: &OpenExperiment, record: &Record) -> Result<(), SessionError> {
-        match open.versions.last().filter(|_| open.replaces.is_some()) {
-            Some(old) => self.ledger.replace(&old.commit, &Entry::of(record), &self.folder.state())?,
-            None => self.ledger.append(&Entry::of(record))?,
-        }
-        crash::point("settling.row_appended");
         Ok(())
     }
 
@@ -273,15 +189,10 @@ impl Store {
         if keep_above.is_some() { None } else { doubtful_gain(&self.history, id, metric.direction) }
     }
 
-    /// The folder of the open experiment's runs.
-    pub(super) fn run_folder(&self, id: ExperimentId) -> Result<PathBuf, SessionError> {
-        Ok(self.folder.create_run(id)?)
-    }
-
     /// Moves away what stands in the place of `ar`'s files in the folder of an experiment's runs and is no file of its own,
     /// and says so; gives the folder. No job may go on in it.
     pub(super) fn clear_run_folder(&mut self, id: ExperimentId) -> Result<PathBuf, SessionError> {
-        let folder = self.run_folder(id)?;
+        let folder = self.folder.create_run(id)?;
         let mut paths: Vec<PathBuf> = RUN_FILES.iter().chain(&MORE).map(|name| folder.join(name)).collect();
         for job in self.jobs() {
             let JobFiles { job: task, started, exit } = JobFiles::named(&folder, &job);
@@ -304,84 +215,16 @@ impl Store {
         [AGENT, RUN, REVIEW, CHECK].into_iter().map(str::to_owned).chain(guards).collect()
     }
 
-    pub(super) fn index_before(&self) -> PathBuf {
-        self.folder.state().join(INDEX_BEFORE)
-    }
-
-    /// Commits a change that is in a working tree, and keeps the commit under a saved ref; gives both.
-    pub(super) fn keep_change(
-        &mut self,
-        tree: &Repo,
-        change: &Change,
-        base: &CommitId,
-        message: &str,
-    ) -> Result<(CommitId, String), SessionError> {
-        let commit = tree.working_tree.commit(change, base, message)?;
-        let reference = self.keep_commit(base, &commit)?;
-        crash::point("git.change_kept");
-        Ok((commit, reference))
-    }
-
-    /// Keeps a commit, made on `base`, under a saved ref, unless the newest one has the same change; gives the ref.
-    pub(super) fn keep_once(&self, base: &CommitId, commit: &CommitId) -> Result<String, SessionError> {
-        match self.repo.working_tree.saved_before(&self.save_as(base).folder, commit)? {
-            Some(saved) => Ok(saved),
-            None => self.keep_commit(base, commit),
-        }
-    }
-
-    /// Keeps a commit, made on `base`, under a saved ref; gives the ref.
-    pub(super) fn keep_commit(&self, base: &CommitId, commit: &CommitId) -> Result<String, SessionError> {
-        Ok(self.repo.working_tree.save_commit(&self.save_as(base), commit)?)
-    }
-
-    /// Does the same and says in the saved ref what it is.
-    pub(super) fn keep_commit_as(
-        &self,
-        subject: String,
-        base: &CommitId,
-        commit: &CommitId,
-    ) -> Result<String, SessionError> {
-        Ok(self.repo.working_tree.save_commit(&SaveAs { subject, ..self.save_as(base) }, commit)?)
-    }
-
-    /// Creates the session's branch.
-    pub(super) fn create_branch(&self, at: &CommitId, why: &str) -> Result<(), SessionError> {
-        Ok(self.repo.refs.create_branch(&self.contract.tag.branch_ref(), at, &format!("autoresearch: {why}"))?)
-    }
-
-    /// Moves the session's branch.
-    pub(super) fn move_branch(&self, from: &CommitId, to: &CommitId, why: &str) -> Result<(), SessionError> {
-        Ok(self.repo.refs.advance(&self.contract.tag.branch_ref(), from, to, &format!("autoresearch: {why}"))?)
-    }
-
-    /// Packs the refs of the records each [`PACK_EVERY`] experiments. Reports a failure and continues.
-    pub(super) fn pack_records(&mut self) {
+    /// Writes pruned objects again that are still in use, and packs the refs of the records each [`PACK_EVERY`] experiments.
+    /// Reports a failure to pack and continues.
+    pub(super) fn settle_git(&mut self) -> Result<(), SessionError> {
+        self.repo.objects.settle_objects()?;
         if self.history.next_id().number().is_multiple_of(PACK_EVERY)
             && let Err(error) = self.repo.refs.pack_refs(&self.contract.tag.ref_prefix())
         {
             self.say_once(Notice::NotPacked(with_causes(&error)));
         }
-    }
-
-    /// Refuses an experiment that there may be no room for.
-    pub(super) fn check_room(&self) -> Result<(), SessionError> {
-        let last = self.history.records().last().and_then(|record| self.folder.run_log(record.id).metadata().ok());
-        refuse_full(&self.repo, &self.folder, last.map_or(0, |meta| meta.len()))
-    }
-
-    /// Refuses what a run or the agent left that ended on a full disk and for that reason says nothing about its idea.
-    pub(super) fn refuse_spoilt(&self, what: &str, failed: bool) -> Result<(), SessionError> {
-        refuse_spoilt(&self.repo, &self.folder, what, failed)
-    }
-
-    /// The subject of the commit that an agent left at the tip of the branch; nothing where it made none in this call, but
-    /// went back to an older one.
-    pub(super) fn subject_of_call(&self, tip: &CommitId, base: &CommitId) -> Result<Option<String>, SessionError> {
-        let is_recorded =
-            |record: &Record| record.commit == *tip || record.versions.iter().any(|version| version.commit == *tip);
-        let is_old = self.history.records().iter().any(is_recorded) || self.repo.objects.leads_to(tip, base)?;
-        Ok(if is_old { None } else { Some(self.repo.objects.subject(tip)?) })
+        Ok(())
     }
 
     /// The most agents that are called at a time.
@@ -403,7 +246,7 @@ impl Store {
             stall: stall(false, Some(said)),
         })?;
         self.written.unsynced.add(self.folder.state().join(ITERATIONS));
-        self.watch_again(&self.folder.state());
+        self.expected.watch_again(&self.folder.state());
         Ok(())
     }
 
@@ -432,7 +275,7 @@ impl Store {
         let stall = self.journal.calls.last().question.as_ref().map(|_| Stall::Question);
         self.memory().log_iteration(&Iteration { stall, ..of_record })?;
         self.written.unsynced.add(self.folder.state().join(ITERATIONS));
-        self.watch_again(&self.folder.state());
+        self.expected.watch_again(&self.folder.state());
         Ok(())
     }
 
@@ -444,7 +287,7 @@ impl Store {
         self.journal.results.note(findings.len(), self.now());
         self.memory().add_findings(self.now(), id, findings)?;
         self.written.unsynced.add(self.folder.state().join(FINDINGS));
-        self.watch_again(&self.folder.state());
+        self.expected.watch_again(&self.folder.state());
         Ok(())
     }
 

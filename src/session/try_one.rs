@@ -256,7 +256,7 @@ impl Session<'_> {
             }
         }
         let subject = format!("experiment {}, version {}", open.id, open.versions.len() + 1);
-        let reference = store.keep_commit_as(subject, &open.base, &record.commit)?;
+        let reference = store.refs().keep_as(&subject, &record.commit)?;
         crash::point("rework.version_saved");
         open.versions.push(Version::of(&record, reference));
         open.draft = Some(Box::new(record.clone()));

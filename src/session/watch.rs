@@ -136,7 +136,10 @@ impl Store {
         take_on_written(&mut watch.refs, self.repo.refs.take_written());
         self.put_memories_back(&watch.memories)?;
         let refs = self.put_refs_right(&watch)?;
-        self.put_records_back(&refs)?;
+        let missing = self.refs().write_missing(&self.history, &refs)?;
+        if !missing.is_empty() {
+            self.say(Notice::RecordsRestored(missing));
+        }
         self.expected.seen.refs = Some(refs);
         let mut rows = 0;
         if let Some(held) = &watch.rows {
@@ -194,13 +197,6 @@ impl Store {
         Ok(())
     }
 
-    /// Takes what this process wrote itself, in the file or folder `path`, as what is there.
-    pub(super) fn watch_again(&mut self, path: &Path) {
-        if let Some(watch) = &mut self.expected.watch {
-            watch.files.take_again(path);
-        }
-    }
-
     /// Gives the refs that are there then, sorted by name.
     fn put_refs_right(&mut self, watch: &Watch) -> Result<Vec<(String, String)>, SessionError> {
         let mut there = self.watched_refs()?;
@@ -212,13 +208,13 @@ impl Store {
             }
         }
         for (name, object) in foreign {
-            self.keep_target(&name)?;
+            self.refs().keep_target(&name, &self.history)?;
             self.repo.refs.drop_ref(&name)?;
             there.retain(|(known, _)| *known != name);
             self.say(Notice::RefRemoved { who: who.clone(), name, object });
         }
         for (name, was, object) in moved {
-            self.keep_target(&name)?;
+            self.refs().keep_target(&name, &self.history)?;
             if !self.repo.refs.put_ref(&name, &was)? {
                 // Its object is gone: a record is made anew.
                 self.repo.refs.drop_ref(&name)?;
@@ -262,17 +258,6 @@ impl Store {
     pub(super) fn made_up_refs(&self, watch: &Watch) -> Result<BTreeSet<String>, SessionError> {
         let RefChanges { foreign, moved, .. } = self.ref_changes(watch, &self.watched_refs()?).0;
         Ok(foreign.into_iter().map(|(name, _)| name).chain(moved.into_iter().map(|(name, ..)| name)).collect())
-    }
-
-    /// Keeps the commit that a ref leads to, which is no longer to lead there, if it leads to one.
-    fn keep_target(&self, name: &str) -> Result<(), SessionError> {
-        if let Ok(Some(commit)) = self.repo.refs.branch(name)
-            && self.repo.objects.has_commit(&commit)
-            && self.history.records().iter().all(|record| record.commit != commit)
-        {
-            self.keep_commit(&commit, &commit)?;
-        }
-        Ok(())
     }
 
     /// Takes out what the agent wrote into results.tsv, and what nobody may write there; gives how many rows. `None` where

@@ -8,16 +8,17 @@ use std::rc::Rc;
 use super::error::SessionError;
 use super::jobs::AGENT;
 use super::opened::{Texts, commit_of, describe};
+use super::own_files::INDEX_BEFORE;
 use super::protected::Protected;
 use super::recording::UsersTree;
 use super::settings_file::SettingsBefore;
 use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{CommitId, ExperimentId, Home, Notice, Record};
+use crate::domain::{CommitId, Event, ExperimentId, Home, Notice, Record};
 use crate::exec::JobFiles;
 use crate::fs::{read_regular, write_atomic};
-use crate::git::{Head, HeadTarget, Look, PutBack, Repo, TreeStamps, Untracked};
+use crate::git::{Head, HeadTarget, Look, PutBack, Repo, Saved, TreeStamps, Untracked};
 use crate::rules::FileTerms;
 use crate::state::{Aside, OpenExperiment, UNTRACKED};
 
@@ -102,7 +103,7 @@ impl Workspace {
         let tip = match store.repo.refs.branch(&branch)? {
             Some(tip) => tip,
             None => {
-                store.create_branch(base, "restore")?;
+                store.refs().create_branch(base, "restore")?;
                 store.say(Notice::BranchRecreated(store.contract.tag.branch()));
                 base.clone()
             }
@@ -133,7 +134,7 @@ impl Workspace {
     fn clear_operation(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let Some(operation) = self.repo.operation()? else { return Ok(()) };
         for commit in &operation.commits {
-            store.keep_commit(commit, commit)?;
+            store.refs().keep(commit)?;
         }
         self.repo.clear_operation()?;
         store.say(Notice::OperationEnded(operation.name.to_string()));
@@ -154,12 +155,12 @@ impl Workspace {
             return Ok(());
         }
         if !known.contains(&&tip) {
-            let saved = store.keep_commit(&tip, &tip)?;
+            let saved = store.refs().keep(&tip)?;
             store.say(Notice::BranchMoved { tip: tip.clone(), saved });
         }
         match self.home.is_own() {
             true => Ok(self.repo.refs.point_head(&HeadTarget::Detached(to.clone()))?),
-            false => store.move_branch(&tip, to, why),
+            false => Ok(store.refs().move_branch(&tip, to, why)?),
         }
     }
 
@@ -181,10 +182,13 @@ impl Workspace {
         target: &CommitId,
         expected: &CommitId,
     ) -> Result<(), SessionError> {
-        let save = store.save_as(expected);
+        let save = store.refs().save_as(expected);
         let known = self.untracked.known.clone().unwrap_or_default();
         let restored = self.repo.working_tree.restore_after(look, target, &save, &known)?;
-        store.say_saved(restored.saved);
+        if let Some(Saved { reference, paths }) = restored.saved {
+            let paths = paths.iter().map(|path| path.display().to_string()).collect();
+            store.say(Event::ChangesSaved { reference, paths });
+        }
         Ok(())
     }
 
@@ -227,7 +231,7 @@ impl Workspace {
         self.clear_left_out(store, id, base, &change)?;
         if !change.is_empty() {
             let commit = self.repo.working_tree.commit(&change, base, &format!("unfinished experiment {id}"))?;
-            let saved = store.keep_once(base, &commit)?;
+            let saved = store.refs().keep_once(&commit)?;
             crash::point("git.change_kept");
             self.repo.working_tree.adopt_index(change)?;
             store.say(Notice::UnfinishedSaved { id, saved });
@@ -250,7 +254,7 @@ impl Workspace {
         what: &str,
     ) -> Result<(), SessionError> {
         if *commit != open.base {
-            let saved = store.keep_once(&open.base, commit)?;
+            let saved = store.refs().keep_once(commit)?;
             store.say(Notice::ChangeIsIn { what: what.to_owned(), saved });
         }
         crash::point("rollback.change_saved");
@@ -295,9 +299,10 @@ impl Workspace {
             None => self.repo.working_tree.untracked(&before)?,
         };
         // After an interrupted call, files in ar's own tree belong to no change.
-        let is_written = self.home.is_own() || now == before && store.has_file(UNTRACKED);
+        let path = store.folder.state().join(UNTRACKED);
+        let is_written = self.home.is_own() || now == before && store.expected.has_file(&path);
         let now = self.untracked.known.insert(now);
-        if is_written { Ok(()) } else { store.write_file(UNTRACKED, now) }
+        if is_written { Ok(()) } else { Ok(store.expected.write_file(path, now)?) }
     }
 
     /// Notes the untracked files of now as no part of what the agent makes of a change that is in the working tree: `commit`
@@ -314,7 +319,10 @@ impl Workspace {
         let mut now = self.repo.working_tree.untracked(&before)?;
         now.keep(&before, store.repo.objects.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
         let now = self.untracked.known.insert(now);
-        if self.home.is_own() { Ok(()) } else { store.write_file(UNTRACKED, now) }
+        match self.home.is_own() {
+            true => Ok(()),
+            false => Ok(store.expected.write_file(store.folder.state().join(UNTRACKED), now)?),
+        }
     }
 
     /// Closes an experiment in the journal and notes which untracked files are there, after a look at the working tree
@@ -341,9 +349,7 @@ impl Workspace {
         if store.history.get(id).is_none() {
             store.forget_artifacts(id);
         }
-        store.repo.objects.settle_objects()?;
-        store.pack_records();
-        Ok(())
+        store.settle_git()
     }
 
     /// Puts back the untracked files that were there when the agent was called and that it deleted, as far as their content
@@ -408,9 +414,11 @@ impl Workspace {
         let (direction, more) = (proposal.direction.clone(), proposal.more());
         let texts = Texts { own: proposal.description, fallback: None, before: None };
         let description = texts.choose(None, || describe(&change, stat));
-        write_atomic(&store.index_before(), &self.repo.index.bytes()?)?;
+        write_atomic(&store.folder.state().join(INDEX_BEFORE), &self.repo.index.bytes()?)?;
         crash::point("aside.index_kept");
-        let (commit, reference) = store.keep_change(&self.repo, &change, &base, &description)?;
+        let commit = self.repo.working_tree.commit(&change, &base, &description)?;
+        let reference = store.refs().keep(&commit)?;
+        crash::point("git.change_kept");
         crash::point("aside.change_kept");
         store.journal.tree.set_aside(Aside { commit, description, direction, proposal: more, reference });
         store.write_journal()?;
@@ -429,7 +437,7 @@ impl Workspace {
             store.repo.refs.delete_branch(&aside.reference, &kept)?;
         }
         crash::point("aside.ref_deleted");
-        let path = store.index_before();
+        let path = store.folder.state().join(INDEX_BEFORE);
         match read_regular(&path) {
             Ok(index) => self.repo.index.put_back(&index)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -263,15 +263,15 @@ impl Refs {
         self.sync_ref(refname)
     }
 
-    /// Deletes a ref, whatever it leads to.
+    /// Deletes a ref, whatever it leads to, if it exists.
     pub fn drop_ref(&self, refname: &str) -> Result<()> {
+        if !self.has_ref(refname)? {
+            // Somebody else may have deleted what this process wrote.
+            self.written.borrow_mut().insert(refname.to_owned(), None);
+            return Ok(());
+        }
         self.edit_refs([RefEdit::delete(full_name(refname)?, PreviousValue::Any)])?;
         self.sync_ref(refname)
-    }
-
-    /// Notes that this process wants a ref gone which somebody else deleted already.
-    pub fn note_dropped(&self, refname: &str) {
-        self.written.borrow_mut().insert(refname.to_owned(), None);
     }
 
     /// Carries out changes of refs as the committer. Somebody who packs refs meanwhile takes their files away, and what was

@@ -212,12 +212,12 @@ impl WorkingTree {
         Ok(Some(Saved { reference, paths }))
     }
 
-    /// Keeps a commit reachable that nothing else names, and gives the ref: a commit of `save.subject` with the same
-    /// tree on it, so that the ref's message is one line whatever the commit's own is.
-    pub fn save_commit(&self, save: &SaveAs, commit: &CommitId) -> Result<String> {
-        let reference = next_reference(&save.folder, &self.refs.refs_under(&save.folder)?);
+    /// Keeps a commit reachable that nothing else names, and gives the ref, a new one in `folder`: a commit of this subject with
+    /// the same tree on it, so that the ref's message is one line whatever the commit's own is.
+    pub fn save_commit(&self, folder: &str, subject: &str, commit: &CommitId) -> Result<String> {
+        let reference = next_reference(folder, &self.refs.refs_under(folder)?);
         let kept =
-            self.objects.write_commit(self.objects.tree_id(commit)?, vec![object_id(commit)?], &save.subject, false)?;
+            self.objects.write_commit(self.objects.tree_id(commit)?, vec![object_id(commit)?], subject, false)?;
         self.objects.sync([kept])?;
         crash::point("git.kept_written");
         self.create_saved(&reference, kept)?;

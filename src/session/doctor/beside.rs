@@ -8,9 +8,10 @@ use super::facts::{Facts, REPAIR};
 use super::patients::finding_of;
 use super::repository;
 use crate::domain::{Area, CommitId, ExperimentId, Finding, Phase, experiment_name};
-use crate::git::{Repo, SaveAs};
+use crate::git::Repo;
 use crate::session::error::SessionError;
 use crate::session::reviewing::review_tree;
+use crate::session::session_refs::SessionRefs;
 
 /// Names what nothing needs any more: commits, which are moved to the saved work, and working trees. While somebody is
 /// active, or the journal cannot be read, nothing is known to be left.
@@ -27,12 +28,8 @@ pub(super) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> 
         let what = format!("{name} keeps a commit of {}, which is neither open nor recorded", experiment_name(id));
         let finding = Finding::warning(Area::Refs, what).hint(format!("{REPAIR} moves it to the saved work"));
         Difference::new(finding, move |repairs| {
-            let save = SaveAs {
-                folder: format!("{}/saved", facts.tag.ref_prefix()),
-                expected: commit.clone(),
-                subject: format!("unfinished experiment {id}"),
-            };
-            let saved = repo.working_tree.save_commit(&save, &commit)?;
+            let saved =
+                SessionRefs { repo, tag: &facts.tag }.keep_as(&format!("unfinished experiment {id}"), &commit)?;
             repo.refs.drop_ref(&name)?;
             repairs.did(format!("moved {name} to {saved}"));
             Ok(())

@@ -92,7 +92,7 @@ async fn repeat(
 
 /// The folder of a further run of the baseline.
 fn folder(shared: &Shared<'_>, role: RunRole, number: u32) -> Result<PathBuf, SessionError> {
-    Ok(shared.store().run_folder(ExperimentId::BASELINE)?.join(role.folder(number)))
+    Ok(shared.store().folder.create_run(ExperimentId::BASELINE)?.join(role.folder(number)))
 }
 
 /// A slot for a run of the baseline.

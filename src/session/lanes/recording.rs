@@ -73,7 +73,7 @@ impl Store {
     /// Enters a commit of an attempt, which waits for a slot, in the journal; a ref keeps it from `git gc`.
     pub(in crate::session) fn enter_ready(&mut self, attempt: &mut Attempt) -> Result<(), SessionError> {
         let commit = commit_of(&attempt.open)?;
-        self.keep_replays(attempt.open.id, &attempt.open.beside.replays, &commit)?;
+        self.refs().keep_replays(attempt.open.id, &attempt.open.beside.replays, &commit)?;
         self.repo.refs.put_ref(&self.contract.tag.open_ref(attempt.open.id), commit.as_str())?;
         crash::point("ready.ref_made");
         attempt.open.seat = None;
@@ -84,13 +84,7 @@ impl Store {
 
     /// Closes an attempt that has no record.
     pub(in crate::session) fn close_open(&mut self, id: ExperimentId) -> Result<(), SessionError> {
-        let merged = self.contract.tag.merged_ref(id);
-        for (name, _) in self.repo.refs.refs_under(&format!("{}/merged", self.contract.tag.ref_prefix()))? {
-            if name.strip_prefix(&merged).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
-                self.repo.refs.drop_ref(&name)?;
-            }
-        }
-        self.drop_open_ref(id)?;
+        self.refs().drop_all_of(id)?;
         crash::point("closing.ref_dropped");
         let open = self.journal.attempt(id);
         let is_overtaken = |open: &&OpenExperiment| open.trial.is_some() && open.tested.is_none() && open.runs > 0;
@@ -99,19 +93,7 @@ impl Store {
         self.write_journal()?;
         self.forget_artifacts(id);
         overtaken.into_iter().for_each(|event| self.say(event));
-        self.repo.objects.settle_objects()?;
-        self.pack_records();
-        Ok(())
-    }
-
-    pub(in crate::session) fn drop_open_ref(&self, id: ExperimentId) -> Result<(), SessionError> {
-        let reference = self.contract.tag.open_ref(id);
-        match self.repo.refs.has_ref(&reference)? {
-            true => self.repo.refs.drop_ref(&reference)?,
-            // An agent that deleted it is still watched.
-            false => self.repo.refs.note_dropped(&reference),
-        }
-        Ok(())
+        self.settle_git()
     }
 
     /// Names the linked paths that runs wrote to since this moment: what one slot writes there, all others read.
@@ -124,22 +106,6 @@ impl Store {
         }
     }
 
-    /// Keeps the commits that an experiment had, or was measured as, on other bases than that of its `commit`.
-    pub(in crate::session) fn keep_replays(
-        &self,
-        id: ExperimentId,
-        replays: &[Replay],
-        commit: &CommitId,
-    ) -> Result<(), SessionError> {
-        let others = replays.iter().filter(|replay| replay.commit != *commit);
-        for (replay, number) in others.zip(1_u32..) {
-            let reference = self.contract.tag.merged_ref(id);
-            let reference = if number == 1 { reference } else { format!("{reference}-{number}") };
-            self.repo.refs.put_ref(&reference, replay.commit.as_str())?;
-        }
-        Ok(())
-    }
-
     /// Brings the session's branch to `to`, which no working tree follows. A commit at its tip that is none of `known` is
     /// somebody's, and is kept under a saved ref.
     pub(in crate::session) fn set_branch(
@@ -148,20 +114,9 @@ impl Store {
         known: &[&CommitId],
         why: &str,
     ) -> Result<(), SessionError> {
-        match self.repo.refs.branch(&self.contract.tag.branch_ref())? {
-            None => {
-                self.create_branch(to, why)?;
-                self.say(Notice::BranchRecreated(self.contract.tag.branch()));
-                Ok(())
-            }
-            Some(tip) if tip == *to => Ok(()),
-            Some(tip) => {
-                if !known.contains(&&tip) && !self.history.knows(&tip) {
-                    let saved = self.keep_commit(&tip, &tip)?;
-                    self.say(Notice::BranchMoved { tip: tip.clone(), saved });
-                }
-                self.move_branch(&tip, to, why)
-            }
-        }
+        let is_known = |tip: &CommitId| known.contains(&tip) || self.history.knows(tip);
+        let done = self.refs().set_branch(to, is_known, why)?;
+        done.into_iter().for_each(|notice| self.say(notice));
+        Ok(())
     }
 }

@@ -161,7 +161,7 @@ fn drop_left_refs(store: &mut Store) -> Result<(), SessionError> {
             continue;
         }
         if let Some(commit) = store.repo.refs.branch(&name)?.filter(|commit| !store.history.knows(commit)) {
-            let saved = store.keep_commit_as("left open".into(), &commit, &commit)?;
+            let saved = store.refs().keep_as("left open", &commit)?;
             store.say(Notice::ChangeIsIn { what: "the commit of an attempt that no journal has".into(), saved });
         }
         store.repo.refs.drop_ref(&name)?;
@@ -173,7 +173,7 @@ fn drop_left_refs(store: &mut Store) -> Result<(), SessionError> {
 fn record_measured(store: &mut Store, open: OpenExperiment, tree: UsersTree<'_>) -> Result<(), SessionError> {
     let draft = draft_of(&open)?;
     if let Some(commit) = open.commit.as_ref().filter(|commit| **commit != draft.commit) {
-        let saved = store.keep_commit(&open.base, commit)?;
+        let saved = store.refs().keep(commit)?;
         store.say(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", open.id), saved });
     }
     let record = Record {
@@ -199,7 +199,7 @@ impl Store {
         commit: &CommitId,
     ) -> Result<(), SessionError> {
         let id: ExperimentId = open.id;
-        let saved = self.keep_commit_as(format!("experiment {id}, not run"), &open.base, commit)?;
+        let saved = self.refs().keep_as(&format!("experiment {id}, not run"), commit)?;
         let text = format!("{} (proposed and not run; its change is {saved})", open.description);
         self.add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
         self.say(Notice::NotRun { id, saved });

@@ -748,7 +748,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let shared = self.shared;
         shared.log_keeper.borrow_mut().end(keeper, &shared.store(), &shared.events.borrow().log)?;
         let store = &mut *shared.store();
-        store.watch_again(&store.folder.logs());
+        store.expected.watch_again(&store.folder.logs());
         Ok(())
     }
 }

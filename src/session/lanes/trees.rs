@@ -241,7 +241,9 @@ impl Workspace {
             let made = match made {
                 Some(made) => made,
                 None => {
-                    let (made, saved) = store.keep_change(&self.repo, &left, &at, "left over in a seat")?;
+                    let made = self.repo.working_tree.commit(&left, &at, "left over in a seat")?;
+                    let saved = store.refs().keep(&made)?;
+                    crash::point("git.change_kept");
                     store.say(Notice::ChangeIsIn { what: "what was left over in a seat".into(), saved });
                     made
                 }

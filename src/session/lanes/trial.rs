@@ -144,5 +144,5 @@ fn add_replay(store: &mut Store, id: ExperimentId, replay: Replay) -> Result<(),
     let Some(open) = store.journal.attempt_mut(id) else { return Ok(()) };
     open.beside.replays.push(replay);
     let (replays, commit) = (open.beside.replays.clone(), commit_of(open)?);
-    store.keep_replays(id, &replays, &commit)
+    Ok(store.refs().keep_replays(id, &replays, &commit)?)
 }
