@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use serde_json::ser::Formatter;
 
 use super::acts;
 
@@ -14,8 +13,8 @@ use super::acts;
 ///
 /// Writing to `out` failed.
 pub fn write_json(out: impl Write, document: &impl Serialize, indented: bool) -> io::Result<()> {
-    let layout = Layout { indented, depth: 0, is_empty: false };
-    Ok(document.serialize(&mut serde_json::Serializer::with_formatter(out, layout))?)
+    let write = if indented { serde_json::to_writer_pretty } else { serde_json::to_writer };
+    Ok(write(Escaped(out), document)?)
 }
 
 /// Formats it as text.
@@ -26,91 +25,27 @@ pub fn json_text(document: &impl Serialize, indented: bool) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// The indentation of a level, in spaces.
-const INDENT: usize = 2;
+/// Escapes what could control a terminal. In a document it can only be in strings, and these are written in whole characters.
+struct Escaped<W>(W);
 
-/// The longest separator of two values, so that it takes one write; no document of ours is deeper.
-const SEPARATOR: &[u8] = b",\n                                                                ";
-
-/// Formats a document in the usual way, and escapes what could control a terminal.
-struct Layout {
-    indented: bool,
-    /// The nesting depth of the next value.
-    depth: usize,
-    /// Whether the innermost of them is still empty.
-    is_empty: bool,
-}
-
-impl Layout {
-    fn begin<W: ?Sized + Write>(&mut self, out: &mut W, sign: &[u8]) -> io::Result<()> {
-        self.depth += 1;
-        self.is_empty = true;
-        out.write_all(sign)
-    }
-
-    fn end<W: ?Sized + Write>(&mut self, out: &mut W, sign: &[u8]) -> io::Result<()> {
-        self.depth -= 1;
-        if !std::mem::take(&mut self.is_empty) {
-            self.separate(out, true)?;
-        }
-        out.write_all(sign)
-    }
-
-    /// Moves to the next value, or to the end of the enclosing array or object.
-    fn separate<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.is_empty = false;
-        let indent = if self.indented { 1 + INDENT * self.depth } else { 0 };
-        let end = (1 + indent).min(SEPARATOR.len());
-        out.write_all(&SEPARATOR[usize::from(first)..end])
-    }
-}
-
-impl Formatter for Layout {
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+impl<W: Write> Write for Escaped<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // JSON itself escapes all ASCII control characters but the last.
-        if fragment.bytes().all(|byte| byte < 0x7f) {
-            return out.write_all(fragment.as_bytes());
+        if bytes.iter().all(|byte| *byte < 0x7f) {
+            return self.0.write(bytes);
         }
-        let mut rest = fragment;
+        let mut rest = str::from_utf8(bytes).map_err(io::Error::other)?;
         while let Some((at, c)) = rest.char_indices().find(|(_, c)| *c >= '\u{7f}' && acts(*c)) {
             // All of them have four hexadecimal digits.
-            write!(out, "{}\\u{:04x}", &rest[..at], u32::from(c))?;
+            write!(self.0, "{}\\u{:04x}", &rest[..at], u32::from(c))?;
             rest = &rest[at + c.len_utf8()..];
         }
-        out.write_all(rest.as_bytes())
+        self.0.write_all(rest.as_bytes())?;
+        Ok(bytes.len())
     }
 
-    /// For a number or a document that is written unchanged; only its strings can contain such characters.
-    fn write_raw_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        self.write_string_fragment(out, fragment)
-    }
-
-    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.begin(out, b"[")
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.end(out, b"]")
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.separate(out, first)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.begin(out, b"{")
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.end(out, b"}")
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        self.separate(out, first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        out.write_all(if self.indented { b": " } else { b":" })
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
