@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::gaps;
-use crate::domain::{CommitId, ExperimentId, FailureClass, Layout, Number, Outcome, Record, Spent};
+use crate::domain::{CommitId, Contract, ExperimentId, FailureClass, Layout, Number, Outcome, Record, Spent};
 
 /// The records of one session in the order in which they were made; an experiment's number says when it was opened.
 #[derive(Debug, Clone, Default)]
@@ -132,6 +132,11 @@ impl History {
     /// The incumbent's value, with its experiment number.
     pub fn best(&self) -> Option<(ExperimentId, Number)> {
         best_of(&self.records)
+    }
+
+    /// The value that the next experiment has to beat, with its experiment; `None` where a threshold decides.
+    pub fn to_beat(&self, contract: &Contract) -> Option<(ExperimentId, Number)> {
+        self.best().filter(|_| contract.keep_above.is_none())
     }
 
     /// The newest slots that a record tells of.

@@ -2,7 +2,7 @@
 
 use super::median::RunningMedian;
 use super::{Evidence, History, KeptStep, Point, Summary, Warning, summarize};
-use crate::domain::{Direction, ExperimentId, Outcome, two_digits};
+use crate::domain::{Contract, Direction, ExperimentId, Outcome, two_digits};
 
 /// The ratio to the median gain of earlier keeps from which a gain is suspicious. Own judgement: the first steps are
 /// often the largest, later ones differ by small factors, and a cheated metric changes by an order of magnitude.
@@ -60,9 +60,11 @@ pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
     found.into_iter().map(warning).collect()
 }
 
-/// Why the gain of a recorded experiment is doubtful, as a clause; `None` if it is not, or if nothing was to beat.
-pub fn doubtful_gain(history: &History, id: ExperimentId, direction: Direction) -> Option<String> {
-    if history.get(id).is_none_or(|record| record.outcome != Outcome::Keep) {
+/// Why the gain of a recorded experiment is doubtful, as a clause; `None` if it is not, or if nothing was to beat. A threshold
+/// keeps whatever the gain is.
+pub fn doubtful_gain(contract: &Contract, history: &History, id: ExperimentId) -> Option<String> {
+    let direction = contract.metric.direction;
+    if contract.keep_above.is_some() || history.get(id).is_none_or(|record| record.outcome != Outcome::Keep) {
         return None;
     }
     let points: Vec<Point> = history

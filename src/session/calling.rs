@@ -15,7 +15,7 @@ use super::failed_log::{end_of_log, last_failed_log};
 use super::jobs::AGENT;
 use super::own_files::remove_file;
 use super::own_program::own_path;
-use super::own_training::RunLogBefore;
+use super::own_training::{RunLogBefore, own_training};
 use super::room::refuse_spoilt;
 use super::running::DELETIONS;
 use super::shared::Shared;
@@ -218,7 +218,11 @@ impl<'a> Calling<'a> {
             store.end_escalation("the agent is back");
         }
         if self.purpose == Purpose::Change {
-            store.tell_of_own_training(attempt.open.id, exit.seconds, rewrote_log, (&log, log_from));
+            let Store { journal, history, contract, .. } = store;
+            let training = || own_training(history, &contract.metric.name, rewrote_log, (&log, log_from));
+            if let Some((signs, run)) = journal.calls.note_training(training) {
+                store.say(Notice::AgentTrains { id: attempt.open.id, signs, call: exit.seconds, run });
+            }
         }
         let commits = workspace.look_after_commits(store, &attempt.open, commits_from)?;
         // Only the agent's own words count, not the rest of a stream.

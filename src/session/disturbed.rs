@@ -127,18 +127,13 @@ impl Workspace {
     }
 }
 
-impl Store {
-    /// Whether the baseline's own run changed a file: then it says nothing about a later run that this one changes it, too.
-    fn is_exempt(&self, path: &Path) -> bool {
-        self.history.baseline().is_some_and(|baseline| baseline.changed_while_running.contains(&name_of(path)))
-    }
-}
-
 impl Attempt {
     /// What a disturbance means for its number: the files that count, and the failure in the place of the number. What the
     /// baseline's own run changes is named.
     pub(super) fn disturbed_by(&self, store: &mut Store, disturbance: Disturbance) -> (Vec<PathBuf>, Option<Failure>) {
-        let counted = disturbance.without(|path| store.is_exempt(path));
+        // What the baseline's own run changed says nothing about a later run.
+        let exempt = store.history.baseline().map(|baseline| &baseline.changed_while_running);
+        let counted = disturbance.without(|path| exempt.is_some_and(|exempt| exempt.contains(&name_of(path))));
         let changed = counted.paths();
         if self.open.id.is_baseline() && !changed.is_empty() {
             store.say(Notice::ExemptChanged(changed.clone()));

@@ -36,7 +36,7 @@ impl Shared<'_> {
     ) -> Result<Ending<bool>, SessionError> {
         let call = Calling::for_text(attempt, &mut self.store(), purpose)?;
         let asked = call.ask(workspace, self, None).await?;
-        self.store().give_up_number(attempt.open.id);
+        self.store().journal.give_up(attempt.open.id);
         let work = match asked.done() {
             Ok(Some(work)) => work,
             Ok(None) => return Ok(Ending::Done(false)),

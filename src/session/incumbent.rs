@@ -48,7 +48,7 @@ impl Shared<'_> {
             }
         };
         workspace.check_out(&mut self.store(), &check.open)?;
-        self.store().give_up_number(check.open.id);
+        self.store().journal.give_up(check.open.id);
         workspace.enter_idle(&mut self.store(), check.open.id, None)?;
         self.tell()?;
         match measured {

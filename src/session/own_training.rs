@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::store::Store;
 use crate::agent::printed_numbers;
-use crate::domain::{ExperimentId, Notice};
 use crate::fs::FileStamp;
+use crate::rules::History;
 
 /// `run.log` in the tree of a call, as it was before the call.
 pub(super) struct RunLogBefore {
@@ -31,32 +30,20 @@ fn stamp_of(path: &Path) -> Option<FileStamp> {
     FileStamp::of(&path.canonicalize().ok()?)
 }
 
-impl Store {
-    /// Tells the user once in a session that the agent ran the training itself in a call of so many seconds: it rewrote
-    /// `run.log`, or its output in `log` after byte `from` has a number of the metric that no run gave.
-    pub(super) fn tell_of_own_training(
-        &mut self,
-        id: ExperimentId,
-        seconds: f64,
-        rewrote_log: bool,
-        (log, from): (&Path, u64),
-    ) {
-        if self.journal.calls.are_trainings() {
-            return;
-        }
-        let records = self.history.records();
-        let is_known = |value: f64| records.iter().any(|record| record.metric.value == Some(value));
-        let metric = &self.contract.metric.name;
-        let printed = printed_numbers(log, from, metric).into_iter().rfind(|number| !is_known(number.value));
-        let mut signs: Vec<String> =
-            printed.map(|number| format!("it printed {metric} {}", number.raw)).into_iter().collect();
-        signs.extend(rewrote_log.then(|| "it rewrote run.log".to_owned()));
-        if signs.is_empty() {
-            return;
-        }
-        let run =
-            records.iter().rev().find(|record| !record.runs.is_empty()).map_or(0.0, |record| record.run_seconds());
-        self.journal.calls.note_training();
-        self.say(Notice::AgentTrains { id, signs: signs.join(", "), call: seconds, run });
-    }
+/// The signs that the agent ran the training itself: it rewrote `run.log`, or its output in `log` after byte `from` has a number
+/// of the metric that no run gave. Returns also how long the last run took, in seconds.
+pub(super) fn own_training(
+    history: &History,
+    metric: &str,
+    rewrote_log: bool,
+    (log, from): (&Path, u64),
+) -> Option<(String, f64)> {
+    let records = history.records();
+    let is_known = |value: f64| records.iter().any(|record| record.metric.value == Some(value));
+    let printed = printed_numbers(log, from, metric).into_iter().rfind(|number| !is_known(number.value));
+    let mut signs: Vec<String> =
+        printed.map(|number| format!("it printed {metric} {}", number.raw)).into_iter().collect();
+    signs.extend(rewrote_log.then(|| "it rewrote run.log".to_owned()));
+    let run = records.iter().rev().find(|record| !record.runs.is_empty()).map_or(0.0, |record| record.run_seconds());
+    (!signs.is_empty()).then(|| (signs.join(", "), run))
 }

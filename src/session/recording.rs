@@ -8,6 +8,7 @@ use crate::crash;
 use crate::domain::{CommitId, Event, ExperimentId, Notice, Outcome, Phase, Record};
 use crate::git::Look;
 use crate::ledger::Entry;
+use crate::rules::doubtful_gain;
 use crate::state::OpenExperiment;
 
 /// The user's working tree, where experiments are made in it: it follows the branch.
@@ -94,8 +95,8 @@ impl Store {
             self.remember(record)?;
             crash::point("settling.remembered");
             self.learn_from(record, before)?;
-            let incumbent = self.to_beat();
-            let doubt = self.doubt_of(record.id);
+            let incumbent = self.history.to_beat(&self.contract);
+            let doubt = doubtful_gain(&self.contract, &self.history, record.id);
             self.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
             self.say_steps(before, NO_KEEP);
             match record.outcome {

@@ -20,7 +20,7 @@ use super::workspace::Workspace;
 use crate::agent::{self, Answer, Reviewing, review_prompt};
 use crate::crash;
 use crate::domain::{
-    Actor, Event, ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Review, ReviewVerdict, Usage,
+    Actor, Event, ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Review, ReviewVerdict,
     bytes_text, cut, ended_text, with_causes,
 };
 use crate::exec::{self, Job, Running};
@@ -170,7 +170,9 @@ impl Shared<'_> {
         }
         let store = &mut *self.store();
         let answer = agent::read_answer(&Files { folder: store.folder.run(id) }.log(), 0);
-        let usage = store.spend_review(answer.usage.clone());
+        let model = agent::model_in(store.contract.reviewer.as_deref().unwrap_or_default());
+        let usage = priced(answer.usage.clone(), model, &store.contract.prices);
+        store.journal.spend(&usage);
         let review = match ended {
             Ending::Done(exited) => read_review(store, id, exited, answer, began)?,
             Ending::Interrupted => unreviewed("it was interrupted".into(), began),
@@ -233,16 +235,6 @@ impl Shared<'_> {
         }
         // Without slots nothing else is in it.
         let _ = fs::remove_dir(store.folder.trees());
-    }
-}
-
-impl Store {
-    /// Adds what a reviewer used to what is spent, and gives it with its cost.
-    fn spend_review(&mut self, usage: Usage) -> Usage {
-        let model = agent::model_in(self.contract.reviewer.as_deref().unwrap_or_default());
-        let usage = priced(usage, model, &self.contract.prices);
-        self.journal.spend(&usage);
-        usage
     }
 }
 

@@ -20,10 +20,10 @@ use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{Actor, Event, FailureClass, Metrics, Notice, Number, Phase, Record, RunRole};
+use crate::domain::{Actor, Contract, Event, FailureClass, Metrics, Notice, Number, Phase, Record, RunRole};
 use crate::exec::{ExecError, Executor};
 use crate::fs::remove_left_over;
-use crate::rules::{LOST_RETRIES, Measured, RunFound, axis_values, outside_cause, unranged};
+use crate::rules::{History, LOST_RETRIES, Measured, RunFound, axis_values, outside_cause, unranged};
 
 /// How often the files of a job may be deleted in the moment in which it is started or picked up.
 pub(super) const DELETIONS: u32 = 3;
@@ -159,7 +159,7 @@ impl Attempt {
             description: self.open.description.clone(),
             log,
             timeout: store.contract.timeout.as_secs_f64(),
-            incumbent: store.to_beat().map(|(_, number)| number),
+            incumbent: store.history.to_beat(&store.contract).map(|(_, number)| number),
         });
         // The run is active meanwhile, and does not need it.
         store.repo.sync_deferred()?;
@@ -283,7 +283,7 @@ impl Attempt {
         }
         store.name_written_links(exit.started);
         let metrics: Metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
-        store.tell_unranged(&metrics);
+        unranged_axes(&store.contract, &store.history, &metrics).into_iter().for_each(|notice| store.say(notice));
         let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
         Ok(Measured {
             outside_cause: verdict
@@ -309,22 +309,16 @@ impl Attempt {
     }
 }
 
-impl Store {
-    /// Tells of axes without a range whose numbers are not within 0..1, of each once in a session.
-    fn tell_unranged(&mut self, metrics: &Metrics) {
-        let Some(composite) = &self.contract.composite else { return };
-        let values = axis_values(composite, metrics);
-        let mut notices = Vec::new();
-        for (axis, number, counts) in unranged(composite, &values) {
-            let was_so = |record: &Record| {
-                unranged(composite, &axis_values(composite, &record.metrics)).any(|(known, ..)| known == axis)
-            };
-            if !self.history.records().iter().any(was_so) {
-                notices.push(Notice::AxisUnranged { axis: axis.to_owned(), number, counts });
-            }
-        }
-        notices.into_iter().for_each(|notice| self.say(notice));
-    }
+/// Names axes without a range whose numbers are not within 0..1, unless an earlier experiment had such a number.
+fn unranged_axes(contract: &Contract, history: &History, metrics: &Metrics) -> Vec<Notice> {
+    let Some(composite) = &contract.composite else { return Vec::new() };
+    let values = axis_values(composite, metrics);
+    let was_so = |axis: &str, record: &Record| {
+        unranged(composite, &axis_values(composite, &record.metrics)).any(|(known, ..)| known == axis)
+    };
+    let unranged = unranged(composite, &values);
+    let new = unranged.filter(|(axis, ..)| !history.records().iter().any(|record| was_so(axis, record)));
+    new.map(|(axis, number, counts)| Notice::AxisUnranged { axis: axis.to_owned(), number, counts }).collect()
 }
 
 /// Bytes as GiB, rounded to the MiB; `None` for none.

@@ -14,13 +14,13 @@ use super::session_refs::SessionRefs;
 use super::words::HeardWords;
 use crate::crash;
 use crate::domain::{
-    Clock, CommitId, Contract, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Rung, Stall, with_causes,
+    Clock, CommitId, Contract, Event, ExperimentId, Notice, Outcome, Phase, Record, Rung, Stall, with_causes,
 };
 use crate::exec::JobFiles;
 use crate::fs::{Unsynced, move_odd_away};
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
-use crate::rules::{History, doubtful_gain, most_calls, stall};
+use crate::rules::{History, most_calls, stall};
 use crate::state::{
     FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder,
 };
@@ -119,18 +119,7 @@ impl Store {
 
     /// The number of the next attempt: no record and no attempt that is open has it.
     pub(super) fn allocate(&mut self) -> ExperimentId {
-        let given = self.journal.open_attempts().map(|open| open.id).chain(self.journal.given);
-        let id = given.map(ExperimentId::next).fold(self.history.next_id(), Ord::max);
-        let by_hand = self.journal.presence.is_by_hand();
-        self.journal.expenses.allot(id, by_hand);
-        id
-    }
-
-    /// Gives up the number of an attempt that comes to nothing, so that the next one gets it; a gap stays where a later one was
-    /// given meanwhile.
-    pub(super) fn give_up_number(&mut self, id: ExperimentId) {
-        self.journal.given =
-            self.journal.given.take_if(|given| *given == id).map(ExperimentId::previous).or(self.journal.given);
+        self.journal.allocate(self.history.next_id())
     }
 
     /// The time of day.
@@ -181,12 +170,6 @@ impl Store {
         self.write_record(record, former.as_deref())?;
         self.history.amend(record.clone());
         Ok(())
-    }
-
-    /// Why the gain of a recorded experiment is doubtful, if it is. A threshold keeps whatever the gain is.
-    pub(super) fn doubt_of(&self, id: ExperimentId) -> Option<String> {
-        let Contract { keep_above, metric, .. } = &self.contract;
-        if keep_above.is_some() { None } else { doubtful_gain(&self.history, id, metric.direction) }
     }
 
     /// Moves away what stands in the place of `ar`'s files in the folder of an experiment's runs and is no file of its own,
@@ -289,12 +272,6 @@ impl Store {
         self.written.unsynced.add(self.folder.state().join(FINDINGS));
         self.expected.watch_again(&self.folder.state());
         Ok(())
-    }
-
-    /// The value that the next experiment has to beat, with its experiment. None
-    /// where a threshold decides.
-    pub(super) fn to_beat(&self) -> Option<(ExperimentId, Number)> {
-        self.history.best().filter(|_| self.contract.keep_above.is_none())
     }
 
     /// Says what is new on the ladder since `before`: a flag, whose reason is `why`, and another directive.

@@ -13,7 +13,7 @@ use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Outcome, Phase, Record, StopReason, Unparsed, Version, Word};
-use crate::rules::{Again, History, REWORKS, again, cap_of_tries, directions_tried, session_enough};
+use crate::rules::{Again, History, REWORKS, again, cap_of_tries, directions_tried, doubtful_gain, session_enough};
 use crate::state::OpenExperiment;
 
 /// What became of one `ar try`.
@@ -81,7 +81,8 @@ impl Session<'_> {
 
     /// Why the gain of a recorded experiment is doubtful, as a clause, if it is.
     pub fn doubt_of(&self, id: ExperimentId) -> Option<String> {
-        self.shared.store().doubt_of(id)
+        let store = self.shared.store();
+        doubtful_gain(&store.contract, &store.history, id)
     }
 
     /// What the user says to whoever makes the next change.

@@ -102,14 +102,11 @@ impl Calls {
         self.idle_calls = 0;
     }
 
-    /// Notes that the agent trains by itself. Returns whether that is new.
-    pub fn note_training(&mut self) -> bool {
-        !std::mem::replace(&mut self.agent_trains, true)
-    }
-
-    /// Whether the user was told that the agent trains by itself.
-    pub fn are_trainings(&self) -> bool {
-        self.agent_trains
+    /// Gives the signs that the agent trains by itself, which are told once in a session.
+    pub fn note_training<T>(&mut self, signs: impl FnOnce() -> Option<T>) -> Option<T> {
+        let found = if self.agent_trains { None } else { signs() };
+        self.agent_trains |= found.is_some();
+        found
     }
 
     /// Notes that a direction of this experiment is refused. Returns whether one was refused before.
@@ -159,6 +156,7 @@ mod tests {
         let mut calls = Calls::default();
         let refused = [1, 1, 2, 2].map(|id| calls.refuse_direction(id.into()));
         assert_eq!(refused, [false, true, false, true]);
-        assert_eq!([calls.note_training(), calls.note_training()], [true, false]);
+        let told = [None, Some(1), Some(2)].map(|signs| calls.note_training(|| signs));
+        assert_eq!(told, [None, Some(1), None]);
     }
 }

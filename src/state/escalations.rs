@@ -66,7 +66,7 @@ impl Escalations {
         Some(open.kind)
     }
 
-    /// Does the same where the cause of an outage is over, which is forgotten then.
+    /// Does the same, and forgets an outage, which is over by then.
     pub fn end(&mut self) -> Option<Trouble> {
         let kind = self.suspend()?;
         self.0.take_if(|_| kind == Trouble::Outage);

@@ -355,6 +355,20 @@ impl Journal {
         }
     }
 
+    /// The number of the next attempt, at least `next`: no attempt that is open has it.
+    pub fn allocate(&mut self, next: ExperimentId) -> ExperimentId {
+        let given = self.open_attempts().map(|open| open.id).chain(self.given);
+        let id = given.map(ExperimentId::next).fold(next, Ord::max);
+        self.expenses.allot(id, self.presence.is_by_hand());
+        id
+    }
+
+    /// Gives up the number of an attempt that comes to nothing, so that the next one gets it; a gap stays where a later one was
+    /// given meanwhile.
+    pub fn give_up(&mut self, id: ExperimentId) {
+        self.given = self.given.map(|given| if given == id { given.previous() } else { given });
+    }
+
     /// Closes an attempt.
     pub fn close(&mut self, id: ExperimentId) {
         self.attempts.retain(|attempt| attempt.open.id != id);
@@ -448,6 +462,26 @@ mod tests {
             assert_eq!((read.phase(), ids), (Phase::Guarding, vec![3, 4][..version as usize].to_vec()));
             assert!(read.more.is_empty(), "{:?}", read.more);
         }
+    }
+
+    #[test]
+    fn a_number_is_given_once_unless_it_is_given_up() {
+        let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
+        assert_eq!(journal.allocate(3.into()), 3.into());
+        journal.enter(Phase::Running, open(3));
+        journal.enter(Phase::Proposing, open(4));
+        assert_eq!((journal.allocate(3.into()), journal.next_recorded()), (5.into(), Some(3.into())));
+        journal.close(4.into());
+        assert_eq!(journal.allocate(3.into()), 5.into(), "a closed attempt may have a record");
+        journal.give_up(4.into());
+        assert_eq!(journal.allocate(3.into()), 4.into());
+    }
+
+    #[test]
+    fn the_user_ends_a_session_once() {
+        let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
+        let reason = Some(StopReason::Interrupted { requested: true });
+        assert_eq!([journal.end_by_user(), journal.end_by_user()], [reason, None]);
     }
 
     #[test]

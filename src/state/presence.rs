@@ -49,13 +49,13 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Of a session that is just opened.
+    /// Creates the state of a session that is just opened.
     pub fn new(now: Timestamp) -> Self {
         Presence { last_seen: now, ..Presence::default() }
     }
 
-    /// Of a session whose journal was lost, by the `end` of the last loop in its log. `by_hand` says that `ar try` made its
-    /// last experiment.
+    /// Creates that of a session whose journal was lost, from the `end` of the last loop in its log. `by_hand` says that `ar try`
+    /// made its last experiment.
     pub fn rebuilt(end: Option<LoggedEnd>, by_hand: bool, now: Timestamp) -> Self {
         Presence {
             status: match end {
@@ -144,7 +144,7 @@ impl Presence {
         self.unseen
     }
 
-    /// Whether somebody is active, or a run goes on by itself, unless the process was killed.
+    /// Whether somebody was active when the journal was written, or left a run that continues by itself.
     pub fn is_active(&self) -> bool {
         self.status != Status::Stopped
     }
@@ -159,7 +159,7 @@ impl Presence {
         !self.is_active() && self.ended == Some(StopReason::Terminated.in_short())
     }
 
-    /// Whether the loop was killed, when nobody is active now.
+    /// Whether the last loop was killed; asked where nobody is active.
     pub fn was_killed(&self) -> bool {
         self.status == Status::Running && !self.is_by_hand()
     }
@@ -179,7 +179,7 @@ impl Presence {
         self.ended.as_deref()
     }
 
-    /// How the last process ended, when none is active and no run goes on.
+    /// How the last process ended; asked where nobody is active and no run continues.
     pub fn end_text(&self) -> Option<&str> {
         let was_killed = self.status == Status::Running && self.is_loop();
         if was_killed { Some("its process was killed, or the machine went down") } else { self.ended() }

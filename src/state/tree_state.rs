@@ -42,7 +42,7 @@ pub struct TreeState {
 }
 
 impl TreeState {
-    /// Of a working tree in which nothing is under way.
+    /// Creates the state of a working tree in which nothing is under way.
     pub fn of(worktree: &Path) -> Self {
         TreeState { worktree: worktree.to_owned(), ..TreeState::default() }
     }
@@ -52,7 +52,7 @@ impl TreeState {
         &self.worktree
     }
 
-    /// Notes that the session goes on in another working tree.
+    /// Notes that the session continues in this working tree.
     pub fn move_to(&mut self, worktree: &Path) {
         self.worktree = worktree.to_owned();
     }
@@ -87,8 +87,25 @@ impl TreeState {
         self.aside.as_ref()
     }
 
-    /// Gives the change that was taken out, as it is measured now.
+    /// Gives the change that was taken out and forgets it, as it becomes an experiment.
     pub fn take_aside(&mut self) -> Option<Aside> {
         self.aside.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_under_way_is_known_until_it_is_undone() {
+        let mut tree = TreeState::of(Path::new("/a"));
+        tree.move_to(Path::new("/b"));
+        tree.go_home(Some("refs/heads/main".into()));
+        tree.review(Some(3.into()));
+        assert_eq!((tree.worktree(), tree.is_homeward(), tree.reviewed()), (Path::new("/b"), true, Some(3.into())));
+        tree.go_home(None);
+        tree.review(None);
+        assert_eq!(tree, TreeState::of(Path::new("/b")));
     }
 }
