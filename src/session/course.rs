@@ -39,14 +39,15 @@ pub(super) fn waits(logs: &Path, records: &[Record], limit: Option<Duration>) ->
     let mut outage = OutageTime::default();
     let mut is_active = false;
     let mut stopped: Option<Timestamp> = None;
-    for line in bytes.split(|byte| *byte == b'\n') {
+    let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+    for (place, line) in lines.iter().enumerate() {
         if !EVENTS.iter().any(|event| memmem::find(line, event.as_bytes()).is_some()) {
             continue;
         }
         let Ok(parsed) = serde_json::from_slice::<Value>(line) else { continue };
         // Earlier versions had the data in the place of the text.
         let data = if parsed["data"].is_object() { &parsed["data"] } else { &parsed["detail"] };
-        let at = parsed["ts"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+        let at = time_of(&parsed);
         // What came after the last record belongs to an experiment that has none.
         let Some(at) = at.filter(|at| (first.started..=last.finished).contains(at)) else { continue };
         let seconds = data["seconds"].as_f64().unwrap_or(0.0);
@@ -66,8 +67,8 @@ pub(super) fn waits(logs: &Path, records: &[Record], limit: Option<Duration>) ->
             }
             "session_started" => {
                 if is_active {
-                    // A killed loop writes no event. Its last heartbeat is the last time at which it wrote the journal.
-                    stopped = last_heartbeat(logs, at);
+                    // A killed loop writes no event of its end.
+                    stopped = last_sign(logs, &lines[..place], at);
                     outage.stop(stopped.unwrap_or(Timestamp::MIN));
                 }
                 waits.nobody += stopped.take().map_or(0.0, |from| seconds_between(from, at));
@@ -84,18 +85,26 @@ fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64().max(0.0)
 }
 
-/// The time of the last heartbeat of the loop before the one that started at `started`.
-fn last_heartbeat(logs: &Path, started: Timestamp) -> Option<Timestamp> {
+/// When the loop before the one that started at `started` showed life last, by its heartbeats and by the event log up to
+/// that start.
+fn last_sign(logs: &Path, lines: &[&[u8]], started: Timestamp) -> Option<Timestamp> {
     let bytes = read_regular(&logs.join(HEARTBEAT_LOG)).ok()?;
-    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    let own = lines.filter(|line| line["source"] == "session").filter_map(|line| {
-        let at: Timestamp = line["ts"].as_str()?.parse().ok()?;
-        Some((at, line["data"]["process"].is_number()))
-    });
+    let written = bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let own = written
+        .filter(|line| line["source"] == "session")
+        .filter_map(|line| Some((time_of(&line)?, line["data"]["process"].is_number())));
     let beats: Vec<(Timestamp, bool)> = own.take_while(|(at, _)| *at <= started).collect();
     // The first heartbeat of a process names it.
     let opened = beats.iter().rposition(|(_, names_process)| *names_process)?;
-    beats[..opened].last().map(|(at, _)| *at)
+    let (beat, _) = beats[..opened].last()?;
+    let mut events = lines.iter().rev().filter_map(|line| time_of(&serde_json::from_slice(line).ok()?));
+    let event = events.find(|at| *at < beats[opened].0);
+    Some(event.map_or(*beat, |at| at.max(*beat)))
+}
+
+/// When a line of an event log was written.
+fn time_of(line: &Value) -> Option<Timestamp> {
+    line["ts"].as_str()?.parse().ok()
 }
 
 /// The time of all outages. The end of an outage tells how long it was in all, also before a loop that stopped in it.
@@ -223,6 +232,18 @@ mod tests {
         let another =
             [&stopped[..], &[outage("20:40:00", "20:41:00", 0, 5.0), line("20:40:30", "session_stopped", "{}")]];
         assert_eq!(of_logs(&another.concat(), &[]), (410.0, 600.0));
+    }
+
+    #[test]
+    fn a_killed_loop_was_there_until_its_last_event() {
+        let opened = |at: &str| line(at, "heartbeat", r#"{"process":7}"#);
+        let killed = [
+            line("20:00:00", "session_started", "{}"),
+            line("20:00:50", "run_finished", "{}"),
+            line("20:10:00", "healed", "{}"),
+            line("20:10:01", "session_started", "{}"),
+        ];
+        assert_eq!(of_logs(&killed, &[opened("20:00:00"), opened("20:10:00")]), (0.0, 551.0));
     }
 
     #[test]
