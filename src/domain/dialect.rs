@@ -6,7 +6,7 @@ use strum::{Display, EnumMessage, EnumString, VariantArray};
 use super::{FailureClass, Outcome};
 
 /// The dialect in which a new results.tsv is written. A new dialect is a variant here, behind those that are
-/// there, with what the help says of it, and its layout.
+/// there, with what the help says of it, and its format.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display, EnumMessage, EnumString, VariantArray,
 )]
@@ -24,7 +24,7 @@ pub enum LedgerDialect {
 
 /// How a dialect writes rows.
 #[derive(Debug, Clone, Copy)]
-pub struct DialectLayout {
+pub struct DialectFormat {
     /// The name of the commit's column.
     pub commit: &'static str,
     /// Digits of a commit.
@@ -48,15 +48,15 @@ impl LedgerDialect {
     pub fn outcome_of(cell: &str) -> Option<Outcome> {
         let outcomes = [Outcome::Keep, Outcome::Discard, Outcome::Crash];
         LedgerDialect::VARIANTS.iter().find_map(|dialect| {
-            let mut words = dialect.layout().words.into_iter().zip(outcomes);
+            let mut words = dialect.format().words.into_iter().zip(outcomes);
             words.find_map(|(word, outcome)| cell.eq_ignore_ascii_case(word).then_some(outcome))
         })
     }
 
     /// How the dialect writes rows.
-    pub const fn layout(self) -> DialectLayout {
+    pub const fn format(self) -> DialectFormat {
         match self {
-            LedgerDialect::Ar => DialectLayout {
+            LedgerDialect::Ar => DialectFormat {
                 commit: "commit_hash",
                 digits: 8,
                 words: ["improved", "rejected", "failed"],
@@ -66,7 +66,7 @@ impl LedgerDialect {
                 forgets_memory: false,
                 omits_refused: false,
             },
-            LedgerDialect::Karpathy => DialectLayout {
+            LedgerDialect::Karpathy => DialectFormat {
                 commit: "commit",
                 digits: 7,
                 words: ["keep", "discard", "crash"],

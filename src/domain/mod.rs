@@ -73,7 +73,7 @@ pub use clock::{Clock, ago_text, exact_time, moment_text};
 pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES, SCORING};
 pub use contract::{Drift, Follows, LOCK_FILES};
 pub use core_settings::settings;
-pub use dialect::{DialectLayout, LedgerDialect};
+pub use dialect::{DialectFormat, LedgerDialect};
 pub use direction::{Direction, NameKind, plain_name};
 pub use directive::{Directive, Ladder, Perturbation, Rung, ToldStep, TriedDirection};
 pub use draw::Draw;

@@ -44,7 +44,7 @@ pub(super) fn number(cell: &str) -> Option<Number> {
 pub(super) fn is_nothing(cell: &str) -> bool {
     let cell = cell.trim();
     // Zeros are numbers all the same.
-    let is_of_dialect = |dialect: &LedgerDialect| dialect.layout().no_value == cell && number(cell).is_none();
+    let is_of_dialect = |dialect: &LedgerDialect| dialect.format().no_value == cell && number(cell).is_none();
     NOTHING.iter().any(|word| cell.eq_ignore_ascii_case(word)) || LedgerDialect::VARIANTS.iter().any(is_of_dialect)
 }
 

@@ -181,7 +181,7 @@ impl Columns {
         });
         Columns {
             commit: first_of(&plain, COMMIT).or_else(|| {
-                let is_of_dialect = |name: &String| LedgerDialect::VARIANTS.iter().any(|it| it.layout().commit == name);
+                let is_of_dialect = |name: &String| LedgerDialect::VARIANTS.iter().any(|it| it.format().commit == name);
                 plain.iter().position(is_of_dialect)
             }),
             metric,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::cell::number;
 use super::columns::Columns;
-use super::layout::{Entry, Layout};
+use super::row_format::{Entry, RowFormat};
 use super::tsv;
 use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
@@ -98,14 +98,14 @@ pub struct LedgerFile {
     metric: String,
     dialect: LedgerDialect,
     /// The columns; absent while the file has no header.
-    layout: Option<Layout>,
+    format: Option<RowFormat>,
 }
 
 /// Whether a line is a whole row of a commit.
-fn is_row_of(layout: &Layout, line: &[u8], commit: &CommitId) -> bool {
+fn is_row_of(format: &RowFormat, line: &[u8], commit: &CommitId) -> bool {
     let cells: Vec<&[u8]> = line.strip_suffix(b"\r").unwrap_or(line).split(|&byte| byte == b'\t').collect();
-    let column = layout.columns.commit.unwrap_or_default();
-    cells.len() == layout.header.len() && cells[column] == layout.commit(commit).as_bytes()
+    let column = format.columns.commit.unwrap_or_default();
+    cells.len() == format.header.len() && cells[column] == format.commit(commit).as_bytes()
 }
 
 impl LedgerFile {
@@ -134,18 +134,18 @@ impl LedgerFile {
                 _ => ledger.io("write", error),
             });
         }
-        ledger.layout = ledger.layout_of(&bytes)?;
+        ledger.format = ledger.format_of(&bytes)?;
         Ok(ledger)
     }
 
     /// Names the file, without a look at it.
     pub(super) fn unread(path: &Path, metric: &str, dialect: LedgerDialect) -> Self {
-        LedgerFile { path: path.to_owned(), metric: one_line(metric), dialect, layout: None }
+        LedgerFile { path: path.to_owned(), metric: one_line(metric), dialect, format: None }
     }
 
     /// The columns of a new file.
-    pub(super) fn new_layout(&self) -> Layout {
-        Layout::new(&self.metric, self.dialect)
+    pub(super) fn new_format(&self) -> RowFormat {
+        RowFormat::new(&self.metric, self.dialect)
     }
 
     /// The file.
@@ -155,12 +155,12 @@ impl LedgerFile {
 
     /// The dialect whose words the rows have.
     pub fn dialect(&self) -> LedgerDialect {
-        self.layout.as_ref().map_or(self.dialect, Layout::dialect)
+        self.format.as_ref().map_or(self.dialect, RowFormat::dialect)
     }
 
     /// Whether the file was there, with a header, when it was opened or written to.
     pub fn was_there(&self) -> bool {
-        self.layout.is_some()
+        self.format.is_some()
     }
 
     /// Whether the last line of the file has no end.
@@ -202,11 +202,11 @@ impl LedgerFile {
     /// The file cannot be read, or its header has become one that cannot be continued.
     pub fn has_row(&self, commit: &CommitId, from: u64) -> Result<bool, LedgerError> {
         let Some(bytes) = self.bytes()? else { return Ok(false) };
-        let Some(layout) = self.layout_of(&bytes)? else { return Ok(false) };
+        let Some(format) = self.format_of(&bytes)? else { return Ok(false) };
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let behind = if from > bytes.len() { &bytes[..] } else { &bytes[from..] };
         let complete = behind.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-        Ok(behind[..complete].split(|&byte| byte == b'\n').any(|line| is_row_of(&layout, line, commit)))
+        Ok(behind[..complete].split(|&byte| byte == b'\n').any(|line| is_row_of(&format, line, commit)))
     }
 
     /// Puts a row in the place of the last one of `commit`, or appends it where there is none. It is on disk when this
@@ -220,12 +220,12 @@ impl LedgerFile {
         if self.path.exists() {
             let mut file = self.open_locked()?;
             file.read_to_end(&mut bytes).map_err(|error| self.io("read", error))?;
-            let layout = self.layout_of(&bytes)?;
+            let format = self.format_of(&bytes)?;
             let mut end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-            while let Some(layout) = layout.as_ref().filter(|_| end > 0) {
+            while let Some(format) = format.as_ref().filter(|_| end > 0) {
                 let start = bytes[..end - 1].iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-                if is_row_of(layout, &bytes[start..end - 1], commit) {
-                    let text = [&bytes[..start], layout.row(entry).as_bytes(), &bytes[end..]].concat();
+                if is_row_of(format, &bytes[start..end - 1], commit) {
+                    let text = [&bytes[..start], format.row(entry).as_bytes(), &bytes[end..]].concat();
                     // A link stays one, and the file that it leads to is written.
                     let path = self.path.canonicalize().map_err(|error| self.io("find", error))?;
                     return replace_through(folder, &path, &text).map_err(|error| self.io("write", error.source));
@@ -248,33 +248,33 @@ impl LedgerFile {
     /// continued. What a failed write left is taken back.
     pub fn append(&mut self, entry: &Entry<'_>) -> Result<(), LedgerError> {
         let created = !self.path.exists();
-        if created && self.new_layout().omits(entry) {
+        if created && self.new_format().omits(entry) {
             return Ok(());
         }
         let mut file = self.open_locked()?;
         let length = file.metadata().map_err(|error| self.io("read", error))?.len();
         let mut text = String::new();
         let torn = length > 0 && last_byte(&mut file).map_err(|error| self.io("read", error))? != Some(b'\n');
-        if self.layout.is_none() && length > 0 {
+        if self.format.is_none() && length > 0 {
             let mut bytes = Vec::new();
             file.seek(SeekFrom::Start(0))
                 .and_then(|_| file.read_to_end(&mut bytes))
                 .map_err(|error| self.io("read", error))?;
-            self.layout = self.layout_of(&bytes)?;
+            self.format = self.format_of(&bytes)?;
         }
         crash::point("ledger.locked");
-        let missing = self.layout.is_none() || length == 0;
-        let layout = self.layout.get_or_insert_with(|| Layout::new(&self.metric, self.dialect));
-        if layout.omits(entry) {
+        let missing = self.format.is_none() || length == 0;
+        let format = self.format.get_or_insert_with(|| RowFormat::new(&self.metric, self.dialect));
+        if format.omits(entry) {
             return Ok(());
         }
         if torn {
-            text.push_str(layout.line_end);
+            text.push_str(format.line_end);
         }
         if missing {
-            text.push_str(&layout.header_line());
+            text.push_str(&format.header_line());
         }
-        text.push_str(&layout.row(entry));
+        text.push_str(&format.row(entry));
         if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
             // Under the lock nobody else has written behind it.
             return Err(match file.set_len(length) {
@@ -297,7 +297,7 @@ impl LedgerFile {
         })?;
         let (file, was_replaced) = opened.ok_or_else(|| LedgerError::Locked(self.path.clone()))?;
         if was_replaced {
-            self.layout = None;
+            self.format = None;
         }
         Ok(file)
     }
@@ -308,7 +308,7 @@ impl LedgerFile {
     }
 
     /// The columns of a file with these bytes; absent when it has nothing but blanks and comments.
-    pub(super) fn layout_of(&self, bytes: &[u8]) -> Result<Option<Layout>, LedgerError> {
+    pub(super) fn format_of(&self, bytes: &[u8]) -> Result<Option<RowFormat>, LedgerError> {
         let text = std::str::from_utf8(bytes).map_err(|_| LedgerError::Encoding(self.path.clone()))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut rows = tsv::records(text);
@@ -341,7 +341,7 @@ impl LedgerFile {
         let is_crlf =
             text[start..].trim_start().split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n"));
         let rows = rows.map(|(_, row)| row);
-        Ok(Some(Layout::continued(&header, columns, rows, if is_crlf { "\r\n" } else { "\n" })))
+        Ok(Some(RowFormat::continued(&header, columns, rows, if is_crlf { "\r\n" } else { "\n" })))
     }
 
     /// The content of the file, if it exists.

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::domain::{CommitId, Outcome, one_line};
 use crate::ledger::columns::Columns;
-use crate::ledger::layout::{Entry, Layout};
+use crate::ledger::row_format::{Entry, RowFormat};
 
 /// What an experiment's row says.
 #[derive(Debug, Clone)]
@@ -60,8 +60,8 @@ proptest! {
     ) {
         let header = columns.map(|name| if is_ours && name == "commit" { "commit_hash" } else { name });
         let places = Columns::by_name(&header, Some("val_bpb"));
-        let layout = Layout::continued(&header, places, std::iter::empty(), ending);
-        let mut lines: Vec<String> = rows.iter().map(|told| layout.row(&Entry {
+        let format = RowFormat::continued(&header, places, std::iter::empty(), ending);
+        let mut lines: Vec<String> = rows.iter().map(|told| format.row(&Entry {
             commit: &told.commit,
             value: told.value.as_ref().map(|raw| raw.parse().unwrap()),
             memory_gb: told.memory,
@@ -74,7 +74,7 @@ proptest! {
             let place = (*place).min(lines.len());
             lines.insert(place, vec![cell.as_str(); *count].join("\t") + ending);
         }
-        let mut text = format!("\n# a comment{ending}") + &layout.header_line() + &lines.concat();
+        let mut text = format!("\n# a comment{ending}") + &format.header_line() + &lines.concat();
         if is_torn {
             text.truncate(text.trim_end_matches(['\r', '\n']).len());
         }

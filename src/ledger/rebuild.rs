@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::cell::number;
-use super::layout::{Entry, Layout};
+use super::row_format::{Entry, RowFormat};
 use super::status::classify;
 
 /// How a ledger differs from the experiments that should be in it. Lines count from 1, experiments from 0 in the order in
@@ -54,7 +54,7 @@ enum Line {
 #[derive(Debug)]
 pub(super) struct Rebuild<'a> {
     text: &'a str,
-    layout: &'a Layout,
+    format: &'a RowFormat,
     /// Whether the text has its header.
     has_header: bool,
     lines: Vec<Line>,
@@ -69,11 +69,11 @@ impl<'a> Rebuild<'a> {
     ///
     /// A row is an experiment's if it is what would be written, else if it has its commit, number and verdict, else if it
     /// has its commit. Each row belongs to one experiment, as two sessions can share a baseline's commit.
-    pub(super) fn new(text: &'a str, layout: &'a Layout, has_header: bool, entries: &[Entry<'_>]) -> Self {
+    pub(super) fn new(text: &'a str, format: &'a RowFormat, has_header: bool, entries: &[Entry<'_>]) -> Self {
         let rows: Vec<String> =
-            entries.iter().map(|entry| layout.row(entry).trim_end_matches(['\r', '\n']).to_owned()).collect();
-        let omitted = entries.iter().map(|entry| layout.omits(entry)).collect();
-        let mut rebuild = Rebuild { text, layout, has_header, lines: Vec::new(), rows, omitted };
+            entries.iter().map(|entry| format.row(entry).trim_end_matches(['\r', '\n']).to_owned()).collect();
+        let omitted = entries.iter().map(|entry| format.omits(entry)).collect();
+        let mut rebuild = Rebuild { text, format, has_header, lines: Vec::new(), rows, omitted };
         let mut header = has_header;
         rebuild.lines = text
             .split_inclusive('\n')
@@ -118,7 +118,7 @@ impl<'a> Rebuild<'a> {
     /// Finds the rows that were cut short: the last line if it has no end, and lines with too few cells; then also those
     /// that begin like a row that stands elsewhere.
     fn claim_torn(&mut self, missing: &mut [bool]) {
-        let column = self.layout.columns.commit.unwrap_or_default();
+        let column = self.format.columns.commit.unwrap_or_default();
         for is_again in [false, true] {
             for (line, text) in self.lines.iter_mut().zip(self.text.split_inclusive('\n')) {
                 if *line != Line::Foreign {
@@ -130,7 +130,7 @@ impl<'a> Rebuild<'a> {
                 let cells: Vec<&str> = start.split('\t').collect();
                 // The commit's cell is whole: something follows it.
                 let is_named = cells.len() > column + 1 && cells[column].len() >= 4;
-                let is_short = cells.len() < self.layout.header.len();
+                let is_short = cells.len() < self.format.header.len();
                 let mut begun = (0..self.rows.len())
                     .filter(|&index| self.rows[index].starts_with(start) && self.rows[index] != start);
                 if is_again {
@@ -159,12 +159,12 @@ impl<'a> Rebuild<'a> {
                     continue;
                 }
                 let cells: Vec<&str> = content(text).split('\t').collect();
-                let Some(commit) = self.layout.commit_cell(&cells) else { continue };
+                let Some(commit) = self.format.commit_cell(&cells) else { continue };
                 let candidates = by_commit.range(commit..).take_while(|(full, _)| full.starts_with(commit));
                 let found = candidates
                     .flat_map(|(_, indices)| indices)
                     .copied()
-                    .find(|&index| missing[index] && (!must_agree || agree(self.layout, &cells, &self.rows[index])));
+                    .find(|&index| missing[index] && (!must_agree || agree(self.format, &cells, &self.rows[index])));
                 if let Some(index) = found {
                     missing[index] = false;
                     *line = if must_agree { Line::Row(index) } else { Line::Differing(index) };
@@ -211,7 +211,7 @@ impl<'a> Rebuild<'a> {
                 is_there[index] = true;
             }
         }
-        let mut written = Written { text: String::new(), places: vec![0; count], line_end: self.layout.line_end };
+        let mut written = Written { text: String::new(), places: vec![0; count], line_end: self.format.line_end };
         let first = is_there.iter().position(|there| *there);
         let needs_row = |index: &usize| !self.omitted[*index];
         let following = |index: usize| (index + 1..count).take_while(|&next| !is_there[next]).filter(needs_row);
@@ -231,7 +231,7 @@ impl<'a> Rebuild<'a> {
             }
         }
         if !self.has_header && (0..count).any(|index| needs_row(&index)) {
-            written.line(&self.layout.header_line());
+            written.line(&self.format.header_line());
         }
         if first.is_none() {
             (0..count).filter(needs_row).for_each(|index| written.row(index, &self.rows[index]));
@@ -276,11 +276,11 @@ fn content(line: &str) -> &str {
 }
 
 /// Whether a row has the same number and verdict as one that would be written.
-fn agree(layout: &Layout, cells: &[&str], row: &str) -> bool {
+fn agree(format: &RowFormat, cells: &[&str], row: &str) -> bool {
     let row: Vec<&str> = row.split('\t').collect();
     let value =
-        |cells: &[&str]| layout.columns.metric.and_then(|column| number(cells[column])).map(|number| number.value);
-    let status = |cells: &[&str]| layout.columns.status.map(|column| classify(cells[column], layout.verdict()));
+        |cells: &[&str]| format.columns.metric.and_then(|column| number(cells[column])).map(|number| number.value);
+    let status = |cells: &[&str]| format.columns.status.map(|column| classify(cells[column], format.verdict()));
     value(cells) == value(&row) && status(cells) == status(&row)
 }
 

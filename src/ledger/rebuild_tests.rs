@@ -29,20 +29,20 @@ fn entries(experiments: &[(CommitId, Option<Number>, String)]) -> Vec<Entry<'_>>
         .collect()
 }
 
-fn layout_of(text: &str) -> (Layout, bool) {
+fn format_of(text: &str) -> (RowFormat, bool) {
     match text.strip_prefix(&(HEADER.join("\t") + "\n")) {
         Some(rows) => {
             let records = crate::ledger::tsv::records(rows).map(|(_, row)| row);
-            (Layout::continued(&HEADER, Columns::by_name(&HEADER, Some("val_bpb")), records, "\n"), true)
+            (RowFormat::continued(&HEADER, Columns::by_name(&HEADER, Some("val_bpb")), records, "\n"), true)
         }
-        None => (Layout::new("val_bpb", LedgerDialect::Ar), false),
+        None => (RowFormat::new("val_bpb", LedgerDialect::Ar), false),
     }
 }
 
 /// The comparison, the rebuilt text, and where the rows are.
 fn rebuilt(text: &str, experiments: &[(CommitId, Option<Number>, String)]) -> (Comparison, String, Vec<u64>) {
-    let (layout, has_header) = layout_of(text);
-    let rebuild = Rebuild::new(text, &layout, has_header, &entries(experiments));
+    let (format, has_header) = format_of(text);
+    let rebuild = Rebuild::new(text, &format, has_header, &entries(experiments));
     let (text, places) = rebuild.text();
     (rebuild.comparison(), text, places)
 }
@@ -57,22 +57,22 @@ fn a_refused_change_needs_no_row_in_karpathys_dialect() {
     let mut entries = entries(&experiments);
     entries[1].is_refused = true;
     for (dialect, expected) in [(LedgerDialect::Karpathy, 2), (LedgerDialect::Ar, 3)] {
-        let layout = Layout::new("val_bpb", dialect);
-        let rows: Vec<String> = entries.iter().map(|entry| layout.row(entry)).collect();
-        let header = layout.header_line();
-        let (text, places) = Rebuild::new("", &layout, false, &entries).text();
+        let format = RowFormat::new("val_bpb", dialect);
+        let rows: Vec<String> = entries.iter().map(|entry| format.row(entry)).collect();
+        let header = format.header_line();
+        let (text, places) = Rebuild::new("", &format, false, &entries).text();
         assert_eq!((text.lines().count(), text.starts_with(&header), places.len()), (expected + 1, true, 3));
-        let again = Rebuild::new(&text, &layout, true, &entries);
+        let again = Rebuild::new(&text, &format, true, &entries);
         assert!(again.comparison().is_whole() && again.text().0 == text, "{text}");
         // A row that is there, also a torn one, stays.
         let old = header + &rows.concat();
-        let whole = Rebuild::new(&old, &layout, true, &entries);
+        let whole = Rebuild::new(&old, &format, true, &entries);
         assert_eq!((whole.comparison().is_whole(), whole.comparison().own, whole.text().0 == old), (true, 3, true));
         let torn = old.replace("refused\n", "refu\n");
-        assert_eq!(Rebuild::new(&torn, &layout, true, &entries).text().0.lines().count(), 4);
+        assert_eq!(Rebuild::new(&torn, &format, true, &entries).text().0.lines().count(), 4);
     }
-    let layout = Layout::new("val_bpb", LedgerDialect::Karpathy);
-    assert_eq!(Rebuild::new("", &layout, false, &entries[1..2]).text().0, "");
+    let format = RowFormat::new("val_bpb", LedgerDialect::Karpathy);
+    assert_eq!(Rebuild::new("", &format, false, &entries[1..2]).text().0, "");
 }
 
 #[test]
@@ -159,15 +159,15 @@ fn a_row_that_was_edited_is_still_the_row_of_its_experiment() {
 fn a_keep_whose_train_has_the_number_is_no_zero_in_any_dialect() {
     let experiments = [experiment('a', None, "rides"), experiment('b', Some("1.5"), "leads")];
     for dialect in LedgerDialect::VARIANTS {
-        let layout = Layout::new("loss", *dialect);
+        let format = RowFormat::new("loss", *dialect);
         let mut entries = entries(&experiments);
         entries.iter_mut().for_each(|entry| entry.outcome = Outcome::Keep);
         entries[0].memory_gb = Some(2.0);
-        let row = layout.row(&entries[0]);
+        let row = format.row(&entries[0]);
         let cells: Vec<&str> = row.trim_end().split('\t').collect();
         assert_eq!((cells[1], cells[2]), ("nan", "2.0"), "{dialect:?}");
-        let text = layout.header_line() + &row + &layout.row(&entries[1]);
-        assert!(Rebuild::new(&text, &layout, true, &entries).comparison().is_whole());
+        let text = format.header_line() + &row + &format.row(&entries[1]);
+        assert!(Rebuild::new(&text, &format, true, &entries).comparison().is_whole());
         let ledger = read(text.as_bytes(), &Said::default());
         let rows: Vec<_> =
             ledger.rows.iter().map(|row| (row.status, row.value.is_some(), row.problem.clone())).collect();
@@ -221,9 +221,9 @@ proptest! {
             .zip("0123456789abcdef".chars())
             .map(|(description, digit)| experiment(digit, (digit != '3').then_some("1.5"), description))
             .collect();
-        let (layout, _) = layout_of("");
-        let rows: Vec<String> = entries(&experiments).iter().map(|entry| layout.row(entry)).collect();
-        let mut text = if has_header { layout.header_line() } else { String::new() };
+        let (format, _) = format_of("");
+        let rows: Vec<String> = entries(&experiments).iter().map(|entry| format.row(entry)).collect();
+        let mut text = if has_header { format.header_line() } else { String::new() };
         let mut foreign = Vec::new();
         if has_header {
             for (damage, row) in damages.iter().zip(&rows) {

@@ -7,8 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::file::{LARGEST, LedgerError, LedgerFile, has_content};
-use super::layout::Entry;
 use super::rebuild::{Comparison, Rebuild};
+use super::row_format::Entry;
 use super::since::{Since, since};
 use crate::domain::{CommitId, LedgerDialect, Record};
 use crate::fs::{FileError, FileStamp, copy_beside, free_beside, if_exists, read_at_most, replace_through};
@@ -75,7 +75,7 @@ impl LedgerFile {
             return Ok(None);
         }
         let mut ledger = LedgerFile::unread(path, metric, dialect);
-        if !existed && records.iter().all(|record| ledger.new_layout().omits(&Entry::of(record))) {
+        if !existed && records.iter().all(|record| ledger.new_format().omits(&Entry::of(record))) {
             return Ok(None);
         }
         let mut file = ledger.open_locked()?;
@@ -127,7 +127,7 @@ impl LedgerFile {
         if self.stamp() == held.stamp {
             return Ok(None);
         }
-        let Some(layout) = self.layout_of(held.text.as_bytes())? else { return Ok(None) };
+        let Some(format) = self.format_of(held.text.as_bytes())? else { return Ok(None) };
         let is_elsewhere = fs::read_link(self.path()).ok() != held.link;
         let mut aside = if is_elsewhere { self.move_away(held.link.as_deref())? } else { self.move_odd_away()? };
         let mut file = self.open_locked()?;
@@ -136,8 +136,8 @@ impl LedgerFile {
         file.read_to_end(&mut bytes).map_err(|error| self.io("read", error))?;
         // A row is written after its record, so that each row that was read has one by now.
         let records = records();
-        let entries = records.iter().map(Entry::of).filter(|entry| !layout.omits(entry));
-        let rows = entries.map(|entry| layout.row(&entry));
+        let entries = records.iter().map(Entry::of).filter(|entry| !format.omits(entry));
+        let rows = entries.map(|entry| format.row(&entry));
         let mut counted: HashMap<String, usize> = HashMap::new();
         for row in rows {
             *counted.entry(row.trim_end_matches(['\r', '\n']).to_owned()).or_default() += 1;
@@ -145,7 +145,7 @@ impl LedgerFile {
         let commits: Vec<&CommitId> = records.iter().map(|record| &record.commit).chain(commits).collect();
         let is_known = |cell: &str| commits.iter().any(|commit| commit.as_str().starts_with(cell));
         let (found, text) =
-            since(&held.text, &String::from_utf8_lossy(&bytes), &layout, &counted, is_known, others_stay);
+            since(&held.text, &String::from_utf8_lossy(&bytes), &format, &counted, is_known, others_stay);
         if !found.is_harmed() {
             return Ok((found.foreign > 0).then_some((found, None)));
         }
@@ -197,11 +197,11 @@ impl LedgerFile {
         };
         let is_torn_header = self.is_torn_header(whole);
         let whole = if is_torn_header { &[] } else { whole };
-        let layout = self.layout_of(whole)?;
+        let format = self.format_of(whole)?;
         let text = std::str::from_utf8(whole).map_err(|_| LedgerError::Encoding(self.path().to_owned()))?;
-        let has_header = layout.is_some();
-        let layout = layout.unwrap_or_else(|| self.new_layout());
-        let rebuild = Rebuild::new(text, &layout, has_header, &entries);
+        let has_header = format.is_some();
+        let format = format.unwrap_or_else(|| self.new_format());
+        let rebuild = Rebuild::new(text, &format, has_header, &entries);
         let mut found = rebuild.comparison();
         if is_torn_header {
             found.torn.push(1);
@@ -215,7 +215,7 @@ impl LedgerFile {
 
     /// Whether the first write into the file was cut short before its header was whole.
     fn is_torn_header(&self, bytes: &[u8]) -> bool {
-        let header = self.new_layout().header_line();
+        let header = self.new_format().header_line();
         !bytes.is_empty() && bytes.len() < header.len() && header.as_bytes().starts_with(bytes)
     }
 }

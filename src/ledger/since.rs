@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::layout::Layout;
+use super::row_format::RowFormat;
 
 /// How a ledger differs from what it was.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Since {
 pub(super) fn since(
     was: &str,
     now: &str,
-    layout: &Layout,
+    format: &RowFormat,
     rows: &HashMap<String, usize>,
     is_known: impl Fn(&str) -> bool,
     others_stay: bool,
@@ -62,9 +62,9 @@ pub(super) fn since(
         if let Some(count) = missing.get_mut(line).filter(|count| **count > 0) {
             *count -= 1;
             new.push(line);
-        } else if !others_stay || rows.contains_key(line) || layout.commit_cell(&cells).is_some_and(&is_known) {
+        } else if !others_stay || rows.contains_key(line) || format.commit_cell(&cells).is_some_and(&is_known) {
             found.false_rows.push(line.to_owned());
-        } else if cells.len() == layout.header.len() || line.starts_with('#') {
+        } else if cells.len() == format.header.len() || line.starts_with('#') {
             found.foreign += 1;
             new.push(line);
         } else {
@@ -83,10 +83,10 @@ pub(super) fn since(
     let mut text: String = was.to_owned();
     for line in new {
         if !text.is_empty() && !text.ends_with('\n') {
-            text += layout.line_end;
+            text += format.line_end;
         }
         text += line;
-        text += layout.line_end;
+        text += format.line_end;
     }
     (found, text)
 }
@@ -102,20 +102,20 @@ mod tests {
     fn two_sessions_may_have_the_same_row() {
         let row = "aaaaaaaa\t2\t1\timproved\ta";
         let text = format!("{HEADER}{row}\n{row}\n");
-        let layout = Layout::new("m", LedgerDialect::Ar);
+        let format = RowFormat::new("m", LedgerDialect::Ar);
         for (times, false_rows) in [(2, 0), (1, 1)] {
             let rows = [(row.to_owned(), times)].into();
-            let (found, _) = since(&format!("{HEADER}{row}\n"), &text, &layout, &rows, |_| true, true);
+            let (found, _) = since(&format!("{HEADER}{row}\n"), &text, &format, &rows, |_| true, true);
             assert_eq!(found.false_rows.len(), false_rows);
         }
     }
 
     fn compare(was: &[&str], now: &[&str], others_stay: bool) -> (Since, String) {
-        let layout = Layout::new("m", LedgerDialect::Ar);
+        let format = RowFormat::new("m", LedgerDialect::Ar);
         let text = |rows: &[&str]| HEADER.to_owned() + &rows.iter().map(|row| format!("{row}\n")).collect::<String>();
         let rows = ["aaaaaaaa\t2\t1\timproved\ta", "bbbbbbbb\t1\t1\timproved\tb"].map(|row| (row.to_owned(), 1)).into();
         let known = |cell: &str| ["aaaaaaaa", "bbbbbbbb"].iter().any(|commit| commit.starts_with(cell));
-        let (found, rebuilt) = since(&text(was), &text(now), &layout, &rows, known, others_stay);
+        let (found, rebuilt) = since(&text(was), &text(now), &format, &rows, known, others_stay);
         (found, rebuilt.strip_prefix(HEADER).unwrap().to_owned())
     }
 

@@ -164,7 +164,7 @@ mod tests {
             assert_eq!(classify(cell, Verdict::Word), status, "{cell}");
         }
         for dialect in LedgerDialect::VARIANTS {
-            assert_eq!(dialect.layout().words.map(|word| classify(word, Verdict::Word)), [Keep, Discard, Crash]);
+            assert_eq!(dialect.format().words.map(|word| classify(word, Verdict::Word)), [Keep, Discard, Crash]);
         }
         assert_eq!(classify("1", Verdict::Flag), Keep);
         assert_eq!(classify("False", Verdict::Flag), Discard);

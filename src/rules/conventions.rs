@@ -40,7 +40,7 @@ pub fn columns_of(text: &str) -> Option<Columns> {
             line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| !w.is_empty()).collect();
         for window in names.windows(5) {
             let [commit, _, "memory_gb", "status", "description"] = window else { continue };
-            let named = LedgerDialect::VARIANTS.iter().copied().find(|dialect| dialect.layout().commit == *commit);
+            let named = LedgerDialect::VARIANTS.iter().copied().find(|dialect| dialect.format().commit == *commit);
             if let Some(dialect) = named {
                 return Some(Columns::Of(dialect));
             }
@@ -55,7 +55,7 @@ pub fn columns_of(text: &str) -> Option<Columns> {
     let lower = text.to_lowercase();
     let is_word = |word: &str| ['`', '"', '\''].iter().any(|quote| lower.contains(&format!("{quote}{word}{quote}")));
     let names_ledger = [".tsv", "ledger"].iter().any(|name| lower.contains(name));
-    let is_spoken = |dialect: &LedgerDialect| names_ledger && dialect.layout().words.into_iter().all(is_word);
+    let is_spoken = |dialect: &LedgerDialect| names_ledger && dialect.format().words.into_iter().all(is_word);
     others.or_else(|| LedgerDialect::VARIANTS.iter().copied().find(is_spoken).map(Columns::Of))
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::programs::check_command;
 use crate::agent::{BUILT_IN_PROGRAM, PRESETS, Preset};
-use crate::domain::{DialectLayout, LedgerDialect};
+use crate::domain::{DialectFormat, LedgerDialect};
 use crate::fs::read_at_most;
 use crate::rules::{Columns, Suggested, columns_of, own_loop, suggested};
 
@@ -138,6 +138,6 @@ fn and_list(words: &[&str]) -> String {
 
 /// The columns and words of a dialect in short.
 fn columns_text(dialect: LedgerDialect) -> String {
-    let DialectLayout { commit, words, .. } = dialect.layout();
+    let DialectFormat { commit, words, .. } = dialect.format();
     format!("{commit} … {}", words.join(", "))
 }

@@ -6,7 +6,7 @@ use strum::VariantArray;
 use super::columns::{Columns, memory_unit, verdict};
 use super::status::{RowStatus, Verdict, classify};
 use super::tsv;
-use crate::domain::{CommitId, DialectLayout, FailureClass, LedgerDialect, Number, Outcome, Record, one_line};
+use crate::domain::{CommitId, DialectFormat, FailureClass, LedgerDialect, Number, Outcome, Record, one_line};
 
 /// The value of a keep without a number of its own, in every dialect.
 const UNNUMBERED: &str = "nan";
@@ -48,7 +48,7 @@ impl<'a> Entry<'a> {
 
 /// The columns of a file and how they are filled.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Layout {
+pub(super) struct RowFormat {
     pub(super) header: Vec<String>,
     pub(super) columns: Columns,
     dialect: LedgerDialect,
@@ -57,11 +57,11 @@ pub(super) struct Layout {
     pub(super) line_end: &'static str,
 }
 
-impl Layout {
+impl RowFormat {
     /// A new file's columns.
     pub(super) fn new(metric: &str, dialect: LedgerDialect) -> Self {
-        let DialectLayout { commit, digits, .. } = dialect.layout();
-        Layout {
+        let DialectFormat { commit, digits, .. } = dialect.format();
+        RowFormat {
             header: [commit, metric, "memory_gb", "status", "description"].map(str::to_owned).to_vec(),
             columns: Columns {
                 commit: Some(0),
@@ -97,7 +97,7 @@ impl Layout {
             if let Some(status) = columns.status.map(|column| cells[column].trim()) {
                 let folded = status.to_lowercase();
                 for (dialect, count) in &mut votes {
-                    *count += usize::from(dialect.layout().words.contains(&folded.as_str()));
+                    *count += usize::from(dialect.format().words.contains(&folded.as_str()));
                 }
                 if classify(status, Verdict::Word) != RowStatus::Other {
                     upper += usize::from(status.to_uppercase() == status);
@@ -113,17 +113,17 @@ impl Layout {
         }
         let commit = columns.commit.map_or("", |column| header[column]);
         let likely =
-            |(dialect, count): &(LedgerDialect, usize)| (*count, commit.eq_ignore_ascii_case(dialect.layout().commit));
+            |(dialect, count): &(LedgerDialect, usize)| (*count, commit.eq_ignore_ascii_case(dialect.format().commit));
         // Of several that are as likely, the one that most ledgers have.
         let rank = |vote: &(LedgerDialect, usize)| (likely(vote), vote.0 == LedgerDialect::Karpathy);
         let dialect = votes.into_iter().max_by_key(rank).map(|(dialect, _)| dialect).unwrap_or_default();
         let usual = (4..=64).rev().max_by_key(|&length| lengths[length]).filter(|&length| lengths[length] > 0);
-        Layout {
+        RowFormat {
             header: header.iter().map(|&name| name.to_owned()).collect(),
             columns,
             dialect,
             upper_case: upper > lower,
-            digits: usual.unwrap_or(dialect.layout().digits),
+            digits: usual.unwrap_or(dialect.format().digits),
             line_end,
         }
     }
@@ -157,7 +157,7 @@ impl Layout {
 
     /// Whether the experiment needs no row. One that has a row, as an earlier version wrote, keeps it.
     pub(super) fn omits(&self, entry: &Entry<'_>) -> bool {
-        entry.is_refused && self.dialect.layout().omits_refused
+        entry.is_refused && self.dialect.format().omits_refused
     }
 
     /// The row with its line end; cells that nothing is known of are blank.
@@ -181,12 +181,12 @@ impl Layout {
             Some(number) => number.raw.clone(),
             // A keep whose train has the number; a zero would be read as its value.
             None if entry.outcome == Outcome::Keep => UNNUMBERED.to_owned(),
-            None => self.dialect.layout().no_value.to_owned(),
+            None => self.dialect.format().no_value.to_owned(),
         }
     }
 
     fn memory(&self, entry: &Entry<'_>) -> String {
-        let DialectLayout { no_memory, in_memory, forgets_memory, .. } = self.dialect.layout();
+        let DialectFormat { no_memory, in_memory, forgets_memory, .. } = self.dialect.format();
         let unit = self.columns.memory.and_then(|column| memory_unit(&self.header[column])).unwrap_or(1.0);
         let named = entry.failure.filter(|class| in_memory.contains(class)).and_then(FailureClass::ledger_word);
         match (entry.memory_gb.filter(|memory| memory.is_finite()), named) {
@@ -207,7 +207,7 @@ impl Layout {
                 _ => u8::from(kept).to_string(),
             },
             _ => {
-                let [keep, discard, crash] = self.dialect.layout().words;
+                let [keep, discard, crash] = self.dialect.format().words;
                 let word = match outcome {
                     Outcome::Keep => keep,
                     Outcome::Discard => discard,
