@@ -95,10 +95,10 @@ mod tests {
         fs::create_dir(&tree).unwrap();
         fs::write(main.join("w.bin"), "w").unwrap();
         let links = ["sets/a", "w.bin"].map(PathBuf::from);
-        let is_linked =
+        let lead_to_main =
             || links.iter().all(|link| fs::read_link(tree.join(link)).is_ok_and(|to| to == main.join(link)));
         assert_eq!(make_links(&main, &tree, &links).unwrap(), Vec::<PathBuf>::new());
-        assert!(is_linked());
+        assert!(lead_to_main());
         assert_eq!(make_links(&main, &tree, &links).unwrap(), Vec::<PathBuf>::new(), "nothing is to do");
 
         // A link elsewhere is nobody's data; a file is.
@@ -107,7 +107,7 @@ mod tests {
         fs::remove_file(tree.join("w.bin")).unwrap();
         fs::write(tree.join("w.bin"), "another").unwrap();
         assert_eq!(make_links(&main, &tree, &links).unwrap(), [tree.join("w.bin.replaced")]);
-        assert!(is_linked());
+        assert!(lead_to_main());
         assert_eq!(fs::read_to_string(tree.join("w.bin.replaced")).unwrap(), "another");
 
         // Through a link on the way they would be made in another folder.
@@ -115,7 +115,7 @@ mod tests {
         fs::create_dir(folder.path().join("elsewhere")).unwrap();
         symlink(folder.path().join("elsewhere"), tree.join("sets")).unwrap();
         assert_eq!(make_links(&main, &tree, &links).unwrap(), [tree.join("sets.replaced")]);
-        assert!(is_linked());
+        assert!(lead_to_main());
         assert_eq!(fs::read_dir(folder.path().join("elsewhere")).unwrap().count(), 0);
     }
 

@@ -190,8 +190,8 @@ pub fn candidates<'a>(
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         FOLDERS.contains(&name) || DATA.contains(&extension) || is_environment(path)
     };
-    let is_linked = |path: &Path| links.iter().any(|link| path.starts_with(link) || link.starts_with(path));
-    let found = ignored.into_iter().filter(|path| !is_linked(path) && (is_named(path) || is_like_data(path)));
+    let overlaps_link = |path: &Path| links.iter().any(|link| path.starts_with(link) || link.starts_with(path));
+    let found = ignored.into_iter().filter(|path| !overlaps_link(path) && (is_named(path) || is_like_data(path)));
     found.cloned().collect()
 }
 

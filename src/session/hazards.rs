@@ -98,14 +98,14 @@ impl<'a> Surveyed<'a> {
         std::iter::once(("command", self.contract.command.as_str())).chain(guards)
     }
 
-    fn is_linked(&self, path: &Path) -> bool {
+    fn is_behind_link(&self, path: &Path) -> bool {
         self.layout.links.iter().any(|link| path.starts_with(link))
     }
 
     fn refuse_metric_file(&self) -> Result<(), LayoutError> {
         let MetricSource::File { path, .. } = &self.contract.metric.source else { return Ok(()) };
         let is_shared = match within(Path::new(path)) {
-            Some(path) => self.is_linked(&path),
+            Some(path) => self.is_behind_link(&path),
             None => self.layout.slots > 1,
         };
         if is_shared { Err(LayoutError::MetricFile(path.into())) } else { Ok(()) }
@@ -116,7 +116,7 @@ impl<'a> Surveyed<'a> {
         if let Some(path) = paths_into(line, &self.roots, home.as_deref()).into_iter().next() {
             let relative = self.roots.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(&path).to_owned();
             let is_missing = relative.as_os_str().is_empty()
-                || self.is_linked(&relative)
+                || self.is_behind_link(&relative)
                 || self.repo.objects.is_in(&self.contract.start, &relative)?;
             return Err(LayoutError::IntoMainTree { what, path, relative, needs_link: !is_missing }.into());
         }
@@ -127,7 +127,7 @@ impl<'a> Surveyed<'a> {
             .map(PathBuf::from);
         let scripts = named_files(line).into_iter().filter(|file| file.is_script).map(|file| file.path);
         for path in program.into_iter().chain(scripts).filter_map(|path| within(&path)) {
-            let is_only_here = !self.is_linked(&path) && fs::metadata(self.main.join(&path)).is_ok();
+            let is_only_here = !self.is_behind_link(&path) && fs::metadata(self.main.join(&path)).is_ok();
             if is_only_here && !self.repo.objects.is_in(&self.contract.start, &path)? {
                 let ignored = self.repo.working_tree.ignored()?;
                 let ignored = ignored.into_iter().find(|ignored| path.starts_with(ignored));
@@ -212,9 +212,10 @@ impl<'a> Surveyed<'a> {
     fn refuse_shared_by_uv(&self) -> Result<(), LayoutError> {
         let is_shared = match env::var_os(UV_ENVIRONMENT).filter(|value| !value.is_empty()) {
             Some(path) => {
-                Path::new(&path).is_absolute() || within(Path::new(&path)).is_some_and(|path| self.is_linked(&path))
+                Path::new(&path).is_absolute()
+                    || within(Path::new(&path)).is_some_and(|path| self.is_behind_link(&path))
             }
-            None => self.is_linked(Path::new(VENV)),
+            None => self.is_behind_link(Path::new(VENV)),
         };
         let syncs = self.lines().any(|(_, line)| syncs_environment(line));
         let no_sync = env::var_os("UV_NO_SYNC").is_some_and(|value| !value.is_empty());
