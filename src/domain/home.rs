@@ -1,17 +1,51 @@
 //! Whose working tree an experiment is in.
 
-/// Whose working tree an experiment is made, or run, in.
+use super::Layout;
+
+/// Whose working tree an experiment is made, or run, in. All that differs between *in place* and slots is a question here:
+///
+/// | Question | The user's tree | A tree of `ar`'s own |
+/// |---|---|---|
+/// | [`follows_branch`](Home::follows_branch) | `HEAD` is on the session's branch, and moves with it | `HEAD` is detached, and the branch moves alone |
+/// | [`has_user`](Home::has_user) | edits, untracked files and settings of the user are noted, reported and kept | all in it is made by `ar` and its jobs |
+/// | [`is_disposable`](Home::is_disposable) | it is cleared of nothing, and the loop ends without it | it is cleared for each job, and rebuilt |
+/// | [`is_one_of_many`](Home::is_one_of_many) | an attempt stays in it from its call to its record | a commit under `open/` leaves it, and waits for others |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Home {
-    /// The user's: `HEAD` is the session's branch there, and it follows each record.
+    /// The user's, *in place*.
     UserTree,
-    /// One that `ar` made: `HEAD` is detached there, and no branch follows it.
+    /// A linked one that `ar` made, for a slot or a seat.
     OwnTree,
 }
 
 impl Home {
+    /// Where a session with this layout makes and runs its experiments.
+    pub fn of(layout: Option<&Layout>) -> Home {
+        if layout.is_some() { Home::OwnTree } else { Home::UserTree }
+    }
+
     /// Whether `ar` made it.
     pub fn is_own(self) -> bool {
+        self == Home::OwnTree
+    }
+
+    /// Whether `HEAD` is on the session's branch, so that a record moves branch, index and files together.
+    pub fn follows_branch(self) -> bool {
+        self == Home::UserTree
+    }
+
+    /// Whether the user may work in it meanwhile, so that a session locks it, and what is theirs is told from what jobs made.
+    pub fn has_user(self) -> bool {
+        self == Home::UserTree
+    }
+
+    /// Whether `ar` may clear it before a job, and rebuilds it where an agent deleted it.
+    pub fn is_disposable(self) -> bool {
+        self == Home::OwnTree
+    }
+
+    /// Whether attempts are open side by side: each gets its number in advance, and waits as a commit for a free tree.
+    pub fn is_one_of_many(self) -> bool {
         self == Home::OwnTree
     }
 }

@@ -106,10 +106,7 @@ fn unknown_end(journal: &Journal, tag: &Tag, is_lost: bool) -> Option<String> {
 
 /// Why a loop in place cannot go on where it was: its working tree is gone, or somebody works on another branch there.
 fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
-    if journal.layout.is_some() {
-        return None;
-    }
-    let tree = journal.tree.worktree();
+    let tree = journal.users_tree()?;
     if !tree.is_dir() {
         let tree = tree.display();
         return Some(format!("its working tree {tree} is gone; run `ar resume {tag}` where it is to go on"));

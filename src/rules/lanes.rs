@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use crate::domain::{CommitId, Layout, Outcome, Record, Run};
+use crate::domain::{CommitId, Home, Layout, Outcome, Record, Run};
 
 /// The slots of a session, and how busy they were.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -55,7 +55,7 @@ fn executed_commit<'a>(record: &'a Record, run: &'a Run) -> &'a CommitId {
 
 /// Whether experiments were run beside each other, or were to be.
 pub fn is_concurrent(records: &[Record], layout: Option<&Layout>) -> bool {
-    layout.is_some() || records.iter().any(|record| record.beside.slot.is_some())
+    Home::of(layout).is_one_of_many() || records.iter().any(|record| record.beside.slot.is_some())
 }
 
 /// The slots of a session with this layout now, by its records.

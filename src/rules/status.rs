@@ -12,7 +12,7 @@ use super::lanes::slots_so_far;
 use super::night::Night;
 use super::schedule::{Capacity, Expected, call_limit, calls_are_short};
 use super::train_steps::Trial;
-use crate::domain::{Contract, Escalation, ExperimentId, Layout, Number, Outage, Phase, Spent, StopWhen, Tag};
+use crate::domain::{Contract, Escalation, ExperimentId, Home, Layout, Number, Outage, Phase, Spent, StopWhen, Tag};
 
 /// The observed state of a session at one moment.
 #[derive(Debug, Clone)]
@@ -240,7 +240,7 @@ pub fn lanes_status(
     };
     let running = attempts.iter().filter(|open| in_slot(open).is_some()).filter_map(|open| open.since);
     LanesStatus {
-        is_concurrent: layout.is_some(),
+        is_concurrent: Home::of(layout).is_one_of_many(),
         slots: (0..slots).map(slot).collect(),
         seats: (0..seats).map(|seat| lane(seat, &in_seat, expected.call.as_secs_f64())).collect(),
         busy_share: slots_so_far(history.records(), layout, running, now).busy_share,

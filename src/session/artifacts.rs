@@ -158,7 +158,7 @@ impl Attempt {
         }
         let metric_file = metric_file_of(&store.contract);
         // A guard may read what the run left.
-        let moves = workspace.home.is_own() && store.contract.guards.is_empty();
+        let moves = workspace.home.is_disposable() && store.contract.guards.is_empty();
         Ok(Some(SetAside { root: root.to_owned(), files, moves, metric_file, is_room }))
     }
 }

@@ -154,7 +154,7 @@ impl<'a> Calling<'a> {
             rows = shared.put_right_after(self.attempt.open.id, AGENT).await?;
             let store = &mut *shared.store();
             store.folder.create_run(self.attempt.open.id)?;
-            if workspace.home.is_own() && !workspace.stand(store, &self.attempt.open.base)? {
+            if workspace.home.is_disposable() && !workspace.stand(store, &self.attempt.open.base)? {
                 // What it made is gone with its tree.
                 ended = Ending::Lost;
             }
@@ -338,9 +338,8 @@ impl<'a> Calling<'a> {
         }
         let root = workspace.root().to_owned();
         store.clear_run_folder(id)?;
-        let users_root = if workspace.home.is_own() { store.repo.worktree().to_owned() } else { root.clone() };
-        let program = program(store, &users_root);
-        if workspace.home.is_own() {
+        let program = program(store);
+        if workspace.home.is_disposable() {
             copy_rows(store, &root)?;
         }
         let others = others(store, id);
@@ -456,13 +455,13 @@ fn spend(store: &mut Store, usage: Usage) -> Usage {
     usage
 }
 
-/// The repository's goals and constraints, if it has any.
-fn program(store: &mut Store, root: &Path) -> Option<String> {
-    match read_program(root) {
+/// The repository's goals and constraints, if the user's working tree has any.
+fn program(store: &mut Store) -> Option<String> {
+    match read_program(store.repo.worktree()) {
         Ok(program) => Some(program),
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {
-                let path = root.join(PROGRAM);
+                let path = store.repo.worktree().join(PROGRAM);
                 store.say(Notice::NotInPrompt { path, error: error.to_string() });
             }
             None

@@ -30,7 +30,8 @@ impl Workspace {
                 remove_file(&self.root().join(path))?;
             }
         }
-        let root = self.users_root(store).to_owned();
+        // The user's working tree has the protected files that git does not have.
+        let root = store.repo.worktree().to_owned();
         let copies = self.protected.store.clone();
         let changed = self.protected.stored.copies.changed(&root, &copies)?;
         if changed.is_empty() {
@@ -86,11 +87,6 @@ impl Workspace {
     /// Moves something out of the working tree into the session's folder, and gives where it is now.
     pub(super) fn move_aside(&self, store: &Store, id: ExperimentId, path: &Path) -> Result<PathBuf, SessionError> {
         move_aside_from(self.root(), store, id, path)
-    }
-
-    /// The root of the working tree that the user has: protected files that git does not have are there.
-    fn users_root<'a>(&'a self, store: &'a Store) -> &'a Path {
-        if self.home.is_own() { store.repo.worktree() } else { self.root() }
     }
 
     /// Undoes what the agent did to protected files that git does not have; gives what is forbidden of it. To be called before
@@ -165,7 +161,7 @@ impl Workspace {
     /// Notes what stands below protected paths now as nothing that the next call of the agent made. What appeared while a
     /// call was under way that came to no change is moved out of the working tree.
     pub(super) fn remember_beside_protected(&mut self, store: &mut Store) -> Result<(), SessionError> {
-        if self.home.is_own() {
+        if !self.home.has_user() {
             // Nothing but agents writes there.
             return Ok(());
         }
@@ -252,7 +248,7 @@ impl Workspace {
             let (_, moved) = self.clear_shadows(store, id, commit, |_| true)?;
             say_moved(store, moved, "Python would import it instead of a protected file");
         }
-        self.protected.before_run = self.protected.stamps(self.root(), self.users_root(store));
+        self.protected.before_run = self.protected.stamps(self.root(), store.repo.worktree());
         Ok(())
     }
 
@@ -340,7 +336,7 @@ impl Workspace {
     /// The protected files that somebody touched while the run went on, by what the file system says of them: one that was
     /// changed and changed back is among them. None where another process started the run.
     pub(super) fn protected_touched(&self, store: &Store) -> Vec<PathBuf> {
-        let now = self.protected.stamps(self.root(), self.users_root(store));
+        let now = self.protected.stamps(self.root(), store.repo.worktree());
         let before = self.protected.before_run.iter();
         before.filter(|(path, stamp)| now.get(*path) != Some(*stamp)).map(|(path, _)| path.clone()).collect()
     }

@@ -35,7 +35,7 @@ fn look_at_open<'a>(
 ) -> OpenFound<'a> {
     // The numbers of several attempts were given in advance.
     let given = journal.given;
-    let are_several = journal.layout.is_some() || given.is_some();
+    let are_several = journal.home().is_one_of_many() || given.is_some();
     // The record of an experiment that is measured once more stands until the new one is made.
     let tag = history.baseline().map(|record| &record.tag);
     let is_replaced = tag.is_some_and(|tag| is_being_replaced(repo, tag, open).unwrap_or(false));

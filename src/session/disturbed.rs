@@ -69,7 +69,7 @@ impl Workspace {
         id: ExperimentId,
         commit: &CommitId,
     ) -> Result<(), SessionError> {
-        if self.home.is_own() {
+        if self.home.is_disposable() {
             self.clear_slot(store)?;
         }
         self.put_protected_back(store, id, commit)

@@ -110,7 +110,7 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
     let said = files.lines().map_or(0, |lines| lines.len());
     let is_new = |journal: &Journal| journal.guard_lines != said;
     let Some(journal) = Journal::read(&state).ok().flatten().filter(is_new) else { return Ok(()) };
-    let lock = match folder.lock(repo.git_dir(), journal.layout.is_none()) {
+    let lock = match folder.lock(repo.git_dir(), journal.home().has_user()) {
         Ok(lock) => lock,
         Err(StateError::Held { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),

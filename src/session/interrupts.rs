@@ -86,9 +86,9 @@ impl Interrupts {
         }
         let asked = self.asked();
         if asked > told {
-            let (after, run) = match store.is_in_place() {
-                true => ("this experiment", "its run"),
-                false => ("these runs", "them"),
+            let (after, run) = match store.journal.home().is_one_of_many() {
+                true => ("these runs", "them"),
+                false => ("this experiment", "its run"),
             };
             match (asked, request) {
                 (Interrupt::AfterExperiment, None) => store.say(Notice::StopsAfter { after, run }),

@@ -38,7 +38,7 @@ pub enum LayoutError {
     Lost(Tag),
     #[error("{} is a working tree of ar's", .0.display())]
     #[strum(props(hint = "go to the repository's main working tree: cd \"$(git rev-parse --git-common-dir)/..\""))]
-    InOwnTree(PathBuf),
+    InLinkedTree(PathBuf),
     #[error("experiment {id} of session {tag} is still open in this working tree, where the session has no slots")]
     OpenInPlace { tag: Tag, id: ExperimentId },
     #[error("this working tree has branch {} checked out, which moves with each keep of a session with slots", tag.branch())]

@@ -128,8 +128,8 @@ pub(super) fn refuse_lost(repo: &Repo, tag: Option<&Tag>, journal: Option<&Journ
 /// Refuses to work in a working tree of a slot or a seat.
 pub(super) fn refuse_own_tree(repo: &Repo) -> Result<(), LayoutError> {
     let root = repo.worktree();
-    let is_own = root.starts_with(repo.main_worktree().join(SESSIONS_FOLDER));
-    if is_own { Err(LayoutError::InOwnTree(root.to_owned())) } else { Ok(()) }
+    let is_in_session = root.starts_with(repo.main_worktree().join(SESSIONS_FOLDER));
+    if is_in_session { Err(LayoutError::InLinkedTree(root.to_owned())) } else { Ok(()) }
 }
 
 /// Names the sessions with slots that nobody is at work on and that have open attempts: as HEAD is not on their branch, they
@@ -139,9 +139,9 @@ pub(super) fn unfinished_beside(repo: &Repo) -> Result<Vec<String>, SessionError
         let folder = SessionFolder::new(&repo.main_worktree(), tag);
         // What cannot be read is told by those who need it.
         let journal = Journal::read(&folder.state()).ok().flatten();
-        let has_open =
-            journal.is_some_and(|it| it.layout.is_some() && (!it.attempts.is_empty() || !it.line.is_empty()));
-        has_open && matches!(folder.owner(repo.git_dir()), Ok(None))
+        let is_open = |it: &Journal| !it.attempts.is_empty() || !it.line.is_empty();
+        journal.is_some_and(|it| !it.home().follows_branch() && is_open(&it))
+            && matches!(folder.owner(repo.git_dir()), Ok(None))
     };
     let unfinished = session_tags(repo)?.into_iter().filter(is_unfinished);
     Ok(unfinished.map(|tag| format!("session {tag} is not finished; run `ar resume {tag}` to continue it")).collect())

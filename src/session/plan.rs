@@ -27,7 +27,7 @@ use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
 use super::watchdog::watch_programs;
 use crate::agent::{reports, tells_rounds};
-use crate::domain::{Clock, Contract, ExperimentId, Layout, Tag, list, with_causes};
+use crate::domain::{Clock, Contract, ExperimentId, Home, Layout, Tag, list, with_causes};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
@@ -185,10 +185,9 @@ impl Plan {
         let asked_layout = if continued { &wanted.given } else { asked };
         let inherited = successor.as_ref().and_then(|successor| successor.layout(&repo));
         let layout = layout_of(asked_layout, &wanted.given, before.or(inherited.as_ref()))?;
-        if layout.is_none() {
+        let tree = Home::of(layout.as_ref());
+        if tree.has_user() {
             refuse_lost(&repo, tag.as_ref().filter(|_| continued), journal)?;
-        }
-        if layout.is_none() {
             by_others(refuse_held(repo.git_dir()))?;
         }
         repo.ready()?;
@@ -224,10 +223,9 @@ impl Plan {
             refuse_artifacts(&repo, &contract, &file_terms)?;
         }
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
-        let unread = if layout.is_none() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
+        let unread = if tree.has_user() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
         let open = journal.and_then(Journal::next_recorded);
         let mut placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
-        let is_in_place = placing.layout.is_none();
         // A session that has several from an earlier version keeps them.
         let had_slots = before.is_some_and(|before| before.slots > 1);
         if let Some(layout) = placing.layout.as_ref().filter(|layout| layout.slots > 1 && !had_slots)
@@ -251,7 +249,7 @@ impl Plan {
                 .map_err(if continued { SessionError::Ledger } else { SessionError::LedgerBeforeStart })?;
         let changes = repo.working_tree.changes()?;
         let mut home = None;
-        if !is_in_place {
+        if !tree.has_user() {
             let dirty: Vec<PathBuf> = changes.tracked.iter().map(|(path, _)| path.clone()).collect();
             let is_homeward = journal.is_some_and(|journal| journal.tree.is_homeward());
             if drive == Drive::TYPED || is_homeward {
@@ -263,7 +261,7 @@ impl Plan {
         // ending; its recovery sees to that.
         let is_undone = matches!(drive, Drive::Loop { .. }) && !drive.adopts();
         let is_reviewed = is_undone && journal.is_some_and(|journal| journal.tree.reviewed().is_some());
-        if open.is_none() && is_in_place && !is_reviewed {
+        if open.is_none() && tree.has_user() && !is_reviewed {
             repo.index.is_free()?;
             let has_commits = match (drive.adopts(), &known, journal) {
                 (true, Some(stored), Some(journal)) => UserCommits::find(&repo, stored, journal)?,
@@ -323,7 +321,7 @@ impl Plan {
             notices.extend(surveyed.notice()?.filter(|_| before != Some(&*layout)));
         }
         notices.extend(placing.notices);
-        if !is_in_place {
+        if !tree.has_user() {
             notices.extend(dirty_notice(&changes));
         }
         let passed_over =
@@ -369,7 +367,7 @@ impl Plan {
             notices.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());
         }
         if !continued {
-            notices.extend(untracked_notice(&changes, is_in_place));
+            notices.extend(untracked_notice(&changes, tree));
         }
         if !continued && repo.objects.files_at(&contract.start, |path| file_terms.is_in_scope(path))?.is_empty() {
             notices.push(format!("no file of the repository matches the scope: {}", contract.scope.join(", ")));
@@ -478,8 +476,7 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
         };
         if let Some(journal) = journal
             && let Some(first) = journal.first()
-            && journal.layout.is_none()
-            && journal.tree.worktree() == repo.worktree()
+            && journal.users_tree() == Some(repo.worktree())
         {
             return Err(SessionError::OtherOpen { tag: other.to_string(), id: first.open.id });
         }
@@ -507,13 +504,16 @@ fn is_elsewhere(head: &Head, contract: &Contract) -> bool {
     }
 }
 
-fn untracked_notice(changes: &Changes, is_in_place: bool) -> Option<String> {
+fn untracked_notice(changes: &Changes, tree: Home) -> Option<String> {
     const SHOWN: usize = 5;
     let own = |path: &Path| OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')));
     let paths: Vec<_> = changes.untracked.paths().filter(|path| !own(path)).collect();
     let names: Vec<_> = paths.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
     let more = if paths.len() > SHOWN { format!(" and {} more", paths.len() - SHOWN) } else { String::new() };
-    let out = if is_in_place { "until you `git add` them" } else { "unless you commit them or name them with --link" };
+    let out = match tree.has_user() {
+        true => "until you `git add` them",
+        false => "unless you commit them or name them with --link",
+    };
     (!paths.is_empty())
         .then(|| format!("untracked files stay out of every experiment {out}: {}{more}", names.join(", ")))
 }

@@ -77,9 +77,7 @@ impl Attempt {
         store: &mut Store,
     ) -> Result<Attempt, SessionError> {
         let open = OpenExperiment { seat, ..OpenExperiment::new(id, store.tip(), store.now()) };
-        if workspace.home.is_own() {
-            workspace.begin_call(store, &open.base)?;
-        }
+        workspace.clear_for_call(store, &open.base)?;
         if workspace.untracked.listed.take().and_then(|listed| listed.if_current(store)).is_none() {
             // Somebody may have been active, whose change would be the agent's.
             workspace.put_tracked_protected_back(store, open.id, &open.base)?;
@@ -155,7 +153,7 @@ impl Attempt {
         texts: Texts,
     ) -> Result<Option<CommitId>, SessionError> {
         let Some((commit, change)) = self.make_commit(workspace, store, known, texts)? else { return Ok(None) };
-        match workspace.home.is_own() {
+        match workspace.home.is_one_of_many() {
             true => store.enter_ready(self)?,
             false => self.prepare_run(workspace, store)?,
         }

@@ -63,10 +63,8 @@ impl Attempt {
 
     /// Restores the measured version, without what its run or its guards changed, with the branch at the base.
     fn prepare_rework(&self, workspace: &mut Workspace, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
-        match workspace.home.is_own() {
-            true => workspace.begin_call(store, &draft.commit)?,
-            false => workspace.put_back(store, &draft.commit, &draft.commit)?,
-        }
+        workspace.clear_for_call(store, &draft.commit)?;
+        workspace.put_back(store, &draft.commit, &draft.commit)?;
         crash::point("rework.put_back");
         workspace.move_head(store, &self.open.base, &[&draft.commit], "an experiment being reworked")?;
         crash::point("rework.branch_moved");

@@ -81,7 +81,7 @@ impl Attempt {
             match shared.runs.found(&folder, RUN) {
                 RunFound::Gone if !self.is_prepared => return Ok(None),
                 RunFound::Gone | RunFound::Unstarted => {
-                    shared.gate_of_run(&commit_of(&self.open)?, !workspace.home.is_own()).await?;
+                    shared.gate_of_run(&commit_of(&self.open)?, !workspace.home.is_one_of_many()).await?;
                     return self.start_run(workspace, &mut shared.store(), &shared.runs).map(Some);
                 }
                 RunFound::Going | RunFound::Over => {}
@@ -241,7 +241,7 @@ impl Attempt {
     /// Whether the tree was deleted in which a run or a guard was executed: nobody knows what that saw. Its results are
     /// removed before the tree is made again, since afterwards nothing tells that it was missing.
     pub(super) fn has_lost_tree(&self, workspace: &mut Workspace, store: &mut Store) -> Result<bool, SessionError> {
-        if !workspace.home.is_own() || workspace.is_standing() {
+        if !workspace.home.is_disposable() || workspace.is_standing() {
             return Ok(false);
         }
         self.forget_run(store)?;

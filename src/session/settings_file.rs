@@ -35,11 +35,11 @@ pub(super) struct SettingsBefore {
 }
 
 impl Workspace {
-    /// Notes the settings file just before a job. Does nothing in a tree of `ar`'s own.
+    /// Notes the settings file just before a job, where the user has it.
     pub(super) fn note_settings(&mut self, store: &mut Store, id: ExperimentId, job: &str) -> Result<(), SessionError> {
         self.settle_settings(store)?;
         let path = Path::new(SETTINGS_FILE);
-        if self.home.is_own() || !self.file_terms.protects(path) {
+        if !self.home.has_user() || !self.file_terms.protects(path) {
             return Ok(());
         }
         // No `ar` reads settings that are not text.
@@ -60,9 +60,6 @@ impl Workspace {
     /// Compares the settings file with the one before the last job. Restores it after a call of the agent, and only reports
     /// the change after a run, as the user may edit it meanwhile. Returns whether it restored it.
     pub(super) fn settle_settings(&mut self, store: &mut Store) -> Result<bool, SessionError> {
-        if self.home.is_own() {
-            return Ok(false);
-        }
         let noted = store.folder.state().join(SETTINGS_BEFORE);
         let before = match self.settings.take() {
             Some(before) => before,

@@ -119,7 +119,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         let heard = folder.stop_request().is_none();
         if heard && when == StopWhen::Experiment {
             return Ok(match journal(&folder) {
-                Some(journal) if journal.layout.is_some() => Stopped::Beside(StoppingBeside::of(&journal)),
+                Some(journal) if journal.home().is_one_of_many() => Stopped::Beside(StoppingBeside::of(&journal)),
                 journal => Stopped::After(journal.map(|journal| last_experiments(&journal)).unwrap_or_default()),
             });
         }
@@ -145,7 +145,7 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
     };
     let unfinished = || journal(&folder).filter(is_open);
     let Some(found) = unfinished() else { return Ok(()) };
-    let _lock = match folder.lock(repo.git_dir(), found.layout.is_none()) {
+    let _lock = match folder.lock(repo.git_dir(), found.home().has_user()) {
         Ok(lock) => lock,
         // Whoever has it now was begun later.
         Err(StateError::Held { .. }) => return Ok(()),

@@ -115,7 +115,11 @@ impl Store {
             memories: self.hold_memories(),
             git: git.take_on(self.repo.own_files()),
             // Of linked working trees no run has what an agent leaves there.
-            ignored: if has_agent && self.is_in_place() { Some(IgnoredFiles::look(&self.repo)?) } else { None },
+            ignored: if has_agent && !self.journal.home().is_disposable() {
+                Some(IgnoredFiles::look(&self.repo)?)
+            } else {
+                None
+            },
             own: OwnFolder::look(self.repo.main_worktree().join(SESSIONS_FOLDER)),
             files: files.take_on(state.chain(logs).chain(hiding).chain(newest)),
             rows: match self.expected.seen.rows.take() {

@@ -18,7 +18,7 @@ use crate::crash;
 use crate::domain::{CommitId, Event, ExperimentId, Home, Notice, Record};
 use crate::exec::JobFiles;
 use crate::fs::{read_regular, write_atomic};
-use crate::git::{Head, HeadTarget, Look, PutBack, Repo, Saved, TreeStamps, Untracked};
+use crate::git::{HeadTarget, Look, PutBack, Repo, Saved, TreeStamps, Untracked};
 use crate::rules::FileTerms;
 use crate::state::{Aside, OpenExperiment, UNTRACKED};
 
@@ -75,9 +75,9 @@ impl Workspace {
         self.repo.worktree()
     }
 
-    /// This tree, if it is the user's own: it follows the branch.
+    /// This tree, if it is the user's: it follows the branch, and what is in it stays known.
     pub(super) fn users(&mut self) -> UsersTree<'_> {
-        if self.home.is_own() { None } else { Some(self) }
+        self.home.follows_branch().then_some(self)
     }
 
     /// These variables, and those of its slot.
@@ -86,46 +86,46 @@ impl Workspace {
         variables
     }
 
-    /// Makes HEAD the session's branch again if it is not, and the branch exist if it does not; detaches it in a linked
-    /// working tree. Returns the commit that it is at.
+    /// What HEAD is to be here: the session's branch, or detached at a commit.
+    fn head_at(&self, store: &Store, commit: &CommitId) -> HeadTarget {
+        match self.home.follows_branch() {
+            true => HeadTarget::Branch(store.contract.tag.branch_ref()),
+            false => HeadTarget::Detached(commit.clone()),
+        }
+    }
+
+    /// Makes HEAD what it is to be here if it is not, and the session's branch exist if it does not. Returns the commit that
+    /// HEAD is at.
     pub(super) fn reclaim_head(&mut self, store: &mut Store, base: &CommitId) -> Result<CommitId, SessionError> {
         self.mend_head(store, base)?;
         self.clear_operation(store)?;
-        if self.home.is_own() {
-            let head = self.repo.refs.head()?;
-            let at = head.commit().unwrap_or(base).clone();
-            if !matches!(head, Head::Detached { .. }) {
-                self.repo.refs.point_head(&HeadTarget::Detached(at.clone()))?;
-            }
-            return Ok(at);
-        }
-        let branch = store.contract.tag.branch_ref();
-        let tip = match store.repo.refs.branch(&branch)? {
-            Some(tip) => tip,
-            None => {
-                store.refs().create_branch(base, "restore")?;
-                store.say(Notice::BranchRecreated(store.contract.tag.branch()));
-                base.clone()
-            }
+        let head = self.repo.refs.head()?;
+        let meant = self.head_at(store, head.commit().unwrap_or(base));
+        let is_elsewhere = head.target() != meant;
+        let at = match &meant {
+            HeadTarget::Detached(at) => at.clone(),
+            HeadTarget::Branch(branch) => match store.repo.refs.branch(branch)? {
+                Some(tip) => tip,
+                None => {
+                    store.refs().create_branch(base, "restore")?;
+                    store.say(Notice::BranchRecreated(store.contract.tag.branch()));
+                    base.clone()
+                }
+            },
         };
-        match self.repo.refs.head()? {
-            Head::Branch { name, .. } if name == branch => {}
-            _ => {
-                self.repo.refs.point_head(&HeadTarget::Branch(branch))?;
+        if is_elsewhere {
+            self.repo.refs.point_head(&meant)?;
+            if let HeadTarget::Branch(_) = meant {
                 store.say(Notice::HeadSwitchedBack(store.contract.tag.branch()));
             }
         }
-        Ok(tip)
+        Ok(at)
     }
 
-    /// Makes HEAD name something again where its file names nothing: the session's branch, or in a linked working tree what its
-    /// log says, else `base`.
+    /// Makes HEAD name something again where its file names nothing: what its log says, else what it is to be here.
     fn mend_head(&self, store: &mut Store, base: &CommitId) -> Result<(), SessionError> {
         let Some(torn) = self.repo.refs.torn_head() else { return Ok(()) };
-        let at = match self.home.is_own() {
-            true => self.repo.refs.logged_head()?.unwrap_or_else(|| HeadTarget::Detached(base.clone())),
-            false => HeadTarget::Branch(store.contract.tag.branch_ref()),
-        };
+        let at = self.repo.refs.logged_head()?.unwrap_or_else(|| self.head_at(store, base));
         store.say(Notice::GitFilesMoved(vec![self.repo.refs.mend_head(&torn, &at)?]));
         Ok(())
     }
@@ -158,9 +158,9 @@ impl Workspace {
             let saved = store.refs().keep(&tip)?;
             store.say(Notice::BranchMoved { tip: tip.clone(), saved });
         }
-        match self.home.is_own() {
-            true => Ok(self.repo.refs.point_head(&HeadTarget::Detached(to.clone()))?),
-            false => Ok(store.refs().move_branch(&tip, to, why)?),
+        match self.head_at(store, to) {
+            HeadTarget::Branch(_) => Ok(store.refs().move_branch(&tip, to, why)?),
+            detached @ HeadTarget::Detached(_) => Ok(self.repo.refs.point_head(&detached)?),
         }
     }
 
@@ -195,18 +195,21 @@ impl Workspace {
     /// Brings the version that is to be reworked back into the user's working tree, which is at its base: there it stays
     /// until the agent is called. Each seat gets it with its call.
     pub(super) fn put_version_back(&mut self, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
-        if self.home.is_own() { Ok(()) } else { self.put_back(store, &draft.commit, &draft.base) }
+        self.users().map_or(Ok(()), |users| users.put_back(store, &draft.commit, &draft.base))
+    }
+
+    /// Brings the tree to `commit` for a call of the agent, with nothing of an earlier job in it. The user's stays as it is.
+    pub(super) fn clear_for_call(&mut self, store: &mut Store, commit: &CommitId) -> Result<(), SessionError> {
+        if self.home.is_disposable() { self.begin_call(store, commit) } else { Ok(()) }
     }
 
     /// Brings branch and working tree to the commit of the open experiment.
     pub(super) fn check_out(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<(), SessionError> {
         let commit = commit_of(open)?;
-        if self.home.is_own() {
-            return self.switch_to(store, &commit);
-        }
-        self.move_head(store, &commit, &[&open.base], &format!("experiment {}", open.id))?;
+        let Some(users) = self.users() else { return self.switch_to(store, &commit) };
+        users.move_head(store, &commit, &[&open.base], &format!("experiment {}", open.id))?;
         crash::point("checkout.branch_moved");
-        self.put_back(store, &commit, &open.base)
+        users.put_back(store, &commit, &open.base)
     }
 
     /// Brings a linked working tree from the commit that it is at to another one.
@@ -298,11 +301,17 @@ impl Workspace {
             Some(look) => self.repo.working_tree.untracked_seen(&before, &look)?,
             None => self.repo.working_tree.untracked(&before)?,
         };
-        // After an interrupted call, files in ar's own tree belong to no change.
-        let path = store.folder.state().join(UNTRACKED);
-        let is_written = self.home.is_own() || now == before && store.expected.has_file(&path);
+        let is_written = now == before && store.expected.has_file(&store.folder.state().join(UNTRACKED));
+        self.note_untracked(store, now, is_written)
+    }
+
+    fn note_untracked(&mut self, store: &mut Store, now: Untracked, is_written: bool) -> Result<(), SessionError> {
         let now = self.untracked.known.insert(now);
-        if is_written { Ok(()) } else { Ok(store.expected.write_file(path, now)?) }
+        // Without a user, files of an interrupted call belong to no change.
+        if is_written || !self.home.has_user() {
+            return Ok(());
+        }
+        Ok(store.expected.write_file(store.folder.state().join(UNTRACKED), now)?)
     }
 
     /// Notes the untracked files of now as no part of what the agent makes of a change that is in the working tree: `commit`
@@ -318,11 +327,7 @@ impl Workspace {
         let before = self.untracked.known.take().unwrap_or_default();
         let mut now = self.repo.working_tree.untracked(&before)?;
         now.keep(&before, store.repo.objects.changed_between(base, commit)?.into_iter().map(|changed| changed.path));
-        let now = self.untracked.known.insert(now);
-        match self.home.is_own() {
-            true => Ok(()),
-            false => Ok(store.expected.write_file(store.folder.state().join(UNTRACKED), now)?),
-        }
+        self.note_untracked(store, now, false)
     }
 
     /// Closes an experiment in the journal and notes which untracked files are there, after a look at the working tree
@@ -333,10 +338,8 @@ impl Workspace {
         id: ExperimentId,
         look: Option<Look>,
     ) -> Result<(), SessionError> {
-        if self.home.is_own() {
-            return store.close_open(id);
-        }
-        self.remember_untracked_of(store, look)?;
+        let Some(users) = self.users() else { return store.close_open(id) };
+        users.remember_untracked_of(store, look)?;
         crash::point("idle.untracked_remembered");
         store.journal.close(id);
         match store.history.get(id).is_some() {
@@ -344,7 +347,7 @@ impl Workspace {
             true => store.written.journal = store.journal.clone(),
             false => store.write_journal()?,
         }
-        self.untracked.listed = Some(Seen::now(store, ()));
+        users.untracked.listed = Some(Seen::now(store, ()));
         crash::point("idle.entered");
         if store.history.get(id).is_none() {
             store.forget_artifacts(id);

@@ -11,7 +11,8 @@ use super::{
     Calls, Checkpoints, Escalations, OpenOutage, Pauses, Presence, Results, Sleep, StateError, TreeState, WordMarks,
 };
 use crate::domain::{
-    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Layout, Phase, Record, StopReason, Usage, Version,
+    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Home, Layout, Phase, Record, StopReason, Usage,
+    Version,
 };
 use crate::fs::Unsynced;
 use crate::rules::{Expenses, LadderState, Line, Tested, Trial};
@@ -235,6 +236,16 @@ impl Journal {
         Ok(Some(journal))
     }
 
+    /// Where its experiments are made and run.
+    pub fn home(&self) -> Home {
+        Home::of(self.layout.as_ref())
+    }
+
+    /// The user's working tree, if its experiments are made and run there.
+    pub fn users_tree(&self) -> Option<&Path> {
+        self.home().has_user().then(|| self.tree.worktree())
+    }
+
     /// The attempt that was opened first.
     pub fn first(&self) -> Option<&OpenAttempt> {
         self.attempts.first()
@@ -345,7 +356,7 @@ impl Journal {
     /// Enters a step of an attempt, which is opened if it is not.
     pub fn enter(&mut self, phase: Phase, open: OpenExperiment) {
         let known = self.attempts.iter().position(|attempt| attempt.open.id == open.id);
-        if self.layout.is_some() || (known.is_none() && !self.attempts.is_empty()) {
+        if self.home().is_one_of_many() || (known.is_none() && !self.attempts.is_empty()) {
             self.given = self.given.max(Some(open.id));
         }
         let attempt = OpenAttempt { phase, open };
@@ -372,8 +383,8 @@ impl Journal {
     /// Closes an attempt.
     pub fn close(&mut self, id: ExperimentId) {
         self.attempts.retain(|attempt| attempt.open.id != id);
-        // With slots, a trial may have had a number that no record has.
-        if self.attempts.is_empty() && self.layout.is_none() {
+        // A trial may have had a number that no record has.
+        if self.attempts.is_empty() && !self.home().is_one_of_many() {
             self.given = None;
         }
     }

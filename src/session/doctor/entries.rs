@@ -77,9 +77,8 @@ pub(super) fn head_before<'a>(
         return Ok(Some(at));
     }
     let mut active = sessions.filter(|facts| {
-        facts
-            .known_journal()
-            .is_some_and(|it| it.presence.is_active() && it.layout.is_none() && it.tree.worktree() == repo.worktree())
+        let journal = facts.known_journal();
+        journal.is_some_and(|it| it.presence.is_active() && it.users_tree() == Some(repo.worktree()))
     });
     let branch = active.next().map(|facts| facts.tag.branch_ref()).filter(|_| active.next().is_none());
     let branch = branch.filter(|branch| repo.refs.has_ref(branch).unwrap_or(false));

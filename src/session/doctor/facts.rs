@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::domain::{CommitId, Contract, ExperimentId, Record, Tag, with_causes};
+use crate::domain::{CommitId, Contract, ExperimentId, Home, Record, Tag, with_causes};
 use crate::fs::absent;
 use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, Tip, gaps, judge_tip, lost_ids};
@@ -215,9 +215,9 @@ impl Facts {
         self.known_journal().into_iter().flat_map(Journal::open_attempts).map(|open| open.id).collect()
     }
 
-    /// Whether experiments are made and run in linked working trees, and not in the user's.
-    pub(super) fn has_layout(&self) -> bool {
-        self.known_journal().is_some_and(|it| it.layout.is_some())
+    /// Where experiments are made and run, as far as that is known.
+    pub(super) fn home(&self) -> Home {
+        Home::of(self.known_journal().and_then(|journal| journal.layout.as_ref()))
     }
 }
 

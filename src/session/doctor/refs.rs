@@ -192,7 +192,7 @@ fn branch<'a>(repo: &'a Repo, facts: &'a Facts) -> Result<Vec<Difference<'a>>, S
         found.push(Finding { level: Severity::Warning, ..finding }.into());
     } else if facts.is_only
         && !facts.is_fetched
-        && !facts.has_layout()
+        && facts.home().follows_branch()
         && let Some(elsewhere) = elsewhere(&repo.refs.head()?, &branch)
     {
         let what = format!("HEAD is {elsewhere}, not on the session's branch");
@@ -213,9 +213,9 @@ fn next_session(repo: &Repo, facts: &Facts) -> Result<Option<Tag>, SessionError>
 /// The user's commits on a session's branch, up to `last`: nothing is damaged, and the user decides what becomes of them.
 fn of_user(facts: &Facts, last: &str, next: &Tag) -> Finding {
     let (tag, branch) = (&facts.tag, facts.tag.branch());
-    let adopt = match facts.has_layout() {
-        true => String::new(),
-        false => format!(", or `ar run --tag {tag} --adopt` to measure them in session {tag}"),
+    let adopt = match facts.home().has_user() {
+        true => format!(", or `ar run --tag {tag} --adopt` to measure them in session {tag}"),
+        false => String::new(),
     };
     Finding::warning(Area::Refs, format!("branch {branch} has commits of yours after its last keep, the last {last}"))
         .hint(format!("run `ar run --tag {tag}` to begin session {next} with them{adopt}; `ar resume` refuses"))
