@@ -82,7 +82,7 @@ impl Workspace {
         }
         let look = self.repo.working_tree.look()?;
         let changes = self.repo.working_tree.changes_seen(&look)?;
-        Ok((changes.tracked.into_iter().map(|(path, _)| path).collect(), Some(look)))
+        Ok((changes.tracked_paths(), Some(look)))
     }
 }
 

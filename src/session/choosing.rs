@@ -74,6 +74,14 @@ pub fn find_session(repo: &Repo, tag: Option<Tag>) -> Result<Tag, SessionError> 
     Ok(choose_session(repo, tag)?.tag)
 }
 
+/// The session that an invocation without a name is about, if there is any.
+pub(super) fn session_there(repo: &Repo) -> Result<Option<Tag>, SessionError> {
+    match find_session(repo, None) {
+        Err(SessionError::NoSession { .. }) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// What is known of a session. What cannot be read of it makes it no newer, and is told by those who need it.
 fn sign(repo: &Repo, tag: &Tag) -> SessionSign {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);

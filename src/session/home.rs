@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::choosing::find_session;
+use super::choosing::session_there;
 use super::error::SessionError;
 use super::open::Session;
 use super::reading::{expected_tip, read_history, stored_contract};
@@ -66,11 +66,7 @@ pub(super) fn has_terms(contract: &Contract, asked: &Asked) -> bool {
 /// The newest session, where a typed `ar run` with slots continues it: it began at the very commit that HEAD's branch is at,
 /// is not finalized, and has the terms that are asked for.
 pub(super) fn session_begun_here(repo: &Repo, wanted: &Wanted, head: &Head) -> Result<Option<Tag>, SessionError> {
-    let tag = match find_session(repo, None) {
-        Ok(tag) => tag,
-        Err(SessionError::NoSession { .. }) => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let Some(tag) = session_there(repo)? else { return Ok(None) };
     let Some(contract) = stored_contract(repo, &tag)?.filter(|contract| !contract.imported) else { return Ok(None) };
     let begun_here = match head {
         Head::Branch { name, commit } => contract.home() == (Some(name.as_str()), commit),

@@ -1,7 +1,5 @@
 //! Where the experiments of a session are to be made and run: in place, or in slots and seats beside the user's working tree.
 
-use std::path::PathBuf;
-
 use super::error::SessionError;
 use super::layout_error::LayoutError;
 use super::plan::Drive;
@@ -149,7 +147,7 @@ pub(super) fn unfinished_beside(repo: &Repo) -> Result<Vec<String>, SessionError
 
 /// Names uncommitted changes, which no experiment has.
 pub(super) fn dirty_notice(changes: &Changes) -> Option<String> {
-    let dirty: Vec<PathBuf> = changes.tracked.iter().map(|(path, _)| path.clone()).collect();
+    let dirty = changes.tracked_paths();
     (!dirty.is_empty())
         .then(|| format!("experiments start from the commit, without uncommitted changes: {}", list(&dirty)))
 }

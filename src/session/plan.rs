@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use super::artifacts::refuse_artifacts;
 use super::axes_error::AxesError;
-use super::choosing::find_session;
+use super::choosing::session_there;
 use super::conventions::Conventions;
 use super::error::SessionError;
 use super::hazards::{Surveyed, plain_links};
 use super::headings::missing_headings;
 use super::home::{session_begun_here, way_home};
-use super::next_session::{Next, UserCommits};
+use super::next_session::{Next, Successor, UserCommits};
 use super::nights::{continued_notice, settle_caps};
 use super::others::has_job;
 use super::own_files::OWN_FILES;
@@ -27,7 +27,7 @@ use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
 use super::watchdog::watch_programs;
 use crate::agent::{reports, tells_rounds};
-use crate::domain::{Clock, Contract, ExperimentId, Home, Layout, Tag, list, with_causes};
+use crate::domain::{Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Tag, list, with_causes};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
@@ -119,103 +119,32 @@ impl Plan {
         clock: Clock,
         own: Option<&str>,
     ) -> Result<Plan, SessionError> {
-        let by_others = |held: Result<(), StateError>| match held {
-            Err(StateError::Held { holder }) if own == Some(holder.as_str()) => Ok(()),
-            held => held,
-        };
-        let asked = &wanted.all();
         refuse_no_folder(&repo)?;
         refuse_own_tree(&repo)?;
-        let head = repo.refs.head()?;
-        let tag = match &asked.tag {
-            Some(tag) => Some(tag.clone()),
-            None => session_of_head(&head),
-        };
-        let begun_here = match (&tag, drive) {
-            (None, Drive::TYPED) => session_begun_here(&repo, wanted, &head)?,
-            _ => None,
-        };
-        // Who gives no terms means a session that has some.
-        let is_meant = tag.is_none() && begun_here.is_none() && asked.metric.is_none() && asked.command.is_none();
-        let tag = if is_meant { session_there(&repo)? } else { tag.or_else(|| begun_here.clone()) };
-        let mut moved = Vec::new();
-        let mut known = match &tag {
-            Some(tag) => {
-                let folder = SessionFolder::new(&repo.main_worktree(), tag);
-                moved = folder.move_folders_away()?;
-                by_others(folder.refuse_held())?;
-                stored_contract(&repo, tag)?
-            }
-            None => None,
-        };
-        if let Some(stored) = known.as_ref().filter(|stored| stored.imported) {
-            return Err(SessionError::ImportedSession(stored.tag.to_string()));
-        }
-        let journal_of = |tag: &Tag| Journal::read(&SessionFolder::new(&repo.main_worktree(), tag).state());
-        let mut journal = tag.as_ref().filter(|_| known.is_some()).map(journal_of).transpose()?.flatten();
-        let next = match (drive, &known) {
-            (Drive::TYPED, Some(stored)) if is_meant => {
-                Next::on_own_branch(&repo, stored, journal.as_ref(), &head, wanted)?
-            }
-            (Drive::TYPED, _) => Next::after(&repo, known.as_ref(), journal.as_ref(), &head, tag.as_ref())?,
-            _ => None,
-        };
-        let (tag, head, successor) = match next {
-            None => (tag, head, None),
-            Some(Next::Begun(tag)) => {
-                by_others(SessionFolder::new(&repo.main_worktree(), &tag).refuse_held())?;
-                (known, journal) = (stored_contract(&repo, &tag)?, journal_of(&tag)?);
-                (Some(tag), head, None)
-            }
-            Some(Next::Begins(successor)) => {
-                (known, journal) = (None, None);
-                (Some(successor.tag().clone()), successor.head().clone(), Some(successor))
-            }
-        };
+        let subject = Subject::find(&repo, wanted, drive, own)?;
+        let (asked, known, journal) = (&subject.asked, subject.known.as_ref(), subject.journal.as_ref());
         let continued = known.is_some();
-        let journal = journal.as_ref();
-        let recorded = match &tag {
-            Some(tag) if continued && journal.is_none_or(|journal| journal.presence.is_unseen()) => {
-                read_history(&repo, tag)?.layout().cloned()
-            }
-            _ => None,
-        };
-        let before = journal.and_then(|journal| journal.layout.as_ref()).or(recorded.as_ref());
+        let before = subject.layout(&repo)?;
         // The settings file is for new sessions.
         let asked_layout = if continued { &wanted.given } else { asked };
-        let inherited = successor.as_ref().and_then(|successor| successor.layout(&repo));
-        let layout = layout_of(asked_layout, &wanted.given, before.or(inherited.as_ref()))?;
+        let inherited = subject.successor.as_ref().and_then(|successor| successor.layout(&repo));
+        let layout = layout_of(asked_layout, &wanted.given, before.as_ref().or(inherited.as_ref()))?;
         let tree = Home::of(layout.as_ref());
         if tree.has_user() {
-            refuse_lost(&repo, tag.as_ref().filter(|_| continued), journal)?;
-            by_others(refuse_held(repo.git_dir()))?;
+            refuse_lost(&repo, subject.tag.as_ref().filter(|_| continued), journal)?;
+            by_others(refuse_held(repo.git_dir()), own)?;
         }
         repo.ready()?;
-        let said =
-            if continued || asked.ledger.is_some() { Conventions::default() } else { Conventions::of(repo.worktree()) };
-        if let (Some(tag), true) = (&tag, continued) {
-            refuse_gaps(&repo, tag)?;
-        }
-        let mut contract = match &known {
-            Some(stored) => {
-                refuse_changed(&repo, &stored.tag, stored)?;
-                continue_contract(stored.clone(), wanted, drive)?
-            }
-            None if matches!(drive, Drive::WorkingTree { resume: true } | Drive::Ending) => {
-                return Err(SessionError::NothingOpen);
-            }
-            None => match &successor {
-                Some(successor) => successor.contract(&repo, wanted, said.dialect(), clock)?,
-                None => new_contract(&repo, tag, asked, &head, said.dialect(), clock)?,
-            },
-        };
-        let tonight = settle_caps(&mut contract, known.as_ref(), journal, wanted, drive, clock.now());
+        let is_chosen = continued || asked.ledger.is_some();
+        let said = if is_chosen { Conventions::default() } else { Conventions::of(repo.worktree()) };
+        let mut contract = subject.contract(&repo, said.dialect(), clock)?;
+        let tonight = settle_caps(&mut contract, known, journal, wanted, drive, clock.now());
         let (contract, sources, odd) = with_research(&repo, contract, !continued)?;
         let (contract, weights) = with_axes(contract)?;
         // A pattern that cannot work is refused before anything starts.
         Scanner::new(&contract.metric)?;
         watch_programs(&repo, contract.budget.filter(|_| matches!(drive, Drive::Loop { .. })))?;
-        let mut file_terms = FileTerms::of(&contract)?.keep_sources(sources);
+        let file_terms = FileTerms::of(&contract)?.keep_sources(sources);
         if file_terms.protects(Path::new(SETTINGS_FILE)) {
             repo.working_tree.leave_alone(Path::new(SETTINGS_FILE))?;
         }
@@ -223,17 +152,10 @@ impl Plan {
             refuse_artifacts(&repo, &contract, &file_terms)?;
         }
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
-        let unread = if tree.has_user() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
-        let open = journal.and_then(Journal::next_recorded);
-        let mut placing = Placing::new(layout, asked_layout, before, &contract.tag, drive)?;
-        // A session that has several from an earlier version keeps them.
-        let had_slots = before.is_some_and(|before| before.slots > 1);
-        if let Some(layout) = placing.layout.as_ref().filter(|layout| layout.slots > 1 && !had_slots)
-            && (contract.keep_above.is_some() || is_research(&contract))
-        {
-            return Err(AxesError::OneSlot(layout.slots).into());
-        }
-        if let (Some(id), Drive::WorkingTree { resume: false }) = (open, drive) {
+        let mut notices = if tree.has_user() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
+        let placing = Placing::new(layout, asked_layout, before.as_ref(), &contract.tag, drive)?;
+        refuse_several(&contract, placing.layout.as_ref(), before.as_ref())?;
+        if let (Some(id), Drive::WorkingTree { resume: false }) = (subject.open(), drive) {
             return Err(SessionError::StillOpen(id));
         }
         for path in ["results.tsv", ".autoresearch"] {
@@ -250,134 +172,16 @@ impl Plan {
         let changes = repo.working_tree.changes()?;
         let mut home = None;
         if !tree.has_user() {
-            let dirty: Vec<PathBuf> = changes.tracked.iter().map(|(path, _)| path.clone()).collect();
-            let is_homeward = journal.is_some_and(|journal| journal.tree.is_homeward());
-            if drive == Drive::TYPED || is_homeward {
-                home = way_home(&repo, &contract, &repo.refs.head()?, &dirty, journal)?;
+            let head = repo.refs.head()?;
+            if drive == Drive::TYPED || journal.is_some_and(|journal| journal.tree.is_homeward()) {
+                home = way_home(&repo, &contract, &head, &changes.tracked_paths(), journal)?;
             }
-            refuse_in_the_way(&repo, &contract, &repo.refs.head()?, open.filter(|_| before.is_none()), home.is_some())?;
+            let open_in_place = subject.open().filter(|_| before.is_none());
+            refuse_in_the_way(&repo, &contract, &head, open_in_place, home.is_some())?;
         }
-        // With an experiment open or a late review cut off, the working tree is somewhere in between and an agent may still be
-        // ending; its recovery sees to that.
-        let is_undone = matches!(drive, Drive::Loop { .. }) && !drive.adopts();
-        let is_reviewed = is_undone && journal.is_some_and(|journal| journal.tree.reviewed().is_some());
-        if open.is_none() && tree.has_user() && !is_reviewed {
-            repo.index.is_free()?;
-            let has_commits = match (drive.adopts(), &known, journal) {
-                (true, Some(stored), Some(journal)) => UserCommits::find(&repo, stored, journal)?,
-                _ => None,
-            };
-            match has_commits {
-                Some(commits) if !commits.is_on_top => return Err(commits.refuse(&repo, &contract.tag)?),
-                Some(commits) if head.commit() != Some(&commits.tip) => {
-                    return Err(SessionError::AdoptedElsewhere(contract.tag.branch()));
-                }
-                Some(_) => {}
-                None => check_working_tree(&changes, drive, &head, &contract)?,
-            }
-        }
-        if !continued && matches!(drive, Drive::WorkingTree { .. }) && changes.tracked.is_empty() {
-            return Err(SessionError::NothingToTry);
-        }
-        if drive != Drive::Ending {
-            check_command("command", &contract.command, repo.worktree())?;
-            for guard in &contract.guards {
-                check_command("guard", guard, repo.worktree())?;
-            }
-            if let Some(reviewer) = &contract.reviewer {
-                check_command("reviewer", reviewer, repo.worktree())?;
-                for script in named_files(reviewer).into_iter().filter(|file| file.is_script) {
-                    // A program on the PATH is there for the reviewer, too.
-                    let is_program = reviewer.split_whitespace().next().map(Path::new) == Some(&script.path);
-                    let is_here = fs::symlink_metadata(repo.worktree().join(&script.path)).is_ok();
-                    if (is_here || !is_program) && !repo.working_tree.is_tracked(&script.path)? {
-                        return Err(SessionError::ReviewerUntracked(script.path));
-                    }
-                }
-            }
-            if let Some(hook) = &contract.on_event {
-                // It is called in a folder of its own, from where no relative path leads anywhere.
-                check_command("command of --on-event", hook, Path::new("/"))?;
-            }
-        }
-        if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive)
-            && contract.max_experiments != Some(0)
-        {
-            check_command("agent", agent, repo.worktree())?;
-        }
-        let mut notices = unread;
         notices.extend(odd.into_iter().chain(weights));
         notices.extend(tonight.as_ref().and_then(|tonight| continued_notice(tonight, journal)));
-        if let Some(layout) = &mut placing.layout
-            && drive != Drive::Ending
-        {
-            layout.links = plain_links(&repo, &contract, &layout.links)?;
-            layout.writable = layout.writable.iter().filter_map(|link| within(link)).collect();
-            let surveyed = Surveyed::new(&repo, &contract, layout);
-            surveyed.refuse()?;
-            if surveyed.has_linked_environment() {
-                file_terms = file_terms.share_environment();
-            }
-            notices.extend(surveyed.notice()?.filter(|_| before != Some(&*layout)));
-        }
-        notices.extend(placing.notices);
-        if !tree.has_user() {
-            notices.extend(dirty_notice(&changes));
-        }
-        let passed_over =
-            if continued { lines_passed_over(&contract, placing.layout.as_ref(), wanted) } else { Vec::new() };
-        if !passed_over.is_empty() {
-            let lines = passed_over.join(", ");
-            notices.push(format!("ignored lines of ar.toml that differ from the session's stored settings: {lines}"));
-        }
-        notices.extend(said.ledger_text().filter(|_| !repo.main_worktree().join("results.tsv").exists()));
-        if !moved.is_empty() {
-            notices.push(format!("moved folders that stood in place of ar's files: {}", list(&moved)));
-        }
-        if let (Some(agent), Drive::Loop { .. }) = (&contract.agent, drive) {
-            let spent = journal.map(|journal| *journal.expenses.spent()).unwrap_or_default();
-            notices.extend(idle_limits(&contract, reports(agent), &spent));
-            if contract.caps.agent_rounds.is_some() && !tells_rounds(agent) {
-                notices.push("--agent-rounds cannot act: the agent is not known to report its rounds".to_owned());
-            }
-        }
-        notices.extend(contract.cadence.and_then(cadence_warning));
-        if !continued {
-            notices.extend(missing_headings(&repo, &contract)?);
-        }
-        if !continued && asked.tag.is_none() {
-            notices.extend(unfinished_beside(&repo)?);
-        }
-        notices.extend(successor.as_ref().map(|successor| successor.notice()));
-        let short = |branch: &str| branch.trim_start_matches("refs/heads/").to_owned();
-        notices.extend(
-            home.as_deref()
-                .map(|home| format!("switched this working tree back to {}, as slots have their own", short(home))),
-        );
-        notices.extend(
-            begun_here.filter(|_| continued).map(|tag| {
-                format!("continued session {tag}, which began from here; pass --tag NEW to begin another one")
-            }),
-        );
-        if !continued && successor.is_none() && !session_tags(&repo)?.is_empty() {
-            let from = contract.start_text();
-            notices.push(format!("started a new session from {from}; run `ar resume TAG` to continue an earlier one"));
-        }
-        if !continued && repo.identity_is_fallback() {
-            notices.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());
-        }
-        if !continued {
-            notices.extend(untracked_notice(&changes, tree));
-        }
-        if !continued && repo.objects.files_at(&contract.start, |path| file_terms.is_in_scope(path))?.is_empty() {
-            notices.push(format!("no file of the repository matches the scope: {}", contract.scope.join(", ")));
-        }
-        let (layout, gpus) = (placing.layout, placing.gpus);
-        // A link is no folder, so the pattern that ignores a folder does not ignore it.
-        let links = layout.iter().flat_map(|layout| &layout.links);
-        let root = repo.worktree().canonicalize().unwrap_or_else(|_| repo.worktree().to_owned());
-        let left_out = links.map(|link| root.join(link)).collect();
-        let plan = Plan {
+        let mut plan = Plan {
             repo,
             folder,
             contract,
@@ -389,10 +193,15 @@ impl Plan {
             home,
             continued,
             notices,
-            left_out,
-            layout,
-            gpus,
+            left_out: Vec::new(),
+            layout: placing.layout,
+            gpus: placing.gpus,
         };
+        CHECKS.iter().try_for_each(|check| check(&plan, &subject, &changes))?;
+        let surveyed = plan.survey(before.as_ref())?;
+        plan.notices.extend(surveyed.into_iter().chain(placing.notices));
+        let told = plan.told(&subject, &changes, &said)?;
+        plan.notices.extend(told);
         if drive != Drive::Ending {
             refuse_full(&plan.repo, &plan.folder, &History::default())?;
         }
@@ -427,22 +236,270 @@ impl Plan {
     }
 }
 
+/// The session that an invocation is about, as it is found.
+struct Subject<'a> {
+    wanted: &'a Wanted,
+    /// All of that.
+    asked: Asked,
+    drive: Drive,
+    tag: Option<Tag>,
+    /// Where a new one begins.
+    head: Head,
+    /// The stored contract; absent for a new session.
+    known: Option<Contract>,
+    journal: Option<Journal>,
+    /// What begins with commits of the user's that another session does not have.
+    successor: Option<Box<Successor>>,
+    /// The session that a typed `ar run` continues since it began at HEAD.
+    begun_here: Option<Tag>,
+    /// Folders that stood in place of its files.
+    moved: Vec<PathBuf>,
+}
+
+impl<'a> Subject<'a> {
+    /// Finds it. Refuses a session that another process holds.
+    fn find(repo: &Repo, wanted: &'a Wanted, drive: Drive, own: Option<&str>) -> Result<Self, SessionError> {
+        let (asked, mut head) = (wanted.all(), repo.refs.head()?);
+        let tag = asked.tag.clone().or_else(|| session_of_head(&head));
+        let is_free = tag.is_none() && drive == Drive::TYPED;
+        let begun_here = if is_free { session_begun_here(repo, wanted, &head)? } else { None };
+        // Who gives no terms means a session that has some.
+        let is_meant = tag.is_none() && begun_here.is_none() && asked.metric.is_none() && asked.command.is_none();
+        let mut tag = if is_meant { session_there(repo)? } else { tag.or_else(|| begun_here.clone()) };
+        let folder_of = |tag: &Tag| SessionFolder::new(&repo.main_worktree(), tag);
+        let (mut known, mut journal, mut moved): (Option<Contract>, _, _) = (None, None, Vec::new());
+        if let Some(tag) = &tag {
+            moved = folder_of(tag).move_folders_away()?;
+            by_others(folder_of(tag).refuse_held(), own)?;
+            known = stored_contract(repo, tag)?;
+            if let Some(stored) = known.as_ref().filter(|stored| stored.imported) {
+                return Err(SessionError::ImportedSession(stored.tag.to_string()));
+            }
+            journal = if known.is_some() { Journal::read(&folder_of(tag).state())? } else { None };
+        }
+        let next = match (drive, &known) {
+            (Drive::TYPED, Some(stored)) if is_meant => {
+                Next::on_own_branch(repo, stored, journal.as_ref(), &head, wanted)?
+            }
+            (Drive::TYPED, _) => Next::after(repo, known.as_ref(), journal.as_ref(), &head, tag.as_ref())?,
+            _ => None,
+        };
+        let mut successor = None;
+        match next {
+            None => {}
+            Some(Next::Begun(next)) => {
+                by_others(folder_of(&next).refuse_held(), own)?;
+                (known, journal) = (stored_contract(repo, &next)?, Journal::read(&folder_of(&next).state())?);
+                tag = Some(next);
+            }
+            Some(Next::Begins(next)) => {
+                (tag, head, known, journal) = (Some(next.tag().clone()), next.head().clone(), None, None);
+                successor = Some(next);
+            }
+        }
+        Ok(Subject { wanted, asked, drive, tag, head, known, journal, successor, begun_here, moved })
+    }
+
+    /// The layout that it had last, also where the journal is lost.
+    fn layout(&self, repo: &Repo) -> Result<Option<Layout>, SessionError> {
+        let is_lost = self.known.is_some() && self.journal.as_ref().is_none_or(|journal| journal.presence.is_unseen());
+        let recorded = match &self.tag {
+            Some(tag) if is_lost => read_history(repo, tag)?.layout().cloned(),
+            _ => None,
+        };
+        Ok(self.journal.as_ref().and_then(|journal| journal.layout.clone()).or(recorded))
+    }
+
+    /// Its terms: those that are stored, with what is asked for, or new ones.
+    fn contract(&self, repo: &Repo, dialect: Option<LedgerDialect>, clock: Clock) -> Result<Contract, SessionError> {
+        let Subject { wanted, drive, .. } = *self;
+        match (&self.known, &self.successor) {
+            (Some(stored), _) => {
+                self.tag.as_ref().map_or(Ok(()), |tag| refuse_gaps(repo, tag))?;
+                refuse_changed(repo, &stored.tag, stored)?;
+                continue_contract(stored.clone(), wanted, drive)
+            }
+            _ if matches!(drive, Drive::WorkingTree { resume: true } | Drive::Ending) => Err(SessionError::NothingOpen),
+            (None, Some(successor)) => successor.contract(repo, wanted, dialect, clock),
+            (None, None) => new_contract(repo, self.tag.clone(), &self.asked, &self.head, dialect, clock),
+        }
+    }
+
+    /// The experiment that is recorded next, if one is open.
+    fn open(&self) -> Option<ExperimentId> {
+        self.journal.as_ref().and_then(Journal::next_recorded)
+    }
+}
+
+/// The last checks, in their order.
+const CHECKS: [Check; 4] = [check_tree, check_change, check_programs, check_agent];
+
+/// Refuses a plan.
+type Check = fn(&Plan, &Subject, &Changes) -> Result<(), SessionError>;
+
+/// Refuses changes and commits in the user's working tree that nobody is to measure. With an experiment open or a late review
+/// cut off, the tree is somewhere in between and an agent may still be ending; its recovery sees to that.
+fn check_tree(plan: &Plan, subject: &Subject, changes: &Changes) -> Result<(), SessionError> {
+    let Plan { repo, contract, drive, .. } = plan;
+    let is_undone = matches!(drive, Drive::Loop { .. }) && !drive.adopts();
+    let is_reviewed = is_undone && subject.journal.as_ref().is_some_and(|journal| journal.tree.reviewed().is_some());
+    if subject.open().is_some() || !plan.tree().has_user() || is_reviewed {
+        return Ok(());
+    }
+    repo.index.is_free()?;
+    let adopted = subject.known.as_ref().zip(subject.journal.as_ref()).filter(|_| drive.adopts());
+    let commits = adopted.map_or(Ok(None), |(stored, journal)| UserCommits::find(repo, stored, journal))?;
+    let dirty = changes.tracked_paths();
+    match (commits, drive) {
+        (Some(commits), _) if !commits.is_on_top => Err(commits.refuse(repo, &contract.tag)?),
+        (Some(commits), _) if subject.head.commit() != Some(&commits.tip) => {
+            Err(SessionError::AdoptedElsewhere(contract.tag.branch()))
+        }
+        (None, Drive::Loop { adopt: true, .. }) if dirty.is_empty() => Err(SessionError::NothingToAdopt),
+        (None, Drive::Loop { adopt: false, .. }) if !dirty.is_empty() => Err(SessionError::Dirty(dirty)),
+        // The change would have to move to another branch.
+        (None, _) if !dirty.is_empty() && is_elsewhere(&subject.head, contract) => Err(SessionError::Dirty(dirty)),
+        _ => Ok(()),
+    }
+}
+
+fn check_change(plan: &Plan, _: &Subject, changes: &Changes) -> Result<(), SessionError> {
+    let is_tried = !plan.continued && matches!(plan.drive, Drive::WorkingTree { .. });
+    if is_tried && changes.tracked.is_empty() { Err(SessionError::NothingToTry) } else { Ok(()) }
+}
+
+/// Refuses command lines that cannot start.
+fn check_programs(plan: &Plan, _: &Subject, _: &Changes) -> Result<(), SessionError> {
+    let Plan { repo, contract, .. } = plan;
+    if plan.drive == Drive::Ending {
+        return Ok(());
+    }
+    check_command("command", &contract.command, repo.worktree())?;
+    contract.guards.iter().try_for_each(|guard| check_command("guard", guard, repo.worktree()))?;
+    if let Some(reviewer) = &contract.reviewer {
+        check_command("reviewer", reviewer, repo.worktree())?;
+        for script in named_files(reviewer).into_iter().filter(|file| file.is_script) {
+            // A program on the PATH is there for the reviewer, too.
+            let is_program = reviewer.split_whitespace().next().map(Path::new) == Some(&script.path);
+            let is_here = fs::symlink_metadata(repo.worktree().join(&script.path)).is_ok();
+            if (is_here || !is_program) && !repo.working_tree.is_tracked(&script.path)? {
+                return Err(SessionError::ReviewerUntracked(script.path));
+            }
+        }
+    }
+    // It is called in a folder of its own, from where no relative path leads anywhere.
+    let mut hook = contract.on_event.iter();
+    hook.try_for_each(|hook| check_command("command of --on-event", hook, Path::new("/")))
+}
+
+fn check_agent(plan: &Plan, _: &Subject, _: &Changes) -> Result<(), SessionError> {
+    let agent = plan.agent().filter(|_| plan.contract.max_experiments != Some(0));
+    agent.map_or(Ok(()), |agent| check_command("agent", agent, plan.repo.worktree()))
+}
+
+impl Plan {
+    /// Where experiments are to be made and run.
+    fn tree(&self) -> Home {
+        Home::of(self.layout.as_ref())
+    }
+
+    /// The command line of the agent that a loop calls.
+    fn agent(&self) -> Option<&str> {
+        self.contract.agent.as_deref().filter(|_| matches!(self.drive, Drive::Loop { .. }))
+    }
+
+    /// Refuses slots in which runs would measure the wrong code. Gives what is told of their links, if it was not `before`.
+    fn survey(&mut self, before: Option<&Layout>) -> Result<Option<String>, SessionError> {
+        let Some(layout) = &mut self.layout else { return Ok(None) };
+        let mut notice = None;
+        if self.drive != Drive::Ending {
+            layout.links = plain_links(&self.repo, &self.contract, &layout.links)?;
+            layout.writable = layout.writable.iter().filter_map(|link| within(link)).collect();
+            let surveyed = Surveyed::new(&self.repo, &self.contract, layout);
+            surveyed.refuse()?;
+            if surveyed.has_linked_environment() {
+                self.file_terms = self.file_terms.clone().share_environment();
+            }
+            notice = surveyed.notice()?.filter(|_| before != Some(&*layout));
+        }
+        // A link is no folder, so the pattern that ignores a folder does not ignore it.
+        let root = self.repo.worktree();
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        self.left_out = layout.links.iter().map(|link| root.join(link)).collect();
+        Ok(notice)
+    }
+
+    /// What the user is told of the session when it is opened.
+    fn told(&self, subject: &Subject, changes: &Changes, said: &Conventions) -> Result<Vec<String>, SessionError> {
+        let Plan { repo, contract, layout, continued, .. } = self;
+        let passed_over = continued.then(|| lines_passed_over(contract, layout.as_ref(), subject.wanted).join(", "));
+        let spent = subject.journal.as_ref().map(|journal| *journal.expenses.spent()).unwrap_or_default();
+        let has_blind_cap = |agent: &&str| contract.caps.agent_rounds.is_some() && !tells_rounds(agent);
+        let told = [
+            if self.tree().has_user() { None } else { dirty_notice(changes) },
+            passed_over.filter(|lines| !lines.is_empty()).map(|lines| {
+                format!("ignored lines of ar.toml that differ from the session's stored settings: {lines}")
+            }),
+            said.ledger_text().filter(|_| !repo.main_worktree().join("results.tsv").exists()),
+            (!subject.moved.is_empty())
+                .then(|| format!("moved folders that stood in place of ar's files: {}", list(&subject.moved))),
+            self.agent().and_then(|agent| idle_limits(contract, reports(agent), &spent)),
+            self.agent()
+                .filter(has_blind_cap)
+                .map(|_| "--agent-rounds cannot act: the agent is not known to report its rounds".to_owned()),
+            contract.cadence.and_then(cadence_warning),
+            if *continued { None } else { missing_headings(repo, contract)? },
+        ];
+        let mut told: Vec<String> = told.into_iter().flatten().collect();
+        if !continued && subject.asked.tag.is_none() {
+            told.extend(unfinished_beside(repo)?);
+        }
+        told.extend(subject.successor.as_ref().map(|successor| successor.notice()));
+        let home = self.home.as_deref().map(|home| home.trim_start_matches("refs/heads/"));
+        told.extend(home.map(|home| format!("switched this working tree back to {home}, as slots have their own")));
+        if *continued {
+            told.extend(subject.begun_here.as_ref().map(|tag| {
+                format!("continued session {tag}, which began from here; pass --tag NEW to begin another one")
+            }));
+            return Ok(told);
+        }
+        if subject.successor.is_none() && !session_tags(repo)?.is_empty() {
+            let from = contract.start_text();
+            told.push(format!("started a new session from {from}; run `ar resume TAG` to continue an earlier one"));
+        }
+        if repo.identity_is_fallback() {
+            told.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());
+        }
+        told.extend(untracked_notice(changes, self.tree()));
+        if repo.objects.files_at(&contract.start, |path| self.file_terms.is_in_scope(path))?.is_empty() {
+            told.push(format!("no file of the repository matches the scope: {}", contract.scope.join(", ")));
+        }
+        Ok(told)
+    }
+}
+
+/// Accepts a lock that the session holds which is open in this process, with `own` in it.
+fn by_others(held: Result<(), StateError>, own: Option<&str>) -> Result<(), StateError> {
+    match held {
+        Err(StateError::Held { holder }) if own == Some(holder.as_str()) => Ok(()),
+        held => held,
+    }
+}
+
+/// Refuses several slots where each experiment needs the one before. A session that has several from an earlier version keeps
+/// them.
+fn refuse_several(contract: &Contract, layout: Option<&Layout>, before: Option<&Layout>) -> Result<(), AxesError> {
+    let is_serial = contract.keep_above.is_some() || is_research(contract);
+    let several = |layout: Option<&Layout>| layout.map(|layout| layout.slots).filter(|slots| *slots > 1);
+    let refused = several(layout).filter(|_| is_serial && several(before).is_none());
+    refused.map_or(Ok(()), |slots| Err(AxesError::OneSlot(slots)))
+}
+
 /// Refuses a repository in which something else stands where the folder of all sessions is to be.
 fn refuse_no_folder(repo: &Repo) -> Result<(), SessionError> {
     let path = repo.main_worktree().join(SESSIONS_FOLDER);
-    if fs::symlink_metadata(&path).is_ok() && !path.is_dir() {
-        return Err(SessionError::NoFolder(path));
-    }
-    Ok(())
-}
-
-/// The session that a call without terms is about, if there is any.
-fn session_there(repo: &Repo) -> Result<Option<Tag>, SessionError> {
-    match find_session(repo, None) {
-        Ok(tag) => Ok(Some(tag)),
-        Err(SessionError::NoSession { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let is_odd = fs::symlink_metadata(&path).is_ok() && !path.is_dir();
+    if is_odd { Err(SessionError::NoFolder(path)) } else { Ok(()) }
 }
 
 /// Refuses a session that has lost a record: what would be made of it is no continuation.
@@ -451,48 +508,28 @@ fn refuse_gaps(repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
     let numbers = refs.iter().filter_map(|(name, _)| record_id(name, tag)).map(ExperimentId::number);
     // Numbers without gaps need no look into the records.
     let lost = if gaps(numbers).is_empty() { Vec::new() } else { lost_records(repo, tag)? };
-    match lost.first() {
-        Some(id) => Err(SessionError::LostRecord { tag: tag.to_string(), id: *id }),
-        None => Ok(()),
-    }
+    lost.first().map_or(Ok(()), |id| Err(SessionError::LostRecord { tag: tag.to_string(), id: *id }))
 }
 
 /// Refuses to touch a working tree in which another session has an experiment open: its run may still read the files. A
 /// journal that cannot be read is in the way only while something of its session goes on; else it gives a notice.
 fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
     let mut unread = Vec::new();
-    for other in session_tags(repo)? {
-        if other == *tag {
-            continue;
-        }
+    for other in session_tags(repo)?.into_iter().filter(|other| other != tag) {
         let folder = SessionFolder::new(&repo.main_worktree(), &other);
         let journal = match Journal::read(&folder.state()) {
-            Ok(journal) => journal,
             Err(error) if has_job(&folder) => return Err(error.into()),
             Err(error) => {
                 unread.push(format!("skipped the journal of session {other}: {}", with_causes(&error)));
                 continue;
             }
+            Ok(journal) => journal.filter(|journal| journal.users_tree() == Some(repo.worktree())),
         };
-        if let Some(journal) = journal
-            && let Some(first) = journal.first()
-            && journal.users_tree() == Some(repo.worktree())
-        {
+        if let Some(first) = journal.as_ref().and_then(Journal::first) {
             return Err(SessionError::OtherOpen { tag: other.to_string(), id: first.open.id });
         }
     }
     Ok(unread)
-}
-
-fn check_working_tree(changes: &Changes, drive: Drive, head: &Head, contract: &Contract) -> Result<(), SessionError> {
-    let dirty: Vec<PathBuf> = changes.tracked.iter().map(|(path, _)| path.clone()).collect();
-    match drive {
-        Drive::Loop { adopt: true, .. } if dirty.is_empty() => Err(SessionError::NothingToAdopt),
-        Drive::Loop { adopt: false, .. } if !dirty.is_empty() => Err(SessionError::Dirty(dirty)),
-        // The change would have to move to another branch.
-        _ if !dirty.is_empty() && is_elsewhere(head, contract) => Err(SessionError::Dirty(dirty)),
-        _ => Ok(()),
-    }
 }
 
 /// Whether HEAD is neither where the session is nor where it starts.
@@ -504,16 +541,14 @@ fn is_elsewhere(head: &Head, contract: &Contract) -> bool {
     }
 }
 
-fn untracked_notice(changes: &Changes, tree: Home) -> Option<String> {
+fn untracked_notice(changes: &Changes, at: Home) -> Option<String> {
     const SHOWN: usize = 5;
     let own = |path: &Path| OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')));
     let paths: Vec<_> = changes.untracked.paths().filter(|path| !own(path)).collect();
     let names: Vec<_> = paths.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
     let more = if paths.len() > SHOWN { format!(" and {} more", paths.len() - SHOWN) } else { String::new() };
-    let out = match tree.has_user() {
-        true => "until you `git add` them",
-        false => "unless you commit them or name them with --link",
-    };
+    let out =
+        if at.has_user() { "until you `git add` them" } else { "unless you commit them or name them with --link" };
     (!paths.is_empty())
         .then(|| format!("untracked files stay out of every experiment {out}: {}{more}", names.join(", ")))
 }

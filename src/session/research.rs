@@ -87,7 +87,7 @@ pub fn commit_new_files(repo: &Repo, files: &[(PathBuf, String)], message: &str)
     }
     let changes = repo.working_tree.changes()?;
     if !changes.tracked.is_empty() {
-        return Err(ResearchError::Dirty(changes.tracked.into_iter().map(|(path, _)| path).collect()).into());
+        return Err(ResearchError::Dirty(changes.tracked_paths()).into());
     }
     let mut known = changes.untracked;
     let mut there = Vec::new();

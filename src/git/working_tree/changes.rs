@@ -39,6 +39,13 @@ pub struct Changes {
     pub untracked: Untracked,
 }
 
+impl Changes {
+    /// The tracked files that differ.
+    pub fn tracked_paths(&self) -> Vec<PathBuf> {
+        self.tracked.iter().map(|(path, _)| path.clone()).collect()
+    }
+}
+
 impl WorkingTree {
     /// Walks over the working tree. Pipes in place of ignore and attribute files are waited for.
     pub fn look(&self) -> Result<Look> {
