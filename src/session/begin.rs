@@ -252,7 +252,7 @@ impl Session<'_> {
     /// Watches which code of the user's working tree is opened while the baseline runs in other trees.
     fn watch_opens(&self) -> Result<Option<OpensWatch>, SessionError> {
         let store = self.shared.store();
-        if store.is_in_place() {
+        if store.journal.home().has_user() {
             return Ok(None);
         }
         let files = store.repo.objects.files_at(&store.contract.start, may_be_code)?;

@@ -132,7 +132,7 @@ impl SessionView {
         let journal = self.journal().filter(|journal| journal.presence.is_by_hand() && !journal.has_open());
         let Some(journal) = journal.filter(|_| count > 0 && has_reviewer) else { return Ok(0) };
         let is_idle = matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
-        let is_ready = journal.layout.is_some()
+        let is_ready = !journal.home().has_user()
             || session_of_head(&self.repo.refs.head()?).as_ref() == Some(&self.tag)
                 && self.repo.working_tree.changes()?.tracked.is_empty();
         Ok(if is_idle && is_ready { count } else { 0 })

@@ -100,7 +100,7 @@ impl<'a> Session<'a> {
         repo.exclude(&left_out.iter().map(String::as_str).collect::<Vec<_>>())?;
         crash::point("open.excluded");
         folder.create()?;
-        let lock = folder.lock(repo.git_dir(), layout.is_none())?;
+        let lock = folder.lock(repo.git_dir(), Home::of(layout.as_ref()).has_user())?;
         crash::point("open.locked");
         repo.clear_own_locks()?;
         let chosen: Vec<Gpu> = gpus.iter().flat_map(|slot| slot.gpus.iter().cloned()).collect();
@@ -269,7 +269,8 @@ impl<'a> Session<'a> {
     /// Goes from the user's working tree to one of `ar`'s own, if there are slots: the baseline is measured in the first slot.
     /// Later that is a seat's, since a slot whose tree is missing has lost its run.
     fn take_own_tree(&mut self) -> Result<(), SessionError> {
-        if !self.shared.store().is_in_place() {
+        let home = self.shared.store().journal.home();
+        if home != self.workspace.home {
             let terms = &self.workspace.file_terms;
             let tip = self.shared.store().tip();
             let is_begun = self.shared.store().history.baseline().is_some();
@@ -418,7 +419,7 @@ impl<'a> Session<'a> {
             (None, None) => HeadTarget::Detached(start.clone()),
         };
         crash::point("abandon.begun");
-        match store.is_in_place() {
+        match store.journal.home().follows_branch() {
             // A lock by which the start failed keeps HEAD from being written again.
             true if self.workspace.repo.refs.head().is_ok_and(|head| head.target() == before) => {}
             true => self.workspace.repo.refs.point_head(&before)?,
@@ -442,7 +443,7 @@ impl<'a> Session<'a> {
 struct NewFolder {
     folder: SessionFolder,
     git_dir: PathBuf,
-    is_in_place: bool,
+    home: Home,
     /// Whether the folder of all sessions is missing as well.
     is_first: bool,
 }
@@ -453,14 +454,14 @@ impl NewFolder {
         is_missing(plan.folder.root()).then(|| NewFolder {
             folder: plan.folder.clone(),
             git_dir: plan.repo.git_dir().to_owned(),
-            is_in_place: plan.layout.is_none(),
+            home: Home::of(plan.layout.as_ref()),
             is_first: is_missing(&plan.repo.main_worktree().join(SESSIONS_FOLDER)),
         })
     }
 
     /// Removes the folder after a start that failed before its first run; not if another process holds it by now.
     fn remove_unused(self) {
-        let Ok(lock) = self.folder.lock(&self.git_dir, self.is_in_place) else { return };
+        let Ok(lock) = self.folder.lock(&self.git_dir, self.home.has_user()) else { return };
         let has_run = fs::read_dir(self.folder.runs()).is_ok_and(|mut runs| runs.next().is_some());
         if has_run || self.folder.has_contract() {
             return;

@@ -65,11 +65,6 @@ pub(super) fn run_finished(open: &OpenExperiment, reason: &str, value: Option<Nu
 }
 
 impl Store {
-    /// Whether experiments are made in the user's own working tree.
-    pub(in crate::session) fn is_in_place(&self) -> bool {
-        self.journal.layout.is_none()
-    }
-
     /// Enters a commit of an attempt, which waits for a slot, in the journal; a ref keeps it from `git gc`.
     pub(in crate::session) fn enter_ready(&mut self, attempt: &mut Attempt) -> Result<(), SessionError> {
         let commit = commit_of(&attempt.open)?;
