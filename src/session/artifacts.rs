@@ -15,11 +15,11 @@ use super::shared::Shared;
 use super::store::Store;
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{Artifact, Contract, ExperimentId, Notice, Outcome, Phase, Record, Space, with_causes};
+use crate::domain::{Artifact, Contract, ExperimentId, Notice, Outcome, Phase, Record, SizeLimit, Space};
 use crate::exec;
 use crate::git::Repo;
-use crate::rules::{ArtifactGlobs, ExperimentArtifacts, FileTerms, artifacts_to_drop, too_little_room};
-use crate::state::{BeforeRun, Matching, SetAside, StateError, Taken};
+use crate::rules::{ArtifactGlobs, ExperimentArtifacts, FileTerms, History, artifacts_to_drop, too_little_room};
+use crate::state::{BeforeRun, Matching, SessionFolder, SetAside, StateError, Taken};
 
 /// How many files of a run are saved at most: their names stand in its record.
 const MOST: usize = 1000;
@@ -167,64 +167,46 @@ impl Store {
     /// Gives a recorded experiment what the run of the attempt `from` set aside, or deletes that unless it was kept. A failure is
     /// told, and tried again when the session is opened next.
     pub(super) fn settle_artifacts(&mut self, record: &Record, from: ExperimentId) {
-        let id = record.id;
+        let (id, folder) = (record.id, &self.folder);
         let settled = match record.artifacts.is_empty() {
-            true => self.folder.forget_artifacts(id).and_then(|()| self.folder.forget_artifacts(from)),
-            false => self.folder.settle_artifacts(id, from).and_then(|()| self.limit_artifacts()),
+            true => folder.forget_artifacts(id).and_then(|()| folder.forget_artifacts(from)),
+            false => folder
+                .settle_artifacts(id, from)
+                .and_then(|()| limit_artifacts(folder, &self.history, self.contract.keep_artifacts)),
         };
         crash::point("artifacts.settled");
-        if let Err(error) = settled {
-            self.say_once(Notice::ArtifactsUnsettled { id, why: with_causes(&error) });
-        }
-    }
-
-    /// Deletes artifacts that are more than the session may have.
-    fn limit_artifacts(&mut self) -> Result<(), StateError> {
-        let best = self.history.best().map(|(id, _)| id);
-        let there = |record: &&Record| !record.artifacts.is_empty() && self.folder.artifacts(record.id).is_dir();
-        let all: Vec<ExperimentArtifacts> = self
-            .history
-            .records()
-            .iter()
-            .filter(there)
-            .map(|record| ExperimentArtifacts {
-                id: record.id,
-                bytes: record.artifacts.iter().map(|artifact| artifact.bytes).sum(),
-                is_best: Some(record.id) == best,
-            })
-            .collect();
-        let limit = self.contract.keep_artifacts;
-        let why = |id| format!("deleted the artifacts of experiment {id} to stay within --keep-artifacts {limit}");
-        artifacts_to_drop(&all, limit).into_iter().try_for_each(|id| self.folder.drop_artifacts(id, &why(id)))
-    }
-
-    /// Removes what the runs of an attempt set aside.
-    pub(super) fn forget_artifacts(&mut self, id: ExperimentId) {
-        if let Err(error) = self.folder.forget_artifacts(id) {
-            self.say_once(Notice::ArtifactsUnsettled { id, why: with_causes(&error) });
-        }
+        self.said.or_unsettled(id, settled);
     }
 
     /// Settles what an earlier process left of experiments that are not open any more, and keeps to the session's space.
     pub(super) fn settle_left_artifacts(&mut self) {
         let open: Vec<ExperimentId> = self.journal.open_attempts().map(|open| open.id).collect();
-        let left = self.folder.unsettled_artifacts();
-        for id in left.into_iter().filter(|id| !open.contains(id)) {
-            let record = self
-                .history
-                .get(id)
-                .filter(|_| !self.folder.artifacts(id).is_dir() && self.folder.why_artifacts_dropped(id).is_none());
-            match record.cloned() {
+        for id in self.folder.unsettled_artifacts().into_iter().filter(|id| !open.contains(id)) {
+            let is_settled = self.folder.artifacts(id).is_dir() || self.folder.why_artifacts_dropped(id).is_some();
+            match self.history.get(id).filter(|_| !is_settled).cloned() {
                 Some(record) => self.settle_artifacts(&record, id),
-                None => self.forget_artifacts(id),
+                None => self.said.or_unsettled(id, self.folder.forget_artifacts(id)),
             }
         }
-        if open.is_empty()
-            && let Err(error) = self.limit_artifacts()
-        {
-            self.say_once(Notice::ArtifactsUnsettled { id: self.history.last_id(), why: with_causes(&error) });
+        if open.is_empty() {
+            let limited = limit_artifacts(&self.folder, &self.history, self.contract.keep_artifacts);
+            self.said.or_unsettled(self.history.last_id(), limited);
         }
     }
+}
+
+/// Deletes artifacts that are more than the session may have.
+fn limit_artifacts(folder: &SessionFolder, history: &History, limit: SizeLimit) -> Result<(), StateError> {
+    let best = history.best().map(|(id, _)| id);
+    let there = |record: &&Record| !record.artifacts.is_empty() && folder.artifacts(record.id).is_dir();
+    let all = history.records().iter().filter(there).map(|record| ExperimentArtifacts {
+        id: record.id,
+        bytes: record.artifacts.iter().map(|artifact| artifact.bytes).sum(),
+        is_best: Some(record.id) == best,
+    });
+    let all: Vec<ExperimentArtifacts> = all.collect();
+    let why = |id| format!("deleted the artifacts of experiment {id} to stay within --keep-artifacts {limit}");
+    artifacts_to_drop(&all, limit).into_iter().try_for_each(|id| folder.drop_artifacts(id, &why(id)))
 }
 
 impl Record {

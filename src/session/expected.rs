@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::earlier_logs::EarlierLogs;
 use super::ignored::IgnoredFiles;
 use super::others::HeldSessions;
 use super::own_folder::OwnFolder;
@@ -21,8 +22,16 @@ pub(super) struct Expected {
     pub(super) at_work: Vec<(Actor, ExperimentId)>,
     /// What must be there as long as somebody is at work.
     pub(super) watch: Option<Watch>,
-    /// What was seen when somebody was active the last time.
-    pub(super) seen: Seen,
+    /// `ar`'s files as they were when somebody was active the last time, or as this process wrote them since.
+    pub(super) held: Held,
+    /// Git's own files, which are put back only where they are no files any more.
+    pub(super) git: Held,
+    /// The rows as they were just before the last watch put them right.
+    pub(super) rows: Option<HeldRows>,
+    /// The refs as they were once the last watch had put them right.
+    pub(super) refs: Option<Vec<(String, String)>>,
+    /// The logs of runs that are over.
+    pub(super) logs: EarlierLogs,
     /// The state files that only this process can write again.
     pub(super) files: BTreeMap<PathBuf, Kept>,
 }
@@ -69,19 +78,14 @@ impl Expected {
 
     /// Takes what this process wrote itself, in the file or folder `path`, as what is there.
     pub(super) fn watch_again(&mut self, path: &Path) {
-        if let Some(watch) = &mut self.watch {
-            watch.files.take_again(path);
+        if self.watch.is_some() {
+            self.held.take_again(path);
         }
     }
 
     /// Those who are at work.
     pub(super) fn actors(&self) -> Actors {
         self.at_work.iter().map(|(who, _)| *who).collect()
-    }
-
-    /// Whether somebody is at work on an experiment.
-    pub(super) fn is_open(&self, id: ExperimentId) -> bool {
-        self.at_work.iter().any(|(_, open)| *open == id)
     }
 
     /// Whether an agent or a reviewer is at work, who write no rows that stay.
@@ -98,9 +102,6 @@ impl Expected {
 /// What was there before an agent or a run began.
 #[derive(Debug)]
 pub(super) struct Watch {
-    pub(super) files: Held,
-    /// Git's own files, which are put back only where they are no files any more.
-    pub(super) git: Held,
     pub(super) own: OwnFolder,
     /// The ignored files, where the agent is at work.
     pub(super) ignored: Option<IgnoredFiles>,
@@ -112,19 +113,6 @@ pub(super) struct Watch {
     pub(super) stamps: Stamps,
     /// Git's settings that are named by their effect.
     pub(super) settings: WatchedSettings,
-}
-
-/// What the last watch of this process has seen, with which the next one begins.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) files: Held,
-    pub(super) git: Held,
-    /// The rows as they were just before they were put right.
-    pub(super) rows: Option<HeldRows>,
-    /// The refs as they were once they had been put right.
-    pub(super) refs: Option<Vec<(String, String)>>,
-    /// The logs of runs that are over; absent until somebody looks at them.
-    pub(super) logs: Option<Stamps>,
 }
 
 /// Files that are there, with what the file system says of each.

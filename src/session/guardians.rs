@@ -137,7 +137,7 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
     };
     store.copy_guard_lines(&log)?;
     let mut events = Events::new(observer, log);
-    for event in store.take_said() {
+    for event in store.said.take() {
         events.emit(&event, &store)?;
     }
     events.finish_alerts(&Interrupts::default(), clock).await;

@@ -3,7 +3,7 @@
 //! `git clean -fdx`, `git stash --all` or `rm -rf .autoresearch` are things that agents and training scripts do. All that
 //! was there is in the refs and in this process, except for the logs of earlier runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,13 +16,11 @@ use super::store::Store;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record};
-use crate::fs::{is_odd, move_away};
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{Expenses, History, LadderState};
 use crate::state::{
-    Calls, EventLog, Journal, LoggedEnd, Mended, OpenAttempt, OpenExperiment, PROGRESS, Presence, Results,
-    SESSIONS_FOLDER, SessionFolder,
+    Calls, EventLog, Journal, LoggedEnd, OpenAttempt, OpenExperiment, PROGRESS, Presence, Results, SessionFolder,
 };
 
 /// How often it is tried to put back what somebody deletes at the same moment.
@@ -105,7 +103,7 @@ impl Store {
             false => Notice::JournalRebuilt { folder: self.folder.root().to_owned(), saved },
         });
         self.put_rows_back()?;
-        self.put_lessons_back()
+        self.learning().put_lessons_back()
     }
 
     /// Puts the session's folder, the refs of its records and results.tsv back if somebody deleted them, and says so. Nothing
@@ -116,7 +114,7 @@ impl Store {
         }
         // Only who is at work puts something in their place; HEAD is emptied by a crash of the machine, too.
         if self.expected.watch.is_some() || self.repo.refs.torn_head().is_some() {
-            self.put_git_files_right()?;
+            self.expected.put_git_files_right(&self.repo, &mut self.said)?;
         }
         let was_deleted = !self.folder.is_whole(&self.lock);
         if was_deleted {
@@ -130,14 +128,10 @@ impl Store {
             }
             self.say(Notice::FolderRestored(self.folder.root().to_owned()));
         }
-        self.put_files_right(|_| true)?;
+        self.expected.put_files_right(|_| true, &mut self.said)?;
         if was_deleted {
-            if let Some(watch) = self.expected.watch.take() {
-                let back = self.put_memories_back(&watch.memories);
-                self.expected.watch = Some(watch);
-                back?;
-            }
-            self.put_ideas_back()?;
+            self.learning().put_back()?;
+            self.learning().put_ideas_back()?;
         }
         if self.ledger.was_there()
             && let Some(kept) = self.ledger.move_odd_away()?
@@ -161,14 +155,14 @@ impl Store {
         self.folder.lock_again(&mut self.lock)?;
         // Nothing but this process knows what the log said.
         let runs = self.folder.runs();
-        self.put_files_right(|path| path.starts_with(&runs))?;
+        self.expected.put_files_right(|path| path.starts_with(&runs), &mut self.said)?;
         self.expected.write_files_again()?;
         let now = self.now();
         // What is counted of an experiment and not yet written down would be counted again after a kill.
         self.written.journal.write(&self.folder.state(), now)?;
         self.expected.watch_again(&self.folder.state().join(PROGRESS));
         crash::point("heal.journal_written");
-        self.put_files_right(|_| true)?;
+        self.expected.put_files_right(|_| true, &mut self.said)?;
         self.memory().create(self.history.records())?;
         crash::point("heal.memory_made");
         self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
@@ -211,11 +205,9 @@ impl Store {
             return Ok(records);
         }
         let Others { sessions, troubles } = other_records(&self.repo, &self.contract.tag)?;
-        for trouble in troubles {
-            self.say_once(trouble);
-        }
-        let made_up =
-            self.expected.watch.as_ref().map(|watch| self.made_up_refs(watch)).transpose()?.unwrap_or_default();
+        troubles.into_iter().for_each(|trouble| self.say_once(trouble));
+        let made_up = self.expected.watch.as_ref().map(|watch| watch.made_up_refs(self.refs()));
+        let made_up = made_up.transpose()?.unwrap_or_default();
         for (tag, mut others) in sessions {
             others.retain(|record| !made_up.contains(&tag.record_ref(record.id)));
             let folder = SessionFolder::new(&self.repo.main_worktree(), &tag);
@@ -227,58 +219,4 @@ impl Store {
         records.sort_by_key(|record| record.finished);
         Ok(records)
     }
-
-    /// Puts the folder of all sessions back where somebody put a link in its place.
-    pub(super) fn undo_link(&mut self) -> Result<(), SessionError> {
-        let Some(watch) = &self.expected.watch else { return Ok(()) };
-        let failed = |source| SessionError::Io { action: "move", path: SESSIONS_FOLDER.into(), source };
-        if let Some(found) = watch.own.put_back().map_err(failed)? {
-            self.say(Notice::SessionsRestored { who: self.expected.actors(), found });
-        }
-        Ok(())
-    }
-
-    /// Puts git's own files back that are no files any more, and a HEAD that names nothing; moves other pipes in git's folder
-    /// away.
-    pub(super) fn put_git_files_right(&mut self) -> Result<(), SessionError> {
-        let torn = self.repo.refs.torn_head();
-        let is_torn = |path: &Path| torn.as_ref().is_some_and(|torn| torn.path == path);
-        let mended = match &mut self.expected.watch {
-            Some(watch) => watch.git.put_back(|path| is_odd(path) || is_torn(path))?,
-            None => self.expected.seen.git.put_back(is_torn)?,
-        };
-        let kept = mended.into_iter().filter_map(|mended| match mended {
-            Mended::PutBack(_, kept) => Some(kept),
-            Mended::Deleted(_) | Mended::Left(_) => None,
-        });
-        let mut moved: Vec<PathBuf> = kept.collect();
-        // Nothing better is known of it than what its log says.
-        if let Some(torn) = self.repo.refs.torn_head()
-            && let Some(at) = self.repo.refs.logged_head()?
-        {
-            moved.push(self.repo.refs.mend_head(&torn, &at)?);
-        }
-        moved.extend(move_all(self.repo.odd_git_files())?);
-        self.say_moved(moved);
-        Ok(())
-    }
-
-    /// Does the same, and moves odd ignore and attribute files of the working tree away.
-    pub(super) fn put_odd_files_right(&mut self) -> Result<(), SessionError> {
-        self.put_git_files_right()?;
-        let moved = move_all(self.repo.working_tree.odd_worktree_files(Some(&self.tip())))?;
-        self.say_moved(moved);
-        Ok(())
-    }
-
-    fn say_moved(&mut self, moved: Vec<PathBuf>) {
-        if !moved.is_empty() {
-            self.say(Notice::GitFilesMoved(moved));
-        }
-    }
-}
-
-fn move_all(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, SessionError> {
-    let moved = |path: PathBuf| move_away(&path).map_err(|source| SessionError::Io { action: "move", path, source });
-    paths.into_iter().map(moved).collect()
 }

@@ -6,21 +6,21 @@ use jiff::Timestamp;
 use strum::VariantArray;
 
 use super::error::SessionError;
-use super::expected::HeldMemories;
+use super::expected::{Expected, HeldMemories, Watch};
 use super::own_files::OWN_FILES;
 use super::reading::session_tags;
-use super::store::Store;
+use super::store::{Said, Store};
 use crate::agent::Memories;
 use crate::crash;
 use crate::domain::{
-    Draw, ExperimentId, Idea, IdeaKind, Lesson, NewIdea, Notice, Outcome, Record, Rung, Tag, agent_name, with_causes,
+    Contract, Draw, ExperimentId, Idea, IdeaKind, Lesson, NewIdea, Notice, Outcome, Record, Rung, Tag, agent_name,
 };
 use crate::git::Repo;
 use crate::rules::{
-    History, directions_tried, draw, heaviest_first, is_used, keep_lesson, learned, pivot_lesson, same_idea,
-    summary_lesson, summed_up,
+    self, History, directions_tried, draw, heaviest_first, is_used, keep_lesson, learned, pivot_lesson, same_idea,
+    summary_lesson,
 };
-use crate::state::{Added, IdeaFile, Journal, LESSONS, LessonFile, OpenExperiment, SessionFolder, StateError};
+use crate::state::{Added, IdeaFile, Journal, LESSONS, LessonFile, Memory, OpenExperiment, SessionFolder};
 
 /// Notes what the agent is offered of the backlog with the open experiment.
 pub(super) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {
@@ -73,46 +73,65 @@ pub fn open_backlog(dir: &Path) -> Result<IdeaFile, SessionError> {
     Ok(IdeaFile::new(&repo.main_worktree()))
 }
 
+/// The lessons and the ideas of the repository, as a session keeps them.
+pub(super) struct Learning<'a> {
+    repo: &'a Repo,
+    folder: &'a SessionFolder,
+    contract: &'a Contract,
+    history: &'a History,
+    expected: &'a Expected,
+    rung: Rung,
+    lessons: LessonFile,
+    ideas: IdeaFile,
+    now: Timestamp,
+    said: &'a mut Said,
+}
+
 impl Store {
+    /// The lessons and the ideas of the repository.
+    pub(super) fn learning(&mut self) -> Learning<'_> {
+        let root = self.repo.main_worktree();
+        Learning {
+            lessons: LessonFile::new(&root),
+            ideas: IdeaFile::new(&root),
+            now: self.now(),
+            repo: &self.repo,
+            folder: &self.folder,
+            contract: &self.contract,
+            history: &self.history,
+            expected: &self.expected,
+            rung: self.journal.ladder.rung(),
+            said: &mut self.said,
+        }
+    }
+}
+
+impl Learning<'_> {
     /// Looks up what the agent of an experiment is told of earlier nights.
     pub(super) fn recall(&mut self, id: ExperimentId) -> Memories {
-        let root = self.repo.main_worktree();
-        let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
-        let lessons = lessons.read().unwrap_or_else(|error| {
-            self.say_once(Notice::MemoryUnread { what: "lessons", why: with_causes(&error) });
-            Vec::new()
-        });
-        let backlog = match ideas.read() {
-            Ok(backlog) => backlog.ideas,
-            Err(error) => {
-                self.say_once(Notice::MemoryUnread { what: "ideas", why: with_causes(&error) });
-                Vec::new()
-            }
-        };
-        let new_direction = self.journal.ladder.wants_new_direction();
-        let noted = self.memory().findings().unwrap_or_default();
-        let files = Files { lessons, ideas: &backlog, noted: &noted };
-        memories(&self.contract.tag, &self.history, id, new_direction, self.contract.draw, files, self.now())
+        let lessons = self.lessons.read().unwrap_or_else(|error| self.said.unread("lessons", &error));
+        let backlog = self.ideas.read().map(|backlog| backlog.ideas);
+        let ideas = backlog.unwrap_or_else(|error| self.said.unread("ideas", &error));
+        let noted = Memory::new(&self.folder.state()).findings().unwrap_or_default();
+        let files = Files { lessons, ideas: &ideas, noted: &noted };
+        let new_direction = self.rung.directive.wants_new_direction();
+        memories(&self.contract.tag, self.history, id, new_direction, self.contract.draw, files, self.now)
     }
 
     /// What the files hold now.
-    pub(super) fn hold_memories(&self) -> HeldMemories {
-        let root = self.repo.main_worktree();
-        let (lessons, ideas) = (LessonFile::new(&root).content(), IdeaFile::new(&root).content());
+    pub(super) fn hold(&self) -> HeldMemories {
+        let (lessons, ideas) = (self.lessons.content(), self.ideas.content());
         HeldMemories { lessons: lessons.unwrap_or_default(), ideas: ideas.unwrap_or_default() }
     }
 
     /// Puts back what somebody at work deleted or emptied.
-    pub(super) fn put_memories_back(&mut self, held: &HeldMemories) -> Result<(), SessionError> {
-        let root = self.repo.main_worktree();
-        let (lessons, ideas) = (LessonFile::new(&root), IdeaFile::new(&root));
-        let state = self.folder.state();
-        for (back, path) in
-            [(lessons.put_back(&held.lessons, &state), lessons.path()), (ideas.put_back(&held.ideas), ideas.path())]
-        {
-            if self.or_told(back)?.unwrap_or_default() {
-                let who = self.expected.actors();
-                self.say(Notice::MemoryRestored { who, path: path.to_owned() });
+    pub(super) fn put_back(&mut self) -> Result<(), SessionError> {
+        let Some(Watch { memories: held, .. }) = &self.expected.watch else { return Ok(()) };
+        let lessons = self.lessons.put_back(&held.lessons, &self.folder.state());
+        let ideas = self.ideas.put_back(&held.ideas);
+        for (back, path) in [(lessons, self.lessons.path()), (ideas, self.ideas.path())] {
+            if self.said.or_unrecorded(back)?.unwrap_or_default() {
+                self.said.say(Notice::MemoryRestored { who: self.expected.actors(), path: path.to_owned() });
             }
         }
         Ok(())
@@ -124,7 +143,7 @@ impl Store {
             return Ok(());
         }
         if record.outcome == Outcome::Keep {
-            self.add_lesson(keep_lesson(&self.history, record))?;
+            self.add_lesson(keep_lesson(self.history, record))?;
         }
         self.learn_from_pivot(before)?;
         crash::point("settling.lesson_added");
@@ -139,29 +158,27 @@ impl Store {
         for text in IdeaKind::VARIANTS.iter().filter_map(|kind| record.offered(*kind)) {
             let by = agent_name(self.contract.tag.as_str(), &record.id.to_string());
             let offered = |idea: &Idea| same_idea(&idea.idea.text, &text);
-            let file = IdeaFile::new(&self.repo.main_worktree());
             let is_kept = record.outcome == Outcome::Keep;
-            let marked = file.mark_drawn(offered, |idea| is_used(record, idea), is_kept, &by, self.now());
-            self.or_told(marked)?;
+            let marked = self.ideas.mark_drawn(offered, |idea| is_used(record, idea), is_kept, &by, self.now);
+            self.said.or_unrecorded(marked)?;
         }
         Ok(())
     }
 
     /// Makes a backlog that is gone anew, with the ideas that the records tell of. Those of the user are not among them.
     pub(super) fn put_ideas_back(&mut self) -> Result<(), SessionError> {
-        if !IdeaFile::new(&self.repo.main_worktree()).path().exists() {
-            let was_offered = |record: &Record| IdeaKind::VARIANTS.iter().any(|kind| record.offered(*kind).is_some());
-            let tells = |record: &&Record| !record.ideas().is_empty() || was_offered(record);
-            let telling: Vec<Record> = self.history.records().iter().filter(tells).cloned().collect();
-            telling.iter().try_for_each(|record| self.note_ideas(record))?;
+        if self.ideas.path().exists() {
+            return Ok(());
         }
-        Ok(())
+        let was_offered = |record: &Record| IdeaKind::VARIANTS.iter().any(|kind| record.offered(*kind).is_some());
+        let tells = |record: &&Record| !record.ideas().is_empty() || was_offered(record);
+        self.history.records().iter().filter(tells).try_for_each(|record| self.note_ideas(record))
     }
 
     /// Keeps what the strategy taught that is left, if the session has pivoted since `before`.
     pub(super) fn learn_from_pivot(&mut self, before: Rung) -> Result<(), SessionError> {
-        let turns = self.journal.ladder.rung().turns;
-        match (turns > before.turns).then(|| pivot_lesson(&self.history, turns)).flatten() {
+        let turns = self.rung.turns;
+        match (turns > before.turns).then(|| pivot_lesson(self.history, turns)).flatten() {
             Some(lesson) => self.add_lesson(lesson),
             None => Ok(()),
         }
@@ -169,25 +186,23 @@ impl Store {
 
     /// Makes lessons that are gone with the rest of the session's files anew, as far as the records tell of keeps.
     pub(super) fn put_lessons_back(&mut self) -> Result<(), SessionError> {
-        if LessonFile::new(&self.repo.main_worktree()).path().exists() {
+        if self.lessons.path().exists() {
             return Ok(());
         }
-        let kept =
-            self.history.records().iter().filter(|record| !record.id.is_baseline() && record.outcome == Outcome::Keep);
-        let lessons: Vec<Lesson> = kept.map(|record| keep_lesson(&self.history, record)).collect();
-        lessons.into_iter().try_for_each(|lesson| self.add_lesson(lesson))
+        let is_kept = |record: &&Record| !record.id.is_baseline() && record.outcome == Outcome::Keep;
+        let mut kept = self.history.records().iter().filter(is_kept);
+        kept.try_for_each(|record| self.add_lesson(keep_lesson(self.history, record)))
     }
 
-    /// Keeps what the experiments came to that are in no summary yet; the journal that is written next says that they are.
-    pub(super) fn sum_up(&mut self) -> Result<(), SessionError> {
+    /// Keeps what the experiments came to that are in no summary yet; those up to `summed_up` are.
+    pub(super) fn sum_up(&mut self, summed_up: u32) -> Result<(), SessionError> {
         // A kill between the lesson and the journal leaves a summary that only the lessons tell of.
-        let lessons = LessonFile::new(&self.repo.main_worktree()).read().unwrap_or_default();
-        let after = summed_up(&self.history, &lessons, self.journal.results.summed_up());
-        if let Some(lesson) = summary_lesson(&self.history, after, &lessons) {
+        let lessons = self.lessons.read().unwrap_or_default();
+        let after = rules::summed_up(self.history, &lessons, summed_up);
+        if let Some(lesson) = summary_lesson(self.history, after, &lessons) {
             self.add_lesson(lesson)?;
             crash::point("stop.lesson_added");
         }
-        self.journal.results.sum_up(self.history.next_sequence());
         Ok(())
     }
 
@@ -199,11 +214,10 @@ impl Store {
 
     /// Adds ideas of this author to the backlog; gives how many are new.
     pub(super) fn add_ideas_by(&mut self, by: &str, ideas: &[NewIdea]) -> Result<usize, SessionError> {
-        let file = IdeaFile::new(&self.repo.main_worktree());
         let mut new = 0;
         for idea in ideas {
-            let added = file.add(idea, by, self.now());
-            new += usize::from(matches!(self.or_told(added)?, Some(Added::New(_))));
+            let added = self.said.or_unrecorded(self.ideas.add(idea, by, self.now))?;
+            new += usize::from(matches!(added, Some(Added::New(_))));
         }
         Ok(new)
     }
@@ -211,37 +225,18 @@ impl Store {
     /// Adds a lesson to those of the repository. Reports a failure and continues.
     fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
         if self.repo.working_tree.is_tracked(Path::new(LESSONS))? {
-            self.say_once(Notice::LessonsTracked(LESSONS));
+            self.said.say_once(Notice::LessonsTracked(LESSONS));
             return Ok(());
         }
-        let open = self.open_sessions()?;
-        let file = LessonFile::new(&self.repo.main_worktree());
-        let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);
-        let added = file.add(lesson, spared, self.now(), &self.folder.state());
-        self.or_told(added).map(drop)
-    }
-
-    /// This session, and those that have an experiment open: an entry of such a one may be looked for again.
-    fn open_sessions(&self) -> Result<Vec<Tag>, SessionError> {
         let root = self.repo.main_worktree();
-        let mut tags = session_tags(&self.repo)?;
-        tags.retain(|tag| {
+        let mut open = session_tags(self.repo)?;
+        // An entry of a session that has an experiment open may be looked for again.
+        open.retain(|tag| {
             let journal = || Journal::read(&SessionFolder::new(&root, tag).state());
             *tag == self.contract.tag || matches!(journal(), Ok(Some(journal)) if !journal.attempts.is_empty())
         });
-        Ok(tags)
-    }
-
-    /// What came of a write that the night does not depend on. For want of room it is done again later, with the rest of
-    /// its step.
-    fn or_told<T>(&mut self, result: Result<T, StateError>) -> Result<Option<T>, SessionError> {
-        match result.map_err(SessionError::from) {
-            Ok(done) => Ok(Some(done)),
-            Err(error) if error.is_disk_full() => Err(error),
-            Err(error) => {
-                self.say_once(Notice::NotRecorded(with_causes(&error)));
-                Ok(None)
-            }
-        }
+        let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);
+        let added = self.lessons.add(lesson, spared, self.now, &self.folder.state());
+        self.said.or_unrecorded(added).map(drop)
     }
 }

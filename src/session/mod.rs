@@ -21,6 +21,7 @@ mod course;
 mod demo;
 mod disturbed;
 mod doctor;
+mod earlier_logs;
 mod error;
 mod error_texts;
 mod escalating;

@@ -263,7 +263,7 @@ impl<'a> Session<'a> {
         } else if store.journal.attempts.is_empty() && store.ledger.is_torn()? {
             store.put_rows_back()?;
         }
-        store.put_ideas_back()
+        store.learning().put_ideas_back()
     }
 
     /// Goes from the user's working tree to one of `ar`'s own, if there are slots: the baseline is measured in the first slot.
@@ -390,14 +390,16 @@ impl<'a> Session<'a> {
         }
         store.journal.end_loop(&reason, store.contract.agent.as_deref());
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
-            store.sum_up()?;
+            let summed_up = store.journal.results.summed_up();
+            store.learning().sum_up(summed_up)?;
+            store.journal.results.sum_up(store.history.next_sequence());
         }
         if self.workspace.home.is_own() && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             remove_trees(store)?;
         }
         let written = store.write_journal();
         crash::point("stop.journal_written");
-        store.name_all_changed_logs();
+        store.expected.name_all_changed_logs(&store.folder, &store.history, &mut store.said);
         let outlasts = store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host);
         // On a full disk the event is what is left.
         let healed = store.heal();
@@ -434,7 +436,8 @@ impl<'a> Session<'a> {
         crash::point("abandon.branch_deleted");
         forget_copies(&store.repo, &store.folder);
         forget(&store.folder.state())?;
-        store.forget_artifacts(ExperimentId::BASELINE);
+        let baseline = ExperimentId::BASELINE;
+        store.said.or_unsettled(baseline, store.folder.forget_artifacts(baseline));
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ impl Shared<'_> {
     /// Returns why the loop stops if the outage takes too long.
     pub(super) async fn wait_out(&self) -> Result<Option<StopReason>, SessionError> {
         let Some(open) = self.store().journal.pauses.outage().cloned() else { return Ok(None) };
-        self.store().forget_logs();
+        self.store().expected.forget_logs();
         let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         // A session that is resumed waits for the reset, and no longer.
         let is_resumed = open.until.is_some();

@@ -136,7 +136,7 @@ impl Attempt {
             store.note_idle_call(&said.unwrap_or_default())?;
         }
         store.note_findings(id, &proposal.learned())?;
-        store.learn_from_pivot(before)?;
+        store.learning().learn_from_pivot(before)?;
         store.say_steps(before, NO_KEEP);
         workspace.enter_idle(store, id, None)?;
         Ok(CallResult::Nothing { seconds: exit.seconds })

@@ -94,7 +94,7 @@ impl Store {
             let before = self.journal.ladder.rung();
             self.remember(record)?;
             crash::point("settling.remembered");
-            self.learn_from(record, before)?;
+            self.learning().learn_from(record, before)?;
             let incumbent = self.history.to_beat(&self.contract);
             let doubt = doubtful_gain(&self.contract, &self.history, record.id);
             self.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
@@ -122,7 +122,7 @@ impl Store {
         self.write_journal()?;
         if !self.expected.at_work.is_empty() {
             // What their runs printed is no change of others' doing.
-            self.look_at_logs();
+            self.expected.look_at_logs(&self.folder, &self.history);
         }
         self.settle_git()
     }

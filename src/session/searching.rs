@@ -88,7 +88,7 @@ impl Shared<'_> {
             }
         }
         let by = search_name(self.store().contract.tag.as_str(), &id.to_string());
-        let new = self.store().add_ideas_by(&by, &ideas)?;
+        let new = self.store().learning().add_ideas_by(&by, &ideas)?;
         self.emit(Event::Searched { id, answers: found.len(), ideas: new })?;
         let found: Rc<[Finding]> = found.into();
         *self.searched.borrow_mut() = Some((turns, Rc::clone(&found)));

@@ -88,7 +88,7 @@ impl Shared<'_> {
     /// Tells what the store noted: all of it, also where the logs have no room.
     pub(super) fn tell_said(&self) -> Result<(), SessionError> {
         let store = &mut *self.store();
-        let said = store.take_said();
+        let said = store.said.take();
         let events = &mut *self.events.borrow_mut();
         let mut told = Ok(());
         for event in &said {

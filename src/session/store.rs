@@ -22,7 +22,7 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{History, most_calls, stall};
 use crate::state::{
-    FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder,
+    FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, StateError,
 };
 
 /// What the folder of a run holds beside the files of the run and of the jobs.
@@ -73,6 +73,57 @@ pub(super) struct Said {
     troubles: Vec<Notice>,
 }
 
+impl Said {
+    /// Notes what is to be told.
+    pub(super) fn say(&mut self, what: impl Into<Event>) {
+        self.events.push(what.into());
+    }
+
+    /// Notes something wrong that the loop does not depend on, once and not before each experiment.
+    pub(super) fn say_once(&mut self, trouble: Notice) {
+        if !self.troubles.contains(&trouble) {
+            self.troubles.push(trouble.clone());
+            self.say(trouble);
+        }
+    }
+
+    /// Gives what is to be told, in order.
+    pub(super) fn take(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Whether there is something to be told.
+    pub(super) fn is_any(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Says that `what` cannot be read, on which the loop does not depend.
+    pub(super) fn unread<T: Default>(&mut self, what: &'static str, error: &StateError) -> T {
+        self.say_once(Notice::MemoryUnread { what, why: with_causes(error) });
+        T::default()
+    }
+
+    /// Says that artifacts could not be settled, if so.
+    pub(super) fn or_unsettled(&mut self, id: ExperimentId, settled: Result<(), StateError>) {
+        if let Err(error) = settled {
+            self.say_once(Notice::ArtifactsUnsettled { id, why: with_causes(&error) });
+        }
+    }
+
+    /// The outcome of a write that the night does not depend on. For want of room it is done again later, with the rest of its
+    /// step.
+    pub(super) fn or_unrecorded<T>(&mut self, written: Result<T, StateError>) -> Result<Option<T>, SessionError> {
+        match written.map_err(SessionError::from) {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if error.is_disk_full() => Err(error),
+            Err(error) => {
+                self.say_once(Notice::NotRecorded(with_causes(&error)));
+                Ok(None)
+            }
+        }
+    }
+}
+
 impl Store {
     /// The memory files.
     pub(super) fn memory(&self) -> Memory {
@@ -81,25 +132,12 @@ impl Store {
 
     /// Notes what is to be told.
     pub(super) fn say(&mut self, what: impl Into<Event>) {
-        self.said.events.push(what.into());
+        self.said.say(what);
     }
 
     /// Notes something wrong that the loop does not depend on, once and not before each experiment.
     pub(super) fn say_once(&mut self, trouble: Notice) {
-        if !self.said.troubles.contains(&trouble) {
-            self.said.troubles.push(trouble.clone());
-            self.say(trouble);
-        }
-    }
-
-    /// Gives what is to be told, in order.
-    pub(super) fn take_said(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.said.events)
-    }
-
-    /// Whether there is something to be told.
-    pub(super) fn said_something(&self) -> bool {
-        !self.said.events.is_empty()
+        self.said.say_once(trouble);
     }
 
     /// Notes that somebody may change working trees from now on: what was seen of them before holds no longer.
@@ -219,7 +257,7 @@ impl Store {
     pub(super) fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
         self.journal.calls.count_idle();
         self.journal.ladder.count_idle(&self.contract, &self.history);
-        self.memory().log_iteration(&Iteration {
+        self.log_iteration(&Iteration {
             ts: self.now(),
             iteration: self.journal.calls.iteration(),
             experiment: None,
@@ -227,7 +265,11 @@ impl Store {
             description: said,
             stale_count: self.journal.ladder.stale_count(),
             stall: stall(false, Some(said)),
-        })?;
+        })
+    }
+
+    fn log_iteration(&mut self, iteration: &Iteration<'_>) -> Result<(), SessionError> {
+        self.memory().log_iteration(iteration)?;
         self.written.unsynced.add(self.folder.state().join(ITERATIONS));
         self.expected.watch_again(&self.folder.state());
         Ok(())
@@ -256,10 +298,7 @@ impl Store {
         crash::point("settling.direction_noted");
         let of_record = Iteration::of(record, self.journal.calls.iteration(), self.journal.ladder.stale_count());
         let stall = self.journal.calls.last().question.as_ref().map(|_| Stall::Question);
-        self.memory().log_iteration(&Iteration { stall, ..of_record })?;
-        self.written.unsynced.add(self.folder.state().join(ITERATIONS));
-        self.expected.watch_again(&self.folder.state());
-        Ok(())
+        self.log_iteration(&Iteration { stall, ..of_record })
     }
 
     /// Keeps what an experiment found, or a call of the agent that made none.

@@ -170,7 +170,7 @@ impl Store {
         for word in words {
             self.say(Event::Told { id: word.id, text: cut(&one_line(&word.text), SHOWN), standing: word.standing });
         }
-        self.said_something()
+        self.said.is_any()
     }
 }
 

@@ -13,6 +13,7 @@ use super::protected::Protected;
 use super::recording::UsersTree;
 use super::settings_file::SettingsBefore;
 use super::store::Store;
+use super::watch::move_odd;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{CommitId, Event, ExperimentId, Home, Notice, Record};
@@ -350,7 +351,7 @@ impl Workspace {
         users.untracked.listed = Some(Seen::now(store, ()));
         crash::point("idle.entered");
         if store.history.get(id).is_none() {
-            store.forget_artifacts(id);
+            store.said.or_unsettled(id, store.folder.forget_artifacts(id));
         }
         store.settle_git()
     }
@@ -379,7 +380,9 @@ impl Workspace {
         if let (Ok(over), Some(known)) = (over, &mut self.untracked.known) {
             known.add_newer(self.repo.working_tree.untracked(known)?, over);
         }
-        store.put_odd_files_right()
+        store.expected.put_git_files_right(&store.repo, &mut store.said)?;
+        let odd = self.repo.working_tree.odd_worktree_files(Some(&store.tip()));
+        move_odd(odd, Vec::new(), &mut store.said)
     }
 
     /// Whether the working tree differs from the one that the agent was given.

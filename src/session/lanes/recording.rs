@@ -86,7 +86,7 @@ impl Store {
         let overtaken = open.filter(is_overtaken).map(|open| run_finished(open, "overtaken by a keep", None));
         self.journal.close(id);
         self.write_journal()?;
-        self.forget_artifacts(id);
+        self.said.or_unsettled(id, self.folder.forget_artifacts(id));
         overtaken.into_iter().for_each(|event| self.say(event));
         self.settle_git()
     }

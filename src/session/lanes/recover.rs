@@ -201,7 +201,7 @@ impl Store {
         let id: ExperimentId = open.id;
         let saved = self.refs().keep_as(&format!("experiment {id}, not run"), commit)?;
         let text = format!("{} (proposed and not run; its change is {saved})", open.description);
-        self.add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
+        self.learning().add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
         self.say(Notice::NotRun { id, saved });
         Ok(())
     }
