@@ -12,6 +12,7 @@ use super::error::SessionError;
 use super::jobs::{RUN, guard_name};
 use super::lanes::{check_baseline, forget_repeats, repeat_in_other_slots};
 use super::layout_error::LayoutError;
+use super::next_session::leave_former_branch;
 use super::open::Session;
 use super::opened::{commit_of, draft_of};
 use super::own_files::{INDEX_BEFORE, remove_file};
@@ -92,7 +93,8 @@ impl Session<'_> {
                 return Ok(measured);
             }
         }
-        self.shared.store.get_mut().leave_former_branch()?;
+        let store = self.shared.store.get_mut();
+        leave_former_branch(&store.repo, &store.contract)?;
         self.attempt_aside(deadline).await
     }
 

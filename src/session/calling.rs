@@ -12,7 +12,7 @@ use super::attempt::Attempt;
 use super::conventions::{PROGRAM, read_program};
 use super::error::SessionError;
 use super::failed_log::{end_of_log, last_failed_log};
-use super::jobs::AGENT;
+use super::jobs::{AGENT, clear_run_folder};
 use super::own_files::remove_file;
 use super::own_program::own_path;
 use super::own_training::{RunLogBefore, own_training};
@@ -84,7 +84,7 @@ struct Told<'a> {
 /// A call of the agent for an attempt.
 pub(super) struct Calling<'a> {
     attempt: &'a Attempt,
-    files: Call,
+    pub(super) files: Call,
     /// What it is to merge, if it is called for that.
     merging: Option<Merging>,
     purpose: Purpose,
@@ -317,7 +317,7 @@ impl<'a> Calling<'a> {
         shared.emit(Event::AgentStarted { id: self.attempt.open.id })?;
         let left = shared.times.end(&shared.store()).map(|end| end.left);
         let (mut job, is_capped) = self.start(workspace, &mut shared.store(), &shared.local, left, told)?;
-        Ok((shared.wait_for_call(&mut job, &self.files.log(), log_from).await?, is_capped))
+        Ok((self.wait(shared, &mut job, log_from).await?, is_capped))
     }
 
     /// Writes the prompt and starts the agent; `left` is how long the loop goes on. Returns also whether that is less than a
@@ -337,7 +337,7 @@ impl<'a> Calling<'a> {
             command = agent::with_rounds(&command, contract.agent_preset.as_deref(), rounds);
         }
         let root = workspace.root().to_owned();
-        store.clear_run_folder(id)?;
+        clear_run_folder(&store.folder, id, contract.guards.len(), &mut store.said)?;
         let program = program(store);
         if workspace.home.is_disposable() {
             copy_rows(store, &root)?;

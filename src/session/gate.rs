@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use super::error::SessionError;
 use super::lanes::await_any_gpu;
 use super::shared::Shared;
+use super::store::Store;
+use super::times::Times;
 use crate::crash;
 use crate::domain::{Clock, CommitId, Notice};
 use crate::exec::since_boot;
-use crate::git::{Checked, ObjectChecker};
+use crate::git::{Checked, ObjectChecker, Repo};
 use crate::rules::{CLOCK_PATIENCE, clock_jump, is_clock_behind};
 use jiff::Timestamp;
 
@@ -60,8 +62,11 @@ impl Shared<'_> {
     pub(super) async fn gate(&self) -> Result<(), SessionError> {
         self.check_room()?;
         self.await_clock().await?;
-        self.check_objects(None)?;
-        self.await_objects().await
+        self.gate.borrow_mut().check_objects(&self.times, &mut self.store(), None)?;
+        // A call that works on damaged objects would be paid for nothing.
+        let is_reading = || matches!(&self.gate.borrow().objects, Objects::Reading(thread) if !thread.is_finished());
+        while is_reading() && self.wait_to_look_again(READING).await? {}
+        self.gate.borrow_mut().check_objects(&self.times, &mut self.store(), None)
     }
 
     /// Lets the run of a commit begin; `in_place` where its GPU is not one of a slot, which is waited for before.
@@ -72,7 +77,7 @@ impl Shared<'_> {
     pub(super) async fn gate_of_run(&self, commit: &CommitId, in_place: bool) -> Result<(), SessionError> {
         self.check_room()?;
         self.await_clock().await?;
-        self.check_objects(Some(commit))?;
+        self.gate.borrow_mut().check_objects(&self.times, &mut self.store(), Some(commit))?;
         if in_place { await_any_gpu(self).await } else { Ok(()) }
     }
 
@@ -111,17 +116,17 @@ impl Shared<'_> {
         }
         Ok(())
     }
+}
 
+impl Gate {
     /// Reads again what the session relies on in git: all of it once in a loop, beside it, and then what `new` adds.
-    fn check_objects(&self, new: Option<&CommitId>) -> Result<(), SessionError> {
-        if !self.times.are_counted() {
+    fn check_objects(&mut self, times: &Times, store: &mut Store, new: Option<&CommitId>) -> Result<(), SessionError> {
+        if !times.are_counted() {
             return Ok(());
         }
-        let gate = &mut *self.gate.borrow_mut();
-        gate.new.extend(new.cloned());
-        gate.objects = match mem::take(&mut gate.objects) {
+        self.new.extend(new.cloned());
+        self.objects = match mem::take(&mut self.objects) {
             Objects::Unread => {
-                let store = self.store();
                 let mut checker = store.repo.objects.checker();
                 let records = store.history.records().iter().map(|record| record.commit.clone());
                 let commits: Vec<_> = [store.tip(), store.contract.start.clone()].into_iter().chain(records).collect();
@@ -135,41 +140,33 @@ impl Shared<'_> {
             Objects::Reading(thread) if thread.is_finished() => match thread.join() {
                 Ok((mut checker, checked)) => {
                     if checked.is_cut {
-                        self.store().say(Notice::ObjectsUnread { read: checked.objects, limit: ALL });
+                        store.say(Notice::ObjectsUnread { read: checked.objects, limit: ALL });
                     }
-                    self.refuse_damaged(&mut checker, checked)?;
+                    refuse_damaged(&store.repo, &mut checker, checked)?;
                     Objects::Read(Box::new(checker))
                 }
                 Err(_) => Objects::Unread,
             },
             objects => objects,
         };
-        if let Objects::Read(checker) = &mut gate.objects {
-            let checked = checker.check(&gate.new, Instant::now() + NEW);
+        if let Objects::Read(checker) = &mut self.objects {
+            let checked = checker.check(&self.new, Instant::now() + NEW);
             if !checked.is_cut {
                 // Otherwise the next gate goes on with them: what was found sound is not read again.
-                gate.new.clear();
+                self.new.clear();
             }
-            self.refuse_damaged(checker, checked)?;
+            refuse_damaged(&store.repo, checker, checked)?;
         }
         Ok(())
     }
+}
 
-    /// Waits until all objects that the session relies on were read: a call that works on damaged ones would be paid for
-    /// nothing.
-    async fn await_objects(&self) -> Result<(), SessionError> {
-        let is_reading = || matches!(&self.gate.borrow().objects, Objects::Reading(thread) if !thread.is_finished());
-        while is_reading() && self.wait_to_look_again(READING).await? {}
-        self.check_objects(None)
+/// Fails where objects stay damaged or missing after those that a `git gc` pruned were written again.
+fn refuse_damaged(repo: &Repo, checker: &mut ObjectChecker, checked: Checked) -> Result<(), SessionError> {
+    if checked.damaged.is_empty() {
+        return Ok(());
     }
-
-    /// Fails where objects stay damaged or missing after those that a `git gc` pruned were written again.
-    fn refuse_damaged(&self, checker: &mut ObjectChecker, checked: Checked) -> Result<(), SessionError> {
-        if checked.damaged.is_empty() {
-            return Ok(());
-        }
-        self.store().repo.objects.rewrite_all_lost()?;
-        let damaged = checker.check_again(Instant::now() + NEW).damaged;
-        if damaged.is_empty() { Ok(()) } else { Err(SessionError::ObjectsDamaged(damaged)) }
-    }
+    repo.objects.rewrite_all_lost()?;
+    let damaged = checker.check_again(Instant::now() + NEW).damaged;
+    if damaged.is_empty() { Ok(()) } else { Err(SessionError::ObjectsDamaged(damaged)) }
 }

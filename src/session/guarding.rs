@@ -4,13 +4,13 @@ use std::path::Path;
 
 use super::attempt::{Attempt, Attempted, Stage};
 use super::error::SessionError;
-use super::jobs::{RUN_FILES, guard_name, run_variables};
+use super::jobs::{RUN_FILES, clear_run_folder, guard_name, run_variables};
 use super::opened::{commit_of, draft_of};
 use super::own_files::remove_file;
 use super::room::refuse_spoilt;
 use super::shared::Shared;
 use super::store::Store;
-use super::supervise::{Deadline, Ending};
+use super::supervise::{Deadline, Ending, Waiter};
 use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{Actor, Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
@@ -133,7 +133,7 @@ impl Attempt {
                 self.start_guard(workspace, &mut shared.store(), &shared.runs, number, command, &folder)?
             }
         };
-        let ended = shared.wait_for(&mut job, deadline, || Ok(())).await?;
+        let ended = shared.wait(&mut job, deadline, || Ok(())).await?;
         if ended.is_over() {
             shared.put_right_after(self.open.id, &name).await?;
         }
@@ -161,7 +161,7 @@ impl Attempt {
         workspace.check_out(store, &self.open)?;
         workspace.put_tracked_protected_back(store, self.open.id, &commit)?;
         let name = guard_name(number);
-        store.clear_run_folder(self.open.id)?;
+        clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.said)?;
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;
         store.begin_watch(Actor::Guard, self.open.id)?;

@@ -20,7 +20,8 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{Expenses, History, LadderState};
 use crate::state::{
-    Calls, EventLog, Journal, LoggedEnd, OpenAttempt, OpenExperiment, PROGRESS, Presence, Results, SessionFolder,
+    Calls, EventLog, Journal, LoggedEnd, Memory, OpenAttempt, OpenExperiment, PROGRESS, Presence, Results,
+    SessionFolder,
 };
 
 /// How often it is tried to put back what somebody deletes at the same moment.
@@ -163,7 +164,7 @@ impl Store {
         self.expected.watch_again(&self.folder.state().join(PROGRESS));
         crash::point("heal.journal_written");
         self.expected.put_files_right(|_| true, &mut self.said)?;
-        self.memory().create(self.history.records())?;
+        Memory::new(&self.folder.state()).create(self.history.records())?;
         crash::point("heal.memory_made");
         self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
         crash::point("heal.contract_stored");

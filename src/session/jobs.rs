@@ -3,8 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::disturbed::TREE_BEFORE;
+use super::error::SessionError;
 use super::own_program::own_path;
-use crate::domain::{CommitId, ExperimentId, RunRole, Tag};
+use super::store::Said;
+use crate::domain::{CommitId, ExperimentId, Notice, RunRole, Tag};
+use crate::exec::JobFiles;
+use crate::fs::move_odd_away;
+use crate::state::SessionFolder;
 
 /// What the job of the agent is called.
 pub const AGENT: &str = "agent";
@@ -23,9 +28,41 @@ pub(super) const CHECK: &str = "check";
 pub(super) const RUN_FILES: [&str; 8] =
     ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json", TREE_BEFORE];
 
+/// What the folder of a run holds beside the files of the run and of the jobs.
+const MORE: [&str; 5] = ["lock", "prompt.md", "proposal.json", "review.md", "review.json"];
+
 /// What the job of a guard is called; the first one has number 1.
 pub(super) fn guard_name(number: usize) -> String {
     format!("guard-{number}")
+}
+
+/// The jobs of an experiment with so many guards, by name.
+pub(super) fn job_names(guards: usize) -> impl Iterator<Item = String> {
+    [AGENT, RUN, REVIEW, CHECK].into_iter().map(str::to_owned).chain((1..=guards).map(guard_name))
+}
+
+/// Moves away what stands in the place of `ar`'s files in the folder of an experiment's runs and is no file of its own, and
+/// says so; gives the folder. No job may go on in it.
+pub(super) fn clear_run_folder(
+    folder: &SessionFolder,
+    id: ExperimentId,
+    guards: usize,
+    said: &mut Said,
+) -> Result<PathBuf, SessionError> {
+    let folder = folder.create_run(id)?;
+    let mut paths: Vec<PathBuf> = RUN_FILES.iter().chain(&MORE).map(|name| folder.join(name)).collect();
+    for job in job_names(guards) {
+        let JobFiles { job: task, started, exit } = JobFiles::named(&folder, &job);
+        paths.extend([task, started, exit, folder.join(format!("{job}.log"))]);
+    }
+    let mut moved = Vec::new();
+    for path in paths {
+        moved.extend(move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path, source })?);
+    }
+    if !moved.is_empty() {
+        said.say(Notice::RunFilesMoved(moved));
+    }
+    Ok(folder)
 }
 
 /// Where the files of a job of an experiment are, and the name that they carry; `folder` is that of the experiment's first run.

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::attempt::Attempt;
 use super::error::SessionError;
 use super::interrupts::Interrupt;
-use super::jobs::{AGENT, CHECK, REVIEW, RUN, job_place};
+use super::jobs::{AGENT, CHECK, REVIEW, RUN, job_names, job_place};
 use super::shared::Shared;
 use crate::domain::{ExperimentId, Notice};
 use crate::exec::{Job, may_be_held};
@@ -46,8 +46,8 @@ impl Shared<'_> {
     /// Ends an experiment's jobs, and lets its further runs continue.
     pub(super) async fn end_first_jobs(&self, id: ExperimentId) -> Result<(), SessionError> {
         let folder = self.store().folder.run(id);
-        let jobs = self.store().jobs();
-        for name in jobs {
+        let guards = self.store().contract.guards.len();
+        for name in job_names(guards) {
             self.executor_of(&name).stop(&folder, &name).await?;
         }
         self.remove_left_locks(id, AGENT).await

@@ -4,7 +4,6 @@
 use super::error::SessionError;
 use super::home::{is_over_on_slots, layout_before};
 use super::reading::{expected_tip, read_history, session_of_head, session_tags, stored_contract};
-use super::store::Store;
 use super::terms::{Wanted, is_taken, new_contract, put};
 use crate::crash;
 use crate::domain::{Asked, Clock, CommitId, Contract, Drift, Follows, Layout, LedgerDialect, Tag};
@@ -279,31 +278,29 @@ impl Successor {
     }
 }
 
-impl Store {
-    /// Brings the branch of the session before back to its incumbent, now that this one is measured and holds the user's
-    /// commits. A branch that somebody has moved, checked out or is using stays.
-    pub(super) fn leave_former_branch(&mut self) -> Result<(), SessionError> {
-        let Some(Follows { tag, incumbent, .. }) = self.contract.follows.clone() else { return Ok(()) };
-        let branch = tag.branch_ref();
-        let is_here = matches!(self.repo.refs.head()?, Head::Branch { name, .. } if name == branch);
-        if self.repo.refs.branch(&branch)?.as_ref() != Some(&self.contract.start)
-            || is_here
-            || self.repo.refs.checked_out_elsewhere(&branch)?.is_some()
-        {
-            return Ok(());
-        }
-        let folder = SessionFolder::new(&self.repo.main_worktree(), &tag);
-        folder.create()?;
-        let _lock = match folder.lock(self.repo.git_dir(), false) {
-            Ok(lock) => lock,
-            Err(StateError::Held { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let why = format!("autoresearch: its commits begin session {}", self.contract.tag);
-        self.repo.refs.advance(&branch, &self.contract.start, &incumbent, &why)?;
-        crash::point("next.former_left");
-        Ok(())
+/// Brings the branch of the session before back to its incumbent, now that this one is measured and holds the user's
+/// commits. A branch that somebody has moved, checked out or is using stays.
+pub(super) fn leave_former_branch(repo: &Repo, contract: &Contract) -> Result<(), SessionError> {
+    let Some(Follows { tag, incumbent, .. }) = contract.follows.clone() else { return Ok(()) };
+    let branch = tag.branch_ref();
+    let is_here = matches!(repo.refs.head()?, Head::Branch { name, .. } if name == branch);
+    if repo.refs.branch(&branch)?.as_ref() != Some(&contract.start)
+        || is_here
+        || repo.refs.checked_out_elsewhere(&branch)?.is_some()
+    {
+        return Ok(());
     }
+    let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+    folder.create()?;
+    let _lock = match folder.lock(repo.git_dir(), false) {
+        Ok(lock) => lock,
+        Err(StateError::Held { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let why = format!("autoresearch: its commits begin session {}", contract.tag);
+    repo.refs.advance(&branch, &contract.start, &incumbent, &why)?;
+    crash::point("next.former_left");
+    Ok(())
 }
 
 /// The contract of the session whose branch is checked out: the next commit there begins another one. What cannot be read is

@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use super::attempt::{Attempt, Attempted, Stage};
 use super::error::SessionError;
-use super::jobs::{REVIEW, run_variables};
+use super::jobs::{REVIEW, clear_run_folder, run_variables};
 use super::new_claims::new_claims;
 use super::opened::draft_of;
 use super::own_files::remove_file;
 use super::room::refuse_spoilt;
 use super::shared::Shared;
 use super::store::Store;
-use super::supervise::{Deadline, Ending, Exited};
+use super::supervise::{Deadline, Ending, Exited, Waiter};
 use super::workspace::Workspace;
 use crate::agent::{self, Answer, Reviewing, review_prompt};
 use crate::crash;
@@ -150,7 +150,7 @@ impl Shared<'_> {
         let ended = match self.start_review(record, &tree, deadline) {
             Ok(mut job) => {
                 self.tell()?;
-                let ended = self.wait_for(&mut job, None, || Ok(())).await?;
+                let ended = self.wait(&mut job, None, || Ok(())).await?;
                 crash::point("reviewing.reviewer_over");
                 ended
             }
@@ -186,7 +186,8 @@ impl Shared<'_> {
         let store = &mut *self.store();
         let contract = store.contract.clone();
         let Some(command) = contract.reviewer.clone() else { return Err(SessionError::Missing("--reviewer")) };
-        let files = Files { folder: store.clear_run_folder(record.id)? };
+        let folder = clear_run_folder(&store.folder, record.id, contract.guards.len(), &mut store.said)?;
+        let files = Files { folder };
         // What a review that was cut off has left.
         store.repo.remove_kept(tree)?;
         let kept = store.repo.keep_worktree(tree, &record.commit, REASON)?;

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::attempt::Attempt;
 use super::disturbed::is_changed;
 use super::error::SessionError;
-use super::jobs::{RUN, RUN_FILES, guard_name, job_place};
+use super::jobs::{RUN, RUN_FILES, clear_run_folder, guard_name, job_place};
 use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
 use super::opened::commit_of;
 use super::own_files::remove_file;
@@ -35,7 +35,7 @@ impl Attempt {
         if self.open.refused.is_some() {
             return self.enter(store, Phase::Committing);
         }
-        let folder = store.clear_run_folder(self.open.id)?;
+        let folder = clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.said)?;
         if self.phase == Phase::Running || !self.open.versions.is_empty() {
             // Without the files removed now, a lost run would look like one that was never started, and a version to be
             // reworked would have no log.
@@ -140,7 +140,7 @@ impl Attempt {
     ) -> Result<ActiveRun, SessionError> {
         let commit = commit_of(&self.open)?;
         workspace.make_ready(store, self.open.id, &commit)?;
-        store.clear_run_folder(self.open.id)?;
+        clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.said)?;
         let run = self.measuring(workspace, store)?;
         let (role, log, folder) = (run.role, run.log(), run.folder);
         let is_tracked = workspace.repo.working_tree.is_tracked(Path::new("run.log"))?;

@@ -14,7 +14,7 @@ use super::error::SessionError;
 use super::own_files::remove_file;
 use super::shared::Shared;
 use super::store::Store;
-use super::supervise::{Ending, Exited};
+use super::supervise::{Ending, Exited, Waiter};
 use crate::agent::{Finding, directive_text, goal_sentence};
 use crate::domain::{
     Directive, Event, ExperimentId, FORMAT_VERSION, IdeaKind, NewIdea, Notice, Rung, cut, ended_text, one_line,
@@ -108,24 +108,23 @@ impl Shared<'_> {
         // A search of an `ar` that was killed may still be going on.
         self.local.end_left_over(&folder, SEARCH).await;
         let job = job(&self.store(), id, command, &folder, room);
-        let mut job = match self.start_search(&job, question) {
+        let start = || -> Result<Running, SessionError> {
+            create_folder(&folder)?;
+            write_unsynced(&folder.join(QUESTION), question.as_bytes())?;
+            remove_file(&job.log)?;
+            Ok(self.local.start(&job)?)
+        };
+        let mut job = match start() {
             Ok(job) => job,
             Err(error) if error.is_disk_full() => return Err(error),
             Err(error) => return Ok(Ending::Done(Err(with_causes(&error)))),
         };
-        let ended = self.wait_for(&mut job, None, || Ok(())).await?;
+        let ended = self.wait(&mut job, None, || Ok(())).await?;
         Ok(match ended.done() {
             Ok(exited) => Ending::Done(answered(exited, || read_at_most(&folder.join(RESULTS), ROOM))),
             Err(Ending::Lost) => Ending::Done(Err("it was killed".into())),
             Err(ending) => ending,
         })
-    }
-
-    fn start_search(&self, job: &Job, question: &str) -> Result<Running, SessionError> {
-        create_folder(&job.folder)?;
-        write_unsynced(&job.folder.join(QUESTION), question.as_bytes())?;
-        remove_file(&job.log)?;
-        Ok(self.local.start(job)?)
     }
 }
 

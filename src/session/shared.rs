@@ -117,11 +117,6 @@ impl Shared<'_> {
         if store.written.at.elapsed() < HEARTBEAT { Ok(()) } else { store.write_journal() }
     }
 
-    /// Marks a run as abandoned. Returns true the first time.
-    pub(super) fn overtake(&self, id: ExperimentId) -> bool {
-        self.overtaken.borrow_mut().insert(id)
-    }
-
     /// What was asked for so far, by signals and by `ar stop`. What is new is told, words of the user's among it.
     pub(super) fn asked(&self) -> Result<Interrupt, SessionError> {
         self.hear_words()?;

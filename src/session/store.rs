@@ -1,6 +1,5 @@
 //! What all experiments of a session share, and who alone writes it: refs, contract, journal, rows and memory files.
 
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -8,7 +7,6 @@ use jiff::Timestamp;
 
 use super::error::SessionError;
 use super::expected::Expected;
-use super::jobs::{AGENT, CHECK, REVIEW, RUN, RUN_FILES, guard_name};
 use super::reading::expected_tip;
 use super::session_refs::SessionRefs;
 use super::words::HeardWords;
@@ -16,17 +14,13 @@ use crate::crash;
 use crate::domain::{
     Clock, CommitId, Contract, Event, ExperimentId, Notice, Outcome, Phase, Record, Rung, Stall, with_causes,
 };
-use crate::exec::JobFiles;
-use crate::fs::{Unsynced, move_odd_away};
+use crate::fs::Unsynced;
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{History, most_calls, stall};
 use crate::state::{
     FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, StateError,
 };
-
-/// What the folder of a run holds beside the files of the run and of the jobs.
-const MORE: [&str; 5] = ["lock", "prompt.md", "proposal.json", "review.md", "review.json"];
 
 /// After how many experiments the refs are packed: so many files are listed in half a millisecond, and packing them takes
 /// some.
@@ -125,11 +119,6 @@ impl Said {
 }
 
 impl Store {
-    /// The memory files.
-    pub(super) fn memory(&self) -> Memory {
-        Memory::new(&self.folder.state())
-    }
-
     /// Notes what is to be told.
     pub(super) fn say(&mut self, what: impl Into<Event>) {
         self.said.say(what);
@@ -210,32 +199,6 @@ impl Store {
         Ok(())
     }
 
-    /// Moves away what stands in the place of `ar`'s files in the folder of an experiment's runs and is no file of its own,
-    /// and says so; gives the folder. No job may go on in it.
-    pub(super) fn clear_run_folder(&mut self, id: ExperimentId) -> Result<PathBuf, SessionError> {
-        let folder = self.folder.create_run(id)?;
-        let mut paths: Vec<PathBuf> = RUN_FILES.iter().chain(&MORE).map(|name| folder.join(name)).collect();
-        for job in self.jobs() {
-            let JobFiles { job: task, started, exit } = JobFiles::named(&folder, &job);
-            paths.extend([task, started, exit]);
-            paths.push(folder.join(format!("{job}.log")));
-        }
-        let mut moved = Vec::new();
-        for path in paths {
-            moved.extend(move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path, source })?);
-        }
-        if !moved.is_empty() {
-            self.say(Notice::RunFilesMoved(moved));
-        }
-        Ok(folder)
-    }
-
-    /// The jobs of an experiment, by name.
-    pub(super) fn jobs(&self) -> Vec<String> {
-        let guards = (1..=self.contract.guards.len()).map(guard_name);
-        [AGENT, RUN, REVIEW, CHECK].into_iter().map(str::to_owned).chain(guards).collect()
-    }
-
     /// Writes pruned objects again that are still in use, and packs the refs of the records each [`PACK_EVERY`] experiments.
     /// Reports a failure to pack and continues.
     pub(super) fn settle_git(&mut self) -> Result<(), SessionError> {
@@ -269,7 +232,7 @@ impl Store {
     }
 
     fn log_iteration(&mut self, iteration: &Iteration<'_>) -> Result<(), SessionError> {
-        self.memory().log_iteration(iteration)?;
+        Memory::new(&self.folder.state()).log_iteration(iteration)?;
         self.written.unsynced.add(self.folder.state().join(ITERATIONS));
         self.expected.watch_again(&self.folder.state());
         Ok(())
@@ -292,7 +255,7 @@ impl Store {
             self.remove_flag_report();
         }
         if let Some(direction) = &record.direction {
-            self.memory().add_direction(direction, record.id)?;
+            Memory::new(&self.folder.state()).add_direction(direction, record.id)?;
         }
         self.note_findings(record.id, &record.findings())?;
         crash::point("settling.direction_noted");
@@ -307,7 +270,7 @@ impl Store {
             return Ok(());
         }
         self.journal.results.note(findings.len(), self.now());
-        self.memory().add_findings(self.now(), id, findings)?;
+        Memory::new(&self.folder.state()).add_findings(self.now(), id, findings)?;
         self.written.unsynced.add(self.folder.state().join(FINDINGS));
         self.expected.watch_again(&self.folder.state());
         Ok(())

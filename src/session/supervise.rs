@@ -68,9 +68,9 @@ impl Waiter for Shared<'_> {
         &self,
         job: &mut Running,
         deadline: Deadline,
-        tick: impl FnMut() -> Result<(), SessionError>,
+        mut tick: impl FnMut() -> Result<(), SessionError>,
     ) -> Result<Ending<Exited>, SessionError> {
-        self.wait_for(job, deadline, tick).await
+        self.wait_or_end(job, deadline, || tick().map(|()| Interrupt::None)).await
     }
 }
 
@@ -106,21 +106,7 @@ impl Shared<'_> {
         goes_on()
     }
 
-    /// Waits for a job, at most until `deadline`. Calls `tick` at once, each second, and when a signal arrives.
-    ///
-    /// # Errors
-    ///
-    /// Those of `tick`.
-    pub(super) async fn wait_for(
-        &self,
-        job: &mut Running,
-        deadline: Deadline,
-        mut tick: impl FnMut() -> Result<(), SessionError>,
-    ) -> Result<Ending<Exited>, SessionError> {
-        self.wait_or_end(job, deadline, || tick().map(|()| Interrupt::None)).await
-    }
-
-    /// Does the same, and what `tick` asks for as if the user had asked for it.
+    /// Does the same as [`Waiter::wait`], and what `tick` asks for as if the user had asked for it.
     ///
     /// # Errors
     ///

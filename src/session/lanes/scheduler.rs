@@ -602,7 +602,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     fn stop(&mut self, slot: u32) {
         let Some(busy) = self.slots.get(&slot) else { return };
         let (shared, id) = (self.shared, busy.id);
-        if shared.overtake(id) {
+        if shared.overtaken.borrow_mut().insert(id) {
             self.jobs.push(Box::pin(async move { Done::Stopped(shared.end_jobs(id).await) }));
         }
     }
