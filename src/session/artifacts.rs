@@ -12,7 +12,7 @@ use super::interrupts::Interrupt;
 use super::measuring::metric_file_of;
 use super::own_files::is_own;
 use super::shared::Shared;
-use super::store::Store;
+use super::store::{Said, Store};
 use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{Artifact, Contract, ExperimentId, Notice, Outcome, Phase, Record, SizeLimit, Space};
@@ -163,35 +163,40 @@ impl Attempt {
     }
 }
 
-impl Store {
-    /// Gives a recorded experiment what the run of the attempt `from` set aside, or deletes that unless it was kept. A failure is
-    /// told, and tried again when the session is opened next.
-    pub(super) fn settle_artifacts(&mut self, record: &Record, from: ExperimentId) {
-        let (id, folder) = (record.id, &self.folder);
-        let settled = match record.artifacts.is_empty() {
-            true => folder.forget_artifacts(id).and_then(|()| folder.forget_artifacts(from)),
-            false => folder
-                .settle_artifacts(id, from)
-                .and_then(|()| limit_artifacts(folder, &self.history, self.contract.keep_artifacts)),
-        };
-        crash::point("artifacts.settled");
-        self.said.or_unsettled(id, settled);
-    }
+/// Gives a recorded experiment what the run of the attempt `from` set aside, or deletes that unless it was kept; and deletes what
+/// is more than `limit`. A failure is to be told; it is tried again when the session is opened next.
+pub(super) fn settle_artifacts(
+    folder: &SessionFolder,
+    history: &History,
+    limit: SizeLimit,
+    (record, from): (&Record, ExperimentId),
+) -> Result<(), StateError> {
+    let settled = match record.artifacts.is_empty() {
+        true => folder.forget_artifacts(record.id).and_then(|()| folder.forget_artifacts(from)),
+        false => folder.settle_artifacts(record.id, from).and_then(|()| limit_artifacts(folder, history, limit)),
+    };
+    crash::point("artifacts.settled");
+    settled
+}
 
-    /// Settles what an earlier process left of experiments that are not open any more, and keeps to the session's space.
-    pub(super) fn settle_left_artifacts(&mut self) {
-        let open: Vec<ExperimentId> = self.journal.open_attempts().map(|open| open.id).collect();
-        for id in self.folder.unsettled_artifacts().into_iter().filter(|id| !open.contains(id)) {
-            let is_settled = self.folder.artifacts(id).is_dir() || self.folder.why_artifacts_dropped(id).is_some();
-            match self.history.get(id).filter(|_| !is_settled).cloned() {
-                Some(record) => self.settle_artifacts(&record, id),
-                None => self.said.or_unsettled(id, self.folder.forget_artifacts(id)),
-            }
-        }
-        if open.is_empty() {
-            let limited = limit_artifacts(&self.folder, &self.history, self.contract.keep_artifacts);
-            self.said.or_unsettled(self.history.last_id(), limited);
-        }
+/// Settles what an earlier process left of experiments that are not among those that are `open`, and keeps to the `limit`.
+pub(super) fn settle_left_artifacts(
+    folder: &SessionFolder,
+    history: &History,
+    limit: SizeLimit,
+    open: &[ExperimentId],
+    said: &mut Said,
+) {
+    for id in folder.unsettled_artifacts().into_iter().filter(|id| !open.contains(id)) {
+        let is_settled = folder.artifacts(id).is_dir() || folder.why_artifacts_dropped(id).is_some();
+        let settled = match history.get(id).filter(|_| !is_settled) {
+            Some(record) => settle_artifacts(folder, history, limit, (record, id)),
+            None => folder.forget_artifacts(id),
+        };
+        said.or_unsettled(id, settled);
+    }
+    if open.is_empty() {
+        said.or_unsettled(history.last_id(), limit_artifacts(folder, history, limit));
     }
 }
 

@@ -83,11 +83,11 @@ struct Told<'a> {
 
 /// A call of the agent for an attempt.
 pub(super) struct Calling<'a> {
-    attempt: &'a Attempt,
+    pub(super) attempt: &'a Attempt,
     pub(super) files: Call,
     /// What it is to merge, if it is called for that.
     merging: Option<Merging>,
-    purpose: Purpose,
+    pub(super) purpose: Purpose,
 }
 
 /// What the agent is called for.

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use super::attempt::Attempt;
 use super::calling::{Calling, Purpose, Work};
 use super::error::SessionError;
 use super::shared::Shared;
@@ -25,50 +24,48 @@ pub(super) fn text_of(work: &Work) -> Result<String, String> {
     if text.trim().is_empty() { Err("it printed nothing".into()) } else { Ok(text.trim().to_owned()) }
 }
 
-impl Shared<'_> {
-    /// Calls the agent for text, with an attempt that comes to nothing and gives its number up again. What the call changes in
-    /// the working tree is put back. An outage postpones it: then the result is `false`.
+impl Calling<'_> {
+    /// Asks for text, with an attempt that comes to nothing and gives its number up again. What the call changes in the working
+    /// tree is put back. An outage postpones it: then the result is `false`.
     pub(super) async fn ask_for_text(
         &self,
-        attempt: &Attempt,
         workspace: &mut Workspace,
-        purpose: Purpose,
+        shared: &Shared<'_>,
     ) -> Result<Ending<bool>, SessionError> {
-        let call = Calling::for_text(attempt, &mut self.store(), purpose)?;
-        let asked = call.ask(workspace, self, None).await?;
-        self.store().journal.give_up(attempt.open.id);
+        let (attempt, asked) = (self.attempt, self.ask(workspace, shared, None).await?);
+        shared.store().journal.give_up(attempt.open.id);
         let work = match asked.done() {
             Ok(Some(work)) => work,
             Ok(None) => return Ok(Ending::Done(false)),
             Err(ending) => return Ok(ending),
         };
         // One that was cut short is asked for again.
-        match purpose {
+        match self.purpose {
             _ if work.cut_short => {}
-            Purpose::Summary => self.keep_summary(&work, attempt)?,
-            Purpose::Proposal(role) => self.keep_proposal(role, &work, attempt)?,
+            Purpose::Summary => shared.keep_summary(&work, attempt)?,
+            Purpose::Proposal(role) => self.keep_proposal(shared, role, &work)?,
             Purpose::Change => {}
         }
-        attempt.put_unfinished_away(workspace, &mut self.store())?;
-        self.tell()?;
+        attempt.put_unfinished_away(workspace, &mut shared.store())?;
+        shared.tell()?;
         Ok(Ending::Done(true))
     }
 
     /// Notes the proposal that a call in a role made, or says that it made none. The journal that is written when the call is
     /// put away has it.
-    fn keep_proposal(&self, role: Role, work: &Work, attempt: &Attempt) -> Result<(), SessionError> {
+    fn keep_proposal(&self, shared: &Shared<'_>, role: Role, work: &Work) -> Result<(), SessionError> {
         let text = text_of(work);
         let event: Event = match &text {
-            Ok(_) => Event::Explored { id: attempt.open.id, role, seconds: work.exit.seconds },
+            Ok(_) => Event::Explored { id: self.attempt.open.id, role, seconds: work.exit.seconds },
             Err(why) => Notice::NoProposal { role, why: why.clone() }.into(),
         };
-        self.emit(event)?;
+        shared.emit(event)?;
         let cut = |text: String| {
             let end = (0..=PROPOSAL.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             text[..end].to_owned()
         };
         let proposal = text.ok().map(|text| RoleProposal { role, text: cut(text) });
-        let store = &mut *self.store();
+        let store = &mut *shared.store();
         store.journal.ladder.note_proposal(proposal);
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! The session's side of its guardians: the signs of life that they look for, its line in the register, and what they said
 //! about it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
 
 use super::error::SessionError;
 use super::events::{Events, Observer};
@@ -31,29 +33,18 @@ pub(super) fn interval_of(contract: &Contract) -> u64 {
     interval(&[contract.timeout, contract.agent_timeout, pause])
 }
 
-impl Store {
-    /// Enters the session in the register of this user. Reports a failure and continues.
-    pub(super) fn register(&mut self, continued: bool) {
-        let Some(user) = user_folder() else {
-            // Each `ar try` would say it again.
-            if !continued || self.journal.presence.is_loop() {
-                self.say(Notice::NoRegister("neither HOME nor XDG_STATE_HOME is set".into()));
-            }
-            return;
-        };
-        let entered = Register::new(&user).enter(&self.repo.main_worktree(), &self.contract.tag, self.now());
-        if let Err(error) = entered {
-            self.say(Notice::NoRegister(with_causes(&error)));
+/// Enters a session in the register of this user; gives why that failed. A missing folder counts only if `is_told`.
+pub(super) fn register(root: &Path, tag: &Tag, now: Timestamp, is_told: bool) -> Option<Notice> {
+    match user_folder() {
+        Some(user) => {
+            Register::new(&user).enter(root, tag, now).err().map(|error| Notice::NoRegister(with_causes(&error)))
         }
+        // Each `ar try` would say it again.
+        None => is_told.then(|| Notice::NoRegister("neither HOME nor XDG_STATE_HOME is set".into())),
     }
+}
 
-    /// Begins anew in an untried direction, with a flag.
-    fn redirect(&mut self) {
-        let before = self.journal.ladder.rung();
-        self.journal.ladder.redirect(&self.contract, &self.history);
-        self.say_steps(before, "a guardian nudged it in vain and had it start over");
-    }
-
+impl Store {
     /// Copies what guardians said since the last time into the log, and begins anew where they said so. Returns whether there
     /// was anything.
     fn copy_guard_lines(&mut self, log: &EventLog) -> Result<bool, SessionError> {
@@ -76,7 +67,9 @@ impl Store {
             log.guard(line)?;
             if line.action == GuardAction::Redirect {
                 self.say(Notice::Redirected(line.detail.clone()));
-                self.redirect();
+                let before = self.journal.ladder.rung();
+                self.journal.ladder.redirect(&self.contract, &self.history);
+                self.say_steps(before, "a guardian nudged it in vain and had it start over");
             }
         }
         self.journal.guard_lines = lines.len();

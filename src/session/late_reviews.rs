@@ -6,6 +6,7 @@ use super::lanes::remove_trees;
 use super::open::Session;
 use super::plan::Drive;
 use super::reading::session_of_head;
+use super::reviewing::ReviewCall;
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::Ending;
@@ -48,7 +49,8 @@ impl Shared<'_> {
                 store.journal.tree.review(Some(record.id));
                 store.write_journal()?;
             }
-            let ended = self.review(&record, None).await?;
+            let call = ReviewCall::of(&record, &self.store().folder);
+            let ended = call.review(self, None).await?;
             if !matches!(ended, Ending::Detached) {
                 let store = &mut *self.store();
                 workspace.undo_review(store)?;

@@ -9,7 +9,7 @@ use super::error::SessionError;
 use super::expected::{Expected, HeldMemories, Watch};
 use super::own_files::OWN_FILES;
 use super::reading::session_tags;
-use super::store::{Said, Store};
+use super::store::Said;
 use crate::agent::Memories;
 use crate::crash;
 use crate::domain::{
@@ -75,35 +75,16 @@ pub fn open_backlog(dir: &Path) -> Result<IdeaFile, SessionError> {
 
 /// The lessons and the ideas of the repository, as a session keeps them.
 pub(super) struct Learning<'a> {
-    repo: &'a Repo,
-    folder: &'a SessionFolder,
-    contract: &'a Contract,
-    history: &'a History,
-    expected: &'a Expected,
-    rung: Rung,
-    lessons: LessonFile,
-    ideas: IdeaFile,
-    now: Timestamp,
-    said: &'a mut Said,
-}
-
-impl Store {
-    /// The lessons and the ideas of the repository.
-    pub(super) fn learning(&mut self) -> Learning<'_> {
-        let root = self.repo.main_worktree();
-        Learning {
-            lessons: LessonFile::new(&root),
-            ideas: IdeaFile::new(&root),
-            now: self.now(),
-            repo: &self.repo,
-            folder: &self.folder,
-            contract: &self.contract,
-            history: &self.history,
-            expected: &self.expected,
-            rung: self.journal.ladder.rung(),
-            said: &mut self.said,
-        }
-    }
+    pub(super) repo: &'a Repo,
+    pub(super) folder: &'a SessionFolder,
+    pub(super) contract: &'a Contract,
+    pub(super) history: &'a History,
+    pub(super) expected: &'a Expected,
+    pub(super) rung: Rung,
+    pub(super) lessons: LessonFile,
+    pub(super) ideas: IdeaFile,
+    pub(super) now: Timestamp,
+    pub(super) said: &'a mut Said,
 }
 
 impl Learning<'_> {

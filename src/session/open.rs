@@ -8,13 +8,14 @@ use std::time::Instant;
 
 use serde_json::json;
 
+use super::artifacts::settle_left_artifacts;
 use super::contradiction::{contradiction, trouble_text};
 use super::error::{ErrorKind, SessionError};
 use super::escalating::report_unopened;
 use super::events::{Events, Observer};
 use super::expected::Expected;
 use super::fetched::is_fetched;
-use super::guardians::{guard_lines, interval_of};
+use super::guardians::{guard_lines, interval_of, register};
 use super::hazards::Surveyed;
 use super::heal::{Remains, rebuilt_journal};
 use super::hooks::Alerted;
@@ -239,7 +240,9 @@ impl<'a> Session<'a> {
             return Err(error);
         }
         let store = session.shared.store.get_mut();
-        store.register(continued);
+        let is_told = !continued || store.journal.presence.is_loop();
+        let unregistered = register(&store.repo.main_worktree(), &store.contract.tag, store.now(), is_told);
+        unregistered.into_iter().for_each(|notice| store.say(notice));
         notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.say(notice));
         session.shared.tell()?;
         session.leave_other_models().await?;
@@ -251,7 +254,9 @@ impl<'a> Session<'a> {
     fn begin_telling(&mut self, continued: bool, lost: bool, is_fetched: bool) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         store.heal()?;
-        store.settle_left_artifacts();
+        let open: Vec<ExperimentId> = store.journal.open_attempts().map(|open| open.id).collect();
+        let limit = store.contract.keep_artifacts;
+        settle_left_artifacts(&store.folder, &store.history, limit, &open, &mut store.said);
         let (tag, tip, experiments) = (store.contract.tag.clone(), store.tip(), store.history.experiments());
         store.say(Event::SessionStarted { tag, tip, experiments, continued });
         if let Some(changed) = self.shared.place.get_mut().changed(&store.history) {

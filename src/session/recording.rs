@@ -1,5 +1,6 @@
 //! The record of experiments: refs, rows, branch, working tree and memory files, in this order.
 
+use super::artifacts::settle_artifacts;
 use super::error::SessionError;
 use super::opened::draft_of;
 use super::store::{NO_KEEP, Store};
@@ -90,7 +91,10 @@ impl Store {
         for record in records {
             // What was measured last is all of them together.
             let is_last = records.last().is_some_and(|last| last.id == record.id);
-            self.settle_artifacts(record, if is_last { open.artifacts_of.unwrap_or(open.id) } else { record.id });
+            let from = if is_last { open.artifacts_of.unwrap_or(open.id) } else { record.id };
+            let limit = self.contract.keep_artifacts;
+            let settled = settle_artifacts(&self.folder, &self.history, limit, (record, from));
+            self.said.or_unsettled(record.id, settled);
             let before = self.journal.ladder.rung();
             self.remember(record)?;
             crash::point("settling.remembered");

@@ -45,12 +45,18 @@ const LAST: usize = 200;
 /// The shortest time that a review gets when somebody waits for it no longer, or the loop has less left.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// The files of a review in the folder of an experiment's runs.
-struct Files {
+/// The call of a reviewer for an experiment: its files in the folder of the experiment's runs, and its working tree.
+pub(super) struct ReviewCall<'a> {
+    record: &'a Record,
     folder: PathBuf,
+    tree: PathBuf,
 }
 
-impl Files {
+impl<'a> ReviewCall<'a> {
+    pub(super) fn of(record: &'a Record, folder: &SessionFolder) -> Self {
+        ReviewCall { record, folder: folder.run(record.id), tree: review_tree(folder, record.id) }
+    }
+
     fn prompt(&self) -> PathBuf {
         self.folder.join("review.md")
     }
@@ -114,11 +120,12 @@ impl Attempt {
         }
         if shared.store().contract.reviewer.is_none() {
             // It was turned off after it had been called.
-            let tree = review_tree(&shared.store().folder, self.open.id);
-            shared.throw_away(&tree);
+            let store = &mut *shared.store();
+            ReviewCall::of(&draft, &store.folder).remove_tree(store);
             return Ok(Ending::Done(()));
         }
-        let review = match shared.review(&draft, deadline).await? {
+        let call = ReviewCall::of(&draft, &shared.store().folder);
+        let review = match call.review(shared, deadline).await? {
             Ending::Done(review) => review,
             _ => return Ok(Ending::Detached),
         };
@@ -136,45 +143,44 @@ impl Attempt {
     }
 }
 
-impl Shared<'_> {
+impl ReviewCall<'_> {
     /// Reviews an experiment, until `deadline` or the end of the loop. Without a verdict, for whatever reason, the review is
     /// `unreviewed`.
     ///
     /// # Errors
     ///
     /// Fails on errors that the reviewer did not cause: the session's own files, or a full disk.
-    pub(super) async fn review(&self, record: &Record, deadline: Deadline) -> Result<Ending<Review>, SessionError> {
-        let id = record.id;
-        let tree = review_tree(&self.store().folder, id);
+    pub(super) async fn review(&self, shared: &Shared<'_>, deadline: Deadline) -> Result<Ending<Review>, SessionError> {
+        let id = self.record.id;
         let began = Instant::now();
-        let ended = match self.start_review(record, &tree, deadline) {
+        let ended = match self.start(shared, deadline) {
             Ok(mut job) => {
-                self.tell()?;
-                let ended = self.wait(&mut job, None, || Ok(())).await?;
+                shared.tell()?;
+                let ended = shared.wait(&mut job, None, || Ok(())).await?;
                 crash::point("reviewing.reviewer_over");
                 ended
             }
             Err(error) if error.is_disk_full() => return Err(error),
             Err(error) => {
-                self.store().end_watch(id)?;
-                self.throw_away(&tree);
+                shared.store().end_watch(id)?;
+                self.remove_tree(&mut shared.store());
                 return Ok(Ending::Done(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)));
             }
         };
         if ended.is_over() {
-            self.put_right_after(id, REVIEW).await?;
-            self.throw_away(&tree);
+            shared.put_right_after(id, REVIEW).await?;
+            self.remove_tree(&mut shared.store());
         }
         if matches!(ended, Ending::Detached) {
             return Ok(Ending::Detached);
         }
-        let store = &mut *self.store();
-        let answer = agent::read_answer(&Files { folder: store.folder.run(id) }.log(), 0);
+        let store = &mut *shared.store();
+        let answer = agent::read_answer(&self.log(), 0);
         let model = agent::model_in(store.contract.reviewer.as_deref().unwrap_or_default());
         let usage = priced(answer.usage.clone(), model, &store.contract.prices);
         store.journal.spend(&usage);
         let review = match ended {
-            Ending::Done(exited) => read_review(store, id, exited, answer, began)?,
+            Ending::Done(exited) => self.read(store, exited, answer, began)?,
             Ending::Interrupted => unreviewed("it was interrupted".into(), began),
             Ending::Detached | Ending::Lost => unreviewed("its shim was killed".into(), began),
         };
@@ -182,41 +188,40 @@ impl Shared<'_> {
     }
 
     /// Makes the tree, writes the prompt and calls the reviewer.
-    fn start_review(&self, record: &Record, tree: &Path, deadline: Deadline) -> Result<Running, SessionError> {
-        let store = &mut *self.store();
+    fn start(&self, shared: &Shared<'_>, deadline: Deadline) -> Result<Running, SessionError> {
+        let (store, record) = (&mut *shared.store(), self.record);
         let contract = store.contract.clone();
         let Some(command) = contract.reviewer.clone() else { return Err(SessionError::Missing("--reviewer")) };
-        let folder = clear_run_folder(&store.folder, record.id, contract.guards.len(), &mut store.said)?;
-        let files = Files { folder };
+        clear_run_folder(&store.folder, record.id, contract.guards.len(), &mut store.said)?;
         // What a review that was cut off has left.
-        store.repo.remove_kept(tree)?;
-        let kept = store.repo.keep_worktree(tree, &record.commit, REASON)?;
+        store.repo.remove_kept(&self.tree)?;
+        let kept = store.repo.keep_worktree(&self.tree, &record.commit, REASON)?;
         // The change may tell agents what to do, and the reviewer is one.
         kept.repo.working_tree.take_over(&record.commit, &contract.start, agent::instructs_agents)?;
         let diff = store.repo.objects.diff_text(&record.base, &record.commit)?;
-        let prompt = prompt(store, record, &files, &diff)?;
-        [files.answer(), files.diff(), files.log()].iter().try_for_each(|path| remove_file(path))?;
+        let prompt = prompt(store, self, &diff)?;
+        [self.answer(), self.diff(), self.log()].iter().try_for_each(|path| remove_file(path))?;
         store.begin_watch(Actor::Reviewer, record.id)?;
-        write_unsynced(&files.prompt(), prompt.as_bytes())?;
-        write_unsynced(&files.diff(), &diff)?;
+        write_unsynced(&self.prompt(), prompt.as_bytes())?;
+        write_unsynced(&self.diff(), &diff)?;
         let path = |path: &Path| path.to_string_lossy().into_owned();
         let mut env =
-            run_variables(&command, &contract.tag, record.id, &record.commit, &store.folder.state(), &files.folder);
+            run_variables(&command, &contract.tag, record.id, &record.commit, &store.folder.state(), &self.folder);
         env.extend([
             ("AR_ROOT".into(), path(store.repo.worktree())),
-            ("AR_PROMPT".into(), path(&files.prompt())),
-            ("AR_REVIEW".into(), path(&files.answer())),
+            ("AR_PROMPT".into(), path(&self.prompt())),
+            ("AR_REVIEW".into(), path(&self.answer())),
         ]);
         let waited = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let of_loop = self.times.end(store).map(|end| end.left);
+        let of_loop = shared.times.end(store).map(|end| end.left);
         let left = waited.into_iter().chain(of_loop).min().unwrap_or(contract.agent_timeout).max(SHORTEST);
-        let job = self.local.start(&Job {
+        let job = shared.local.start(&Job {
             name: REVIEW.into(),
             command,
-            cwd: tree.to_owned(),
-            log: files.log(),
-            stdin: Some(files.prompt()),
-            folder: files.folder,
+            cwd: self.tree.clone(),
+            log: self.log(),
+            stdin: Some(self.prompt()),
+            folder: self.folder.clone(),
             env,
             timeout: left.min(contract.agent_timeout),
             grace: contract.grace,
@@ -229,43 +234,35 @@ impl Shared<'_> {
     }
 
     /// Removes the tree of a review with all that is in it.
-    fn throw_away(&self, tree: &Path) {
-        let store = &mut *self.store();
-        if let Err(error) = store.repo.remove_kept(tree) {
-            store.say(Notice::ReviewTreeStays { tree: tree.to_owned(), why: with_causes(&error) });
+    fn remove_tree(&self, store: &mut Store) {
+        if let Err(error) = store.repo.remove_kept(&self.tree) {
+            store.say(Notice::ReviewTreeStays { tree: self.tree.clone(), why: with_causes(&error) });
         }
         // Without slots nothing else is in it.
         let _ = fs::remove_dir(store.folder.trees());
     }
-}
 
-/// What a reviewer that ended has answered.
-fn read_review(
-    store: &Store,
-    id: ExperimentId,
-    exited: Exited,
-    answer: Answer,
-    began: Instant,
-) -> Result<Review, SessionError> {
-    let files = Files { folder: store.folder.run(id) };
-    let exit = match exited {
-        Ok(exit) => exit,
-        Err(full @ exec::ExecError::DiskFull { .. }) => return Err(full.into()),
-        Err(error) => return Ok(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)),
-    };
-    refuse_spoilt(&store.repo, &store.folder, "the reviewer", exit.exit != Some(0))?;
-    let said = answer.text.or(answer.words).unwrap_or_else(|| agent::last_words(&files.log(), 0));
-    let review = match exit.exit {
-        Some(0) if !exit.timed_out => {
-            agent::read_review(&files.answer(), &said).unwrap_or_else(|why| unreviewed(why, began))
-        }
-        _ => {
-            let ended = ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds);
-            let last = agent::last_line(&said).map(|line| format!(": {}", cut(&line, LAST))).unwrap_or_default();
-            unreviewed(format!("it gave no verdict ({ended}){last}"), began)
-        }
-    };
-    Ok(Review { seconds: exit.seconds, ..review })
+    /// What a reviewer that ended has answered.
+    fn read(&self, store: &Store, exited: Exited, answer: Answer, began: Instant) -> Result<Review, SessionError> {
+        let exit = match exited {
+            Ok(exit) => exit,
+            Err(full @ exec::ExecError::DiskFull { .. }) => return Err(full.into()),
+            Err(error) => return Ok(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)),
+        };
+        refuse_spoilt(&store.repo, &store.folder, "the reviewer", exit.exit != Some(0))?;
+        let said = answer.text.or(answer.words).unwrap_or_else(|| agent::last_words(&self.log(), 0));
+        let review = match exit.exit {
+            Some(0) if !exit.timed_out => {
+                agent::read_review(&self.answer(), &said).unwrap_or_else(|why| unreviewed(why, began))
+            }
+            _ => {
+                let ended = ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds);
+                let last = agent::last_line(&said).map(|line| format!(": {}", cut(&line, LAST))).unwrap_or_default();
+                unreviewed(format!("it gave no verdict ({ended}){last}"), began)
+            }
+        };
+        Ok(Review { seconds: exit.seconds, ..review })
+    }
 }
 
 /// A review without a verdict.
@@ -274,8 +271,8 @@ fn unreviewed(why: String, began: Instant) -> Review {
 }
 
 /// What the reviewer of an experiment is told.
-fn prompt(store: &Store, record: &Record, files: &Files, diff: &[u8]) -> Result<String, SessionError> {
-    let objects = &store.repo.objects;
+fn prompt(store: &Store, call: &ReviewCall<'_>, diff: &[u8]) -> Result<String, SessionError> {
+    let (objects, record) = (&store.repo.objects, call.record);
     let (base, commit) = (&record.base, &record.commit);
     let changed = objects.changed_between(base, commit)?;
     let changed = changed.iter().map(|changed| {
@@ -295,9 +292,9 @@ fn prompt(store: &Store, record: &Record, files: &Files, diff: &[u8]) -> Result<
         incumbent,
         files: &changed.collect::<Vec<_>>(),
         diff: &String::from_utf8_lossy(diff),
-        diff_file: &files.diff(),
+        diff_file: &call.diff(),
         log: &log.map(|log| last_lines(&log, LOG_LINES)).unwrap_or_default(),
         claims: &new_claims(&store.repo, &store.contract, base, commit)?,
-        answer: &files.answer(),
+        answer: &call.answer(),
     }))
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::error::SessionError;
 use super::expected::Expected;
+use super::learning::Learning;
 use super::reading::expected_tip;
 use super::session_refs::SessionRefs;
 use super::words::HeardWords;
@@ -19,7 +20,8 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{History, most_calls, stall};
 use crate::state::{
-    FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, SessionFolder, StateError,
+    FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LessonFile, Memory, OpenExperiment, OwnerLock, PROGRESS,
+    SessionFolder, StateError,
 };
 
 /// After how many experiments the refs are packed: so many files are listed in half a millisecond, and packing them takes
@@ -119,6 +121,23 @@ impl Said {
 }
 
 impl Store {
+    /// The lessons and the ideas of the repository.
+    pub(super) fn learning(&mut self) -> Learning<'_> {
+        let root = self.repo.main_worktree();
+        Learning {
+            lessons: LessonFile::new(&root),
+            ideas: IdeaFile::new(&root),
+            now: self.now(),
+            repo: &self.repo,
+            folder: &self.folder,
+            contract: &self.contract,
+            history: &self.history,
+            expected: &self.expected,
+            rung: self.journal.ladder.rung(),
+            said: &mut self.said,
+        }
+    }
+
     /// Notes what is to be told.
     pub(super) fn say(&mut self, what: impl Into<Event>) {
         self.said.say(what);

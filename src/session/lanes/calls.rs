@@ -2,7 +2,7 @@
 
 use super::merging::{is_to_be_merged, merge};
 use crate::session::attempt::Attempt;
-use crate::session::calling::Purpose;
+use crate::session::calling::{Calling, Purpose};
 use crate::session::error::SessionError;
 use crate::session::opened::commit_of;
 use crate::session::proposing::CallResult;
@@ -65,7 +65,8 @@ pub(super) async fn ask_for_text(
     shared: &Shared<'_>,
     purpose: Purpose,
 ) -> Result<Called, SessionError> {
-    Ok(match shared.ask_for_text(attempt, workspace, purpose).await? {
+    let call = Calling::for_text(attempt, &mut shared.store(), purpose)?;
+    Ok(match call.ask_for_text(workspace, shared).await? {
         Ending::Done(true) | Ending::Interrupted => Called::Over,
         Ending::Done(false) => Called::Outage,
         Ending::Lost => Called::Lost,
