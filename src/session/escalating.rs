@@ -106,7 +106,9 @@ impl Shared<'_> {
             match asked {
                 Interrupt::None => {}
                 Interrupt::Detach => return Answer::Stop(StopReason::Detached),
-                Interrupt::AfterExperiment | Interrupt::Now => return Answer::Stop(self.interrupted()),
+                Interrupt::AfterExperiment | Interrupt::Now => {
+                    return Answer::Stop(self.interrupts.reason(&self.store().folder));
+                }
             }
             if let Some(end) = self.times.end(&self.store()).filter(|end| end.left == Duration::ZERO) {
                 return Answer::Stop(end.reason);

@@ -254,9 +254,8 @@ impl<'a> Session<'a> {
     fn begin_telling(&mut self, continued: bool, lost: bool, is_fetched: bool) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         store.heal()?;
-        let open: Vec<ExperimentId> = store.journal.open_attempts().map(|open| open.id).collect();
         let limit = store.contract.keep_artifacts;
-        settle_left_artifacts(&store.folder, &store.history, limit, &open, &mut store.said);
+        settle_left_artifacts(&store.folder, &store.history, limit, &store.journal, &mut store.said);
         let (tag, tip, experiments) = (store.contract.tag.clone(), store.tip(), store.history.experiments());
         store.say(Event::SessionStarted { tag, tip, experiments, continued });
         if let Some(changed) = self.shared.place.get_mut().changed(&store.history) {

@@ -84,7 +84,7 @@ impl Session<'_> {
                 }
             }
             Ok(Attempted::StillRunning) => StopReason::Detached,
-            Ok(Attempted::RolledBack) => self.shared.interrupted(),
+            Ok(Attempted::RolledBack) => self.shared.interrupts.reason(&self.shared.store().folder),
         };
         if !self.shared.store().taken_back {
             self.stop(reason.clone())?;
@@ -137,7 +137,7 @@ impl Session<'_> {
         match cut {
             Cut::Asked => Some(match self.shared.asked() {
                 Ok(Interrupt::Detach) => StopReason::Detached,
-                _ => self.shared.interrupted(),
+                _ => self.shared.interrupts.reason(&self.shared.store().folder),
             }),
             Cut::TimeOver => self.shared.times.end(self.shared.store.get_mut()).map(|end| end.reason),
             Cut::Late => None,

@@ -129,11 +129,6 @@ impl Shared<'_> {
         Ok(asked)
     }
 
-    /// Why the loop ends that was asked to stop.
-    pub(super) fn interrupted(&self) -> StopReason {
-        self.interrupts.reason(&self.store().folder)
-    }
-
     /// The rule by which the loop stops before the next call of the agent, if there is one; `first` is the place of its first
     /// experiment.
     pub(super) fn rule_to_stop(&self, first: u32) -> Option<StopReason> {

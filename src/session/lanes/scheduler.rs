@@ -310,7 +310,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     /// Why the loop ends, now that there is nothing to do.
     fn reason(&mut self, asked: Interrupt, bar: Option<Bar>) -> StopReason {
         if asked != Interrupt::None {
-            return self.shared.interrupted();
+            return self.shared.interrupts.reason(&self.shared.store().folder);
         }
         let store = self.shared.store();
         let no_time = || self.shared.times.no_time_for_experiment(&store).or(self.shared.times.no_time_for_run(&store));
