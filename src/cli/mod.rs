@@ -35,7 +35,7 @@ mod process;
 mod progress;
 mod rate;
 #[cfg(test)]
-mod reference;
+mod reference_tests;
 mod report;
 mod repro;
 mod research;
