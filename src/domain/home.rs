@@ -24,11 +24,6 @@ impl Home {
         if layout.is_some() { Home::OwnTree } else { Home::UserTree }
     }
 
-    /// Whether `ar` made it.
-    pub fn is_own(self) -> bool {
-        self == Home::OwnTree
-    }
-
     /// Whether `HEAD` is on the session's branch, so that a record moves branch, index and files together.
     pub fn follows_branch(self) -> bool {
         self == Home::UserTree

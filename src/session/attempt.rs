@@ -264,7 +264,7 @@ impl Attempt {
         };
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         let mut runs = self.open.draft.as_ref().map(|earlier| earlier.runs.clone()).unwrap_or_default();
-        let executed = workspace.home.is_own().then(|| commit.clone());
+        let executed = workspace.home.is_one_of_many().then(|| commit.clone());
         runs.extend(measured.run.map(|run| Run { value: value.map(|number| number.value), commit: executed, ..run }));
         Ok(Record {
             version: RECORD_VERSION,

@@ -51,7 +51,7 @@ impl Session<'_> {
         let newest = store.history.records().last().filter(is_new);
         let is_refused = |record: &&Record| record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal());
         if let Some(refused) = newest.filter(is_refused)
-            && !self.workspace.home.is_own()
+            && self.workspace.home.has_user()
         {
             let tracked = self.workspace.repo.working_tree.changes()?.tracked;
             let left: Vec<PathBuf> = tracked.into_iter().map(|(path, _)| path).collect();
@@ -67,7 +67,7 @@ impl Session<'_> {
         let open = self.shared.store().journal.first().map(|first| first.phase);
         // What is open beside others, and a call that was cut off, are picked up by the loop.
         let is_first = |phase: &Phase| drive.adopts() || *phase != Phase::Proposing;
-        if !self.workspace.home.is_own() && open.as_ref().is_some_and(is_first) {
+        if !self.workspace.home.is_one_of_many() && open.as_ref().is_some_and(is_first) {
             match self.finish_open(None).await? {
                 None | Some(Attempted::Recorded) => {}
                 Some(attempted) => return Ok(attempted),
@@ -131,7 +131,7 @@ impl Session<'_> {
                 let open = OpenExperiment::new(ExperimentId::BASELINE, start.clone(), store.now());
                 let open = OpenExperiment { commit: Some(start), description: "baseline".into(), ..open };
                 let mut attempt = Attempt::at(open, Phase::Idle);
-                attempt.open.beside.slot = self.workspace.home.is_own().then_some(0);
+                attempt.open.beside.slot = self.workspace.home.is_one_of_many().then_some(0);
                 attempt
             }
         };

@@ -36,7 +36,7 @@ impl Shared<'_> {
         if self.times.no_time_for_run(&self.store()).is_some() {
             return Ok(Ending::Done(()));
         }
-        self.gate_of_run(&best.commit, !workspace.home.is_own()).await?;
+        self.gate_of_run(&best.commit, !workspace.home.is_one_of_many()).await?;
         let (mut check, mut run) = begin_check(&best, slot, workspace, &mut self.store(), &self.runs)?;
         let measured = loop {
             match check.watch_run(workspace, self, run, None).await?.done() {

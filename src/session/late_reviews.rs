@@ -80,7 +80,7 @@ impl Session<'_> {
     pub async fn review_keeps(&mut self) -> Result<(), SessionError> {
         let reviewed = self.shared.review_left(&mut self.workspace).await;
         let store = self.shared.store.get_mut();
-        let trees = if self.workspace.home.is_own() { remove_trees(store) } else { Ok(()) };
+        let trees = if self.workspace.home.is_disposable() { remove_trees(store) } else { Ok(()) };
         // What a review without a verdict has used.
         let written = store.write_journal();
         self.finish_alerts().await;
@@ -97,7 +97,7 @@ impl Session<'_> {
             return Ok(());
         }
         let has_change = drive.adopts() || matches!(drive, Drive::WorkingTree { .. });
-        match has_change && !self.workspace.home.is_own() {
+        match has_change && self.workspace.home.has_user() {
             true => {
                 let tip = store.tip();
                 self.workspace.move_head(store, &tip, &[], "reviewed")?;
@@ -113,7 +113,7 @@ impl Workspace {
     /// Undoes what a reviewer did to branch and working tree while nothing is open, where nothing that follows would.
     fn undo_review(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let tip = store.tip();
-        if self.home.is_own() {
+        if !self.home.follows_branch() {
             return store.set_branch(&tip, &[], "reviewed");
         }
         self.move_head(store, &tip, &[], "reviewed")?;

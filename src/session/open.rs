@@ -335,7 +335,7 @@ impl<'a> Session<'a> {
         }
         let branch = store.contract.tag.branch_ref();
         let tip = store.tip();
-        if self.workspace.home.is_own() {
+        if !self.workspace.home.follows_branch() {
             return match store.repo.refs.branch(&branch)? {
                 None => Ok(store.refs().create_branch(&tip, "start")?),
                 Some(_) => store.set_branch(&tip, &[], "resumed"),
@@ -398,7 +398,7 @@ impl<'a> Session<'a> {
             store.learning().sum_up(summed_up)?;
             store.journal.results.sum_up(store.history.next_sequence());
         }
-        if self.workspace.home.is_own() && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
+        if self.workspace.home.is_disposable() && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             remove_trees(store)?;
         }
         let written = store.write_journal();

@@ -106,7 +106,7 @@ impl Session<'_> {
 
     async fn wait_on(&mut self, wait: Option<Duration>) -> Result<Tried, SessionError> {
         let deadline = wait.map(|wait| Instant::now() + wait);
-        if self.workspace.home.is_own() && self.shared.store().history.baseline().is_some() {
+        if self.workspace.home.is_one_of_many() && self.shared.store().history.baseline().is_some() {
             // Everything that goes on in slots is ended.
             self.turn().await?;
             self.stop(StopReason::Interrupted { requested: true })?;

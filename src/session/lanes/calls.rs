@@ -39,7 +39,7 @@ pub(super) async fn propose(
             if attempt.is_prepared {
                 return Ok(Called::Prepared(attempt));
             }
-            if workspace.home.is_own() && workspace.goes_with(&attempt.open.base, &commit).await? {
+            if workspace.home.is_disposable() && workspace.goes_with(&attempt.open.base, &commit).await? {
                 let store = &mut *shared.store();
                 store.journal.calls.uncount();
                 store.close_open(attempt.open.id)?;

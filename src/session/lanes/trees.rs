@@ -79,7 +79,7 @@ impl DerefMut for Tree<'_> {
 impl<'s> Trees<'s> {
     /// The trees of a loop; `workspace` is the one in which the session was opened.
     pub(super) fn of(workspace: &'s mut Workspace) -> Self {
-        if workspace.home.is_own() { Trees::Own(BTreeMap::new()) } else { Trees::Users(Some(workspace)) }
+        if workspace.home.is_one_of_many() { Trees::Own(BTreeMap::new()) } else { Trees::Users(Some(workspace)) }
     }
 
     /// Lends a tree. A linked one is made, or made again, with `commit` in it if it is not there. `None` while somebody is at
