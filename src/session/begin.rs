@@ -17,6 +17,7 @@ use super::open::Session;
 use super::opened::{commit_of, draft_of};
 use super::own_files::{INDEX_BEFORE, remove_file};
 use super::plan::Drive;
+use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use crate::agent::Proposal;
 use crate::crash;
@@ -189,7 +190,7 @@ impl Session<'_> {
         }
         let (terms, commit) = (self.workspace.file_terms.clone(), commit_of(&attempt.open)?);
         let is_over = self.baseline_run() == RunFound::Over;
-        let opens = if is_over { None } else { self.watch_opens()? };
+        let opens = if is_over { None } else { watch_opens(&self.shared.store())? };
         let beside = repeat_in_other_slots(&self.shared, &terms, &commit, !is_over);
         let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
         let measured = match measured? {
@@ -249,17 +250,6 @@ impl Session<'_> {
         }
         attempt.open.draft = Some(Box::new(record));
         Ok(None)
-    }
-
-    /// Watches which code of the user's working tree is opened while the baseline runs in other trees.
-    fn watch_opens(&self) -> Result<Option<OpensWatch>, SessionError> {
-        let store = self.shared.store();
-        if store.journal.home().has_user() {
-            return Ok(None);
-        }
-        let files = store.repo.objects.files_at(&store.contract.start, may_be_code)?;
-        // Where the system has no watch to give, the other looks have to do.
-        Ok(OpensWatch::start(store.repo.worktree(), &files).ok())
     }
 
     /// Which of these files, which somebody opened, are opened again by a run that does not count: an editor, git or another
@@ -330,4 +320,14 @@ impl Session<'_> {
         attempt.prepare_run(&self.workspace, store)?;
         self.finish(attempt, deadline).await
     }
+}
+
+/// Watches which code of the user's working tree is opened while the baseline runs in other trees.
+fn watch_opens(store: &Store) -> Result<Option<OpensWatch>, SessionError> {
+    if store.journal.home().has_user() {
+        return Ok(None);
+    }
+    let files = store.repo.objects.files_at(&store.contract.start, may_be_code)?;
+    // Where the system has no watch to give, the other looks have to do.
+    Ok(OpensWatch::start(store.repo.worktree(), &files).ok())
 }

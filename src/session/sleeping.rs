@@ -48,7 +48,7 @@ impl Shared<'_> {
         };
         let Some((pause, until)) = sleep.left(Timestamp::now()) else {
             if sleep.until.is_some() {
-                self.wake(sleep)?;
+                wake(&mut self.store(), sleep)?;
             }
             return Ok(Paced::Ready);
         };
@@ -64,21 +64,20 @@ impl Shared<'_> {
         };
         let is_over = self.pause(pause, until, is_woken).await?;
         if is_over && self.asked()? == Interrupt::None {
-            self.wake(sleep)?;
+            wake(&mut self.store(), sleep)?;
             // Beside others, calls that ended meanwhile ask for no pause of their own.
             return Ok(Paced::Rested);
         }
         Ok(Paced::Waited)
     }
+}
 
-    /// Notes that a pause is over.
-    fn wake(&self, sleep: Sleep) -> Result<(), SessionError> {
-        let store = &mut *self.store();
-        store.journal.pauses.wake(sleep);
-        store.write_journal()?;
-        crash::point("sleep.over");
-        Ok(())
-    }
+/// Notes that a pause is over.
+fn wake(store: &mut Store, sleep: Sleep) -> Result<(), SessionError> {
+    store.journal.pauses.wake(sleep);
+    store.write_journal()?;
+    crash::point("sleep.over");
+    Ok(())
 }
 
 /// The pause that follows the last iteration, one that is over for none, and whether the session is written down and summed
