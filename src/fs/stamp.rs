@@ -35,6 +35,13 @@ impl FileStamp {
         since.is_some_and(|since| since >= age)
     }
 
+    /// When the content was changed last; absent for a time that no program can set.
+    pub fn modified(&self) -> Option<SystemTime> {
+        let (seconds, nanoseconds) = self.modified;
+        let since = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
+        UNIX_EPOCH.checked_add(since)
+    }
+
     /// The size in bytes.
     pub fn size(&self) -> u64 {
         self.size

@@ -1,7 +1,7 @@
 //! The contents of files at one moment, to detect and undo later changes by others.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::StateError;
@@ -46,7 +46,8 @@ impl HeldFile {
             && read_at_most(&self.path, size).is_ok_and(|now| now == *content)
     }
 
-    /// Restores the file, and keeps the one found in its place.
+    /// Restores the file with the time of its last change, and keeps the one found in its place. By its index's time, git knows
+    /// which files may have changed after it looked at them.
     fn put_back(&self) -> Result<Option<PathBuf>, StateError> {
         let aside = free_beside(&self.path, ".rewritten");
         let is_there = fs::symlink_metadata(&self.path).is_ok();
@@ -61,6 +62,10 @@ impl HeldFile {
         if let Some(content) = &self.content {
             create_folder(self.path.parent().unwrap_or(Path::new(".")))?;
             write_atomic(&self.path, content)?;
+            if let Some(modified) = self.stamp.and_then(|stamp| stamp.modified()) {
+                let set = |file: File| file.set_modified(modified);
+                File::options().write(true).open(&self.path).and_then(set).map_err(failed("write", &self.path))?;
+            }
         }
         Ok(is_there.then_some(aside))
     }
@@ -140,6 +145,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
 
@@ -150,6 +156,8 @@ mod tests {
         for name in ["text", "link", "folder", "gone", "same"] {
             fs::write(path(name), name).unwrap();
         }
+        let then = UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
+        File::options().write(true).open(path("text")).unwrap().set_modified(then).unwrap();
         let mut held = Held::take(["text", "link", "folder", "gone", "same", "new"].map(path));
         assert_eq!(held.put_back(|_| true).unwrap(), []);
         fs::write(path("text"), "else").unwrap();
@@ -171,6 +179,7 @@ mod tests {
         assert_eq!(fs::read_to_string(path("text.rewritten")).unwrap(), "else");
         assert!(fs::read_link(path("link.rewritten")).is_ok());
         assert!(!path("new").exists());
+        assert_eq!(fs::metadata(path("text")).unwrap().modified().unwrap(), then, "as git looks at its index");
         fs::write(path("text"), "by this process").unwrap();
         held.take_again(&path("text"));
         assert_eq!(held.put_back(|_| true).unwrap(), []);
