@@ -110,6 +110,9 @@ impl Session<'_> {
                     store.enter(Phase::Waiting, OpenExperiment { merge_with: None, seat: None, ..open })?;
                 }
                 Shelved::Recorded => record_measured(store, open, self.workspace.users())?,
+                Shelved::Idea if self.workspace.home.follows_branch() => {
+                    Attempt::at(open, phase).leave_as_idea(&mut self.workspace, store)?;
+                }
                 Shelved::Idea => shelve_proposal(store, &open, &commit_of(&open)?)?,
                 Shelved::Closed => store.close_open(open.id)?,
             }

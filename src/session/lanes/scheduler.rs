@@ -161,8 +161,8 @@ impl Session<'_> {
     ) -> Result<Attempted, SessionError> {
         let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Open(deadline));
         lanes.run_at_once(attempt)?;
-        lanes.go_on().await?;
-        Ok(lanes.attempted.unwrap_or(Attempted::Waiting))
+        let reason = lanes.go_on().await?;
+        Ok(lanes.came_to(&reason).unwrap_or(Attempted::Waiting))
     }
 
     /// Brings what an earlier process left open to its end, and waits for that at most until `deadline`. Returns what came of
@@ -172,8 +172,8 @@ impl Session<'_> {
         deadline: Deadline,
     ) -> Result<Option<Attempted>, SessionError> {
         let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Open(deadline));
-        lanes.turn().await?;
-        Ok(lanes.attempted)
+        let reason = lanes.turn().await?;
+        Ok(lanes.came_to(&reason))
     }
 }
 
@@ -254,6 +254,11 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 () = listener.signal_or_look() => {}
             }
         }
+    }
+
+    /// What came of the last attempt, now that the loop is over for this reason.
+    fn came_to(self, reason: &StopReason) -> Option<Attempted> {
+        if *reason == StopReason::Detached { Some(Attempted::StillRunning) } else { self.attempted }
     }
 
     fn is_night(&self) -> bool {
