@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::guards;
 use crate::interrupt::signal;
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar, ar_command, until};
+use crate::support::{Called, TestRepo, ar, ar_command, hears_hang_ups, until};
 
 const FIRST: [&str; 7] = ["try", "-m", "first", "--metric", "val_bpb", "--cmd", "sh train.sh"];
 
@@ -241,6 +241,33 @@ fn a_rework_needs_a_clean_working_tree_and_ends_after_two() {
     let refused = ar(&repo, ["try", "--rework"]).exits(1);
     assert!(refused.stderr.contains("experiment 1 was already reworked 2 times"), "{refused:#?}");
     assert_eq!((rows(&repo).len(), guards::record(&repo, 1)["versions"].as_array().map(Vec::len)), (1, Some(2)));
+}
+
+#[test]
+fn a_try_whose_terminal_goes_leaves_its_run_to_be_continued() {
+    if !hears_hang_ups() {
+        return;
+    }
+    let repo = training_repo();
+    repo.write("train.sh", "touch ../there; until [ -e ../go ]; do sleep 0.05; done; echo val_bpb: 1.5\n");
+    repo.commit_all("waits for a sign");
+    std::fs::write(repo.outside().join("go"), "").unwrap();
+    repo.write("notes", "1\n");
+    repo.git(["add", "notes"]);
+    ar(&repo, FIRST).ok();
+    for file in ["go", "there"] {
+        std::fs::remove_file(repo.outside().join(file)).unwrap();
+    }
+    repo.write("notes", "2\n");
+    let mut command = ar_command(&repo, &repo.path(), ["try", "-m", "second", "--exit-code"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the run", || repo.outside().join("there").exists().then_some(()));
+    signal(&child, "-HUP");
+    let called = Called::from(child.wait_with_output().unwrap()).exits(30);
+    assert!(called.stdout.contains("experiment 2 is still running"), "{called:?}");
+    std::fs::write(repo.outside().join("go"), "").unwrap();
+    let called = ar(&repo, ["try", "--continue", "--format", "json"]).ok();
+    assert_eq!((&called.json()["id"], &called.json()["outcome"]), (&2.into(), &"discard".into()), "{called:?}");
 }
 
 #[test]
