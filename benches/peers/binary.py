@@ -1,8 +1,8 @@
 """What the program weighs, and what a call of it costs before it does anything.
 
-A call is timed from its start by this script to the end of the process, output to `/dev/null`; `true` is measured beside it and
-told in the note, since that much is what any process costs here. The archiver call is `ar t` of a small library, once by the
-archiver and once by this program in front of it, which becomes the archiver; that both print the same is checked.
+A call is timed from its start by this script to the end of the process, with its output to `/dev/null`. `true` is measured
+beside it and told in the note, since that much is what any process costs here. The archiver call is `ar t` of a small library,
+once by the archiver and once by this program in front of it, which becomes the archiver. Both must print the same.
 """
 
 import os

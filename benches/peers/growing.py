@@ -1,10 +1,10 @@
 """What following a log costs that grows at 100 MB/s.
 
 A command writes progress at that pace, by the monotonic clock, in pieces of a megabyte. `ar run` has it write straight to the
-log's file and reads what is new each second. Counted is the processor time of `ar` and of its shim, and not the command's, in
-some seconds in the middle of the run, as the kernel counts it for their threads, for each 100 MB by which the log grew meanwhile:
-a busy machine may not keep the pace. The number in the record must be the last one that was printed. `dd` reading as much out of
-the page cache in the same pieces is the floor. The coloured log has an escape in every nine bytes.
+log's file and reads what is new each second. The processor time of `ar` and of its shim is counted, without the command's, in
+some seconds in the middle of the run, as the kernel counts it for their threads. It is given for each 100 MB by which the log
+grew meanwhile, since a busy machine may not keep the pace. The number in the record must be the last one that was printed. `dd`
+reading as much out of the page cache in the same pieces is the floor. The coloured log has an escape in every nine bytes.
 """
 
 import os

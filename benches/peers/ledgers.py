@@ -1,10 +1,11 @@
 """What a report of a large ledger costs.
 
-A results.tsv of which one row in a hundred was kept and one in twenty crashed, in Karpathy's dialect (`keep`, `0.000000` for a
-crash) and in `ar`'s (`improved`, `nan`), is summed up as JSON with an entry for each row: by `ar report --ledger FILE --format json`, by
-an awk program (`ledger.awk`) and with pandas (`ledger_pandas.py`). Output goes to /dev/null while time is measured. The three
-documents are read and compared beforehand: all rows with their numbers and outcomes, counts, the best and its place, the
-gain, the keep rate, the longest streak without a keep, each kept row with what it gained; with pandas the near misses too.
+In a results.tsv one row in a hundred was kept and one in twenty crashed. There is one in Karpathy's dialect (`keep`, `0.000000`
+for a crash) and one in `ar`'s (`improved`, `nan`). It is summed up as JSON with an entry for each row: by
+`ar report --ledger FILE --format json`, by an awk program (`ledger.awk`) and with pandas (`ledger_pandas.py`). Output goes to
+/dev/null while time is measured. The three documents are read and compared beforehand: all rows with their numbers and outcomes,
+counts, the best and its place, the gain, and the keep rate. So are the longest streak without a keep and what each kept row
+gained, and with pandas the near misses.
 """
 
 import json
