@@ -1,7 +1,10 @@
 //! What a run of the measuring command is for.
 
+use serde::{Deserialize, Serialize};
+
 /// What a run is for. Further runs of an experiment lie in folders beside its first one, each named by its role and a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::EnumString)]
+#[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum RunRole {
     /// The baseline, on each slot.
@@ -27,6 +30,11 @@ impl RunRole {
         let Some((role, number)) = name.rsplit_once('-') else { return name == "check" };
         let is_role = role == "slot" || role.parse::<RunRole>().is_ok();
         is_role && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
+    /// Whether an attempt begins with a run of this role.
+    pub fn begins_attempt(self) -> bool {
+        matches!(self, RunRole::Baseline | RunRole::Screen | RunRole::Trial)
     }
 
     /// Whether the run ends with the process that waits for it, so that no other one picks it up.

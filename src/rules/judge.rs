@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use super::Disturbance;
 use super::decide::{Verdict, decide, decide_by_threshold, describe_failure};
 use super::history::{best_kept_of, best_of};
 use super::limits::unmet;
 use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
-    COMPOSITE, Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record, Run,
+    COMPOSITE, CommitId, Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record, Run,
 };
 
 /// What comes before the names of axes without a number, at the end of a reason.
@@ -28,8 +29,8 @@ pub struct Measured {
     pub run: Option<Run>,
     /// How it ended, in words.
     pub ended: String,
-    /// The tracked files that anyone changed during the run.
-    pub changed: Vec<PathBuf>,
+    /// The files that anyone changed during the run, as far as they count.
+    pub disturbance: Disturbance,
     /// What other than the change may have caused the failure.
     pub outside_cause: Option<String>,
 }
@@ -45,6 +46,17 @@ impl Measured {
     pub fn lost(times: u32) -> Measured {
         let failure = Failure { class: FailureClass::Lost, excerpt: String::new() };
         Measured { failure: Some(failure), ended: format!("{times} times"), ..Measured::default() }
+    }
+
+    /// The files that anyone changed during the run, each once.
+    pub fn changed(&self) -> Vec<PathBuf> {
+        self.disturbance.paths()
+    }
+
+    /// The run for a record, with its value where that counts, and with the `commit` that was executed.
+    pub fn counted_run(&self, commit: Option<&CommitId>) -> Option<Run> {
+        let value = self.value.as_ref().filter(|_| self.failure.is_none()).map(|number| number.value);
+        self.run.clone().map(|run| Run { value, commit: commit.cloned(), ..run })
     }
 
     /// The limits of the contract that the run exceeded, in words.

@@ -15,7 +15,7 @@ use super::shared::Shared;
 use super::store::{Said, Store};
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{Artifact, Contract, ExperimentId, Notice, Outcome, Phase, Record, SizeLimit, Space};
+use crate::domain::{Artifact, Contract, ExperimentId, Notice, Outcome, Record, SizeLimit, Space};
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::{ArtifactGlobs, ExperimentArtifacts, FileTerms, History, artifacts_to_drop, too_little_room};
@@ -68,7 +68,7 @@ const OWN: [&str; 6] =
 impl Attempt {
     /// Whether its runs leave artifacts: not those that measure an experiment again, or on another GPU.
     fn leaves_artifacts(&self) -> bool {
-        self.phase != Phase::Checking
+        self.run.is_first()
     }
 
     /// Notes what stands where its run will leave artifacts.

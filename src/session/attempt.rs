@@ -8,7 +8,7 @@ use serde_json::Map;
 use super::check::check_again;
 use super::error::SessionError;
 use super::ignored::ignored_inputs;
-use super::jobs::{CHECK, REVIEW, RUN, guard_name};
+use super::jobs::{REVIEW, guard_name, job_place, run_name};
 use super::lanes::{join_line, judge_trial};
 use super::opened::{commit_of, draft_of, is_being_replaced};
 use super::protected::name_of;
@@ -18,12 +18,12 @@ use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use super::workspace::Workspace;
 use crate::crash;
-use crate::domain::{DiffStat, Environment, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed, list};
+use crate::domain::{DiffStat, Environment, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Unparsed};
 use crate::exec::Executor;
 use crate::rules::{
-    Again, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, describe_failure, judge, recover,
+    Again, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, changed_text, describe_failure, judge, recover,
 };
-use crate::state::OpenExperiment;
+use crate::state::{OpenAttempt, OpenExperiment, OpenRun};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,20 +55,41 @@ pub(super) struct Attempt {
     pub(super) open: OpenExperiment,
     /// The step that it is in, as the journal has it.
     pub(super) phase: Phase,
+    /// The run that it is at.
+    pub(super) run: OpenRun,
     /// Whether this process made its run ready, so that nobody else can have started it.
     pub(super) is_prepared: bool,
 }
 
 impl Attempt {
-    /// The attempt at an open experiment, in the step that the journal names.
+    /// An attempt at this step, whose run was never started.
     pub(super) fn at(open: OpenExperiment, phase: Phase) -> Attempt {
-        Attempt { open, phase, is_prepared: false }
+        Attempt::left(OpenAttempt::new(phase, open))
+    }
+
+    /// The attempt as the journal has it.
+    pub(super) fn left(attempt: OpenAttempt) -> Attempt {
+        let run = attempt.run();
+        let OpenAttempt { phase, open, .. } = attempt;
+        Attempt { open, phase, run, is_prepared: false }
+    }
+
+    /// The attempt at a further run beside its first.
+    pub(super) fn further(open: &OpenExperiment, run: OpenRun) -> Attempt {
+        Attempt { run, ..Attempt::at(open.clone(), Phase::Running) }
     }
 
     /// Enters a phase of it in the journal.
     pub(super) fn enter(&mut self, store: &mut Store, phase: Phase) -> Result<(), SessionError> {
         self.phase = phase;
-        store.enter(phase, self.open.clone())
+        store.journal.enter(phase, self.open.clone());
+        self.enter_run(store)
+    }
+
+    /// Enters its run in the journal.
+    pub(super) fn enter_run(&self, store: &mut Store) -> Result<(), SessionError> {
+        store.journal.enter_run(self.open.id, &self.run);
+        store.write_journal()
     }
 
     /// Its newest job, by what the journal says.
@@ -76,8 +97,7 @@ impl Attempt {
         match (self.phase, &self.open.draft) {
             (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
             (Phase::Reviewing, _) => REVIEW.to_owned(),
-            (Phase::Checking, _) => CHECK.to_owned(),
-            _ => RUN.to_owned(),
+            _ => run_name(&self.run),
         }
     }
 
@@ -151,7 +171,7 @@ impl Attempt {
                 return Ok(Some(Attempted::Recorded));
             }
             Step::RecordLost => {
-                let record = self.judge(workspace, store, Measured::lost(self.open.runs), environment)?;
+                let record = self.judge(workspace, store, Measured::lost(self.run.starts), environment)?;
                 self.record(workspace, store, record)?;
                 return Ok(Some(Attempted::Recorded));
             }
@@ -170,14 +190,16 @@ impl Attempt {
 
     /// What the journal says of the attempt, and what is really there.
     pub(super) fn found(&self, store: &Store, executor: &Executor) -> Found {
+        let job = self.job();
+        let (folder, name) = job_place(&store.folder.run(self.open.id), &job);
         Found {
             tree_is_gone: false,
             is_trial: self.open.trial.is_some(),
             phase: self.phase,
             has_draft: self.open.draft.is_some() || !self.open.recording.is_empty(),
             recorded: store.history.get(self.open.id).is_some(),
-            run: executor.found(&store.folder.run(self.open.id), &self.job()),
-            runs: self.open.runs,
+            run: executor.found(&folder, name),
+            runs: self.run.starts,
         }
     }
 
@@ -200,7 +222,7 @@ impl Attempt {
         }
         let measured = match self.measured(workspace, shared, deadline).await? {
             Ending::Done(measured) => *measured,
-            Ending::Lost => Measured::lost(self.open.runs),
+            Ending::Lost => Measured::lost(self.run.starts),
             Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
             Ending::Interrupted if self.roll_back_version(workspace, &mut shared.store())? => {
                 return Ok(Stage::Over(Attempted::RolledBack));
@@ -251,8 +273,9 @@ impl Attempt {
             (None, Some(base)) => judge(contract, history.as_of(base), self.open.id, diff, &measured),
             (None, None) => judge(contract, history.records(), self.open.id, diff, &measured),
         };
-        if !measured.changed.is_empty() {
-            reason = format!("{reason}; {} changed while it ran", list(&measured.changed));
+        let changed = measured.changed();
+        if !changed.is_empty() {
+            reason = format!("{reason}; {}", changed_text(&changed));
         }
         let ignored_inputs = match &measured.run {
             Some(_) => ignored_inputs(&workspace.repo, &store.contract.command)?,
@@ -262,10 +285,9 @@ impl Attempt {
             Some(_) => store.journal.calls.last().ignored.iter().cloned().collect(),
             None => BTreeSet::new(),
         };
-        let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         let mut runs = self.open.draft.as_ref().map(|earlier| earlier.runs.clone()).unwrap_or_default();
-        let executed = workspace.home.is_one_of_many().then(|| commit.clone());
-        runs.extend(measured.run.map(|run| Run { value: value.map(|number| number.value), commit: executed, ..run }));
+        runs.extend(measured.counted_run(workspace.home.is_one_of_many().then_some(commit)));
+        let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         Ok(Record {
             version: RECORD_VERSION,
             id: self.open.id,
@@ -304,7 +326,7 @@ impl Attempt {
                 .filter(|said| !said.is_empty())
                 .and_then(|said| Unparsed::of(said).ok()),
             proposal_error: self.open.proposal_error.clone(),
-            changed_while_running: measured.changed.iter().map(|path| name_of(path)).collect(),
+            changed_while_running: changed.iter().map(|path| name_of(path)).collect(),
             ignored_changed,
             ignored_inputs,
             layout: None,

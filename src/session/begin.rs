@@ -7,33 +7,23 @@ use futures_util::future::join;
 use serde_json::json;
 
 use super::attempt::{Attempt, Attempted};
-use super::disturbed::Disturbance;
 use super::error::SessionError;
 use super::jobs::{RUN, guard_name};
 use super::lanes::{check_baseline, forget_repeats, repeat_in_other_slots};
 use super::layout_error::LayoutError;
 use super::next_session::leave_former_branch;
 use super::open::Session;
-use super::opened::{commit_of, draft_of};
+use super::opened::draft_of;
 use super::own_files::{INDEX_BEFORE, remove_file};
 use super::plan::Drive;
 use super::store::Store;
 use super::supervise::{Deadline, Ending};
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{CommitId, ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Run, ended_text};
+use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunRole};
 use crate::exec::OpensWatch;
 use crate::rules::{FileTerms, Forbidden, Measured, RunFound, describe_failure, may_be_code};
-use crate::state::{Aside, OpenAttempt, OpenExperiment};
-
-/// A run of the baseline in another slot than the first.
-pub(super) struct Baseline {
-    pub(super) slot: u32,
-    pub(super) run: Run,
-    pub(super) failure: Option<Failure>,
-    pub(super) disturbance: Disturbance,
-    pub(super) log: PathBuf,
-}
+use crate::state::{Aside, OpenExperiment};
 
 impl Session<'_> {
     /// Finishes what is open, measures the baseline if there is none, and adopts a change if asked to.
@@ -116,8 +106,8 @@ impl Session<'_> {
     async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
         let open = self.shared.store().journal.first().cloned();
         let mut attempt = match open {
-            Some(OpenAttempt { phase, open }) => {
-                let attempt = Attempt::at(open, phase);
+            Some(left) => {
+                let attempt = Attempt::left(left);
                 self.shared.await_files(&attempt).await;
                 if !matches!(self.baseline_run(), RunFound::Going | RunFound::Over) {
                     self.shared.end_first_jobs(ExperimentId::BASELINE).await?;
@@ -181,21 +171,21 @@ impl Session<'_> {
         attempt: &mut Attempt,
         deadline: Deadline,
     ) -> Result<Option<Attempted>, SessionError> {
-        let is_entered = attempt.open.runs > 0 && attempt.phase != Phase::Committing;
-        if attempt.open.runs == 0 {
+        let is_entered = attempt.run.starts > 0 && attempt.phase != Phase::Committing;
+        if attempt.run.starts == 0 {
             forget_repeats(&self.shared).await?;
         }
         if !is_entered || self.baseline_run() == RunFound::Gone {
             attempt.prepare_run(&self.workspace, self.shared.store.get_mut())?;
         }
-        let (terms, commit) = (self.workspace.file_terms.clone(), commit_of(&attempt.open)?);
+        let (terms, first) = (self.workspace.file_terms.clone(), attempt.open.clone());
         let is_over = self.baseline_run() == RunFound::Over;
         let opens = if is_over { None } else { watch_opens(&self.shared.store())? };
-        let beside = repeat_in_other_slots(&self.shared, &terms, &commit, !is_over);
+        let beside = repeat_in_other_slots(&self.shared, &terms, &first, !is_over);
         let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
         let measured = match measured? {
             Ending::Done(measured) => *measured,
-            Ending::Lost => Measured::lost(attempt.open.runs),
+            Ending::Lost => Measured::lost(attempt.run.starts),
             Ending::Detached => return Ok(Some(Attempted::StillRunning)),
             Ending::Interrupted => {
                 self.shared.end_further_runs(ExperimentId::BASELINE).await?;
@@ -212,7 +202,7 @@ impl Session<'_> {
             Some(_) => Some(Vec::new()),
         };
         let Some(artifacts) = artifacts else { return Ok(Some(Attempted::StillRunning)) };
-        let opened = self.opened_again(opens.map(OpensWatch::finish).unwrap_or_default(), &terms, &commit).await?;
+        let opened = self.opened_again(opens.map(OpensWatch::finish).unwrap_or_default(), &terms, &first).await?;
         if !opened.is_empty() {
             self.take_back()?;
             return Err(LayoutError::OpenedHere(opened).into());
@@ -221,29 +211,29 @@ impl Session<'_> {
         let beside = beside?;
         let store = self.shared.store.get_mut();
         let unmet = measured.unmet_limits(&store.contract);
-        let changed = measured.changed.clone();
+        let changed = measured.changed();
         let mut record = attempt.judge(&self.workspace, store, measured, environment)?;
         if record.outcome == Outcome::Crash {
             return Err(self.refuse_baseline(record, "run.log", printed));
         }
         record.artifacts = artifacts;
-        for Baseline { slot, run, failure, disturbance, log } in beside {
+        for (slot, measured) in beside {
             // What the run that counts changes as well is the command's own doing.
-            let disturbance = disturbance.without(|path| changed.iter().any(|known| known == path));
-            if let Some(failure) = failure.or_else(|| disturbance.failure()) {
-                let ended = ended_text(run.exit, run.signal, false, run.seconds);
+            let disturbance = measured.disturbance.clone().without(|path| changed.iter().any(|known| known == path));
+            if let Some(failure) = measured.failure.clone().or_else(|| disturbance.failure()) {
+                let ended = &measured.ended;
                 let why = match failure.class {
                     FailureClass::Changed | FailureClass::Protected => {
                         format!("files changed during the run ({ended})")
                     }
-                    _ => describe_failure(&failure, &record.metric.name, &ended, Some(&run)),
+                    _ => describe_failure(&failure, &record.metric.name, ended, measured.run.as_ref()),
                 };
                 record.reason = format!("in slot {slot}, {why}");
                 record.failure = Some(failure);
-                let log = log.strip_prefix(store.folder.run(ExperimentId::BASELINE)).unwrap_or(&log).to_owned();
-                return Err(self.refuse_baseline(record, &log.to_string_lossy(), Vec::new()));
+                let log = format!("{}/run.log", RunRole::Baseline.folder(slot + 1));
+                return Err(self.refuse_baseline(record, &log, Vec::new()));
             }
-            record.runs.push(run);
+            record.runs.extend(measured.counted_run(Some(&record.commit)));
         }
         if !unmet.is_empty() {
             store.say(Notice::LimitsBroken(unmet));
@@ -258,13 +248,13 @@ impl Session<'_> {
         &self,
         opened: Vec<PathBuf>,
         terms: &FileTerms,
-        commit: &CommitId,
+        first: &OpenExperiment,
     ) -> Result<Vec<PathBuf>, SessionError> {
         if opened.is_empty() {
             return Ok(opened);
         }
         let watch = OpensWatch::start(self.shared.store().repo.worktree(), &opened);
-        check_baseline(&self.shared, terms, commit).await?;
+        check_baseline(&self.shared, terms, first).await?;
         Ok(watch.map(OpensWatch::finish).unwrap_or_default())
     }
 

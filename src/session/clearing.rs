@@ -165,7 +165,7 @@ impl Workspace {
             // Nothing but agents writes there.
             return Ok(());
         }
-        if let Some(OpenAttempt { phase: Phase::Proposing, open }) = store.journal.first() {
+        if let Some(OpenAttempt { phase: Phase::Proposing, open, .. }) = store.journal.first() {
             let id = open.id;
             let moved = self
                 .new_protected(store)

@@ -10,56 +10,15 @@ use super::plan::SETTINGS_FILE;
 use super::protected::name_of;
 use super::store::Store;
 use super::workspace::{Seen, Workspace};
-use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, list};
+use crate::domain::{Actor, CommitId, ExperimentId, FailureClass, Notice};
 use crate::fs::{read_regular, write_unsynced};
 use crate::git::TreeStamps;
 use crate::measure::Verdict;
-use crate::rules::Measured;
+use crate::rules::{Disturbance, Measured};
 
 /// What the file system said of all tracked files before a run, in the folder of the run: whoever goes on with it after a kill
 /// of `ar` compares with that.
 pub(super) const TREE_BEFORE: &str = "tree.before";
-
-/// The files that changed while a run was active.
-#[derive(Debug, Default)]
-pub(super) struct Disturbance {
-    /// Tracked files and the metric file.
-    changed: Vec<PathBuf>,
-    /// Protected files, also those that were changed back.
-    touched: Vec<PathBuf>,
-}
-
-impl Disturbance {
-    /// Leaves out files that do not count.
-    pub(super) fn without(mut self, is_exempt: impl Fn(&Path) -> bool) -> Disturbance {
-        self.touched.retain(|path| !is_exempt(path));
-        self.changed.retain(|path| !is_exempt(path));
-        self
-    }
-
-    /// All of them, each once.
-    fn paths(&self) -> Vec<PathBuf> {
-        let mut paths: Vec<PathBuf> = self.changed.iter().chain(&self.touched).cloned().collect();
-        paths.sort();
-        paths.dedup();
-        paths
-    }
-
-    /// The failure in the place of the number, if there are any.
-    pub(super) fn failure(&self) -> Option<Failure> {
-        let changed = self.paths();
-        if changed.is_empty() {
-            return None;
-        }
-        Some(match self.touched.is_empty() {
-            true => Failure { class: FailureClass::Changed, excerpt: changed_text(&changed) },
-            false => Failure {
-                class: FailureClass::Protected,
-                excerpt: format!("{} while the run was active, and changed back", were_changed(&self.touched)),
-            },
-        })
-    }
-}
 
 impl Workspace {
     /// Prepares the tree just before a run of `commit`: removes what earlier runs left in a slot, and restores protected files.
@@ -128,25 +87,23 @@ impl Workspace {
 }
 
 impl Attempt {
-    /// What a disturbance means for its number: the files that count, and the failure in the place of the number. What the
-    /// baseline's own run changes is named.
-    pub(super) fn disturbed_by(&self, store: &mut Store, disturbance: Disturbance) -> (Vec<PathBuf>, Option<Failure>) {
-        // What the baseline's own run changed says nothing about a later run.
+    /// Leaves out of a disturbance what counts for nobody: files that the baseline's run changed as well. What the run changes
+    /// by which the baseline is judged is named.
+    pub(super) fn counted(&self, store: &mut Store, disturbance: Disturbance) -> Disturbance {
         let exempt = store.history.baseline().map(|baseline| &baseline.changed_while_running);
         let counted = disturbance.without(|path| exempt.is_some_and(|exempt| exempt.contains(&name_of(path))));
         let changed = counted.paths();
-        if self.open.id.is_baseline() && !changed.is_empty() {
-            store.say(Notice::ExemptChanged(changed.clone()));
-            return (changed, None);
+        if self.open.id.is_baseline() && self.run.is_first() && !changed.is_empty() {
+            store.say(Notice::ExemptChanged(changed));
         }
-        (changed, counted.failure())
+        counted
     }
 
     /// Whether a run is to be repeated because files changed during it: once, as that says nothing about the change.
     pub(super) fn is_to_repeat(&self, measured: &Measured) -> bool {
         let class = measured.failure.as_ref().map(|failure| failure.class);
-        let is_disturbed = !self.open.id.is_baseline() && !measured.changed.is_empty();
-        !self.open.repeated
+        let is_disturbed = !self.open.id.is_baseline() && !measured.changed().is_empty();
+        !self.run.repeated
             && (class == Some(FailureClass::Changed) || is_disturbed && class != Some(FailureClass::Protected))
     }
 
@@ -157,9 +114,9 @@ impl Attempt {
         store: &mut Store,
         measured: &Measured,
     ) -> Result<(), SessionError> {
-        store.say(Notice::RunRepeated { id: self.open.id, changed: measured.changed.clone() });
+        store.say(Notice::RunRepeated { id: self.open.id, changed: measured.changed() });
         workspace.check_out(store, &self.open)?;
-        self.open.repeated = true;
+        self.run.repeated = true;
         self.prepare_run(workspace, store)
     }
 }
@@ -167,13 +124,4 @@ impl Attempt {
 /// Whether a run has no number because its metric file changed after it.
 pub(super) fn is_changed(verdict: &Verdict) -> bool {
     verdict.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Changed)
-}
-
-/// Says which files changed during a run.
-pub(super) fn changed_text(changed: &[PathBuf]) -> String {
-    format!("{} changed while it ran", list(changed))
-}
-
-fn were_changed(paths: &[PathBuf]) -> String {
-    format!("{} {} changed", list(paths), if paths.len() == 1 { "was" } else { "were" })
 }

@@ -230,7 +230,7 @@ impl Attempt {
         if self.phase == Phase::Guarding {
             return self.forget_guard(store, draft_of(&self.open)?.guards.len() + 1);
         }
-        let folder = store.folder.run(self.open.id);
+        let folder = self.run_folder(store)?;
         RUN_FILES.iter().try_for_each(|name| remove_file(&folder.join(name)))
     }
 

@@ -90,7 +90,7 @@ pub(super) fn rebuilt_journal(
         direction: last.direction.clone(),
         ..OpenExperiment::new(last.id, last.base.clone(), last.started)
     };
-    Journal { attempts: vec![OpenAttempt { phase: Phase::Settling, open }], ..journal }
+    Journal { attempts: vec![OpenAttempt::new(Phase::Settling, open)], ..journal }
 }
 
 impl Store {

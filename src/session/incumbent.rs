@@ -5,15 +5,11 @@ use std::path::PathBuf;
 
 use super::attempt::Attempt;
 use super::error::SessionError;
-use super::jobs::{CHECK, job_place};
-use super::measuring::{ActiveRun, metric_file_stamp};
-use super::own_files::clear_folder;
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::Ending;
 use super::workspace::Workspace;
 use crate::domain::{Beside, ExperimentId, Failure, FailureClass, Notice, Number, Phase, Record, experiment_name};
-use crate::exec::Executor;
 use crate::rules::{CRASHES_TO_CHECK, CameBack, Measured, came_back, describe_failure, spread};
 use crate::state::OpenExperiment;
 
@@ -37,15 +33,10 @@ impl Shared<'_> {
             return Ok(Ending::Done(()));
         }
         self.gate_of_run(&best.commit, !workspace.home.is_one_of_many()).await?;
-        let (mut check, mut run) = begin_check(&best, slot, workspace, &mut self.store(), &self.runs)?;
-        let measured = loop {
-            match check.watch_run(workspace, self, run, None).await?.done() {
-                Err(Ending::Detached) => return Ok(Ending::Detached),
-                Ok(measured) if check.is_to_repeat(&measured) => {
-                    run = check.check_again_after(&measured, workspace, &mut self.store(), &self.runs)?;
-                }
-                ended => break ended,
-            }
+        let mut check = begin_check(&best, slot, workspace, &mut self.store())?;
+        let measured = match check.measured(workspace, self, None).await? {
+            Ending::Detached => return Ok(Ending::Detached),
+            ended => ended.done(),
         };
         workspace.check_out(&mut self.store(), &check.open)?;
         self.store().journal.give_up(check.open.id);
@@ -53,7 +44,7 @@ impl Shared<'_> {
         self.tell()?;
         match measured {
             Ok(measured) => {
-                let log = job_place(&self.store().folder.run(check.open.id), CHECK).0.join("run.log");
+                let log = check.run_folder(&self.store())?.join("run.log");
                 self.compare_check((&best, &number), &measured, crashes, log).map(Ending::Done)
             }
             Err(ending) => Ok(ending),
@@ -113,55 +104,25 @@ fn excuse(best: ExperimentId) -> String {
     format!("{}, which ran before, failed as well", experiment_name(best))
 }
 
-/// Enters the check in the journal, and starts its run.
+/// Enters the check in the journal, and makes its run ready.
 fn begin_check(
     best: &Record,
     slot: Option<u32>,
     workspace: &mut Workspace,
     store: &mut Store,
-    executor: &Executor,
-) -> Result<(Attempt, ActiveRun), SessionError> {
+) -> Result<Attempt, SessionError> {
     let open = OpenExperiment::new(store.allocate(), best.commit.clone(), store.now());
-    let mut check = Attempt::at(
-        OpenExperiment {
-            commit: Some(best.commit.clone()),
-            description: format!("{} once again, as change after change crashed", experiment_name(best.id)),
-            beside: Beside { slot, ..Beside::default() },
-            ..open
-        },
-        Phase::Idle,
-    );
-    let run = check.start_check(workspace, store, executor)?;
-    Ok((check, run))
-}
-
-impl Attempt {
-    /// Starts the run of a check, in a folder that is empty.
-    fn start_check(
-        &mut self,
-        workspace: &mut Workspace,
-        store: &mut Store,
-        executor: &Executor,
-    ) -> Result<ActiveRun, SessionError> {
-        self.enter(store, Phase::Checking)?;
-        workspace.check_out(store, &self.open)?;
-        clear_folder(&job_place(&store.folder.create_run(self.open.id)?, CHECK).0)?;
-        self.open.metric_file = metric_file_stamp(&store.contract, workspace.root());
-        self.start_run(workspace, store, executor)
-    }
-
-    /// Starts it once more after files changed during it.
-    fn check_again_after(
-        &mut self,
-        measured: &Measured,
-        workspace: &mut Workspace,
-        store: &mut Store,
-        executor: &Executor,
-    ) -> Result<ActiveRun, SessionError> {
-        store.say(Notice::RunRepeated { id: self.open.id, changed: measured.changed.clone() });
-        self.open.repeated = true;
-        self.start_check(workspace, store, executor)
-    }
+    let open = OpenExperiment {
+        commit: Some(best.commit.clone()),
+        description: format!("{} once again, as change after change crashed", experiment_name(best.id)),
+        beside: Beside { slot, ..Beside::default() },
+        ..open
+    };
+    let mut check = Attempt::at(open, Phase::Checking);
+    check.enter(store, Phase::Checking)?;
+    workspace.check_out(store, &check.open)?;
+    check.prepare_run(workspace, store)?;
+    Ok(check)
 }
 
 /// Why the best experiment has no value any more, with the line of its log that says so.

@@ -9,7 +9,7 @@ use super::store::Said;
 use crate::domain::{CommitId, ExperimentId, Notice, RunRole, Tag};
 use crate::exec::JobFiles;
 use crate::fs::move_odd_away;
-use crate::state::SessionFolder;
+use crate::state::{OpenRun, SessionFolder};
 
 /// What the job of the agent is called.
 pub const AGENT: &str = "agent";
@@ -20,9 +20,8 @@ pub(super) const RUN: &str = "run";
 /// What the job of the reviewer is called.
 pub(super) const REVIEW: &str = "review";
 
-/// What the job is called that runs the best experiment once again. Its files are those of a run in a folder of its own; earlier
-/// versions had them in the folder of the experiment.
-pub(super) const CHECK: &str = "check";
+/// The job that runs the best experiment once again, in earlier versions: its files were in the folder of the experiment.
+const CHECK_OF_BEFORE: &str = "check";
 
 /// What a run leaves in its folder, and what becomes of it, in the order in which it is removed.
 pub(super) const RUN_FILES: [&str; 8] =
@@ -38,7 +37,7 @@ pub(super) fn guard_name(number: usize) -> String {
 
 /// The jobs of an experiment with so many guards, by name.
 pub(super) fn job_names(guards: usize) -> impl Iterator<Item = String> {
-    [AGENT, RUN, REVIEW, CHECK].into_iter().map(str::to_owned).chain((1..=guards).map(guard_name))
+    [AGENT, RUN, REVIEW, CHECK_OF_BEFORE].into_iter().map(str::to_owned).chain((1..=guards).map(guard_name))
 }
 
 /// Moves away what stands in the place of `ar`'s files in the folder of an experiment's runs and is no file of its own, and
@@ -65,9 +64,14 @@ pub(super) fn clear_run_folder(
     Ok(folder)
 }
 
+/// The name of a run among the jobs of its attempt.
+pub(super) fn run_name(run: &OpenRun) -> String {
+    if run.is_first() { RUN.to_owned() } else { run.role.folder(run.number) }
+}
+
 /// Where the files of a job of an experiment are, and the name that they carry; `folder` is that of the experiment's first run.
 pub(super) fn job_place<'a>(folder: &Path, job: &'a str) -> (PathBuf, &'a str) {
-    if job == CHECK { (folder.join(RunRole::Check.folder(1)), RUN) } else { (folder.to_owned(), job) }
+    if RunRole::is_folder(job) { (folder.join(job), RUN) } else { (folder.to_owned(), job) }
 }
 
 /// The variables that a measuring command or a guard of a commit gets.

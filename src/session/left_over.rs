@@ -8,9 +8,9 @@ use tokio::time::sleep;
 use super::attempt::Attempt;
 use super::error::SessionError;
 use super::interrupts::Interrupt;
-use super::jobs::{AGENT, CHECK, REVIEW, RUN, job_names, job_place};
+use super::jobs::{AGENT, REVIEW, RUN, job_names, job_place};
 use super::shared::Shared;
-use crate::domain::{ExperimentId, Notice};
+use crate::domain::{ExperimentId, Notice, RunRole};
 use crate::exec::{Job, may_be_held};
 use crate::state::further_runs;
 
@@ -101,8 +101,8 @@ impl Shared<'_> {
         }
         let of = match job {
             AGENT => "agent",
-            RUN | CHECK => "run",
             REVIEW => "reviewer",
+            job if job == RUN || RunRole::is_folder(job) => "run",
             _ => "guard",
         };
         self.emit(Notice::LocksRemoved { of, locks: removed })

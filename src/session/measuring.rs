@@ -6,7 +6,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::disturbed::changed_text;
 use super::error::SessionError;
 use super::follow::LogFollower;
 use super::ignored::stamp;
@@ -18,7 +17,7 @@ use crate::domain::{
 use crate::exec::{Executor, Exit, Job, Running, Started, Watched};
 use crate::fs::read_at_most;
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
-use crate::rules::{Silence, is_empty_baseline};
+use crate::rules::{Silence, changed_text, is_empty_baseline};
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
 const LARGEST_METRIC_FILE: u64 = 64 << 20;

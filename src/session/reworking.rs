@@ -12,6 +12,7 @@ use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{Event, Phase, Record, Version};
 use crate::rules::{Again, LOST_RETRIES};
+use crate::state::OpenRun;
 
 /// What came of a rework.
 pub(super) enum Reworked {
@@ -136,8 +137,8 @@ impl Attempt {
             let Again { time, limit, .. } = again;
             store.say(Event::CalledAgain { id: self.open.id, reason: draft.reason.clone(), time, limit });
         }
-        (self.open.commit, self.open.runs, self.open.refused) = (None, 0, None);
-        self.open.repeated = false;
+        (self.open.commit, self.open.refused) = (None, None);
+        self.run = OpenRun::new(self.run.role, 1);
         self.open.versions.push(Version::of(draft, reference));
         workspace.remember_beside_protected(store)?;
         self.enter(store, Phase::Proposing)?;

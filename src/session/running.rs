@@ -1,7 +1,7 @@
 //! The run of an attempt: prepared, started or picked up, watched, and started again if it was lost.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
@@ -9,10 +9,10 @@ use serde_json::json;
 use super::attempt::Attempt;
 use super::disturbed::is_changed;
 use super::error::SessionError;
-use super::jobs::{RUN, RUN_FILES, clear_run_folder, guard_name, job_place};
+use super::jobs::{RUN, RUN_FILES, clear_run_folder, guard_name, job_place, run_name};
 use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
 use super::opened::commit_of;
-use super::own_files::remove_file;
+use super::own_files::{clear_folder, remove_file};
 use super::room::{full_elsewhere, refuse_spoilt};
 use super::run_log::point_run_log;
 use super::shared::{Heartbeat, Shared};
@@ -29,12 +29,32 @@ use crate::rules::{History, LOST_RETRIES, Measured, RunFound, axis_values, outsi
 pub(super) const DELETIONS: u32 = 3;
 
 impl Attempt {
-    /// Notes the commit in the journal, removes the files of an earlier run, and enters the run in the journal unless the
-    /// experiment is refused. From here on, an `exit.json` belongs to this run.
+    /// Removes the files of an earlier run, and enters the run in the journal unless the experiment is refused. From here on, an
+    /// `exit.json` belongs to this run.
     pub(super) fn prepare_run(&mut self, workspace: &Workspace, store: &mut Store) -> Result<(), SessionError> {
         if self.open.refused.is_some() {
             return self.enter(store, Phase::Committing);
         }
+        if self.run.is_first() {
+            self.clear_first_run(store)?;
+        } else {
+            clear_folder(&self.run_folder(store)?)?;
+        }
+        crash::point("running.folder_cleared");
+        self.run.metric_file = metric_file_stamp(&store.contract, workspace.root());
+        self.run.starts += 1;
+        if self.run.is_first() {
+            self.enter(store, Phase::Running)?;
+        } else {
+            self.enter_run(store)?;
+        }
+        self.is_prepared = true;
+        crash::point("running.entered");
+        Ok(())
+    }
+
+    /// Notes the commit in the journal, and removes the files of an earlier run, its guards and its artifacts.
+    fn clear_first_run(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let folder = clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.said)?;
         if self.phase == Phase::Running || !self.open.versions.is_empty() {
             // Without the files removed now, a lost run would look like one that was never started, and a version to be
@@ -43,7 +63,7 @@ impl Attempt {
             crash::point("running.left");
         }
         remove_left_over(&folder)?;
-        if self.open.runs == 0 && !self.open.versions.is_empty() {
+        if self.run.starts == 0 && !self.open.versions.is_empty() {
             store.folder.set_version_aside(self.open.id, self.open.versions.len(), store.contract.guards.len())?;
             crash::point("running.version_set_aside");
         }
@@ -56,14 +76,13 @@ impl Attempt {
                 remove_file(&folder.join(format!("{name}.{kind}")))?;
             }
         }
-        store.folder.forget_artifacts(self.open.id)?;
-        crash::point("running.folder_cleared");
-        self.open.metric_file = metric_file_stamp(&store.contract, workspace.root());
-        self.open.runs += 1;
-        self.enter(store, Phase::Running)?;
-        self.is_prepared = true;
-        crash::point("running.entered");
-        Ok(())
+        Ok(store.folder.forget_artifacts(self.open.id)?)
+    }
+
+    /// The folder of its run's own files.
+    pub(super) fn run_folder(&self, store: &Store) -> Result<PathBuf, SessionError> {
+        let folder = store.folder.create_run(self.open.id)?;
+        Ok(job_place(&folder, &run_name(&self.run)).0)
     }
 
     /// Attaches to the run, or starts it if there is none. `None` for one that was lost since it was looked for.
@@ -77,7 +96,7 @@ impl Attempt {
             if !self.is_prepared {
                 shared.await_files(self).await;
             }
-            let folder = shared.store().folder.run(self.open.id);
+            let folder = self.run_folder(&shared.store())?;
             match shared.runs.found(&folder, RUN) {
                 RunFound::Gone if !self.is_prepared => return Ok(None),
                 RunFound::Gone | RunFound::Unstarted => {
@@ -103,31 +122,26 @@ impl Attempt {
         }
     }
 
-    /// What its runs are for.
-    fn role(&self) -> RunRole {
-        match (self.phase, &self.open.trial) {
-            (Phase::Checking, _) => RunRole::Check,
-            (_, Some(_)) => RunRole::Trial,
-            _ if self.open.id.is_baseline() => RunRole::Baseline,
-            _ => RunRole::Screen,
-        }
+    /// Whether its run is told of while it is active: that of a further one beside the first is not.
+    fn is_told(&self) -> bool {
+        self.run.is_first() || self.phase == Phase::Checking
     }
 
     /// Its run, and where that takes place. A check is told that it is the best experiment, in a folder of its own: the files
     /// of both experiments stay as they are.
     fn measuring<'a>(&self, workspace: &'a Workspace, store: &'a Store) -> Result<MeasuringRun<'a>, SessionError> {
-        let checked = store.history.incumbent().filter(|_| self.phase == Phase::Checking);
+        let checked = store.history.incumbent().filter(|_| self.run.role == RunRole::Check);
         Ok(MeasuringRun {
-            role: self.role(),
+            role: self.run.role,
             contract: &store.contract,
             command: &store.contract.command,
             id: checked.map_or(self.open.id, |best| best.id),
             commit: commit_of(&self.open)?,
             state: store.folder.state(),
-            folder: job_place(&store.folder.run(self.open.id), &self.job()).0,
+            folder: self.run_folder(store)?,
             root: workspace.root(),
             variables: &workspace.variables,
-            metric_before: self.open.metric_file.clone(),
+            metric_before: self.run.metric_file.clone(),
         })
     }
 
@@ -140,7 +154,9 @@ impl Attempt {
     ) -> Result<ActiveRun, SessionError> {
         let commit = commit_of(&self.open)?;
         workspace.make_ready(store, self.open.id, &commit)?;
-        clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.said)?;
+        if self.run.is_first() {
+            clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.said)?;
+        }
         let run = self.measuring(workspace, store)?;
         let (role, log, folder) = (run.role, run.log(), run.folder);
         let is_tracked = workspace.repo.working_tree.is_tracked(Path::new("run.log"))?;
@@ -153,14 +169,16 @@ impl Attempt {
         self.note_before_run(workspace, store)?;
         store.begin_watch(Actor::Run, self.open.id)?;
         let run = self.measuring(workspace, store)?.start(executor)?;
-        store.say(Event::RunStarted {
-            id: self.open.id,
-            commit,
-            description: self.open.description.clone(),
-            log,
-            timeout: store.contract.timeout.as_secs_f64(),
-            incumbent: store.history.to_beat(&store.contract).map(|(_, number)| number),
-        });
+        if self.is_told() {
+            store.say(Event::RunStarted {
+                id: self.open.id,
+                commit,
+                description: self.open.description.clone(),
+                log,
+                timeout: store.contract.timeout.as_secs_f64(),
+                incumbent: store.history.to_beat(&store.contract).map(|(_, number)| number),
+            });
+        }
         // The run is active meanwhile, and does not need it.
         store.repo.sync_deferred()?;
         Ok(run)
@@ -181,7 +199,9 @@ impl Attempt {
             };
             match ended {
                 Ending::Lost if shared.overtaken.borrow().contains(&self.open.id) => return Ok(Ending::Interrupted),
-                Ending::Lost if self.open.runs <= LOST_RETRIES + u32::from(self.open.repeated) => {
+                // One that ends with its process is asked for anew.
+                Ending::Lost if self.run.role.is_tied() => return Ok(Ending::Lost),
+                Ending::Lost if self.run.starts <= LOST_RETRIES + u32::from(self.run.repeated) => {
                     self.run_again(workspace, &mut shared.store())?;
                 }
                 Ending::Done(measured) if self.is_to_repeat(&measured) => {
@@ -203,7 +223,11 @@ impl Attempt {
     ) -> Result<Ending<Box<Measured>>, SessionError> {
         let mut heartbeat = Heartbeat::new();
         let id = self.open.id;
+        let is_told = self.is_told();
         let tick = |elapsed: Duration, last: Option<&Number>| {
+            if !is_told {
+                return Ok(());
+            }
             shared.emit(Event::RunProgress { id, elapsed: elapsed.as_secs_f64(), last: last.cloned() })?;
             shared.beat(&mut heartbeat, || json!({"experiment": id, "elapsed": elapsed.as_secs()}))
         };
@@ -232,7 +256,7 @@ impl Attempt {
             return Err(self.spoilt(store, full));
         }
         // Somebody may delete it at this moment.
-        if !measured.changed.is_empty() && self.has_lost_tree(workspace, store)? {
+        if !measured.changed().is_empty() && self.has_lost_tree(workspace, store)? {
             return Ok(Ending::Lost);
         }
         Ok(Ending::Done(Box::new(measured)))
@@ -251,9 +275,9 @@ impl Attempt {
 
     /// Schedules a rerun after a full disk, without counting it as a start, as far as that can be written. Returns `full`.
     fn spoilt(&mut self, store: &mut Store, full: SessionError) -> SessionError {
-        let folder = store.folder.run(self.open.id);
-        self.open.runs = self.open.runs.saturating_sub(1);
-        let mut without = |file| remove_file(&folder.join(file)).and_then(|()| self.enter(store, self.phase));
+        let Ok(folder) = self.run_folder(store) else { return full };
+        self.run.starts = self.run.starts.saturating_sub(1);
+        let mut without = |file| remove_file(&folder.join(file)).and_then(|()| self.enter_run(store));
         if without("exit.json").is_err() {
             // Without its log, there is space for the journal.
             let _ = without("run.log");
@@ -272,7 +296,9 @@ impl Attempt {
         let FinishedRun { summary, mut verdict, exit } = finished;
         let disturbance = workspace.compare_after_run(store, self.open.id, &commit_of(&self.open)?, &mut verdict)?;
         let is_changed_after = is_changed(&verdict);
-        let (changed, disturbed) = self.disturbed_by(store, disturbance);
+        let disturbance = self.counted(store, disturbance);
+        // What the baseline's own run changes is its doing.
+        let disturbed = disturbance.failure().filter(|_| !self.open.id.is_baseline());
         let class = verdict.failure.as_ref().map(|failure| failure.class);
         if let Some(disturbed) = disturbed
             // What failed by itself has no number either.
@@ -296,14 +322,16 @@ impl Attempt {
             memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
             run: Some(run),
             ended,
-            changed,
+            disturbance,
         })
     }
 
     /// Restarts a run that was lost with its machine or its shim, or terminated by a process that was killed during its
     /// rollback.
     fn run_again(&mut self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
-        store.say(Notice::RunRestarted(self.open.id));
+        if self.is_told() {
+            store.say(Notice::RunRestarted(self.open.id));
+        }
         workspace.check_out(store, &self.open)?;
         self.prepare_run(workspace, store)
     }

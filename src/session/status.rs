@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use super::choosing::{Choice, choose_session};
 use super::error::SessionError;
 use super::fetched::is_fetched;
-use super::jobs::{AGENT, CHECK, REVIEW, RUN, guard_name, job_place};
+use super::jobs::{AGENT, REVIEW, RUN, guard_name, job_place};
 use super::known::{Damage, LogTail, Records, Terms};
 use super::next_session::unrecorded_tip;
 use super::reading::{is_session, recorded_terms, session_tags};
-use crate::domain::{Clock, MetricSpec, Number, Phase, Tag, with_causes};
+use crate::domain::{Clock, MetricSpec, Number, Phase, RunRole, Tag, with_causes};
 use crate::exec::{Executor, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
@@ -221,14 +221,14 @@ impl<'a> Open<'a> {
             (Phase::Running, _) => RUN.to_owned(),
             (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
             (Phase::Reviewing, _) => REVIEW.to_owned(),
-            (Phase::Checking, _) => CHECK.to_owned(),
+            (Phase::Checking, _) => RunRole::Check.folder(1),
             _ => AGENT.to_owned(),
         }
     }
 
     fn log(&self, folder: &SessionFolder) -> PathBuf {
         if self.phase == Phase::Checking {
-            return job_place(&folder.run(self.open.id), CHECK).0.join("run.log");
+            return job_place(&folder.run(self.open.id), &self.job_name()).0.join("run.log");
         }
         folder.log(self.open.id, &format!("{}.log", self.job_name()))
     }

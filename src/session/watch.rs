@@ -269,7 +269,7 @@ impl Store {
         Ok(())
     }
 
-    /// Notes that nobody is at work on experiment `id` any more. Puts right what somebody changed meanwhile, and says so. Gives
+    /// Notes the end of a job of experiment `id`. Puts right what somebody changed meanwhile, and says so. Gives
     /// how many rows were taken out of results.tsv.
     pub(super) fn end_watch(&mut self, id: ExperimentId) -> Result<u32, SessionError> {
         self.expected.undo_link(&mut self.said)?;
@@ -277,7 +277,8 @@ impl Store {
         let odd = self.repo.working_tree.odd_worktree_files(Some(&self.tip()));
         move_odd(odd, Vec::new(), &mut self.said)?;
         let rows = self.put_right()?;
-        self.expected.at_work.retain(|(_, open)| *open != id);
+        let ended = self.expected.at_work.iter().position(|(_, open)| *open == id);
+        ended.into_iter().for_each(|place| _ = self.expected.at_work.remove(place));
         match self.expected.at_work.is_empty() {
             true => (self.expected.rows, self.expected.refs) = (None, None),
             false => self.hold()?,

@@ -8,11 +8,12 @@ use serde_json::{Map, Value};
 
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
 use super::{
-    Calls, Checkpoints, Escalations, OpenOutage, Pauses, Presence, Results, Sleep, StateError, TreeState, WordMarks,
+    Calls, Checkpoints, Escalations, OpenOutage, OpenRun, Pauses, Presence, Results, Sleep, StateError, TreeState,
+    WordMarks,
 };
 use crate::domain::{
-    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Home, Layout, Phase, Record, StopReason, Usage,
-    Version,
+    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Home, Layout, Phase, Record, RunRole, StopReason,
+    Usage, Version,
 };
 use crate::fs::Unsynced;
 use crate::rules::{Expenses, LadderState, Line, Tested, Trial};
@@ -38,18 +39,9 @@ pub struct OpenExperiment {
     /// The agent's call.
     #[serde(default)]
     pub agent: Option<AgentCall>,
-    /// How often its run was started.
-    #[serde(default)]
-    pub runs: u32,
-    /// Whether its run was repeated because files changed beside it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub repeated: bool,
     /// How long results.tsv was when its row was about to be written, in bytes.
     #[serde(default)]
     pub rows_from: u64,
-    /// What the file that holds the metric looked like before the run; see [`crate::domain::MetricSource::File`].
-    #[serde(default)]
-    pub metric_file: Option<String>,
     /// Why it is recorded without a run.
     #[serde(default)]
     pub refused: Option<Failure>,
@@ -136,6 +128,43 @@ pub struct OpenAttempt {
     pub phase: Phase,
     /// The experiment.
     pub open: OpenExperiment,
+    /// Its runs that were started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<OpenRun>,
+}
+
+impl OpenAttempt {
+    /// An attempt without a run.
+    pub fn new(phase: Phase, open: OpenExperiment) -> Self {
+        OpenAttempt { phase, open, runs: Vec::new() }
+    }
+
+    /// The run that its step is about; it is ready where it was never started.
+    pub fn run(&self) -> OpenRun {
+        let ready = OpenRun::new(self.role(), 1);
+        self.started(&ready).cloned().unwrap_or(ready)
+    }
+
+    /// Its run of the same role and number, if it was started.
+    pub fn started(&self, run: &OpenRun) -> Option<&OpenRun> {
+        self.runs.iter().find(|known| known.is(run))
+    }
+
+    fn role(&self) -> RunRole {
+        match (self.phase, &self.open.trial) {
+            (Phase::Checking, _) => RunRole::Check,
+            (_, Some(_)) => RunRole::Trial,
+            _ if self.open.id.is_baseline() => RunRole::Baseline,
+            _ => RunRole::Screen,
+        }
+    }
+
+    /// Reads the first run of a journal that has it among the fields of the experiment.
+    fn with_runs_of_before(mut self) -> Self {
+        let role = self.role();
+        self.runs.extend(OpenRun::take_from(&mut self.open.more, role).filter(|run| run.starts > 0));
+        self
+    }
 }
 
 /// `state/progress.json`.
@@ -231,8 +260,9 @@ impl Journal {
         if journal.version < JOURNAL_VERSION
             && let Some(Shown { phase, open: Some(open) }) = read_json(&path)?
         {
-            journal.attempts.insert(0, OpenAttempt { phase, open });
+            journal.attempts.insert(0, OpenAttempt::new(phase, open));
         }
+        journal.attempts = journal.attempts.into_iter().map(OpenAttempt::with_runs_of_before).collect();
         Ok(Some(journal))
     }
 
@@ -269,6 +299,11 @@ impl Journal {
     /// The same, to be changed.
     pub fn steps_mut(&mut self) -> impl Iterator<Item = (&mut Phase, &mut OpenExperiment)> {
         self.attempts.iter_mut().map(|attempt| (&mut attempt.phase, &mut attempt.open))
+    }
+
+    /// The open attempt of this number, with its step and its runs.
+    pub fn left(&self, id: ExperimentId) -> Option<&OpenAttempt> {
+        self.attempts.iter().find(|attempt| attempt.open.id == id)
     }
 
     /// The open attempt of this number.
@@ -359,11 +394,17 @@ impl Journal {
         if self.home().is_one_of_many() || (known.is_none() && !self.attempts.is_empty()) {
             self.given = self.given.max(Some(open.id));
         }
-        let attempt = OpenAttempt { phase, open };
         match known {
-            Some(place) => self.attempts[place] = attempt,
-            None => self.attempts.push(attempt),
+            Some(place) => (self.attempts[place].phase, self.attempts[place].open) = (phase, open),
+            None => self.attempts.push(OpenAttempt::new(phase, open)),
         }
+    }
+
+    /// Enters a run of an open attempt, unless it was never started.
+    pub fn enter_run(&mut self, id: ExperimentId, run: &OpenRun) {
+        let Some(attempt) = self.attempts.iter_mut().find(|attempt| attempt.open.id == id) else { return };
+        attempt.runs.retain(|known| !known.is(run));
+        attempt.runs.extend((run.starts > 0).then(|| run.clone()));
     }
 
     /// The number of the next attempt, at least `next`: no attempt that is open has it.
@@ -462,7 +503,7 @@ mod tests {
         for (version, others) in [(1, vec![]), (2, vec![4])] {
             (value["version"], value["phase"], value["open"]) =
                 (version.into(), "guarding".into(), serde_json::to_value(open(3)).unwrap());
-            let others = others.into_iter().map(|id| OpenAttempt { phase: Phase::Waiting, open: open(id) });
+            let others = others.into_iter().map(|id| OpenAttempt::new(Phase::Waiting, open(id)));
             value["attempts"] = serde_json::to_value(others.collect::<Vec<_>>()).unwrap();
             if version == 1 {
                 value.as_object_mut().unwrap().remove("attempts");
@@ -473,6 +514,31 @@ mod tests {
             assert_eq!((read.phase(), ids), (Phase::Guarding, vec![3, 4][..version as usize].to_vec()));
             assert!(read.more.is_empty(), "{:?}", read.more);
         }
+    }
+
+    #[test]
+    fn an_attempt_keeps_its_runs_and_those_of_older_journals() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, now) = (folder.path(), Timestamp::UNIX_EPOCH);
+        let mut journal = Journal::new(state, now);
+        let first = OpenRun { starts: 2, metric_file: Some("7".into()), ..OpenRun::new(RunRole::Screen, 1) };
+        let further = OpenRun { starts: 1, ..OpenRun::new(RunRole::Screen, 2) };
+        journal.enter(Phase::Running, open(3));
+        [&first, &further, &OpenRun::new(RunRole::Screen, 3)].iter().for_each(|run| journal.enter_run(3.into(), run));
+        journal.enter(Phase::Guarding, open(3));
+        let left = journal.left(3.into()).unwrap();
+        assert_eq!((&left.runs, left.run()), (&vec![first.clone(), further.clone()], first.clone()));
+        journal.enter_run(3.into(), &OpenRun::new(RunRole::Screen, 1));
+        assert_eq!(journal.left(3.into()).unwrap().runs, [further]);
+
+        journal.write(state, now).unwrap();
+        let mut value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();
+        let attempt = value["attempts"][0].as_object_mut().unwrap();
+        attempt.remove("runs");
+        (attempt["open"]["runs"], attempt["open"]["metric_file"]) = (2.into(), "7".into());
+        write_json_unsynced(&state.join(PROGRESS), &value).unwrap();
+        let read = Journal::read(state).unwrap().unwrap();
+        assert_eq!((&read.attempts[0].runs, read.attempts[0].open.more.len()), (&vec![first], 0));
     }
 
     #[test]

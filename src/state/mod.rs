@@ -21,6 +21,7 @@ mod lessons;
 mod lines;
 mod logs;
 mod memory;
+mod open_run;
 mod pauses;
 mod presence;
 mod ratings;
@@ -52,6 +53,7 @@ pub use json::{PROGRESS, json_text, read_json, write_json, write_json_after, wri
 pub use lessons::{LESSONS, LessonFile};
 pub use logs::{EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, LoggedEnd, WORK_LOG};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
+pub use open_run::OpenRun;
 pub use pauses::{OpenOutage, Pauses};
 pub use presence::Presence;
 pub use ratings::{RatedLine, add_rating, read_ratings};

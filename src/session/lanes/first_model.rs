@@ -57,7 +57,7 @@ impl Session<'_> {
             more.remove("gpu");
             let replays = open.beside.replays.iter().filter(|replay| replay.value.is_none()).cloned().collect();
             let beside = Beside { replays, ..open.beside.clone() };
-            let open = OpenExperiment { commit, draft: None, merge_with: None, runs: 0, beside, more, ..open };
+            let open = OpenExperiment { commit, draft: None, merge_with: None, beside, more, ..open };
             store.enter_ready(&mut Attempt::at(open, phase))?;
         }
         self.shared.tell()

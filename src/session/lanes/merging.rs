@@ -98,15 +98,8 @@ pub(super) async fn merge(
 
 /// The attempt as it is while its change is made again on `onto`.
 fn on(attempt: &Attempt, onto: CommitId) -> Attempt {
-    let open = OpenExperiment {
-        base: onto,
-        commit: None,
-        draft: None,
-        refused: None,
-        ported: None,
-        runs: 0,
-        ..attempt.open.clone()
-    };
+    let open =
+        OpenExperiment { base: onto, commit: None, draft: None, refused: None, ported: None, ..attempt.open.clone() };
     Attempt::at(open, Phase::Proposing)
 }
 

@@ -11,7 +11,7 @@ use crate::session::attempt::Attempt;
 use crate::session::error::SessionError;
 use crate::session::opened::commit_of;
 use crate::session::store::Store;
-use crate::state::OpenExperiment;
+use crate::state::{OpenAttempt, OpenExperiment};
 
 /// Puts an experiment that beat its own base in the line of winners, where it waits for the incumbent; ends a trial. Gives the
 /// record back where nothing has to be waited for: it is no winner, or its base is the incumbent and nothing else is open.
@@ -81,9 +81,10 @@ impl Store {
     pub(in crate::session) fn close_open(&mut self, id: ExperimentId) -> Result<(), SessionError> {
         self.refs().drop_all_of(id)?;
         crash::point("closing.ref_dropped");
-        let open = self.journal.attempt(id);
-        let is_overtaken = |open: &&OpenExperiment| open.trial.is_some() && open.tested.is_none() && open.runs > 0;
-        let overtaken = open.filter(is_overtaken).map(|open| run_finished(open, "overtaken by a keep", None));
+        let is_overtaken =
+            |left: &&OpenAttempt| left.open.trial.is_some() && left.open.tested.is_none() && !left.runs.is_empty();
+        let left = self.journal.left(id).filter(is_overtaken);
+        let overtaken = left.map(|left| run_finished(&left.open, "overtaken by a keep", None));
         self.journal.close(id);
         self.write_journal()?;
         self.said.or_unsettled(id, self.folder.forget_artifacts(id));

@@ -14,19 +14,19 @@ use crate::session::open::Session;
 use crate::session::opened::{commit_of, draft_of};
 use crate::session::recording::UsersTree;
 use crate::session::store::Store;
-use crate::state::OpenExperiment;
+use crate::state::{OpenAttempt, OpenExperiment};
 
 impl Lanes<'_, '_> {
     /// Finishes or picks up each attempt that is open, but for a baseline that is not recorded.
     pub(super) async fn recover(&mut self) -> Result<(), SessionError> {
         let left = left_open(&self.shared.store());
-        for (phase, open) in left {
-            let mut attempt = Attempt::at(open, phase);
+        for left in left {
+            let mut attempt = Attempt::left(left);
             let found = attempt.found(&self.shared.store(), self.shared.executor_of(&attempt.job()));
             if attempt.open.id.is_baseline() && !found.recorded {
                 continue;
             }
-            let is_in_slot = match phase {
+            let is_in_slot = match attempt.phase {
                 Phase::Running | Phase::Guarding => true,
                 Phase::Reviewing => !self.trees.are_own(),
                 // Of an earlier version, which noted no draft.
@@ -101,7 +101,8 @@ impl Session<'_> {
     /// reworked is recorded as it was measured. Winners stay open.
     pub(in crate::session) fn shelve(&mut self) -> Result<(), SessionError> {
         let open = left_open(&self.shared.store());
-        for (phase, open) in open {
+        for attempt in open {
+            let (phase, open) = (attempt.phase, attempt.open.clone());
             let store = &mut *self.shared.store();
             match shelve(left(phase, &open)) {
                 Shelved::Stays => {}
@@ -111,7 +112,7 @@ impl Session<'_> {
                 }
                 Shelved::Recorded => record_measured(store, open, self.workspace.users())?,
                 Shelved::Idea if self.workspace.home.follows_branch() => {
-                    Attempt::at(open, phase).leave_as_idea(&mut self.workspace, store)?;
+                    Attempt::left(attempt).leave_as_idea(&mut self.workspace, store)?;
                 }
                 Shelved::Idea => shelve_proposal(store, &open, &commit_of(&open)?)?,
                 Shelved::Closed => store.close_open(open.id)?,
@@ -138,9 +139,9 @@ impl Session<'_> {
     }
 }
 
-/// The attempts that are open, each with the step that it is in.
-fn left_open(store: &Store) -> Vec<(Phase, OpenExperiment)> {
-    store.journal.steps().map(|(phase, open)| (phase, open.clone())).collect()
+/// The attempts that are open, as the journal has them.
+fn left_open(store: &Store) -> Vec<OpenAttempt> {
+    store.journal.attempts.clone()
 }
 
 /// What the journal says of an attempt.

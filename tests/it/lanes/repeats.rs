@@ -36,6 +36,19 @@ fn starts(repo: &TestRepo) -> Vec<String> {
     starts
 }
 
+/// The runs of the baseline in the journal: the number of each, and how often it was started.
+fn started(repo: &TestRepo) -> Vec<(u64, u64)> {
+    let journal: serde_json::Value = serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap();
+    let runs = journal["attempts"][0]["runs"].as_array().unwrap();
+    let mut runs: Vec<(u64, u64)> = runs
+        .iter()
+        .inspect(|run| assert_eq!(run["role"], "baseline"))
+        .map(|run| (run["number"].as_u64().unwrap(), run["starts"].as_u64().unwrap()))
+        .collect();
+    runs.sort();
+    runs
+}
+
 /// Where a slot's run of the baseline notes how it ended.
 fn exit(slot: u32) -> String {
     let further = if slot == 0 { String::new() } else { format!("baseline-{}/", slot + 1) };
@@ -79,9 +92,20 @@ fn the_baseline_runs_once_in_each_slot_whenever_its_loop_is_killed() {
         let repo = repeating();
         killed(&repo, signal, &["--metric", "val_bpb"], finished);
         let what = format!("{signal} once {finished:?} were over");
+        assert_eq!(started(&repo), [(1, 1), (2, 1), (3, 1)], "{what}");
         assert_resumed(&repo, 2.0, 0, &what);
         assert_eq!(starts(&repo), ["0", "1", "2"], "{what}");
     }
+}
+
+#[test]
+fn each_run_of_the_baseline_has_its_log_where_its_command_redirects_to() {
+    let repo = repeating();
+    (0..3).for_each(|slot| release(&repo, slot));
+    let args =
+        ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh > run.log 2>&1", "--tag", "t", "--slots", "3"];
+    ar(&repo, args.into_iter().chain(["--max-experiments", "0"])).ok();
+    assert_resumed(&repo, 2.0, 0, "with a log of its own");
 }
 
 #[test]

@@ -1,0 +1,48 @@
+//! The runs of an open attempt, as far as the journal knows them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::domain::RunRole;
+
+/// A run of the measuring command for an open attempt. The job that awaits it owns it, and nobody else changes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenRun {
+    /// Its purpose.
+    pub role: RunRole,
+    /// Its number among the attempt's runs of this role, from 1.
+    pub number: u32,
+    /// How often it was started on its commit; 0 while it is ready.
+    pub starts: u32,
+    /// Whether it was repeated because files changed beside it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
+    /// The stamp of the file that holds the metric before it; see [`crate::domain::MetricSource::File`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric_file: Option<String>,
+}
+
+impl OpenRun {
+    /// A run that is ready.
+    pub fn new(role: RunRole, number: u32) -> Self {
+        OpenRun { role, number, starts: 0, repeated: false, metric_file: None }
+    }
+
+    /// Whether it is the attempt's first: its files lie in the attempt's folder, those of others in folders below.
+    pub fn is_first(&self) -> bool {
+        self.number == 1 && self.role.begins_attempt()
+    }
+
+    /// Whether it is a run of the same role and number.
+    pub fn is(&self, other: &OpenRun) -> bool {
+        (self.role, self.number) == (other.role, other.number)
+    }
+
+    /// Takes the first run of an attempt out of fields of the attempt, where journals of earlier versions have it.
+    pub(super) fn take_from(open: &mut Map<String, Value>, role: RunRole) -> Option<Self> {
+        let starts = open.shift_remove("runs")?.as_u64()?.try_into().ok()?;
+        let repeated = open.shift_remove("repeated").and_then(|repeated| repeated.as_bool()).unwrap_or_default();
+        let metric_file = open.shift_remove("metric_file").and_then(|stamp| stamp.as_str().map(str::to_owned));
+        Some(OpenRun { starts, repeated, metric_file, ..OpenRun::new(role, 1) })
+    }
+}
