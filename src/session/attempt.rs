@@ -21,7 +21,8 @@ use crate::crash;
 use crate::domain::{DiffStat, Environment, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Unparsed};
 use crate::exec::Executor;
 use crate::rules::{
-    Again, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, changed_text, describe_failure, judge, recover,
+    Again, FileTerms, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, changed_text, describe_failure,
+    judge, recover,
 };
 use crate::state::{OpenAttempt, OpenExperiment, OpenRun};
 
@@ -128,62 +129,99 @@ impl Attempt {
 
     /// Goes on with a run, a guard or a review that an earlier process left open. `tree_is_gone` says whether the linked
     /// working tree of it was missing.
-    pub(super) async fn recover(
+    pub(super) async fn pick_up(
         &mut self,
-        workspace: &mut Workspace,
+        tree: &mut Workspace,
         shared: &Shared<'_>,
         deadline: Deadline,
         tree_is_gone: bool,
     ) -> Result<Attempted, SessionError> {
         shared.await_files(self).await;
         let found = Found { tree_is_gone, ..self.found(&shared.store(), shared.executor_of(&self.job())) };
-        if !found.recorded && check_again(&mut shared.store(), &workspace.file_terms, &mut self.open)? {
-            shared.end_jobs(self.open.id).await?;
-        }
-        let mut attempted = Attempted::Waiting;
-        for step in recover(found) {
-            match step {
-                Step::EndJobs => shared.end_jobs(self.open.id).await?,
-                Step::Finish => attempted = self.finish(workspace, shared, deadline).await?,
-                step => {
-                    let environment = shared.environment();
-                    attempted = self.take(step, workspace, &mut shared.store(), environment)?.unwrap_or(attempted);
-                }
-            }
-            crash::point("recover.step_done");
-        }
-        Ok(attempted)
+        let terms = tree.file_terms.clone();
+        let ended = self.recover(Some(tree), shared, &terms, deadline, found).await?;
+        Ok(ended.unwrap_or(Attempted::Waiting))
     }
 
-    /// Takes a step that needs no waiting.
+    /// Takes the steps that remain of it since an earlier process was killed. `tree` is the working tree of its newest job, where
+    /// it has one. Returns how it ended, if it did.
+    pub(super) async fn recover(
+        &mut self,
+        mut tree: Option<&mut Workspace>,
+        shared: &Shared<'_>,
+        terms: &FileTerms,
+        deadline: Deadline,
+        found: Found,
+    ) -> Result<Option<Attempted>, SessionError> {
+        let steps = recover(found);
+        let is_to_check = !steps.is_empty() && !found.recorded;
+        if is_to_check && check_again(&mut shared.store(), terms, &mut self.open)? {
+            shared.end_jobs(self.open.id).await?;
+        }
+        let mut ended = None;
+        for step in steps {
+            let tree = tree.as_deref_mut();
+            let attempted = match (step, tree) {
+                (Step::EndJobs, _) => shared.end_jobs(self.open.id).await.map(|()| None)?,
+                (Step::Finish, Some(tree)) => Some(self.finish(tree, shared, deadline).await?),
+                (step, tree) => {
+                    let environment = shared.environment();
+                    self.take(step, tree, &mut shared.store(), environment)?
+                }
+            };
+            ended = attempted.or(ended);
+            shared.tell()?;
+            crash::point("recover.step_done");
+        }
+        Ok(ended)
+    }
+
+    /// Takes a step that needs no waiting. Without a tree, what it would do there is done before the tree is used.
     fn take(
         &mut self,
         step: Step,
-        workspace: &mut Workspace,
+        tree: Option<&mut Workspace>,
         store: &mut Store,
         environment: Arc<Environment>,
     ) -> Result<Option<Attempted>, SessionError> {
-        match step {
-            Step::CheckOut => workspace.check_out(store, &self.open)?,
-            Step::Run => self.prepare_run(workspace, store)?,
-            Step::Record => {
-                store.finish_recording(&self.open, workspace.users())?;
+        match (step, tree) {
+            (Step::Reset, Some(tree)) => tree.reset_after_call(store, &self.open)?,
+            (Step::BringBack, Some(tree)) => {
+                if let Some(users) = tree.users() {
+                    users.put_version_back(store, &draft_of(&self.open)?)?;
+                }
+            }
+            (Step::CheckOut, Some(tree)) => tree.check_out(store, &self.open)?,
+            (Step::ForgetRun, Some(_)) => self.forget_run(store)?,
+            (Step::Run, Some(tree)) => self.prepare_run(tree, store)?,
+            (Step::RecordLost, Some(tree)) => {
+                let record = self.judge(tree, store, Measured::lost(self.run.starts), environment)?;
+                self.record(tree, store, record)?;
                 return Ok(Some(Attempted::Recorded));
             }
-            Step::RecordLost => {
-                let record = self.judge(workspace, store, Measured::lost(self.run.starts), environment)?;
-                self.record(workspace, store, record)?;
+            (Step::AwaitCall, _) => {
+                self.open.seat = None;
+                self.enter(store, self.phase)?;
+            }
+            (Step::AwaitSlot, _) if self.open.refused.is_some() => self.enter(store, Phase::Committing)?,
+            (Step::Record, tree) => {
+                store.finish_recording(&self.open, tree.and_then(Workspace::users))?;
                 return Ok(Some(Attempted::Recorded));
             }
-            Step::ForgetRun => self.forget_run(store)?,
-            // The loop takes these.
-            Step::EndJobs
-            | Step::Reset
-            | Step::BringBack
-            | Step::AwaitCall
-            | Step::AwaitSlot
-            | Step::Finish
-            | Step::Close => {}
+            (Step::Close, Some(tree)) => tree.enter_idle(store, self.open.id, None)?,
+            (Step::Close, None) => store.close_open(self.open.id)?,
+            (
+                Step::EndJobs
+                | Step::Finish
+                | Step::Reset
+                | Step::BringBack
+                | Step::CheckOut
+                | Step::ForgetRun
+                | Step::Run
+                | Step::RecordLost
+                | Step::AwaitSlot,
+                _,
+            ) => {}
         }
         Ok(None)
     }

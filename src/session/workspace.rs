@@ -221,6 +221,18 @@ impl Workspace {
         Ok(self.repo.refs.point_head(&HeadTarget::Detached(commit.clone()))?)
     }
 
+    /// Does the same as [`reset_to`](Self::reset_to) for a call that was cut off, after which nothing is known of the tree.
+    pub(super) fn reset_after_call(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<(), SessionError> {
+        if self.home.is_disposable() {
+            self.untracked.known = Some(Untracked::default());
+            let base = self.reclaim_head(store, &open.base)?;
+            return self.reset_to(store, &base, open.id);
+        }
+        self.put_untracked_back(store)?;
+        self.spare_newer(store, open.id)?;
+        self.reset_to(store, &open.base, open.id)
+    }
+
     /// Saves the change that is in the working tree, new files with it, and puts branch and working tree back.
     pub(super) fn reset_to(
         &mut self,

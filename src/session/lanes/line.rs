@@ -5,6 +5,7 @@ use crate::crash;
 use crate::domain::{Beside, CommitId, ExperimentId, Notice, Number, Outcome, Phase, Record, Train, experiment_names};
 use crate::git;
 use crate::rules::{Line, LineStep, Merged, Standing, Trial, Verdict, Why, fingerprint};
+use crate::session::attempt::Attempt;
 use crate::session::error::SessionError;
 use crate::session::opened::draft_of;
 use crate::session::reading::no_experiment;
@@ -90,7 +91,13 @@ pub(super) fn merge_onto(
 
 /// The open attempt of this number.
 pub(super) fn open_attempt(store: &Store, id: ExperimentId) -> Result<OpenExperiment, SessionError> {
-    store.journal.attempt(id).cloned().ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
+    left_attempt(store, id).map(|attempt| attempt.open)
+}
+
+/// The attempt of this number as the journal has it.
+pub(super) fn left_attempt(store: &Store, id: ExperimentId) -> Result<Attempt, SessionError> {
+    let left = store.journal.left(id).cloned().map(Attempt::left);
+    left.ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
 }
 
 /// Lends the line of winners with what they are compared with. `None` without an incumbent.

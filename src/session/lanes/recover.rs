@@ -5,10 +5,8 @@ use super::reviews::to_review;
 use super::scheduler::Lanes;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason};
-use crate::git::Untracked;
-use crate::rules::{Left, Shelved, Step, Why, recover, shelve};
-use crate::session::attempt::{Attempt, Attempted};
-use crate::session::check::check_again;
+use crate::rules::{Left, Shelved, Why, shelve};
+use crate::session::attempt::Attempt;
 use crate::session::error::SessionError;
 use crate::session::open::Session;
 use crate::session::opened::{commit_of, draft_of};
@@ -37,62 +35,18 @@ impl Lanes<'_, '_> {
                 self.resume(attempt)?;
                 continue;
             }
-            for step in recover(found) {
-                self.take_step(step, &mut attempt).await?;
-                self.shared.tell()?;
-                crash::point("recover.step_done");
+            let seat = attempt.open.seat.filter(|_| attempt.phase == Phase::Proposing);
+            let mut seat = seat.map(|seat| self.seat(seat)).transpose()?.flatten();
+            let tree = seat.as_deref_mut().or_else(|| self.trees.users());
+            let ended = attempt.recover(tree, self.shared, &self.terms, None, found).await;
+            seat.into_iter().for_each(|seat| self.give_back(seat));
+            self.attempted = ended?.or(self.attempted.take());
+            if attempt.phase == Phase::Committing && self.shared.store().journal.left(attempt.open.id).is_some() {
+                self.note_ready(attempt.open.id);
             }
         }
         drop_left_refs(&mut self.shared.store())?;
         self.put_branch_back("resumed")
-    }
-
-    /// Takes a step that needs no slot.
-    async fn take_step(&mut self, step: Step, attempt: &mut Attempt) -> Result<(), SessionError> {
-        let (shared, id) = (self.shared, attempt.open.id);
-        match (step, self.trees.users()) {
-            (Step::EndJobs, _) => shared.end_jobs(id).await?,
-            (Step::Reset, Some(users)) => {
-                let store = &mut *shared.store();
-                users.put_untracked_back(store)?;
-                users.spare_newer(store, id)?;
-                users.reset_to(store, &attempt.open.base, id)?;
-            }
-            (Step::Reset, None) => self.reset_seat(&attempt.open)?,
-            (Step::BringBack, Some(users)) => users.put_version_back(&mut shared.store(), &draft_of(&attempt.open)?)?,
-            (Step::CheckOut, Some(users)) => users.check_out(&mut shared.store(), &attempt.open)?,
-            (Step::AwaitCall, _) => {
-                attempt.open.seat = None;
-                attempt.enter(&mut shared.store(), attempt.phase)?;
-            }
-            (Step::AwaitSlot, _) => {
-                let is_refused = check_again(&mut shared.store(), &self.terms, &mut attempt.open)?;
-                if is_refused {
-                    attempt.enter(&mut shared.store(), Phase::Committing)?;
-                }
-                self.note_ready(id);
-            }
-            (Step::Record, users) => {
-                shared.store().finish_recording(&attempt.open, users)?;
-                self.attempted = Some(Attempted::Recorded);
-            }
-            (Step::Close, Some(users)) => users.enter_idle(&mut shared.store(), id, None)?,
-            (Step::Close, None) => shared.store().close_open(id)?,
-            // A linked tree gets its commit before it is used; runs and reviews are picked up by the loop.
-            (Step::ForgetRun | Step::BringBack | Step::CheckOut | Step::Run | Step::Finish | Step::RecordLost, _) => {}
-        }
-        Ok(())
-    }
-
-    /// Saves what a call that was cut off had changed, and resets its seat.
-    fn reset_seat(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
-        let Some(seat) = open.seat else { return Ok(()) };
-        let Some(mut workspace) = self.seat(seat)? else { return Ok(()) };
-        workspace.untracked.known = Some(Untracked::default());
-        let base = workspace.reclaim_head(&mut self.shared.store(), &open.base)?;
-        workspace.reset_to(&mut self.shared.store(), &base, open.id)?;
-        self.give_back(workspace);
-        Ok(())
     }
 }
 

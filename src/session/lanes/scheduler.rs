@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::calls::{Called, ask_for_text, call_again, propose};
 use super::clearance::{Clearance, clear};
 use super::gpu_turn::await_gpus;
-use super::line::{Chains, open_attempt, settle_line};
+use super::line::{Chains, left_attempt, open_attempt, settle_line};
 use super::merging::make_fresh;
 use super::reviews::{review, to_review};
 use super::trees::{Tree, TreeOf, Trees};
@@ -477,8 +477,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     /// Runs a proposal, merged onto the incumbent where it is stale.
     fn start_run(&mut self, slot: u32, id: ExperimentId) -> Result<(), SessionError> {
         self.shared.check_room()?;
-        let open = open_attempt(&self.shared.store(), id)?;
-        let mut attempt = Attempt::at(open, Phase::Committing);
+        let mut attempt = left_attempt(&self.shared.store(), id)?;
         if !make_fresh(&mut attempt, &mut self.shared.store(), &self.terms)? {
             // Without a run it needs no slot.
             return Ok(());
@@ -556,7 +555,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let work = attempt.open.trial.clone().map_or(Work::Run(id), Work::Trial);
         self.slots.insert(slot, Busy { id, work, began: Instant::now() });
         self.jobs.push(Box::pin(async move {
-            let ended = attempt.recover(&mut tree, shared, deadline, tree_is_gone).await;
+            let ended = attempt.pick_up(&mut tree, shared, deadline, tree_is_gone).await;
             Done::Ran { slot, tree, ended }
         }));
         Ok(())
@@ -569,7 +568,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         // *In place* the review is a part of what the slot does.
         let is_begun = |id: &ExperimentId| self.reviews.contains(id) || self.slots.values().any(|busy| busy.id == *id);
         for id in waiting.into_iter().filter(|id| !is_begun(id)).collect::<Vec<_>>() {
-            let mut attempt = Attempt::at(open_attempt(&shared.store(), id)?, Phase::Reviewing);
+            let mut attempt = left_attempt(&shared.store(), id)?;
             self.reviews.insert(id);
             self.jobs.push(Box::pin(async move {
                 let ended = review(&mut attempt, shared).await;
