@@ -13,7 +13,9 @@ use crate::exec::{ExecError, Executor};
 use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, Seen, activity};
-use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, further_runs};
+use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, Stopping, further_runs};
+
+pub use crate::state::StoppingBeside;
 
 /// Time for an active loop to answer a request. It polls each second, but not while git is busy, whose filters and signing
 /// programs have [`WAY_BACK`] before they are terminated.
@@ -42,37 +44,6 @@ pub enum Stopped {
     Beside(StoppingBeside),
     /// Whoever was at work has ended.
     Ended,
-}
-
-/// What becomes of the open attempts of a loop with slots that was asked to stop.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct StoppingBeside {
-    /// Those whose runs finish first and are recorded.
-    pub runs: Vec<ExperimentId>,
-    /// Those whose agents finish first, and those that wait for a slot: their proposals are kept and not run.
-    pub proposals: Vec<ExperimentId>,
-    /// Those that beat their own base and wait until the session continues.
-    pub winners: Vec<ExperimentId>,
-    /// Whether a run of merged winners finishes first.
-    pub train: bool,
-}
-
-impl StoppingBeside {
-    fn of(journal: &Journal) -> StoppingBeside {
-        let mut stopping = StoppingBeside::default();
-        for (phase, open) in journal.steps() {
-            match phase {
-                _ if open.trial.is_some() => stopping.train = true,
-                Phase::Proposing | Phase::Committing => stopping.proposals.push(open.id),
-                Phase::Waiting => stopping.winners.push(open.id),
-                Phase::Running | Phase::Guarding | Phase::Reviewing | Phase::Recording | Phase::Settling => {
-                    stopping.runs.push(open.id);
-                }
-                Phase::Idle | Phase::Checking => {}
-            }
-        }
-        stopping
-    }
 }
 
 /// Asks whoever has the session to stop, and waits until that is heard, or with [`StopWhen::Now`] done.
@@ -118,9 +89,10 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         };
         let heard = folder.stop_request().is_none();
         if heard && when == StopWhen::Experiment {
-            return Ok(match journal(&folder) {
-                Some(journal) if journal.home().is_one_of_many() => Stopped::Beside(StoppingBeside::of(&journal)),
-                journal => Stopped::After(journal.map(|journal| last_experiments(&journal)).unwrap_or_default()),
+            return Ok(match journal(&folder).as_ref().map(Journal::stopping) {
+                Some(Stopping::Beside(open)) => Stopped::Beside(open),
+                Some(Stopping::After(open)) => Stopped::After(open),
+                None => Stopped::After(Vec::new()),
             });
         }
         let patience = if heard { HEARING + grace + ENDING } else { HEARING };
@@ -140,9 +112,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
 /// It cannot be written.
 pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let is_open = |journal: &Journal| {
-        !journal.presence.is_known_to_be_over() || !journal.escalation.is_none() || is_reported(&folder)
-    };
+    let is_open = |journal: &Journal| journal.is_to_be_ended() || is_reported(&folder);
     let unfinished = || journal(&folder).filter(is_open);
     let Some(found) = unfinished() else { return Ok(()) };
     let _lock = match folder.lock(repo.git_dir(), found.home().has_user()) {
@@ -181,15 +151,6 @@ pub async fn end_run_only(main_worktree: &Path, tag: &Tag, id: ExperimentId) -> 
 /// The journal, as far as it can be read.
 fn journal(folder: &SessionFolder) -> Option<Journal> {
     folder.journal().ok().flatten()
-}
-
-/// The experiments after which a loop *in place* stops: a baseline that a change waits for is measured for that change's sake.
-fn last_experiments(journal: &Journal) -> Vec<ExperimentId> {
-    if journal.tree.aside().is_some() {
-        return vec![ExperimentId::BASELINE.next()];
-    }
-    let open = journal.steps().filter(|(phase, _)| *phase != Phase::Checking);
-    open.map(|(_, open)| open.id).collect()
 }
 
 fn runs_alone(folder: &SessionFolder, phase: Phase, id: ExperimentId) -> bool {

@@ -8,12 +8,10 @@ use serde_json::{Map, Value};
 
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
 use super::{
-    Calls, Checkpoints, Escalations, OpenOutage, OpenRun, Pauses, Presence, Results, Sleep, StateError, TreeState,
-    WordMarks,
+    Calls, Checkpoints, Escalations, OpenRun, Pauses, Presence, Results, Sleep, StateError, TreeState, WordMarks,
 };
 use crate::domain::{
-    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Home, Layout, Phase, Record, RunRole, StopReason,
-    Usage, Version,
+    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Home, Layout, Phase, Record, RunRole, Version,
 };
 use crate::fs::Unsynced;
 use crate::rules::{Expenses, LadderState, Line, Tested, Trial};
@@ -266,6 +264,11 @@ impl Journal {
         Ok(Some(journal))
     }
 
+    /// Whether the journal of a session is lost: missing, or made again from the records, which may not tell all that it did.
+    pub fn is_lost(journal: Option<&Journal>) -> bool {
+        journal.is_none_or(|journal| journal.presence.is_unseen())
+    }
+
     /// Where its experiments are made and run.
     pub fn home(&self) -> Home {
         Home::of(self.layout.as_ref())
@@ -306,6 +309,17 @@ impl Journal {
         self.attempts.iter().find(|attempt| attempt.open.id == id)
     }
 
+    /// The numbers of the open attempts, in the same order.
+    pub fn open_ids(&self) -> Vec<ExperimentId> {
+        self.open_attempts().map(|open| open.id).collect()
+    }
+
+    /// The attempt that was opened first in the user's working tree at `worktree`, if any is open there.
+    pub fn open_in(&self, worktree: &Path) -> Option<ExperimentId> {
+        let first = self.first().filter(|_| self.users_tree() == Some(worktree));
+        first.map(|first| first.open.id)
+    }
+
     /// The open attempt of this number.
     pub fn attempt(&self, id: ExperimentId) -> Option<&OpenExperiment> {
         self.open_attempts().find(|open| open.id == id)
@@ -316,56 +330,10 @@ impl Journal {
         self.steps_mut().map(|(_, open)| open).find(|open| open.id == id)
     }
 
-    /// The attempt that makes this run for the winners that wait.
-    pub fn attempt_of(&self, trial: &Trial) -> Option<&OpenExperiment> {
-        self.open_attempts().find(|open| open.trial.as_ref() == Some(trial))
-    }
-
-    /// The runs for the winners that are under way.
-    pub fn running_trials(&self) -> Vec<Trial> {
-        let running = self.steps().filter(|(phase, _)| !matches!(phase, Phase::Waiting | Phase::Recording));
-        running.filter_map(|(_, open)| open.trial.clone()).collect()
-    }
-
-    /// The attempts whose runs for the winners are over and of no more use: the line `wants` those runs again, or stands on
-    /// another `incumbent`.
-    pub fn useless_trials(&self, wants: &[Trial], incumbent: Option<ExperimentId>) -> Vec<ExperimentId> {
-        let is_useless = |trial: &Trial| wants.contains(trial) || !self.line.uses(trial, incumbent);
-        let waiting = self.in_phase(Phase::Waiting).filter(|open| open.trial.as_ref().is_some_and(is_useless));
-        waiting.map(|open| open.id).collect()
-    }
-
     /// The experiment that is open, or that a change waits for whose baseline is measured first.
     pub fn next_recorded(&self) -> Option<ExperimentId> {
         let aside = || self.tree.aside().map(|_| ExperimentId::BASELINE.next());
         self.first().map(|first| first.open.id).or_else(aside)
-    }
-
-    /// Notes the end of a loop, whose agent this is.
-    pub fn end_loop(&mut self, reason: &StopReason, agent: Option<&str>) {
-        self.presence.end(reason);
-        self.expenses.end_loop(reason);
-        self.pauses.end_loop(reason, agent);
-    }
-
-    /// Notes that the user stopped the session, and has seen what it could not solve. Returns the reason of its end where it
-    /// is new.
-    pub fn end_by_user(&mut self) -> Option<StopReason> {
-        self.escalation.forget();
-        if self.presence.is_known_to_be_over() {
-            return None;
-        }
-        let reason = StopReason::Interrupted { requested: true };
-        self.presence.end(&reason);
-        self.expenses.end_loop(&reason);
-        Some(reason)
-    }
-
-    /// Notes that a call of the agent came to its end. Returns the outage that is over with that; with a cadence, the next pause
-    /// takes account of it.
-    pub fn agent_answered(&mut self, has_cadence: bool) -> Option<OpenOutage> {
-        self.expenses.count_call();
-        self.pauses.end_outage(has_cadence)
     }
 
     /// The pause after the last iteration.
@@ -381,11 +349,6 @@ impl Journal {
     /// Whether a change is open, or waits for the baseline.
     pub fn has_open(&self) -> bool {
         !self.attempts.is_empty() || self.tree.aside().is_some()
-    }
-
-    /// The members of the records that are being written. Any member's record commits all of them.
-    pub fn recorded_together(&self) -> Vec<ExperimentId> {
-        self.open_attempts().flat_map(|open| &open.recording).map(|record| record.id).collect()
     }
 
     /// Enters a step of an attempt, which is opened if it is not.
@@ -428,11 +391,6 @@ impl Journal {
         if self.attempts.is_empty() && !self.home().is_one_of_many() {
             self.given = None;
         }
-    }
-
-    /// Adds the usage of a call to the session's expenses, in a loop also to those of its night.
-    pub fn spend(&mut self, usage: &Usage) {
-        self.expenses.spend(usage, self.presence.is_loop());
     }
 
     /// Writes it as a sign of life. A power cut may take that back, and nothing else.

@@ -3,6 +3,7 @@
 //! Everything here is plain files. A power cut leaves the old or the new content, never a mixture. Nothing here knows
 //! of git or decides anything.
 
+mod against_records;
 mod artifacts;
 mod calls;
 mod checkpoints;
@@ -30,9 +31,12 @@ mod results;
 mod run_logs;
 mod sleep;
 mod stop_request;
+mod stopping;
 mod tree_state;
+mod turns;
 mod user_folder;
 mod volatile_folder;
+mod winners;
 mod words;
 
 pub use artifacts::{BeforeRun, Matching, SetAside, Taken};
@@ -61,6 +65,7 @@ pub use register::{Register, Registered};
 pub use results::Results;
 pub use run_logs::{further_runs, is_compressed, plain_log, read_log_tail};
 pub use sleep::Sleep;
+pub use stopping::{Stopping, StoppingBeside};
 pub use tree_state::{Aside, TreeState};
 pub use user_folder::user_folder;
 pub use words::{Heard, WordFile, WordKey, WordLine, WordMarks, words_of};

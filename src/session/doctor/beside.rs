@@ -12,6 +12,7 @@ use crate::git::Repo;
 use crate::session::error::SessionError;
 use crate::session::reviewing::review_tree;
 use crate::session::session_refs::SessionRefs;
+use crate::state::Journal;
 
 /// Names what nothing needs any more: commits, which are moved to the saved work, and working trees. While somebody is
 /// active, or the journal cannot be read, nothing is known to be left.
@@ -54,11 +55,11 @@ struct LeftRef {
 }
 
 fn left_refs(repo: &Repo, facts: &Facts) -> Result<Vec<LeftRef>, SessionError> {
-    let Some(journal) = facts.known_journal() else { return Ok(Vec::new()) };
+    let Some(open) = facts.known_journal().map(Journal::open_ids) else { return Ok(Vec::new()) };
     let prefix = format!("{}/open", facts.tag.ref_prefix());
     let found = repo.refs.readable_refs_under(&prefix)?.into_iter().filter_map(|(name, object)| {
         let id: ExperimentId = name.strip_prefix(&prefix)?.strip_prefix('/')?.parse().ok()?;
-        let is_known = journal.attempt(id).is_some() || facts.refs.iter().any(|it| it.id == id);
+        let is_known = open.contains(&id) || facts.refs.iter().any(|it| it.id == id);
         let commit = CommitId::new(object);
         // One that is lost has no commit that could be moved.
         (!is_known && repo.objects.has_commit(&commit)).then_some(LeftRef { id, name, commit })

@@ -212,7 +212,7 @@ impl Facts {
 
     /// The attempts that the journal says are open.
     pub(super) fn open_ids(&self) -> Vec<ExperimentId> {
-        self.known_journal().into_iter().flat_map(Journal::open_attempts).map(|open| open.id).collect()
+        self.known_journal().map(Journal::open_ids).unwrap_or_default()
     }
 
     /// Where experiments are made and run, as far as that is known.

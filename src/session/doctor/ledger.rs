@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::difference::{Difference, Repairs};
 use super::facts::REPAIR;
 use super::patients::Patients;
-use crate::domain::{Area, ExperimentId, Finding, LedgerDialect, Phase, Record, count_of, one_line, with_causes};
+use crate::domain::{Area, ExperimentId, Finding, LedgerDialect, Record, count_of, one_line, with_causes};
 use crate::fs::folder_of;
 use crate::git::Repo;
 use crate::ledger::{LedgerError, LedgerFile};
@@ -102,20 +102,7 @@ fn rebuild(books: &Books, patients: &Patients, repairs: &mut Repairs) -> Result<
             index.map(|index| rebuilt.places[index])
         };
         let mut journal = journal.clone();
-        let together = journal.recorded_together();
-        let mut is_changed = false;
-        for (phase, open) in journal.steps_mut() {
-            let first = open.recording.first().map_or(open.id, |record| record.id);
-            // A train is recorded and settled as one, by the attempt that has it.
-            let is_member = open.recording.is_empty() && together.contains(&open.id);
-            let Some(row) = row_of(first).filter(|_| !is_member) else { continue };
-            open.rows_from = row;
-            if open.recording.is_empty() {
-                *phase = Phase::Settling;
-            }
-            is_changed = true;
-        }
-        if is_changed {
+        if journal.place_rows(row_of) {
             journal.write(&facts.folder.state(), repairs.clock.now())?;
         }
     }

@@ -22,8 +22,7 @@ use crate::session::heal::{Remains, rebuilt_journal};
 use crate::session::jobs::RUN;
 use crate::session::own_files::remove_file;
 use crate::state::{
-    DIRECTIONS, EVENT_LOGS, EventLog, FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, StateError,
-    read_json,
+    DIRECTIONS, EVENT_LOGS, EventLog, FINDINGS, ITERATIONS, Journal, Memory, OpenExperiment, StateError, read_json,
 };
 
 /// The state files that are there from the beginning and can be made anew from the records.
@@ -266,15 +265,13 @@ fn restore(facts: &Facts, path: &Path, repairs: &mut Repairs) -> Result<(), Sess
 
 /// Writes the line of the last experiment into the log of iterations, if that was the one that was cut off.
 fn log_last_iteration(facts: &Facts, path: &Path, lines: &[&[u8]]) -> Result<(), SessionError> {
-    let history = facts.history();
     let of = |line: &&[u8]| serde_json::from_slice::<Value>(line).ok().map(|line| line["experiment"].clone());
-    if let (Ok(Some(journal)), Some(last)) = (&facts.journal, history.records().last())
-        && path.ends_with(ITERATIONS)
-        && journal.attempts.is_empty()
-        && !last.id.is_baseline()
-        && !lines.iter().filter_map(of).any(|experiment| experiment == last.id.number())
+    if path.ends_with(ITERATIONS)
+        && let Some(journal) = facts.known_journal()
+        && let Some(iteration) = journal.last_iteration(facts.history())
+        && let last = iteration.experiment.map(ExperimentId::number)
+        && !lines.iter().filter_map(of).any(|experiment| last.is_some_and(|last| experiment == last))
     {
-        let iteration = Iteration::of(last, journal.calls.iteration(), history.since_keep());
         Memory::new(&facts.folder.state()).log_iteration(&iteration)?;
     }
     Ok(())

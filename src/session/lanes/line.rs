@@ -102,24 +102,7 @@ pub(super) fn left_attempt(store: &Store, id: ExperimentId) -> Result<Attempt, S
 
 /// Lends the line of winners with what they are compared with. `None` without an incumbent.
 pub(super) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut Line, &Standing) -> T) -> Option<T> {
-    let (incumbent, number) = store.history.standing()?;
-    let kept = store.history.records().iter().filter(|record| record.outcome == Outcome::Keep);
-    let kept: Vec<ExperimentId> = kept.map(|record| record.id).collect();
-    let running = store.journal.running_trials();
-    let contract = &store.contract;
-    // No number is so much better that it may remove what reached the threshold.
-    let min_delta = if contract.keep_above.is_some() { f64::INFINITY } else { contract.min_delta };
-    let standing = Standing {
-        incumbent,
-        number: number.as_ref(),
-        direction: store.contract.metric.direction,
-        min_delta,
-        kept: &kept,
-        running: &running,
-        slots: store.journal.layout.as_ref().map_or(1, |layout| layout.slots),
-        may_ask,
-    };
-    Some(act(&mut store.journal.line, &standing))
+    store.journal.on_line(&store.history, &store.contract, may_ask, act)
 }
 
 /// Takes all steps of the line that need neither a run nor the agent. Gives the runs that it wants then.

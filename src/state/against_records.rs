@@ -1,0 +1,75 @@
+//! The journal against the records: what it says of open attempts, and where their rows and iterations are noted.
+
+use super::{Iteration, Journal, OpenExperiment};
+use crate::domain::{CommitId, ExperimentId, Phase, Record};
+use crate::rules::{History, OpenFound};
+
+impl Journal {
+    /// The open attempts, each as the records find it. `tip` is the commit that the next experiment is made on, and
+    /// `is_replaced` tells whether one is measured once more: its record stands until the new one is made.
+    pub fn found<'a>(
+        &'a self,
+        history: &'a History,
+        tip: &'a CommitId,
+        is_replaced: impl Fn(&OpenExperiment) -> bool + 'a,
+    ) -> impl Iterator<Item = (&'a OpenExperiment, OpenFound<'a>)> {
+        // The numbers of several attempts were given in advance.
+        let are_several = self.home().is_one_of_many() || self.given.is_some();
+        self.steps().map(move |(phase, open)| {
+            let may_differ = is_replaced(open) || self.is_recorded_with_others(open);
+            let recorded = history.get(open.id).filter(|_| !may_differ);
+            let is_last = history.records().last().is_some_and(|last| last.id == open.id);
+            // Beside others it may be recorded while another one is.
+            let is_recording = are_several && matches!(phase, Phase::Recording | Phase::Settling);
+            let found = OpenFound {
+                phase,
+                open: (open.commit.as_ref(), &open.base),
+                is_free: may_differ || history.is_free(open.id, self.given),
+                is_last: recorded.is_some() && (is_last || is_recording),
+                recorded: recorded.map(|record| &record.commit),
+                // What the others were made on may not be the best one any more.
+                tip: Some(&open.base).filter(|base| are_several && history.knows(base)).unwrap_or(tip),
+            };
+            (open, found)
+        })
+    }
+
+    /// Whether an attempt is a car of a train that is being recorded: half of the train may be recorded, each car with a commit
+    /// other than the one that it was measured with.
+    fn is_recorded_with_others(&self, open: &OpenExperiment) -> bool {
+        self.open_attempts().any(|by| {
+            let is_own = |record: &Record| by.id == open.id && Some(&record.commit) == open.commit.as_ref();
+            by.recording.iter().any(|record| record.id == open.id && !is_own(record))
+        })
+    }
+
+    /// The members of the records that are being written. Any member's record commits all of them.
+    fn recorded_together(&self) -> Vec<ExperimentId> {
+        self.open_attempts().flat_map(|open| &open.recording).map(|record| record.id).collect()
+    }
+
+    /// Notes where the rows of open experiments are in a file that was written anew: `row_of` gives the place of each that has
+    /// one. Returns whether any has.
+    pub fn place_rows(&mut self, row_of: impl Fn(ExperimentId) -> Option<u64>) -> bool {
+        let together = self.recorded_together();
+        let mut is_changed = false;
+        for (phase, open) in self.steps_mut() {
+            let first = open.recording.first().map_or(open.id, |record| record.id);
+            // A train is recorded and settled as one, by the attempt that has it.
+            let is_member = open.recording.is_empty() && together.contains(&open.id);
+            let Some(row) = row_of(first).filter(|_| !is_member) else { continue };
+            open.rows_from = row;
+            if open.recording.is_empty() {
+                *phase = Phase::Settling;
+            }
+            is_changed = true;
+        }
+        is_changed
+    }
+
+    /// The line of the last experiment in the log of iterations, where nothing came after it: no attempt is open.
+    pub fn last_iteration<'a>(&self, history: &'a History) -> Option<Iteration<'a>> {
+        let last = history.records().last().filter(|last| self.attempts.is_empty() && !last.id.is_baseline())?;
+        Some(Iteration::of(last, self.calls.iteration(), history.since_keep()))
+    }
+}

@@ -1,0 +1,118 @@
+//! Turns of a session that several groups of its journal take part in: it is opened, the agent is called, it ends.
+
+use std::path::Path;
+
+use super::{Journal, OpenOutage, WordMarks};
+use crate::domain::{CommitId, Contract, Spent, StopReason, Usage, Word};
+use crate::rules::{Driver, History, Night};
+
+impl Journal {
+    /// Notes on which boot and in which working tree a session goes on, with the night that its loop enters. Without a `driver`
+    /// nobody is active: what is open is only ended. A loop calls `agent`; nobody else waits for one.
+    pub fn take_over(
+        &mut self,
+        driver: Option<Driver>,
+        night: Option<Night>,
+        worktree: &Path,
+        boot: Option<String>,
+        agent: Option<&str>,
+    ) {
+        self.expenses.enter(night);
+        self.tree.move_to(worktree);
+        if driver.is_some() {
+            self.presence.begin(boot);
+        }
+        match driver {
+            Some(Driver::Loop) => self.pauses.wait_later(agent),
+            Some(Driver::Hand) | None => self.pauses.forget_outage(),
+        }
+    }
+
+    /// Counts a call of the agent that had these words in its prompt; `direction` is that of its proposal. Returns what
+    /// [`uncount_call`](Self::uncount_call) needs.
+    pub fn count_call(&mut self, words: &[Word], direction: Option<&str>) -> WordMarks {
+        let before = self.words.clone();
+        self.words.deliver(words);
+        self.calls.count(self.ladder.lacks_direction(direction));
+        before
+    }
+
+    /// Takes back the count of a call that is repeated, with the same words.
+    pub fn uncount_call(&mut self, before: WordMarks) {
+        self.words = before;
+        self.calls.uncount();
+    }
+
+    /// Counts a change by `ar try`, which names this direction.
+    pub fn count_try(&mut self, direction: Option<&str>) {
+        self.calls.count_try(self.ladder.lacks_direction(direction));
+    }
+
+    /// Refuses the direction of a change by `ar try`, and returns it, if it was tried and a new one is wanted; once for each
+    /// experiment.
+    pub fn refuse_direction(
+        &mut self,
+        contract: &Contract,
+        history: &History,
+        direction: Option<&str>,
+    ) -> Option<String> {
+        let repeated = self.ladder.repeated_direction(contract, history, direction, None)?;
+        let was_refused = self.calls.refuse_direction(history.next_id());
+        (!was_refused).then_some(repeated)
+    }
+
+    /// Notes that the change of this commit was brought back into the working tree, for the user to rework.
+    pub fn bring_back(&mut self, commit: CommitId) {
+        self.calls.set_rework(Some(commit));
+        self.presence.pause(false);
+    }
+
+    /// Notes that a call of the agent came to its end. Returns the outage that is over with that; with a cadence, the next pause
+    /// takes account of it.
+    pub fn agent_answered(&mut self, has_cadence: bool) -> Option<OpenOutage> {
+        self.expenses.count_call();
+        self.pauses.end_outage(has_cadence)
+    }
+
+    /// Adds the usage of a call to the session's expenses, in a loop also to those of its night. Returns the usage of all calls.
+    pub fn spend(&mut self, usage: &Usage) -> &Spent {
+        self.expenses.spend(usage, self.presence.is_loop());
+        self.expenses.spent()
+    }
+
+    /// Notes the end of a loop, whose agent this is.
+    pub fn end_loop(&mut self, reason: &StopReason, agent: Option<&str>) {
+        self.presence.end(reason);
+        self.expenses.end_loop(reason);
+        self.pauses.end_loop(reason, agent);
+    }
+
+    /// Notes the end of `ar try`, with the reason why the session does not go on by it, if it does not. Its answer tells of a
+    /// flag.
+    pub fn end_by_hand(&mut self, runs_alone: bool, reason: Option<&StopReason>) {
+        if let Some(asked @ StopReason::Interrupted { .. }) = reason {
+            self.expenses.end_loop(asked);
+        }
+        self.presence.end_by_hand(runs_alone, reason);
+        self.ladder.dismiss_flag();
+    }
+
+    /// Whether `ar stop` has something to note although nobody is active: the end of the session, or that the user has seen
+    /// what it could not solve.
+    pub fn is_to_be_ended(&self) -> bool {
+        !self.presence.is_known_to_be_over() || !self.escalation.is_none()
+    }
+
+    /// Notes that the user stopped the session, and has seen what it could not solve. Returns the reason of its end where it
+    /// is new.
+    pub fn end_by_user(&mut self) -> Option<StopReason> {
+        self.escalation.forget();
+        if self.presence.is_known_to_be_over() {
+            return None;
+        }
+        let reason = StopReason::Interrupted { requested: true };
+        self.presence.end(&reason);
+        self.expenses.end_loop(&reason);
+        Some(reason)
+    }
+}

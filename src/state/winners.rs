@@ -1,0 +1,52 @@
+//! The runs for the winners that wait, in the journal: the line asks for them, and open attempts make them.
+
+use super::{Journal, OpenExperiment};
+use crate::domain::{Contract, ExperimentId, Outcome, Phase};
+use crate::rules::{History, Line, Standing, Trial};
+
+impl Journal {
+    /// Lends the line with what its winners are compared with. `None` without an incumbent.
+    pub fn on_line<T>(
+        &mut self,
+        history: &History,
+        contract: &Contract,
+        may_ask: bool,
+        act: impl FnOnce(&mut Line, &Standing) -> T,
+    ) -> Option<T> {
+        let (incumbent, number) = history.standing()?;
+        let kept = history.records().iter().filter(|record| record.outcome == Outcome::Keep);
+        let kept: Vec<ExperimentId> = kept.map(|record| record.id).collect();
+        let running = self.running_trials();
+        // No number is so much better that it may remove what reached the threshold.
+        let min_delta = if contract.keep_above.is_some() { f64::INFINITY } else { contract.min_delta };
+        let standing = Standing {
+            incumbent,
+            number: number.as_ref(),
+            direction: contract.metric.direction,
+            min_delta,
+            kept: &kept,
+            running: &running,
+            slots: self.layout.as_ref().map_or(1, |layout| layout.slots),
+            may_ask,
+        };
+        Some(act(&mut self.line, &standing))
+    }
+
+    /// The attempt that makes this run.
+    pub fn attempt_of(&self, trial: &Trial) -> Option<&OpenExperiment> {
+        self.open_attempts().find(|open| open.trial.as_ref() == Some(trial))
+    }
+
+    /// The runs that are under way.
+    fn running_trials(&self) -> Vec<Trial> {
+        let running = self.steps().filter(|(phase, _)| !matches!(phase, Phase::Waiting | Phase::Recording));
+        running.filter_map(|(_, open)| open.trial.clone()).collect()
+    }
+
+    /// The attempts whose runs are over and of no more use: the line `wants` those runs again, or stands on another `incumbent`.
+    pub fn useless_trials(&self, wants: &[Trial], incumbent: Option<ExperimentId>) -> Vec<ExperimentId> {
+        let is_useless = |trial: &Trial| wants.contains(trial) || !self.line.uses(trial, incumbent);
+        let waiting = self.in_phase(Phase::Waiting).filter(|open| open.trial.as_ref().is_some_and(is_useless));
+        waiting.map(|open| open.id).collect()
+    }
+}
