@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::History;
-use super::night::{Night, NightEnd, session_calls_enough};
+use super::night::{Night, NightEnd, cap_of_tries, session_calls_enough, session_enough};
 use crate::domain::{Contract, ExperimentId, Spent, StopReason, Usage};
 
 /// What a session has spent, with its night.
@@ -75,6 +75,11 @@ impl Expenses {
         if let Some(night) = &mut self.night {
             night.end_by(reason);
         }
+    }
+
+    /// The cap on experiments that is reached for `ar try`.
+    pub fn tries_enough(&self, contract: &Contract, history: &History) -> Option<StopReason> {
+        session_enough(cap_of_tries(contract, self.night.is_some()), history)
     }
 
     /// The cap on what calls use that is reached: the session's, and in a loop also its night's.

@@ -19,7 +19,7 @@ use crate::domain::{Artifact, Contract, ExperimentId, Notice, Outcome, Record, S
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::{ArtifactGlobs, ExperimentArtifacts, FileTerms, History, artifacts_to_drop, too_little_room};
-use crate::state::{BeforeRun, Journal, Matching, SessionFolder, SetAside, StateError, Taken};
+use crate::state::{BeforeRun, Matching, SessionFolder, SetAside, StateError, Taken};
 
 /// How many files of a run are saved at most: their names stand in its record.
 const MOST: usize = 1000;
@@ -179,16 +179,15 @@ pub(super) fn settle_artifacts(
     settled
 }
 
-/// Settles what an earlier process left of experiments that are not open any more, and keeps to the `limit`.
+/// Settles what an earlier process left of experiments that are not among the `open` ones any more, and keeps to the `limit`.
 pub(super) fn settle_left_artifacts(
     folder: &SessionFolder,
     history: &History,
     limit: SizeLimit,
-    journal: &Journal,
+    open: &[ExperimentId],
     said: &mut Said,
 ) {
-    let is_open = |id: &ExperimentId| journal.open_attempts().any(|open| open.id == *id);
-    for id in folder.unsettled_artifacts().into_iter().filter(|id| !is_open(id)) {
+    for id in folder.unsettled_artifacts().into_iter().filter(|id| !open.contains(id)) {
         let is_settled = folder.artifacts(id).is_dir() || folder.why_artifacts_dropped(id).is_some();
         let settled = match history.get(id).filter(|_| !is_settled) {
             Some(record) => settle_artifacts(folder, history, limit, (record, id)),
@@ -196,7 +195,7 @@ pub(super) fn settle_left_artifacts(
         };
         said.or_unsettled(id, settled);
     }
-    if journal.open_attempts().next().is_none() {
+    if open.is_empty() {
         said.or_unsettled(history.last_id(), limit_artifacts(folder, history, limit));
     }
 }

@@ -13,6 +13,7 @@ use super::conventions::{PROGRAM, read_program};
 use super::error::SessionError;
 use super::failed_log::{end_of_log, last_failed_log};
 use super::jobs::{AGENT, clear_run_folder};
+use super::opened::add_said;
 use super::own_files::remove_file;
 use super::own_program::own_path;
 use super::own_training::{RunLogBefore, own_training};
@@ -31,7 +32,7 @@ use crate::domain::{
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
 use crate::rules::{Again, CallEnd, Silence, described, idle_limits, outage, priced, question, refused};
-use crate::state::{OpenExperiment, SessionFolder};
+use crate::state::{Journal, OpenExperiment, SessionFolder};
 
 /// What a finished call left.
 pub(super) struct Work {
@@ -53,6 +54,15 @@ pub(super) struct Work {
     pub(super) memories: Memories,
     /// What the user said in its prompt.
     pub(super) words: Vec<Word>,
+}
+
+impl Work {
+    /// Adds what a further call for an experiment used and proposed to what is known of it, and notes that it had its words.
+    pub(super) fn add_to(&self, open: &mut OpenExperiment, store: &mut Store) {
+        store.journal.words.deliver(&self.words);
+        open.agent = open.agent.take().map(|agent| agent.with(self.exit.seconds, self.usage.clone()));
+        add_said(&mut open.proposal, self.proposal.more());
+    }
 }
 
 /// What is known of a call before its work is read.
@@ -232,6 +242,8 @@ impl<'a> Calling<'a> {
             None => words,
         };
         let said = agent::last_line(&speech);
+        let path = self.files.proposal();
+        let proposal = Proposal::read(&path);
         // The next change is told of the last call for one.
         if self.purpose == Purpose::Change {
             store.journal.calls.end(LastCall {
@@ -243,7 +255,7 @@ impl<'a> Calling<'a> {
                 commits: if commits.made > 1 { commits.made } else { 0 },
                 reset: commits.reset,
                 rows,
-                proposal_error: None,
+                proposal_error: proposal.error.clone(),
                 ignored: Vec::new(),
             });
         }
@@ -251,7 +263,9 @@ impl<'a> Calling<'a> {
             store.say(Notice::CallEnded { id: attempt.open.id, why });
             exit.timed_out = false;
         }
-        let proposal = self.read_proposal(store);
+        if let Some(error) = &proposal.error {
+            store.say(Notice::Ignored { path, error: error.clone() });
+        }
         // Ideas are worth keeping even if the change is not.
         store.learning().add_ideas(attempt.open.id, &proposal.ideas)?;
         let described = described(&speech);
@@ -290,19 +304,6 @@ impl<'a> Calling<'a> {
     ) -> Result<(), SessionError> {
         store.journal.pauses.enter_outage(outage, store.contract.agent.clone(), seconds);
         self.attempt.put_unfinished_away(workspace, store)
-    }
-
-    /// Reads the proposal. Reports what is ignored, also in the next prompt.
-    fn read_proposal(&self, store: &mut Store) -> Proposal {
-        let path = self.files.proposal();
-        let proposal = Proposal::read(&path);
-        if let Some(error) = &proposal.error {
-            store.say(Notice::Ignored { path, error: error.clone() });
-            if self.purpose == Purpose::Change {
-                store.journal.calls.ignore_proposal(error.clone());
-            }
-        }
-        proposal
     }
 
     /// Calls the agent and waits for it. Returns also whether it took too many rounds, and whether the loop has less time left
@@ -345,14 +346,14 @@ impl<'a> Calling<'a> {
         let others = others(store, id);
         let task = Task::of(self.attempt, &store.folder);
         let failed_log = last_failed_log(&store.folder, &store.history);
-        let ladder = &store.journal.ladder;
+        let Journal { ladder, calls, .. } = &store.journal;
         let proposals = if task.is_none() && self.merging.is_none() { ladder.proposals() } else { &[] };
         let briefing = Briefing {
             contract: &contract,
             history: &store.history,
             experiment: id,
-            idle_calls: store.journal.calls.idle(),
-            last_call: store.journal.calls.last(),
+            idle_calls: calls.idle(),
+            last_call: calls.last(),
             memories,
             directive: ladder.directive_in(&contract, self.attempt.open.seat),
             found,
@@ -445,8 +446,8 @@ impl Task {
 fn spend(store: &mut Store, usage: Usage) -> Usage {
     let command = store.contract.agent.clone().unwrap_or_default();
     let usage = priced(usage, agent::model_in(&command), &store.contract.prices);
-    store.journal.spend(&usage);
-    let was_told = idle_limits(&store.contract, agent::reports(&command), store.journal.expenses.spent()).is_some();
+    let spent = store.journal.spend(&usage);
+    let was_told = idle_limits(&store.contract, agent::reports(&command), spent).is_some();
     let cap = store.contract.max_cost.or(store.contract.caps.session_max_cost);
     if let Some(limit) = cap.filter(|_| usage.cost.is_none() && !was_told) {
         let model = usage.model.clone().unwrap_or_else(|| "MODEL".into());

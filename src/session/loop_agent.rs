@@ -6,10 +6,9 @@ use std::path::Path;
 use super::conventions::installed_agents;
 use super::error::SessionError;
 use super::plan::Plan;
-use crate::agent::{Preset, agent_terms, reports, within_agent};
+use crate::agent::{Preset, agent_terms, within_agent};
 use crate::domain::Contract;
-use crate::rules::{AgentFacts, AgentLack, AgentSetting, LoopAgent, idle_limits, loop_agent};
-use crate::state::Journal;
+use crate::rules::{AgentFacts, AgentLack, AgentSetting, LoopAgent, loop_agent};
 
 /// What an invocation of a loop asks for, as far as its agent depends on it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -107,7 +106,7 @@ impl Plan {
         match chosen {
             LoopAgent::Settled => Ok((self, None)),
             LoopAgent::Take(name) => {
-                self.take_agent(name)?;
+                self.take_agent(name);
                 Ok((self, None))
             }
             LoopAgent::BaselineOnly(lack) => Ok((self, Some(NoAgent::new(lack, installed)))),
@@ -118,14 +117,11 @@ impl Plan {
     }
 
     /// Makes an installed agent that of the session.
-    fn take_agent(&mut self, name: &str) -> Result<(), SessionError> {
+    fn take_agent(&mut self, name: &str) {
         (self.contract.agent, self.contract.agent_preset) = agent_terms(name);
         self.notices.push(format!("took {name}, the only agent installed; `--agent none` measures only the baseline"));
         if let Some(preset) = Preset::named(name) {
-            let spent =
-                Journal::read(&self.folder.state())?.map(|journal| *journal.expenses.spent()).unwrap_or_default();
-            self.notices.extend(idle_limits(&self.contract, reports(preset.command), &spent));
+            self.notices.extend(self.idle_limits(preset.command));
         }
-        Ok(())
     }
 }

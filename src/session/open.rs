@@ -77,6 +77,7 @@ impl<'a> Session<'a> {
             clock,
             drive,
             tonight,
+            spent: _,
             home,
             continued,
             notices,
@@ -119,16 +120,30 @@ impl<'a> Session<'a> {
         if !continued {
             forget(&state)?;
         }
-        let mut journal = folder.journal()?;
-        let night_after = |journal: &Journal, history: &History| {
-            tonight.as_ref().map(|tonight| entered_night(journal, tonight, &contract, history, clock))
+        let log = EventLog::new(&folder.logs());
+        let found = folder.journal()?;
+        let (is_found, lost) = (found.is_some(), continued && found.is_none());
+        let mut journal = match found {
+            Some(journal) => journal,
+            None => {
+                let tip = repo.refs.branch(&contract.tag.branch_ref())?;
+                let made = match continued {
+                    true => {
+                        let (end, worktree) = (log.last_end(), repo.worktree());
+                        let remains = Remains { contract: Some(&contract), end, worktree };
+                        rebuilt_journal(&history, &remains, tip.as_ref(), clock.now())
+                    }
+                    false => Journal::new(repo.worktree(), clock.now()),
+                };
+                Journal { guard_lines: guard_lines(&repo, &contract.tag), layout: layout.clone(), ..made }
+            }
         };
-        let mut night = journal.as_ref().and_then(|journal| night_after(journal, &history));
-        if let Some(journal) = &mut journal {
-            journal.presence.wake(drive.driver(), interval_of(&contract), boot_id());
+        let night = tonight.as_ref().map(|tonight| entered_night(&journal, tonight, &contract, &history, clock));
+        journal.presence.wake(drive.driver(), interval_of(&contract), boot_id());
+        if is_found {
             journal.show(&state, clock.now())?;
             let tip = expected_tip(&contract, history.incumbent().map(|record| &record.commit));
-            if let Some(trouble) = contradiction(&repo, &history, &tip, journal) {
+            if let Some(trouble) = contradiction(&repo, &history, &tip, &journal) {
                 let (root, logs) = (repo.worktree(), folder.logs());
                 let of = Alerted { contract: &contract, history: &history, root, logs, clock };
                 let report = (trouble_text(trouble), SEE_DOCTOR);
@@ -146,30 +161,11 @@ impl<'a> Session<'a> {
         let memory = Memory::new(&state);
         memory.create(history.records())?;
         crash::point("open.memory_made");
-        let log = EventLog::new(&folder.logs());
         let place = Place::of(repo.worktree());
         let untracked = read_json(&state.join(UNTRACKED))?;
-        let lost = continued && journal.is_none();
-        let journal = match journal {
-            Some(journal) => journal,
-            None => {
-                let tip = repo.refs.branch(&contract.tag.branch_ref())?;
-                let mut journal = match continued {
-                    true => {
-                        let (end, worktree) = (log.last_end(), repo.worktree());
-                        let remains = Remains { contract: Some(&contract), end, worktree };
-                        rebuilt_journal(&history, &remains, tip.as_ref(), clock.now())
-                    }
-                    false => Journal::new(repo.worktree(), clock.now()),
-                };
-                night = night_after(&journal, &history);
-                journal.presence.wake(drive.driver(), interval_of(&contract), boot_id());
-                journal.guard_lines = guard_lines(&repo, &contract.tag);
-                journal.layout = layout.clone();
-                journal.write(&state, clock.now())?;
-                journal
-            }
-        };
+        if !is_found {
+            journal.write(&state, clock.now())?;
+        }
         crash::point("open.journal_made");
         // From here on it is a session: its journal says whether it has slots.
         folder.store_contract(&contract, &task_spec(&contract))?;
@@ -255,7 +251,7 @@ impl<'a> Session<'a> {
         let store = self.shared.store.get_mut();
         store.heal()?;
         let limit = store.contract.keep_artifacts;
-        settle_left_artifacts(&store.folder, &store.history, limit, &store.journal, &mut store.said);
+        settle_left_artifacts(&store.folder, &store.history, limit, &store.journal.open_ids(), &mut store.said);
         let (tag, tip, experiments) = (store.contract.tag.clone(), store.tip(), store.history.experiments());
         store.say(Event::SessionStarted { tag, tip, experiments, continued });
         if let Some(changed) = self.shared.place.get_mut().changed(&store.history) {
@@ -291,18 +287,12 @@ impl<'a> Session<'a> {
         self.take_branch(drive)?;
         crash::point("open.branch_taken");
         let store = self.shared.store.get_mut();
-        // A loop that is refused before enters none.
-        store.journal.expenses.enter(night);
-        store.journal.tree.move_to(store.repo.worktree());
         if drive != Drive::Ending {
             store.forget_solved();
-            store.journal.presence.begin(boot_id());
         }
-        match drive {
-            Drive::Loop { .. } => store.journal.pauses.wait_later(store.contract.agent.as_deref()),
-            // Nobody calls the agent.
-            Drive::WorkingTree { .. } | Drive::Ending => store.journal.pauses.forget_outage(),
-        }
+        let (worktree, agent) = (store.repo.worktree(), store.contract.agent.as_deref());
+        // A loop that is refused before enters no night.
+        store.journal.take_over(drive.driver(), night, worktree, boot_id(), agent);
         let commits_next = drive == (Drive::WorkingTree { resume: false }) && store.history.baseline().is_some();
         if !commits_next {
             store.write_journal()?;

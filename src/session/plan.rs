@@ -27,7 +27,7 @@ use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
 use super::watchdog::watch_programs;
 use crate::agent::{reports, tells_rounds};
-use crate::domain::{Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Tag, list, with_causes};
+use crate::domain::{Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Spent, Tag, list, with_causes};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
@@ -93,6 +93,8 @@ pub struct Plan {
     pub(super) drive: Drive,
     /// What a loop asks of its night.
     pub(super) tonight: Option<Tonight>,
+    /// What the agent's calls have used so far.
+    pub(super) spent: Spent,
     /// The user's branch to which their working tree is switched back first.
     pub(super) home: Option<String>,
     pub(super) continued: bool,
@@ -190,6 +192,7 @@ impl Plan {
             clock,
             drive,
             tonight,
+            spent: journal.map(|journal| *journal.expenses.spent()).unwrap_or_default(),
             home,
             continued,
             notices,
@@ -302,7 +305,7 @@ impl<'a> Subject<'a> {
 
     /// The layout that it had last, also where the journal is lost.
     fn layout(&self, repo: &Repo) -> Result<Option<Layout>, SessionError> {
-        let is_lost = self.known.is_some() && self.journal.as_ref().is_none_or(|journal| journal.presence.is_unseen());
+        let is_lost = self.known.is_some() && Journal::is_lost(self.journal.as_ref());
         let recorded = match &self.tag {
             Some(tag) if is_lost => read_history(repo, tag)?.layout().cloned(),
             _ => None,
@@ -408,6 +411,11 @@ impl Plan {
         self.contract.agent.as_deref().filter(|_| matches!(self.drive, Drive::Loop { .. }))
     }
 
+    /// Notices about limits that may not act with this agent.
+    pub(super) fn idle_limits(&self, agent: &str) -> Option<String> {
+        idle_limits(&self.contract, reports(agent), &self.spent)
+    }
+
     /// Refuses slots in which runs would measure the wrong code. Gives what is told of their links, if it was not `before`.
     fn survey(&mut self, before: Option<&Layout>) -> Result<Option<String>, SessionError> {
         let Some(layout) = &mut self.layout else { return Ok(None) };
@@ -433,7 +441,6 @@ impl Plan {
     fn told(&self, subject: &Subject, changes: &Changes, said: &Conventions) -> Result<Vec<String>, SessionError> {
         let Plan { repo, contract, layout, continued, .. } = self;
         let passed_over = continued.then(|| lines_passed_over(contract, layout.as_ref(), subject.wanted).join(", "));
-        let spent = subject.journal.as_ref().map(|journal| *journal.expenses.spent()).unwrap_or_default();
         let has_blind_cap = |agent: &&str| contract.caps.agent_rounds.is_some() && !tells_rounds(agent);
         let told = [
             if self.tree().has_user() { None } else { dirty_notice(changes) },
@@ -443,7 +450,7 @@ impl Plan {
             said.ledger_text().filter(|_| !repo.main_worktree().join("results.tsv").exists()),
             (!subject.moved.is_empty())
                 .then(|| format!("moved folders that stood in place of ar's files: {}", list(&subject.moved))),
-            self.agent().and_then(|agent| idle_limits(contract, reports(agent), &spent)),
+            self.agent().and_then(|agent| self.idle_limits(agent)),
             self.agent()
                 .filter(has_blind_cap)
                 .map(|_| "--agent-rounds cannot act: the agent is not known to report its rounds".to_owned()),
@@ -523,10 +530,10 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
                 unread.push(format!("skipped the journal of session {other}: {}", with_causes(&error)));
                 continue;
             }
-            Ok(journal) => journal.filter(|journal| journal.users_tree() == Some(repo.worktree())),
+            Ok(journal) => journal,
         };
-        if let Some(first) = journal.as_ref().and_then(Journal::first) {
-            return Err(SessionError::OtherOpen { tag: other.to_string(), id: first.open.id });
+        if let Some(id) = journal.and_then(|journal| journal.open_in(repo.worktree())) {
+            return Err(SessionError::OtherOpen { tag: other.to_string(), id });
         }
     }
     Ok(unread)

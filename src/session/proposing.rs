@@ -109,10 +109,8 @@ impl Attempt {
         open.agent = agent.map(|command| AgentCall::new(command, exit.seconds, usage));
         let texts = Texts { own: proposal.description.clone(), fallback: described, before: None };
         let known = workspace.known_untracked()?;
-        let words_before = store.journal.words.clone();
-        store.journal.words.deliver(&words);
         // A call that was cut short is repeated, and counts once.
-        store.journal.calls.count(store.journal.ladder.lacks_direction(proposal.direction.as_deref()));
+        let counted = store.journal.count_call(&words, proposal.direction.as_deref());
         let committed = self.commit_change(workspace, store, &known, texts)?;
         crash::point("proposing.change_committed");
         store.say(Event::AgentFinished {
@@ -130,8 +128,7 @@ impl Attempt {
         let before = store.journal.ladder.rung();
         if cut_short {
             // Its outcome is unknown, so it is repeated.
-            store.journal.words = words_before;
-            store.journal.calls.uncount();
+            store.journal.uncount_call(counted);
         } else {
             store.note_idle_call(&said.unwrap_or_default())?;
         }

@@ -4,7 +4,7 @@ use super::attempt::{Attempt, Stage};
 use super::calling::{Calling, Work};
 use super::error::SessionError;
 use super::jobs::AGENT;
-use super::opened::{Texts, add_said, draft_of};
+use super::opened::{Texts, draft_of};
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::Ending;
@@ -79,13 +79,11 @@ impl Attempt {
         store: &mut Store,
         work: Work,
     ) -> Result<Reworked, SessionError> {
-        let Work { exit, usage, proposal, said, described, words, .. } = work;
-        store.journal.words.deliver(&words);
         let open = &mut self.open;
-        open.agent = open.agent.take().map(|agent| agent.with(exit.seconds, usage));
+        work.add_to(open, store);
+        let Work { exit, proposal, said, described, .. } = work;
         open.direction = proposal.direction.clone().or(open.direction.take());
         open.proposal_error = proposal.error.clone().or(open.proposal_error.take());
-        add_said(&mut open.proposal, proposal.more());
         let known = workspace.known_untracked()?;
         let tree = workspace.repo.working_tree.propose(&self.open.base, &known)?.tree();
         let mut versions = vec![&self.open.base];

@@ -13,7 +13,7 @@ use super::store::Store;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Outcome, Phase, Record, StopReason, Unparsed, Version, Word};
-use crate::rules::{Again, History, REWORKS, again, cap_of_tries, directions_tried, doubtful_gain, session_enough};
+use crate::rules::{Again, History, REWORKS, again, directions_tried, doubtful_gain};
 use crate::state::OpenExperiment;
 
 /// What became of one `ar try`.
@@ -136,11 +136,8 @@ impl Session<'_> {
     fn refuse_direction(&mut self, proposal: &Proposal) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         let named = proposal.direction.as_deref();
-        let repeated = store.journal.ladder.repeated_direction(&store.contract, &store.history, named, None);
-        let Some(direction) = repeated else { return Ok(()) };
-        if store.journal.calls.refuse_direction(store.history.next_id()) {
-            return Ok(());
-        }
+        let refused = store.journal.refuse_direction(&store.contract, &store.history, named);
+        let Some(direction) = refused else { return Ok(()) };
         let tried = directions_tried(store.history.records()).into_iter().map(|tried| tried.direction).collect();
         store.write_journal()?;
         Err(SessionError::RepeatedDirection { direction, tried })
@@ -155,7 +152,7 @@ impl Session<'_> {
         open.proposal_error = proposal.error.clone();
         open.by_hand = true;
         let known = self.workspace.known_untracked()?;
-        store.journal.calls.count_try(store.journal.ladder.lacks_direction(proposal.direction.as_deref()));
+        store.journal.count_try(proposal.direction.as_deref());
         let texts = Texts { own: proposal.description, fallback: None, before: None };
         let mut attempt = Attempt::at(open, Phase::Idle);
         attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(SessionError::NothingToTry)?;
@@ -173,10 +170,9 @@ impl Session<'_> {
             let _ = self.shared.tell();
             let store = self.shared.store.get_mut();
             store.forget_unwritten();
-            store.journal.presence.pause(false);
+            let is_open = store.journal.leave_by_hand();
             // The first error is the one that has to be mended.
             let _ = store.write_journal();
-            let is_open = store.journal.has_open();
             if is_open && error.is_disk_full() { SessionError::Stopped(Box::new(error)) } else { error }
         })
     }
@@ -184,13 +180,8 @@ impl Session<'_> {
     fn tried(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {
         let store = self.shared.store.get_mut();
         if !store.taken_back {
-            if store.folder.heard_stop().is_some() {
-                store.journal.expenses.end_loop(&StopReason::Interrupted { requested: true });
-            }
             let end = ended_by_hand(store);
-            store.journal.presence.end_by_hand(attempted == Attempted::StillRunning, end.as_ref());
-            // The answer says it.
-            store.journal.ladder.dismiss_flag();
+            store.journal.end_by_hand(attempted == Attempted::StillRunning, end.as_ref());
             store.write_journal()?;
         }
         store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host)?;
@@ -229,8 +220,7 @@ impl Session<'_> {
         crash::point("rework.put_back");
         self.workspace.move_head(store, &record.base, &[&record.commit], "an experiment being reworked")?;
         self.workspace.remember_untracked_beside(store, &record.base, &record.commit)?;
-        store.journal.calls.set_rework(Some(record.commit.clone()));
-        store.journal.presence.pause(false);
+        store.journal.bring_back(record.commit.clone());
         store.write_journal()?;
         self.shared.tell()?;
         Ok(Tried::Reworking(record.id))
@@ -281,7 +271,7 @@ fn ended_by_hand(store: &Store) -> Option<StopReason> {
 
 /// That the session has as many experiments as `ar try` may bring it to, if so.
 fn at_cap(store: &Store) -> Option<StopReason> {
-    session_enough(cap_of_tries(&store.contract, store.journal.expenses.last_night().is_some()), &store.history)
+    store.journal.expenses.tries_enough(&store.contract, &store.history)
 }
 
 /// The last experiment, if it failed a guard and may be reworked, and how often it was.

@@ -70,11 +70,6 @@ impl Calls {
         self.last_call = LastCall { ignored: std::mem::take(&mut self.last_call.ignored), ..call };
     }
 
-    /// Notes why the proposal of the last call, or a part of it, was ignored.
-    pub fn ignore_proposal(&mut self, why: String) {
-        self.last_call.proposal_error = Some(why);
-    }
-
     /// Counts a call; `unnamed` says that it named no direction although a new one was required.
     pub fn count(&mut self, unnamed: bool) {
         self.iteration += 1;
@@ -134,8 +129,7 @@ mod tests {
         let mut calls = Calls::default();
         calls.begin();
         calls.note_ignored(["b", "a", "b"].map(str::to_owned));
-        calls.end(LastCall { rows: 1, ..LastCall::default() });
-        calls.ignore_proposal("no JSON".into());
+        calls.end(LastCall { rows: 1, proposal_error: Some("no JSON".into()), ..LastCall::default() });
         calls.count(true);
         assert_eq!(
             (calls.iteration(), calls.last().ignored.as_slice()),

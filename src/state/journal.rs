@@ -279,6 +279,11 @@ impl Journal {
         self.home().has_user().then(|| self.tree.worktree())
     }
 
+    /// Whether somebody was active in the user's working tree at `worktree`, or left a run there, when the journal was written.
+    pub fn is_active_in(&self, worktree: &Path) -> bool {
+        self.presence.is_active() && self.users_tree() == Some(worktree)
+    }
+
     /// The attempt that was opened first.
     pub fn first(&self) -> Option<&OpenAttempt> {
         self.attempts.first()
@@ -349,6 +354,17 @@ impl Journal {
     /// Whether a change is open, or waits for the baseline.
     pub fn has_open(&self) -> bool {
         !self.attempts.is_empty() || self.tree.aside().is_some()
+    }
+
+    /// Whether nothing of the session is under way. Otherwise commits at the tip of its branch may be those of an agent or of a
+    /// reviewer.
+    pub fn is_between(&self) -> bool {
+        !self.has_open() && self.tree.reviewed().is_none() && !self.presence.is_unseen()
+    }
+
+    /// Whether something is unfinished that is not in the user's working tree: an attempt on a slot or seat, or a winner that waits.
+    pub fn is_unfinished_beside(&self) -> bool {
+        self.home().is_one_of_many() && (!self.attempts.is_empty() || !self.line.is_empty())
     }
 
     /// Enters a step of an attempt, which is opened if it is not.
@@ -510,13 +526,6 @@ mod tests {
         assert_eq!(journal.allocate(3.into()), 5.into(), "a closed attempt may have a record");
         journal.give_up(4.into());
         assert_eq!(journal.allocate(3.into()), 4.into());
-    }
-
-    #[test]
-    fn the_user_ends_a_session_once() {
-        let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
-        let reason = Some(StopReason::Interrupted { requested: true });
-        assert_eq!([journal.end_by_user(), journal.end_by_user()], [reason, None]);
     }
 
     #[test]

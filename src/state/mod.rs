@@ -1,7 +1,7 @@
 //! The state folder `.autoresearch/<tag>/`: contract, journal, event logs, memory files, lock.
 //!
 //! Everything here is plain files. A power cut leaves the old or the new content, never a mixture. Nothing here knows
-//! of git or decides anything.
+//! of git. Only the journal decides something: what follows from itself and the records.
 
 mod against_records;
 mod artifacts;

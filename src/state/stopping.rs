@@ -60,3 +60,53 @@ impl Journal {
         open.map(|(_, open)| open.id).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::domain::{CommitId, Layout};
+    use crate::rules::Trial;
+    use crate::state::{Aside, OpenExperiment};
+
+    fn journal(open: &[(Phase, u32)]) -> Journal {
+        let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
+        for (phase, id) in open {
+            let base = CommitId::new("a".repeat(40));
+            journal.enter(*phase, OpenExperiment::new((*id).into(), base, Timestamp::UNIX_EPOCH));
+        }
+        journal
+    }
+
+    #[test]
+    fn in_place_the_loop_stops_after_what_is_open_or_waits_for_the_baseline() {
+        let mut journal = journal(&[(Phase::Running, 3), (Phase::Checking, 4)]);
+        assert_eq!(journal.stopping(), Stopping::After(vec![3.into()]));
+        journal.tree.set_aside(Aside {
+            commit: CommitId::new("b".repeat(40)),
+            description: String::new(),
+            direction: None,
+            proposal: serde_json::Map::new(),
+            reference: String::new(),
+        });
+        assert_eq!(journal.stopping(), Stopping::After(vec![1.into()]));
+    }
+
+    #[test]
+    fn with_slots_each_step_ends_in_its_way() {
+        let open = [(Phase::Proposing, 3), (Phase::Committing, 4), (Phase::Waiting, 5), (Phase::Guarding, 6)];
+        let mut journal = Journal { layout: Some(Layout::of(2)), ..journal(&open) };
+        let steps = StoppingBeside {
+            runs: vec![6.into()],
+            proposals: vec![3.into(), 4.into()],
+            winners: vec![5.into()],
+            train: false,
+        };
+        assert_eq!(journal.stopping(), Stopping::Beside(steps.clone()));
+        journal.attempts[3].open.trial = Some(Trial::Afresh(5.into()));
+        assert_eq!(journal.stopping(), Stopping::Beside(StoppingBeside { runs: Vec::new(), train: true, ..steps }));
+    }
+}

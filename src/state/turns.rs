@@ -87,6 +87,12 @@ impl Journal {
         self.pauses.end_loop(reason, agent);
     }
 
+    /// Notes that nobody is active after `ar try` failed. Returns whether a change is open, which it can continue.
+    pub fn leave_by_hand(&mut self) -> bool {
+        self.presence.pause(false);
+        self.has_open()
+    }
+
     /// Notes the end of `ar try`, with the reason why the session does not go on by it, if it does not. Its answer tells of a
     /// flag.
     pub fn end_by_hand(&mut self, runs_alone: bool, reason: Option<&StopReason>) {
@@ -114,5 +120,62 @@ impl Journal {
         self.presence.end(&reason);
         self.expenses.end_loop(&reason);
         Some(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::rules::NightEnd;
+
+    fn journal() -> Journal {
+        Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH)
+    }
+
+    fn word(id: u32) -> Word {
+        Word { id, text: "w".into(), standing: false }
+    }
+
+    #[test]
+    fn who_only_ends_a_run_makes_nobody_active() {
+        for (driver, is_active) in [(Some(Driver::Loop), true), (Some(Driver::Hand), true), (None, false)] {
+            let mut journal = journal();
+            journal.presence.pause(false);
+            journal.take_over(driver, None, Path::new("/s"), None, None);
+            assert_eq!((journal.presence.is_active(), journal.tree.worktree()), (is_active, Path::new("/s")));
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_repeated_counts_once() {
+        let mut journal = journal();
+        let before = journal.count_call(&[word(1)], None);
+        assert_eq!((journal.calls.iteration(), journal.words.is_delivered(&word(1))), (1, true));
+        journal.uncount_call(before);
+        assert_eq!((journal.calls.iteration(), journal.words.is_delivered(&word(1))), (0, false));
+    }
+
+    #[test]
+    fn the_user_ends_a_session_once() {
+        let mut journal = journal();
+        let reason = Some(StopReason::Interrupted { requested: true });
+        assert_eq!([journal.end_by_user(), journal.end_by_user()], [reason, None]);
+        assert!(!journal.is_to_be_ended());
+    }
+
+    #[test]
+    fn only_a_request_ends_the_night_of_a_session_by_hand() {
+        let contract = crate::rules::sample::contract("x");
+        let asked = StopReason::Interrupted { requested: true };
+        for (reason, end) in
+            [(None, NightEnd::Open), (Some(&StopReason::NoAgent), NightEnd::Open), (Some(&asked), NightEnd::Over)]
+        {
+            let mut journal = journal();
+            journal.expenses.enter(Some(Night::since_the_start(&contract, Spent::default(), NightEnd::Open)));
+            journal.end_by_hand(false, reason);
+            assert_eq!(journal.expenses.last_night().map(|night| night.end), Some(end));
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::session::attempt::Attempt;
 use crate::session::calling::{Calling, Work};
 use crate::session::check::edits;
 use crate::session::error::SessionError;
-use crate::session::opened::{Texts, add_said, commit_of};
+use crate::session::opened::{Texts, commit_of};
 use crate::session::shared::Shared;
 use crate::session::store::Store;
 use crate::session::supervise::Ending;
@@ -123,11 +123,9 @@ fn commit_merge(
     store: &mut Store,
     work: Work,
 ) -> Result<bool, SessionError> {
-    let Work { exit, usage, proposal, words, .. } = work;
-    store.journal.words.deliver(&words);
     let open = &mut attempt.open;
-    open.agent = open.agent.take().map(|agent| agent.with(exit.seconds, usage));
-    add_said(&mut open.proposal, proposal.more());
+    work.add_to(open, store);
+    let Work { exit, proposal, .. } = work;
     let own = proposal.description.clone().or_else(|| Some(open.description.clone()));
     let texts = Texts { own, fallback: None, before: None };
     let known = workspace.known_untracked()?;
