@@ -85,7 +85,7 @@ pub(super) fn session_there(repo: &Repo) -> Result<Option<Tag>, SessionError> {
 /// What is known of a session. What cannot be read of it makes it no newer, and is told by those who need it.
 fn sign(repo: &Repo, tag: &Tag) -> SessionSign {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let journal = Journal::read(&folder.state()).ok().flatten().map(|journal| journal.presence.last_seen());
+    let shown = Journal::read(&folder.state()).ok().flatten().map(|journal| journal.presence.last_seen());
     let recorded = || {
         let refs = repo.refs.refs_under(&tag.ref_prefix()).ok()?;
         let (_, name) = refs.iter().filter_map(|(name, _)| Some((record_id(name, tag)?, name))).max()?;
@@ -94,6 +94,6 @@ fn sign(repo: &Repo, tag: &Tag) -> SessionSign {
     };
     SessionSign {
         is_active: folder.owner(repo.git_dir()).is_ok_and(|owner| owner.is_some()),
-        last_activity: journal.max(recorded()),
+        last_activity: shown.max(recorded()),
     }
 }

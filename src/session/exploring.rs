@@ -73,8 +73,9 @@ impl Calling<'_> {
 
 /// For which text the agent is to be called before the next change, if for any.
 pub(super) fn text_due(contract: &Contract, journal: &Journal) -> Option<Purpose> {
-    if journal.checkpoints.summary_is_due(contract.summary_at, contract.created, Timestamp::now()) {
+    let Journal { checkpoints, ladder, .. } = journal;
+    if checkpoints.summary_is_due(contract.summary_at, contract.created, Timestamp::now()) {
         return Some(Purpose::Summary);
     }
-    journal.ladder.next_role(contract.explore).map(Purpose::Proposal)
+    ladder.next_role(contract.explore).map(Purpose::Proposal)
 }

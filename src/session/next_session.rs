@@ -25,7 +25,7 @@ pub(super) struct UserCommits {
 impl UserCommits {
     /// Looks for them in a session that is measured and has nothing open: commits of a call are the agent's.
     pub(super) fn find(repo: &Repo, stored: &Contract, journal: &Journal) -> Result<Option<UserCommits>, SessionError> {
-        if is_idle(journal) { UserCommits::on(repo, stored, &read_history(repo, &stored.tag)?) } else { Ok(None) }
+        if journal.is_between() { UserCommits::on(repo, stored, &read_history(repo, &stored.tag)?) } else { Ok(None) }
     }
 
     /// The same for a session with this history and nothing open.
@@ -51,11 +51,6 @@ impl UserCommits {
     }
 }
 
-/// Whether nothing of a session is open: else the commits at its tip may be an agent's.
-fn is_idle(journal: &Journal) -> bool {
-    !journal.has_open() && journal.tree.reviewed().is_none() && !journal.presence.is_unseen()
-}
-
 /// Whether commits of the user's keep an idle session from continuing. What cannot be read is told by who needs it.
 pub(crate) fn has_user_commits(repo: &Repo, tag: &Tag, journal: &Journal) -> bool {
     let stored = stored_contract(repo, tag).ok().flatten();
@@ -70,7 +65,7 @@ pub(super) fn unrecorded_tip(
     journal: &Journal,
     history: &History,
 ) -> Result<Option<UnrecordedTip>, SessionError> {
-    let commits = if is_idle(journal) { UserCommits::on(repo, stored, history)? } else { None };
+    let commits = if journal.is_between() { UserCommits::on(repo, stored, history)? } else { None };
     let Some(commits) = commits else { return Ok(None) };
     let next = if commits.is_on_top { Next::find(repo, stored.clone(), journal, None)? } else { None };
     Ok(Some(match next {
@@ -153,7 +148,7 @@ impl Next {
         head: &Head,
         wanted: &Wanted,
     ) -> Result<Option<Next>, SessionError> {
-        let Some(commit) = head.commit().filter(|_| journal.is_some_and(is_idle)) else { return Ok(None) };
+        let Some(commit) = head.commit().filter(|_| journal.is_some_and(Journal::is_between)) else { return Ok(None) };
         let history = read_history(repo, &stored.tag)?;
         let incumbent = expected_tip(stored, history.incumbent().map(|record| &record.commit));
         if history.baseline().is_none() {

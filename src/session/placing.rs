@@ -115,7 +115,7 @@ pub(super) fn refuse_in_the_way(
 /// Refuses to go on *in place* with a session whose slots were lost with its journal, as the slots in its records tell.
 pub(super) fn refuse_lost(repo: &Repo, tag: Option<&Tag>, journal: Option<&Journal>) -> Result<(), SessionError> {
     if let Some(tag) = tag
-        && journal.is_none_or(|journal| journal.presence.is_unseen())
+        && Journal::is_lost(journal)
         && read_history(repo, tag)?.records().iter().any(|record| record.beside.slot.is_some())
     {
         return Err(LayoutError::Lost(tag.clone()).into());
@@ -137,9 +137,7 @@ pub(super) fn unfinished_beside(repo: &Repo) -> Result<Vec<String>, SessionError
         let folder = SessionFolder::new(&repo.main_worktree(), tag);
         // What cannot be read is told by those who need it.
         let journal = Journal::read(&folder.state()).ok().flatten();
-        let is_open = |it: &Journal| !it.attempts.is_empty() || !it.line.is_empty();
-        journal.is_some_and(|it| !it.home().follows_branch() && is_open(&it))
-            && matches!(folder.owner(repo.git_dir()), Ok(None))
+        journal.as_ref().is_some_and(Journal::is_unfinished_beside) && matches!(folder.owner(repo.git_dir()), Ok(None))
     };
     let unfinished = session_tags(repo)?.into_iter().filter(is_unfinished);
     Ok(unfinished.map(|tag| format!("session {tag} is not finished; run `ar resume {tag}` to continue it")).collect())

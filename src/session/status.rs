@@ -132,7 +132,7 @@ impl<'a> Lookout<'a> {
             .and_then(|open| Some(OutageStatus { outage: open.outage.clone(), since: open.since, again: open.until? }));
         let telling = telling(&open, owner.is_some());
         let seen = Seen {
-            phase: telling.map(|open| open.phase).or(is_known.then(|| journal.phase())),
+            phase: telling.map(|open| open.phase).or(is_known.then_some(Phase::Idle)),
             owned: owner.is_some(),
             job: telling.map_or(RunFound::Gone, |open| open.job),
             // While the agent is not to be had, runs go on.

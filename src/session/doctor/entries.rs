@@ -76,10 +76,8 @@ pub(super) fn head_before<'a>(
     if let Some(at) = repo.refs.logged_head()? {
         return Ok(Some(at));
     }
-    let mut active = sessions.filter(|facts| {
-        let journal = facts.known_journal();
-        journal.is_some_and(|it| it.presence.is_active() && it.users_tree() == Some(repo.worktree()))
-    });
+    let is_active = |facts: &&Facts| facts.known_journal().is_some_and(|it| it.is_active_in(repo.worktree()));
+    let mut active = sessions.filter(is_active);
     let branch = active.next().map(|facts| facts.tag.branch_ref()).filter(|_| active.next().is_none());
     let branch = branch.filter(|branch| repo.refs.has_ref(branch).unwrap_or(false));
     Ok(branch.map(HeadTarget::Branch))
