@@ -25,10 +25,15 @@ pub(super) struct UserCommits {
 impl UserCommits {
     /// Looks for them in a session that is measured and has nothing open: commits of a call are the agent's.
     pub(super) fn find(repo: &Repo, stored: &Contract, journal: &Journal) -> Result<Option<UserCommits>, SessionError> {
-        if journal.is_between() { UserCommits::on(repo, stored, &read_history(repo, &stored.tag)?) } else { Ok(None) }
+        if journal.is_between() { UserCommits::of_idle(repo, stored) } else { Ok(None) }
     }
 
-    /// The same for a session with this history and nothing open.
+    /// The same for a session with nothing open.
+    fn of_idle(repo: &Repo, stored: &Contract) -> Result<Option<UserCommits>, SessionError> {
+        UserCommits::on(repo, stored, &read_history(repo, &stored.tag)?)
+    }
+
+    /// The same for a session with this history.
     fn on(repo: &Repo, stored: &Contract, history: &History) -> Result<Option<UserCommits>, SessionError> {
         let Some(tip) = repo.refs.branch(&stored.tag.branch_ref())? else { return Ok(None) };
         let incumbent = expected_tip(stored, history.incumbent().map(|record| &record.commit));
@@ -67,7 +72,7 @@ pub(super) fn unrecorded_tip(
 ) -> Result<Option<UnrecordedTip>, SessionError> {
     let commits = if journal.is_between() { UserCommits::on(repo, stored, history)? } else { None };
     let Some(commits) = commits else { return Ok(None) };
-    let next = if commits.is_on_top { Next::find(repo, stored.clone(), journal, None)? } else { None };
+    let next = if commits.is_on_top { Next::find(repo, stored.clone(), None)? } else { None };
     Ok(Some(match next {
         Some(Next::Begins(successor)) => UnrecordedTip::OfUser(successor.tag),
         Some(Next::Begun(tag)) => UnrecordedTip::OfUser(tag),
@@ -97,31 +102,28 @@ pub(super) struct Successor {
 }
 
 impl Next {
-    /// Looks for it after the session that is `known`, or else that of HEAD's branch, whose next one is to have the tag `named`.
+    /// Looks for it after the session that is `known`, if that one is idle, or else that of HEAD's branch, whose next one is to
+    /// have the tag `named`.
     pub(super) fn after(
         repo: &Repo,
         known: Option<&Contract>,
-        journal: Option<&Journal>,
+        is_idle: bool,
         head: &Head,
         named: Option<&Tag>,
     ) -> Result<Option<Next>, SessionError> {
-        match (known, journal) {
-            (Some(stored), Some(journal)) => Next::find(repo, stored.clone(), journal, None),
-            (Some(_), None) => Ok(None),
-            (None, _) => match former_of_head(repo, head)? {
-                Some((stored, Some(journal))) => Next::find(repo, stored, &journal, named.cloned()),
+        match known {
+            Some(stored) if is_idle => Next::find(repo, stored.clone(), None),
+            Some(_) => Ok(None),
+            None => match former_of_head(repo, head)? {
+                Some((stored, Some(journal))) if journal.is_between() => Next::find(repo, stored, named.cloned()),
                 _ => Ok(None),
             },
         }
     }
 
-    fn find(
-        repo: &Repo,
-        stored: Contract,
-        journal: &Journal,
-        named: Option<Tag>,
-    ) -> Result<Option<Next>, SessionError> {
-        let Some(commits) = UserCommits::find(repo, &stored, journal)?.filter(|it| it.is_on_top) else {
+    /// Looks for it after an idle session.
+    fn find(repo: &Repo, stored: Contract, named: Option<Tag>) -> Result<Option<Next>, SessionError> {
+        let Some(commits) = UserCommits::of_idle(repo, &stored)?.filter(|it| it.is_on_top) else {
             return Ok(None);
         };
         let former = stored.tag.clone();
@@ -144,11 +146,11 @@ impl Next {
     pub(super) fn on_own_branch(
         repo: &Repo,
         stored: &Contract,
-        journal: Option<&Journal>,
+        is_idle: bool,
         head: &Head,
         wanted: &Wanted,
     ) -> Result<Option<Next>, SessionError> {
-        let Some(commit) = head.commit().filter(|_| journal.is_some_and(Journal::is_between)) else { return Ok(None) };
+        let Some(commit) = head.commit().filter(|_| is_idle) else { return Ok(None) };
         let history = read_history(repo, &stored.tag)?;
         let incumbent = expected_tip(stored, history.incumbent().map(|record| &record.commit));
         if history.baseline().is_none() {

@@ -102,7 +102,8 @@ impl<'a> Session<'a> {
         repo.exclude(&left_out.iter().map(String::as_str).collect::<Vec<_>>())?;
         crash::point("open.excluded");
         folder.create()?;
-        let lock = folder.lock(repo.git_dir(), Home::of(layout.as_ref()).has_user())?;
+        let tree_of = Home::of(layout.as_ref());
+        let lock = folder.lock(repo.git_dir(), tree_of.has_user())?;
         crash::point("open.locked");
         repo.clear_own_locks()?;
         let chosen: Vec<Gpu> = gpus.iter().flat_map(|slot| slot.gpus.iter().cloned()).collect();
@@ -223,7 +224,7 @@ impl<'a> Session<'a> {
         let begun = session.shared.end_late_review().await;
         let begun = begun
             .and_then(|()| session.go_home(home))
-            .and_then(|()| session.take_own_tree())
+            .and_then(|()| session.take_own_tree(tree_of))
             .and_then(|()| session.undo_late_review(drive))
             .and_then(|()| session.take_over(drive, night))
             .and_then(|()| session.begin_telling(continued, lost, is_fetched));
@@ -250,8 +251,8 @@ impl<'a> Session<'a> {
     fn begin_telling(&mut self, continued: bool, lost: bool, is_fetched: bool) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         store.heal()?;
-        let limit = store.contract.keep_artifacts;
-        settle_left_artifacts(&store.folder, &store.history, limit, &store.journal.open_ids(), &mut store.said);
+        let (limit, open) = (store.contract.keep_artifacts, store.journal.open_ids());
+        settle_left_artifacts(&store.folder, &store.history, limit, &open, &mut store.said);
         let (tag, tip, experiments) = (store.contract.tag.clone(), store.tip(), store.history.experiments());
         store.say(Event::SessionStarted { tag, tip, experiments, continued });
         if let Some(changed) = self.shared.place.get_mut().changed(&store.history) {
@@ -260,7 +261,7 @@ impl<'a> Session<'a> {
         if lost {
             self.workspace.remember_untracked(store)?;
             store.say_rebuilt(is_fetched)?;
-        } else if store.journal.attempts.is_empty() && store.ledger.is_torn()? {
+        } else if open.is_empty() && store.ledger.is_torn()? {
             store.put_rows_back()?;
         }
         store.learning().put_ideas_back()
@@ -268,8 +269,7 @@ impl<'a> Session<'a> {
 
     /// Goes from the user's working tree to one of `ar`'s own, if there are slots: the baseline is measured in the first slot.
     /// Later that is a seat's, since a slot whose tree is missing has lost its run.
-    fn take_own_tree(&mut self) -> Result<(), SessionError> {
-        let home = self.shared.store().journal.home();
+    fn take_own_tree(&mut self, home: Home) -> Result<(), SessionError> {
         if home != self.workspace.home {
             let terms = &self.workspace.file_terms;
             let tip = self.shared.store().tip();

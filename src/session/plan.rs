@@ -280,11 +280,10 @@ impl<'a> Subject<'a> {
             }
             journal = if known.is_some() { Journal::read(&folder_of(tag).state())? } else { None };
         }
+        let is_idle = journal.as_ref().is_some_and(Journal::is_between);
         let next = match (drive, &known) {
-            (Drive::TYPED, Some(stored)) if is_meant => {
-                Next::on_own_branch(repo, stored, journal.as_ref(), &head, wanted)?
-            }
-            (Drive::TYPED, _) => Next::after(repo, known.as_ref(), journal.as_ref(), &head, tag.as_ref())?,
+            (Drive::TYPED, Some(stored)) if is_meant => Next::on_own_branch(repo, stored, is_idle, &head, wanted)?,
+            (Drive::TYPED, _) => Next::after(repo, known.as_ref(), is_idle, &head, tag.as_ref())?,
             _ => None,
         };
         let mut successor = None;

@@ -96,12 +96,11 @@ fn rebuild(books: &Books, patients: &Patients, repairs: &mut Repairs) -> Result<
     let rebuilt = LedgerFile::rebuild(&books.path, &books.metric, books.dialect, &books.records, folder)?;
     let Some(rebuilt) = rebuilt else { return Ok(()) };
     for facts in patients.all() {
-        let Ok(Some(journal)) = &facts.journal else { continue };
+        let Some(mut journal) = facts.known_journal().cloned() else { continue };
         let row_of = |id: ExperimentId| {
             let index = books.records.iter().position(|record| record.tag == facts.tag && record.id == id);
             index.map(|index| rebuilt.places[index])
         };
-        let mut journal = journal.clone();
         if journal.place_rows(row_of) {
             journal.write(&facts.folder.state(), repairs.clock.now())?;
         }

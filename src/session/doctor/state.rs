@@ -161,26 +161,29 @@ fn open<'a>(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference<'a>
         runs.is_active(&folder, RUN) || runs.has_job(&folder)
     };
     let resume = |what: String| Finding::warning(Area::Journal, what).hint(format!("ar resume {}", facts.tag));
+    let mut torn = Vec::new();
     for (phase, open) in journal.steps() {
         let what = format!("experiment {} is open ({phase})", open.id);
-        let finding = match (&facts.holder, goes_on(open)) {
+        let goes_on = goes_on(open);
+        let finding = match (&facts.holder, goes_on) {
             (Some(_), _) => Finding::ok(Area::Journal, what),
             (None, true) => resume(format!("{what} and its run continues without an active ar")),
             (None, false) => resume(format!("{what}, but no ar is active")),
         };
         found.push(finding.into());
-    }
-    for open in journal.open_attempts().filter(|open| !goes_on(open)) {
-        for path in torn_run_files(&facts.folder.run(open.id)) {
-            let what = format!("cannot parse {}", path.display());
-            found.push(Difference::new(Finding::error(Area::Journal, what), move |repairs| {
-                let kept = keep(&path, ".damaged")?;
-                remove_file(&path)?;
-                repairs.did(format!("removed the damaged {}{kept}; the run counts as lost", path.display()));
-                Ok(())
-            }));
+        if !goes_on {
+            torn.extend(torn_run_files(&facts.folder.run(open.id)));
         }
     }
+    found.extend(torn.into_iter().map(|path| {
+        let what = format!("cannot parse {}", path.display());
+        Difference::new(Finding::error(Area::Journal, what), move |repairs| {
+            let kept = keep(&path, ".damaged")?;
+            remove_file(&path)?;
+            repairs.did(format!("removed the damaged {}{kept}; the run counts as lost", path.display()));
+            Ok(())
+        })
+    }));
     found
 }
 
