@@ -73,3 +73,51 @@ impl Journal {
         Some(Iteration::of(last, self.calls.iteration(), history.since_keep()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample;
+
+    fn open(id: u32) -> OpenExperiment {
+        OpenExperiment::new(id.into(), CommitId::new("a".repeat(40)), Timestamp::UNIX_EPOCH)
+    }
+
+    fn record(id: u32) -> Record {
+        sample::record(json!({"id": id, "outcome": "keep", "value": "1.0"}))
+    }
+
+    #[test]
+    fn rows_of_open_experiments_are_settled_and_those_of_a_train_by_one_attempt() {
+        let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
+        journal.enter(Phase::Running, open(2));
+        journal.enter(Phase::Waiting, open(3));
+        journal.enter(Phase::Recording, OpenExperiment { recording: vec![record(3), record(4)], ..open(5) });
+        assert!(!journal.clone().place_rows(|_| None));
+        let row_of = |id: ExperimentId| (id != 2.into()).then(|| u64::from(id.number()) * 10);
+        assert!(journal.place_rows(row_of));
+        let rows: Vec<(Phase, u64)> = journal.steps().map(|(phase, open)| (phase, open.rows_from)).collect();
+        assert_eq!(rows, [(Phase::Running, 0), (Phase::Waiting, 0), (Phase::Recording, 30)]);
+        let mut alone = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
+        alone.enter(Phase::Committing, open(3));
+        assert!(alone.place_rows(row_of));
+        assert_eq!((alone.phase(), alone.attempts[0].open.rows_from), (Phase::Settling, 30));
+    }
+
+    #[test]
+    fn only_an_idle_session_logs_its_last_iteration_again() {
+        let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
+        let last =
+            |journal: &Journal, history: &History| journal.last_iteration(history).and_then(|line| line.experiment);
+        assert_eq!(last(&journal, &History::new(vec![record(0)])), None, "the baseline is none");
+        let history = History::new(vec![record(0), record(1)]);
+        assert_eq!(last(&journal, &history), Some(1.into()));
+        journal.enter(Phase::Running, open(2));
+        assert_eq!(last(&journal, &history), None);
+    }
+}
