@@ -93,7 +93,7 @@ pub struct Plan {
     pub(super) drive: Drive,
     /// What a loop asks of its night.
     pub(super) tonight: Option<Tonight>,
-    /// What the agent's calls have used so far.
+    /// The usage of all calls of the agent so far.
     pub(super) spent: Spent,
     /// The user's branch to which their working tree is switched back first.
     pub(super) home: Option<String>,

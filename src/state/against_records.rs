@@ -34,8 +34,8 @@ impl Journal {
         })
     }
 
-    /// Whether an attempt is a car of a train that is being recorded: half of the train may be recorded, each car with a commit
-    /// other than the one that it was measured with.
+    /// Returns whether an attempt is a car of a train that is being recorded: half of the train may be recorded, each car with
+    /// a commit other than the one that it was measured with.
     fn is_recorded_with_others(&self, open: &OpenExperiment) -> bool {
         self.open_attempts().any(|by| {
             let is_own = |record: &Record| by.id == open.id && Some(&record.commit) == open.commit.as_ref();

@@ -264,7 +264,8 @@ impl Journal {
         Ok(Some(journal))
     }
 
-    /// Whether the journal of a session is lost: missing, or made again from the records, which may not tell all that it did.
+    /// Returns whether the journal of a session is lost: missing, or made again from the records, which may not tell all that
+    /// it did.
     pub fn is_lost(journal: Option<&Journal>) -> bool {
         journal.is_none_or(|journal| journal.presence.is_unseen())
     }
@@ -279,7 +280,8 @@ impl Journal {
         self.home().has_user().then(|| self.tree.worktree())
     }
 
-    /// Whether somebody was active in the user's working tree at `worktree`, or left a run there, when the journal was written.
+    /// Returns whether somebody was active in the user's working tree at `worktree`, or left a run there, when the journal was
+    /// written.
     pub fn is_active_in(&self, worktree: &Path) -> bool {
         self.presence.is_active() && self.users_tree() == Some(worktree)
     }
@@ -356,13 +358,14 @@ impl Journal {
         !self.attempts.is_empty() || self.tree.aside().is_some()
     }
 
-    /// Whether nothing of the session is under way. Otherwise commits at the tip of its branch may be those of an agent or of a
-    /// reviewer.
+    /// Returns whether nothing of the session is under way. Otherwise commits at the tip of its branch may be those of an agent
+    /// or of a reviewer.
     pub fn is_between(&self) -> bool {
         !self.has_open() && self.tree.reviewed().is_none() && !self.presence.is_unseen()
     }
 
-    /// Whether something is unfinished that is not in the user's working tree: an attempt on a slot or seat, or a winner that waits.
+    /// Returns whether something is unfinished that is not in the user's working tree: an attempt on a slot or seat, or a winner
+    /// that waits.
     pub fn is_unfinished_beside(&self) -> bool {
         self.home().is_one_of_many() && (!self.attempts.is_empty() || !self.line.is_empty())
     }

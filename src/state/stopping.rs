@@ -3,7 +3,7 @@
 use super::Journal;
 use crate::domain::{ExperimentId, Phase};
 
-/// What becomes of the open attempts of a loop that was asked to stop.
+/// The open attempts of a loop that was asked to stop, by their end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stopping {
     /// *In place*: these are finished and recorded.
@@ -12,7 +12,7 @@ pub enum Stopping {
     Beside(StoppingBeside),
 }
 
-/// What becomes of the open attempts of a loop with slots that was asked to stop.
+/// The open attempts of a loop with slots that was asked to stop, by their end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StoppingBeside {
     /// Those whose runs finish first and are recorded.
@@ -21,12 +21,12 @@ pub struct StoppingBeside {
     pub proposals: Vec<ExperimentId>,
     /// Those that beat their own base and wait until the session continues.
     pub winners: Vec<ExperimentId>,
-    /// Whether a run of merged winners finishes first.
+    /// Set if a run of merged winners finishes first.
     pub train: bool,
 }
 
 impl Journal {
-    /// What becomes of the open attempts if the loop is asked to stop after them.
+    /// Returns how the open attempts end if the loop is asked to stop after them.
     pub fn stopping(&self) -> Stopping {
         match self.home().is_one_of_many() {
             true => Stopping::Beside(self.stopping_beside()),

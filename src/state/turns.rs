@@ -103,8 +103,8 @@ impl Journal {
         self.ladder.dismiss_flag();
     }
 
-    /// Whether `ar stop` has something to note although nobody is active: the end of the session, or that the user has seen
-    /// what it could not solve.
+    /// Returns whether `ar stop` has something to note although nobody is active: the end of the session, or that the user has
+    /// seen what it could not solve.
     pub fn is_to_be_ended(&self) -> bool {
         !self.presence.is_known_to_be_over() || !self.escalation.is_none()
     }
