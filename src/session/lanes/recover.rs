@@ -59,7 +59,7 @@ impl Session<'_> {
             let (phase, open) = (attempt.phase, attempt.open.clone());
             let store = &mut *self.shared.store();
             match shelve(left(phase, &open)) {
-                Shelved::Stays => {}
+                Shelved::Stays => continue,
                 Shelved::Waits => {
                     store.journal.line.answered(open.id);
                     store.enter(Phase::Waiting, OpenExperiment { merge_with: None, seat: None, ..open })?;
