@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use autoresearch::domain::{Asked, Tag, count_of};
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
-use autoresearch::session::{Drive, FinalizeTerms as Wanted, Interrupt, Interrupts, Plan, Session, SessionError};
+use autoresearch::session::{self, Drive, FinalizeTerms as Wanted, Interrupt, Interrupts, Plan, Session, SessionError};
 
 use super::args::FinalizeArgs;
 use super::error::CliError;
@@ -77,7 +77,7 @@ fn review_keeps(tag: &Tag) -> Result<Interrupt, CliError> {
     let reviewed = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
         let mut session = Session::open(plan, printer.observer(), interrupts.clone()).await?;
-        session.review_keeps().await?;
+        session::review_keeps(&mut session).await?;
         Ok(interrupts.asked())
     });
     printer.finish();

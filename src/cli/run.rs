@@ -6,7 +6,7 @@ use autoresearch::domain::{StopReason, Tag};
 use autoresearch::git::Repo;
 use autoresearch::guardian::keep_resident;
 use autoresearch::rules::{LoopCall, SESSION_FULL};
-use autoresearch::session::{Drive, Driven, Plan, Session, session_tags};
+use autoresearch::session::{Drive, Driven, Plan, Session, open_again, session_tags};
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
 use super::error::CliError;
@@ -85,7 +85,7 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
             };
             // As after a kill: what is open is picked up by what is on disk.
             drop(session);
-            session = Session::open_again(plan, printer.observer(), interrupts.clone()).await?;
+            session = open_again(plan, printer.observer(), interrupts.clone()).await?;
             driven = session.run_again(resumed).await?;
         }
     };

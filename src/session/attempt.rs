@@ -10,6 +10,7 @@ use super::error::SessionError;
 use super::ignored::ignored_inputs;
 use super::jobs::{REVIEW, guard_name, job_place, run_name};
 use super::lanes::{join_line, judge_trial};
+use super::left_over::{await_files, end_jobs};
 use super::opened::{commit_of, draft_of, is_being_replaced};
 use super::protected::name_of;
 use super::reading::read_records;
@@ -136,7 +137,7 @@ impl Attempt {
         deadline: Deadline,
         tree_is_gone: bool,
     ) -> Result<Attempted, SessionError> {
-        shared.await_files(self).await;
+        await_files(shared, self).await;
         let found = Found { tree_is_gone, ..self.found(&shared.store(), shared.executor_of(&self.job())) };
         let terms = tree.file_terms.clone();
         let ended = self.recover(Some(tree), shared, &terms, deadline, found).await?;
@@ -156,13 +157,13 @@ impl Attempt {
         let steps = recover(found);
         let is_to_check = !steps.is_empty() && !found.recorded;
         if is_to_check && check_again(&mut shared.store(), terms, &mut self.open)? {
-            shared.end_jobs(self.open.id).await?;
+            end_jobs(shared, self.open.id).await?;
         }
         let mut ended = None;
         for step in steps {
             let tree = tree.as_deref_mut();
             let attempted = match (step, tree) {
-                (Step::EndJobs, _) => shared.end_jobs(self.open.id).await.map(|()| None)?,
+                (Step::EndJobs, _) => end_jobs(shared, self.open.id).await.map(|()| None)?,
                 (Step::Finish, Some(tree)) => Some(self.finish(tree, shared, deadline).await?),
                 (step, tree) => {
                     let environment = shared.environment();

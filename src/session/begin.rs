@@ -11,6 +11,7 @@ use super::error::SessionError;
 use super::jobs::{RUN, guard_name};
 use super::lanes::{check_baseline, forget_repeats, repeat_in_other_slots};
 use super::layout_error::LayoutError;
+use super::left_over::{await_files, end_first_jobs, end_further_runs, end_jobs};
 use super::next_session::leave_former_branch;
 use super::open::Session;
 use super::opened::draft_of;
@@ -95,7 +96,7 @@ impl Session<'_> {
             return Ok(());
         }
         let next = self.shared.store().history.next_id();
-        self.shared.end_jobs(next).await?;
+        end_jobs(&self.shared, next).await?;
         let store = self.shared.store.get_mut();
         store.journal.presence.see();
         store.write_journal()
@@ -108,9 +109,9 @@ impl Session<'_> {
         let mut attempt = match open {
             Some(left) => {
                 let attempt = Attempt::left(left);
-                self.shared.await_files(&attempt).await;
+                await_files(&self.shared, &attempt).await;
                 if !matches!(self.baseline_run(), RunFound::Going | RunFound::Over) {
-                    self.shared.end_first_jobs(ExperimentId::BASELINE).await?;
+                    end_first_jobs(&self.shared, ExperimentId::BASELINE).await?;
                     self.workspace.check_out(self.shared.store.get_mut(), &attempt.open)?;
                 }
                 attempt
@@ -188,7 +189,7 @@ impl Session<'_> {
             Ending::Lost => Measured::lost(attempt.run.starts),
             Ending::Detached => return Ok(Some(Attempted::StillRunning)),
             Ending::Interrupted => {
-                self.shared.end_further_runs(ExperimentId::BASELINE).await?;
+                end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
                 self.take_back()?;
                 return Ok(Some(Attempted::RolledBack));
             }

@@ -11,17 +11,21 @@ use jiff::Zoned;
 use super::attempt::Attempt;
 use super::conventions::{PROGRAM, read_program};
 use super::error::SessionError;
+use super::escalating::close_escalation;
 use super::failed_log::{end_of_log, last_failed_log};
 use super::jobs::{AGENT, clear_run_folder};
+use super::left_over::put_right_after;
 use super::opened::add_said;
 use super::own_files::remove_file;
 use super::own_program::own_path;
 use super::own_training::{RunLogBefore, own_training};
 use super::room::refuse_spoilt;
 use super::running::DELETIONS;
+use super::searching::search;
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::{Ending, Exited};
+use super::words::note_words;
 use super::workspace::Workspace;
 use crate::agent::{self, Answer, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
 use crate::crash;
@@ -147,7 +151,7 @@ impl<'a> Calling<'a> {
         let words = match self.purpose {
             Purpose::Change => {
                 let store = &mut *shared.store();
-                store.hear_words();
+                note_words(store);
                 let proposing: Vec<ExperimentId> =
                     store.journal.in_phase(Phase::Proposing).map(|open| open.id).collect();
                 store.words.claim(self.attempt.open.id, &store.journal.words, &proposing)
@@ -161,7 +165,7 @@ impl<'a> Calling<'a> {
         crash::point("proposing.agent_over");
         let mut rows = 0;
         if ended.is_over() {
-            rows = shared.put_right_after(self.attempt.open.id, AGENT).await?;
+            rows = put_right_after(shared, self.attempt.open.id, AGENT).await?;
             let store = &mut *shared.store();
             store.folder.create_run(self.attempt.open.id)?;
             if workspace.home.is_disposable() && !workspace.stand(store, &self.attempt.open.base)? {
@@ -177,7 +181,7 @@ impl<'a> Calling<'a> {
     /// What search commands find for a new experiment, if its directive asks for that.
     async fn search(&self, shared: &Shared<'_>) -> Result<Ending<Rc<[Finding]>>, SessionError> {
         let is_new = self.purpose == Purpose::Change && self.merging.is_none() && self.attempt.open.draft.is_none();
-        if is_new { shared.search(self.attempt.open.id).await } else { Ok(Ending::Done(Rc::from([]))) }
+        if is_new { search(shared, self.attempt.open.id).await } else { Ok(Ending::Done(Rc::from([]))) }
     }
 
     /// Reads what a call left, and puts it away if the call came to nothing.
@@ -225,7 +229,7 @@ impl<'a> Calling<'a> {
         }
         if let Some(over) = store.journal.agent_answered(store.contract.cadence.is_some()) {
             store.say(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
-            store.end_escalation("the agent is back");
+            close_escalation(store, "the agent is back");
         }
         if self.purpose == Purpose::Change {
             let Store { journal, history, contract, .. } = store;

@@ -20,63 +20,61 @@ use crate::state::IdeaFile;
 /// The file of the agent's summary.
 const SUMMARY: &str = "summary.md";
 
-impl Shared<'_> {
-    /// Writes a checkpoint if one is due. It has its time in the journal before it is begun, so that it is written once.
-    pub(super) fn keep_checkpoint(&self) -> Result<(), SessionError> {
-        let at = {
-            let store = self.store();
-            // A session without a baseline may be taken back.
-            if store.history.baseline().is_none() {
-                return Ok(());
-            }
-            store.journal.checkpoints.due(store.contract.checkpoint, store.contract.created, this_second())
-        };
-        match at {
-            Some(at) => self.write_checkpoint(at),
-            None => Ok(()),
+/// Writes a checkpoint if one is due. It has its time in the journal before it is begun, so that it is written once.
+pub(super) fn keep_checkpoint(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let at = {
+        let store = shared.store();
+        // A session without a baseline may be taken back.
+        if store.history.baseline().is_none() {
+            return Ok(());
         }
+        store.journal.checkpoints.due(store.contract.checkpoint, store.contract.created, this_second())
+    };
+    match at {
+        Some(at) => write_checkpoint(shared, at),
+        None => Ok(()),
     }
+}
 
-    /// Writes a checkpoint now, and notes that the agent is to sum the session up.
-    pub(super) fn write_down(&self) -> Result<(), SessionError> {
-        let now = this_second();
-        let is_there = self.store().journal.checkpoints.ask_summary(now);
-        if is_there { self.store().write_journal() } else { self.write_checkpoint(now) }
+/// Writes a checkpoint now, and notes that the agent is to sum the session up.
+pub(super) fn write_down(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let now = this_second();
+    let is_there = shared.store().journal.checkpoints.ask_summary(now);
+    if is_there { shared.store().write_journal() } else { write_checkpoint(shared, now) }
+}
+
+/// Writes the checkpoint of a moment. A failure is reported and does not stop the loop.
+fn write_checkpoint(shared: &Shared<'_>, at: Timestamp) -> Result<(), SessionError> {
+    let written = {
+        let store = &mut *shared.store();
+        store.journal.checkpoints.begin(at);
+        store.write_journal()?;
+        checkpoint(store, at)
+    };
+    match written {
+        Ok(path) => shared.emit(Event::Checkpoint { at, path })?,
+        Err(error) => shared.store().say_once(Notice::NoCheckpoint(with_causes(&error))),
     }
+    let store = &mut *shared.store();
+    store.journal.checkpoints.end();
+    store.write_journal()
+}
 
-    /// Writes the checkpoint of a moment. A failure is reported and does not stop the loop.
-    fn write_checkpoint(&self, at: Timestamp) -> Result<(), SessionError> {
-        let written = {
-            let store = &mut *self.store();
-            store.journal.checkpoints.begin(at);
-            store.write_journal()?;
-            checkpoint(store, at)
-        };
-        match written {
-            Ok(path) => self.emit(Event::Checkpoint { at, path })?,
-            Err(error) => self.store().say_once(Notice::NoCheckpoint(with_causes(&error))),
-        }
-        let store = &mut *self.store();
-        store.journal.checkpoints.end();
-        store.write_journal()
+/// Keeps the summary that a call gave, or says that it gave none.
+pub(super) fn keep_summary(shared: &Shared<'_>, work: &Work, attempt: &Attempt) -> Result<(), SessionError> {
+    {
+        let Store { journal, contract, .. } = &mut *shared.store();
+        journal.checkpoints.summary_asked(contract.summary_at, contract.created, Timestamp::now());
     }
-
-    /// Keeps the summary that a call gave, or says that it gave none.
-    pub(super) fn keep_summary(&self, work: &Work, attempt: &Attempt) -> Result<(), SessionError> {
-        {
-            let Store { journal, contract, .. } = &mut *self.store();
-            journal.checkpoints.summary_asked(contract.summary_at, contract.created, Timestamp::now());
-        }
-        let text = match text_of(work) {
-            Ok(text) => text,
-            Err(why) => return self.emit(Notice::NoSummary(why)),
-        };
-        let path = self.store().folder.checkpoints().join(SUMMARY);
-        let written = write_in_folder(&self.store(), SUMMARY, &format!("{text}\n"));
-        match written {
-            Ok(()) => self.emit(Event::Summary { id: attempt.open.id, path, seconds: work.exit.seconds }),
-            Err(error) => self.emit(Notice::NoSummary(with_causes(&error))),
-        }
+    let text = match text_of(work) {
+        Ok(text) => text,
+        Err(why) => return shared.emit(Notice::NoSummary(why)),
+    };
+    let path = shared.store().folder.checkpoints().join(SUMMARY);
+    let written = write_in_folder(&shared.store(), SUMMARY, &format!("{text}\n"));
+    match written {
+        Ok(()) => shared.emit(Event::Summary { id: attempt.open.id, path, seconds: work.exit.seconds }),
+        Err(error) => shared.emit(Notice::NoSummary(with_causes(&error))),
     }
 }
 

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::calling::{Calling, Purpose, Work};
+use super::checkpoints::keep_summary;
 use super::error::SessionError;
 use super::shared::Shared;
 use super::supervise::Ending;
@@ -42,7 +43,7 @@ impl Calling<'_> {
         // One that was cut short is asked for again.
         match self.purpose {
             _ if work.cut_short => {}
-            Purpose::Summary => shared.keep_summary(&work, attempt)?,
+            Purpose::Summary => keep_summary(shared, &work, attempt)?,
             Purpose::Proposal(role) => self.keep_proposal(shared, role, &work)?,
             Purpose::Change => {}
         }

@@ -53,69 +53,67 @@ enum Objects {
     Read(Box<ObjectChecker>),
 }
 
-impl Shared<'_> {
-    /// Lets a call of the agent begin: once there is room, and the clock can be right.
-    ///
-    /// # Errors
-    ///
-    /// There is no room, or objects are damaged.
-    pub(super) async fn gate(&self) -> Result<(), SessionError> {
-        self.check_room()?;
-        self.await_clock().await?;
-        self.gate.borrow_mut().check_objects(&self.times, &mut self.store(), None)?;
-        // A call that works on damaged objects would be paid for nothing.
-        let is_reading = || matches!(&self.gate.borrow().objects, Objects::Reading(thread) if !thread.is_finished());
-        while is_reading() && self.wait_to_look_again(READING).await? {}
-        self.gate.borrow_mut().check_objects(&self.times, &mut self.store(), None)
-    }
+/// Lets a call of the agent begin: once there is room, and the clock can be right.
+///
+/// # Errors
+///
+/// There is no room, or objects are damaged.
+pub(super) async fn gate_of_call(shared: &Shared<'_>) -> Result<(), SessionError> {
+    shared.check_room()?;
+    await_clock(shared).await?;
+    shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), None)?;
+    // A call that works on damaged objects would be paid for nothing.
+    let is_reading = || matches!(&shared.gate.borrow().objects, Objects::Reading(thread) if !thread.is_finished());
+    while is_reading() && shared.wait_to_look_again(READING).await? {}
+    shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), None)
+}
 
-    /// Lets the run of a commit begin; `in_place` where its GPU is not one of a slot, which is waited for before.
-    ///
-    /// # Errors
-    ///
-    /// As those of [`Shared::gate`].
-    pub(super) async fn gate_of_run(&self, commit: &CommitId, in_place: bool) -> Result<(), SessionError> {
-        self.check_room()?;
-        self.await_clock().await?;
-        self.gate.borrow_mut().check_objects(&self.times, &mut self.store(), Some(commit))?;
-        if in_place { await_any_gpu(self).await } else { Ok(()) }
-    }
+/// Lets the run of a commit begin; `in_place` where its GPU is not one of a slot, which is waited for before.
+///
+/// # Errors
+///
+/// As those of [`gate_of_call`].
+pub(super) async fn gate_of_run(shared: &Shared<'_>, commit: &CommitId, in_place: bool) -> Result<(), SessionError> {
+    shared.check_room()?;
+    await_clock(shared).await?;
+    shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), Some(commit))?;
+    if in_place { await_any_gpu(shared).await } else { Ok(()) }
+}
 
-    /// Waits while the clock is before the last record, at most for 10 minutes, and tells of it; also of a clock that was set.
-    /// Any request and the end of this invocation end it.
-    async fn await_clock(&self) -> Result<(), SessionError> {
-        let seen = {
-            let store = self.store();
-            (store.clock == Clock::System).then(|| Some((store.now(), since_boot()?))).flatten()
-        };
-        let before = mem::replace(&mut self.gate.borrow_mut().clock, seen);
-        if let Some(jump) = before.zip(seen).and_then(|(before, now)| clock_jump(before, now)) {
-            self.emit(Notice::ClockSet(jump.as_secs()))?;
-        }
-        let last = self.store().history.records().last().map(|record| record.finished);
-        let Some(last) = last else { return Ok(()) };
-        let now = || self.store().now();
-        let is_behind = || is_clock_behind(now(), last);
-        if !is_behind() || self.gate.borrow().given_up == Some(last) {
-            return Ok(());
-        }
-        let behind = Notice::ClockBehind { last, now: now() };
-        self.emit(behind)?;
-        // A clock that was named stands still.
-        let is_named = self.store().clock != Clock::System;
-        let patience = if is_named { Duration::ZERO } else { crash::pace(CLOCK_PATIENCE) };
-        let begun = Instant::now();
-        while is_behind() {
-            if begun.elapsed() >= patience {
-                self.gate.borrow_mut().given_up = Some(last);
-                return self.emit(Notice::ClockStaysBehind);
-            }
-            if !self.wait_to_look_again(LOOK).await? {
-                break;
-            }
-        }
-        Ok(())
+/// Waits while the clock is before the last record, at most for 10 minutes, and tells of it; also of a clock that was set.
+/// Any request and the end of this invocation end it.
+async fn await_clock(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let seen = {
+        let store = shared.store();
+        (store.clock == Clock::System).then(|| Some((store.now(), since_boot()?))).flatten()
+    };
+    let before = mem::replace(&mut shared.gate.borrow_mut().clock, seen);
+    if let Some(jump) = before.zip(seen).and_then(|(before, now)| clock_jump(before, now)) {
+        shared.emit(Notice::ClockSet(jump.as_secs()))?;
     }
+    let last = shared.store().history.records().last().map(|record| record.finished);
+    let Some(last) = last else { return Ok(()) };
+    let now = || shared.store().now();
+    let is_behind = || is_clock_behind(now(), last);
+    if !is_behind() || shared.gate.borrow().given_up == Some(last) {
+        return Ok(());
+    }
+    let behind = Notice::ClockBehind { last, now: now() };
+    shared.emit(behind)?;
+    // A clock that was named stands still.
+    let is_named = shared.store().clock != Clock::System;
+    let patience = if is_named { Duration::ZERO } else { crash::pace(CLOCK_PATIENCE) };
+    let begun = Instant::now();
+    while is_behind() {
+        if begun.elapsed() >= patience {
+            shared.gate.borrow_mut().given_up = Some(last);
+            return shared.emit(Notice::ClockStaysBehind);
+        }
+        if !shared.wait_to_look_again(LOOK).await? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 impl Gate {

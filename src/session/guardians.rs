@@ -44,48 +44,44 @@ pub(super) fn register(root: &Path, tag: &Tag, now: Timestamp, is_told: bool) ->
     }
 }
 
-impl Store {
-    /// Copies what guardians said since the last time into the log, and begins anew where they said so. Returns whether there
-    /// was anything.
-    fn copy_guard_lines(&mut self, log: &EventLog) -> Result<bool, SessionError> {
-        let Some(files) = guard_files(self.repo.main_worktree(), &self.contract.tag) else { return Ok(false) };
-        let lines = match files.lines() {
-            Ok(lines) => lines,
-            Err(error) => {
-                self.say_once(Notice::GuardUnread(with_causes(&error)));
-                return Ok(false);
-            }
-        };
-        let known = self.journal.guard_lines;
-        if known == lines.len() {
+/// Copies what guardians said since the last time into the log, and begins anew where they said so. Returns whether there
+/// was anything.
+fn copy_guard_lines(store: &mut Store, log: &EventLog) -> Result<bool, SessionError> {
+    let Some(files) = guard_files(store.repo.main_worktree(), &store.contract.tag) else { return Ok(false) };
+    let lines = match files.lines() {
+        Ok(lines) => lines,
+        Err(error) => {
+            store.say_once(Notice::GuardUnread(with_causes(&error)));
             return Ok(false);
         }
-        self.heal()?;
-        // Files that were begun anew have fewer.
-        let new = lines.iter().skip(if known > lines.len() { 0 } else { known }).flatten();
-        for line in new {
-            log.guard(line)?;
-            if line.action == GuardAction::Redirect {
-                self.say(Notice::Redirected(line.detail.clone()));
-                let before = self.journal.ladder.rung();
-                self.journal.ladder.redirect(&self.contract, &self.history);
-                self.say_steps(before, "a guardian nudged it in vain and had it start over");
-            }
-        }
-        self.journal.guard_lines = lines.len();
-        self.expected.watch_again(&self.folder.logs());
-        self.write_journal()?;
-        Ok(true)
+    };
+    let known = store.journal.guard_lines;
+    if known == lines.len() {
+        return Ok(false);
     }
+    store.heal()?;
+    // Files that were begun anew have fewer.
+    let new = lines.iter().skip(if known > lines.len() { 0 } else { known }).flatten();
+    for line in new {
+        log.guard(line)?;
+        if line.action == GuardAction::Redirect {
+            store.say(Notice::Redirected(line.detail.clone()));
+            let before = store.journal.ladder.rung();
+            store.journal.ladder.redirect(&store.contract, &store.history);
+            store.say_steps(before, "a guardian nudged it in vain and had it start over");
+        }
+    }
+    store.journal.guard_lines = lines.len();
+    store.expected.watch_again(&store.folder.logs());
+    store.write_journal()?;
+    Ok(true)
 }
 
-impl Shared<'_> {
-    /// Takes in what guardians said since the last time.
-    pub(super) fn hear_guards(&self) -> Result<(), SessionError> {
-        let log = self.events.borrow().log.clone();
-        let heard = self.store().copy_guard_lines(&log)?;
-        if heard { self.tell() } else { Ok(()) }
-    }
+/// Takes in what guardians said since the last time.
+pub(super) fn take_in_guards(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let log = shared.events.borrow().log.clone();
+    let heard = copy_guard_lines(&mut shared.store(), &log)?;
+    if heard { shared.tell() } else { Ok(()) }
 }
 
 /// Takes in what guardians said about a session that nobody holds, and tells `observer` and the command of `--on-event`.
@@ -128,7 +124,7 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
         activity: 0,
         taken_back: false,
     };
-    store.copy_guard_lines(&log)?;
+    copy_guard_lines(&mut store, &log)?;
     let mut events = Events::new(observer, log);
     for event in store.said.take() {
         events.emit(&event, &store)?;

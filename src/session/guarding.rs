@@ -5,6 +5,7 @@ use std::path::Path;
 use super::attempt::{Attempt, Attempted, Stage};
 use super::error::SessionError;
 use super::jobs::{RUN_FILES, clear_run_folder, guard_name, run_variables};
+use super::left_over::{await_files, put_right_after};
 use super::opened::{commit_of, draft_of};
 use super::own_files::remove_file;
 use super::room::refuse_spoilt;
@@ -121,7 +122,7 @@ impl Attempt {
     ) -> Result<Ending<Exit>, SessionError> {
         let folder = shared.store().folder.create_run(self.open.id)?;
         let name = guard_name(number);
-        shared.await_files(self).await;
+        await_files(shared, self).await;
         let mut job = match shared.runs.found(&folder, &name) {
             RunFound::Going | RunFound::Over => {
                 shared.store().begin_watch(Actor::Guard, self.open.id)?;
@@ -135,7 +136,7 @@ impl Attempt {
         };
         let ended = shared.wait(&mut job, deadline, || Ok(())).await?;
         if ended.is_over() {
-            shared.put_right_after(self.open.id, &name).await?;
+            put_right_after(shared, self.open.id, &name).await?;
         }
         if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
             return Ok(Ending::Lost);

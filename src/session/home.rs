@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::choosing::session_there;
 use super::error::SessionError;
-use super::open::Session;
 use super::reading::{expected_tip, read_history, stored_contract};
+use super::store::Store;
 use super::terms::{Wanted, put, with_axes};
+use super::workspace::Workspace;
 use crate::crash;
 use crate::domain::{Asked, CommitId, Contract, Drift, Layout, Tag};
 use crate::git::{Head, HeadTarget, Repo};
@@ -102,27 +103,28 @@ pub(super) fn way_home(
     Ok(is_there.then_some(branch))
 }
 
-impl Session<'_> {
-    /// Switches the user's working tree back to their branch.
-    pub(super) fn go_home(&mut self, branch: Option<String>) -> Result<(), SessionError> {
-        let store = self.shared.store.get_mut();
-        let at = match &branch {
-            Some(branch) => store.repo.refs.branch(branch)?,
-            None => None,
-        };
-        let (Some(branch), Some(at)) = (branch, at) else {
-            store.journal.tree.go_home(None);
-            return Ok(());
-        };
-        store.journal.tree.go_home(Some(branch.clone()));
-        store.write_journal()?;
-        crash::point("home.noted");
-        let head = self.workspace.repo.refs.head()?;
-        self.workspace.put_back(store, &at, head.commit().unwrap_or(&at))?;
-        crash::point("home.put_back");
-        self.workspace.repo.refs.point_head(&HeadTarget::Branch(branch))?;
-        crash::point("home.head_pointed");
+/// Switches the user's working tree back to their branch.
+pub(super) fn go_home(
+    workspace: &mut Workspace,
+    store: &mut Store,
+    branch: Option<String>,
+) -> Result<(), SessionError> {
+    let at = match &branch {
+        Some(branch) => store.repo.refs.branch(branch)?,
+        None => None,
+    };
+    let (Some(branch), Some(at)) = (branch, at) else {
         store.journal.tree.go_home(None);
-        Ok(())
-    }
+        return Ok(());
+    };
+    store.journal.tree.go_home(Some(branch.clone()));
+    store.write_journal()?;
+    crash::point("home.noted");
+    let head = workspace.repo.refs.head()?;
+    workspace.put_back(store, &at, head.commit().unwrap_or(&at))?;
+    crash::point("home.put_back");
+    workspace.repo.refs.point_head(&HeadTarget::Branch(branch))?;
+    crash::point("home.head_pointed");
+    store.journal.tree.go_home(None);
+    Ok(())
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::attempt::Attempt;
 use super::error::SessionError;
+use super::gate::gate_of_run;
 use super::shared::Shared;
 use super::store::Store;
 use super::supervise::Ending;
@@ -32,7 +33,7 @@ impl Shared<'_> {
         if self.times.no_time_for_run(&self.store()).is_some() {
             return Ok(Ending::Done(()));
         }
-        self.gate_of_run(&best.commit, !workspace.home.is_one_of_many()).await?;
+        gate_of_run(self, &best.commit, !workspace.home.is_one_of_many()).await?;
         let mut check = begin_check(&best, slot, workspace, &mut self.store())?;
         let measured = match check.measured(workspace, self, None).await? {
             Ending::Detached => return Ok(Ending::Detached),

@@ -23,90 +23,83 @@ const OUT: u32 = 2;
 /// The author of notes on doubted keeps.
 const REVIEWER: &str = "the reviewer";
 
-impl Shared<'_> {
-    /// Has the keeps reviewed that are unreviewed, the oldest first, until the reviewer gives no verdict twice in a row, something
-    /// is asked for, no time is left, or a budget is spent. What is kept stays kept: a doubt is noted.
-    pub(super) async fn review_left(&self, workspace: &mut Workspace) -> Result<(), SessionError> {
-        let left: Vec<Record> = {
-            let store = self.store();
-            if store.contract.reviewer.is_none() {
-                return Ok(());
-            }
-            store.history.records().iter().filter(|record| record.is_unreviewed()).cloned().collect()
-        };
-        let mut vain = 0;
-        for record in left {
-            let is_spent = {
-                let store = self.store();
-                // Outside a loop only the session's own caps count.
-                store.journal.expenses.calls_enough(&store.contract, self.times.are_counted()).is_some()
-            };
-            if is_spent || self.is_time_over() || self.asked()? != Interrupt::None {
-                break;
-            }
-            {
-                let store = &mut *self.store();
-                store.journal.tree.review(Some(record.id));
-                store.write_journal()?;
-            }
-            let call = ReviewCall::of(&record, &self.store().folder);
-            let ended = call.review(self, None).await?;
-            if !matches!(ended, Ending::Detached) {
-                let store = &mut *self.store();
-                workspace.undo_review(store)?;
-                store.journal.tree.review(None);
-            }
-            let Ending::Done(review) = ended else { break };
-            let id = record.id;
-            vain = if review.verdict == ReviewVerdict::Unreviewed { vain + 1 } else { 0 };
-            if vain == 0 {
-                self.store().note_review(record, review.clone())?;
-            }
-            self.emit(Event::ReviewFinished { id, review, late: true })?;
-            if vain == OUT {
-                break;
-            }
-        }
-        self.tell()
-    }
-}
-
-impl Session<'_> {
-    /// Has the keeps reviewed that are unreviewed, where no loop does that any more.
-    ///
-    /// # Errors
-    ///
-    /// What is not the reviewer's doing: the session's own files, or a full disk.
-    pub async fn review_keeps(&mut self) -> Result<(), SessionError> {
-        let reviewed = self.shared.review_left(&mut self.workspace).await;
-        let store = self.shared.store.get_mut();
-        let trees = if self.workspace.home.is_disposable() { remove_trees(store) } else { Ok(()) };
-        // What a review without a verdict has used.
-        let written = store.write_journal();
-        self.finish_alerts().await;
-        reviewed.and(trees).and(written)
-    }
-}
-
-impl Session<'_> {
-    /// Undoes what a reviewer did in a late review that was cut off. A change of the user's that is to be measured stays
-    /// in the working tree.
-    pub(super) fn undo_late_review(&mut self, drive: Drive) -> Result<(), SessionError> {
-        let store = self.shared.store.get_mut();
-        if store.journal.tree.reviewed().is_none() {
+/// Has the keeps reviewed that are unreviewed, the oldest first, until the reviewer gives no verdict twice in a row, something
+/// is asked for, no time is left, or a budget is spent. What is kept stays kept: a doubt is noted.
+pub(super) async fn review_left(shared: &Shared<'_>, workspace: &mut Workspace) -> Result<(), SessionError> {
+    let left: Vec<Record> = {
+        let store = shared.store();
+        if store.contract.reviewer.is_none() {
             return Ok(());
         }
-        let has_change = drive.adopts() || matches!(drive, Drive::WorkingTree { .. });
-        match has_change && self.workspace.home.has_user() {
-            true => {
-                let tip = store.tip();
-                self.workspace.move_head(store, &tip, &[], "reviewed")?;
-            }
-            false => self.workspace.undo_review(store)?,
+        store.history.records().iter().filter(|record| record.is_unreviewed()).cloned().collect()
+    };
+    let mut vain = 0;
+    for record in left {
+        let is_spent = {
+            let store = shared.store();
+            // Outside a loop only the session's own caps count.
+            store.journal.expenses.calls_enough(&store.contract, shared.times.are_counted()).is_some()
+        };
+        if is_spent || shared.is_time_over() || shared.asked()? != Interrupt::None {
+            break;
         }
-        store.journal.tree.review(None);
-        Ok(())
+        {
+            let store = &mut *shared.store();
+            store.journal.tree.review(Some(record.id));
+            store.write_journal()?;
+        }
+        let call = ReviewCall::of(&record, &shared.store().folder);
+        let ended = call.review(shared, None).await?;
+        if !matches!(ended, Ending::Detached) {
+            let store = &mut *shared.store();
+            workspace.undo_review(store)?;
+            store.journal.tree.review(None);
+        }
+        let Ending::Done(review) = ended else { break };
+        let id = record.id;
+        vain = if review.verdict == ReviewVerdict::Unreviewed { vain + 1 } else { 0 };
+        if vain == 0 {
+            note_review(&mut shared.store(), record, review.clone())?;
+        }
+        shared.emit(Event::ReviewFinished { id, review, late: true })?;
+        if vain == OUT {
+            break;
+        }
     }
+    shared.tell()
+}
+
+/// Has the keeps of a session reviewed that are unreviewed, where no loop does that any more.
+///
+/// # Errors
+///
+/// What is not the reviewer's doing: the session's own files, or a full disk.
+pub async fn review_keeps(session: &mut Session<'_>) -> Result<(), SessionError> {
+    let reviewed = review_left(&session.shared, &mut session.workspace).await;
+    let store = session.shared.store.get_mut();
+    let trees = if session.workspace.home.is_disposable() { remove_trees(store) } else { Ok(()) };
+    // What a review without a verdict has used.
+    let written = store.write_journal();
+    session.finish_alerts().await;
+    reviewed.and(trees).and(written)
+}
+
+/// Undoes what a reviewer did in a late review that was cut off. A change of the user's that is to be measured stays
+/// in the working tree.
+pub(super) fn undo_late_review(workspace: &mut Workspace, store: &mut Store, drive: Drive) -> Result<(), SessionError> {
+    if store.journal.tree.reviewed().is_none() {
+        return Ok(());
+    }
+    let has_change = drive.adopts() || matches!(drive, Drive::WorkingTree { .. });
+    match has_change && workspace.home.has_user() {
+        true => {
+            let tip = store.tip();
+            workspace.move_head(store, &tip, &[], "reviewed")?;
+        }
+        false => workspace.undo_review(store)?,
+    }
+    store.journal.tree.review(None);
+    Ok(())
 }
 
 impl Workspace {
@@ -141,19 +134,17 @@ impl SessionView {
     }
 }
 
-impl Store {
-    /// Puts a verdict into the record of a keep; a doubt also stands in a note on its commit.
-    fn note_review(&mut self, record: Record, review: Review) -> Result<(), SessionError> {
-        let text = format!("reviewed after it was kept, {}", review.sentence());
-        let is_doubted = review.verdict != ReviewVerdict::Earned;
-        let record = Record { review: Some(review), ..record };
-        // First, as the note says no more: a review that is made again would be noted twice.
-        self.amend_record(&record)?;
-        crash::point("reviewing.amended");
-        if is_doubted {
-            let line = Note::line(self.now(), &self.contract.tag, record.id, REVIEWER, &text);
-            Notes::new(&self.repo.refs, NOTES).add(&record.commit, &line)?;
-        }
-        self.write_journal()
+/// Puts a verdict into the record of a keep; a doubt also stands in a note on its commit.
+fn note_review(store: &mut Store, record: Record, review: Review) -> Result<(), SessionError> {
+    let text = format!("reviewed after it was kept, {}", review.sentence());
+    let is_doubted = review.verdict != ReviewVerdict::Earned;
+    let record = Record { review: Some(review), ..record };
+    // First, as the note says no more: a review that is made again would be noted twice.
+    store.amend_record(&record)?;
+    crash::point("reviewing.amended");
+    if is_doubted {
+        let line = Note::line(store.now(), &store.contract.tag, record.id, REVIEWER, &text);
+        Notes::new(&store.repo.refs, NOTES).add(&record.commit, &line)?;
     }
+    store.write_journal()
 }

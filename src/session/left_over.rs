@@ -20,91 +20,89 @@ const LOCKS_PATIENCE: Duration = Duration::from_secs(30);
 /// How often a lock is looked for meanwhile.
 const LOCKS_LOOK: Duration = Duration::from_millis(100);
 
-impl Shared<'_> {
-    /// Waits until the shim of an active job has restored the files by which it is found.
-    pub(super) async fn await_files(&self, attempt: &Attempt) {
-        let job = attempt.job();
-        let (folder, name) = job_place(&self.store().folder.run(attempt.open.id), &job);
-        self.executor_of(&job).await_files(&folder, name).await;
-    }
+/// Waits until the shim of an active job has restored the files by which it is found.
+pub(super) async fn await_files(shared: &Shared<'_>, attempt: &Attempt) {
+    let job = attempt.job();
+    let (folder, name) = job_place(&shared.store().folder.run(attempt.open.id), &job);
+    shared.executor_of(&job).await_files(&folder, name).await;
+}
 
-    /// Ends what is left of an experiment's jobs, and waits until it is gone.
-    pub(super) async fn end_jobs(&self, id: ExperimentId) -> Result<(), SessionError> {
-        self.end_further_runs(id).await?;
-        self.end_first_jobs(id).await
-    }
+/// Ends what is left of an experiment's jobs, and waits until it is gone.
+pub(super) async fn end_jobs(shared: &Shared<'_>, id: ExperimentId) -> Result<(), SessionError> {
+    end_further_runs(shared, id).await?;
+    end_first_jobs(shared, id).await
+}
 
-    /// Ends the further runs of an experiment.
-    pub(super) async fn end_further_runs(&self, id: ExperimentId) -> Result<(), SessionError> {
-        let folder = self.store().folder.run(id);
-        for further in further_runs(&folder) {
-            self.runs.stop(&further, RUN).await?;
+/// Ends the further runs of an experiment.
+pub(super) async fn end_further_runs(shared: &Shared<'_>, id: ExperimentId) -> Result<(), SessionError> {
+    let folder = shared.store().folder.run(id);
+    for further in further_runs(&folder) {
+        shared.runs.stop(&further, RUN).await?;
+    }
+    Ok(())
+}
+
+/// Ends an experiment's jobs, and lets its further runs continue.
+pub(super) async fn end_first_jobs(shared: &Shared<'_>, id: ExperimentId) -> Result<(), SessionError> {
+    let folder = shared.store().folder.run(id);
+    let guards = shared.store().contract.guards.len();
+    for name in job_names(guards) {
+        shared.executor_of(&name).stop(&folder, &name).await?;
+    }
+    remove_left_locks(shared, id, AGENT).await
+}
+
+/// Ends the reviewer of a late review that was cut off, and removes the locks that it left behind.
+pub(super) async fn end_late_review(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let late = shared.store().journal.tree.reviewed();
+    let Some(id) = late else { return Ok(()) };
+    let folder = shared.store().folder.run(id);
+    shared.local.stop(&folder, REVIEW).await?;
+    remove_left_locks(shared, id, REVIEW).await
+}
+
+/// Removes the locks that a finished job left behind, and undoes forbidden changes. Returns how many rows it removed from
+/// results.tsv.
+pub(super) async fn put_right_after(shared: &Shared<'_>, id: ExperimentId, job: &str) -> Result<u32, SessionError> {
+    let locks = remove_left_locks(shared, id, job).await;
+    // What somebody changed is put right also where a lock stays, as far as that goes.
+    let rows = shared.store().end_watch(id);
+    locks.and(rows)
+}
+
+/// Removes the locks that git processes of a finished job left behind: they were made during the job, and no process can
+/// hold them. Waits for a lock that somebody may hold.
+///
+/// # Errors
+///
+/// A lock is still there after 30 s.
+async fn remove_left_locks(shared: &Shared<'_>, id: ExperimentId, job: &str) -> Result<(), SessionError> {
+    let (folder, name) = job_place(&shared.store().folder.run(id), job);
+    // What was made after the end is another process's.
+    let Some((started, over)) = Job::lifetime(&folder, name) else { return Ok(()) };
+    let (begun, mut removed) = (Instant::now(), Vec::new());
+    let folders = shared.store().repo.folders();
+    loop {
+        let is_held = |locks: &[PathBuf]| may_be_held(locks, &folders);
+        let left = shared.store().repo.remove_left_locks(started, over, is_held)?;
+        removed.extend(left.removed);
+        let Some(lock) = left.held.first() else { break };
+        if begun.elapsed() >= LOCKS_PATIENCE {
+            return Err(shared.store().repo.locked(lock).into());
         }
-        Ok(())
-    }
-
-    /// Ends an experiment's jobs, and lets its further runs continue.
-    pub(super) async fn end_first_jobs(&self, id: ExperimentId) -> Result<(), SessionError> {
-        let folder = self.store().folder.run(id);
-        let guards = self.store().contract.guards.len();
-        for name in job_names(guards) {
-            self.executor_of(&name).stop(&folder, &name).await?;
+        if matches!(shared.asked()?, Interrupt::Now | Interrupt::Detach) {
+            break;
         }
-        self.remove_left_locks(id, AGENT).await
+        sleep(LOCKS_LOOK).await;
     }
-
-    /// Ends the reviewer of a late review that was cut off, and removes the locks that it left behind.
-    pub(super) async fn end_late_review(&self) -> Result<(), SessionError> {
-        let late = self.store().journal.tree.reviewed();
-        let Some(id) = late else { return Ok(()) };
-        let folder = self.store().folder.run(id);
-        self.local.stop(&folder, REVIEW).await?;
-        self.remove_left_locks(id, REVIEW).await
+    if removed.is_empty() {
+        return Ok(());
     }
-
-    /// Removes the locks that a finished job left behind, and undoes forbidden changes. Returns how many rows it removed from
-    /// results.tsv.
-    pub(super) async fn put_right_after(&self, id: ExperimentId, job: &str) -> Result<u32, SessionError> {
-        let locks = self.remove_left_locks(id, job).await;
-        // What somebody changed is put right also where a lock stays, as far as that goes.
-        let rows = self.store().end_watch(id);
-        locks.and(rows)
-    }
-
-    /// Removes the locks that git processes of a finished job left behind: they were made during the job, and no process can
-    /// hold them. Waits for a lock that somebody may hold.
-    ///
-    /// # Errors
-    ///
-    /// A lock is still there after 30 s.
-    async fn remove_left_locks(&self, id: ExperimentId, job: &str) -> Result<(), SessionError> {
-        let (folder, name) = job_place(&self.store().folder.run(id), job);
-        // What was made after the end is another process's.
-        let Some((started, over)) = Job::lifetime(&folder, name) else { return Ok(()) };
-        let (begun, mut removed) = (Instant::now(), Vec::new());
-        let folders = self.store().repo.folders();
-        loop {
-            let is_held = |locks: &[PathBuf]| may_be_held(locks, &folders);
-            let left = self.store().repo.remove_left_locks(started, over, is_held)?;
-            removed.extend(left.removed);
-            let Some(lock) = left.held.first() else { break };
-            if begun.elapsed() >= LOCKS_PATIENCE {
-                return Err(self.store().repo.locked(lock).into());
-            }
-            if matches!(self.asked()?, Interrupt::Now | Interrupt::Detach) {
-                break;
-            }
-            sleep(LOCKS_LOOK).await;
-        }
-        if removed.is_empty() {
-            return Ok(());
-        }
-        let of = match job {
-            AGENT => "agent",
-            REVIEW => "reviewer",
-            job if job == RUN || RunRole::is_folder(job) => "run",
-            _ => "guard",
-        };
-        self.emit(Notice::LocksRemoved { of, locks: removed })
-    }
+    let of = match job {
+        AGENT => "agent",
+        REVIEW => "reviewer",
+        job if job == RUN || RunRole::is_folder(job) => "run",
+        _ => "guard",
+    };
+    shared.emit(Notice::LocksRemoved { of, locks: removed })
 }

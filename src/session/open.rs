@@ -11,17 +11,20 @@ use serde_json::json;
 use super::artifacts::settle_left_artifacts;
 use super::contradiction::{contradiction, trouble_text};
 use super::error::{ErrorKind, SessionError};
-use super::escalating::report_unopened;
+use super::escalating::{end_wait, forget_solved, report_unopened};
 use super::events::{Events, Observer};
 use super::expected::Expected;
 use super::fetched::is_fetched;
-use super::guardians::{guard_lines, interval_of, register};
+use super::guardians::{guard_lines, interval_of, register, take_in_guards};
 use super::hazards::Surveyed;
 use super::heal::{Remains, rebuilt_journal};
+use super::home::go_home;
 use super::hooks::Alerted;
 use super::interrupts::Interrupts;
-use super::lanes::{SlotSetup, open_seat, open_slot, refuse_other_model, remove_trees};
+use super::lanes::{SlotSetup, leave_other_models, open_seat, open_slot, refuse_other_model, remove_trees};
+use super::late_reviews::undo_late_review;
 use super::layout_error::LayoutError;
+use super::left_over::end_late_review;
 use super::next_session::UserCommits;
 use super::nights::entered_night;
 use super::opened::is_being_replaced;
@@ -221,11 +224,11 @@ impl<'a> Session<'a> {
                 settings: None,
             },
         };
-        let begun = session.shared.end_late_review().await;
+        let begun = end_late_review(&session.shared).await;
         let begun = begun
-            .and_then(|()| session.go_home(home))
+            .and_then(|()| go_home(&mut session.workspace, session.shared.store.get_mut(), home))
             .and_then(|()| session.take_own_tree(tree_of))
-            .and_then(|()| session.undo_late_review(drive))
+            .and_then(|()| undo_late_review(&mut session.workspace, session.shared.store.get_mut(), drive))
             .and_then(|()| session.take_over(drive, night))
             .and_then(|()| session.begin_telling(continued, lost, is_fetched));
         if let Err(error) = begun {
@@ -242,8 +245,8 @@ impl<'a> Session<'a> {
         unregistered.into_iter().for_each(|notice| store.say(notice));
         notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.say(notice));
         session.shared.tell()?;
-        session.leave_other_models().await?;
-        session.shared.hear_guards()?;
+        leave_other_models(&session.shared).await?;
+        take_in_guards(&session.shared)?;
         Ok(session)
     }
 
@@ -288,7 +291,7 @@ impl<'a> Session<'a> {
         crash::point("open.branch_taken");
         let store = self.shared.store.get_mut();
         if drive != Drive::Ending {
-            store.forget_solved();
+            forget_solved(store);
         }
         let (worktree, agent) = (store.repo.worktree(), store.contract.agent.as_deref());
         // A loop that is refused before enters no night.
@@ -380,7 +383,7 @@ impl<'a> Session<'a> {
     pub(super) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         if reason != StopReason::Detached {
-            store.end_wait(&reason);
+            end_wait(store, &reason);
         }
         store.journal.end_loop(&reason, store.contract.agent.as_deref());
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {

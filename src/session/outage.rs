@@ -7,114 +7,113 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::error::SessionError;
+use super::escalating::escalate_outage;
 use super::shared::{Heartbeat, Shared};
 use super::store::Store;
 use crate::crash;
 use crate::domain::{Event, Notice, Outage, StopReason, exact_time};
 use crate::rules::{Patience, SoFar, patience, pause_after_idle, pause_on};
 
-impl Shared<'_> {
-    /// Waits until the agent is to be called again, at most until the end of this invocation. Any request ends it at once.
-    /// Returns why the loop stops if the outage takes too long.
-    pub(super) async fn wait_out(&self) -> Result<Option<StopReason>, SessionError> {
-        let Some(open) = self.store().journal.pauses.outage().cloned() else { return Ok(None) };
-        self.store().expected.forget_logs();
-        let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        // A session that is resumed waits for the reset, and no longer.
-        let is_resumed = open.until.is_some();
-        let so_far = SoFar {
-            waits: if is_resumed { 0 } else { open.waits },
-            lasted: duration(open.seconds),
-            failed: duration(open.failed_seconds),
-            repeats: open.repeats,
-            is_first: has_never_worked(&self.store()),
-        };
-        let now = Timestamp::now();
-        let limit = self.store().contract.outage_limit;
-        let pause = match patience(&open.outage, so_far, limit, now) {
-            Patience::Wait(pause) => pause,
-            Patience::GiveUp if self.escalate_outage(&open)? => pause_on(&open.outage, so_far, now),
-            Patience::GiveUp => {
-                let Outage { kind, said, until } = open.outage;
-                return Ok(Some(StopReason::Outage { reason: kind, said, until, seconds: open.seconds }));
-            }
-        };
-        let until = SignedDuration::try_from(pause).ok().and_then(|pause| now.checked_add(pause).ok());
-        let again = until.unwrap_or(Timestamp::MAX);
-        let (id, waits, seconds) = (self.store().history.next_id(), open.waits, open.seconds);
-        let waited = waits.saturating_add(u32::from(!is_resumed));
-        self.store().journal.pauses.wait_out(waited, until);
-        self.store().write_journal()?;
-        crash::point("outage.noted");
-        self.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
-
-        self.pause_unless_told(pause, again).await?;
-        let store = &mut *self.store();
-        store.journal.pauses.wait_no_more();
-        store.write_journal()?;
-        crash::point("outage.waited");
-        Ok(None)
-    }
-
-    /// Waits before the next call if the last ones changed nothing and were short; the last took so many seconds.
-    pub(super) async fn pause_after_idle(&self, seconds: f64) -> Result<(), SessionError> {
-        let (idle_calls, most_calls, limit) = {
-            let store = self.store();
-            (store.journal.calls.idle(), store.most_calls(), store.contract.max_idle)
-        };
-        // Each agent has its own row of calls.
-        let in_a_row = idle_calls.div_ceil(most_calls);
-        let pause = crash::pace(pause_after_idle(in_a_row, seconds));
-        let goes_on = limit == 0 || idle_calls / most_calls < limit;
-        if idle_calls == most_calls + 1 && goes_on {
-            self.emit(Notice::AgentIdles { limit })?;
+/// Waits until the agent is to be called again, at most until the end of this invocation. Any request ends it at once.
+/// Returns why the loop stops if the outage takes too long.
+pub(super) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, SessionError> {
+    let Some(open) = shared.store().journal.pauses.outage().cloned() else { return Ok(None) };
+    shared.store().expected.forget_logs();
+    let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    // A session that is resumed waits for the reset, and no longer.
+    let is_resumed = open.until.is_some();
+    let so_far = SoFar {
+        waits: if is_resumed { 0 } else { open.waits },
+        lasted: duration(open.seconds),
+        failed: duration(open.failed_seconds),
+        repeats: open.repeats,
+        is_first: has_never_worked(&shared.store()),
+    };
+    let now = Timestamp::now();
+    let limit = shared.store().contract.outage_limit;
+    let pause = match patience(&open.outage, so_far, limit, now) {
+        Patience::Wait(pause) => pause,
+        Patience::GiveUp if escalate_outage(shared, &open)? => pause_on(&open.outage, so_far, now),
+        Patience::GiveUp => {
+            let Outage { kind, said, until } = open.outage;
+            return Ok(Some(StopReason::Outage { reason: kind, said, until, seconds: open.seconds }));
         }
-        let until = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
-        let until = until.unwrap_or(Timestamp::MAX);
-        if !pause.is_zero() {
-            if goes_on {
-                let id = self.store().history.next_id();
-                let seconds = pause.as_secs_f64();
-                self.emit(Event::IdlePause { id, until, seconds, idle_calls: in_a_row, max_idle: limit })?;
-            }
-            self.pause_unless_told(pause, until).await?;
+    };
+    let until = SignedDuration::try_from(pause).ok().and_then(|pause| now.checked_add(pause).ok());
+    let again = until.unwrap_or(Timestamp::MAX);
+    let (id, waits, seconds) = (shared.store().history.next_id(), open.waits, open.seconds);
+    let waited = waits.saturating_add(u32::from(!is_resumed));
+    shared.store().journal.pauses.wait_out(waited, until);
+    shared.store().write_journal()?;
+    crash::point("outage.noted");
+    shared.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
+
+    pause_unless_told(shared, pause, again).await?;
+    let store = &mut *shared.store();
+    store.journal.pauses.wait_no_more();
+    store.write_journal()?;
+    crash::point("outage.waited");
+    Ok(None)
+}
+
+/// Waits before the next call if the last ones changed nothing and were short; the last took so many seconds.
+pub(super) async fn pause_when_idle(shared: &Shared<'_>, seconds: f64) -> Result<(), SessionError> {
+    let (idle_calls, most_calls, limit) = {
+        let store = shared.store();
+        (store.journal.calls.idle(), store.most_calls(), store.contract.max_idle)
+    };
+    // Each agent has its own row of calls.
+    let in_a_row = idle_calls.div_ceil(most_calls);
+    let pause = crash::pace(pause_after_idle(in_a_row, seconds));
+    let goes_on = limit == 0 || idle_calls / most_calls < limit;
+    if idle_calls == most_calls + 1 && goes_on {
+        shared.emit(Notice::AgentIdles { limit })?;
+    }
+    let until = SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
+    let until = until.unwrap_or(Timestamp::MAX);
+    if !pause.is_zero() {
+        if goes_on {
+            let id = shared.store().history.next_id();
+            let seconds = pause.as_secs_f64();
+            shared.emit(Event::IdlePause { id, until, seconds, idle_calls: in_a_row, max_idle: limit })?;
         }
-        Ok(())
+        pause_unless_told(shared, pause, until).await?;
     }
+    Ok(())
+}
 
-    /// Waits like [`pause`](Self::pause), until the user says something new.
-    async fn pause_unless_told(&self, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
-        let newest = self.store().journal.words.newest();
-        self.pause(pause, again, || self.store().journal.words.newest() != newest).await.map(drop)
-    }
+/// Waits like [`pause_for`], until the user says something new.
+async fn pause_unless_told(shared: &Shared<'_>, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
+    let newest = shared.store().journal.words.newest();
+    pause_for(shared, pause, again, || shared.store().journal.words.newest() != newest).await.map(drop)
+}
 
-    /// Waits for so long, or until that moment, at most until the end of this invocation. Any request, and what `is_woken`
-    /// says, end it at once. Returns whether it is over, instead of cut short by a request or by the end of this invocation.
-    pub(super) async fn pause(
-        &self,
-        pause: Duration,
-        again: Timestamp,
-        is_woken: impl Fn() -> bool,
-    ) -> Result<bool, SessionError> {
-        let id = self.store().history.next_id();
-        let began = Instant::now();
-        let whole = began.checked_add(pause).unwrap_or(began);
-        let (mut heartbeat, mut noted) = (Heartbeat::new(), began);
-        let is_over = loop {
-            self.store().journal.pauses.note_lasted(noted.elapsed().as_secs_f64());
-            noted = Instant::now();
-            // A machine that slept meanwhile does not wait on.
-            if noted >= whole || Timestamp::now() >= again || is_woken() {
-                break true;
-            }
-            self.beat(&mut heartbeat, || json!({"experiment": id, "waiting_until": exact_time(again)}))?;
-            if !self.wait_to_look_again(whole - noted).await? {
-                break false;
-            }
-        };
-        self.store().journal.pauses.note_lasted(noted.elapsed().as_secs_f64());
-        Ok(is_over)
-    }
+/// Waits for so long, or until that moment, at most until the end of this invocation. Any request, and what `is_woken`
+/// says, end it at once. Returns whether it is over, instead of cut short by a request or by the end of this invocation.
+pub(super) async fn pause_for(
+    shared: &Shared<'_>,
+    pause: Duration,
+    again: Timestamp,
+    is_woken: impl Fn() -> bool,
+) -> Result<bool, SessionError> {
+    let id = shared.store().history.next_id();
+    let began = Instant::now();
+    let whole = began.checked_add(pause).unwrap_or(began);
+    let (mut heartbeat, mut noted) = (Heartbeat::new(), began);
+    let is_over = loop {
+        shared.store().journal.pauses.note_lasted(noted.elapsed().as_secs_f64());
+        noted = Instant::now();
+        // A machine that slept meanwhile does not wait on.
+        if noted >= whole || Timestamp::now() >= again || is_woken() {
+            break true;
+        }
+        shared.beat(&mut heartbeat, || json!({"experiment": id, "waiting_until": exact_time(again)}))?;
+        if !shared.wait_to_look_again(whole - noted).await? {
+            break false;
+        }
+    };
+    shared.store().journal.pauses.note_lasted(noted.elapsed().as_secs_f64());
+    Ok(is_over)
 }
 
 /// Whether no call of the agent came to anything yet.

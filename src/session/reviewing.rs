@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::attempt::{Attempt, Attempted, Stage};
 use super::error::SessionError;
 use super::jobs::{REVIEW, clear_run_folder, run_variables};
+use super::left_over::put_right_after;
 use super::new_claims::new_claims;
 use super::opened::draft_of;
 use super::own_files::remove_file;
@@ -168,7 +169,7 @@ impl ReviewCall<'_> {
             }
         };
         if ended.is_over() {
-            shared.put_right_after(id, REVIEW).await?;
+            put_right_after(shared, id, REVIEW).await?;
             self.remove_tree(&mut shared.store());
         }
         if matches!(ended, Ending::Detached) {

@@ -3,6 +3,7 @@
 use super::attempt::{Attempt, Stage};
 use super::calling::{Calling, Work};
 use super::error::SessionError;
+use super::gate::gate_of_call;
 use super::jobs::AGENT;
 use super::opened::{Texts, draft_of};
 use super::shared::Shared;
@@ -38,7 +39,7 @@ impl Attempt {
         let mut lost = 0;
         let work = loop {
             self.prepare_rework(workspace, &mut shared.store(), &draft)?;
-            shared.gate().await?;
+            gate_of_call(shared).await?;
             workspace.note_settings(&mut shared.store(), self.open.id, AGENT)?;
             workspace.remember_untracked_beside(&mut shared.store(), &self.open.base, &draft.commit)?;
             if shared.store().journal.pauses.waits_for_reset() {

@@ -4,14 +4,15 @@ use serde_json::json;
 
 use super::attempt::Attempted;
 use super::error::SessionError;
-use super::escalating::{Driven, Resumed};
+use super::escalating::{Driven, Resumed, escalate_agent, escalate_error};
 use super::interrupts::Interrupt;
+use super::late_reviews::review_left;
 use super::open::Session;
-use super::plan::Drive;
+use super::plan::{Drive, Plan};
 use super::times::Times;
 use super::watchdog::end_programs_in;
-use crate::domain::{Notice, StopReason};
-use crate::git::{Cut, GitError};
+use crate::domain::{Asked, Notice, StopReason};
+use crate::git::{Cut, GitError, Repo};
 use crate::state::Level;
 
 impl Session<'_> {
@@ -21,6 +22,20 @@ impl Session<'_> {
         let driven = self.run_on(drive, None).await;
         self.finish_alerts().await;
         driven
+    }
+
+    /// Plans to open the session again after a wait for an answer, while this process still has it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Plan::new`].
+    pub fn plan_again(&self) -> Result<Plan, SessionError> {
+        let (root, asked, clock, own) = {
+            let store = self.shared.store();
+            let asked = Asked { tag: Some(store.contract.tag.clone()), ..Asked::default() };
+            (store.repo.worktree().to_owned(), asked, store.clock, store.lock.said().to_owned())
+        };
+        Plan::beside(Repo::discover(&root)?, &asked.into(), Drive::RESUMED, clock, Some(&own))
     }
 
     /// Goes on with the loop of a session that was opened again after a wait for an answer.
@@ -70,12 +85,12 @@ impl Session<'_> {
             Ok(Attempted::Recorded | Attempted::Waiting) => {
                 let reviewed = match self.turn().await {
                     Ok(reason) if reason != StopReason::Detached => {
-                        self.shared.review_left(&mut self.workspace).await.map(|()| reason)
+                        review_left(&self.shared, &mut self.workspace).await.map(|()| reason)
                     }
                     turned => turned,
                 };
                 let driven = match reviewed {
-                    Ok(reason) => self.escalate_agent(&reason).await.unwrap_or(Driven::Stopped(reason)),
+                    Ok(reason) => escalate_agent(&self.shared, &reason).await.unwrap_or(Driven::Stopped(reason)),
                     Err(error) => self.ended_by(error).await?,
                 };
                 match driven {
@@ -109,7 +124,7 @@ impl Session<'_> {
         if let Some(reason) = self.cut_short(&error) {
             return Ok(Driven::Stopped(reason));
         }
-        match self.escalate_error(&error).await {
+        match escalate_error(&self.shared, &error).await {
             Some(driven) => Ok(driven),
             None => Err(self.stopped_by(error)),
         }

@@ -9,7 +9,9 @@ use serde_json::json;
 use super::attempt::Attempt;
 use super::disturbed::is_changed;
 use super::error::SessionError;
+use super::gate::gate_of_run;
 use super::jobs::{RUN, RUN_FILES, clear_run_folder, guard_name, job_place, run_name};
+use super::left_over::{await_files, put_right_after};
 use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
 use super::opened::commit_of;
 use super::own_files::{clear_folder, remove_file};
@@ -94,13 +96,13 @@ impl Attempt {
         let mut deletions = 0;
         loop {
             if !self.is_prepared {
-                shared.await_files(self).await;
+                await_files(shared, self).await;
             }
             let folder = self.run_folder(&shared.store())?;
             match shared.runs.found(&folder, RUN) {
                 RunFound::Gone if !self.is_prepared => return Ok(None),
                 RunFound::Gone | RunFound::Unstarted => {
-                    shared.gate_of_run(&commit_of(&self.open)?, !workspace.home.is_one_of_many()).await?;
+                    gate_of_run(shared, &commit_of(&self.open)?, !workspace.home.is_one_of_many()).await?;
                     return self.start_run(workspace, &mut shared.store(), &shared.runs).map(Some);
                 }
                 RunFound::Going | RunFound::Over => {}
@@ -233,7 +235,7 @@ impl Attempt {
         };
         let ended = run.wait(shared, deadline, tick).await?;
         if ended.is_over() {
-            shared.put_right_after(id, &self.job()).await?;
+            put_right_after(shared, id, &self.job()).await?;
         }
         if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
             return Ok(Ending::Lost);

@@ -57,75 +57,73 @@ struct ResultLine {
     score: Option<f64>,
 }
 
-impl Shared<'_> {
-    /// Asks the search commands for the directive of an experiment, if it allows research. What was found for the same step of
-    /// the ladder is found again.
-    pub(super) async fn search(&self, id: ExperimentId) -> Result<Ending<Rc<[Finding]>>, SessionError> {
-        let (Rung { directive, turns, .. }, commands) = {
-            let store = self.store();
-            (store.journal.ladder.rung(), store.contract.search.clone())
-        };
-        if commands.is_empty() || !matches!(directive, Directive::Pivot { research: true, .. }) {
-            return Ok(Ending::Done(Rc::from([])));
-        }
-        let known = self.searched.borrow().clone().filter(|(of, _)| *of == turns);
-        if let Some((_, found)) = known {
-            return Ok(Ending::Done(found));
-        }
-        let question = question(&self.store(), directive);
-        let room = ROOM / commands.len() as u64;
-        let asked = (1..).zip(&commands).map(|(number, command)| self.ask_engine(id, number, command, &question, room));
-        let answers = join_all(asked).await;
-        let (mut found, mut ideas) = (Vec::new(), Vec::new());
-        for (command, answer) in commands.into_iter().zip(answers) {
-            match answer?.done() {
-                Ok(Ok(text)) => {
-                    ideas.extend(ideas_in(&text));
-                    found.push(Finding { command, text });
-                }
-                Ok(Err(why)) => self.store().say(Notice::SearchFailed { command, why }),
-                Err(ending) => return Ok(ending),
+/// Asks the search commands for the directive of an experiment, if it allows research. What was found for the same step of
+/// the ladder is found again.
+pub(super) async fn search(shared: &Shared<'_>, id: ExperimentId) -> Result<Ending<Rc<[Finding]>>, SessionError> {
+    let (Rung { directive, turns, .. }, commands) = {
+        let store = shared.store();
+        (store.journal.ladder.rung(), store.contract.search.clone())
+    };
+    if commands.is_empty() || !matches!(directive, Directive::Pivot { research: true, .. }) {
+        return Ok(Ending::Done(Rc::from([])));
+    }
+    let known = shared.searched.borrow().clone().filter(|(of, _)| *of == turns);
+    if let Some((_, found)) = known {
+        return Ok(Ending::Done(found));
+    }
+    let question = question(&shared.store(), directive);
+    let room = ROOM / commands.len() as u64;
+    let asked = (1..).zip(&commands).map(|(number, command)| ask_engine(shared, id, number, command, &question, room));
+    let answers = join_all(asked).await;
+    let (mut found, mut ideas) = (Vec::new(), Vec::new());
+    for (command, answer) in commands.into_iter().zip(answers) {
+        match answer?.done() {
+            Ok(Ok(text)) => {
+                ideas.extend(ideas_in(&text));
+                found.push(Finding { command, text });
             }
+            Ok(Err(why)) => shared.store().say(Notice::SearchFailed { command, why }),
+            Err(ending) => return Ok(ending),
         }
-        let by = search_name(self.store().contract.tag.as_str(), &id.to_string());
-        let new = self.store().learning().add_ideas_by(&by, &ideas)?;
-        self.emit(Event::Searched { id, answers: found.len(), ideas: new })?;
-        let found: Rc<[Finding]> = found.into();
-        *self.searched.borrow_mut() = Some((turns, Rc::clone(&found)));
-        Ok(Ending::Done(found))
     }
+    let by = search_name(shared.store().contract.tag.as_str(), &id.to_string());
+    let new = shared.store().learning().add_ideas_by(&by, &ideas)?;
+    shared.emit(Event::Searched { id, answers: found.len(), ideas: new })?;
+    let found: Rc<[Finding]> = found.into();
+    *shared.searched.borrow_mut() = Some((turns, Rc::clone(&found)));
+    Ok(Ending::Done(found))
+}
 
-    /// Asks one command and waits until all of it is gone; gives what it printed, or why that is no answer.
-    async fn ask_engine(
-        &self,
-        id: ExperimentId,
-        number: usize,
-        command: &str,
-        question: &str,
-        room: u64,
-    ) -> Result<Ending<Result<String, String>>, SessionError> {
-        let folder = self.store().folder.create_run(id)?.join(format!("{SEARCH}-{number}"));
-        // A search of an `ar` that was killed may still be going on.
-        self.local.end_left_over(&folder, SEARCH).await;
-        let job = job(&self.store(), id, command, &folder, room);
-        let start = || -> Result<Running, SessionError> {
-            create_folder(&folder)?;
-            write_unsynced(&folder.join(QUESTION), question.as_bytes())?;
-            remove_file(&job.log)?;
-            Ok(self.local.start(&job)?)
-        };
-        let mut job = match start() {
-            Ok(job) => job,
-            Err(error) if error.is_disk_full() => return Err(error),
-            Err(error) => return Ok(Ending::Done(Err(with_causes(&error)))),
-        };
-        let ended = self.wait(&mut job, None, || Ok(())).await?;
-        Ok(match ended.done() {
-            Ok(exited) => Ending::Done(answered(exited, || read_at_most(&folder.join(RESULTS), ROOM))),
-            Err(Ending::Lost) => Ending::Done(Err("it was killed".into())),
-            Err(ending) => ending,
-        })
-    }
+/// Asks one command and waits until all of it is gone; gives what it printed, or why that is no answer.
+async fn ask_engine(
+    shared: &Shared<'_>,
+    id: ExperimentId,
+    number: usize,
+    command: &str,
+    question: &str,
+    room: u64,
+) -> Result<Ending<Result<String, String>>, SessionError> {
+    let folder = shared.store().folder.create_run(id)?.join(format!("{SEARCH}-{number}"));
+    // A search of an `ar` that was killed may still be going on.
+    shared.local.end_left_over(&folder, SEARCH).await;
+    let job = job(&shared.store(), id, command, &folder, room);
+    let start = || -> Result<Running, SessionError> {
+        create_folder(&folder)?;
+        write_unsynced(&folder.join(QUESTION), question.as_bytes())?;
+        remove_file(&job.log)?;
+        Ok(shared.local.start(&job)?)
+    };
+    let mut job = match start() {
+        Ok(job) => job,
+        Err(error) if error.is_disk_full() => return Err(error),
+        Err(error) => return Ok(Ending::Done(Err(with_causes(&error)))),
+    };
+    let ended = shared.wait(&mut job, None, || Ok(())).await?;
+    Ok(match ended.done() {
+        Ok(exited) => Ending::Done(answered(exited, || read_at_most(&folder.join(RESULTS), ROOM))),
+        Err(Ending::Lost) => Ending::Done(Err("it was killed".into())),
+        Err(ending) => ending,
+    })
 }
 
 /// What is asked of the commands, as a line of JSON.

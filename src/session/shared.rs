@@ -19,6 +19,7 @@ use super::lanes::SlotSetup;
 use super::store::Store;
 use super::surroundings::Place;
 use super::times::Times;
+use super::words::hear_words;
 use crate::agent::Finding;
 use crate::domain::{Environment, Event, ExperimentId, Notice, StopReason};
 use crate::exec::Executor;
@@ -119,7 +120,7 @@ impl Shared<'_> {
 
     /// What was asked for so far, by signals and by `ar stop`. What is new is told, words of the user's among it.
     pub(super) fn asked(&self) -> Result<Interrupt, SessionError> {
-        self.hear_words()?;
+        hear_words(self)?;
         let told = self.events.borrow().told;
         let asked = self.interrupts.hear(&mut self.store(), told);
         self.events.borrow_mut().told = asked.max(told);

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::checkpoints::write_down;
 use super::error::SessionError;
 use super::interrupts::Interrupt;
+use super::outage::pause_for;
 use super::shared::Shared;
 use super::store::Store;
 use crate::crash;
@@ -26,50 +28,48 @@ pub(super) enum Paced {
     Ends(StopReason),
 }
 
-impl Shared<'_> {
-    /// Pauses after the last iteration as the cadence says, at most until the end of this invocation. Any request, a new
-    /// idea and a word of the user's end the pause at once. `is_begun` says that the iteration was made by an earlier process.
-    pub(super) async fn keep_pace(&self, is_begun: bool) -> Result<Paced, SessionError> {
-        let Some(cadence) = self.store().contract.cadence else { return Ok(Paced::Ready) };
-        if self.store().journal.calls.iteration() == 0 {
-            return Ok(Paced::Ready);
-        }
-        let known = self.store().journal.sleep().filter(|sleep| sleep.cadence == cadence).cloned();
-        let decided = || decided(&self.store(), cadence, is_begun);
-        let sleep = known.map_or_else(decided, |sleep| Ok(Ok((sleep, false))))?;
-        let sleep = match sleep {
-            Ok((sleep, false)) => sleep,
-            Ok((sleep, true)) => {
-                self.store().journal.pauses.sleep(sleep);
-                self.write_down()?;
-                return Ok(Paced::Waited);
-            }
-            Err(reason) => return Ok(Paced::Ends(reason)),
-        };
-        let Some((pause, until)) = sleep.left(Timestamp::now()) else {
-            if sleep.until.is_some() {
-                wake(&mut self.store(), sleep)?;
-            }
-            return Ok(Paced::Ready);
-        };
-        self.store().journal.pauses.sleep(sleep.clone());
-        self.store().write_journal()?;
-        crash::point("sleep.noted");
-        let id = self.store().history.next_id();
-        self.emit(Event::Sleep { id, until, seconds: pause.as_secs_f64(), why: sleep.why.clone() })?;
-        let pause = crash::pace(pause);
-        let is_woken = || {
-            let store = self.store();
-            ideas(&store) != sleep.ideas || store.words.are_waiting(&store.journal.words)
-        };
-        let is_over = self.pause(pause, until, is_woken).await?;
-        if is_over && self.asked()? == Interrupt::None {
-            wake(&mut self.store(), sleep)?;
-            // Beside others, calls that ended meanwhile ask for no pause of their own.
-            return Ok(Paced::Rested);
-        }
-        Ok(Paced::Waited)
+/// Pauses after the last iteration as the cadence says, at most until the end of this invocation. Any request, a new
+/// idea and a word of the user's end the pause at once. `is_begun` says that the iteration was made by an earlier process.
+pub(super) async fn keep_pace(shared: &Shared<'_>, is_begun: bool) -> Result<Paced, SessionError> {
+    let Some(cadence) = shared.store().contract.cadence else { return Ok(Paced::Ready) };
+    if shared.store().journal.calls.iteration() == 0 {
+        return Ok(Paced::Ready);
     }
+    let known = shared.store().journal.sleep().filter(|sleep| sleep.cadence == cadence).cloned();
+    let decided = || decided(&shared.store(), cadence, is_begun);
+    let sleep = known.map_or_else(decided, |sleep| Ok(Ok((sleep, false))))?;
+    let sleep = match sleep {
+        Ok((sleep, false)) => sleep,
+        Ok((sleep, true)) => {
+            shared.store().journal.pauses.sleep(sleep);
+            write_down(shared)?;
+            return Ok(Paced::Waited);
+        }
+        Err(reason) => return Ok(Paced::Ends(reason)),
+    };
+    let Some((pause, until)) = sleep.left(Timestamp::now()) else {
+        if sleep.until.is_some() {
+            wake(&mut shared.store(), sleep)?;
+        }
+        return Ok(Paced::Ready);
+    };
+    shared.store().journal.pauses.sleep(sleep.clone());
+    shared.store().write_journal()?;
+    crash::point("sleep.noted");
+    let id = shared.store().history.next_id();
+    shared.emit(Event::Sleep { id, until, seconds: pause.as_secs_f64(), why: sleep.why.clone() })?;
+    let pause = crash::pace(pause);
+    let is_woken = || {
+        let store = shared.store();
+        ideas(&store) != sleep.ideas || store.words.are_waiting(&store.journal.words)
+    };
+    let is_over = pause_for(shared, pause, until, is_woken).await?;
+    if is_over && shared.asked()? == Interrupt::None {
+        wake(&mut shared.store(), sleep)?;
+        // Beside others, calls that ended meanwhile ask for no pause of their own.
+        return Ok(Paced::Rested);
+    }
+    Ok(Paced::Waited)
 }
 
 /// Notes that a pause is over.

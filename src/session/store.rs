@@ -6,6 +6,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::error::SessionError;
+use super::escalating::{forget_escalation, note_escalation, remove_flag_report, write_flag_report};
 use super::expected::Expected;
 use super::learning::Learning;
 use super::reading::expected_tip;
@@ -175,7 +176,7 @@ impl Store {
 
     /// Writes the journal as it is. Where that fails, what the session cannot solve is noted elsewhere.
     pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
-        self.replace_journal().inspect_err(|_| self.note_escalation())
+        self.replace_journal().inspect_err(|_| note_escalation(self))
     }
 
     fn replace_journal(&mut self) -> Result<(), SessionError> {
@@ -264,14 +265,14 @@ impl Store {
             return Ok(());
         }
         self.journal.calls.end_idle_row();
-        self.forget_escalation();
+        forget_escalation(self);
         // One that is measured once more has counted before.
         let has_counted = self.journal.open_attempts().any(|open| open.id == record.id && open.replaces.is_some());
         if record.outcome == Outcome::Keep || !has_counted {
             self.journal.ladder.count(&self.contract, &self.history, record);
         }
         if record.outcome == Outcome::Keep {
-            self.remove_flag_report();
+            remove_flag_report(self);
         }
         if let Some(direction) = &record.direction {
             Memory::new(&self.folder.state()).add_direction(direction, record.id)?;
@@ -300,7 +301,7 @@ impl Store {
         let (flags, directive) = self.journal.ladder.new_since(before);
         let after = self.history.last_id();
         if let Some(times) = flags {
-            let report = self.write_flag_report(why);
+            let report = write_flag_report(self, why);
             self.say(Event::Flagged { after, times, why, report });
         }
         if let Some(directive) = directive {

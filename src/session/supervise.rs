@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::checkpoints::keep_checkpoint;
 use super::error::SessionError;
 use super::interrupts::{Interrupt, Interrupts};
 use super::shared::Shared;
@@ -95,7 +96,7 @@ impl Shared<'_> {
         if !goes_on()? {
             return Ok(false);
         }
-        self.keep_checkpoint()?;
+        keep_checkpoint(self)?;
         self.show_life()?;
         let pause = self.times.end(&self.store()).map_or(pause, |end| end.left.min(pause));
         let mut listener = self.interrupts.listen();
@@ -119,7 +120,7 @@ impl Shared<'_> {
     ) -> Result<Ending<Exited>, SessionError> {
         let tick = || {
             let asked = self.asked()?;
-            self.keep_checkpoint()?;
+            keep_checkpoint(self)?;
             let wanted = tick()?;
             self.show_life()?;
             Ok(wanted.max(asked))

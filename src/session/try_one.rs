@@ -10,6 +10,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::opened::{Texts, add_said};
 use super::store::Store;
+use super::words::note_words;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Outcome, Phase, Record, StopReason, Unparsed, Version, Word};
@@ -88,7 +89,7 @@ impl Session<'_> {
     /// What the user says to whoever makes the next change.
     pub fn words(&self) -> Vec<Word> {
         let store = &mut *self.shared.store();
-        store.hear_words();
+        note_words(store);
         store.words.coming(&store.journal.words)
     }
 

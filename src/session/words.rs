@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use strum::EnumProperty;
 
 use super::error::SessionError;
+use super::shared::Shared;
 use super::store::Store;
 use crate::crash;
 use crate::domain::{Clock, Event, ExperimentId, Notice, Tag, Word, bytes_text, cut, one_line, with_causes};
@@ -143,46 +144,42 @@ impl HeardWords {
     }
 }
 
-impl Store {
-    /// Hears what the user has said since the last time, and notes what is to be told. Puts the file right where somebody
-    /// else wrote to it. Returns whether anything is to be told.
-    pub(super) fn hear_words(&mut self) -> bool {
-        let file = WordFile::new(&self.folder, &self.contract.tag);
-        let stamp = FileStamp::of(file.path());
-        if self.taken_back || self.words.looked == Some(stamp) || stamp.is_none() && self.words.lines.is_empty() {
-            return false;
-        }
-        self.words.looked = Some(stamp);
-        match file.hear(&self.words.lines) {
-            Ok(Heard { lines, foreign, restored, found }) => {
-                if let Some(found) = found {
-                    self.say(Notice::WordsRemoved { count: foreign, found });
-                }
-                if restored {
-                    self.say(Notice::WordsRestored);
-                }
-                self.words.lines = lines;
-            }
-            Err(error) => self.say_once(Notice::MemoryUnread { what: "words", why: with_causes(&error) }),
-        }
-        let mut words = self.words.all();
-        words.retain(|word| self.journal.words.hear(word.id));
-        for word in words {
-            self.say(Event::Told { id: word.id, text: cut(&one_line(&word.text), SHOWN), standing: word.standing });
-        }
-        self.said.is_any()
+/// Hears what the user has said since the last time, and notes what is to be told. Puts the file right where somebody
+/// else wrote to it. Returns whether anything is to be told.
+pub(super) fn note_words(store: &mut Store) -> bool {
+    let file = WordFile::new(&store.folder, &store.contract.tag);
+    let stamp = FileStamp::of(file.path());
+    if store.taken_back || store.words.looked == Some(stamp) || stamp.is_none() && store.words.lines.is_empty() {
+        return false;
     }
+    store.words.looked = Some(stamp);
+    match file.hear(&store.words.lines) {
+        Ok(Heard { lines, foreign, restored, found }) => {
+            if let Some(found) = found {
+                store.say(Notice::WordsRemoved { count: foreign, found });
+            }
+            if restored {
+                store.say(Notice::WordsRestored);
+            }
+            store.words.lines = lines;
+        }
+        Err(error) => store.say_once(Notice::MemoryUnread { what: "words", why: with_causes(&error) }),
+    }
+    let mut words = store.words.all();
+    words.retain(|word| store.journal.words.hear(word.id));
+    for word in words {
+        store.say(Event::Told { id: word.id, text: cut(&one_line(&word.text), SHOWN), standing: word.standing });
+    }
+    store.said.is_any()
 }
 
-impl super::shared::Shared<'_> {
-    /// Hears what the user has said, and tells and notes what is new.
-    pub(super) fn hear_words(&self) -> Result<(), SessionError> {
-        let is_new = self.store().hear_words();
-        if is_new {
-            self.tell()?;
-            crash::point("words.heard");
-            self.store().write_journal()?;
-        }
-        Ok(())
+/// Hears what the user has said, and tells and notes what is new.
+pub(super) fn hear_words(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let is_new = note_words(&mut shared.store());
+    if is_new {
+        shared.tell()?;
+        crash::point("words.heard");
+        shared.store().write_journal()?;
     }
+    Ok(())
 }

@@ -12,6 +12,7 @@ use crate::rules::{FileTerms, LOST_RETRIES, Measured, RunFound};
 use crate::session::attempt::Attempt;
 use crate::session::error::SessionError;
 use crate::session::jobs::RUN;
+use crate::session::left_over::end_further_runs;
 use crate::session::opened::commit_of;
 use crate::session::shared::Shared;
 use crate::session::supervise::Ending;
@@ -37,7 +38,7 @@ pub(in crate::session) async fn repeat_in_other_slots(
 
 /// Ends and removes all further runs of the baseline before its measurement begins: those found later belong to it.
 pub(in crate::session) async fn forget_repeats(shared: &Shared<'_>) -> Result<(), SessionError> {
-    shared.end_further_runs(ExperimentId::BASELINE).await?;
+    end_further_runs(shared, ExperimentId::BASELINE).await?;
     let folder = shared.store().folder.run(ExperimentId::BASELINE);
     for further in further_runs(&folder) {
         let failed = |source| SessionError::Io { action: "remove", path: further.clone(), source };

@@ -1,8 +1,11 @@
 //! What comes before new calls of agents: pauses, and the gate.
 
+use crate::session::checkpoints::keep_checkpoint;
 use crate::session::error::SessionError;
+use crate::session::gate::gate_of_call;
+use crate::session::outage::pause_when_idle;
 use crate::session::shared::Shared;
-use crate::session::sleeping::Paced;
+use crate::session::sleeping::{Paced, keep_pace};
 
 /// Whether new calls may start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,16 +24,16 @@ pub(super) enum Clearance {
 /// begun in an earlier process.
 pub(super) async fn clear(shared: &Shared<'_>, idle: Option<f64>, paced: Option<bool>) -> Result<Paced, SessionError> {
     if let Some(seconds) = idle {
-        shared.pause_after_idle(seconds).await?;
+        pause_when_idle(shared, seconds).await?;
         return Ok(Paced::Waited);
     }
-    shared.keep_checkpoint()?;
+    keep_checkpoint(shared)?;
     let paced = match paced {
-        Some(is_begun) => shared.keep_pace(is_begun).await?,
+        Some(is_begun) => keep_pace(shared, is_begun).await?,
         None => Paced::Ready,
     };
     if matches!(paced, Paced::Ready | Paced::Rested) {
-        shared.gate().await?;
+        gate_of_call(shared).await?;
     }
     Ok(paced)
 }

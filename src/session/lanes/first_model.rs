@@ -8,7 +8,8 @@ use crate::rules::{GpuSlot, History};
 use crate::session::attempt::Attempt;
 use crate::session::error::SessionError;
 use crate::session::layout_error::LayoutError;
-use crate::session::open::Session;
+use crate::session::left_over::end_jobs;
+use crate::session::shared::Shared;
 use crate::state::OpenExperiment;
 
 /// The model of GPUs that a record, or an open attempt, of such a session names.
@@ -30,36 +31,34 @@ pub(in crate::session) fn refuse_other_model(history: &History, gpus: &[GpuSlot]
     }
 }
 
-impl Session<'_> {
-    /// Closes what ran on other models than the first one: trials end, and changes wait for another run.
-    pub(in crate::session) async fn leave_other_models(&mut self) -> Result<(), SessionError> {
-        let (first, open) = {
-            let store = self.shared.store();
-            let Some(first) = first_model(&store.history) else { return Ok(()) };
-            let open: Vec<(Phase, OpenExperiment)> =
-                store.journal.steps().map(|(phase, open)| (phase, open.clone())).collect();
-            (first.to_owned(), open)
-        };
-        for (phase, open) in open {
-            // What is being recorded has its final number.
-            if phase == Phase::Recording || model_in(&open.more).is_none_or(|model| model == first) {
-                continue;
-            }
-            self.shared.end_jobs(open.id).await?;
-            let store = &mut *self.shared.store();
-            store.journal.line.left(open.id);
-            if open.trial.is_some() {
-                store.close_open(open.id)?;
-                continue;
-            }
-            let commit = open.commit.clone().or(open.draft.as_ref().map(|draft| draft.commit.clone()));
-            let mut more = open.more.clone();
-            more.remove("gpu");
-            let replays = open.beside.replays.iter().filter(|replay| replay.value.is_none()).cloned().collect();
-            let beside = Beside { replays, ..open.beside.clone() };
-            let open = OpenExperiment { commit, draft: None, merge_with: None, beside, more, ..open };
-            store.enter_ready(&mut Attempt::at(open, phase))?;
+/// Closes what ran on other models than the first one: trials end, and changes wait for another run.
+pub(in crate::session) async fn leave_other_models(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let (first, open) = {
+        let store = shared.store();
+        let Some(first) = first_model(&store.history) else { return Ok(()) };
+        let open: Vec<(Phase, OpenExperiment)> =
+            store.journal.steps().map(|(phase, open)| (phase, open.clone())).collect();
+        (first.to_owned(), open)
+    };
+    for (phase, open) in open {
+        // What is being recorded has its final number.
+        if phase == Phase::Recording || model_in(&open.more).is_none_or(|model| model == first) {
+            continue;
         }
-        self.shared.tell()
+        end_jobs(shared, open.id).await?;
+        let store = &mut *shared.store();
+        store.journal.line.left(open.id);
+        if open.trial.is_some() {
+            store.close_open(open.id)?;
+            continue;
+        }
+        let commit = open.commit.clone().or(open.draft.as_ref().map(|draft| draft.commit.clone()));
+        let mut more = open.more.clone();
+        more.remove("gpu");
+        let replays = open.beside.replays.iter().filter(|replay| replay.value.is_none()).cloned().collect();
+        let beside = Beside { replays, ..open.beside.clone() };
+        let open = OpenExperiment { commit, draft: None, merge_with: None, beside, more, ..open };
+        store.enter_ready(&mut Attempt::at(open, phase))?;
     }
+    shared.tell()
 }

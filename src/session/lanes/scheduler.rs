@@ -26,9 +26,12 @@ use crate::session::attempt::{Attempt, Attempted};
 use crate::session::calling::Purpose;
 use crate::session::error::SessionError;
 use crate::session::exploring::text_due;
+use crate::session::guardians::take_in_guards;
 use crate::session::interrupts::Interrupt;
 use crate::session::keep_logs::Keeper;
+use crate::session::left_over::end_jobs;
 use crate::session::open::Session;
+use crate::session::outage::wait_out;
 use crate::session::shared::Shared;
 use crate::session::sleeping::Paced;
 use crate::session::store::Store;
@@ -220,7 +223,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             if asked == Interrupt::Detach || self.is_detached {
                 return Ok(StopReason::Detached);
             }
-            self.shared.hear_guards()?;
+            take_in_guards(self.shared)?;
             if let Scope::Night { first } = self.scope
                 && self.ending.is_none()
                 && asked == Interrupt::None
@@ -607,7 +610,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let Some(busy) = self.slots.get(&slot) else { return };
         let (shared, id) = (self.shared, busy.id);
         if shared.overtaken.borrow_mut().insert(id) {
-            self.jobs.push(Box::pin(async move { Done::Stopped(shared.end_jobs(id).await) }));
+            self.jobs.push(Box::pin(async move { Done::Stopped(end_jobs(shared, id).await) }));
         }
     }
 
@@ -659,7 +662,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let shared = self.shared;
         self.waits = true;
         self.shared.store().note_activity();
-        self.jobs.push(Box::pin(async move { Done::Waited(shared.wait_out().await) }));
+        self.jobs.push(Box::pin(async move { Done::Waited(wait_out(shared).await) }));
     }
 
     fn take(&mut self, done: Done<'s>) -> Result<(), SessionError> {
