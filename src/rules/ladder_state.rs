@@ -108,9 +108,11 @@ impl LadderState {
         self.take(contract, history, Turn::Idle);
     }
 
-    /// Begins anew in an untried direction, with a flag.
-    pub fn redirect(&mut self, contract: &Contract, history: &History) {
-        self.step_to(redirected(self.rung), contract, history);
+    /// Begins anew in an untried direction, with a flag. Returns the rung of before.
+    pub fn redirect(&mut self, contract: &Contract, history: &History) -> Rung {
+        let before = self.rung;
+        self.step_to(redirected(before), contract, history);
+        before
     }
 
     fn take(&mut self, contract: &Contract, history: &History, turn: Turn) {

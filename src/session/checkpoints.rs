@@ -23,12 +23,12 @@ const SUMMARY: &str = "summary.md";
 /// Writes a checkpoint if one is due. It has its time in the journal before it is begun, so that it is written once.
 pub(super) fn keep_checkpoint(shared: &Shared<'_>) -> Result<(), SessionError> {
     let at = {
-        let store = shared.store();
+        let Store { journal, history, contract, .. } = &mut *shared.store();
         // A session without a baseline may be taken back.
-        if store.history.baseline().is_none() {
+        if history.baseline().is_none() {
             return Ok(());
         }
-        store.journal.checkpoints.due(store.contract.checkpoint, store.contract.created, this_second())
+        journal.checkpoints.begin_due(contract.checkpoint, contract.created, this_second())
     };
     match at {
         Some(at) => write_checkpoint(shared, at),
@@ -38,16 +38,17 @@ pub(super) fn keep_checkpoint(shared: &Shared<'_>) -> Result<(), SessionError> {
 
 /// Writes a checkpoint now, and notes that the agent is to sum the session up.
 pub(super) fn write_down(shared: &Shared<'_>) -> Result<(), SessionError> {
-    let now = this_second();
-    let is_there = shared.store().journal.checkpoints.ask_summary(now);
-    if is_there { shared.store().write_journal() } else { write_checkpoint(shared, now) }
+    let begun = shared.store().journal.checkpoints.ask_summary(this_second());
+    match begun {
+        Some(at) => write_checkpoint(shared, at),
+        None => shared.store().write_journal(),
+    }
 }
 
-/// Writes the checkpoint of a moment. A failure is reported and does not stop the loop.
+/// Writes the checkpoint of a moment that was begun. A failure is reported and does not stop the loop.
 fn write_checkpoint(shared: &Shared<'_>, at: Timestamp) -> Result<(), SessionError> {
     let written = {
         let store = &mut *shared.store();
-        store.journal.checkpoints.begin(at);
         store.write_journal()?;
         checkpoint(store, at)
     };

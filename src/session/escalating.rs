@@ -17,7 +17,7 @@ use super::room::refuse_full;
 use super::shared::{Heartbeat, Shared};
 use super::store::Store;
 use super::times::Times;
-use super::words::hear_words;
+use super::words::{hear_words, newer_words};
 use crate::crash;
 use crate::domain::{
     Contract, Escalate, Escalation, Event, Notice, Outage, OutageKind, StopReason, Trouble, with_causes,
@@ -55,7 +55,7 @@ enum Answer {
 /// Reports an outage that exceeds its limit, once; returns whether the loop waits on.
 pub(super) fn escalate_outage(shared: &Shared<'_>, open: &OpenOutage) -> Result<bool, SessionError> {
     let waits = waits(&shared.store().contract);
-    if shared.store().journal.escalation.open().is_some_and(|known| known.kind == Trouble::Outage) {
+    if shared.store().journal.escalation.waits_for(Trouble::Outage) {
         return Ok(waits);
     }
     let Outage { kind, said, .. } = &open.outage;
@@ -95,7 +95,7 @@ pub(super) fn end_escalation(shared: &Shared<'_>, why: &'static str) -> Result<(
 /// Waits until the cause may be gone or the user says something, at most until the end of this invocation. Nothing that
 /// cannot be written meanwhile ends the wait.
 async fn await_answer(shared: &Shared<'_>, kind: Trouble, times: u32) -> Answer {
-    let newest = shared.store().journal.words.newest();
+    let has_answered = newer_words(shared);
     let due = Instant::now() + retry_pause(times);
     let mut heartbeat = Heartbeat::new();
     let mut listener = shared.interrupts.listen();
@@ -113,7 +113,7 @@ async fn await_answer(shared: &Shared<'_>, kind: Trouble, times: u32) -> Answer 
         if let Some(end) = shared.times.end(&shared.store()).filter(|end| end.left == Duration::ZERO) {
             return Answer::Stop(end.reason);
         }
-        let is_told = shared.store().journal.words.newest() != newest;
+        let is_told = has_answered();
         let has_room = kind != Trouble::Disk || {
             let store = shared.store();
             refuse_full(&store.repo, &store.folder, &store.history).is_ok()
@@ -159,9 +159,8 @@ pub(super) fn end_wait(store: &mut Store, reason: &StopReason) {
     if let StopReason::Interrupted { .. } = reason {
         remove_flag_report(store);
     }
-    let Some(escalation) = store.journal.escalation.stop().cloned() else { return };
+    let Some(escalation) = store.journal.escalation.stop(reason) else { return };
     if let StopReason::Interrupted { .. } = reason {
-        store.journal.escalation.forget();
         return remove_report(&store.folder);
     }
     let report = write_report(&store.folder, store.repo.worktree(), &escalation);

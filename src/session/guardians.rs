@@ -55,19 +55,13 @@ fn copy_guard_lines(store: &mut Store, log: &EventLog) -> Result<bool, SessionEr
             return Ok(false);
         }
     };
-    let known = store.journal.guard_lines;
-    if known == lines.len() {
-        return Ok(false);
-    }
+    let Some(first) = store.journal.first_new_guard_line(lines.len()) else { return Ok(false) };
     store.heal()?;
-    // Files that were begun anew have fewer.
-    let new = lines.iter().skip(if known > lines.len() { 0 } else { known }).flatten();
-    for line in new {
+    for line in lines.iter().skip(first).flatten() {
         log.guard(line)?;
         if line.action == GuardAction::Redirect {
             store.say(Notice::Redirected(line.detail.clone()));
-            let before = store.journal.ladder.rung();
-            store.journal.ladder.redirect(&store.contract, &store.history);
+            let before = store.journal.ladder.redirect(&store.contract, &store.history);
             store.say_steps(before, "a guardian nudged it in vain and had it start over");
         }
     }
@@ -97,7 +91,7 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
     let Some(files) = guard_files(root.clone(), tag) else { return Ok(()) };
     // What cannot be read is told by whoever needs it.
     let said = files.lines().map_or(0, |lines| lines.len());
-    let is_new = |journal: &Journal| journal.guard_lines != said;
+    let is_new = |journal: &Journal| journal.first_new_guard_line(said).is_some();
     let Some(journal) = Journal::read(&state).ok().flatten().filter(is_new) else { return Ok(()) };
     let lock = match folder.lock(repo.git_dir(), journal.home().has_user()) {
         Ok(lock) => lock,

@@ -113,18 +113,16 @@ pub(super) fn go_home(
         Some(branch) => store.repo.refs.branch(branch)?,
         None => None,
     };
-    let (Some(branch), Some(at)) = (branch, at) else {
-        store.journal.tree.go_home(None);
-        return Ok(());
-    };
-    store.journal.tree.go_home(Some(branch.clone()));
-    store.write_journal()?;
-    crash::point("home.noted");
-    let head = workspace.repo.refs.head()?;
-    workspace.put_back(store, &at, head.commit().unwrap_or(&at))?;
-    crash::point("home.put_back");
-    workspace.repo.refs.point_head(&HeadTarget::Branch(branch))?;
-    crash::point("home.head_pointed");
+    if let (Some(branch), Some(at)) = (branch, at) {
+        store.journal.tree.go_home(Some(branch.clone()));
+        store.write_journal()?;
+        crash::point("home.noted");
+        let head = workspace.repo.refs.head()?;
+        workspace.put_back(store, &at, head.commit().unwrap_or(&at))?;
+        crash::point("home.put_back");
+        workspace.repo.refs.point_head(&HeadTarget::Branch(branch))?;
+        crash::point("home.head_pointed");
+    }
     store.journal.tree.go_home(None);
     Ok(())
 }

@@ -52,8 +52,7 @@ pub(super) async fn review_left(shared: &Shared<'_>, workspace: &mut Workspace) 
         let ended = call.review(shared, None).await?;
         if !matches!(ended, Ending::Detached) {
             let store = &mut *shared.store();
-            workspace.undo_review(store)?;
-            store.journal.tree.review(None);
+            workspace.undo_review(store, false)?;
         }
         let Ending::Done(review) = ended else { break };
         let id = record.id;
@@ -91,26 +90,25 @@ pub(super) fn undo_late_review(workspace: &mut Workspace, store: &mut Store, dri
         return Ok(());
     }
     let has_change = drive.adopts() || matches!(drive, Drive::WorkingTree { .. });
-    match has_change && workspace.home.has_user() {
-        true => {
-            let tip = store.tip();
-            workspace.move_head(store, &tip, &[], "reviewed")?;
-        }
-        false => workspace.undo_review(store)?,
-    }
-    store.journal.tree.review(None);
-    Ok(())
+    let keeps_files = has_change && workspace.home.has_user();
+    workspace.undo_review(store, keeps_files)
 }
 
 impl Workspace {
-    /// Undoes what a reviewer did to branch and working tree while nothing is open, where nothing that follows would.
-    fn undo_review(&mut self, store: &mut Store) -> Result<(), SessionError> {
+    /// Undoes what a reviewer did to the branch, and unless it `keeps_files`, to the working tree, while nothing is open:
+    /// nothing that follows would.
+    fn undo_review(&mut self, store: &mut Store, keeps_files: bool) -> Result<(), SessionError> {
         let tip = store.tip();
-        if !self.home.follows_branch() {
-            return store.set_branch(&tip, &[], "reviewed");
+        if self.home.follows_branch() {
+            self.move_head(store, &tip, &[], "reviewed")?;
+            if !keeps_files {
+                self.put_back(store, &tip, &tip)?;
+            }
+        } else {
+            store.set_branch(&tip, &[], "reviewed")?;
         }
-        self.move_head(store, &tip, &[], "reviewed")?;
-        self.put_back(store, &tip, &tip)
+        store.journal.tree.review(None);
+        Ok(())
     }
 }
 

@@ -10,25 +10,17 @@ use super::error::SessionError;
 use super::escalating::escalate_outage;
 use super::shared::{Heartbeat, Shared};
 use super::store::Store;
+use super::words::newer_words;
 use crate::crash;
 use crate::domain::{Event, Notice, Outage, StopReason, exact_time};
-use crate::rules::{Patience, SoFar, patience, pause_after_idle, pause_on};
+use crate::rules::{Patience, patience, pause_after_idle, pause_on};
 
 /// Waits until the agent is to be called again, at most until the end of this invocation. Any request ends it at once.
 /// Returns why the loop stops if the outage takes too long.
 pub(super) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, SessionError> {
     let Some(open) = shared.store().journal.pauses.outage().cloned() else { return Ok(None) };
     shared.store().expected.forget_logs();
-    let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    // A session that is resumed waits for the reset, and no longer.
-    let is_resumed = open.until.is_some();
-    let so_far = SoFar {
-        waits: if is_resumed { 0 } else { open.waits },
-        lasted: duration(open.seconds),
-        failed: duration(open.failed_seconds),
-        repeats: open.repeats,
-        is_first: has_never_worked(&shared.store()),
-    };
+    let so_far = open.so_far(has_never_worked(&shared.store()));
     let now = Timestamp::now();
     let limit = shared.store().contract.outage_limit;
     let pause = match patience(&open.outage, so_far, limit, now) {
@@ -42,8 +34,7 @@ pub(super) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, 
     let until = SignedDuration::try_from(pause).ok().and_then(|pause| now.checked_add(pause).ok());
     let again = until.unwrap_or(Timestamp::MAX);
     let (id, waits, seconds) = (shared.store().history.next_id(), open.waits, open.seconds);
-    let waited = waits.saturating_add(u32::from(!is_resumed));
-    shared.store().journal.pauses.wait_out(waited, until);
+    shared.store().journal.pauses.wait_out(until);
     shared.store().write_journal()?;
     crash::point("outage.noted");
     shared.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
@@ -84,8 +75,7 @@ pub(super) async fn pause_when_idle(shared: &Shared<'_>, seconds: f64) -> Result
 
 /// Waits like [`pause_for`], until the user says something new.
 async fn pause_unless_told(shared: &Shared<'_>, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
-    let newest = shared.store().journal.words.newest();
-    pause_for(shared, pause, again, || shared.store().journal.words.newest() != newest).await.map(drop)
+    pause_for(shared, pause, again, newer_words(shared)).await.map(drop)
 }
 
 /// Waits for so long, or until that moment, at most until the end of this invocation. Any request, and what `is_woken`
@@ -100,9 +90,13 @@ pub(super) async fn pause_for(
     let began = Instant::now();
     let whole = began.checked_add(pause).unwrap_or(began);
     let (mut heartbeat, mut noted) = (Heartbeat::new(), began);
-    let is_over = loop {
+    let mut note = || {
         shared.store().journal.pauses.note_lasted(noted.elapsed().as_secs_f64());
         noted = Instant::now();
+        noted
+    };
+    let is_over = loop {
+        let noted = note();
         // A machine that slept meanwhile does not wait on.
         if noted >= whole || Timestamp::now() >= again || is_woken() {
             break true;
@@ -112,7 +106,7 @@ pub(super) async fn pause_for(
             break false;
         }
     };
-    shared.store().journal.pauses.note_lasted(noted.elapsed().as_secs_f64());
+    note();
     Ok(is_over)
 }
 

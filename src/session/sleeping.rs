@@ -38,22 +38,21 @@ pub(super) async fn keep_pace(shared: &Shared<'_>, is_begun: bool) -> Result<Pac
     let known = shared.store().journal.sleep().filter(|sleep| sleep.cadence == cadence).cloned();
     let decided = || decided(&shared.store(), cadence, is_begun);
     let sleep = known.map_or_else(decided, |sleep| Ok(Ok((sleep, false))))?;
-    let sleep = match sleep {
-        Ok((sleep, false)) => sleep,
-        Ok((sleep, true)) => {
-            shared.store().journal.pauses.sleep(sleep);
-            write_down(shared)?;
-            return Ok(Paced::Waited);
-        }
+    let (sleep, sums_up) = match sleep {
+        Ok(decided) => decided,
         Err(reason) => return Ok(Paced::Ends(reason)),
     };
+    shared.store().journal.pauses.sleep(sleep.clone());
+    if sums_up {
+        write_down(shared)?;
+        return Ok(Paced::Waited);
+    }
     let Some((pause, until)) = sleep.left(Timestamp::now()) else {
         if sleep.until.is_some() {
             wake(&mut shared.store(), sleep)?;
         }
         return Ok(Paced::Ready);
     };
-    shared.store().journal.pauses.sleep(sleep.clone());
     shared.store().write_journal()?;
     crash::point("sleep.noted");
     let id = shared.store().history.next_id();

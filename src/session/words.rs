@@ -173,6 +173,13 @@ pub(super) fn note_words(store: &mut Store) -> bool {
     store.said.is_any()
 }
 
+/// Returns a test for words that the session hears from now on.
+pub(super) fn newer_words<'s>(shared: &'s Shared<'_>) -> impl Fn() -> bool + 's {
+    let newest = || shared.store().journal.words.newest();
+    let before = newest();
+    move || newest() != before
+}
+
 /// Hears what the user has said, and tells and notes what is new.
 pub(super) fn hear_words(shared: &Shared<'_>) -> Result<(), SessionError> {
     let is_new = note_words(&mut shared.store());

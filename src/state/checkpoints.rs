@@ -38,7 +38,7 @@ impl Checkpoints {
 
     /// The time of the checkpoint that is to be written now, if one is: one that was begun, or the next one of a session that
     /// was opened at `opened`.
-    pub fn due(&self, every: Option<Duration>, opened: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    fn due(&self, every: Option<Duration>, opened: Timestamp, now: Timestamp) -> Option<Timestamp> {
         if self.is_open {
             return self.last;
         }
@@ -46,9 +46,14 @@ impl Checkpoints {
         since(self.last.unwrap_or(opened), now).is_none_or(|since| since >= every).then_some(now)
     }
 
-    /// Notes the checkpoint of a moment, before it is written.
-    pub fn begin(&mut self, at: Timestamp) {
+    /// Notes the checkpoint that is to be written now before it is written, and gives its time.
+    pub fn begin_due(&mut self, every: Option<Duration>, opened: Timestamp, now: Timestamp) -> Option<Timestamp> {
+        self.due(every, opened, now).map(|at| self.begin(at))
+    }
+
+    fn begin(&mut self, at: Timestamp) -> Timestamp {
         (self.last, self.is_open) = (Some(at), true);
+        at
     }
 
     /// Notes that it is written, or could not be.
@@ -56,10 +61,11 @@ impl Checkpoints {
         self.is_open = false;
     }
 
-    /// Notes that the agent is to sum the session up. Returns whether a checkpoint of this moment exists.
-    pub fn ask_summary(&mut self, now: Timestamp) -> bool {
+    /// Notes that the agent is to sum the session up, and the checkpoint of this moment before it is written. Gives its time,
+    /// unless it exists.
+    pub fn ask_summary(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.asks_summary = true;
-        self.last == Some(now)
+        (self.last != Some(now)).then(|| self.begin(now))
     }
 
     /// Whether the agent is to sum the session up now.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{Escalation, ExperimentId, Trouble, one_line};
+use crate::domain::{Escalation, ExperimentId, StopReason, Trouble, one_line};
 
 /// What the session could not solve by itself the last time, if anything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,11 @@ impl Escalations {
     /// What it waits for an answer to.
     pub fn open(&self) -> Option<&Escalation> {
         self.0.as_ref().filter(|open| open.waits)
+    }
+
+    /// Whether it waits for an answer to trouble of this kind.
+    pub fn waits_for(&self, kind: Trouble) -> bool {
+        self.open().is_some_and(|open| open.kind == kind)
     }
 
     /// How often in a row it met the last one.
@@ -85,10 +90,14 @@ impl Escalations {
         self.0.take_if(|open| !open.waits).filter(|solved| solved.times > 0).map(|solved| solved.kind)
     }
 
-    /// Notes that the session stops while it waits, and gives what for.
-    pub fn stop(&mut self) -> Option<&Escalation> {
+    /// Notes that the session stops while it waits, and gives what for. The user who stops it has seen that, so it is
+    /// forgotten.
+    pub fn stop(&mut self, reason: &StopReason) -> Option<Escalation> {
         self.suspend()?;
-        self.0.as_ref()
+        match reason {
+            StopReason::Interrupted { .. } => self.0.take(),
+            _ => self.0.clone(),
+        }
     }
 
     /// Forgets it.

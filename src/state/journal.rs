@@ -412,6 +412,12 @@ impl Journal {
         }
     }
 
+    /// The first line of guardians that the session has not copied, of so many. Files that were begun anew have fewer.
+    pub fn first_new_guard_line(&self, count: usize) -> Option<usize> {
+        let known = self.guard_lines;
+        (known != count).then_some(if known > count { 0 } else { known })
+    }
+
     /// Writes it as a sign of life. A power cut may take that back, and nothing else.
     pub fn show(&mut self, state: &Path, now: Timestamp) -> Result<(), StateError> {
         let written = self.written(now);

@@ -1,11 +1,14 @@
 //! What keeps a session from calling its agent, in the journal, its only record: an outage, or the pause that its cadence asks
 //! for.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Sleep;
 use crate::domain::{Outage, OutageKind, StopReason};
+use crate::rules::SoFar;
 
 /// An outage of the agent that is not over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +35,25 @@ pub struct OpenOutage {
     /// resumed waits.
     #[serde(default, with = "crate::domain::millis::option")]
     pub until: Option<Timestamp>,
+}
+
+impl OpenOutage {
+    /// Its progress; `is_first` if no earlier call of the session succeeded.
+    pub fn so_far(&self, is_first: bool) -> SoFar {
+        let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        SoFar {
+            waits: if self.is_resumed() { 0 } else { self.waits },
+            lasted: duration(self.seconds),
+            failed: duration(self.failed_seconds),
+            repeats: self.repeats,
+            is_first,
+        }
+    }
+
+    /// Whether a session that is resumed waits for the reset, and no longer.
+    fn is_resumed(&self) -> bool {
+        self.until.is_some()
+    }
 }
 
 /// The outage and the pause between two experiments.
@@ -86,10 +108,11 @@ impl Pauses {
         }
     }
 
-    /// Waits the outage out until a moment, after so many waits.
-    pub fn wait_out(&mut self, waits: u32, until: Option<Timestamp>) {
+    /// Waits the outage out until a moment.
+    pub fn wait_out(&mut self, until: Option<Timestamp>) {
         if let Some(open) = &mut self.outage {
-            (open.waits, open.until) = (waits, until);
+            open.waits = open.waits.saturating_add(u32::from(!open.is_resumed()));
+            open.until = until;
         }
     }
 
@@ -184,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_resumed_session_waits_for_the_reset_that_its_agent_named() {
-        let reset = Timestamp::now().checked_add(std::time::Duration::from_secs(3600)).unwrap();
+        let reset = Timestamp::now().checked_add(Duration::from_secs(3600)).unwrap();
         let out = |until| {
             let mut pauses = Pauses::default();
             pauses.enter_outage(outage(OutageKind::RateLimit, until), Some("x".into()), 1.0);
