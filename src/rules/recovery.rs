@@ -113,14 +113,6 @@ mod world;
 mod interleavings;
 
 #[cfg(test)]
-#[path = "recovery_beside_world.rs"]
-mod world_beside;
-
-#[cfg(test)]
-#[path = "recovery_beside_tests.rs"]
-mod interleavings_beside;
-
-#[cfg(test)]
 mod tests {
     use super::*;
 

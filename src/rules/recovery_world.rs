@@ -1,55 +1,98 @@
-//! A world of plain values in which each durable write of a session is one step.
+//! A world of plain values in which each durable write of a session is one step. *In place* is one place of it, whose slot and
+//! seat exclude each other in the user's tree.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::*;
-use crate::rules::REWORKS;
+use crate::domain::{Home, Phase};
+use crate::rules::{LOST_RETRIES, Line, REWORKS, Trial};
 
-/// How many experiments a session makes after its baseline, which is experiment 0.
-pub(super) const EXPERIMENTS: u32 = 4;
+const SLOTS: usize = 3;
+const SEATS: usize = 2;
 
-/// Represents a user instead of an agent.
-const PERSON: u32 = 99;
+/// A change that no agent made: the user's, and what a run sees in a tree that is deleted under it.
+const USERS: u32 = u32::MAX - 1;
+const RUBBLE: u32 = u32::MAX;
 
-/// The content of the working tree. A commit has the number of its experiment, plus 10 for each earlier version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Tree {
-    /// The content of this commit.
-    Of(u32),
-    /// An unfinished change of this experiment's agent, or a change by the user.
-    Half(u32),
+/// The changes in a commit, by their numbers.
+type Tree = BTreeSet<u32>;
+
+/// An attempt and its change.
+type Version = (u32, u32);
+
+/// The files of a working tree.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Files {
+    tree: Tree,
+    /// True for those of a commit with half a change.
+    is_half: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Open {
-    id: u32,
-    base: u32,
-    committed: bool,
-    runs: u32,
-    /// How many versions of its change the agent reworked.
-    version: u32,
-    draft: Option<Draft>,
-}
-
-impl Open {
-    fn commit(&self) -> u32 {
-        self.id + 10 * self.version
+impl Files {
+    fn of(tree: Tree) -> Files {
+        Files { tree, is_half: false }
     }
 }
 
-/// The draft of its record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An attempt as the journal has it.
+#[derive(Debug, Clone)]
+struct Open {
+    id: u32,
+    phase: Phase,
+    /// The number of its change: each call makes another one.
+    change: u32,
+    /// The changes that were measured before it was reworked.
+    versions: Vec<u32>,
+    base: u32,
+    /// Its commit.
+    tree: Option<Tree>,
+    seat: Option<usize>,
+    slot: Option<usize>,
+    runs: u32,
+    draft: Option<Draft>,
+    trial: Option<Trial>,
+    recording: Vec<Record>,
+    rows_from: usize,
+}
+
+/// The last measurement.
+#[derive(Debug, Clone)]
 struct Draft {
-    commit: u32,
-    /// The result of its run; absent if lost.
-    measured: Option<Tree>,
-    /// Whether its guard passed, once finished.
+    change: u32,
+    base: u32,
+    tree: Tree,
+    /// The value; absent if its run was lost.
+    value: Option<f64>,
+    /// The verdict of its guard, once finished.
     passed: Option<bool>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Run {
-    Unstarted,
+#[derive(Debug, Clone)]
+struct Record {
+    id: u32,
+    versions: Vec<u32>,
+    runs: u32,
+    draft: Draft,
+    tree: Tree,
+    kept: bool,
+    /// True if its own tree is put on top of what was kept before.
+    replaces: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Journal {
+    open: Vec<Open>,
+    line: Line,
+    given: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Job {
+    Run,
+    Guard,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Ran {
     Going(Tree),
     Over(Tree),
     /// The user stopped it.
@@ -57,410 +100,318 @@ enum Run {
     Gone,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Recorded {
-    open: Open,
-    draft: Draft,
-    kept: bool,
+/// A process, with the journal as it has it in memory.
+#[derive(Debug, Clone)]
+struct Process {
+    journal: Journal,
+    acts: VecDeque<acts::Act>,
+    /// The attempts whose jobs it waits for, and whether it has looked at what an earlier process left of them.
+    jobs: BTreeMap<u32, bool>,
 }
 
-/// One durable write, or one observation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Act {
-    Propose,
-    EditHalf,
-    EditAll,
-    Commit,
-    NoteCommit,
-    ClearRun,
-    EnterRunning,
-    AdvanceBranch,
-    StartRun,
-    Await,
-    EnterGuarding,
-    StartGuard,
-    AwaitGuard,
-    NoteGuard,
-    SaveVersion,
-    EnterAgain,
-    PutBackToDraft,
-    NoteLost,
-    EnterRecording,
-    Record,
-    EnterSettling,
-    AppendRow,
-    MoveBranchToOutcome,
-    PutBackToOutcome,
-    SaveChange,
-    PutBackToBase,
-    MoveBranchToBase,
-    PutBackToCommit,
-    Close,
-}
+#[path = "recovery_acts.rs"]
+mod acts;
 
-/// The disk and the active process.
+#[path = "recovery_loop_world.rs"]
+mod turns;
+
+/// The disk, and the active process.
+#[derive(Debug, Clone)]
 pub(super) struct World {
-    pub(super) phase: Phase,
-    pub(super) open: Option<Open>,
-    records: Vec<Recorded>,
+    home: Home,
+    journal: Journal,
+    commits: BTreeSet<Tree>,
+    open_refs: BTreeMap<u32, Tree>,
+    saved: BTreeSet<Files>,
+    records: Vec<Record>,
     rows: Vec<u32>,
-    rows_from: usize,
-    branch: u32,
-    tree: Tree,
-    commits: BTreeSet<u32>,
-    saved: BTreeSet<Tree>,
-    run: Run,
-    guard: Run,
-    /// Whether each experiment's value is better.
-    keeps: Vec<bool>,
-    /// How many versions of each experiment the guard refuses.
-    refused: Vec<u32>,
-    /// Experiments that the user stopped.
+    branch: Tree,
+    jobs: BTreeMap<(u32, Job), Ran>,
+    /// The working trees: of slots, then of seats; *in place* the one that both have.
+    places: Vec<Option<Files>>,
+    process: Option<Process>,
+    /// The value that each change adds to a tree; higher is better.
+    gains: Vec<i8>,
+    /// The number of versions of each experiment that its guard refuses.
+    refused: Vec<usize>,
+    count: usize,
+    changes: u32,
+    /// The changes that the journal had as commits.
+    committed: BTreeSet<u32>,
+    /// The attempts for which an agent was called.
+    called: BTreeSet<u32>,
+    /// Those that the user stopped.
     stopped: BTreeSet<u32>,
-    /// Starts of the open version's run, and whether one of them finished.
-    pub(super) starts: u32,
-    was_over: bool,
-    /// The next actions of the process; absent without a process.
-    process: Option<VecDeque<Act>>,
+    /// The starts of each version's run, and the versions whose run finished.
+    starts: BTreeMap<Version, u32>,
+    finished: BTreeSet<Version>,
 }
-
-use Act::*;
-
-const SETTLE: [Act; 5] = [EnterSettling, AppendRow, MoveBranchToOutcome, SaveChange, PutBackToOutcome];
-const ROLL_BACK: [Act; 4] = [MoveBranchToBase, SaveChange, PutBackToBase, Close];
-const RETRY: [Act; 8] =
-    [SaveChange, AdvanceBranch, PutBackToCommit, NoteCommit, ClearRun, EnterRunning, StartRun, Await];
-
-/// The agent's change, and what follows: commit and run.
-const WORK: [Act; 9] = [EditHalf, EditAll, Commit, NoteCommit, ClearRun, EnterRunning, AdvanceBranch, StartRun, Await];
 
 impl World {
-    pub(super) fn new(keeps: Vec<bool>, refused: Vec<u32>) -> World {
-        let draft = Draft { commit: 0, measured: Some(Tree::Of(0)), passed: None };
-        let open = Open { id: 0, base: 0, committed: true, runs: 1, version: 0, draft: Some(draft) };
+    /// A session of `count` experiments.
+    pub(super) fn new(home: Home, gains: Vec<i8>, refused: Vec<usize>, count: usize) -> World {
+        let draft = Draft { change: 0, base: 0, tree: Tree::new(), value: Some(0.0), passed: None };
+        let tree = Tree::new();
+        let baseline = Record { id: 0, versions: vec![], runs: 1, draft, tree, kept: true, replaces: false };
         World {
-            phase: Phase::Idle,
-            open: None,
-            records: vec![Recorded { open, draft, kept: true }],
-            rows: vec![0],
-            rows_from: 0,
-            branch: 0,
-            tree: Tree::Of(0),
-            commits: BTreeSet::from([0]),
+            home,
+            journal: Journal::default(),
+            commits: BTreeSet::from([Tree::new()]),
+            open_refs: BTreeMap::new(),
             saved: BTreeSet::new(),
-            run: Run::Unstarted,
-            guard: Run::Unstarted,
-            keeps,
-            refused,
-            stopped: BTreeSet::new(),
-            starts: 0,
-            was_over: false,
+            records: vec![baseline],
+            rows: vec![0],
+            branch: Tree::new(),
+            jobs: BTreeMap::new(),
+            places: if home.has_user() { vec![Some(Files::of(Tree::new()))] } else { vec![None; SLOTS + SEATS] },
             process: None,
+            gains,
+            refused,
+            count,
+            changes: 0,
+            committed: BTreeSet::new(),
+            called: BTreeSet::new(),
+            stopped: BTreeSet::new(),
+            starts: BTreeMap::new(),
+            finished: BTreeSet::new(),
         }
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.records.len() > EXPERIMENTS as usize && self.open.is_none()
+        let is_idle = self.process.as_ref().is_some_and(|process| process.acts.is_empty() && process.jobs.is_empty());
+        is_idle && self.records.len() > self.count && self.journal.open.is_empty()
     }
 
-    fn recorded(&self, id: u32) -> Option<&Recorded> {
-        self.records.iter().find(|record| record.open.id == id)
+    /// Returns the steps of the open experiments, whether one is being reworked, and whether the records of a train are there
+    /// in part.
+    pub(super) fn sights(&self) -> (Vec<Phase>, bool, bool) {
+        let open = &self.journal.open;
+        let is_half = |open: &Open| {
+            let there = open.recording.iter().filter(|record| self.is_recorded(record.id)).count();
+            there > 0 && there < open.recording.len()
+        };
+        let own = open.iter().filter(|open| open.trial.is_none());
+        let is_reworked = open.iter().any(|open| !open.versions.is_empty() && open.seat.is_some());
+        (own.map(|open| open.phase).collect(), is_reworked, open.iter().any(is_half))
     }
 
-    fn next_id(&self) -> u32 {
-        self.records.last().map_or(0, |record| record.open.id + 1)
+    fn is_recorded(&self, id: u32) -> bool {
+        self.records.iter().any(|record| record.id == id)
     }
 
-    fn tip(&self) -> u32 {
-        self.records.iter().rev().find(|record| record.kept).map_or(0, |record| record.draft.commit)
+    /// The working tree of a seat.
+    fn place_of_seat(&self, seat: usize) -> usize {
+        if self.home.has_user() { 0 } else { SLOTS + seat }
     }
 
-    /// Whether the guard accepts a version.
-    fn accepts(&self, open: Open) -> bool {
-        open.version >= self.refused[open.id as usize % self.refused.len()]
+    fn value(&self, tree: &Tree) -> f64 {
+        assert!(!tree.contains(&RUBBLE), "a run in a deleted tree is measured");
+        tree.iter().map(|change| f64::from(self.gains[*change as usize % self.gains.len()])).sum()
     }
 
-    /// The process and its agent die; a run continues.
+    /// Returns true if the guard accepts an experiment of so many earlier versions.
+    fn accepts(&self, id: u32, versions: usize) -> bool {
+        versions >= self.refused[id as usize % self.refused.len()]
+    }
+
+    fn tip(&self) -> &Record {
+        self.records.iter().rev().find(|record| record.kept).unwrap_or(&self.records[0])
+    }
+
+    fn base_tree(&self, id: u32) -> Tree {
+        self.records.iter().find(|record| record.id == id).map(|record| record.tree.clone()).unwrap_or_default()
+    }
+
+    /// The commit at which an agent begins: a version that is reworked, or else the base.
+    fn begins_at(&self, open: &Open) -> Tree {
+        open.draft.as_ref().map_or_else(|| self.base_tree(open.base), |draft| draft.tree.clone())
+    }
+
+    /// The process and its agents die; jobs go on.
     pub(super) fn kill(&mut self) {
         self.process = None;
     }
 
-    pub(super) fn end_run(&mut self) {
-        if let Run::Going(tree) = self.run {
-            (self.run, self.was_over) = (Run::Over(tree), true);
-        }
-        if let Run::Going(tree) = self.guard {
-            self.guard = Run::Over(tree);
+    fn going(&self, choice: usize) -> Option<(u32, Job)> {
+        let going: Vec<_> = self.jobs.iter().filter(|(_, ran)| matches!(ran, Ran::Going(_))).collect();
+        going.get(choice % going.len().max(1)).map(|(job, _)| **job)
+    }
+
+    /// The job that `choice` picks ends.
+    pub(super) fn end_job(&mut self, choice: usize, is_lost: bool) {
+        let Some((id, job)) = self.going(choice) else { return };
+        let version = self.journal.open.iter().find(|open| open.id == id).map(Open::version);
+        if let Some(ran) = self.jobs.get_mut(&(id, job))
+            && let Ran::Going(tree) = ran.clone()
+        {
+            *ran = if is_lost { Ran::Gone } else { Ran::Over(tree) };
+            self.finished.extend(version.filter(|_| !is_lost && job == Job::Run));
         }
     }
 
-    /// The user stops the run for which the process waits.
-    pub(super) fn stop_run(&mut self) {
-        let (Some(process), Some(open)) = (&mut self.process, self.open) else { return };
-        let roll_back = match (process.front(), self.run, self.guard) {
-            (Some(Await), Run::Going(_), _) => {
-                self.run = Run::Stopped;
-                true
-            }
-            (Some(AwaitGuard), _, Run::Going(_)) => {
-                self.guard = Run::Gone;
-                open.version == 0
-            }
-            _ => return,
-        };
-        // The result of an earlier version is recorded.
-        let mut acts = if roll_back { ROLL_BACK.to_vec() } else { Vec::new() };
-        if open.version > 0 {
-            acts.retain(|act| *act != Close);
-            acts.extend(RECORD);
-            self.stopped.insert(open.id);
-        }
-        *process = acts.into();
-    }
-
-    /// The user changes a file while an experiment with a commit is open and no process is active.
-    pub(super) fn lay_hands(&mut self) {
-        if self.process.is_none() && self.open.is_some_and(|open| open.committed) {
-            self.tree = Tree::Half(PERSON);
-        }
-    }
-
-    pub(super) fn lose_run(&mut self) {
-        for job in [&mut self.run, &mut self.guard] {
-            if let Run::Going(_) = job {
-                *job = Run::Gone;
-            }
-        }
-    }
-
-    /// What a new process does about the open experiment.
-    fn plan(&self) -> VecDeque<Act> {
-        let Some(open) = self.open else { return VecDeque::new() };
-        let run = match if self.phase == Phase::Guarding { self.guard } else { self.run } {
-            Run::Unstarted => RunFound::Unstarted,
-            Run::Going(_) => RunFound::Going,
-            Run::Over(_) | Run::Stopped => RunFound::Over,
-            Run::Gone => RunFound::Gone,
-        };
-        let found = Found {
-            phase: self.phase,
-            is_trial: false,
-            has_draft: open.draft.is_some(),
-            recorded: self.recorded(open.id).is_some(),
-            run,
-            runs: open.runs,
-            tree_is_gone: false,
-        };
-        recover(found).into_iter().flat_map(|step| self.acts(step)).collect()
-    }
-
-    /// The writes of a step.
-    fn acts(&self, step: Step) -> Vec<Act> {
-        match step {
-            Step::EndJobs => vec![],
-            Step::Reset => vec![SaveChange, PutBackToBase, MoveBranchToBase],
-            Step::BringBack => vec![PutBackToDraft],
-            Step::CheckOut => vec![SaveChange, AdvanceBranch, PutBackToCommit],
-            Step::Run => vec![NoteCommit, ClearRun, EnterRunning],
-            Step::AwaitCall => [&[MoveBranchToBase][..], &WORK].concat(),
-            Step::AwaitSlot => RETRY.to_vec(),
-            Step::Finish => match self.phase {
-                Phase::Guarding => vec![StartGuard, AwaitGuard],
-                _ => vec![StartRun, Await],
-            },
-            Step::RecordLost => [&[NoteLost][..], &RECORD].concat(),
-            Step::Record if self.open.is_some_and(|open| self.recorded(open.id).is_some()) => {
-                [&SETTLE[..], &[Close]].concat()
-            }
-            Step::Record => RECORD.to_vec(),
-            Step::ForgetRun => unreachable!("no tree is deleted"),
-            Step::Close => vec![Close],
-        }
-    }
-
-    /// The next write, if any is possible; starts a killed process again.
-    pub(super) fn step(&mut self) {
-        let mut process = match self.process.take() {
-            Some(process) => process,
-            None => self.plan(),
-        };
-        if process.is_empty() && self.open.is_none() && !self.is_done() {
-            process.push_back(Propose);
-            process.extend(WORK);
-        }
-        if let Some(act) = process.pop_front() {
-            self.act(act, &mut process);
+    /// The user stops an experiment for whose job the process waits.
+    pub(super) fn stop_job(&mut self, choice: usize) {
+        let Some((id, job)) = self.going(choice) else { return };
+        let Some(mut process) = self.process.take() else { return };
+        let awaited = process.acts.is_empty() && process.jobs.get(&id) == Some(&true);
+        if let Some(open) = process.find(id).filter(|open| awaited && open.trial.is_none()).cloned() {
+            self.jobs.insert((id, job), if job == Job::Run { Ran::Stopped } else { Ran::Gone });
+            self.stopped.insert(id);
+            process.jobs.remove(&id);
+            process.acts.extend(self.stop(&open, job));
         }
         self.process = Some(process);
     }
 
-    fn act(&mut self, act: Act, process: &mut VecDeque<Act>) {
-        if act == Propose {
-            let id = self.next_id();
-            let open = Open { id, base: self.tip(), committed: false, runs: 0, version: 0, draft: None };
-            (self.phase, self.open) = (Phase::Proposing, Some(open));
-            (self.starts, self.was_over, self.run, self.guard) = (0, false, Run::Unstarted, Run::Unstarted);
+    /// The user changes a file *in place* while an experiment with a commit is open and no process is active.
+    pub(super) fn lay_hands(&mut self) {
+        let has_commit = self.journal.open.iter().any(|open| open.tree.is_some());
+        if self.home.has_user() && self.process.is_none() && has_commit {
+            let files = self.places[0].get_or_insert(Files::of(Tree::new()));
+            files.tree.insert(USERS);
+            files.is_half = true;
+        }
+    }
+
+    /// The process that was killed was an earlier version of `ar`, which entered a step of its own once a record was there.
+    pub(super) fn enter_settling(&mut self) {
+        let is_settled =
+            |open: &&mut Open| open.phase == Phase::Recording && self.records.iter().any(|it| it.id == open.id);
+        if self.process.is_none()
+            && let Some(open) = self.journal.open.iter_mut().find(is_settled)
+        {
+            open.phase = Phase::Settling;
+        }
+    }
+
+    /// Somebody deletes the tree of a slot of `ar`'s own, and a job in it ends with whatever it sees.
+    pub(super) fn delete_tree(&mut self, slot: usize) {
+        if self.home.has_user() {
             return;
         }
-        let Some(mut open) = self.open else { panic!("{act:?} without an open experiment") };
-        match act {
-            Propose => {}
-            EditHalf => {
-                let begins_at = open.draft.map_or(open.base, |draft| draft.commit);
-                assert_eq!(self.tree, Tree::Of(begins_at), "the agent does not begin where it should");
-                self.tree = Tree::Half(open.commit());
-            }
-            EditAll => self.tree = Tree::Of(open.commit()),
-            Commit => {
-                assert_eq!(self.tree, Tree::Of(open.commit()), "half a change is committed");
-                self.commits.insert(open.commit());
-            }
-            NoteCommit => {
-                if self.phase == Phase::Running || open.version > 0 {
-                    (self.phase, open.committed) = (Phase::Committing, true);
-                }
-            }
-            AdvanceBranch => self.branch = open.commit(),
-            ClearRun => (self.run, self.guard) = (Run::Unstarted, Run::Unstarted),
-            EnterRunning => {
-                (self.phase, open.committed) = (Phase::Running, true);
-                open.runs += 1;
-            }
-            StartRun => {
-                if matches!(self.run, Run::Unstarted) {
-                    assert!(!self.was_over, "a run that was over is started again");
-                    let commit = open.commit();
-                    assert_eq!((self.branch, self.tree), (commit, Tree::Of(commit)), "another commit is run");
-                    self.run = Run::Going(self.tree);
-                    self.starts += 1;
-                }
-            }
-            Await => match self.run {
-                Run::Over(tree) => {
-                    open.draft = Some(Draft { commit: open.commit(), measured: Some(tree), passed: None });
-                    let guarded = self.keeps[open.id as usize % self.keeps.len()];
-                    process.extend(if guarded { vec![EnterGuarding, StartGuard, AwaitGuard] } else { RECORD.to_vec() });
-                }
-                Run::Gone | Run::Stopped if open.runs <= LOST_RETRIES => process.extend(RETRY),
-                Run::Gone | Run::Stopped => process.extend(self.acts(Step::RecordLost)),
-                Run::Going(_) | Run::Unstarted => process.push_front(Await),
-            },
-            EnterGuarding => self.phase = Phase::Guarding,
-            StartGuard => {
-                let is_over = open.draft.is_some_and(|draft| draft.passed.is_some());
-                if !is_over && matches!(self.guard, Run::Unstarted | Run::Gone) {
-                    let commit = open.commit();
-                    self.saved.insert(self.tree);
-                    self.put_back(commit);
-                    assert_eq!((self.branch, self.tree), (commit, Tree::Of(commit)), "another commit is guarded");
-                    self.guard = Run::Going(self.tree);
-                }
-            }
-            AwaitGuard => match (open.draft.and_then(|draft| draft.passed), self.guard) {
-                (Some(true), _) => process.extend(RECORD),
-                (Some(false), _) if open.version < REWORKS => {
-                    process.extend([SaveVersion, EnterAgain, SaveChange, PutBackToDraft, MoveBranchToBase]);
-                    process.extend(WORK);
-                }
-                (Some(false), _) => process.extend(RECORD),
-                (None, Run::Over(tree)) => {
-                    assert_eq!(tree, Tree::Of(open.commit()));
-                    process.extend([NoteGuard, AwaitGuard]);
-                }
-                (None, Run::Gone) => {
-                    process.extend([SaveChange, AdvanceBranch, PutBackToCommit, StartGuard, AwaitGuard])
-                }
-                (None, _) => process.push_front(AwaitGuard),
-            },
-            NoteGuard => {
-                let passed = Some(self.accepts(open));
-                open.draft = open.draft.map(|draft| Draft { passed, ..draft });
-            }
-            SaveVersion => {
-                self.saved.insert(Tree::Of(open.commit()));
-            }
-            EnterAgain => {
-                self.phase = Phase::Proposing;
-                (open.version, open.committed, open.runs) = (open.version + 1, false, 0);
-                (self.starts, self.was_over) = (0, false);
-            }
-            PutBackToDraft => {
-                if let Some(draft) = open.draft {
-                    self.put_back(draft.commit);
-                }
-            }
-            NoteLost => open.draft = Some(Draft { commit: open.commit(), measured: None, passed: None }),
-            EnterRecording => self.phase = Phase::Recording,
-            Record => {
-                assert!(self.recorded(open.id).is_none(), "recorded twice");
-                let Some(draft) = open.draft else { panic!("there is nothing to record") };
-                let kept = draft.measured.is_some()
-                    && self.keeps[open.id as usize % self.keeps.len()]
-                    && draft.passed == Some(true);
-                self.records.push(Recorded { open, draft, kept });
-            }
-            EnterSettling => {
-                if self.phase != Phase::Settling || !self.rows[self.rows_from..].contains(&open.id) {
-                    (self.phase, self.rows_from) = (Phase::Settling, self.rows.len());
-                }
-            }
-            AppendRow => {
-                if !self.rows[self.rows_from..].contains(&open.id) {
-                    self.rows.push(open.id);
-                }
-            }
-            MoveBranchToOutcome => self.branch = self.tip(),
-            PutBackToOutcome => self.put_back(self.tip()),
-            SaveChange => {
-                self.saved.insert(self.tree);
-            }
-            PutBackToBase => self.put_back(open.base),
-            MoveBranchToBase => self.branch = open.base,
-            PutBackToCommit => self.put_back(open.commit()),
-            Close => {
-                let is_recorded = self.recorded(open.id).is_some();
-                assert!(open.version == 0 || is_recorded, "what earlier versions measured is lost");
-                (self.phase, self.open) = (Phase::Idle, None);
-                return;
+        self.places[slot % SLOTS] = None;
+        let there: Vec<u32> =
+            self.journal.open.iter().filter(|open| open.slot == Some(slot % SLOTS)).map(|open| open.id).collect();
+        for ((id, _), ran) in &mut self.jobs {
+            if there.contains(id) && matches!(ran, Ran::Going(_)) {
+                *ran = Ran::Over(Tree::from([RUBBLE]));
             }
         }
-        self.open = Some(open);
     }
 
-    fn put_back(&mut self, commit: u32) {
-        let is_kept = match self.tree {
-            Tree::Of(id) => self.commits.contains(&id),
-            Tree::Half(_) => false,
-        };
-        assert!(is_kept || self.saved.contains(&self.tree), "{:?} is lost", self.tree);
-        self.tree = Tree::Of(commit);
+    /// The next write, if any is possible; starts a killed process again. `choice` picks among what may come next.
+    pub(super) fn step(&mut self, choice: usize) {
+        let mut process = self.process.take().unwrap_or_else(|| self.begin());
+        if process.acts.is_empty() {
+            self.turn(&mut process, choice);
+        }
+        if let Some(act) = process.acts.pop_front() {
+            self.act(&mut process, act);
+        }
+        self.process = Some(process);
+        self.check_always();
     }
 
+    /// Checks each moment at which it may be killed.
+    fn check_always(&self) {
+        for open in self.journal.open.iter().filter(|open| open.trial.is_none()) {
+            let Some(tree) = &open.tree else { continue };
+            // *In place* the branch holds it, and before that the user's tree.
+            let is_there = |files: &Files| files.tree.is_superset(tree);
+            let is_in_place =
+                self.home.has_user() && (self.branch == *tree || self.places[0].as_ref().is_some_and(is_there));
+            let is_kept = self.open_refs.contains_key(&open.id) || self.is_recorded(open.id) || is_in_place;
+            assert!(is_kept || self.saved.contains(&Files::of(tree.clone())), "git may prune the commit of {open:?}");
+        }
+        assert!(self.starts.values().all(|starts| *starts <= 1 + LOST_RETRIES), "started too often: {:?}", self.starts);
+        assert!(!self.home.has_user() || self.journal.open.len() <= 1, "several are open in place");
+        let recorded = self.records.iter().map(|record| record.id);
+        assert!(recorded.take(self.rows.len()).eq(self.rows.iter().copied()), "{:?}: {:?}", self.rows, self.records);
+    }
+
+    /// Checks the end.
     pub(super) fn check(&self) {
-        let ids: Vec<u32> = self.records.iter().map(|record| record.open.id).collect();
-        assert_eq!(ids, (0..=EXPERIMENTS).collect::<Vec<_>>());
-        assert_eq!(self.rows, ids);
-        let mut tip = 0;
-        for Recorded { open, draft, kept } in &self.records[1..] {
-            let Draft { commit, measured, passed } = *draft;
-            assert_eq!(open.base, tip, "experiment {} is not on the last one kept", open.id);
-            assert!(measured.is_none_or(|tree| tree == Tree::Of(commit)), "another change was measured: {measured:?}");
-            assert!(measured.is_some() || open.runs > LOST_RETRIES, "given up after {} starts", open.runs);
-            let is_better = measured.is_some() && self.keeps[open.id as usize % self.keeps.len()];
-            if is_better && !self.stopped.contains(&open.id) {
-                assert_eq!(passed, Some(self.accepts(*open)), "not guarded");
-                assert!(passed == Some(true) || open.version == REWORKS, "given up after {} reworks", open.version);
-            }
-            assert_eq!(*kept, is_better && passed == Some(true));
-            for version in 0..open.version {
-                assert!(self.saved.contains(&Tree::Of(open.id + 10 * version)), "a version is lost");
-            }
-            tip = if *kept { commit } else { tip };
+        let ids: Vec<u32> = self.records.iter().map(|record| record.id).collect();
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "recorded twice: {ids:?}");
+        assert!(!self.home.has_user() || ids.iter().copied().eq(0..=self.count as u32), "gaps in place: {ids:?}");
+        assert_eq!(self.rows, ids, "one row for each record, in their order");
+        let of_record =
+            |record: &Record| record.versions.iter().copied().chain([record.draft.change]).collect::<Vec<_>>();
+        let changes: Vec<u32> = self.records[1..].iter().flat_map(of_record).collect();
+        let is_saved = |change: &u32| self.saved.iter().any(|files| files.tree.contains(change));
+        let lost = self.committed.iter().find(|change| !changes.contains(change) && !is_saved(change));
+        assert_eq!(lost, None, "each change that had a commit has one record, or is saved");
+        assert!(changes.iter().all(|change| self.committed.contains(change)), "a change without a commit is recorded");
+        assert_eq!(changes.iter().collect::<BTreeSet<_>>().len(), changes.len(), "a change is recorded twice");
+        let lost = self.called.iter().find(|id| !ids.contains(id) && !self.stopped.contains(id));
+        assert_eq!(lost, None, "a call that was cut off is made again under the same number");
+        let mut tip = &self.records[0];
+        for record in &self.records[1..] {
+            self.check_record(record, tip);
+            tip = if record.kept { record } else { tip };
         }
-        assert_eq!((self.branch, self.tree), (tip, Tree::Of(tip)));
+        assert_eq!(self.branch, tip.tree, "the branch is at the last one that was kept");
+        let files = Some(Files::of(tip.tree.clone()));
+        assert!(!self.home.has_user() || self.places[0] == files, "the user's tree is at the last one that was kept");
+        assert!(self.open_refs.is_empty(), "refs without attempts: {:?}", self.open_refs);
+    }
+
+    fn check_record(&self, record: &Record, tip: &Record) {
+        let Record { id, versions, runs, draft, .. } = record;
+        assert!(draft.value.is_some() || *runs > LOST_RETRIES, "given up after {runs} starts");
+        let is_better = draft.value.is_some_and(|value| value > self.value(&self.base_tree(draft.base)));
+        if is_better && !self.stopped.contains(id) {
+            assert_eq!(draft.passed, Some(self.accepts(*id, versions.len())), "not guarded");
+            assert!(draft.passed == Some(true) || versions.len() as u32 == REWORKS, "given up: {record:?}");
+        }
+        for version in versions {
+            assert!(self.saved.iter().any(|files| files.tree.contains(version)), "a version is lost: {record:?}");
+        }
+        let is_good = is_better && draft.passed == Some(true);
+        assert!(is_good || !record.kept, "kept: {record:?}");
+        assert!(!record.kept || record.replaces || record.tree.is_superset(&tip.tree), "what is kept is a chain");
+        if self.home.has_user() {
+            assert_eq!(draft.base, tip.id, "not on the last one kept: {record:?}");
+            assert_eq!((record.kept, &record.tree), (is_good, &draft.tree), "not as it was measured");
+        }
     }
 }
 
-/// Records the draft, with all following writes.
-const RECORD: [Act; 8] =
-    [EnterRecording, Record, EnterSettling, AppendRow, MoveBranchToOutcome, SaveChange, PutBackToOutcome, Close];
+impl Process {
+    fn find(&self, id: u32) -> Option<&Open> {
+        self.journal.open.iter().find(|open| open.id == id)
+    }
+
+    #[track_caller]
+    fn get(&self, id: u32) -> Open {
+        self.find(id).cloned().expect("an open attempt")
+    }
+}
+
+impl Open {
+    /// The job that it has in its step.
+    fn job(&self) -> (u32, Job) {
+        (self.id, if self.phase == Phase::Guarding { Job::Guard } else { Job::Run })
+    }
+
+    fn version(&self) -> Version {
+        (self.id, self.change)
+    }
+
+    #[track_caller]
+    fn commit(&self) -> Tree {
+        self.tree.clone().expect("a commit")
+    }
+
+    /// Returns the measurement by its run.
+    fn measured(&self, value: Option<f64>) -> Draft {
+        Draft { change: self.change, base: self.base, tree: self.commit(), value, passed: None }
+    }
+
+    /// Its record as it was measured last, which is kept or not.
+    fn record(&self, kept: bool) -> Record {
+        let draft = self.draft.clone().expect("something to record");
+        let versions = self.versions.iter().copied().filter(|version| *version != draft.change).collect();
+        Record { id: self.id, versions, runs: self.runs, tree: draft.tree.clone(), draft, kept, replaces: false }
+    }
+}
