@@ -2,31 +2,11 @@
 
 use std::path::Path;
 
+use crate::domain::{WordList, word_list};
+
 /// Files and folders, wherever they stand in a repository, from which `claude`, `codex`, `gemini`, `opencode`, `aider` and
 /// others read instructions or settings as they start, by their own documentation.
-const NAMES: &[&str] = &[
-    ".agents",
-    ".aider.conf.yml",
-    ".claude",
-    ".clinerules",
-    ".codex",
-    ".cursor",
-    ".cursorrules",
-    ".gemini",
-    ".mcp.json",
-    ".opencode",
-    ".qwen",
-    ".windsurfrules",
-    "AGENTS.md",
-    "AGENTS.override.md",
-    "CLAUDE.local.md",
-    "CLAUDE.md",
-    "GEMINI.md",
-    "QWEN.md",
-    "copilot-instructions.md",
-    "opencode.json",
-    "opencode.jsonc",
-];
+static NAMES: WordList = WordList::new(|| word_list(include_str!("lists/instructions.txt")));
 
 /// Whether an agent may take a file for instructions to itself, by the names on its path. A disk may not tell capitals from
 /// other letters.

@@ -1,7 +1,7 @@
 //! The flags that are settings of a session, as the table of all settings describes them.
 
 use autoresearch::agent::preset_names;
-use autoresearch::domain::{Asked, Kind, Setting, Tag, settings};
+use autoresearch::domain::{Asked, Kind, Setting, Tag, WordList, settings, word_list};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
@@ -42,32 +42,7 @@ impl FromArgMatches for SettingsArgs {
 }
 
 /// The settings that people use, which `-h` shows; `--help` shows all.
-const IN_SHORT_HELP: [&str; 24] = [
-    "metric",
-    "cmd",
-    "lower",
-    "higher",
-    "timeout",
-    "min-delta",
-    "guard",
-    "limit",
-    "reviewer",
-    "scope",
-    "protect",
-    "agent",
-    "agent-timeout",
-    "goal-text",
-    "slots",
-    "gpus",
-    "link",
-    "max-experiments",
-    "max-cost",
-    "for",
-    "until",
-    "goal",
-    "tag",
-    "on-event",
-];
+static IN_SHORT_HELP: WordList = WordList::new(|| word_list(include_str!("lists/short_help.txt")));
 
 /// The flag of a setting.
 fn flag(setting: &'static Setting) -> Arg {

@@ -3,28 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::settings::PLAIN;
-use super::{COMPOSITE, CommitId, Composite, Contract, MetricSource, Tag};
+use super::{COMPOSITE, CommitId, Composite, Contract, MetricSource, Tag, WordList, word_list};
 
 /// Files that pin the versions of what a project depends on, in the order of their names.
-pub const LOCK_FILES: &[&str] = &[
-    "Cargo.lock",
-    "Manifest.toml",
-    "Pipfile.lock",
-    "bun.lock",
-    "conda-lock.yml",
-    "environment.yml",
-    "flake.lock",
-    "go.sum",
-    "package-lock.json",
-    "pdm.lock",
-    "pixi.lock",
-    "pnpm-lock.yaml",
-    "poetry.lock",
-    "pylock.toml",
-    "requirements.txt",
-    "uv.lock",
-    "yarn.lock",
-];
+pub static LOCK_FILES: WordList = WordList::new(|| word_list(include_str!("lists/lock_files.txt")));
 
 /// The session before one that starts from the user's commits on its branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

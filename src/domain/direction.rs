@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::{WordList, word_list};
+
 /// Whether lower or higher values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -29,106 +31,20 @@ pub enum NameKind {
 use Direction::{Higher, Lower};
 use NameKind::{Duration, Quality, Rate};
 
-/// Words in a metric's name that suggest its direction. Digits may follow, as in `map50`.
-const WORDS: &[(NameKind, Direction, &[&str])] = &[
-    (
-        Quality,
-        Lower,
-        &[
-            "bpb",
-            "bpc",
-            "brier",
-            "cer",
-            "cost",
-            "ece",
-            "eer",
-            "err",
-            "error",
-            "errors",
-            "fid",
-            "latency",
-            "loss",
-            "mae",
-            "mape",
-            "mse",
-            "nll",
-            "penalty",
-            "perplexity",
-            "ppl",
-            "regret",
-            "rmse",
-            "rmsle",
-            "smape",
-            "ttft",
-            "violations",
-            "wer",
-        ],
-    ),
-    (Duration, Lower, &["duration", "elapsed", "runtime", "time", "walltime"]),
-    (
-        Quality,
-        Higher,
-        &[
-            "acc",
-            "accuracy",
-            "auc",
-            "auroc",
-            "bleu",
-            "dice",
-            "elo",
-            "f1",
-            "gain",
-            "improvement",
-            "iou",
-            "kappa",
-            "map",
-            "mcc",
-            "mrr",
-            "ndcg",
-            "precision",
-            "psnr",
-            "r2",
-            "recall",
-            "return",
-            "reward",
-            "rouge",
-            "score",
-            "sharpe",
-            "spearman",
-            "ssim",
-            "top1",
-            "top5",
-            "win",
-            "winrate",
-        ],
-    ),
-    (Rate, Higher, &["flops", "fps", "gflops", "mfu", "speed", "speedup", "tflops", "throughput", "utilization"]),
-];
+/// Words of quality in a metric's name that suggest its direction. Digits may follow, as in `map50`.
+static LOWER_IS_BETTER: WordList = WordList::new(|| word_list(include_str!("lists/lower_is_better.txt")));
+static HIGHER_IS_BETTER: WordList = WordList::new(|| word_list(include_str!("lists/higher_is_better.txt")));
+
+/// The same for times and rates.
+const TIMES: &[&str] = &["duration", "elapsed", "runtime", "time", "walltime"];
+const RATES: &[&str] = &["flops", "fps", "gflops", "mfu", "speed", "speedup", "tflops", "throughput", "utilization"];
 
 /// Pairs of words that together suggest that higher is better.
 const HIGHER_TOGETHER: &[[&str; 2]] =
     &[["exact", "match"], ["hit", "rate"], ["pass", "rate"], ["success", "rate"], ["win", "rate"]];
 
 /// Units of time.
-const TIME_UNITS: &[&str] = &[
-    "ns",
-    "us",
-    "µs",
-    "μs",
-    "ms",
-    "s",
-    "sec",
-    "secs",
-    "second",
-    "seconds",
-    "minute",
-    "minutes",
-    "hour",
-    "hours",
-    "nanoseconds",
-    "microseconds",
-    "milliseconds",
-];
+static TIME_UNITS: WordList = WordList::new(|| word_list(include_str!("lists/time_units.txt")));
 
 /// Units that follow a counted thing directly, as in `tok_s`.
 const SECOND: &[&str] = &["s", "sec", "second"];
@@ -230,7 +146,13 @@ fn of_words(name: &str) -> Option<(Direction, NameKind)> {
 fn of_word(word: &str) -> Option<(Direction, NameKind)> {
     let without_digits = word.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_known = |words: &[&str]| words.contains(&word) || words.contains(&without_digits);
-    WORDS.iter().find(|(.., words)| is_known(words)).map(|(kind, direction, _)| (*direction, *kind))
+    let lists: [(&[&str], Direction, NameKind); 4] = [
+        (&LOWER_IS_BETTER, Lower, Quality),
+        (TIMES, Lower, Duration),
+        (&HIGHER_IS_BETTER, Higher, Quality),
+        (RATES, Higher, Rate),
+    ];
+    lists.into_iter().find(|(words, ..)| is_known(words)).map(|(_, direction, kind)| (direction, kind))
 }
 
 #[cfg(test)]

@@ -63,6 +63,7 @@ mod unparsed;
 mod usage;
 pub mod values;
 mod word;
+mod word_list;
 
 pub use alert::{Alert, AlertKind};
 pub use artifact::Artifact;
@@ -127,3 +128,4 @@ pub use text::{
 pub use unparsed::Unparsed;
 pub use usage::{CURRENCY, Price, Prices, Spent, Tokens, Usage, money_text, tokens_text};
 pub use word::Word;
+pub use word_list::{WordList, paragraph, word_list};

@@ -4,148 +4,30 @@ use strum::VariantArray;
 
 use super::cell::memory_factor;
 use super::status::Verdict;
-use crate::domain::{Direction, LedgerDialect, NameKind, plain_name};
+use crate::domain::{Direction, LedgerDialect, NameKind, WordList, plain_name, word_list};
 
 /// The commit's names, first choice first, as [`plain_name`] writes them.
-const COMMIT: &[&str] = &[
-    "commit",
-    "commit_hash",
-    "commit_sha",
-    "commit_id",
-    "hash",
-    "sha",
-    "short_hash",
-    "short_sha",
-    "git_sha",
-    "git_hash",
-    "git_commit",
-    "git",
-    "revision",
-    "rev",
-    "cand_hash",
-    "提交",
-];
+static COMMIT: WordList = WordList::new(|| word_list(include_str!("lists/commit.txt")));
 
 /// The verdict's names, first choice first.
-const STATUS: &[&str] = &[
-    "status",
-    "accepted",
-    "kept",
-    "correct",
-    "correctness",
-    "outcome",
-    "verdict",
-    "decision",
-    "state",
-    "keep",
-    "accept",
-    "is_kept",
-    "is_accepted",
-    "状态",
-];
+static STATUS: WordList = WordList::new(|| word_list(include_str!("lists/status.txt")));
 
 /// Names of a verdict that is yes or no.
 const FLAGS: &[&str] = &["accepted", "kept", "keep", "accept", "is_kept", "is_accepted"];
 
-const DESCRIPTION: &[&str] = &[
-    "description",
-    "desc",
-    "notes",
-    "note",
-    "rationale",
-    "comment",
-    "comments",
-    "change",
-    "changes",
-    "summary",
-    "hypothesis",
-    "strategy",
-    "message",
-    "idea",
-    "details",
-    "remarks",
-    "what",
-    "title",
-    "experiment",
-    "描述",
-    "说明",
-    "备注",
-];
+static DESCRIPTION: WordList = WordList::new(|| word_list(include_str!("lists/description.txt")));
 
 /// Names of memory columns that say no unit; GiB, unless a cell says otherwise.
-const MEMORY: &[&str] = &[
-    "memory",
-    "mem",
-    "vram",
-    "peak_memory",
-    "peak_mem",
-    "peak_vram",
-    "max_memory",
-    "max_mem",
-    "gpu_memory",
-    "gpu_mem",
-    "memory_peak",
-    "vram_peak",
-    "显存",
-    "内存",
-];
+static MEMORY: WordList = WordList::new(|| word_list(include_str!("lists/memory.txt")));
 
 /// Names that only the metric has.
 const METRIC: &[&str] = &["metric", "metric_value", "value", "objective", "primary_metric", "score", "fitness", "指标"];
 
 /// Names of columns that are never the metric.
-const NEVER_METRIC: &[&str] = &[
-    "",
-    "id",
-    "exp",
-    "iter",
-    "iteration",
-    "round",
-    "gen",
-    "run",
-    "trial",
-    "step",
-    "steps",
-    "epoch",
-    "epochs",
-    "n",
-    "no",
-    "nr",
-    "index",
-    "timestamp",
-    "time",
-    "date",
-    "datetime",
-    "started",
-    "finished",
-    "duration",
-    "seed",
-    "segment",
-    "confidence",
-    "branch",
-    "parent",
-    "base",
-    "type",
-    "version",
-];
+static NEVER_METRIC: WordList = WordList::new(|| word_list(include_str!("lists/never_metric.txt")));
 
 /// Last words of names of columns that count, name or repeat something and are never the metric, in the singular.
-const NEVER_LAST: &[&str] = &[
-    "baseline",
-    "before",
-    "epoch",
-    "id",
-    "iter",
-    "iteration",
-    "old",
-    "prev",
-    "previous",
-    "round",
-    "seed",
-    "step",
-    "token",
-    "trial",
-];
+static NEVER_LAST: WordList = WordList::new(|| word_list(include_str!("lists/never_last.txt")));
 
 /// Words in names of columns that have the time a run took.
 const RUN_TIME: &[&str] = &[
@@ -180,20 +62,21 @@ impl Columns {
             })
         });
         Columns {
-            commit: first_of(&plain, COMMIT).or_else(|| {
+            commit: first_of(&plain, &COMMIT).or_else(|| {
                 let is_of_dialect = |name: &String| LedgerDialect::VARIANTS.iter().any(|it| it.format().commit == name);
                 plain.iter().position(is_of_dialect)
             }),
             metric,
             memory: plain.iter().position(|name| unit_of(name).is_some()),
-            status: first_of(&plain, STATUS),
-            description: first_of(&plain, DESCRIPTION),
+            status: first_of(&plain, &STATUS),
+            description: first_of(&plain, &DESCRIPTION),
         }
     }
 
     /// Whether the column may be the metric as far as its place and name go.
     pub(super) fn may_be_metric(&self, column: usize, name: &str) -> bool {
-        !NEVER_METRIC.contains(&plain_name(name).as_str()) && self.may_be_said_metric(column, name)
+        let plain = plain_name(name);
+        !plain.is_empty() && !NEVER_METRIC.contains(&plain.as_str()) && self.may_be_said_metric(column, name)
     }
 
     /// The same for a column whose place says that it is the metric.
@@ -259,7 +142,7 @@ pub(super) fn metric_assumed(found: Option<(&str, bool)>, what: &str) -> String 
 fn is_never_metric(plain: &str) -> bool {
     let is = |words: &[&str], word: &str| words.contains(&word) || words.contains(&word.trim_end_matches('s'));
     let (first, last) = (plain.split('_').next().unwrap_or_default(), plain.rsplit('_').next().unwrap_or_default());
-    is(NEVER_LAST, last) || (first.len() < plain.len() && NEVER_FIRST.contains(&first))
+    is(&NEVER_LAST, last) || (first.len() < plain.len() && NEVER_FIRST.contains(&first))
 }
 
 fn is_duration(name: &str) -> bool {

@@ -1,5 +1,7 @@
 //! The words and signs that decide whether a name in front of a number is the metric's own.
 
+use crate::domain::{WordList, word_list};
+
 /// Words in front of a name that only say where the line comes from or that the number is final.
 const MARKERS: &[&str] = &[
     "critical", "current", "debug", "done", "error", "final", "finished", "info", "metric", "metrics", "notice",
@@ -7,37 +9,7 @@ const MARKERS: &[&str] = &[
 ];
 
 /// Words that make the number that of another time: the best of some earlier night is not this run's number.
-const STALE: &[&str] = &[
-    "baseline",
-    "best",
-    "earlier",
-    "expected",
-    "goal",
-    "highest",
-    "incumbent",
-    "initial",
-    "last",
-    "lowest",
-    "max",
-    "maximum",
-    "min",
-    "minimum",
-    "old",
-    "original",
-    "prev",
-    "previous",
-    "prior",
-    "record",
-    "ref",
-    "reference",
-    "sota",
-    "target",
-    "threshold",
-    "最优",
-    "最佳",
-    "最好",
-    "基线",
-];
+static STALE: WordList = WordList::new(|| word_list(include_str!("lists/stale.txt")));
 
 /// Words that may stand between such a word and the name: `previous run`.
 const BETWEEN: &[&str] = &["experiment", "number", "result", "results", "run", "score", "session", "value"];
@@ -46,44 +18,7 @@ const BETWEEN: &[&str] = &["experiment", "number", "result", "results", "run", "
 const PRINTERS: &[&str] = &["echo", "print", "printf", "println"];
 
 /// Words that make the name another metric's: `test loss` is not `loss`.
-const QUALIFIERS: &[&str] = &[
-    "average",
-    "avg",
-    "balanced",
-    "change",
-    "cumulative",
-    "delta",
-    "dev",
-    "diff",
-    "ema",
-    "eval",
-    "evaluation",
-    "holdout",
-    "improvement",
-    "macro",
-    "mean",
-    "median",
-    "micro",
-    "moving",
-    "no",
-    "normalized",
-    "not",
-    "relative",
-    "running",
-    "smoothed",
-    "std",
-    "stddev",
-    "test",
-    "testing",
-    "top",
-    "total",
-    "train",
-    "training",
-    "val",
-    "valid",
-    "validation",
-    "weighted",
-];
+static QUALIFIERS: WordList = WordList::new(|| word_list(include_str!("lists/qualifiers.txt")));
 
 /// Whether `word` in front of a name says nothing about the number.
 pub(super) fn is_marker(word: &str) -> bool {
@@ -92,7 +27,7 @@ pub(super) fn is_marker(word: &str) -> bool {
 
 /// Whether `word` in front of a name makes the number that of another time.
 pub(super) fn is_stale(word: &str) -> bool {
-    contains(STALE, word)
+    contains(&STALE, word)
 }
 
 /// Whether `word` may stand between a word that [`is_stale`] and a name.
@@ -107,7 +42,7 @@ pub(super) fn prints(word: &str) -> bool {
 
 /// Whether a part of `word` in front of a name makes it another name.
 pub(super) fn qualifies(word: &str) -> bool {
-    word.split(|c: char| !c.is_alphabetic()).any(|part| is_stale(part) || contains(QUALIFIERS, part))
+    word.split(|c: char| !c.is_alphabetic()).any(|part| is_stale(part) || contains(&QUALIFIERS, part))
 }
 
 /// Quotes and Markdown emphasis, which may stand around a name.

@@ -18,7 +18,9 @@ use super::grid::{Align, Grid, escape_markdown, text};
 use super::point::{commit, signed_gain, value};
 use super::sources::Sources;
 use super::width::wrap;
-use crate::domain::{FailureClass, count_of, experiment_name, one_line, percent_text, span_text, two_digits};
+use crate::domain::{
+    FailureClass, WordList, count_of, experiment_name, one_line, percent_text, span_text, two_digits, word_list,
+};
 use crate::rules::{KeptStep, Margin, MarginBy, Miss, Point, Repeated, listed};
 
 /// How many kept steps are shown; of more the smaller ones are summed up.
@@ -31,24 +33,7 @@ const MOST_REPEATED: usize = 3;
 const MOST_EARLIER: usize = 3;
 
 /// What the last line of a crashed run's log holds where it says why, in lower case.
-const WORDS_OF_FAILURE: &[&str] = &[
-    "abort",
-    "cannot",
-    "denied",
-    "error",
-    "exception",
-    "fail",
-    "fatal",
-    "fault",
-    "invalid",
-    "killed",
-    "missing",
-    "no such",
-    "not found",
-    "panic",
-    "refused",
-    "unable",
-];
+static WORDS_OF_FAILURE: WordList = WordList::new(|| word_list(include_str!("lists/words_of_failure.txt")));
 
 /// A part of a report: a title, and a table or lines with further lines below each.
 pub(super) struct Section {

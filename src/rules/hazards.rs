@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
 use super::named_files::files_named;
-use crate::domain::LOCK_FILES;
+use crate::domain::{LOCK_FILES, WordList, word_list};
 
 /// The first port of `torch.distributed` for a slot, which is that of slot 0: the default of PyTorch.
 const FIRST_PORT: u32 = 29500;
@@ -128,52 +128,10 @@ pub fn within(path: &Path) -> Option<PathBuf> {
 }
 
 /// Folders with data, models or an environment, by the names that people give them.
-const FOLDERS: [&str; 18] = [
-    "data",
-    "dataset",
-    "datasets",
-    "corpus",
-    "corpora",
-    "raw",
-    "inputs",
-    "assets",
-    "models",
-    "weights",
-    "pretrained",
-    "tokenizer",
-    "tokenizers",
-    "env",
-    "venv",
-    ".venv",
-    "node_modules",
-    "vendor",
-];
+static FOLDERS: WordList = WordList::new(|| word_list(include_str!("lists/data_folders.txt")));
 
 /// Extensions of files with data or models.
-const DATA: [&str; 22] = [
-    "arrow",
-    "bin",
-    "csv",
-    "db",
-    "feather",
-    "gguf",
-    "gz",
-    "h5",
-    "hdf5",
-    "jsonl",
-    "npy",
-    "npz",
-    "parquet",
-    "pkl",
-    "pt",
-    "pth",
-    "safetensors",
-    "sqlite",
-    "tar",
-    "tsv",
-    "zip",
-    "zst",
-];
+static DATA: WordList = WordList::new(|| word_list(include_str!("lists/data_extensions.txt")));
 
 /// Those of the ignored files and folders that runs may need: that one of the command lines names, or that look like data or
 /// an environment. Those that are, or lead to, what `links` name are left out.

@@ -6,57 +6,21 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, Timestamp, ToSpan, Zoned};
 
+use crate::domain::{WordList, word_list};
+
 /// How long after its passing a time of day still counts as past, from an old message: an hour more than the five-hour
 /// window of claude's limit. Later, the next such time is meant.
 const OLD_NOTICE: SignedDuration = SignedDuration::from_hours(6);
 
 /// Words that may precede a time, without `_` and `-`.
-const ANCHORS: &[&str] = &[
-    "reset",
-    "resets",
-    "resetsat",
-    "resetat",
-    "resettime",
-    "resetsin",
-    "resetin",
-    "reached",
-    "again",
-    "retry",
-    "retrying",
-    "retryin",
-    "wait",
-    "until",
-    "available",
-    "expires",
-];
+static ANCHORS: WordList = WordList::new(|| word_list(include_str!("lists/reset_anchors.txt")));
 
 /// Words after which a bare number means seconds, or milliseconds.
 const SECONDS: &[&str] = &["retryafter", "retrydelay", "resetsinseconds", "resetinseconds"];
 const MILLISECONDS: &[&str] = &["retryafterms", "retryaftermillis"];
 
 /// Words that may occur between an anchor and its time.
-const FILLERS: &[&str] = &[
-    "at",
-    "in",
-    "after",
-    "on",
-    "to",
-    "until",
-    "is",
-    "about",
-    "approximately",
-    "around",
-    "be",
-    "by",
-    "for",
-    "please",
-    "another",
-    "the",
-    "your",
-    "limit",
-    "today",
-    "~",
-];
+static FILLERS: WordList = WordList::new(|| word_list(include_str!("lists/reset_fillers.txt")));
 
 /// The most fillers to skip.
 const MOST_FILLERS: usize = 4;

@@ -8,7 +8,7 @@ use gix::bstr::ByteSlice;
 use gix::refs::transaction::{PreviousValue, RefEdit};
 
 use super::open::Repo;
-use crate::domain::CommitId;
+use crate::domain::{CommitId, WordList, word_list};
 use crate::fs::{absent, read_regular, remove_all};
 use crate::git::error::{At, During, Result};
 use crate::git::path::{commit_id, object_id};
@@ -40,49 +40,10 @@ const SIGNS: &[(&str, &str)] = &[
 ];
 
 /// Files that name commits.
-const NAMES_COMMITS: &[&str] = &[
-    "MERGE_HEAD",
-    "MERGE_AUTOSTASH",
-    "CHERRY_PICK_HEAD",
-    "REVERT_HEAD",
-    "REBASE_HEAD",
-    "BISECT_EXPECTED_REV",
-    "sequencer/head",
-    "rebase-merge/orig-head",
-    "rebase-merge/onto",
-    "rebase-merge/autostash",
-    "rebase-merge/stopped-sha",
-    "rebase-apply/orig-head",
-    "rebase-apply/onto",
-    "rebase-apply/autostash",
-    "rebase-apply/original-commit",
-];
+static NAMES_COMMITS: WordList = WordList::new(|| word_list(include_str!("lists/operation_commits.txt")));
 
 /// All that is to go. The signs go last, so that one that was cut short is found again.
-const STATE: &[&str] = &[
-    "AUTO_MERGE",
-    "BISECT_ANCESTORS_OK",
-    "BISECT_EXPECTED_REV",
-    "BISECT_FIRST_PARENT",
-    "BISECT_HEAD",
-    "BISECT_NAMES",
-    "BISECT_RUN",
-    "BISECT_TERMS",
-    "MERGE_AUTOSTASH",
-    "MERGE_MODE",
-    "MERGE_MSG",
-    "MERGE_RR",
-    "REBASE_HEAD",
-    "SQUASH_MSG",
-    "sequencer",
-    "rebase-merge",
-    "rebase-apply",
-    "CHERRY_PICK_HEAD",
-    "REVERT_HEAD",
-    "MERGE_HEAD",
-    "BISECT_LOG",
-    "BISECT_START",
-];
+static STATE: WordList = WordList::new(|| word_list(include_str!("lists/operation_state.txt")));
 
 /// Refs of one working tree that live as long as an operation does.
 const REFS: &[&str] = &["refs/bisect", "refs/rewritten"];
@@ -92,7 +53,7 @@ impl Repo {
     pub fn operation(&self) -> Result<Option<Operation>> {
         let Some(name) = self.operation_name()? else { return Ok(None) };
         let mut commits = BTreeSet::new();
-        for file in NAMES_COMMITS {
+        for file in NAMES_COMMITS.iter() {
             let path = self.git_dir().join(file);
             let content = match read_regular(&path) {
                 Err(err) if absent(&err) || err.kind() == ErrorKind::InvalidInput => continue,
@@ -116,7 +77,7 @@ impl Repo {
         for (name, _) in self.operation_refs()? {
             self.refs.edit_refs([RefEdit::delete(full_name(&name)?, PreviousValue::Any)])?;
         }
-        for name in STATE {
+        for name in STATE.iter() {
             let path = self.git_dir().join(name);
             remove_all(&path).at("removing", &path)?;
         }
