@@ -1,5 +1,8 @@
 //! What the help has beside the options: the commands in groups, and examples.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use clap::builder::StyledStr;
 use clap::{Arg, Command, CommandFactory};
 
@@ -23,122 +26,19 @@ pub(crate) fn commands() -> Vec<&'static str> {
 /// A command line, and what it does.
 pub(in crate::cli) type Example = (&'static str, &'static str);
 
-/// Examples of a command; `ar` stands for the program itself.
+/// The examples of each command, as its help shows them; `ar` stands for the program itself.
+static EXAMPLES: LazyLock<BTreeMap<&str, Vec<Example>>> = LazyLock::new(|| {
+    let of_command = |paragraph: &'static str| {
+        let (command, lines) = paragraph.split_once('\n').unwrap_or_default();
+        let lines: Vec<&str> = lines.lines().map(str::trim).collect();
+        (command, lines.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+    };
+    include_str!("examples.txt").split("\n\n").map(of_command).collect()
+});
+
+/// Examples of a command.
 pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
-    match command {
-        "ar" => &[
-            (
-                "Run experiments for a night",
-                "ar run --metric val_bpb --cmd \"uv run train.py\" --agent claude --for 8h",
-            ),
-            ("See what happens now, and what was found", "ar status --watch; ar report"),
-            ("Check that the best value comes back", "ar repro best"),
-            ("Put what was kept on a clean branch", "ar finalize"),
-            ("Try the loop on a built-in example", "ar demo"),
-        ],
-        "run" => &[
-            (
-                "Measuring: a metric that goes up",
-                "ar run --metric accuracy --higher --cmd \"python train.py\" --timeout 30m",
-            ),
-            ("Agent: any command that edits files and exits", "ar run --agent \"claude -p\" --agent-timeout 15m"),
-            (
-                "Keeping: a minimum gain, a guard and a limit",
-                "ar run --min-delta 0.001 --guard \"sh tests.sh\" --limit 'memory_gb<=40'",
-            ),
-            ("Changes: only the model may change", "ar run --scope 'model/**' --max-files 3"),
-            (
-                "Stopping: at seven in the morning or after 100 experiments",
-                "ar run --until 07:00 --max-experiments 100",
-            ),
-            (
-                "Session: a name of its own",
-                "ar run --tag nov20-lr --metric val_bpb --cmd \"uv run train.py\" --agent codex",
-            ),
-        ],
-        "try" => &[
-            ("Measure the change in the working tree", "ar try -m \"warm up for 200 steps\" --direction warmup"),
-            ("Return before a tool limit, then keep waiting", "ar try -m \"deeper\" --wait 9m; ar try --continue"),
-        ],
-        "resume" => &[
-            ("Continue the session of the current branch", "ar resume"),
-            ("Continue another one for two hours", "ar resume nov20 --for 2h"),
-        ],
-        "report" => &[
-            ("Write a page for the browser", "ar report --format html > report.html"),
-            ("Draw the chart of another tool's ledger", "ar report --ledger results.tsv --chart chart.svg"),
-        ],
-        "status" => &[
-            ("Follow a session on the terminal", "ar status --watch"),
-            ("See all sessions of this machine", "ar status --all"),
-        ],
-        "guard" => &[
-            ("Restart what died, nudge the drivers of `ar try` sessions", "ar guard --nudge \"claude -p --continue\""),
-            ("Patrol one repository, for a program", "ar guard ~/train --format json"),
-            ("Have a patrol come each hour", "ar guard --install --dry-run; ar guard --install"),
-        ],
-        "stop" => {
-            &[("Finish the current experiment, then stop", "ar stop"), ("Stop and roll back now", "ar stop --now")]
-        }
-        "tell" => &[
-            ("Tell the next agent, also while the loop is active", "ar tell \"keep the batch size at 64\""),
-            ("Tell every agent from now on", "ar tell --standing \"do not touch the tokenizer\""),
-            ("List what no agent was told yet, drop one", "ar tell --list; ar tell --drop 2"),
-        ],
-        "log" => &[
-            ("List the ten best experiments", "ar log --sort best --top 10"),
-            (
-                "Find what crashed for want of memory",
-                "ar log --outcome crash --grep oom --columns id,failure,description",
-            ),
-        ],
-        "show" => &[("Show the best experiment", "ar show best"), ("Read a whole log", "ar show 7 --log")],
-        "diff" => &[
-            ("Compare the baseline with the best experiment", "ar diff baseline best"),
-            ("Compare experiments of two sessions", "ar diff nov19/best nov20/best"),
-        ],
-        "note" => &[("Note why a result is in doubt", "ar note 7 \"another job was on the GPU\"")],
-        "rate" => &[
-            ("Rate how good the result of a session is", "ar rate nov20 0.8"),
-            ("Learn the weights of the axes from all ratings", "ar rate; ar report nov20 --weights"),
-        ],
-        "restore" => &[
-            ("Check an experiment out in a new folder", "ar restore 7 --worktree ../seven"),
-            ("Copy the files that the best run left", "ar restore best --artifacts ../best"),
-        ],
-        "repro" => &[("Rerun the best experiment with its data", "ar repro best --link data")],
-        "finalize" => &[("Combine what was kept into one commit", "ar finalize --squash --branch better-training")],
-        "import" => &[("See what would be imported", "ar import results.tsv --dry-run")],
-        "export" => &[("Write the records as JSON lines", "ar export --to jsonl --output nov20.jsonl")],
-        "brief" => &[("Read what an agent is told", "ar brief")],
-        "idea" => &[
-            ("Offer an idea to the agents", "ar idea add \"cosine schedule\" --direction schedule"),
-            ("Offer a source to read", "ar idea add https://arxiv.org/abs/2309.06180 --kind source --score 0.8"),
-            ("List the ideas, drop one", "ar idea list; ar idea drop 5"),
-        ],
-        "extract" => &[("Check that the metric is found in a log", "ar extract run.log --metric val_bpb")],
-        "score" => &[
-            ("See what a research artifact scores, and what would raise it", "ar score"),
-            ("Read the axes in a program", "ar score --format json"),
-        ],
-        "doctor" => &[("Repair what needs no guess", "ar doctor --repair")],
-        "init" => &[
-            (
-                "Write settings for a command and an agent",
-                "ar init --metric val_bpb --cmd \"uv run train.py\" --agent claude",
-            ),
-            (
-                "Begin a research session in an empty folder",
-                "ar init --research \"How do servers manage memory?\" --subtopic Memory --subtopic Speed --type technical",
-            ),
-        ],
-        "demo" => &[("Run the example in a folder", "ar demo /tmp/ar-demo")],
-        "completions" => &[("Turn completions on in bash", "eval \"$(ar completions bash)\"")],
-        "man" => &[("Install the manual pages", "ar man --dir ~/.local/share/man/man1")],
-        "help" => &[("Read about one command", "ar help run")],
-        "version" => &[("Print the version", "ar version")],
-        _ => &[],
-    }
+    EXAMPLES.get(command).map_or(&[], Vec::as_slice)
 }
 
 /// The command line, with examples in the help of each command.
