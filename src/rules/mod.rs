@@ -59,6 +59,7 @@ mod retention;
 mod rework;
 mod ridge;
 #[cfg(test)]
+#[path = "tests/sample.rs"]
 pub(crate) mod sample;
 mod sanity;
 mod schedule;

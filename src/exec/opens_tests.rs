@@ -1,0 +1,25 @@
+use std::fs;
+use std::process::Command;
+
+use super::*;
+
+#[test]
+fn files_that_another_process_opens_are_seen_and_python_s_bytecode_counts_as_its_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    fs::create_dir_all(root.join("src/__pycache__")).unwrap();
+    for file in ["a.py", "b.py", "src/c.py", "src/__pycache__/c.cpython-312.pyc", "src/__pycache__/cc.cpython-312.pyc"]
+    {
+        fs::write(root.join(file), "x").unwrap();
+    }
+    let files = ["a.py", "b.py", "gone.py", "src/c.py"].map(PathBuf::from);
+    let opened = |script: &str| {
+        let watch = OpensWatch::start(root, &files).unwrap();
+        assert!(Command::new("sh").args(["-c", script]).current_dir(root).status().unwrap().success());
+        watch.finish()
+    };
+    assert_eq!(opened("test -f a.py && ls -l . src > listed"), Vec::<PathBuf>::new());
+    assert_eq!(opened("cat a.py a.py > copy"), ["a.py"].map(PathBuf::from));
+    assert_eq!(opened("cat src/__pycache__/cc*.pyc > copy"), Vec::<PathBuf>::new());
+    assert_eq!(opened("cat src/__pycache__/c.*.pyc b.py > copy"), ["b.py", "src/c.py"].map(PathBuf::from));
+}
