@@ -3,19 +3,16 @@
 use super::cap_settings::CAPS;
 use super::layout_settings::LAYOUT;
 use super::setting::{Form, Heading, choices, line, texts};
-use super::settings::{PLAIN, asked};
+use super::settings::{PLAIN, asked, described};
 use super::values::command_line;
-use super::{Asked, COMPOSITE, Contract, Direction, LedgerDialect, MetricSource, Setting, Tag};
+use super::{Asked, COMPOSITE, Contract, Direction, LedgerDialect, MetricSource, Setting, Tag, WordList, word_list};
 
 /// What is measured and by what, who makes the changes, and the session's name and ledger.
-pub(super) static CORE: &[Setting] = &[
-    Setting {
-        key: "metric",
-        heading: Heading::Measuring,
-        value: "NAME",
+pub(super) static CORE: &[Setting] = described! {
+    asked!(metric: String) => {
+        key: "metric", heading: Heading::Measuring, value: "NAME",
         help: "Name of the metric to improve, as the log prints it",
-        comment: "The number to improve, by the name that the log prints it under.",
-        example: "\"val_bpb\"",
+        comment: "The number to improve, by the name that the log prints it under.", example: "\"val_bpb\"",
         is_required: true,
         lines: |it| {
             let metric = format!("metric    {}, {} is better", it.metric.name, it.metric.direction);
@@ -24,11 +21,10 @@ pub(super) static CORE: &[Setting] = &[
                 it.artifact_form.map(|form| format!("artifact  {form} of the same axes over all that was kept"));
             [Some(metric), axes, artifact].into_iter().flatten().collect()
         },
-        ..asked!(metric: String)
-    },
-    Setting {
-        key: "lower",
-        heading: Heading::Measuring,
+    }
+
+    Setting::of::<bool>() => {
+        key: "lower", heading: Heading::Measuring,
         help: "Treat lower values as better [default, unless the metric's name says otherwise]",
         comment: "Lower is better.",
         excludes: Some("higher"),
@@ -37,59 +33,48 @@ pub(super) static CORE: &[Setting] = &[
             Ok(())
         },
         asked: |asked| switch(asked.direction == Some(Direction::Lower)),
-        ..Setting::of::<bool>()
-    },
-    Setting {
-        key: "higher",
-        heading: Heading::Measuring,
+    }
+
+    Setting::of::<bool>() => {
+        key: "higher", heading: Heading::Measuring,
         help: "Treat higher values as better",
-        comment: "Higher is better; the default is lower.",
-        example: "true",
+        comment: "Higher is better; the default is lower.", example: "true",
         set: |asked, _| {
             asked.direction = Some(Direction::Higher);
             Ok(())
         },
         asked: |asked| switch(asked.direction == Some(Direction::Higher)),
-        ..Setting::of::<bool>()
-    },
-    Setting {
-        key: "metric-regex",
-        heading: Heading::Measuring,
-        value: "REGEX",
+    }
+
+    Setting::of::<String>() => {
+        key: "metric-regex", heading: Heading::Measuring, value: "REGEX",
         help: "Pattern whose one group is the value, used instead of the metric's name",
         comment: "The pattern whose one group is the number.",
         excludes: Some("metric-file"),
         lines: |it| line(pattern(&it.metric.source), |pattern| format!("pattern   {pattern}")),
         set: |asked, texts| String::read(texts).map(|pattern| asked.source = Some(MetricSource::Regex(pattern))),
         asked: |asked| texts(asked.source.as_ref().and_then(pattern)),
-        ..Setting::of::<String>()
-    },
-    Setting {
-        key: "metric-file",
-        heading: Heading::Measuring,
-        value: "PATH:/json/pointer",
+    }
+
+    Setting::of::<MetricSource>() => {
+        key: "metric-file", heading: Heading::Measuring, value: "PATH:/json/pointer",
         help: "JSON file that holds the value, or the object with a composite's axes, read instead of the log",
         comment: "The JSON file that holds the number.",
         lines: |it| line(file(&it.metric.source), |file| format!("read from {file}")),
         set: |asked, texts| MetricSource::read(texts).map(|file| asked.source = Some(file)),
         asked: |asked| texts(asked.source.as_ref().and_then(file)),
-        ..Setting::of::<MetricSource>()
-    },
-    Setting {
-        key: "cmd",
-        heading: Heading::Measuring,
-        value: "COMMAND",
+    }
+
+    asked!(command: String) => {
+        key: "cmd", heading: Heading::Measuring, value: "COMMAND",
         help: "Command that trains and measures",
-        comment: "The command that trains and measures.",
-        example: "\"uv run train.py\"",
+        comment: "The command that trains and measures.", example: "\"uv run train.py\"",
         is_required: true,
         lines: |it| vec![format!("command   {}", it.command)],
-        ..asked!(command: String)
-    },
-    Setting {
-        key: "agent",
-        heading: Heading::Agent,
-        value: "COMMAND",
+    }
+
+    asked!(agent: String) => {
+        key: "agent", heading: Heading::Agent, value: "COMMAND",
         help: "Command that changes the code once and exits, with the prompt on standard input; or {presets}; \
                or none [default: the only one installed]",
         comment: "The command that changes the code once and exits; it reads the prompt from standard input. Or the name \
@@ -100,12 +85,10 @@ pub(super) static CORE: &[Setting] = &[
             let agent = it.agent_text().unwrap_or_else(|| "none: an agent drives with `ar try`".into());
             vec![format!("agent     {agent}")]
         },
-        ..asked!(agent: String)
-    },
-    Setting {
-        key: "reviewer",
-        heading: Heading::Keeping,
-        value: "COMMAND",
+    }
+
+    asked!(reviewer: Option<String>) => {
+        key: "reviewer", heading: Heading::Keeping, value: "COMMAND",
         help: "Command that judges whether the number of a change was earned before it is kept, with the prompt on \
                standard input; runs in a tree of its own, $AR_ROOT is the repository; or {presets}, or none [default: none]",
         comment: "A command that judges whether a number was earned before a change is kept, or the name of a preset. \
@@ -113,25 +96,21 @@ pub(super) static CORE: &[Setting] = &[
         example: "\"claude\"",
         check: command_line,
         lines: |it| line(it.reviewer.as_ref(), |command| format!("reviewer  {command}")),
-        ..asked!(reviewer: Option<String>)
-    },
-    Setting {
-        key: "tag",
-        value: "TAG",
+    }
+
+    asked!(tag: Tag) => {
+        key: "tag", value: "TAG",
         help: "Session name; the branch is autoresearch/TAG [default: month and day]",
         comment: "The session's name.",
-        ..asked!(tag: Tag)
-    },
-    Setting {
-        key: "ledger",
-        value: "DIALECT",
+    }
+
+    asked!(ledger: LedgerDialect) => {
+        key: "ledger", value: "DIALECT",
         help: "Dialect of a new results.tsv [default: the one that program.md or a notebook uses, else ar]",
-        comment: "The dialect of a new results.tsv, which has its columns and words.",
-        example: "\"ar\"",
+        comment: "The dialect of a new results.tsv, which has its columns and words.", example: "\"ar\"",
         choices: choices::<LedgerDialect>,
-        ..asked!(ledger: LedgerDialect)
-    },
-];
+    }
+};
 
 /// A switch as the values of a setting.
 fn switch(is_on: bool) -> Vec<String> {
@@ -181,19 +160,7 @@ impl Asked {
 }
 
 /// The settings that ask for a loop in so many words, unless they are 0.
-const ASKING_FOR_LOOP: [&str; 11] = [
-    "for",
-    "until",
-    "max-experiments",
-    "max-cost",
-    "max-tokens",
-    "session-max-experiments",
-    "session-max-cost",
-    "session-max-tokens",
-    "slots",
-    "gpus",
-    "ahead",
-];
+static ASKING_FOR_LOOP: WordList = WordList::new(|| word_list(include_str!("lists/asking_for_loop.txt")));
 
 impl Asked {
     /// The first setting that asks for a loop in so many words, by its key.
@@ -203,7 +170,7 @@ impl Asked {
             let values = (setting.asked)(self);
             setting.key == "ahead" && !values.is_empty() || values.iter().any(|value| !is_zero(value))
         };
-        ASKING_FOR_LOOP.into_iter().find(|key| all().filter(asks).any(|setting| setting.key == *key))
+        ASKING_FOR_LOOP.iter().copied().find(|key| all().filter(asks).any(|setting| setting.key == *key))
     }
 
     /// Whether a direction must be asked for with this metric.

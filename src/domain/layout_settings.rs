@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::setting::{Form, Heading, texts};
-use super::settings::asked;
+use super::settings::{asked, described};
 use super::values::not_zero;
 use super::{Asked, GpuChoice, Layout, Setting, count_of};
 
@@ -11,65 +11,47 @@ use super::{Asked, GpuChoice, Layout, Setting, count_of};
 const WRITABLE: &str = ":rw";
 
 /// Where experiments are made and run beside each other.
-pub(super) static LAYOUT: &[Setting] = &[
-    Setting {
-        key: "slots",
-        heading: Heading::Slots,
-        value: "N",
+pub(super) static LAYOUT: &[Setting] = described! {
+    asked!(slots: u32) => {
+        key: "slots", heading: Heading::Slots, value: "N",
         help: "Number of runs at a time, each in a linked working tree of its own",
-        comment: "How many runs go on at a time, each in a linked working tree of its own.",
-        example: "4",
+        comment: "How many runs go on at a time, each in a linked working tree of its own.", example: "4",
         check: not_zero,
-        ..asked!(slots: u32)
-    },
-    Setting {
-        key: "gpus",
-        heading: Heading::Slots,
-        value: "GPUS",
+    }
+
+    asked!(gpus: GpuChoice) => {
+        key: "gpus", heading: Heading::Slots, value: "GPUS",
         help: "GPUs to divide among the slots: all, indices as in 0,1,3, or UUIDs; one slot each unless --slots is given",
-        comment: "The GPUs to divide among the slots: all, indices or UUIDs.",
-        example: "\"all\"",
-        ..asked!(gpus: GpuChoice)
-    },
-    Setting {
-        key: "gpus-per-run",
-        heading: Heading::Slots,
-        value: "N",
+        comment: "The GPUs to divide among the slots: all, indices or UUIDs.", example: "\"all\"",
+    }
+
+    asked!(gpus_per_run: u32) => {
+        key: "gpus-per-run", heading: Heading::Slots, value: "N",
         help: "Number of GPUs that a run uses [default: 1]",
-        comment: "How many GPUs a run uses.",
-        example: "1",
+        comment: "How many GPUs a run uses.", example: "1",
         check: not_zero,
-        ..asked!(gpus_per_run: u32)
-    },
-    Setting {
-        key: "ahead",
-        heading: Heading::Slots,
-        value: "N",
+    }
+
+    asked!(ahead: u32) => {
+        key: "ahead", heading: Heading::Slots, value: "N",
         help: "Number of proposals that may wait, ready to run, beyond the free slots [default: 1 with one slot, else 2]",
-        comment: "How many proposals may wait, ready to run, beyond the free slots.",
-        example: "1",
-        ..asked!(ahead: u32)
-    },
-    Setting {
-        key: "calls",
-        heading: Heading::Slots,
-        value: "N",
+        comment: "How many proposals may wait, ready to run, beyond the free slots.", example: "1",
+    }
+
+    asked!(calls: u32) => {
+        key: "calls", heading: Heading::Slots, value: "N",
         help: "Largest number of agents at a time [default: as many as keep the slots busy, at most 4]",
-        comment: "The largest number of agents at a time.",
-        example: "2",
+        comment: "The largest number of agents at a time.", example: "2",
         check: not_zero,
-        ..asked!(calls: u32)
-    },
-    Setting {
-        key: "link",
-        heading: Heading::Slots,
-        value: "PATH",
+    }
+
+    asked!(links: Vec<PathBuf>) => {
+        key: "link", heading: Heading::Slots, value: "PATH",
         help: "Untracked file or folder to link into each slot's working tree, PATH:rw for a cache; repeatable",
         comment: "Untracked files and folders to link into each slot's working tree, \"cache:rw\" for a cache.",
         example: "[\"data\"]",
-        ..asked!(links: Vec<PathBuf>)
-    },
-];
+    }
+};
 
 impl Asked {
     /// Where experiments are to be made and run: `before`, with what is asked for in its place; `None` for *in place*. Where

@@ -66,7 +66,14 @@ macro_rules! asked {
     };
 }
 
-pub(super) use asked;
+/// A table of settings, each as what it starts from `=>` its description.
+macro_rules! described {
+    ($($base:expr => { $($part:ident: $value:expr),* $(,)? })*) => {
+        &[$(Setting { $($part: $value,)* ..$base },)*]
+    };
+}
+
+pub(super) use {asked, described};
 
 settings! {
     tag: Tag,

@@ -131,11 +131,9 @@ macro_rules! settings {
         }
 
         /// The settings that nothing but their own rule knows.
-        pub(super) static PLAIN: &[Setting] = &[$(Setting {
-            $($part: $value,)*
-            stored: |contract| stored::<$asked>(&contract.$field),
-            ..asked!($field: $asked)
-        },)*];
+        pub(super) static PLAIN: &[Setting] = described! {$(
+            asked!($field: $asked) => { $($part: $value,)* stored: |contract| stored::<$asked>(&contract.$field) }
+        )*};
     };
 }
 
