@@ -6,24 +6,14 @@ use super::prompt::{Briefing, standing, task_spec};
 use crate::domain::{Directive, Role, RoleProposal};
 
 /// What is asked for.
-const TASK: &str = "# Propose a way out
-
-`ar` drives a loop of experiments on this repository. The recent ones led nowhere, and the next must take a direction that \
-was not tried. Before it, `ar` calls you and others, each in another role, for a proposal in words. The next call reads all \
-proposals, chooses, and makes the change.
-
-Write one proposal to standard output, in Markdown, on half a page: what to change and in which files, why that should \
-improve the metric, and which result would refute it. Rely on the numbers below and on the files; invent none. Change no \
-file: what you change is undone, and nothing of it is measured.
-
-";
+const TASK: &str = include_str!("explore.md");
 
 /// Writes the prompt for a call that proposes in this role.
 pub fn explore_prompt(briefing: &Briefing<'_>, role: Role) -> String {
     // Neither an instruction nor an idea for an experiment.
     let memories = Memories { offers: Vec::new(), ..briefing.memories.clone() };
     let briefing = Briefing { memories: &memories, directive: Directive::Free, proposals: &[], ..*briefing };
-    let text = format!("{TASK}## Your role: {role}\n\n{}\n\n", role_text(role)) + &task_spec(briefing.contract);
+    let text = format!("{TASK}\n## Your role: {role}\n\n{}\n\n", role_text(role)) + &task_spec(briefing.contract);
     let text = text + &standing(&briefing, usize::MAX, IN_PROMPT);
     text + "\n## Now\n\nWrite the proposal, then exit.\n"
 }

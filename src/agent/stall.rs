@@ -9,30 +9,22 @@ const QUESTION: usize = 160;
 
 /// The last calls in words, if they stalled or were cut short. `idle_calls` is how many in a row changed no file.
 pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
+    let if_changed = |words: &'static str| if idle_calls == 0 { words } else { "" };
     let mut text = String::new();
     if let Some(seconds) = last.ended_after {
         let cap = duration_text(Duration::try_from_secs_f64(seconds).unwrap_or_default());
         text += &format!("\nThe last call was terminated after {cap}, the time limit for a call. ");
-        text += match idle_calls {
-            0 => "What it had changed by then was measured. ",
-            _ => "",
-        };
+        text += if_changed("What it had changed by then was measured. ");
         text += "Make a change that you can finish in time.\n";
     }
     if let Some(why) = &last.ended_for {
         text += &format!("\nThe last call was terminated: {why}. ");
-        text += match idle_calls {
-            0 => "What it had changed by then was measured. ",
-            _ => "",
-        };
+        text += if_changed("What it had changed by then was measured. ");
         text += "Make a smaller change, and start nothing that waits.\n";
     }
     if let Some(question) = &last.question {
         text += &format!("\nThe last call asked: \"{}\" ", cut(question, QUESTION));
-        text += match idle_calls {
-            0 => "Its change was measured all the same. ",
-            _ => "",
-        };
+        text += if_changed("Its change was measured all the same. ");
         text += "Nobody will answer: decide yourself and log why.\n";
     }
     if last.commits > 0 {
