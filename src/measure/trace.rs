@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::domain::FailureClass;
+use crate::domain::{FailureClass, WordList, word_list};
 
 /// How near the end of a log its words count, in lines.
 const NEAR_END: usize = 400;
@@ -28,22 +28,10 @@ const CAUSED: &str = "The above exception was the direct cause";
 const LAUNCHERS: &[&str] = &["ChildFailedError", "CalledProcessError", "ProcessExitedException"];
 
 /// What runtimes, allocators and kernels say when memory runs out, in lower case.
-const OUT_OF_MEMORY: &[&str] = &[
-    "out of memory",
-    "out_of_memory",
-    "outofmemory",
-    "oom when allocating",
-    "cudaerrormemoryallocation",
-    "cublas_status_alloc_failed",
-    "cudnn_status_alloc_failed",
-    "std::bad_alloc",
-    "cannot allocate memory",
-    "can't allocate memory",
-    "not enough memory",
-    "memory allocation of ",
-    "unable to allocate",
-    "memoryerror",
-];
+static OUT_OF_MEMORY: WordList = WordList::new(|| word_list(include_str!("lists/out_of_memory.txt")));
+
+/// What the allocator of Rust says, in lower case; a size follows.
+const ALLOCATION_FAILED: &str = "memory allocation of ";
 
 /// What stands beside `RESOURCE_EXHAUSTED`, in lower case, where it is memory of XLA or TensorFlow that is.
 const EXHAUSTED_MEMORY: &[&str] = &["alloc", "memory", "oom", "hbm", "xla", "jax", "tensorflow"];
@@ -160,7 +148,9 @@ fn names_missing_module(line: &str) -> bool {
 /// Whether a line in lower case says that memory ran out.
 fn says_out_of_memory(line: &str) -> bool {
     let is_exhausted = || contains(line, &["resource_exhausted"]) && contains(line, EXHAUSTED_MEMORY);
-    contains(line, OUT_OF_MEMORY) || (is_exhausted() && !contains(line, EXHAUSTED_QUOTA))
+    contains(line, &OUT_OF_MEMORY)
+        || line.contains(ALLOCATION_FAILED)
+        || (is_exhausted() && !contains(line, EXHAUSTED_QUOTA))
 }
 
 /// Whether a line holds `nan` as a word of its own, or says that something is not finite.

@@ -1,39 +1,13 @@
 //! Finding the description of a change in an agent's last words.
 
 use super::question;
-use crate::domain::one_line;
+use crate::domain::{WordList, one_line, word_list};
 
 /// Beginnings of an offer of more help, in lower case with straight apostrophes.
-const OFFERS: &[&str] = &[
-    "let me know",
-    "please let me know",
-    "just let me know",
-    "would you like",
-    "do you want",
-    "want me to",
-    "should i ",
-    "shall i ",
-    "may i ",
-    "feel free",
-    "happy to ",
-    "i'm happy to",
-    "i am happy to",
-    "i'd be happy",
-    "i would be happy",
-    "glad to ",
-    "i'm glad to",
-    "if you'd like",
-    "if you would like",
-    "if you want",
-    "if you prefer",
-    "if you need",
-    "if you have any",
-    "is there anything",
-    "anything else",
-    "hope this helps",
-    "hope that helps",
-    "i hope this",
-];
+static OFFERS: WordList = WordList::new(|| word_list(include_str!("lists/offers.txt")));
+
+/// Beginnings that end with a word: a "mayor" offers nothing.
+const WHOLE_WORDS: &[&str] = &["should i ", "shall i ", "may i ", "happy to ", "glad to "];
 
 /// Markdown marks at the start of a line.
 const MARKS: &[&str] = &["- ", "* ", "+ ", "• ", "> ", "# ", "## ", "### ", "#### "];
@@ -122,7 +96,7 @@ fn last_sentence(text: &str, end: usize) -> Option<usize> {
 fn is_offer(sentence: &str) -> bool {
     let plain = bare(sentence).replace('’', "'").to_lowercase();
     let plain = plain.trim_start_matches(|c: char| !c.is_alphanumeric());
-    OFFERS.iter().any(|offer| plain.starts_with(offer))
+    OFFERS.iter().chain(WHOLE_WORDS).any(|offer| plain.starts_with(offer))
 }
 
 /// A line without the marks of a list, a heading or a quotation.
