@@ -22,29 +22,12 @@ pub(super) fn property_list(service: &Service, errors: &str) -> String {
         .map(|(name, value)| format!("\t\t<key>{}</key>\n\t\t<string>{}</string>\n", escaped(name), escaped(value)))
         .collect();
     format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
-         <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\
-         <!-- Written by `ar guard -&#45;install`; `ar guard -&#45;uninstall` removes it. -->\n\
-         <plist version=\"1.0\">\n\
-         <dict>\n\
-         \t<key>Label</key>\n\
-         \t<string>{LABEL}</string>\n\
-         \t<key>ProgramArguments</key>\n\
-         \t<array>\n{words}\t</array>\n\
-         \t<key>EnvironmentVariables</key>\n\
-         \t<dict>\n{variables}\t</dict>\n\
-         \t<key>StartInterval</key>\n\
-         \t<integer>{}</integer>\n\
-         \t<key>RunAtLoad</key>\n\
-         \t<true/>\n\
-         \t<key>AbandonProcessGroup</key>\n\
-         \t<true/>\n\
-         \t<key>StandardErrorPath</key>\n\
-         \t<string>{}</string>\n\
-         </dict>\n\
-         </plist>\n",
-        service.every.as_secs(),
-        escaped(errors)
+        include_str!("patrol.plist"),
+        label = LABEL,
+        words = words,
+        variables = variables,
+        seconds = service.every.as_secs(),
+        errors = escaped(errors)
     )
 }
 

@@ -36,39 +36,12 @@ pub(super) fn service_unit(service: &Service) -> String {
         .iter()
         .map(|(name, value)| format!("Environment={}\n", quoted(&format!("{name}={value}"))))
         .collect();
-    format!(
-        "# Written by `ar guard --install`; `ar guard --uninstall` removes it.\n\
-         [Unit]\n\
-         Description=A patrol over the sessions of autoresearch\n\
-         \n\
-         [Service]\n\
-         Type=oneshot\n\
-         ExecStart={program}{arguments}\n\
-         {variables}\
-         # A session that needs a person is no failure of the patrol.\n\
-         SuccessExitStatus=4\n\
-         # Loops and the resident guard outlive the patrol that starts them.\n\
-         KillMode=process\n\
-         TimeoutStartSec=3600\n"
-    )
+    format!(include_str!("patrol.service"), program = program, arguments = arguments, variables = variables)
 }
 
 /// The unit that starts one patrol after the other.
 pub(super) fn timer_unit(service: &Service) -> String {
-    format!(
-        "# Written by `ar guard --install`; `ar guard --uninstall` removes it.\n\
-         [Unit]\n\
-         Description=Patrols over the sessions of autoresearch every {}\n\
-         \n\
-         [Timer]\n\
-         OnActiveSec=1\n\
-         OnUnitActiveSec={}\n\
-         \n\
-         [Install]\n\
-         WantedBy=timers.target\n",
-        duration_text(service.every),
-        service.every.as_secs()
-    )
+    format!(include_str!("patrol.timer"), every = duration_text(service.every), seconds = service.every.as_secs())
 }
 
 /// A word as systemd reads it in `ExecStart=` and `Environment=`. In arguments, `$` has to be doubled as well; in assignments
