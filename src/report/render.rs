@@ -73,50 +73,43 @@ fn facts_text(report: &Report, markdown: bool, width: Option<u16>, clock: Clock)
 
 /// The facts of a report: a name, and what is so called. Times are in UTC where they are `exact`.
 pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static str, String)> {
-    let mut facts = Vec::new();
-    let mut add = |name, value: String| facts.push((name, value));
-    if let Some(tag) = &report.tag {
-        add("session", tag.clone());
-    }
-    if report.is_without_numbers() {
-        report.assumed.iter().for_each(|sentence| add("assumed", sentence.clone()));
-    }
     let metric = report.metric.as_deref().unwrap_or("none");
-    add("metric", format!("{metric}, {} is better", report.direction));
-    if report.summary.best.is_none() || report.summary.best != report.baseline {
-        add("best", report.best().map_or("none".into(), describe));
-    }
-    add("baseline", report.baseline().map_or("none".into(), describe));
-    add("experiments", counts_sentence(report));
+    let is_improved = report.summary.best.is_none() || report.summary.best != report.baseline;
+    let best = || report.best().map_or("none".into(), describe);
+    let slots = report.slots.filter(|_| !report.lanes.is_empty());
+    let assumed = report.assumed.iter().filter(|_| report.is_without_numbers());
+    let facts = [
+        ("metric", Some(format!("{metric}, {} is better", report.direction))),
+        ("best", is_improved.then(best)),
+        ("baseline", Some(report.baseline().map_or("none".into(), describe))),
+        ("experiments", Some(counts_sentence(report))),
+        ("keep rate", keep_rate(report)),
+        ("time", report.times.as_ref().map(|times| time(report, times, exact, clock))),
+        ("slots", slots.map(|slots| slots_sentence(report, slots))),
+        ("cost", cost_sentence(report.cost().as_ref(), report.spent.tokens)),
+        ("ended", report.ended.clone()),
+    ];
+    let first = report.tag.iter().map(|tag| ("session", tag)).chain(assumed.map(|sentence| ("assumed", sentence)));
+    let first = first.map(|(name, value)| (name, Some(value.clone())));
+    first.chain(facts).filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// The share of keeps, and the longest streak without one.
+fn keep_rate(report: &Report) -> Option<String> {
     let summary = &report.summary;
-    if let Some(rate) = summary.keep_rate {
-        let streak = match summary.streak {
-            Some((first, last)) if first != last => {
-                let (from, to) = (report.points[first].id, report.points[last].id);
-                // Rows whose word is no verdict neither lengthen a streak nor end it.
-                let without = match last + 1 - first - summary.longest_streak as usize {
-                    0 => String::new(),
-                    rows => format!(" with {} between", count_of(rows, "other row")),
-                };
-                format!("; longest streak without a keep {}, {from} to {to}{without}", summary.longest_streak)
-            }
-            _ => String::new(),
-        };
-        add("keep rate", format!("{:.0}% without the baseline{streak}", rate * 100.0));
-    }
-    if let Some(times) = &report.times {
-        add("time", time(report, times, exact, clock));
-    }
-    if let Some(slots) = report.slots.filter(|_| !report.lanes.is_empty()) {
-        add("slots", slots_sentence(report, slots));
-    }
-    if let Some(cost) = cost_sentence(report.cost().as_ref(), report.spent.tokens) {
-        add("cost", cost);
-    }
-    if let Some(ended) = &report.ended {
-        add("ended", ended.clone());
-    }
-    facts
+    let streak = match summary.streak {
+        Some((first, last)) if first != last => {
+            let (from, to) = (report.points[first].id, report.points[last].id);
+            // Rows whose word is no verdict neither lengthen a streak nor end it.
+            let without = match last + 1 - first - summary.longest_streak as usize {
+                0 => String::new(),
+                rows => format!(" with {} between", count_of(rows, "other row")),
+            };
+            format!("; longest streak without a keep {}, {from} to {to}{without}", summary.longest_streak)
+        }
+        _ => String::new(),
+    };
+    summary.keep_rate.map(|rate| format!("{:.0}% without the baseline{streak}", rate * 100.0))
 }
 
 /// How long it took, until when, and what the time went into.

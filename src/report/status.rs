@@ -360,88 +360,66 @@ impl SessionStatus {
         status
     }
 
-    fn details(&self, markdown: bool, width: Option<u16>) -> String {
-        let report = self.report();
-        let mut text = String::new();
-        let mut add = |name: &str, value: String| text += &fact(markdown, name, &value);
+    /// What is known of the session, each fact with its name.
+    fn facts(&self, report: &Report) -> Vec<(&'static str, String)> {
         let place = self.worktree.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
-        add(
-            "session",
-            match self.is_imported() {
-                true => format!("{}, imported from another tool's ledger", self.tag),
-                false => format!("{} on branch {}{place}", self.tag, self.tag.branch()),
-            },
-        );
-        add("doing", self.doing());
-        if let Some(ended) = &self.ended {
-            add("ended", ended.clone());
-        }
-        if let Some(open) = &self.escalation {
-            add("needed", open.needed.clone());
-            add("escalated", open.clause(self.report.as_deref()));
-        }
-        if let Some(outage) = self.outage.as_ref().filter(|outage| !outage.outage.said.is_empty()) {
-            add("agent said", outage.outage.said.clone());
-        }
-        if let Some(open) = self.open().filter(|open| !open.description.is_empty() && !self.lanes.is_concurrent) {
-            add("tries", one_line(&open.description));
-        }
-        if let Some(waiting) = self.waiting() {
-            add("waiting", waiting);
-        }
-        if let Some(busy) = self.busy() {
-            add("slots", busy);
-        }
-        add("active", self.at_work_sentence());
-        if let Some(contract) = &self.contract {
-            let (name, direction) = (one_line(&contract.metric.name), contract.metric.direction);
-            add("metric", format!("{name}, {direction} is better"));
-        }
-        let (best, incumbent) = (report.best(), incumbent(&report, &self.history));
-        add("best", best.map_or("none".into(), describe));
+        let session = match self.is_imported() {
+            true => format!("{}, imported from another tool's ledger", self.tag),
+            false => format!("{} on branch {}{place}", self.tag, self.tag.branch()),
+        };
+        let escalation = self.escalation.as_ref();
+        let outage = self.outage.as_ref().filter(|outage| !outage.outage.said.is_empty());
+        let open = self.open().filter(|open| !open.description.is_empty() && !self.lanes.is_concurrent);
+        let metric = self
+            .contract
+            .as_ref()
+            .map(|contract| format!("{}, {} is better", one_line(&contract.metric.name), contract.metric.direction));
         // A threshold, and a simplification, keep what is less good.
-        if let (Some(best), Some(incumbent)) = (best, incumbent)
-            && best.id != incumbent.id
-            && incumbent.value.is_some()
-        {
-            add("incumbent", describe(incumbent));
-        }
-        add("baseline", report.baseline().map_or("none".into(), describe));
+        let is_other = |incumbent: &&Point| report.best().is_some_and(|best| best.id != incumbent.id);
+        let incumbent = incumbent(report, &self.history).filter(|it| it.value.is_some()).filter(is_other);
         let since = match self.history.since_keep() {
             0 => String::new(),
             count => format!("; {count} since the last keep"),
         };
-        add("experiments", counts_sentence(&report) + &since);
-        if let Some(artifact) = self.artifact() {
-            add("artifact", artifact.sentence());
-        }
-        if let Some(ratio) = self.kept_ratio_sentence(&report) {
-            add("kept ratio", ratio);
-        }
-        if let Some(rate) = self.keep_rate(&report) {
-            add("keep rate", format!("{rate:.2} of the iterations"));
-        }
-        if let Some(reviews) = reviews_sentence(&self.history) {
-            add("reviews", reviews);
-        }
-        if let Some(cost) = cost_sentence(report.cost().as_ref(), report.spent.tokens) {
-            add("cost", cost);
-        }
-        if let Some(budget) = self.budget() {
-            add("budget", budget);
-        }
-        for sentence in &self.damage {
-            add("damaged", one_line(sentence));
-        }
+        let facts = [
+            ("session", Some(session)),
+            ("doing", Some(self.doing())),
+            ("ended", self.ended.clone()),
+            ("needed", escalation.map(|open| open.needed.clone())),
+            ("escalated", escalation.map(|open| open.clause(self.report.as_deref()))),
+            ("agent said", outage.map(|outage| outage.outage.said.clone())),
+            ("tries", open.map(|open| one_line(&open.description))),
+            ("waiting", self.waiting()),
+            ("slots", self.busy()),
+            ("active", Some(self.at_work_sentence())),
+            ("metric", metric),
+            ("best", Some(report.best().map_or("none".into(), describe))),
+            ("incumbent", incumbent.map(describe)),
+            ("baseline", Some(report.baseline().map_or("none".into(), describe))),
+            ("experiments", Some(counts_sentence(report) + &since)),
+            ("artifact", self.artifact().map(|artifact| artifact.sentence())),
+            ("kept ratio", self.kept_ratio_sentence(report)),
+            ("keep rate", self.keep_rate(report).map(|rate| format!("{rate:.2} of the iterations"))),
+            ("reviews", reviews_sentence(&self.history)),
+            ("cost", cost_sentence(report.cost().as_ref(), report.spent.tokens)),
+            ("budget", self.budget()),
+        ];
+        let facts = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        facts.chain(self.damage.iter().map(|sentence| ("damaged", one_line(sentence)))).collect()
+    }
+
+    fn details(&self, markdown: bool, width: Option<u16>) -> String {
+        let report = self.report();
+        let shown = |grid: &Grid| match markdown {
+            true => format!("\n{}", grid.to_markdown()),
+            false => grid.to_lines(width),
+        };
+        let mut text: String = self.facts(&report).iter().map(|(name, value)| fact(markdown, name, value)).collect();
         if self.lanes.is_concurrent && (self.owner.is_some() || !self.attempts.is_empty()) {
-            let grid = lanes_grid(self);
-            text += "\nslots and seats\n";
-            text += &if markdown { format!("\n{}", grid.to_markdown()) } else { grid.to_lines(width) };
+            text += &format!("\nslots and seats\n{}", shown(&lanes_grid(self)));
         }
         if !last(&report).is_empty() {
-            let grid = last_grid(&report);
-            text += "\nthe last experiments\n";
-            text += &if markdown { format!("\n{}", grid.to_markdown()) } else { grid.to_lines(width) };
+            text += &format!("\nthe last experiments\n{}", shown(&last_grid(&report)));
         }
         text += "\nwhat to type next\n";
         let mut next = Grid::new([("command", Align::Left), ("what it does", Align::Text)]);

@@ -83,46 +83,32 @@ fn name_of(point: &Point) -> &'static str {
 
 /// The columns that say something of at least one experiment.
 fn columns(report: &Report) -> Vec<Column> {
-    let text = |name: &str, class: &'static str, say: &dyn Fn(&Point) -> String| Column {
-        name: name.to_owned(),
+    let points = &report.points;
+    let column = |name: &str, class, cell: &dyn Fn(usize) -> Cell| Column {
+        name: safe_line(name),
         class,
-        cells: report.points.iter().map(|point| Cell { text: safe_line(&say(point)), sorted_by: None }).collect(),
+        cells: (0..points.len()).map(cell).collect(),
     };
-    let field = |name: &str, field: fn(&Details) -> Option<f64>| Column {
-        name: name.to_owned(),
-        class: "number",
-        cells: (0..report.points.len())
-            .map(|place| {
-                let number = report.details.get(place).and_then(field);
-                Cell { text: number.map(|number| format!("{number:.1}")).unwrap_or_default(), sorted_by: number }
-            })
-            .collect(),
+    let text = |name: &str, class, say: &dyn Fn(usize) -> String| {
+        column(name, class, &|place| Cell { text: safe_line(&say(place)), sorted_by: None })
     };
-    let metric = Column {
-        name: safe_line(report.metric_name()),
-        class: "number",
-        cells: (0..)
-            .zip(&report.points)
-            .map(|(place, point)| Cell {
-                text: safe_line(&report.number_at(place)),
-                sorted_by: point.value.as_ref().map(|number| number.value),
-            })
-            .collect(),
+    let field = |name: &str, field: fn(&Details) -> Option<f64>| {
+        column(name, "number", &|place| {
+            let number = report.details.get(place).and_then(field);
+            Cell { text: number.map(|number| format!("{number:.1}")).unwrap_or_default(), sorted_by: number }
+        })
     };
     let mut columns = vec![
-        metric,
+        column(report.metric_name(), "number", &|place| Cell {
+            text: safe_line(&report.number_at(place)),
+            sorted_by: points[place].value.as_ref().map(|number| number.value),
+        }),
         // On a narrow screen it is to be seen without a move.
-        Column {
-            name: "description".to_owned(),
-            class: "what",
-            cells: (0..report.points.len())
-                .map(|place| Cell { text: safe_line(&report.described_at(place)), sorted_by: None })
-                .collect(),
-        },
-        text("failure", "fact", &|point| point.failure.map(|class| class.to_string()).unwrap_or_default()),
+        text("description", "what", &|place| report.described_at(place)),
+        text("failure", "fact", &|place| points[place].failure.map(|class| class.to_string()).unwrap_or_default()),
         field("seconds", |details| Some(details.seconds)),
         field("GiB", |details| details.memory_gb),
-        text("commit", "fact", &commit),
+        text("commit", "fact", &|place| commit(&points[place])),
     ];
     columns.retain(|column| column.cells.iter().any(|cell| !cell.text.is_empty()));
     columns
