@@ -11,8 +11,8 @@ use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
 use super::person::person_text;
 use super::stall::last_call_text;
 use crate::domain::{
-    Contract, Direction, Directive, ExperimentId, LastCall, MetricSource, Outcome, Record, ReviewVerdict, RoleProposal,
-    Word, count_of, cut, duration_text, one_line,
+    Contract, Direction, Directive, ExperimentId, LastCall, Limit, MetricSource, Outcome, Record, ReviewVerdict,
+    RoleProposal, Word, count_of, cut, duration_text, one_line,
 };
 use crate::rules::{History, directions_tried, is_research, why_not_kept};
 
@@ -280,84 +280,62 @@ fn goal_spec(contract: &Contract) -> String {
     text + "\n"
 }
 
-/// The contract in prose.
+/// The contract in prose, an item for each of its terms.
 fn contract_spec(contract: &Contract) -> String {
-    let mut text = String::from("## The contract\n\n");
-    let better = match contract.metric.direction {
-        Direction::Lower => "lower is better",
-        Direction::Higher => "higher is better",
+    let metric = &contract.metric;
+    let source = match &metric.source {
+        MetricSource::Log => None,
+        MetricSource::Regex(pattern) => Some(format!("- read from the log with the pattern: {pattern}")),
+        MetricSource::File { path, pointer } => Some(format!("- read from the file: {}:{pointer}", path.display())),
     };
-    let _ = writeln!(text, "- session: {}, on branch {}", contract.tag, contract.tag.branch());
-    let _ = writeln!(text, "- metric: {} ({better})", contract.metric.name);
-    match &contract.metric.source {
-        MetricSource::Log => {}
-        MetricSource::Regex(pattern) => {
-            let _ = writeln!(text, "- read from the log with the pattern: {pattern}");
-        }
-        MetricSource::File { path, pointer } => {
-            let _ = writeln!(text, "- read from the file: {}:{pointer}", path.display());
-        }
-    }
-    let _ = writeln!(text, "- command: {}", contract.command);
-    let _ = writeln!(text, "- time limit per run: {}", duration_text(contract.timeout));
-    if let Some(limit) = contract.caps.silence {
-        let limit = duration_text(limit);
-        let _ = writeln!(text, "- a run that prints nothing and does nothing is ended after: {limit}");
-    }
-    if let Some(axes) = contract.deciding_composite() {
-        let _ = writeln!(text, "- ar computes {} from the axes that the command prints: {axes}", contract.metric.name);
-    }
-    if let Some(threshold) = contract.keep_above {
-        let _ = writeln!(text, "- a change is kept when it reaches {threshold}, regardless of earlier keeps");
-    } else if contract.min_delta > 0.0 {
-        let _ = writeln!(text, "- a change is kept when it is better by more than: {}", contract.min_delta);
-    } else {
-        text += "- a change is kept when it is strictly better\n";
-    }
-    if let Some(margin) = contract.simpler_wins {
-        let _ = writeln!(
-            text,
-            "- where it is within {margin} of the incumbent instead: kept when it deletes more lines than it adds, \
-                and not when \
-             it adds more"
-        );
-    }
-    for guard in &contract.guards {
-        let _ = writeln!(text, "- guard, which must pass before a change is kept: {}", one_line(guard));
-    }
-    if contract.reviewer.is_some() {
-        text +=
-            "- an independent reviewer sees each change before it is kept, and says whether its number was earned\n";
-    }
-    for limit in &contract.limits {
-        let _ = writeln!(text, "- limit that a kept change must meet: {limit}");
-    }
-    if !contract.scope.is_empty() {
-        let _ = writeln!(text, "- files that you may edit: {}", contract.scope.join(", "));
-    }
-    let _ = writeln!(text, "- files that you may not edit: {}", protected_files(contract));
-    for (what, limit) in [("files", contract.max_files), ("lines of one file", contract.max_file_lines)] {
-        if let Some(limit) = limit {
-            let _ = writeln!(text, "- {what} that one experiment may change: {limit}");
-        }
-    }
-    if let Some(limit) = contract.caps.max_file_total {
-        let _ = writeln!(text, "- lines that a file may have which you add or change: {limit}");
-    }
-    if let Some(limit) = contract.caps.agent_rounds {
-        let _ = writeln!(text, "- rounds of this call: {limit}; then it is terminated");
-    }
+    let silence = contract.caps.silence.map(duration_text);
+    let axes = contract.deciding_composite();
+    let kept = match contract.keep_above {
+        Some(threshold) => format!("reaches {threshold}, regardless of earlier keeps"),
+        None if contract.min_delta > 0.0 => format!("is better by more than: {}", contract.min_delta),
+        None => "is strictly better".to_owned(),
+    };
+    let measuring = [
+        Some(format!("- session: {}, on branch {}", contract.tag, contract.tag.branch())),
+        Some(format!("- metric: {} ({} is better)", metric.name, metric.direction)),
+        source,
+        Some(format!("- command: {}", contract.command)),
+        Some(format!("- time limit per run: {}", duration_text(contract.timeout))),
+        silence.map(|limit| format!("- a run that prints nothing and does nothing is ended after: {limit}")),
+        axes.map(|axes| format!("- ar computes {} from the axes that the command prints: {axes}", metric.name)),
+        Some(format!("- a change is kept when it {kept}")),
+        contract.simpler_wins.map(|margin| {
+            format!(
+                "- where it is within {margin} of the incumbent instead: kept when it deletes more lines than it adds, \
+                 and not when it adds more"
+            )
+        }),
+    ];
+    let guard = |guard: &String| format!("- guard, which must pass before a change is kept: {}", one_line(guard));
+    let reviewer =
+        "- an independent reviewer sees each change before it is kept, and says whether its number was earned";
+    let limit = |limit: &Limit| format!("- limit that a kept change must meet: {limit}");
+    let scope = (!contract.scope.is_empty()).then(|| contract.scope.join(", "));
     // In research sources always come from outside.
-    if contract.allow_search && !is_research(contract) {
-        text += "- ideas from outside the repository: allowed where a directive says so\n";
-    }
-    if let Some(goal) = contract.goal {
-        let _ = writeln!(text, "- goal: {goal}");
-    }
-    if let Some(limit) = contract.max_experiments {
-        let _ = writeln!(text, "- experiments: at most {limit} in a night");
-    }
-    text
+    let searches = contract.allow_search && !is_research(contract);
+    let changing = [
+        scope.map(|files| format!("- files that you may edit: {files}")),
+        Some(format!("- files that you may not edit: {}", protected_files(contract))),
+        contract.max_files.map(|limit| format!("- files that one experiment may change: {limit}")),
+        contract.max_file_lines.map(|limit| format!("- lines of one file that one experiment may change: {limit}")),
+        contract
+            .caps
+            .max_file_total
+            .map(|limit| format!("- lines that a file may have which you add or change: {limit}")),
+        contract.caps.agent_rounds.map(|limit| format!("- rounds of this call: {limit}; then it is terminated")),
+        searches.then(|| "- ideas from outside the repository: allowed where a directive says so".to_owned()),
+        contract.goal.map(|goal| format!("- goal: {goal}")),
+        contract.max_experiments.map(|limit| format!("- experiments: at most {limit} in a night")),
+    ];
+    let terms = measuring.into_iter().flatten().chain(contract.guards.iter().map(guard));
+    let terms = terms.chain(contract.reviewer.iter().map(|_| reviewer.to_owned()));
+    let terms = terms.chain(contract.limits.iter().map(limit)).chain(changing.into_iter().flatten());
+    terms.fold(String::from("## The contract\n\n"), |text, term| text + &term + "\n")
 }
 
 /// The files that no experiment may change, in words. The defaults after the contract's globs may change if the scope

@@ -128,4 +128,4 @@ pub use text::{
 pub use unparsed::Unparsed;
 pub use usage::{CURRENCY, Price, Prices, Spent, Tokens, Usage, money_text, tokens_text};
 pub use word::Word;
-pub use word_list::{WordList, paragraph, word_list};
+pub use word_list::{WordList, word_list};

@@ -10,11 +10,6 @@ pub fn word_list(text: &'static str) -> Vec<&'static str> {
     text.lines().collect()
 }
 
-/// The lines below a name in a text of paragraphs, each of which begins with its name.
-pub fn paragraph(text: &'static str, name: &str) -> Option<&'static str> {
-    text.split("\n\n").find_map(|paragraph| paragraph.strip_prefix(name)?.strip_prefix('\n'))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
