@@ -20,34 +20,29 @@ pub fn escalation_text(tag: &Tag, worktree: &Path, escalation: &Escalation) -> S
         true => "the session waits, looks again by itself, and continues when the cause is gone or you say something",
         false => "the session has stopped; nothing is lost",
     };
-    let mut text = format!(
-        "# Session {tag} needs you\n\n\
-         - since: {}, after {}\n\
-         - what happened: {}\n\
-         - what was tried: {}{}\n\
-         - what is needed: {}\n\
-         - meanwhile: {meanwhile}\n\n\
-         ## Commands\n\n```sh\n",
-        exact_time(*since),
-        experiment_name(*after),
-        one_line(what),
-        kind.tried(),
-        if *times > 1 { format!("; tried again {}", count_of(times - 1, "time")) } else { String::new() },
-        one_line(needed),
-    );
-    let resume = if *waits { format!("ar tell --tag {tag} \"it is solved\"") } else { format!("ar resume {tag}") };
     let look = match kind {
         Trouble::Disk => "df -h .".to_owned(),
         Trouble::Contradiction => format!("ar doctor {tag}"),
         _ => format!("ar status {tag}"),
     };
-    for command in [format!("cd {}", shell_word(worktree)), look, resume] {
-        text += &format!("{command}\n");
-    }
-    if *waits {
-        text += &format!("ar stop {tag}    # stops waiting\n");
-    }
-    text + "```\n"
+    let on = match waits {
+        true => format!("ar tell --tag {tag} \"it is solved\"\nar stop {tag}    # stops waiting"),
+        false => format!("ar resume {tag}"),
+    };
+    format!(
+        include_str!("escalation.md"),
+        tag = tag,
+        since = exact_time(*since),
+        after = experiment_name(*after),
+        what = one_line(what),
+        tried = kind.tried(),
+        again = if *times > 1 { format!("; tried again {}", count_of(times - 1, "time")) } else { String::new() },
+        needed = one_line(needed),
+        meanwhile = meanwhile,
+        worktree = shell_word(worktree),
+        look = look,
+        on = on
+    )
 }
 
 /// Writes the report of a flag: how far the session came, what was tried, and the commands. `tried` are the directions, newest
