@@ -7,15 +7,15 @@ use crate::domain::{CommitId, Notice};
 use crate::git::Repo;
 use crate::state::OpenExperiment;
 
-/// How many commits of one call are looked at.
+/// Maximum number of commits examined per call.
 const MOST: usize = 100;
 
-/// What an agent did with commits.
+/// The agent's own commits during one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct AgentCommits {
-    /// How many it made.
+    /// The number of commits that it made.
     pub(super) made: u32,
-    /// Whether it had reset its change, which is in the working tree again.
+    /// True if it had reset its change, which is now back in the working tree.
     pub(super) reset: bool,
 }
 
@@ -58,7 +58,7 @@ impl Workspace {
         Ok(AgentCommits { made, reset: back.is_some() })
     }
 
-    /// Brings the last of the commits on the base back, where nothing else is left of the call; gives it.
+    /// If the call left no other work, restores the last reset commit whose parent is the base. Returns that commit.
     fn bring_back(
         &mut self,
         store: &mut Store,

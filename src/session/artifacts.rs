@@ -21,12 +21,12 @@ use crate::git::Repo;
 use crate::rules::{ArtifactGlobs, ExperimentArtifacts, FileTerms, History, artifacts_to_drop, too_little_room};
 use crate::state::{BeforeRun, Matching, SessionFolder, SetAside, StateError, Taken};
 
-/// How many files of a run are saved at most: their names stand in its record.
+/// Maximum number of artifacts per run, because the record lists their names.
 const MOST: usize = 1000;
 
-/// Whether a disk has room for so many bytes, and for another experiment after them.
+/// Returns whether a disk has room for this many bytes and another experiment after them.
 fn is_room(path: &Path, bytes: u64) -> bool {
-    // A system that does not tell stops nobody.
+    // If the free space is unknown, assume there is room.
     exec::disk_space(path).map_or(true, |space| {
         let free = space.free.checked_sub(bytes);
         space.total == 0 || free.is_some_and(|free| !too_little_room(Space { free, ..space }, 0))
@@ -46,7 +46,7 @@ pub(super) fn refuse_artifacts(repo: &Repo, contract: &Contract, terms: &FileTer
     if let Some(own) = OWN.iter().map(Path::new).find(|own| globs.matched(own).is_some()) {
         return refused(own, "one of ar's own files");
     }
-    // What was kept meanwhile may have added files.
+    // Experiments kept since the start may have added files.
     let tip = repo.refs.branch(&contract.tag.branch_ref())?;
     for commit in [&contract.start].into_iter().chain(&tip) {
         if let Some(tracked) = repo.objects.files_at(commit, |path| globs.matched(path).is_some())?.first() {
@@ -66,7 +66,7 @@ const OWN: [&str; 6] =
     ["results.tsv", "run.log", "autoresearch-lessons.md", ".autoresearch", ".autoresearch/t", ".git"];
 
 impl Attempt {
-    /// Whether its runs leave artifacts: not those that measure an experiment again, or on another GPU.
+    /// Returns whether its run leaves artifacts. Runs that repeat a measurement or use another GPU leave none.
     fn leaves_artifacts(&self) -> bool {
         self.run.is_first()
     }
@@ -117,13 +117,14 @@ impl Attempt {
         Ok(Some(artifacts))
     }
 
-    /// What its run left as artifacts; `None` where there is nothing to look for.
+    /// Finds the artifacts that its run left. `None` if this kind of run leaves none, or if the state before the run is
+    /// unknown.
     fn find_artifacts(&self, workspace: &Workspace, store: &mut Store) -> Result<Option<SetAside>, SessionError> {
         let id = self.open.id;
         if !self.leaves_artifacts() {
             return Ok(None);
         }
-        // Whatever stands in the place of that file, the experiment counts.
+        // If that file is damaged, the experiment still counts.
         let before = store.folder.before_run(id).ok().flatten();
         let known = before.and_then(|before| Some((ArtifactGlobs::of(&before.globs).ok()?, before)));
         let Some((globs, before)) = known else {

@@ -21,16 +21,16 @@ use crate::fs::{read_at_most, read_tail, write_atomic};
 use crate::measure::plain_text;
 use crate::score::{Catalogue, Request, Source};
 
-/// How many calls are made at the same time: models answer in seconds, and an artifact has hundreds of citations.
+/// Number of concurrent calls: models answer in seconds, and an artifact has hundreds of citations.
 const AT_ONCE: usize = 8;
 
 /// The time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How much of what a command prints is read, in bytes.
+/// Limit on the output read from a command, in bytes.
 const OUTPUT: u64 = 64 * 1024;
 
-/// What a command printed, or why that is no answer.
+/// A command's output, or the reason why it gave no answer.
 type Answer = Result<String, String>;
 
 /// Asks a command whether sources support claims, one call each. After a call without an answer no other one begins: then there
@@ -90,7 +90,7 @@ fn shown(said: &str) -> String {
     if said.is_empty() { "nothing".into() } else { format!("`{}`", cut(said, 60)) }
 }
 
-/// What the `verify` command reads.
+/// Builds the JSON input of the `verify` command.
 fn document(files: &ResearchFiles<'_>, catalogue: &Catalogue, request: &Request) -> Result<Value, String> {
     let id = request.id.to_lowercase();
     let (_, path) = catalogue.files.iter().find(|(known, _)| *known == id).ok_or_else(|| format!("{id} is missing"))?;
@@ -138,7 +138,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Where the command may leave a proposal, as an agent does.
+    /// The path at which the command may leave a proposal, as an agent does.
     fn proposal(&self) -> PathBuf {
         self.folder.join("proposal.json")
     }
@@ -147,7 +147,7 @@ impl Call<'_> {
         self.folder.join("out.log")
     }
 
-    /// Gives the command this input, and waits until all of it is gone: what it printed on standard output.
+    /// Gives the command this input and waits until all its processes are gone. Returns its standard output.
     async fn ask(&self, input: &str) -> Answer {
         let Call { command, limit, cwd, folder } = *self;
         let failed = |error: &dyn Error| format!("cannot call `{command}`: {}", with_causes(error));

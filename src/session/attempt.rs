@@ -27,7 +27,7 @@ use crate::rules::{
 };
 use crate::state::{OpenAttempt, OpenExperiment, OpenRun};
 
-/// How an attempt ended.
+/// The result of driving an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Attempted {
     /// It was recorded and settled.
@@ -40,7 +40,7 @@ pub(super) enum Attempted {
     Waiting,
 }
 
-/// What comes next for an attempt.
+/// The next stage of an attempt.
 pub(super) enum Stage {
     /// Its run, which may be active already.
     Run,
@@ -59,7 +59,7 @@ pub(super) struct Attempt {
     pub(super) phase: Phase,
     /// The run that it is at.
     pub(super) run: OpenRun,
-    /// Whether this process made its run ready, so that nobody else can have started it.
+    /// True if this process prepared its run, so that no other process can have started it.
     pub(super) is_prepared: bool,
 }
 
@@ -227,7 +227,7 @@ impl Attempt {
         Ok(None)
     }
 
-    /// What the journal says of the attempt, and what is really there.
+    /// Gathers the facts for recovery from the journal, the records and the run's folder.
     pub(super) fn found(&self, store: &Store, executor: &Executor) -> Found {
         let job = self.job();
         let (folder, name) = job_place(&store.folder.run(self.open.id), &job);
@@ -374,7 +374,7 @@ impl Attempt {
         })
     }
 
-    /// Whether the agent is called again for it, after it ended with this draft.
+    /// Returns the kind of further agent call that this draft leads to, if any.
     pub(super) fn again(&self, draft: &Record) -> Option<Again> {
         let ran = match &self.open.trial {
             Some(_) => Ran::Trial,

@@ -1,11 +1,11 @@
-//! Why a session cannot have its axes.
+//! Errors about a session's axes.
 
 use strum::EnumProperty;
 
 use super::error::ErrorKind;
 use crate::domain::{CompositeError, StopRule, Tag};
 
-/// Why a session cannot have its axes, or what goes by them.
+/// An error about a session's axes, or about something that depends on them.
 #[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum AxesError {
@@ -33,7 +33,7 @@ pub enum AxesError {
 }
 
 impl AxesError {
-    /// What kind of trouble it is.
+    /// Returns the kind of this error.
     pub(super) fn kind(&self) -> ErrorKind {
         match self {
             AxesError::NoComposite(_) | AxesError::NoHome => ErrorKind::CannotStart,
@@ -41,7 +41,7 @@ impl AxesError {
         }
     }
 
-    /// What to do about it.
+    /// Returns the hint for the user, if there is one.
     pub(super) fn hint(&self) -> Option<String> {
         match self {
             AxesError::Composite(error) => Some(error.hint().to_owned()),

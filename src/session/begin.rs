@@ -1,5 +1,5 @@
-//! What comes before the first call of the agent: attempts that an earlier invocation left open, the baseline, and a change
-//! that was set aside for it.
+//! Steps before the first call of the agent: finishing attempts of an earlier invocation, measuring the baseline, and running
+//! a change that waited for it.
 
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ impl Session<'_> {
     async fn begin_with(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
         self.end_unseen().await?;
         let open = self.shared.store().journal.first().map(|first| first.phase);
-        // What is open beside others, and a call that was cut off, are picked up by the loop.
+        // The loop itself picks up attempts on slots and interrupted calls.
         let is_first = |phase: &Phase| drive.adopts() || *phase != Phase::Proposing;
         if !self.workspace.home.is_one_of_many() && open.as_ref().is_some_and(is_first) {
             match self.finish_open(None).await? {
@@ -153,7 +153,7 @@ impl Session<'_> {
             return Err(self.refuse_baseline(record, &log, Vec::new()));
         }
         let store = self.shared.store.get_mut();
-        // Whoever has the refs has the terms.
+        // The contract travels with the refs.
         record.more.insert("contract".into(), json!(store.contract));
         attempt.record(&mut self.workspace, store, record)?;
         self.shared.tell()?;
@@ -194,7 +194,8 @@ impl Session<'_> {
                 return Ok(Some(Attempted::RolledBack));
             }
         };
-        // Of a run that failed, what looks like a number is a part of its complaint.
+        // List printed names only if the metric is missing: in other failed runs, apparent values are parts of error
+        // messages.
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
         let printed = if misnamed { measured.metrics.names().cloned().collect() } else { Vec::new() };
         self.shared.look_around(attempt.open.id).await;
@@ -219,7 +220,7 @@ impl Session<'_> {
         }
         record.artifacts = artifacts;
         for (slot, measured) in beside {
-            // What the run that counts changes as well is the command's own doing.
+            // Files that the counted run changes too are the command's own doing.
             let disturbance = measured.disturbance.clone().without(|path| changed.iter().any(|known| known == path));
             if let Some(failure) = measured.failure.clone().or_else(|| disturbance.failure()) {
                 let ended = &measured.ended;
@@ -243,8 +244,8 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Which of these files, which somebody opened, are opened again by a run that does not count: an editor, git or another
-    /// session opens them as well, but hardly the same ones twice.
+    /// Reruns the baseline without counting it. Returns those of the opened files that were opened again: an editor, git or
+    /// another session opens files too, but hardly the same ones twice.
     async fn opened_again(
         &self,
         opened: Vec<PathBuf>,
@@ -319,6 +320,6 @@ fn watch_opens(store: &Store) -> Result<Option<OpensWatch>, SessionError> {
         return Ok(None);
     }
     let files = store.repo.objects.files_at(&store.contract.start, may_be_code)?;
-    // Where the system has no watch to give, the other looks have to do.
+    // If the system provides no watch, the other checks must suffice.
     Ok(OpensWatch::start(store.repo.worktree(), &files).ok())
 }

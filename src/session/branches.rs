@@ -15,7 +15,7 @@ use crate::rules::{kept_message, kept_steps, squashed_message};
 /// The branches of sessions stand below this.
 const SESSION_BRANCHES: &str = "autoresearch/";
 
-/// Where an experiment's code is now.
+/// The branch and working tree that now contain an experiment's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     /// The new branch, as git shows it.
@@ -39,14 +39,14 @@ pub struct Finalized {
     pub follows: Option<(Tag, usize)>,
 }
 
-/// What a clean branch is to contain.
+/// The contents chosen for a clean branch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FinalizeTerms {
-    /// Whether it is a single commit.
+    /// True to squash all keeps into one commit.
     pub squash: bool,
     /// The keeps that are left out.
     pub without: Vec<ExperimentId>,
-    /// Whether keeps that the reviewer calls not earned belong to it.
+    /// True to include keeps that the reviewer judged not earned.
     pub with_not_earned: bool,
 }
 
@@ -123,7 +123,7 @@ impl SessionView {
         let mut tip = start.clone();
         let replaced = self.history.replaced();
         let mut missing: Vec<ExperimentId> = Vec::new();
-        // What the last tree lacks of the keeps before it.
+        // The left-out keeps that come before the last one included.
         let mut lacks: Vec<ExperimentId> = Vec::new();
         for (record, before) in kept_steps(&chain) {
             if is_left_out(record) {

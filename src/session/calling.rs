@@ -38,13 +38,13 @@ use crate::fs::write_unsynced;
 use crate::rules::{Again, CallEnd, Silence, described, idle_limits, outage, priced, question, refused};
 use crate::state::{Journal, OpenExperiment, SessionFolder};
 
-/// What a finished call left.
+/// The result of a finished call.
 pub(super) struct Work {
-    /// How it ended.
+    /// Exit status and duration of its process.
     pub(super) exit: exec::Exit,
-    /// Whether it was terminated at the loop's time limit, before its own.
+    /// True if it was terminated at the loop's time limit, before its own.
     pub(super) cut_short: bool,
-    /// What it used.
+    /// Its tokens and cost.
     pub(super) usage: Usage,
     /// Its proposal.
     pub(super) proposal: Proposal,
@@ -54,14 +54,14 @@ pub(super) struct Work {
     pub(super) said: Option<String>,
     /// The last line of its output that can describe the change.
     pub(super) described: Option<String>,
-    /// What it was told of earlier sessions.
+    /// The lessons, findings and offers in its prompt.
     pub(super) memories: Memories,
-    /// What the user said in its prompt.
+    /// The user's messages in its prompt.
     pub(super) words: Vec<Word>,
 }
 
 impl Work {
-    /// Adds what a further call for an experiment used and proposed to what is known of it, and notes that it had its words.
+    /// Adds the time, usage and proposal of a further call to an open experiment, and marks the call's messages as delivered.
     pub(super) fn add_to(&self, open: &mut OpenExperiment, store: &mut Store) {
         store.journal.words.deliver(&self.words);
         open.agent = open.agent.take().map(|agent| agent.with(self.exit.seconds, self.usage.clone()));
@@ -69,25 +69,25 @@ impl Work {
     }
 }
 
-/// What is known of a call before its work is read.
+/// Facts about a call, gathered before its work is read.
 struct Before {
-    /// How long its log was when it started, in bytes.
+    /// Length of its log at the start, in bytes.
     log_from: u64,
-    /// How long HEAD's log was.
+    /// Length of HEAD's log at the start, in bytes.
     commits_from: u64,
-    /// How many rows were removed from results.tsv.
+    /// Number of rows removed from results.tsv after the call.
     rows: u32,
-    /// Whether the loop had less time left than a call may take.
+    /// True if the loop had less time left than a call may take.
     is_capped: bool,
-    /// Whether it was ended since it took too many rounds.
+    /// True if it was terminated for using too many rounds.
     over_rounds: bool,
-    /// Whether it rewrote `run.log`.
+    /// True if it rewrote `run.log`.
     rewrote_log: bool,
     memories: Memories,
     words: Vec<Word>,
 }
 
-/// What a call is told beside what the session knows.
+/// Parts of a prompt that are specific to one call.
 struct Told<'a> {
     memories: &'a Memories,
     words: &'a [Word],
@@ -99,12 +99,12 @@ struct Told<'a> {
 pub(super) struct Calling<'a> {
     pub(super) attempt: &'a Attempt,
     pub(super) files: Call,
-    /// What it is to merge, if it is called for that.
+    /// The merge that the agent is to make, if the call is for one.
     merging: Option<Merging>,
     pub(super) purpose: Purpose,
 }
 
-/// What the agent is called for.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A change.
@@ -169,7 +169,7 @@ impl<'a> Calling<'a> {
             let store = &mut *shared.store();
             store.folder.create_run(self.attempt.open.id)?;
             if workspace.home.is_disposable() && !workspace.stand(store, &self.attempt.open.base)? {
-                // What it made is gone with its tree.
+                // Its work is lost with its tree.
                 ended = Ending::Lost;
             }
             workspace.put_untracked_back(store)?;
@@ -178,7 +178,7 @@ impl<'a> Calling<'a> {
         self.read_work(workspace, &mut shared.store(), ended, before)
     }
 
-    /// What search commands find for a new experiment, if its directive asks for that.
+    /// Runs the search commands for a new experiment, if its directive asks for that. Returns their findings.
     async fn search(&self, shared: &Shared<'_>) -> Result<Ending<Rc<[Finding]>>, SessionError> {
         let is_new = self.purpose == Purpose::Change && self.merging.is_none() && self.attempt.open.draft.is_none();
         if is_new { search(shared, self.attempt.open.id).await } else { Ok(Ending::Done(Rc::from([]))) }
@@ -423,7 +423,7 @@ impl<'a> Calling<'a> {
     }
 }
 
-/// Why the agent is called again for an experiment, and what it is shown.
+/// The reason for a further call for an experiment, with the draft and log to show.
 struct Task {
     draft: Record,
     again: Again,
@@ -489,7 +489,7 @@ fn copy_rows(store: &Store, root: &Path) -> Result<(), SessionError> {
 /// The experiments that are open beside this one, for the agent to know.
 fn others(store: &Store, id: ExperimentId) -> Vec<Other> {
     let is_other = |open: &OpenExperiment| open.id != id && open.trial.is_none();
-    // Of a call that was cut off there is nothing to tell until it is made again.
+    // An interrupted call has nothing to report until it is retried.
     let others = store.journal.steps().filter(|(_, open)| is_other(open) && (open.is_made() || open.seat.is_some()));
     let now = store.now();
     let told = |(phase, open): (Phase, &OpenExperiment)| Other {
@@ -511,7 +511,7 @@ fn ended_for(exit: &exec::Exit, over_rounds: bool, rounds: Option<u32>) -> Optio
     silent.or_else(|| over_rounds.then(rounds))
 }
 
-/// What keeps an agent from its work that could not even be started.
+/// Returns the outage for an agent that could not be started.
 fn not_started(detail: &str) -> Outage {
     Outage { kind: OutageKind::NotStarted, said: agent::last_line(detail).unwrap_or_default(), until: None }
 }

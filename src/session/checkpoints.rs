@@ -1,4 +1,4 @@
-//! What is written down of a session for people while it goes on: checkpoints, and the summary by its agent.
+//! Texts that people can read during a session: checkpoints, and the agent's summary.
 
 use std::path::PathBuf;
 

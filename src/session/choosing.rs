@@ -8,7 +8,7 @@ use crate::state::{Journal, SessionFolder};
 use super::error::SessionError;
 use super::reading::{is_session, no_session, parse_record, record_id, session_of_head, session_tags};
 
-/// Why a session is the one that is meant.
+/// The reason why a session was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// It was named.
@@ -17,23 +17,23 @@ pub enum Choice {
     Head,
     /// There is no other.
     Only,
-    /// Of so many sessions it is the one that an `ar` holds.
+    /// Among this many sessions, an `ar` holds it.
     Active(usize),
-    /// Of so many sessions it is the one with the latest activity.
+    /// Among this many sessions, it has the latest activity.
     Newest(usize),
 }
 
-/// A session, and why it is the one that is meant.
+/// A session, and the reason why it was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     /// Its tag.
     pub tag: Tag,
-    /// Why it is the one.
+    /// The reason.
     pub choice: Choice,
 }
 
 impl Chosen {
-    /// What is to be said about the choice, where somebody may have meant another session.
+    /// Returns a notice about the choice if the user may have meant another session.
     pub fn notice(&self) -> Option<String> {
         let (why, of) = match self.choice {
             Choice::Named | Choice::Head | Choice::Only => return None,
@@ -82,7 +82,8 @@ pub(super) fn session_there(repo: &Repo) -> Result<Option<Tag>, SessionError> {
     }
 }
 
-/// What is known of a session. What cannot be read of it makes it no newer, and is told by those who need it.
+/// Gathers the signs of activity in a session. Unreadable data counts as no activity; the code that needs it reports the
+/// error.
 fn sign(repo: &Repo, tag: &Tag) -> SessionSign {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let shown = Journal::read(&folder.state()).ok().flatten().map(|journal| journal.presence.last_seen());

@@ -44,7 +44,7 @@ impl Workspace {
                 left.push(path.clone());
             }
         }
-        // Of a file without a copy the new state is the one that the next look compares with, in another process too.
+        // For a file without a copy, later comparisons use its new state, also in another process.
         self.write_protected(store)?;
         let back: Vec<PathBuf> = changed.iter().filter(|path| !left.contains(path)).cloned().collect();
         if !back.is_empty() {
@@ -149,7 +149,7 @@ impl Workspace {
                 moved.push(self.move_aside(store, id, &left_out.path)?);
             }
             if left_out.why != WhyLeftOut::Repository && store.repo.objects.is_in(base, &left_out.path)? {
-                // Where that fails, rolling the change back writes it once all else is as it was.
+                // If this fails, rolling the change back writes the file once everything else is restored.
                 let path = std::slice::from_ref(&left_out.path);
                 let _ = self.repo.working_tree.write_as_pinned(base, path, &self.protected.filters);
             }
@@ -266,7 +266,7 @@ impl Workspace {
         }
         store.say(Notice::ProtectedRestoredBefore(changed));
         self.put_back(store, commit, commit)?;
-        // What git takes for unchanged is written as it is committed, and nothing of it is lost.
+        // The restore skips files that git considers unchanged. Move these aside, and write them as committed.
         let Protected { tracked, filters, .. } = &self.protected;
         let left = self.repo.working_tree.differing(commit, tracked, filters)?;
         if left.is_empty() {
@@ -300,8 +300,8 @@ impl Workspace {
         Ok(self.repo.working_tree.adopt_index(staged)?)
     }
 
-    /// Why it does not count what `who` said, the run or a guard, if it changed protected files or put something in their
-    /// place. What the run of the baseline makes is the user's own.
+    /// Returns the failure if `who`, the run or a guard, changed protected files or put something in their place. Files that
+    /// the baseline's run creates count as the user's own.
     pub(super) fn protected_changed(
         &mut self,
         store: &mut Store,

@@ -6,14 +6,14 @@ use crate::git::Repo;
 use crate::rules::{History, OpenTrouble, judge_open};
 use crate::state::{Journal, OpenExperiment};
 
-/// What a journal says of the open attempts that cannot be; `tip` is the commit that the next experiment is made on.
+/// Returns the first contradiction in the journal's open attempts. `tip` is the commit that the next experiment builds on.
 pub(super) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, journal: &Journal) -> Option<OpenTrouble> {
     let tag = history.baseline().map(|record| &record.tag);
     let is_replaced =
         |open: &OpenExperiment| tag.is_some_and(|tag| is_being_replaced(repo, tag, open).unwrap_or(false));
     journal.found(history, tip, is_replaced).find_map(|(open, found)| {
         let is_on = |commit: &CommitId, base: &CommitId| {
-            // That of a train is on the other cars.
+            // A train's commit is on top of its other cars.
             commit == base
                 || open.trial.is_some()
                 || repo.objects.parents(commit).is_ok_and(|parents| parents == [base.clone()])

@@ -1,4 +1,4 @@
-//! What the repository says of its own ways, in its `program.md` and its notebooks.
+//! The repository's own conventions, as its `program.md` and its notebooks state them.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -15,26 +15,27 @@ use crate::rules::{Columns, Suggested, columns_of, own_loop, suggested};
 /// The file in which a repository tells an agent what to do.
 pub const PROGRAM: &str = "program.md";
 
-/// How large it may be, in bytes, and a notebook, which may hold pictures.
+/// Largest `program.md` that is read, in bytes.
 const LARGEST_PROGRAM: u64 = 1 << 20;
+/// Largest notebook that is read, in bytes. Notebooks may contain pictures.
 const LARGEST_NOTEBOOK: u64 = 16 << 20;
 
-/// How many notebooks are read.
+/// Maximum number of notebooks read.
 const NOTEBOOKS: usize = 16;
 
-/// What was found.
+/// The conventions found in a repository.
 #[derive(Debug, Clone, Default)]
 pub struct Conventions {
     /// The columns that it asks of results.tsv, and the file that names them.
     pub columns: Option<(Columns, String)>,
-    /// What its `program.md` tells an agent to do that `ar` does; nothing where there is none, or only `ar`'s own.
+    /// The steps of `ar` that its `program.md` assigns to the agent. Empty without a `program.md` of its own.
     pub own_loop: Vec<&'static str>,
     /// Its own `program.md`.
     program: String,
 }
 
 impl Conventions {
-    /// Reads `program.md` in `root`, and the notebooks there and one folder below. What cannot be read says nothing.
+    /// Reads `program.md` in `root`, and the notebooks there and one folder below. Skips unreadable files.
     pub fn of(root: &Path) -> Conventions {
         let program = read_program(root).unwrap_or_default();
         let own = program.trim().strip_prefix(BUILT_IN_PROGRAM.trim()).unwrap_or(&program);
@@ -49,7 +50,7 @@ impl Conventions {
         Conventions { columns, own_loop: own_loop(own), program: own.to_owned() }
     }
 
-    /// How its `program.md` says that an experiment is run and judged.
+    /// Returns the command, metric and time limit that its `program.md` suggests.
     pub fn suggested(&self) -> Suggested {
         suggested(&self.program)
     }
@@ -62,7 +63,7 @@ impl Conventions {
         }
     }
 
-    /// What is said of the columns: which a new results.tsv gets, and why.
+    /// Explains the columns of a new results.tsv, if the repository asks for other than the default ones.
     pub fn ledger_text(&self) -> Option<String> {
         match self.columns.as_ref()? {
             (Columns::Of(dialect), _) if *dialect == LedgerDialect::default() => None,
@@ -77,9 +78,9 @@ impl Conventions {
         }
     }
 
-    /// What is said of a `program.md` that runs the loop by itself.
+    /// Describes a `program.md` that makes the agent run the loop.
     pub fn program_text(&self) -> Option<String> {
-        // A program of anybody's may name one of these in passing.
+        // Any `program.md` may mention one of these in passing.
         (self.own_loop.len() > 1).then(|| {
             format!(
                 "{PROGRAM} tells the agent to {} by itself: the agent gets it after ar's protocol, as goals and constraints",

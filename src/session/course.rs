@@ -1,4 +1,5 @@
-//! What a report is told of a session beside its records. What cannot be read is left out: the report is of the records.
+//! Data that a report takes from outside the session's records. Omits unreadable data, because the report is about the
+//! records.
 
 use std::path::Path;
 use std::time::Duration;
@@ -48,7 +49,7 @@ pub(super) fn waits(logs: &Path, records: &[Record], limit: Option<Duration>) ->
         // Earlier versions had the data in the place of the text.
         let data = if parsed["data"].is_object() { &parsed["data"] } else { &parsed["detail"] };
         let at = time_of(&parsed);
-        // What came after the last record belongs to an experiment that has none.
+        // Events after the last record belong to an experiment without one.
         let Some(at) = at.filter(|at| (first.started..=last.finished).contains(at)) else { continue };
         let seconds = data["seconds"].as_f64().unwrap_or(0.0);
         if parsed["event"] == "agent_finished" && limit.is_some_and(|limit| seconds >= NEAR * limit.as_secs_f64()) {

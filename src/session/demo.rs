@@ -15,7 +15,7 @@ use crate::score::{ARTIFACT, SOURCES, TERMS_FILE, artifact_template, program_tem
 const DEMO_METRIC: &str = "val_bpb";
 /// Its measuring command.
 const DEMO_COMMAND: &str = "sh train.sh";
-/// How many experiments its agent has ideas for.
+/// Number of experiments that its agent has ideas for.
 const DEMO_EXPERIMENTS: u32 = 10;
 
 const FILES: &[(&str, &str)] = &[
@@ -30,8 +30,9 @@ const FILES: &[(&str, &str)] = &[
 /// The question of the other example, and its sub-topics.
 const QUESTION: &str = "Why do leaves change their colour in autumn?";
 const TOPICS: [&str; 4] = ["Pigments", "Trigger", "Weather", "Purpose"];
-/// How many experiments its researcher has something for, and after how many without a new best its session ends.
+/// Number of experiments that its researcher has material for.
 const RESEARCH_EXPERIMENTS: u32 = 20;
+/// Number of experiments without a new best that ends its session.
 const PLATEAU: u32 = 5;
 
 /// Makes the example of a language model in `dir`, which must be absent or empty, with everything in it committed.

@@ -16,8 +16,8 @@ use crate::git::TreeStamps;
 use crate::measure::Verdict;
 use crate::rules::{Disturbance, Measured};
 
-/// What the file system said of all tracked files before a run, in the folder of the run: whoever goes on with it after a kill
-/// of `ar` compares with that.
+/// The file in a run's folder with the stamps of all tracked files before the run. If `ar` is killed, the process that
+/// continues the run compares with it.
 pub(super) const TREE_BEFORE: &str = "tree.before";
 
 impl Workspace {
@@ -99,7 +99,8 @@ impl Attempt {
         counted
     }
 
-    /// Whether a run is to be repeated because files changed during it: once, as that says nothing about the change.
+    /// Returns whether to repeat a run because files changed during it. One repeat is allowed, since this says nothing about
+    /// the change.
     pub(super) fn is_to_repeat(&self, measured: &Measured) -> bool {
         let class = measured.failure.as_ref().map(|failure| failure.class);
         let is_disturbed = !self.open.id.is_baseline() && !measured.changed().is_empty();
@@ -121,7 +122,7 @@ impl Attempt {
     }
 }
 
-/// Whether a run has no number because its metric file changed after it.
+/// Returns whether a run has no value because its metric file changed afterwards.
 pub(super) fn is_changed(verdict: &Verdict) -> bool {
     verdict.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::Changed)
 }
