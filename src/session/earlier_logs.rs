@@ -10,11 +10,11 @@ use crate::fs::FileStamp;
 use crate::rules::{History, NEWEST_KEPT};
 use crate::state::SessionFolder;
 
-/// How many logs of earlier runs are looked at whenever somebody was at work, the newest ones; all of them when a loop begins
-/// and when it ends.
+/// Number of earlier runs, newest first, whose logs are checked after each job. A loop checks all logs when it starts and
+/// ends.
 pub(super) const LOGS: usize = 50;
 
-/// What the logs of runs that are over looked like; absent until somebody looks at them.
+/// Stamps of the logs of finished runs; `None` until they are checked.
 #[derive(Debug, Default)]
 pub(super) struct EarlierLogs(Option<Stamps>);
 
@@ -35,7 +35,7 @@ pub(super) fn newest_log(folder: &SessionFolder, history: &History) -> Option<Pa
     logs.take(NEWEST_KEPT).find(|log| log.is_file())
 }
 
-/// Whether a log is gone because it was compressed or dropped.
+/// Returns whether a log is missing because `ar` compressed or dropped it.
 fn is_looked_after(log: &Path) -> bool {
     !log.exists() && ["run.log.gz", "logs.dropped"].iter().any(|name| log.with_file_name(name).exists())
 }
@@ -55,7 +55,7 @@ impl Expected {
     /// Says of all logs of earlier runs which have changed, where they were looked at.
     pub(super) fn name_all_changed_logs(&mut self, folder: &SessionFolder, history: &History, said: &mut Said) {
         if self.logs.0.is_some() {
-            // That of the last run was not there when somebody was at work.
+            // The last run's log did not exist at the previous check.
             self.look_at_logs(folder, history);
             self.logs.name_changed(&Actor::Ar.into(), of_earlier(folder, history, &self.at_work), said);
         }

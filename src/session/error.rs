@@ -1,4 +1,4 @@
-//! What can stop a session from starting or going on.
+//! Errors that keep a session from starting or continuing.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ use crate::measure::PatternError;
 use crate::rules::{GlobError, listed};
 use crate::state::{SEE_DOCTOR, StateError};
 
-/// What kind of trouble it is; the command line makes an exit code of it.
+/// The kind of an error, which the command line maps to an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum ErrorKind {
@@ -45,8 +45,8 @@ pub enum ErrorKind {
     Interrupted,
 }
 
-/// Why a session cannot start or go on. Each variant carries its `kind` (by default [`ErrorKind::CannotStart`]) and, if it is fixed,
-/// its `hint`.
+/// An error that keeps a session from starting or continuing. Each variant carries its `kind` (by default
+/// [`ErrorKind::CannotStart`]) and, if it is fixed, its `hint`.
 #[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum SessionError {
@@ -312,7 +312,7 @@ impl From<FileError> for SessionError {
 }
 
 impl SessionError {
-    /// What kind of trouble it is.
+    /// Returns the kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             SessionError::Git(GitError::Cut { cut: Cut::Asked, .. }) => ErrorKind::Interrupted,
@@ -504,13 +504,13 @@ impl SessionError {
         })
     }
 
-    /// Whether it is for want of room on the disk: what was begun can be finished once there is some.
+    /// Returns whether the cause is a full disk. Once there is space, the work can be finished.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, SessionError::NoRoom { .. } | SessionError::Exec(ExecError::DiskFull { .. }))
             || is_disk_full(self)
     }
 
-    /// Whether somebody may be deleting at this moment what it names: then it is worth another try.
+    /// Returns whether another process may be deleting the named file at this moment, so that a retry may succeed.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             SessionError::Exec(ExecError::WorkingFolder(_)) => true,

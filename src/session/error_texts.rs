@@ -6,7 +6,7 @@ use crate::agent::{PRESETS, Preset};
 use crate::domain::{Drift, Tag, few, nearest, shell_word};
 use crate::rules::NO_NUMBER_FOR;
 
-/// What to do about a program that is not there.
+/// Returns the hint for a program that was not found.
 pub(super) fn missing_command(what: &str, word: &str) -> String {
     if let (true, Some(preset)) = (what == "agent", Preset::named(word)) {
         return format!("{}; it needs {}", preset.install, preset.needs);
@@ -25,7 +25,7 @@ pub(super) fn missing_command(what: &str, word: &str) -> String {
     hint
 }
 
-/// What to do about flags that ask for other terms than those approved.
+/// Returns the hint for flags that differ from the approved contract.
 pub(super) fn drift_hint(drifts: &[Drift]) -> String {
     let variable = |flag: &str| format!("AR_{}", flag.trim_start_matches('-').to_uppercase().replace('-', "_"));
     let flags: Vec<_> = drifts.iter().filter_map(|drift| drift.flag.as_deref()).collect();
@@ -37,7 +37,7 @@ pub(super) fn drift_hint(drifts: &[Drift]) -> String {
     )
 }
 
-/// What to do where a file has not all axes of a composite.
+/// Returns the hint for a metric file that lacks axes of a composite.
 pub(super) fn pointer_hint(path: &Path) -> String {
     let path = shell_word(path);
     format!(
@@ -46,7 +46,7 @@ pub(super) fn pointer_hint(path: &Path) -> String {
     )
 }
 
-/// What to do about axes that a log does not print. The reason ends with their names.
+/// Returns the hint for axes that a log does not print. The reason ends with their names.
 pub(super) fn axes_hint(reason: &str, printed: &[String]) -> String {
     let missing = reason.rsplit_once(NO_NUMBER_FOR).map_or("", |(_, names)| names);
     let meant = missing.split(", ").find_map(|name| Some((name, nearest(name, printed)?)));
@@ -54,7 +54,7 @@ pub(super) fn axes_hint(reason: &str, printed: &[String]) -> String {
     format!("{meant}name the axes in [composite] as the log prints them: {}", few(printed).join(", "))
 }
 
-/// What to do about a module that the command does not find.
+/// Returns the hint for a failed import in the command.
 pub(super) fn import_hint(excerpt: &str, log: &Path) -> String {
     let module = excerpt.rsplit_once("No module named '").and_then(|(_, rest)| rest.split(['\'', '.']).next());
     match module.filter(|module| !module.is_empty()) {
@@ -75,7 +75,7 @@ pub(super) fn drifted(drifts: &[Drift], verb: &str) -> String {
     drifts.iter().map(term).collect::<Vec<_>>().join("; ")
 }
 
-/// What became of terms, as the end of such a sentence; empty where none differ.
+/// Lists changed terms as the end of such a sentence. Empty if none differ.
 pub(super) fn changed_terms(drifts: &[Drift]) -> String {
     if drifts.is_empty() { String::new() } else { format!(": {}", drifted(drifts, "stands there")) }
 }

@@ -1,4 +1,4 @@
-//! What the session cannot solve by itself: the report to the user, and the wait for an answer.
+//! Problems that the session cannot solve by itself: the report to the user, and the wait for an answer.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,18 +27,18 @@ use crate::report::{escalation_text, flag_text};
 use crate::rules::{History, retry_pause};
 use crate::state::{EscalationFiles, EventLog, Journal, OpenOutage, SessionFolder, guard_is_installed};
 
-/// Whether the session waits for the answer to what it cannot solve, instead of stopping: where a guard is installed, somebody
-/// looks after it.
+/// Returns whether the session waits for the user's answer to a problem instead of stopping. If a guard is installed, it
+/// always waits.
 fn waits(contract: &Contract) -> bool {
     contract.escalate == Escalate::Wait || guard_is_installed()
 }
 
-/// How driving a session ended.
+/// The result of driving a session.
 #[derive(Debug)]
 pub enum Driven {
     /// It stopped.
     Stopped(StopReason),
-    /// What kept it from its work is gone, or the user answered: the session is to be opened again.
+    /// The obstacle may be gone, or the user answered: reopen the session.
     Again(Resumed),
 }
 
@@ -46,7 +46,7 @@ pub enum Driven {
 #[derive(Debug, Clone, Copy)]
 pub struct Resumed(pub(super) Times);
 
-/// What ended the wait for an answer.
+/// The result of waiting for an answer.
 enum Answer {
     Again,
     Stop(StopReason),
@@ -204,7 +204,7 @@ fn write_report(folder: &SessionFolder, root: &Path, escalation: &Escalation) ->
     EscalationFiles::of(folder).write_report(&escalation_text(folder.tag(), root, escalation))
 }
 
-/// Whether there is a report to the user.
+/// Returns whether a report to the user exists.
 pub(super) fn is_reported(folder: &SessionFolder) -> bool {
     let files = EscalationFiles::of(folder);
     files.report().is_some() || files.has_flag_report()
@@ -249,7 +249,8 @@ pub(super) async fn report_unopened(
     hooks.note_trouble(&log);
 }
 
-/// What kind of trouble an error is that ends the loop; `None` for what somebody asked for.
+/// Returns the kind of trouble to report for an error that ends the loop. `None` for errors that need no report, such as
+/// interrupts and wrong usage.
 fn trouble_of(error: &SessionError) -> Option<Trouble> {
     if error.is_disk_full() {
         return Some(Trouble::Disk);
@@ -264,7 +265,7 @@ fn trouble_of(error: &SessionError) -> Option<Trouble> {
     }
 }
 
-/// What the user is asked to do about an error.
+/// Tells the user how to resolve an error.
 fn needed(error: &SessionError) -> String {
     error.hint().unwrap_or_else(|| "find the cause, and remove it".to_owned())
 }
@@ -299,7 +300,7 @@ pub async fn open_again<'a>(
 /// `None` where the loop is to stop.
 pub(super) async fn escalate_error(shared: &Shared<'_>, error: &SessionError) -> Option<Driven> {
     let kind = trouble_of(error)?;
-    // What others wrote is put right first, and from here on nobody's doing is told from this process's own.
+    // Undo foreign writes first: from here on, `ar` cannot tell its own changes from those of others.
     let _ = shared.tell();
     {
         let store = &mut *shared.store();

@@ -1,4 +1,4 @@
-//! Who is told what happens: the observer, the event logs and the command of `--on-event`.
+//! The receivers of events: the observer, the event logs and the command of `--on-event`.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::store::Store;
 use crate::domain::{Clock, Event, Notice, USER};
 use crate::state::{EventLog, Level};
 
-/// Whoever watches the loop.
+/// A callback that receives the loop's events.
 pub type Observer<'a> = Box<dyn FnMut(&Event) + 'a>;
 
 /// All who are told of events. Nothing else tells anybody.
@@ -69,13 +69,12 @@ impl<'a> Events<'a> {
         self.hooks.finish(interrupts.listen(), clock).await;
     }
 
-    /// Whether something went wrong with the command of `--on-event` that is not written down.
+    /// Returns whether a problem with the command of `--on-event` is not yet logged.
     pub(super) fn has_hook_trouble(&self) -> bool {
         self.hooks.has_trouble()
     }
 
-    /// Writes down what went wrong with the command of `--on-event`. An alert that is lost hurts nobody, and neither does
-    /// the line that tells of it.
+    /// Logs problems with the command of `--on-event`. Ignores errors: a lost alert, or a lost line about it, does no harm.
     pub(super) fn tell_hook_trouble(&mut self, store: &Store) {
         if let Some(event) = self.hooks.note_trouble(&self.log) {
             let _ = self.tell(&event, store);

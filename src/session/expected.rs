@@ -18,9 +18,9 @@ use crate::state::{Held, StateError, json_text};
 /// Refs, rows and files as they were last known, by which changes of others are found.
 #[derive(Default)]
 pub(super) struct Expected {
-    /// Who is at work, and on which experiment.
+    /// The active actors, each with its experiment.
     pub(super) at_work: Vec<(Actor, ExperimentId)>,
-    /// What must be there as long as somebody is at work.
+    /// The state that must survive while an actor is active.
     pub(super) watch: Option<Watch>,
     /// `ar`'s files as they were when somebody was active the last time, or as this process wrote them since.
     pub(super) held: Held,
@@ -62,7 +62,7 @@ impl Expected {
         Ok(())
     }
 
-    /// Whether a state file is there as this process wrote it.
+    /// Returns whether a state file still exists as this process wrote it.
     pub(super) fn has_file(&self, path: &Path) -> bool {
         self.files.get(path).is_some_and(|kept| kept.stamp.is_some() && FileStamp::of(path) == kept.stamp)
     }
@@ -88,7 +88,7 @@ impl Expected {
         self.at_work.iter().map(|(who, _)| *who).collect()
     }
 
-    /// Whether an agent or a reviewer is at work, who write no rows that stay.
+    /// Returns whether an agent or a reviewer is active. `ar` removes rows that they write.
     pub(super) fn is_called(&self) -> bool {
         self.at_work.iter().any(|(who, _)| matches!(who, Actor::Agent | Actor::Reviewer))
     }
@@ -99,7 +99,7 @@ impl Expected {
     }
 }
 
-/// What was there before an agent or a run began.
+/// The state just before an agent or a run began.
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) own: OwnFolder,
@@ -118,7 +118,7 @@ pub(super) struct Watch {
 /// Files that are there, with what the file system says of each.
 pub(super) type Stamps = BTreeMap<PathBuf, FileStamp>;
 
-/// What the files held before an agent or a run began.
+/// Contents of the memory files before an agent or a run began.
 #[derive(Debug)]
 pub(super) struct HeldMemories {
     pub(super) lessons: Vec<u8>,

@@ -7,8 +7,8 @@ use crate::state::SessionFolder;
 use super::error::SessionError;
 use super::own_files::OWN_FILES;
 
-/// Whether a session was only fetched: its folder is missing, and nothing tells that it was ever opened in this repository.
-/// Where its branch exists, an `ar` that made the folder would have excluded its files from git.
+/// Returns whether a session was only fetched: its folder is missing, and nothing shows that it was ever opened in this
+/// repository. If its branch exists, an `ar` that created the folder would have excluded its files from git.
 pub(super) fn is_fetched(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
     if SessionFolder::new(&repo.main_worktree(), tag).root().exists()
         || repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))?.is_none()

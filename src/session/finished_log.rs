@@ -16,7 +16,7 @@ use crate::state::{is_compressed, plain_log};
 /// Bytes of a log to read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// How far to look for a line break at the start of a part, in bytes.
+/// Number of bytes searched for a line break at the start of a part.
 const LINE: u64 = 64 * 1024;
 
 /// The sizes of the parts that a log is read in, in bytes.
@@ -47,7 +47,7 @@ pub fn read_log(path: &Path, metric: &MetricSpec, axes: Option<&Composite>) -> R
     Ok(scanner.finish())
 }
 
-/// Whether a file can be read from any line on: not a pipe, not compressed, without a byte order mark.
+/// Returns whether a file can be read from any line on: a regular file, not compressed, without a byte order mark.
 fn is_text_file(file: &File) -> io::Result<bool> {
     if !file.metadata()?.is_file() {
         return Ok(false);

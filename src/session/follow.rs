@@ -16,9 +16,9 @@ pub(super) struct LogFollower {
     spec: MetricSpec,
     axes: Option<Composite>,
     file: Option<File>,
-    /// Whether the file is the one that the command writes to, whatever its name leads to.
+    /// True if the file is the one that the command writes to, even if its name now leads elsewhere.
     is_held: bool,
-    /// How much of the file was read.
+    /// Number of bytes read from the file.
     taken: u64,
     /// Its first bytes, which reveal a log that was begun again.
     head: Vec<u8>,
@@ -27,11 +27,11 @@ pub(super) struct LogFollower {
 }
 
 impl LogFollower {
-    /// How much of a log is read at once.
+    /// Size of one read, in bytes.
     const CHUNK: usize = 256 * 1024;
-    /// How many of its first bytes are compared.
+    /// Number of first bytes that are compared.
     const HEAD: usize = 4096;
-    /// How many bytes are read in one tick at most, so that a flood cannot block the loop.
+    /// Maximum number of bytes read in one poll, so that a flood cannot block the loop.
     const LOOK: u64 = 256 * 1024 * 1024;
 
     /// Follows the log at `path` for the numbers that decide.

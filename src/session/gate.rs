@@ -1,6 +1,6 @@
-//! What is looked at before each call of the agent and each run: room on the disk, the clock, git's objects, and room on the GPU.
+//! Checks before each call of the agent and each run: disk space, the clock, git's objects, and a free GPU.
 //!
-//! The evaluator is looked at elsewhere: protected files are put back before each run, and what a call changes of them is refused.
+//! Other code checks the evaluator: it restores protected files before each run, and refuses changes to them by a call.
 
 use std::mem;
 use std::thread::{self, JoinHandle};
@@ -18,22 +18,22 @@ use crate::git::{Checked, ObjectChecker, Repo};
 use crate::rules::{CLOCK_PATIENCE, clock_jump, is_clock_behind};
 use jiff::Timestamp;
 
-/// How long all that a session relies on may be read at its start, beside it, in a thread of its own.
+/// Time limit for the check of all git objects that a session relies on. It runs in its own thread at the start.
 const ALL: Duration = Duration::from_secs(60);
 
-/// How long what is new may be read before a call or a run.
+/// Time limit for checking new objects before a call or a run.
 const NEW: Duration = Duration::from_secs(2);
 
 /// Poll interval while words are read.
 const READING: Duration = Duration::from_millis(10);
 
-/// How often a clock that is behind is looked at.
+/// Poll interval while the clock is behind.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What the gate of a loop remembers.
+/// State of a loop's gate.
 #[derive(Default)]
 pub(super) struct Gate {
-    /// What the clock and the time since the machine's start said last.
+    /// The last clock reading, with the time since boot.
     clock: Option<(Timestamp, Duration)>,
     /// The end of an experiment for which the clock was waited for in vain.
     given_up: Option<Timestamp>,

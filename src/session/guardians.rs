@@ -83,13 +83,13 @@ pub(super) fn take_in_guards(shared: &Shared<'_>) -> Result<(), SessionError> {
 ///
 /// # Errors
 ///
-/// What the session needs for that cannot be read or written.
+/// A file or ref that the session needs for that cannot be read or written.
 pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observer<'_>) -> Result<(), SessionError> {
     let root = repo.main_worktree();
     let folder = SessionFolder::new(&root, tag);
     let state = folder.state();
     let Some(files) = guard_files(root.clone(), tag) else { return Ok(()) };
-    // What cannot be read is told by whoever needs it.
+    // If the lines are unreadable, the code that needs them reports it.
     let said = files.lines().map_or(0, |lines| lines.len());
     let is_new = |journal: &Journal| journal.first_new_guard_line(said).is_some();
     let Some(journal) = Journal::read(&state).ok().flatten().filter(is_new) else { return Ok(()) };
@@ -128,9 +128,9 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
     Ok(())
 }
 
-/// How many lines of guardians there are about a session: those before a journal is begun are of no concern to it.
+/// Counts the lines of guardians about a session. Lines from before a journal begins do not concern it.
 pub(super) fn guard_lines(repo: &Repo, tag: &Tag) -> usize {
-    // What cannot be read is told when it is copied.
+    // If the lines are unreadable, the code that copies them reports it.
     guard_files(repo.main_worktree(), tag).and_then(|files| files.lines().ok()).map_or(0, |lines| lines.len())
 }
 

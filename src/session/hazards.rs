@@ -1,4 +1,4 @@
-//! What would have runs in linked working trees measure the wrong code, found before the first one.
+//! Detects conditions that would make runs in linked working trees measure the wrong code, before the first run.
 
 use std::env;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::rules::{
 /// The largest file in bytes that is read for where a package is.
 const LARGEST: u64 = 1 << 20;
 
-/// What `uv` takes for its environment in a project, unless [`UV_ENVIRONMENT`] is set.
+/// The folder of `uv`'s environment in a project, unless [`UV_ENVIRONMENT`] is set.
 const VENV: &str = ".venv";
 
 const UV_ENVIRONMENT: &str = "UV_PROJECT_ENVIRONMENT";
@@ -88,7 +88,7 @@ impl<'a> Surveyed<'a> {
         }))
     }
 
-    /// Whether an environment is linked.
+    /// Returns whether a link leads to an environment.
     pub(super) fn has_linked_environment(&self) -> bool {
         !self.linked_environments().is_empty()
     }
@@ -282,7 +282,7 @@ fn names_of(trees: &[PathBuf], pwd: Option<PathBuf>) -> Vec<PathBuf> {
     names
 }
 
-/// Whether a folder is an environment with packages of its own.
+/// Returns whether a folder is an environment with its own packages.
 fn is_environment(folder: &Path) -> bool {
     folder.join("pyvenv.cfg").is_file() || folder.join("conda-meta").is_dir() || folder.ends_with("site-packages")
 }

@@ -24,13 +24,13 @@ use crate::state::{
     SessionFolder,
 };
 
-/// How often it is tried to put back what somebody deletes at the same moment.
+/// Number of tries to restore a folder that a process may be deleting at the same moment.
 const TRIES: u32 = 5;
 
-/// How long is waited before it is tried again.
+/// Pause before the next try.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What else than its records and its branch tells of a session without a journal.
+/// Evidence about a session without a journal, apart from its records and its branch.
 pub(super) struct Remains<'a> {
     pub(super) contract: Option<&'a Contract>,
     /// The last start or end in its log.
@@ -159,7 +159,7 @@ impl Store {
         self.expected.put_files_right(|path| path.starts_with(&runs), &mut self.said)?;
         self.expected.write_files_again()?;
         let now = self.now();
-        // What is counted of an experiment and not yet written down would be counted again after a kill.
+        // Write the journal first: after a kill, unwritten counts of an experiment would be counted again.
         self.written.journal.write(&self.folder.state(), now)?;
         self.expected.watch_again(&self.folder.state().join(PROGRESS));
         crash::point("heal.journal_written");

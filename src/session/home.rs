@@ -18,7 +18,7 @@ use crate::state::{Journal, SessionFolder, StateError, read_json, write_json};
 /// The file in the state folder that says where `ar finalize` put what was kept.
 const FINALIZED: &str = "finalized.json";
 
-/// What `ar finalize` made.
+/// The branch that `ar finalize` created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Finalized {
     /// The branch, as a full ref name.
@@ -33,7 +33,7 @@ pub(super) fn note_finalized(folder: &SessionFolder, branch: &str, incumbent: &C
     write_json(&folder.state().join(FINALIZED), &finalized)
 }
 
-/// Whether a branch has all that a session kept.
+/// Returns whether a branch contains everything that a session kept.
 fn is_finalized(repo: &Repo, contract: &Contract) -> Result<bool, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
     let Some(finalized) = read_json::<Finalized>(&folder.state().join(FINALIZED))? else { return Ok(false) };
@@ -42,12 +42,12 @@ fn is_finalized(repo: &Repo, contract: &Contract) -> Result<bool, SessionError> 
     Ok(finalized.incumbent == incumbent && repo.refs.has_ref(&finalized.branch)?)
 }
 
-/// Whether a typed `ar run` with slots continues this session no more, as a branch has all that it kept.
+/// Returns whether a typed `ar run` with slots must not continue this session, because a branch contains all that it kept.
 pub(super) fn is_over_on_slots(repo: &Repo, wanted: &Wanted, contract: &Contract) -> Result<bool, SessionError> {
     Ok(has_slots(repo, wanted, &contract.tag) && is_finalized(repo, contract)?)
 }
 
-/// Whether a session has slots, or is to have some.
+/// Returns whether a session has slots, or is to get some.
 fn has_slots(repo: &Repo, wanted: &Wanted, tag: &Tag) -> bool {
     wanted.all().layout(None).is_some() || layout_before(repo, tag).is_some()
 }
@@ -58,7 +58,7 @@ pub(super) fn layout_before(repo: &Repo, tag: &Tag) -> Option<Layout> {
     Journal::read(&state).ok().flatten()?.layout
 }
 
-/// Whether a session has the terms that are asked for.
+/// Returns whether a session's contract matches the requested terms.
 pub(super) fn has_terms(contract: &Contract, asked: &Asked) -> bool {
     let asked = put(asked, contract.clone());
     with_axes(asked).is_ok_and(|(asked, _)| Drift::all(contract, &asked).is_empty())

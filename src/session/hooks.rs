@@ -21,45 +21,46 @@ use crate::fs::{move_odd_away, write_atomic};
 use crate::rules::{History, alerts};
 use crate::state::{EventLog, Level};
 
-/// What the job is called.
+/// Name of the job.
 const HOOK: &str = "hook";
 
-/// How long one call may take, to the end of its last process: what a message over a slow network needs.
+/// Time limit for one call, until its last process ends. It is long enough for a message over a slow network.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How much of that is left to it after it was asked to end.
+/// The part of `LIMIT` between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long the end of a loop waits for the command in all, and how much of that is kept for the last alert, which says that
-/// the loop ended.
+/// Time limit for all waits for the command when a loop ends.
 const END: Duration = Duration::from_secs(10);
+/// The part of `END` reserved for the last alert, which says that the loop ended.
 const LAST: Duration = Duration::from_secs(5);
 
-/// How many alerts may wait for their turn: at the pace of the quickest experiments more than come in one call's time.
+/// Maximum number of queued alerts: more than the fastest experiments cause during one call.
 const QUEUE: usize = 32;
 
-/// How many bytes of its output a call may leave, and how large the file of all calls grows before it is begun anew.
+/// Limit on the output of one call, in bytes.
 const OUTPUT: u64 = 64 * 1024;
+/// Size in bytes from which the output file of all calls is started again.
 const OUTPUTS: u64 = 1024 * 1024;
 
-/// Where the alerts go.
+/// The alerts to the command of `--on-event`, and their delivery.
 #[derive(Default)]
 pub(super) struct Hooks {
     queue: Option<Sender<Alert>>,
     courier: Option<JoinHandle<()>>,
     /// The last alert, which waits for no other and is told in any case.
     last: Option<(Courier, Alert)>,
-    /// What went wrong with the command, for the event log. Only the session writes there, since it takes what others do
-    /// for somebody's change.
+    /// Problems with the command, for the event log. Only the session writes to that log: it attributes other writes to an
+    /// agent or a run.
     trouble: Trouble,
-    /// Whether somebody was told in this call that the command fails.
+    /// Set once this invocation has reported that the command fails.
     is_told: bool,
 }
 
-/// When something went wrong, and what.
+/// Problems, each with its time.
 type Trouble = Arc<Mutex<Vec<(Timestamp, Value)>>>;
 
-/// Whoever calls the command, one alert after the other.
+/// A task that calls the command for one alert after another.
 #[derive(Clone)]
 struct Courier {
     command: String,
@@ -151,7 +152,7 @@ impl Hooks {
         }
     }
 
-    /// Whether something went wrong that is not written down.
+    /// Returns whether a problem is not yet logged.
     pub(super) fn has_trouble(&self) -> bool {
         self.trouble.lock().is_ok_and(|lines| !lines.is_empty())
     }
@@ -169,7 +170,7 @@ impl Hooks {
 
 impl Courier {
     async fn deliver(self, mut alerts: Receiver<Alert>) {
-        // What an `ar` that was killed had called may be about to end.
+        // A command started by a killed `ar` may still be running.
         Executor::local().end_left_over(&self.folder(), HOOK).await;
         while let Some(alert) = alerts.recv().await {
             if let Err(detail) = self.call(&alert, LIMIT).await {
@@ -235,7 +236,7 @@ impl Courier {
         if fs::metadata(log).is_ok_and(|meta| meta.len() > OUTPUTS) {
             fs::remove_file(log)?;
         }
-        // Who opens a pipe waits until somebody reads from it.
+        // Opening a FIFO for writing blocks until a process reads from it.
         move_odd_away(log)?;
         let mut file = File::options().create(true).append(true).open(log)?;
         writeln!(file, "{} {}", exact_time(self.clock.now()), alert.text)

@@ -11,14 +11,14 @@ use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::rules::files_named;
 
-/// How many ignored files are looked at.
+/// Maximum number of ignored files examined.
 const MOST: usize = 10_000;
 
 /// Ignored files with what the file system says of them.
 #[derive(Debug, Default)]
 pub(super) struct IgnoredFiles {
     stamps: BTreeMap<PathBuf, Option<FileStamp>>,
-    /// Whether there can be more than those.
+    /// True if there may be more of them.
     is_cut: bool,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn ignored_inputs(repo: &Repo, line: &str) -> Result<BTreeMap<String,
     Ok(inputs)
 }
 
-/// What the file system says of a file: changes whenever the file is written.
+/// Returns a file's stamp as text. It changes whenever the file is written.
 pub(super) fn stamp(path: &Path) -> Option<String> {
     let meta = fs::metadata(path).ok()?;
     let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];

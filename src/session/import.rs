@@ -19,7 +19,7 @@ use crate::git::{GitError, Head, Repo};
 use crate::ledger::{Ledger, Row};
 use crate::state::SessionFolder;
 
-/// What is called the metric where the ledger does not say.
+/// Name of the metric if the ledger has none.
 const UNNAMED: &str = "value";
 
 /// A session that can be made of a ledger; nothing has been written yet.

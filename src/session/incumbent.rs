@@ -94,13 +94,13 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the last of these crashes was excused.
+    /// Returns whether the last of these crashes was excused.
     fn is_excused(&self, best: ExperimentId) -> bool {
         self.history.crashed_runs().next().is_some_and(|record| record.outside_cause == Some(excuse(best)))
     }
 }
 
-/// Why a crash may not be its change's own.
+/// Returns the reason why a crash may not be the fault of its change.
 fn excuse(best: ExperimentId) -> String {
     format!("{}, which ran before, failed as well", experiment_name(best))
 }
@@ -126,7 +126,7 @@ fn begin_check(
     Ok(check)
 }
 
-/// Why the best experiment has no value any more, with the line of its log that says so.
+/// Explains why the best experiment has no value any more, with the line of its log that shows it.
 fn why_lost(failure: &Failure, metric: &str, measured: &Measured) -> String {
     if matches!(failure.class, FailureClass::Protected | FailureClass::Changed) {
         return failure.excerpt.replace('\n', ", ");

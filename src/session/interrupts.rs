@@ -1,4 +1,4 @@
-//! What a person asks of a loop that is going on: by signals, and by `ar stop`.
+//! Requests of the user to an active loop: by signals, and by `ar stop`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use crate::domain::{Notice, StopReason, StopWhen};
 use crate::exec::beat;
 use crate::state::SessionFolder;
 
-/// How often a wait looks whether `ar stop` was called: each second, in step with what else looks so often.
+/// Poll interval for `ar stop` during a wait: about a second, in step with other polls.
 const LOOK: Duration = Duration::from_millis(1024);
 
-/// What a person asked of a loop that is going on; what comes later is stronger.
+/// A request of the user to an active loop. Later variants are stronger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Interrupt {
     /// Nothing.
@@ -42,7 +42,7 @@ impl From<StopWhen> for Interrupt {
 #[derive(Debug, Clone, Default)]
 pub struct Interrupts {
     asked: watch::Sender<Interrupt>,
-    /// Whether SIGTERM was the first to ask for a stop.
+    /// True if SIGTERM was the first request to stop.
     terminated: Arc<AtomicBool>,
 }
 
@@ -57,7 +57,7 @@ impl Interrupts {
         self.raise(|asked| if asked == Interrupt::None { Interrupt::AfterExperiment } else { Interrupt::Now });
     }
 
-    /// Asks as SIGTERM does: to end the run and stop. Who asked for a stop before stays its reason.
+    /// Asks as SIGTERM does: to end the run and stop. An earlier request to stop remains the reason.
     pub fn terminate(&self) {
         let is_first = matches!(self.asked(), Interrupt::None | Interrupt::Detach);
         self.terminated.fetch_or(is_first, Ordering::Relaxed);
@@ -73,12 +73,13 @@ impl Interrupts {
         });
     }
 
-    /// What was asked for so far.
+    /// Returns the strongest request so far.
     pub fn asked(&self) -> Interrupt {
         *self.asked.borrow()
     }
 
-    /// What was asked for so far, by signals and by `ar stop`. Notes in the store what is stronger than `told`.
+    /// Returns the strongest request so far, from signals and `ar stop`. If it is stronger than `told`, notes it in the
+    /// store.
     pub(super) fn hear(&self, store: &mut Store, told: Interrupt) -> Interrupt {
         let request = store.folder.hear_stop_request();
         if let Some(when) = request {
@@ -104,7 +105,7 @@ impl Interrupts {
         asked
     }
 
-    /// Why the loop ends that was asked to stop.
+    /// Returns the stop reason of a loop that was asked to stop.
     pub(super) fn reason(&self, folder: &SessionFolder) -> StopReason {
         let requested = folder.heard_stop().is_some_and(|when| self.asked() == when.into());
         match !requested && self.terminated.load(Ordering::Relaxed) {

@@ -11,26 +11,26 @@ use crate::exec::JobFiles;
 use crate::fs::move_odd_away;
 use crate::state::{OpenRun, SessionFolder};
 
-/// What the job of the agent is called.
+/// Name of the agent's job.
 pub const AGENT: &str = "agent";
 
-/// What the job of the measuring command is called.
+/// Name of the measuring command's job.
 pub(super) const RUN: &str = "run";
 
-/// What the job of the reviewer is called.
+/// Name of the reviewer's job.
 pub(super) const REVIEW: &str = "review";
 
 /// The job that runs the best experiment once again, in earlier versions: its files were in the folder of the experiment.
 const CHECK_OF_BEFORE: &str = "check";
 
-/// What a run leaves in its folder, and what becomes of it, in the order in which it is removed.
+/// Files that a run leaves in its folder, and files made from them, in the order of their removal.
 pub(super) const RUN_FILES: [&str; 8] =
     ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json", TREE_BEFORE];
 
-/// What the folder of a run holds beside the files of the run and of the jobs.
+/// Other files in the folder of a run, besides those of the run and of the jobs.
 const MORE: [&str; 5] = ["lock", "prompt.md", "proposal.json", "review.md", "review.json"];
 
-/// What the job of a guard is called; the first one has number 1.
+/// Returns the name of a guard's job. The first guard has number 1.
 pub(super) fn guard_name(number: usize) -> String {
     format!("guard-{number}")
 }
@@ -69,7 +69,7 @@ pub(super) fn run_name(run: &OpenRun) -> String {
     if run.is_first() { RUN.to_owned() } else { run.role.folder(run.number) }
 }
 
-/// Where the files of a job of an experiment are, and the name that they carry; `folder` is that of the experiment's first run.
+/// Returns the folder of a job's files, and the name that they carry. `folder` is that of the experiment's first run.
 pub(super) fn job_place<'a>(folder: &Path, job: &'a str) -> (PathBuf, &'a str) {
     if RunRole::is_folder(job) { (folder.join(job), RUN) } else { (folder.to_owned(), job) }
 }

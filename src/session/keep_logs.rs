@@ -17,7 +17,7 @@ use crate::state::{EventLog, Level, SessionFolder, StateError};
 /// The logs being looked after, beside the loop.
 pub(super) type Keeper = Option<JoinHandle<Kept>>;
 
-/// How much the logs of experiments take, in bytes, by their numbers.
+/// Sizes of the logs of experiments, in bytes.
 type LogSizes = BTreeMap<ExperimentId, u64>;
 
 /// The lowest priority of a thread.
@@ -31,23 +31,23 @@ const ALL_EACH: u32 = 16;
 /// is kept until the next time.
 const LARGE: u64 = 1000;
 
-/// What was done about the logs.
+/// The result of looking after the logs.
 #[derive(Default)]
 pub(super) struct Kept {
-    /// What the logs take that need no further look, since their experiments are over and they were compressed.
+    /// Sizes of logs that need no further check: their experiments are finished, and the logs are compressed.
     sizes: LogSizes,
     /// The experiments whose logs were dropped.
     dropped: Vec<ExperimentId>,
-    /// How much room that made, in bytes.
+    /// The space that this freed, in bytes.
     freed: u64,
-    /// What could not be done; it is tried again the next time.
+    /// The last failure; the next pass tries again.
     trouble: Option<StateError>,
 }
 
 /// Looks after the logs of experiments.
 #[derive(Default)]
 pub(super) struct LogKeeper {
-    /// What the logs take that it has looked after.
+    /// Sizes of the logs that it has looked after.
     sizes: LogSizes,
 }
 
@@ -77,7 +77,7 @@ impl LogKeeper {
     /// dropped as far as they may be.
     pub(super) fn make_room(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
         if refuse_full(&store.repo, &store.folder, &store.history).is_err() {
-            // Whether that was enough is what the next look says.
+            // The next check decides whether this freed enough.
             let _ = self.keep(store, log);
         }
         refuse_full(&store.repo, &store.folder, &store.history)
@@ -87,7 +87,7 @@ impl LogKeeper {
     pub(super) fn start(&mut self, store: &Store) -> Keeper {
         let (folder, quota) = (store.folder.clone(), store.contract.keep_logs);
         let (logs, sizes) = (logs_of(&store.history), std::mem::take(&mut self.sizes));
-        // Where there is no thread to be had, the next experiment will do.
+        // If no thread can start, the next experiment tries again.
         let keep = move || {
             // Runs in other slots go first. On Linux this is about the thread alone.
             #[cfg(target_os = "linux")]

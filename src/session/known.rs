@@ -1,4 +1,4 @@
-//! What was read of a session before, so that only what has changed since is read again.
+//! Session data read earlier, so that only changes need to be read.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -18,11 +18,11 @@ use crate::state::{SessionFolder, read_log_tail};
 
 /// The records of a session, each read once.
 pub(super) struct Records {
-    /// What the names of their refs begin with.
+    /// Common prefix of their ref names.
     prefix: String,
     /// The objects that were read, by the names of their refs.
     read: BTreeMap<String, String>,
-    /// What the folder of the refs and the packed refs were like, and when they were looked at.
+    /// Stamps of the refs' folder and of the packed refs, with the time of the check.
     stamps: Option<([Option<FileStamp>; 2], SystemTime)>,
     pub(super) history: Arc<History>,
     /// Those that could not be read, a sentence each.
@@ -30,8 +30,8 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// How long after a change of the refs another one may look the same: file systems tell times apart that are some
-    /// milliseconds from each other, some of them seconds.
+    /// Time after a change of the refs in which another one may leave the same stamp. File systems resolve times to
+    /// milliseconds, some only to seconds.
     const SAME_TIME: Duration = Duration::from_secs(3);
 
     pub(super) fn new(tag: &Tag) -> Records {
@@ -96,7 +96,7 @@ impl Records {
 pub(super) struct Terms {
     stamp: Option<Option<FileStamp>>,
     pub(super) stored: Option<Contract>,
-    /// What is wrong with them, a sentence each.
+    /// Problems with them, one sentence each.
     pub(super) damage: Vec<String>,
 }
 
@@ -134,12 +134,12 @@ impl LogTail {
     }
 }
 
-/// What could not be read, a sentence each.
+/// Read errors, one sentence each.
 #[derive(Default)]
 pub(super) struct Damage(pub(super) Vec<String>);
 
 impl Damage {
-    /// What was read, unless it could not be.
+    /// Returns the value that was read, or notes the error.
     pub(super) fn unless<T, E: Error + 'static>(&mut self, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| self.0.push(with_causes(&error))).ok()
     }
