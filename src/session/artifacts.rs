@@ -71,7 +71,7 @@ impl Attempt {
         self.run.is_first()
     }
 
-    /// Notes what stands where its run will leave artifacts.
+    /// Saves the state of files that match the artifact globs before its run.
     pub(super) fn note_before_run(&self, workspace: &Workspace, store: &Store) -> Result<(), SessionError> {
         let globs = ArtifactGlobs::of(&store.contract.artifacts)?;
         if !globs.is_empty() && self.leaves_artifacts() {
@@ -95,7 +95,7 @@ impl Attempt {
         }
         let (folder, id) = (shared.store().folder.clone(), self.open.id);
         let (over, mut taken) = oneshot::channel();
-        // To copy a large file takes minutes, in which other runs go on.
+        // Copying a large file takes minutes, and other runs continue meanwhile.
         let take = move || over.send(aside.take(&folder, id)).is_ok();
         thread::Builder::new().spawn(take).map_err(SessionError::Watchdog)?;
         let mut listener = shared.interrupts.listen();
@@ -164,8 +164,8 @@ impl Attempt {
     }
 }
 
-/// Gives a recorded experiment what the run of the attempt `from` set aside, or deletes that unless it was kept; and deletes what
-/// is more than `limit`. A failure is to be told; it is tried again when the session is opened next.
+/// Gives a recorded experiment the artifacts of the attempt `from`, or deletes them if it was not kept. Then deletes
+/// artifacts beyond `limit`. The caller reports a failure; the next opening of the session tries again.
 pub(super) fn settle_artifacts(
     folder: &SessionFolder,
     history: &History,

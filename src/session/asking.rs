@@ -33,8 +33,8 @@ const OUTPUT: u64 = 64 * 1024;
 /// A command's output, or the reason why it gave no answer.
 type Answer = Result<String, String>;
 
-/// Asks a command whether sources support claims, one call each. After a call without an answer no other one begins: then there
-/// is no number, and the reason is given. Returns when all of them are gone.
+/// Asks a command whether sources support claims, in one call each. After the first failed call, starts no further one and
+/// returns the reason instead of results. Returns once all calls have ended.
 pub(super) async fn ask_verify(
     command: &str,
     limit: Duration,
@@ -68,7 +68,7 @@ pub(super) async fn ask_verify(
     Ok(answers.into_iter().flatten().collect())
 }
 
-/// Asks a command how new claims are, 0..1; or why there is no number.
+/// Asks a command how new claims are, from 0 to 1. Returns the reason if there is no number.
 pub(super) async fn ask_novelty(
     command: &str,
     limit: Duration,

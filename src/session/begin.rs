@@ -102,8 +102,8 @@ impl Session<'_> {
         store.write_journal()
     }
 
-    /// Measures the baseline, or goes on measuring it. A baseline without a number takes the session back: a metric that
-    /// is misspelt must not become part of an approved contract.
+    /// Measures the baseline, or continues to measure it. A baseline without a number cancels the session: a misspelt metric
+    /// must not become part of an approved contract.
     async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
         let open = self.shared.store().journal.first().cloned();
         let mut attempt = match open {
@@ -281,7 +281,7 @@ impl Session<'_> {
     /// working tree is there again, staged.
     pub(super) fn take_back(&mut self) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
-        // Without a run nobody but the user has touched the working tree.
+        // Without a run, only the user has touched the working tree.
         if !store.journal.attempts.is_empty() {
             let start = store.contract.start.clone();
             // An earlier call that was killed may have put the change that was set aside back already.

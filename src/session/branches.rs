@@ -56,7 +56,7 @@ impl SessionView {
     ///
     /// # Errors
     ///
-    /// When the branch or something at `worktree` is there already, or the branch would be taken for a session's.
+    /// When the branch or an entry at `worktree` already exists, or the branch would look like a session's.
     pub fn restore(
         &self,
         record: &Record,
@@ -91,8 +91,8 @@ impl SessionView {
     ///
     /// # Errors
     ///
-    /// When nothing was kept but the baseline, the kept experiments are no chain, the reviewer calls one of them not earned, or
-    /// the branch is there already or would be taken for a session's.
+    /// When nothing was kept but the baseline, the kept experiments are no chain, or the reviewer judged one of them not
+    /// earned. Also when the branch already exists or would look like a session's.
     pub fn finalize(&self, branch: Option<String>, wanted: &FinalizeTerms) -> Result<Finalized, SessionError> {
         let branch = branch.unwrap_or_else(|| format!("{}-final", self.tag));
         let full = self.free_branch(&branch)?;
@@ -212,7 +212,7 @@ impl SessionView {
         }
     }
 
-    /// The full ref name of a branch that can be made and is nobody's.
+    /// Returns the full ref name of a branch that can be created and belongs to no session.
     fn free_branch(&self, branch: &str) -> Result<String, SessionError> {
         let full = self.repo.refs.branch_ref(branch)?;
         let is_session = branch.strip_prefix(SESSION_BRANCHES).is_some_and(|tag| tag.parse::<Tag>().is_ok());

@@ -248,7 +248,7 @@ impl<'a> Calling<'a> {
         let said = agent::last_line(&speech);
         let path = self.files.proposal();
         let proposal = Proposal::read(&path);
-        // The next change is told of the last call for one.
+        // The prompt for the next change mentions the last call for one.
         if self.purpose == Purpose::Change {
             store.journal.calls.end(LastCall {
                 question: said.as_deref().and_then(question).map(str::to_owned),

@@ -96,7 +96,7 @@ pub(super) fn read_program(root: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
-/// Which of the agents that are known by name are installed.
+/// Returns the installed agents among those with a preset.
 pub fn installed_agents(root: &Path) -> Vec<&'static Preset> {
     PRESETS.iter().filter(|preset| check_command("agent", preset.name, root).is_ok()).collect()
 }

@@ -86,8 +86,8 @@ fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64().max(0.0)
 }
 
-/// When the loop before the one that started at `started` showed life last, by its heartbeats and by the event log up to
-/// that start.
+/// Returns the last sign of life of the loop before the one that started at `started`. It reads the heartbeats, and the event
+/// log up to that start.
 fn last_sign(logs: &Path, lines: &[&[u8]], started: Timestamp) -> Option<Timestamp> {
     let bytes = read_regular(&logs.join(HEARTBEAT_LOG)).ok()?;
     let written = bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
@@ -103,7 +103,7 @@ fn last_sign(logs: &Path, lines: &[&[u8]], started: Timestamp) -> Option<Timesta
     Some(event.map_or(*beat, |at| at.max(*beat)))
 }
 
-/// When a line of an event log was written.
+/// Returns the time at which a line of an event log was written.
 fn time_of(line: &Value) -> Option<Timestamp> {
     line["ts"].as_str()?.parse().ok()
 }

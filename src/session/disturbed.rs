@@ -73,7 +73,8 @@ impl Workspace {
         self.tree_before = noted.and_then(|bytes| TreeStamps::parse(&bytes));
     }
 
-    /// The tracked files that somebody changed during the run, also those that were changed back; without `ar`'s own.
+    /// Returns the tracked files that changed during the run, even if they were changed back. Omits `ar`'s own files and the
+    /// settings.
     fn changed_during_run(&mut self, store: &Store, commit: &CommitId) -> Result<Vec<PathBuf>, SessionError> {
         let (mut changed, look) = self.changed_meanwhile(commit)?;
         if let Some(before) = self.tree_before.take() {
@@ -99,8 +100,8 @@ impl Attempt {
         counted
     }
 
-    /// Returns whether to repeat a run because files changed during it. One repeat is allowed, since this says nothing about
-    /// the change.
+    /// Returns whether to repeat a run because files changed during it. Allows one repeat, because the disturbance says
+    /// nothing about the experiment.
     pub(super) fn is_to_repeat(&self, measured: &Measured) -> bool {
         let class = measured.failure.as_ref().map(|failure| failure.class);
         let is_disturbed = !self.open.id.is_baseline() && !measured.changed().is_empty();

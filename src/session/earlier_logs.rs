@@ -1,4 +1,4 @@
-//! Logs of runs that are over: which of them changed since they were looked at.
+//! Logs of finished runs: detects which of them changed since the last check.
 
 use std::path::{Path, PathBuf};
 
@@ -61,7 +61,7 @@ impl Expected {
         }
     }
 
-    /// Forgets what logs of earlier runs looked like, as long as nobody is at work: a person may have changed them.
+    /// Forgets the stamps of earlier runs' logs if no actor is active: the user may have changed them.
     pub(super) fn forget_logs(&mut self) {
         if self.at_work.is_empty() {
             self.logs.0 = None;

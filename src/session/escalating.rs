@@ -221,7 +221,7 @@ fn remove_report(folder: &SessionFolder) {
     EscalationFiles::of(folder).remove();
 }
 
-/// Reports what keeps a session from being opened, and waits until the command of `--on-event` was told.
+/// Reports an error on opening a session, and waits until the command of `--on-event` has received the report.
 pub(super) async fn report_unopened(
     folder: &SessionFolder,
     of: &Alerted<'_>,
@@ -233,7 +233,7 @@ pub(super) async fn report_unopened(
     let mut known = folder.journal().ok().flatten().map(|journal| journal.escalation).unwrap_or_default();
     let after = of.history.last_id();
     let escalation = known.begin(kind, after, (what, needed), false, now);
-    // The error itself is told in any case.
+    // The caller reports the error itself in any case.
     let report = write_report(folder, of.root, &escalation);
     EscalationFiles::of(folder).note(&escalation, now);
     if escalation.times > 1 {
@@ -265,7 +265,7 @@ fn trouble_of(error: &SessionError) -> Option<Trouble> {
     }
 }
 
-/// Tells the user how to resolve an error.
+/// Returns the instruction to the user for an error.
 fn needed(error: &SessionError) -> String {
     error.hint().unwrap_or_else(|| "find the cause, and remove it".to_owned())
 }

@@ -12,7 +12,7 @@ use crate::state::{EventLog, Level};
 /// A callback that receives the loop's events.
 pub type Observer<'a> = Box<dyn FnMut(&Event) + 'a>;
 
-/// All who are told of events. Nothing else tells anybody.
+/// All receivers of events. Only this type sends events to them.
 pub(super) struct Events<'a> {
     observer: Observer<'a>,
     pub(super) log: EventLog,

@@ -22,7 +22,7 @@ pub(super) struct Expected {
     pub(super) at_work: Vec<(Actor, ExperimentId)>,
     /// The state that must survive while an actor is active.
     pub(super) watch: Option<Watch>,
-    /// `ar`'s files as they were when somebody was active the last time, or as this process wrote them since.
+    /// `ar`'s files at the last activity, or as this process wrote them since.
     pub(super) held: Held,
     /// Git's own files, which are put back only where they are no files any more.
     pub(super) git: Held,
@@ -52,7 +52,7 @@ impl Expected {
         Expected { files: files.collect(), ..Expected::default() }
     }
 
-    /// Writes a state file, and keeps its content for the case that somebody deletes it.
+    /// Writes a state file, and keeps its content in case a process deletes it.
     pub(super) fn write_file(&mut self, path: PathBuf, value: &impl Serialize) -> Result<(), StateError> {
         let content = json_text(&path, value)?;
         write_atomic(&path, &content)?;
@@ -76,14 +76,14 @@ impl Expected {
         Ok(())
     }
 
-    /// Takes what this process wrote itself, in the file or folder `path`, as what is there.
+    /// Accepts what this process wrote itself, in the file or folder `path`, as the expected content.
     pub(super) fn watch_again(&mut self, path: &Path) {
         if self.watch.is_some() {
             self.held.take_again(path);
         }
     }
 
-    /// Those who are at work.
+    /// Returns the active actors.
     pub(super) fn actors(&self) -> Actors {
         self.at_work.iter().map(|(who, _)| *who).collect()
     }
@@ -93,7 +93,7 @@ impl Expected {
         self.at_work.iter().any(|(who, _)| matches!(who, Actor::Agent | Actor::Reviewer))
     }
 
-    /// The experiments whose run is yet to come, as an agent is at work on them.
+    /// Returns the experiments that an agent is working on. Their runs are yet to come.
     pub(super) fn coming(&self) -> impl Iterator<Item = ExperimentId> {
         self.at_work.iter().filter(|(who, _)| *who == Actor::Agent).map(|(_, id)| *id)
     }
@@ -103,7 +103,7 @@ impl Expected {
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) own: OwnFolder,
-    /// The ignored files, where the agent is at work.
+    /// The ignored files, while an agent is active.
     pub(super) ignored: Option<IgnoredFiles>,
     pub(super) memories: HeldMemories,
     pub(super) rows: Option<HeldRows>,

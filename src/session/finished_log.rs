@@ -29,7 +29,8 @@ struct Parts {
 
 const PARTS: Parts = Parts { last: 1 << 20, others: 16 << 20 };
 
-/// Summarises the log at `path` by its metric, or by the axes of a composite, compressed or not; `-` is standard input. For a log that still grows, this is what it says now.
+/// Summarises the log at `path` by its metric, or by the axes of a composite, compressed or not; `-` is standard input. If a
+/// log is still growing, this is its summary so far.
 ///
 /// # Errors
 ///

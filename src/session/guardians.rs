@@ -78,12 +78,12 @@ pub(super) fn take_in_guards(shared: &Shared<'_>) -> Result<(), SessionError> {
     if heard { shared.tell() } else { Ok(()) }
 }
 
-/// Takes in what guardians said about a session that nobody holds, and tells `observer` and the command of `--on-event`.
-/// One that somebody holds takes it in by itself.
+/// Copies what guardians reported about a session that no process holds, and informs `observer` and the command of
+/// `--on-event`. A process that holds a session does this itself.
 ///
 /// # Errors
 ///
-/// A file or ref that the session needs for that cannot be read or written.
+/// A file or ref needed for this cannot be read or written.
 pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observer<'_>) -> Result<(), SessionError> {
     let root = repo.main_worktree();
     let folder = SessionFolder::new(&root, tag);

@@ -1,4 +1,4 @@
-//! Detects conditions that would make runs in linked working trees measure the wrong code, before the first run.
+//! Before the first run, detects conditions that would make runs in linked working trees measure the wrong code.
 
 use std::env;
 use std::fs;

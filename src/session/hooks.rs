@@ -1,4 +1,4 @@
-//! The command of `--on-event`: told of what happens, beside the loop, and never able to hurt it.
+//! The command of `--on-event`: receives events beside the loop, and cannot disturb it.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -48,7 +48,7 @@ const OUTPUTS: u64 = 1024 * 1024;
 pub(super) struct Hooks {
     queue: Option<Sender<Alert>>,
     courier: Option<JoinHandle<()>>,
-    /// The last alert, which waits for no other and is told in any case.
+    /// The last alert, which is sent even if earlier ones hang.
     last: Option<(Courier, Alert)>,
     /// Problems with the command, for the event log. Only the session writes to that log: it attributes other writes to an
     /// agent or a run.
@@ -64,7 +64,7 @@ type Trouble = Arc<Mutex<Vec<(Timestamp, Value)>>>;
 #[derive(Clone)]
 struct Courier {
     command: String,
-    /// The working tree. The command is told of it and called elsewhere: what it left there would be the agent's.
+    /// The working tree. The command gets its path but runs elsewhere: files that it left there would count as the agent's.
     root: PathBuf,
     logs: PathBuf,
     trouble: Trouble,
@@ -116,8 +116,8 @@ impl Hooks {
         }
     }
 
-    /// Waits until the command was told of all that happened, 10 s at most. A call that hangs is ended for the last alert,
-    /// and what waited behind it is not told. A signal ends each of the two waits.
+    /// Waits until the command has received all alerts, 10 s at most. A call that hangs is terminated for the last alert, and
+    /// alerts queued behind it are lost. A signal ends each of the two waits.
     pub(super) async fn finish(&mut self, mut listener: Listener, clock: Clock) {
         drop(self.queue.take());
         let (courier, last) = (self.courier.take(), self.last.take());
@@ -157,7 +157,7 @@ impl Hooks {
         self.trouble.lock().is_ok_and(|lines| !lines.is_empty())
     }
 
-    /// Writes down what went wrong with the command; gives what is to be told of it, once.
+    /// Logs the problems with the command. Returns an event about them the first time.
     pub(super) fn note_trouble(&mut self, log: &EventLog) -> Option<Event> {
         let lines = self.trouble.lock().map(|mut lines| std::mem::take(&mut *lines)).unwrap_or_default();
         for (ts, detail) in &lines {

@@ -36,7 +36,7 @@ impl IgnoredFiles {
 
     /// Those that are new, gone or changed since.
     pub(super) fn changed(&self, repo: &Repo) -> Result<Vec<String>, SessionError> {
-        // Which files a look leaves out that is cut is chance: whether one is new it does not tell.
+        // An incomplete list omits files at random, so it cannot show which files are new.
         let mut now = if self.is_cut { Vec::new() } else { repo.working_tree.ignored_files(MOST)? };
         now.sort();
         Ok(self.differing(repo.worktree(), &now))

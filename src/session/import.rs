@@ -89,9 +89,9 @@ impl Import {
     ///
     /// # Errors
     ///
-    /// Another process is at work in the working tree or on such a session, or the repository cannot be written.
+    /// Another process is active in the working tree or on such a session, or the repository cannot be written.
     pub fn write(&self) -> Result<(), SessionError> {
-        // As whoever makes refs of a session has its lock, nobody takes them for made up by an agent.
+        // Hold the session's lock while creating its refs: without it, they would count as made up by an agent.
         self.repo.exclude(OWN_FILES)?;
         let folder = SessionFolder::new(&self.repo.main_worktree(), &self.tag);
         folder.create()?;
@@ -116,7 +116,7 @@ struct Maker<'a> {
     tag: &'a Tag,
     metric: &'a MetricSpec,
     file: String,
-    /// When it is imported; nobody says when the experiment was made.
+    /// The time of the import, as the ledger does not say when an experiment was made.
     now: Timestamp,
     /// The commits that cells were found to name.
     known: BTreeMap<String, Option<CommitId>>,

@@ -15,8 +15,9 @@ use crate::rules::{CRASHES_TO_CHECK, CameBack, Measured, came_back, describe_fai
 use crate::state::OpenExperiment;
 
 impl Shared<'_> {
-    /// Runs the best experiment once again, in a slot where there are several, after so many crashes in a row, and tells what it measured; nothing of it is
-    /// recorded. Runs nothing if there is no time, or if the best experiment had nothing to measure yet.
+    /// After `crashes` crashes in a row, runs the best experiment once again, in a slot if there are several, and reports
+    /// what it measured. Records nothing. Runs nothing if there is no time, or if the best experiment had nothing to measure
+    /// yet.
     ///
     /// # Errors
     ///
@@ -76,7 +77,7 @@ impl Shared<'_> {
             CameBack::No { distance, spread: Some(spread) } => {
                 Notice::BestDiffers { id, now: format!("{name} {now}"), then: then.to_string(), distance, spread }
             }
-            // Without repeats, nobody knows how far two runs of the same code are apart.
+            // Without repeats, the noise between runs of the same code is unknown.
             _ => Notice::BestRuns { id, now: format!("{name} {now}{same}"), excused: self.store().is_excused(id) },
         })
     }

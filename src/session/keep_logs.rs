@@ -24,11 +24,11 @@ type LogSizes = BTreeMap<ExperimentId, u64>;
 #[cfg(target_os = "linux")]
 const LOW: i32 = 19;
 
-/// After how many experiments, each a process of its own, all logs are looked after.
+/// Number of experiments, each in its own process, after which all logs are looked after.
 const ALL_EACH: u32 = 16;
 
-/// Which part of what is kept a log has to take for all to be looked after at once: with this, no more than a sixtieth too much
-/// is kept until the next time.
+/// If the newest log exceeds the quota divided by this, all logs are looked after at once. Until the next such pass, the
+/// excess is at most a sixtieth of the quota.
 const LARGE: u64 = 1000;
 
 /// The result of looking after the logs.
@@ -58,8 +58,8 @@ impl LogKeeper {
         self.end(keeper, store, log)
     }
 
-    /// Does that after one experiment by itself: of the logs before the newest one alone, as all others were looked after
-    /// when they were that, but now and then, and where the newest one is large, of all.
+    /// Does that after a single experiment, only for the logs before the newest one: the others were looked after before. Now
+    /// and then, and if the newest log is large, it looks after all logs.
     pub(super) fn keep_newest(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
         let Some(newest) = store.history.records().last().map(|record| record.id) else { return Ok(()) };
         let is_large = match store.contract.keep_logs {
