@@ -1,4 +1,4 @@
-//! What experiments that were open beside others leave behind: refs of their commits, and linked working trees.
+//! Remains of experiments that were open at the same time: refs of their commits, and linked working trees.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::session::reviewing::review_tree;
 use crate::session::session_refs::SessionRefs;
 use crate::state::Journal;
 
-/// Names what nothing needs any more: commits, which are moved to the saved work, and working trees. While somebody is
-/// active, or the journal cannot be read, nothing is known to be left.
+/// Lists commits and working trees that are no longer needed. The repair saves the commits to refs. Finds nothing while
+/// the session is active or its journal is unreadable.
 pub(super) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
     if facts.holder.is_some() || repository::in_the_way(repo).is_some() || !facts.has_files() {
         return Vec::new();
@@ -77,7 +77,7 @@ fn left_trees(repo: &Repo, facts: &Facts) -> Result<Vec<PathBuf>, SessionError> 
     trees.retain(|path| is_folder(path));
     let real = above.canonicalize().unwrap_or_else(|_| above.clone());
     let registered = repo.linked_worktrees()?.into_iter().map(|(_, root)| root);
-    // Of one whose folder is gone the repository still knows.
+    // Git still lists a tree after its folder was deleted.
     trees.extend(registered.filter_map(|root| {
         let name = root.strip_prefix(&above).or_else(|_| root.strip_prefix(&real)).ok()?;
         Some(above.join(name))

@@ -32,9 +32,9 @@ impl From<Finding> for Difference<'_> {
     }
 }
 
-/// What was repaired.
+/// The repairs done so far.
 pub(super) struct Repairs {
-    /// A sentence for each deed.
+    /// One sentence per repair.
     pub(super) done: Vec<String>,
     pub(super) clock: Clock,
 }

@@ -1,11 +1,11 @@
-//! What a crash leaves in git's own folder: a `HEAD` that names nothing, and odd entries of linked working trees.
+//! Traces of a crash in git's own folder: a torn `HEAD`, and odd entries of linked working trees.
 
 use super::facts::{Facts, REPAIR};
 use crate::domain::{Area, Finding, shell_word};
 use crate::git::{HeadTarget, LinkedEntry, Oddity, Repo};
 use crate::session::error::SessionError;
 
-/// Names odd entries. Git and sessions pass over most of them.
+/// Lists odd entries. Git and sessions skip most of them.
 pub(super) fn look(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
     let entries = repo.linked_entries()?.into_iter();
     let finding = |entry: LinkedEntry| Some(finding(repo, &entry, entry.oddity?));
@@ -67,8 +67,8 @@ pub(super) fn mend(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionErr
     Ok(())
 }
 
-/// Where a `HEAD` that names nothing is put back to: where its log says that it was, else the branch of the one session that
-/// was active in this working tree.
+/// The target to which a torn `HEAD` is restored: the last one in its log, else the branch of the only session that was
+/// active in this working tree.
 pub(super) fn head_before<'a>(
     repo: &Repo,
     sessions: impl Iterator<Item = &'a Facts>,
@@ -83,7 +83,7 @@ pub(super) fn head_before<'a>(
     Ok(branch.map(HeadTarget::Branch))
 }
 
-/// Puts a `HEAD` that names nothing back.
+/// Restores a torn `HEAD`.
 pub(super) fn mend_head<'a>(
     repo: &Repo,
     sessions: impl Iterator<Item = &'a Facts>,

@@ -10,14 +10,14 @@ use crate::git::Repo;
 use crate::rules::worst;
 use crate::session::error::SessionError;
 
-/// What a look at sessions and their repository found.
+/// The result of examining sessions and their repository.
 #[derive(Debug, Default)]
 pub struct Examination {
-    /// The sessions that were looked at.
+    /// The examined sessions.
     pub sessions: Vec<Tag>,
-    /// What was mended before, a sentence each.
+    /// Repairs done before the examination, one sentence each.
     pub repaired: Vec<String>,
-    /// What was found.
+    /// Findings of every severity, `ok` included.
     pub findings: Vec<Finding>,
 }
 

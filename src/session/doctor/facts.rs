@@ -1,4 +1,4 @@
-//! What there is of a session, however damaged it is.
+//! The state of a session, read despite any damage.
 
 use std::fs;
 
@@ -11,10 +11,10 @@ use crate::session::fetched::is_fetched;
 use crate::session::reading::{expected_tip, parse_record, record_id, recorded_terms};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError};
 
-/// What `ar doctor --repair` is called, as a hint.
+/// The repair command, for hints.
 pub(super) const REPAIR: &str = "ar doctor --repair";
 
-/// What is to be done where something can be mended only when a person has decided what else is to be.
+/// Hint for damage that is repairable only after the user decided about other damage.
 pub(super) const DECIDE_FIRST: &str = "decide about the damage first, then run `ar doctor --repair`";
 
 /// A ref that should name a record.
@@ -30,7 +30,7 @@ pub(super) struct RecordRef {
     pub(super) record: Result<Record, SessionError>,
 }
 
-/// What there is of a session.
+/// The state of a session, as far as it is readable.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) tag: Tag,
@@ -45,14 +45,14 @@ pub(super) struct Facts {
     pub(super) broken: Vec<BrokenRef>,
     /// The contract of its folder.
     pub(super) contract: Result<Option<Contract>, StateError>,
-    /// Whether only its refs are here, as a clone that fetched them has them.
+    /// True if this clone fetched its refs and has no files of it.
     pub(super) is_fetched: bool,
-    /// Whether it was changed after it was approved, as its hash tells.
+    /// True if the contract's hash shows a change after the approval.
     pub(super) is_changed: bool,
     pub(super) journal: Result<Option<Journal>, StateError>,
-    /// Who is at work on it.
+    /// The process that holds its lock.
     pub(super) holder: Option<String>,
-    /// Whether no other session is looked at.
+    /// Set if this is the only session that is examined.
     pub(super) is_only: bool,
 }
 
@@ -119,18 +119,18 @@ impl Facts {
         })
     }
 
-    /// Whether it is no session any more: there are neither terms nor records, nor anybody at work.
+    /// Returns whether only remains are left: no contract, journal or record, and no process that holds the lock.
     pub(super) fn is_remains(&self) -> bool {
         let has_files = !matches!((&self.contract, &self.journal), (Ok(None), Ok(None)));
         !has_files && self.refs.is_empty() && self.broken.is_empty() && self.holder.is_none()
     }
 
-    /// Whether it was made of another tool's ledger: it has records, and nothing else.
+    /// Returns whether the session was created from another tool's ledger. Such a session has only records.
     pub(super) fn is_imported(&self) -> bool {
         self.terms().is_some_and(|terms| terms.imported)
     }
 
-    /// Whether it has files of its own beside its records.
+    /// Returns whether the session should have files besides its records.
     pub(super) fn has_files(&self) -> bool {
         !self.is_imported() && !self.is_fetched
     }
@@ -148,7 +148,7 @@ impl Facts {
         lost
     }
 
-    /// Whether all records are there and can be read: only then is it known what comes next.
+    /// Returns whether all records exist and are readable. Otherwise the next step is unknown.
     pub(super) fn is_complete(&self) -> bool {
         let lost = |broken: &BrokenRef| {
             record_id(&broken.name, &self.tag).is_some_and(|id| self.refs.iter().all(|found| found.id != id))
@@ -179,8 +179,8 @@ impl Facts {
         self.is_complete().then(|| expected_tip(&terms, history.incumbent().map(|record| &record.commit)))
     }
 
-    /// What the tip of its branch is; `None` where there is none, nothing tells where it should be, or
-    /// its file is torn.
+    /// Judges the tip of the branch. Returns `None` if the ref is torn, if its expected commit is unknown, or if a fetched
+    /// session has no branch. An imported session also gives `None`.
     pub(super) fn tip(&self, repo: &Repo) -> Result<Option<Tip>, SessionError> {
         let branch = self.tag.branch_ref();
         if self.is_imported() || self.broken.iter().any(|broken| broken.name == branch) {
@@ -200,7 +200,7 @@ impl Facts {
         objects_of(&self.tag_objects, refname)
     }
 
-    /// Whether there is no journal, or none that can be understood.
+    /// Returns whether the journal is missing or cannot be parsed.
     pub(super) fn has_lost_journal(&self) -> bool {
         matches!(self.journal, Ok(None) | Err(StateError::Json { .. }))
     }
@@ -215,7 +215,7 @@ impl Facts {
         self.known_journal().map(Journal::open_ids).unwrap_or_default()
     }
 
-    /// Where experiments are made and run, as far as that is known.
+    /// The place where experiments are made and run, by the journal's layout.
     pub(super) fn home(&self) -> Home {
         Home::of(self.known_journal().and_then(|journal| journal.layout.as_ref()))
     }

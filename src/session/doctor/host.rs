@@ -67,7 +67,7 @@ pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Findin
     found
 }
 
-/// What the repository's own words mean for the agent, and where there is no session yet for results.tsv.
+/// Findings about the conventions that the repository's files state: for the agent, and in a new session for results.tsv.
 fn conventions(repo: &Repo, is_new: bool) -> Vec<Finding> {
     let said = Conventions::of(repo.worktree());
     let program = said.program_text().map(|text| Finding::ok(Area::Agent, text));

@@ -67,7 +67,7 @@ pub(super) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
         value,
         commit: None,
     });
-    // What nothing tells is left out, as in a record of an older version.
+    // Unknown fields are omitted, as in records of older versions.
     let record = json!({
         "version": RECORD_VERSION,
         "id": id,

@@ -1,8 +1,8 @@
-//! Whether everything of a session is in order, what mends it if not, and mending what needs no guess.
+//! Examines a session, suggests repairs, and does those that need no guess.
 //!
-//! Looking takes no lock and changes nothing. Each part compares what the refs tell with what is there. It gives
-//! [`Difference`](difference::Difference)s: a [`Finding`](crate::domain::Finding), and what removes it. What is wrong is
-//! decided in [`rules`](crate::rules) where that needs no look at the disk.
+//! Examining takes no lock and changes nothing. Each part compares the files with the refs. It returns
+//! [`Difference`](difference::Difference)s: a [`Finding`](crate::domain::Finding) and its repair. Decisions that need no
+//! disk access are in [`rules`](crate::rules).
 
 mod beside;
 mod difference;

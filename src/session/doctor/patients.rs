@@ -8,7 +8,7 @@ use crate::session::error::{ErrorKind, SessionError};
 use crate::session::reading::{no_session, session_of_head};
 use crate::state::SEE_DOCTOR;
 
-/// What shows damage to the repository that has no name.
+/// Hint for repository damage without a specific remedy.
 pub(super) const LOOK: &str = "inspect with `git fsck --full` and decide what to keep of the repository";
 
 /// A part of a session.
@@ -65,9 +65,9 @@ impl Patients {
     }
 }
 
-/// An error as a finding. Damage to the repository that has no name is for a person to look at.
+/// Turns an error into a finding. The user inspects repository damage that has no specific remedy.
 pub(super) fn finding_of(area: Area, error: &SessionError) -> Finding {
-    // Whoever reads this has called the doctor.
+    // The reader has just run `ar doctor`.
     let hint = error.hint().filter(|hint| hint != SEE_DOCTOR);
     let is_unnamed = hint.is_none() && matches!(error, SessionError::Git(GitError::Git { .. } | GitError::Damaged(_)));
     let level = match error.kind() {

@@ -51,7 +51,7 @@ pub(super) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> 
     found
 }
 
-/// Whether what people noted, and their ratings, can be read. Nothing else depends on it.
+/// Reports unreadable notes and ratings of the user. Nothing else depends on them.
 fn notes(repo: &Repo, facts: &Facts) -> Vec<Finding> {
     let commits: Vec<_> = facts.history().records().iter().map(|record| &record.commit).collect();
     let finding = |(name, kept): (&str, &str)| {
@@ -116,7 +116,7 @@ fn broken<'a>(repo: &'a Repo, facts: &Facts) -> Vec<Difference<'a>> {
     facts.broken.iter().map(difference).collect()
 }
 
-/// What a person has to decide about a ref that may have named any of `objects`.
+/// A hint to decide about a ref that may have named any of `objects`.
 fn decide(name: &str, objects: &[&str]) -> String {
     match objects {
         [] => format!(
@@ -179,7 +179,7 @@ fn branch<'a>(repo: &'a Repo, facts: &'a Facts) -> Result<Vec<Difference<'a>>, S
                 Some(next) => of_user(facts, &format!("{tip}: {subject}"), &next),
                 None => {
                     let error = SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base, is_on_top };
-                    // Whether it is measured or given up is for a person to decide.
+                    // The user decides whether to measure it or give it up.
                     Finding { level: Severity::Damaged, ..finding_of(Area::Refs, &error) }
                 }
             };
@@ -221,7 +221,7 @@ fn of_user(facts: &Facts, last: &str, next: &Tag) -> Finding {
         .hint(format!("run `ar run --tag {tag}` to begin session {next} with them{adopt}; `ar resume` refuses"))
 }
 
-/// Where HEAD is, unless it is on `branch`.
+/// Describes the position of HEAD, unless it is on `branch`.
 fn elsewhere(head: &Head, branch: &str) -> Option<String> {
     match head {
         _ if head.branch() == Some(branch) => None,
@@ -232,7 +232,7 @@ fn elsewhere(head: &Head, branch: &str) -> Option<String> {
     }
 }
 
-/// What was saved must be there, and so must the commits of the records.
+/// Reports missing commits of saved, open and merged work, and of records.
 fn saved(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
     const LOST: &str = "look with `git fsck --full`, and fetch it from a copy of the repository; without one, decide \
                         whether to go on without it";

@@ -46,7 +46,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     }
     entries::mend_head(&repo, sessions(), &mut repairs.done)?;
     entries::mend(&repo, &mut repairs.done)?;
-    // What one part restores tells more of the next ones, also of the terms.
+    // Each part may restore facts that the next parts need, such as the contract, so they are read again.
     let parts: [Part; 5] = [records::look, refs::look, records::look, state::look, beside::look];
     for part in parts {
         let patients = Patients::find_held(&repo, tag)?;

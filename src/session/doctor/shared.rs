@@ -1,11 +1,11 @@
-//! What all sessions of a repository share beside results.tsv: lessons and the backlog of ideas.
+//! Files besides results.tsv that all sessions of a repository share: lessons and the backlog of ideas.
 
 use super::difference::Difference;
 use crate::domain::{Area, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::state::{IdeaFile, LessonFile};
 
-/// Looks at both files. A session goes on without them, so that nothing here is worse than a warning.
+/// Examines both files. A session continues without them, so damage to them is only a warning.
 pub(super) fn look<'a>(repo: &Repo) -> Vec<Difference<'a>> {
     let root = repo.main_worktree();
     let warning = |what: String| Finding::warning(Area::Journal, what);

@@ -1,4 +1,4 @@
-//! What would keep `ar run` from starting.
+//! Reasons why `ar run` would refuse to start.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::state::SessionFolder;
 
 /// Lists what `ar run` would refuse if it were typed now, and what it would do about its agent. Changes nothing.
 pub fn examine_start(dir: &Path, wanted: &Wanted, wish: LoopWish, clock: Clock) -> Vec<Finding> {
-    // What is wrong with a repository that cannot be opened is found elsewhere.
+    // Another part reports a repository that cannot be opened.
     let Ok(repo) = Repo::discover(dir) else { return Vec::new() };
     let asked = wanted.all();
     let named = asked.agent.as_deref().map(agent_setting);
@@ -41,7 +41,7 @@ pub fn examine_start(dir: &Path, wanted: &Wanted, wish: LoopWish, clock: Clock) 
     refused.into_iter().chain(agent(&root, setting, wish)).collect()
 }
 
-/// What the value of `agent` says.
+/// Interprets the value of the setting `agent`.
 fn agent_setting(line: &str) -> AgentSetting {
     if agent_terms(line).0.is_some() { AgentSetting::Set } else { AgentSetting::Declined }
 }

@@ -34,7 +34,7 @@ const UNTRACKED: &str = "untracked.json";
 /// Compares the state folder of a session.
 pub(super) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
     let mut found = Vec::new();
-    // Where the folder should be stands something else, and that was said.
+    // Another part reports a non-directory at the folder's path.
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(journal(repo, facts).unwrap_or_else(|error| vec![finding_of(Area::Journal, &error).into()]));
         found.extend(memory(facts));

@@ -18,13 +18,12 @@ use crate::session::shared::Shared;
 use crate::session::supervise::Ending;
 use crate::state::{OpenExperiment, OpenRun, further_runs};
 
-/// Runs the baseline in every slot but the first, beside the run that counts there. Picks up the repeats that an earlier
-/// process started, and starts the others if that run is going on, as without it there is no load to share. Returns each with
-/// its slot.
+/// Runs the baseline in every slot but the first, whose run counts. Picks up repeats that an earlier process started.
+/// Starts others only while the first run is still running, so that all share the load. Returns each repeat with its slot.
 ///
 /// # Errors
 ///
-/// That of the first repeat that failed, once all have ended.
+/// Returns the error of the first failed repeat, after all have ended.
 pub(in crate::session) async fn repeat_in_other_slots(
     shared: &Shared<'_>,
     terms: &FileTerms,

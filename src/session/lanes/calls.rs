@@ -11,11 +11,11 @@ use crate::session::shared::Shared;
 use crate::session::supervise::Ending;
 use crate::session::workspace::Workspace;
 
-/// How a call ended.
+/// The outcome of a call.
 pub(super) enum Called {
-    /// What came of it is in the journal.
+    /// Finished; the journal has its outcome.
     Over,
-    /// Its change stands in the tree in which it is run, and its run in the journal.
+    /// The change is in the tree where it runs, and the run is in the journal.
     Prepared(Box<Attempt>),
     /// Nothing, after so many seconds.
     Idle { seconds: f64 },
@@ -23,11 +23,11 @@ pub(super) enum Called {
     Outage,
     /// Its shim was killed.
     Lost,
-    /// It goes on without this process, or ends with it.
+    /// It is still running without this process, or ends with it.
     Detached,
 }
 
-/// Has an agent make a new change. What is refused is recorded without a run.
+/// Calls an agent for a new change. Records a refused change without running it.
 pub(super) async fn propose(
     attempt: Attempt,
     workspace: &mut Workspace,

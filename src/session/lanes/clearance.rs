@@ -1,4 +1,4 @@
-//! What comes before new calls of agents: pauses, and the gate.
+//! The steps before a new agent call: pauses and the gate.
 
 use crate::session::checkpoints::keep_checkpoint;
 use crate::session::error::SessionError;
@@ -7,15 +7,15 @@ use crate::session::outage::pause_when_idle;
 use crate::session::shared::Shared;
 use crate::session::sleeping::{Paced, keep_pace};
 
-/// Whether new calls may start.
+/// The permission to start new calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Clearance {
-    /// Not before something else is over, which has not begun.
+    /// Refused until the wait is over, which has not begun.
     #[default]
     None,
-    /// That is under way.
+    /// The wait is under way.
     Awaited,
-    /// They may.
+    /// New calls may start.
     Given,
 }
 

@@ -41,7 +41,7 @@ pub(in crate::session) async fn leave_other_models(shared: &Shared<'_>) -> Resul
         (first.to_owned(), open)
     };
     for (phase, open) in open {
-        // What is being recorded has its final number.
+        // An attempt that is being recorded has its final value.
         if phase == Phase::Recording || model_in(&open.more).is_none_or(|model| model == first) {
             continue;
         }

@@ -16,13 +16,13 @@ use crate::session::jobs::RUN;
 use crate::session::shared::Shared;
 use crate::session::store::Store;
 
-/// How often a crowded GPU is looked at.
+/// Poll interval while a GPU is crowded.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How long the driver may take to say which GPUs there are.
+/// Time limit for the driver to list the GPUs.
 const INVENTORY: Duration = Duration::from_secs(10);
 
-/// Among how many of the newest experiments one is looked for whose run used a GPU.
+/// Number of recent experiments that are searched for one whose run used a GPU.
 const NEWEST: usize = 10;
 
 const GIB: f64 = (1_u64 << 30) as f64;

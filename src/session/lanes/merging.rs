@@ -53,7 +53,7 @@ pub(super) fn make_fresh(attempt: &mut Attempt, store: &mut Store, terms: &FileT
     Ok(true)
 }
 
-/// Whether the agent is called to merge it: it did not run yet, or won.
+/// Returns whether to call the agent for a merge: one is requested, and the change has not run yet or won.
 pub(super) fn is_to_be_merged(attempt: &Attempt) -> bool {
     let may_ride = |draft: &Record| draft.failure.is_none() && draft.outcome == Outcome::Keep;
     attempt.open.merge_with.is_some() && attempt.open.draft.as_deref().is_none_or(may_ride)
@@ -194,7 +194,7 @@ fn check_commit(store: &Store, terms: &FileTerms, open: &mut OpenExperiment) -> 
     Ok(())
 }
 
-/// Why the change from `base` to `commit` may not run, by its files and its size.
+/// Checks the files and the size of the change from `base` to `commit`. Returns a failure if it must not run.
 pub(super) fn refuse_commit(
     store: &Store,
     terms: &FileTerms,

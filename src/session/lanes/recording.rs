@@ -1,4 +1,4 @@
-//! What is recorded of experiments that are open beside others: one, or all cars of a train.
+//! Records experiments that are open at the same time: a single one, or all cars of a train.
 
 use jiff::Timestamp;
 
@@ -44,13 +44,13 @@ pub(in crate::session) fn join_line(
     Ok(None)
 }
 
-/// What a winner was measured as, on its own base.
+/// The measurement of a winner on its own base.
 fn own_measurement(draft: &Record) -> Replay {
     let (base, commit) = (draft.base.clone(), draft.commit.clone());
     Replay { base, commit, value: draft.metric.value, why: draft.reason.clone() }
 }
 
-/// How a winner fared beside others, without its own measurement where the record itself has it.
+/// The replays of a winner, without the measurement that its record already has.
 pub(super) fn without_own(open: &OpenExperiment, draft: &Record) -> Beside {
     let own = own_measurement(draft);
     let mut beside = open.beside.clone();

@@ -1,4 +1,4 @@
-//! What an earlier process left open, and what is put away when a loop ends.
+//! Picks up attempts that an earlier process left open, and saves unfinished work when a loop ends.
 
 use super::line::{close_trials, discard};
 use super::reviews::to_review;
@@ -27,7 +27,7 @@ impl Lanes<'_, '_> {
             let is_in_slot = match attempt.phase {
                 Phase::Running | Phase::Guarding => true,
                 Phase::Reviewing => !self.trees.are_own(),
-                // Of an earlier version, which noted no draft.
+                // Earlier versions wrote no draft.
                 Phase::Recording | Phase::Settling => !found.recorded && !found.has_draft,
                 _ => false,
             };
@@ -98,7 +98,7 @@ fn left_open(store: &Store) -> Vec<OpenAttempt> {
     store.journal.attempts.clone()
 }
 
-/// What the journal says of an attempt.
+/// The facts about an attempt in the journal.
 fn left(phase: Phase, open: &OpenExperiment) -> Left {
     Left {
         phase,

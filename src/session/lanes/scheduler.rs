@@ -39,7 +39,7 @@ use crate::session::supervise::{Deadline, Ending};
 use crate::session::workspace::Workspace;
 use crate::state::OpenExperiment;
 
-/// What came of a job.
+/// The outcome of a job.
 pub(super) enum Done<'s> {
     /// A call of an agent ended.
     Called { seat: u32, tree: Tree<'s>, ended: Result<Called, SessionError> },
@@ -47,11 +47,11 @@ pub(super) enum Done<'s> {
     Ran { slot: u32, tree: Tree<'s>, ended: Result<Attempted, SessionError> },
     /// The incumbent ran once again.
     Checked { slot: u32, tree: Tree<'s>, ended: Result<Ending<()>, SessionError> },
-    /// What comes before new calls is over.
+    /// The wait before new calls is over.
     Cleared(Result<Paced, SessionError>),
     /// A review ended.
     Reviewed { id: ExperimentId, ended: Result<Attempted, SessionError> },
-    /// The agent may be called again, or the outage has taken too long.
+    /// The agent is available again, or the outage took too long.
     Waited(Result<Option<StopReason>, SessionError>),
     /// A run that nobody waits for was ended.
     Stopped(Result<(), SessionError>),
@@ -77,17 +77,17 @@ impl Busy {
     }
 }
 
-/// What a loop is for.
+/// The purpose of a loop.
 #[derive(Debug, Clone, Copy)]
 enum Scope {
     /// A night: calls, runs, pauses, checks and reviews, until something ends it; `first` is the place of its first
     /// experiment.
     Night { first: u32 },
-    /// What is open goes on to its end, within this time. No agent is called, and no budget ends it.
+    /// Finishes open attempts until this deadline, without agent calls or budgets.
     Open(Deadline),
 }
 
-/// What is under way in slots and seats.
+/// The work under way in slots and seats.
 pub(super) struct Lanes<'s, 'a> {
     pub(super) shared: &'s Shared<'a>,
     scope: Scope,
@@ -100,30 +100,30 @@ pub(super) struct Lanes<'s, 'a> {
     seats: BTreeMap<u32, ExperimentId>,
     /// The seat in which an agent is asked for text.
     text: Option<u32>,
-    /// Whether new calls may start.
+    /// The permission to start new calls.
     clearance: Clearance,
-    /// How long the last call took, in seconds, if it changed nothing.
+    /// Duration of the last call in seconds, if it changed nothing.
     idle: Option<f64>,
-    /// Whether the next pause of the cadence may have begun in an earlier process.
+    /// True if the next pause of the cadence may have begun in an earlier process.
     is_begun: bool,
-    /// How many runs in a row had crashed when it was last looked whether the incumbent is to run again.
+    /// Number of crashes in a row when the incumbent was last checked.
     crashes_seen: u32,
     /// The attempts that are being reviewed.
     reviews: BTreeSet<ExperimentId>,
     /// The attempts that wait for a slot, in the order in which they became ready.
     ready: Vec<ExperimentId>,
     keeper: Option<Keeper>,
-    /// Whether an outage is being waited out.
+    /// Set while the loop waits for an outage to end.
     waits: bool,
-    /// How many calls in a row were lost with their shims.
+    /// Number of calls in a row whose shims were killed.
     lost: u32,
-    /// What came of the last attempt that left its slot.
+    /// The outcome of the last attempt that left its slot.
     pub(super) attempted: Option<Attempted>,
-    /// Why the loop ends.
+    /// The reason for the end of the loop.
     ending: Option<StopReason>,
-    /// The error with which it ends, once what is under way is over.
+    /// The error with which the loop ends, once the work under way is finished.
     failing: Option<SessionError>,
-    /// Whether something goes on without this process that cannot be waited for.
+    /// Set once a job is still running without this process, which cannot wait for it.
     is_detached: bool,
 }
 
@@ -259,7 +259,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
     }
 
-    /// What came of the last attempt, now that the loop is over for this reason.
+    /// The outcome of the last attempt when the loop ended for this reason.
     fn came_to(self, reason: &StopReason) -> Option<Attempted> {
         if *reason == StopReason::Detached { Some(Attempted::StillRunning) } else { self.attempted }
     }
@@ -268,7 +268,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         matches!(self.scope, Scope::Night { .. })
     }
 
-    /// How long to wait for a run, its guards and its review.
+    /// The deadline for a run, its guards and its review.
     fn deadline(&self) -> Deadline {
         match self.scope {
             Scope::Night { .. } => None,
@@ -276,7 +276,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
     }
 
-    /// What may still start.
+    /// The work that may still start.
     fn demand(&mut self, asked: Interrupt) -> Demand {
         if asked == Interrupt::Now || self.failing.is_some() {
             return Demand::Nothing;
@@ -315,7 +315,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         Demand::New
     }
 
-    /// Why the loop ends, now that there is nothing to do.
+    /// The reason for the end of a loop that has nothing left to do.
     fn reason(&mut self, asked: Interrupt, bar: Option<Bar>) -> StopReason {
         if asked != Interrupt::None {
             return self.shared.interrupts.reason(&self.shared.store().folder);
@@ -329,7 +329,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         self.ending.take().or(limit).or_else(no_time).unwrap_or(StopReason::NoAgent)
     }
 
-    /// What is to be started now, by the rules.
+    /// The work to start now, by the rules.
     fn plan(&self, demand: Demand, trials: &[Trial]) -> Plan {
         let store = self.shared.store();
         let expected = Expected { run: expected_run(&store.history), call: expected_call(&store.history) };
@@ -366,13 +366,13 @@ impl<'s, 'a> Lanes<'s, 'a> {
         })
     }
 
-    /// Where the open attempts are.
+    /// The open attempts with their places.
     fn attempts<'j>(&self, open: impl Iterator<Item = (Phase, &'j OpenExperiment)>) -> Vec<OpenAttempt> {
         let place = |phase, id| {
             let seat = self.seats.iter().find(|(_, at_work)| **at_work == id).map(|(seat, _)| *seat);
             match (seat, phase) {
                 (Some(seat), _) => Place::Seat(seat),
-                // What was refused takes no other step there.
+                // A refused attempt keeps its earlier phase while it is in a slot.
                 _ if self.slots.values().any(|busy| busy.id == id) => Place::Slot,
                 (None, Phase::Proposing) => Place::NeedsCall,
                 (None, Phase::Committing) => Place::Ready,
@@ -383,7 +383,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let own = open.filter(|(_, open)| open.trial.is_none());
         let mut attempts: Vec<OpenAttempt> =
             own.map(|(phase, open)| OpenAttempt { id: open.id, place: place(phase, open.id) }).collect();
-        // A seat is busy as long as its job goes on, also where its attempt is closed.
+        // A seat is busy until its job ends, even if its attempt is closed.
         let is_open = |id: ExperimentId| attempts.iter().any(|attempt| attempt.id == id);
         let closed: Vec<OpenAttempt> = self
             .seats
@@ -413,14 +413,14 @@ impl<'s, 'a> Lanes<'s, 'a> {
         Ok(())
     }
 
-    /// Whether a call is for a new change, or for one of which nothing was made yet.
+    /// Returns whether a call is for a new change, or for an attempt without a change so far.
     fn is_new(&self, call: &Call) -> bool {
         let store = self.shared.store();
         let is_made = |id| store.journal.attempt(id).is_some_and(OpenExperiment::is_made);
         !call.attempt.is_some_and(is_made)
     }
 
-    /// Takes new calls out of a plan until what comes before them is over, and begins that.
+    /// Removes new calls from a plan until the wait before them is over, and starts that wait.
     fn hold_back(&mut self, plan: &mut Plan) {
         if !plan.calls.iter().any(|call| self.is_new(call)) {
             if self.clearance == Clearance::Given {
@@ -445,8 +445,8 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
     }
 
-    /// What the next new call is for; `None` while an agent is asked for text. That takes no number if no later one is given
-    /// meanwhile, and a change at a pivot is to be made with the proposals.
+    /// The purpose of the next new call, or `None` during a call for text. A call for text uses up no experiment number as
+    /// long as no later number is assigned meanwhile. At a pivot, the change needs the proposals of that call.
     fn purpose(&self) -> Option<Purpose> {
         match self.text {
             Some(_) => None,
@@ -528,7 +528,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let shared = self.shared;
         let Some(mut tree) = self.slot(0, &attempt)? else { return Ok(()) };
         let late = shared.times.no_time_for_run(&shared.store());
-        // Of a rework, the version before it would be lost.
+        // Leaving a rework as an idea would lose the version before it.
         if let Some(reason) = late.filter(|_| self.is_night() && attempt.open.draft.is_none()) {
             attempt.leave_as_idea(&mut tree, &mut shared.store())?;
             self.trees.take_back(tree);
@@ -679,7 +679,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 self.slots.remove(&slot);
                 self.trees.take_back(tree);
                 match ended {
-                    // What runs goes on to its end.
+                    // Active runs finish first.
                     Err(error @ SessionError::BestLost { .. }) => self.failing = Some(error),
                     // The shim is not tried again: the next crashes ask for another run.
                     ended => self.is_detached |= matches!(ended?, Ending::Detached),
@@ -717,7 +717,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
                     Called::Outage if !self.waits => self.wait_out(),
                     Called::Outage => {}
                     Called::Detached => self.is_detached = true,
-                    // What ends one call may end those in all seats.
+                    // One cause may kill the calls in all seats at once.
                     Called::Lost if self.lost == LOST_RETRIES * self.shared.store().most_calls() => {
                         self.ending = Some(StopReason::Agent { detail: "its shim was killed each time".into() });
                     }
@@ -760,7 +760,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     }
 }
 
-/// How many runs in a row crashed at the end.
+/// Number of latest runs in a row that crashed.
 fn crashes(store: &Store) -> u32 {
     u32::try_from(store.history.crashed_runs().count()).unwrap_or(u32::MAX)
 }

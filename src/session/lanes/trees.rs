@@ -22,7 +22,7 @@ use crate::session::store::Store;
 use crate::session::workspace::{UntrackedFiles, Workspace};
 use crate::state::SessionFolder;
 
-/// Why git locks a working tree of `ar`'s.
+/// The reason that git shows for the lock of a working tree of `ar`'s.
 const REASON: &str = "made and removed by ar";
 
 /// Time for an agent on a loaded machine to delete the rest of a tree, once it has begun.
@@ -31,7 +31,7 @@ const DELETION: Duration = Duration::from_secs(1);
 /// Poll interval while a tree is being deleted.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What a working tree is for.
+/// The purpose of a working tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TreeOf {
     /// The runs of a slot.
@@ -40,7 +40,7 @@ pub(super) enum TreeOf {
     Seat(u32),
 }
 
-/// The working trees of a loop that nobody is at work in.
+/// The idle working trees of a loop.
 pub(super) enum Trees<'s> {
     /// The user's own: that of the one slot and of the one seat of a session *in place*, which exclude each other.
     Users(Option<&'s mut Workspace>),
@@ -121,7 +121,7 @@ impl<'s> Trees<'s> {
         }
     }
 
-    /// Whether they are `ar`'s own, which an agent may delete.
+    /// Returns whether they are `ar`'s own, which an agent may delete.
     pub(super) fn are_own(&self) -> bool {
         matches!(self, Trees::Own(_))
     }
@@ -158,13 +158,13 @@ pub(in crate::session) fn open_seat(
     Workspace::linked(store, terms, &store.folder.seat(seat), commit)
 }
 
-/// What all slots are given.
+/// The resources of all slots.
 pub(in crate::session) struct SlotSetup {
     /// The GPUs of each slot; empty where they are not divided among slots.
     pub(in crate::session) gpus: Vec<GpuSlot>,
     /// The right to use them.
     pub(in crate::session) _locks: Option<GpuLocks>,
-    /// Whether all slots share an environment.
+    /// True if all slots share an environment.
     pub(in crate::session) has_linked_environment: bool,
 }
 
@@ -216,7 +216,7 @@ impl Workspace {
         Ok(false)
     }
 
-    /// Whether the tree goes while a change is committed that deletes files: another agent was deleting them with the tree.
+    /// Returns whether the tree disappears right after a commit that deletes files. Then another agent was deleting the tree.
     pub(in crate::session) async fn goes_with(&self, base: &CommitId, commit: &CommitId) -> Result<bool, SessionError> {
         let changed = self.repo.objects.changed_between(base, commit)?;
         if changed.iter().all(|path| path.kind != ChangeKind::Deleted) {
@@ -277,7 +277,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Whether the tree is there, and git knows it.
+    /// Returns whether the tree exists and git's files for it are complete.
     pub(in crate::session) fn is_standing(&self) -> bool {
         let git_dir = self.repo.git_dir();
         self.root().join(".git").is_file()

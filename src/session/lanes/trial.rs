@@ -114,7 +114,7 @@ pub(super) fn end_trial(attempt: &mut Attempt, store: &mut Store) -> Result<Atte
         }
         Trial::Train { cars, .. } => {
             on_line(store, true, |line: &mut Line, on| line.tested(on, &trial, tested));
-            // What holds is told by the record's train.
+            // The record's train lists the cars that hold.
             let others = |id: ExperimentId| cars.iter().copied().filter(|car| *car != id).collect::<Vec<_>>();
             for id in cars {
                 let others = others(*id);
