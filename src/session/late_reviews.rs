@@ -68,16 +68,16 @@ pub(super) async fn review_left(shared: &Shared<'_>, workspace: &mut Workspace) 
     shared.tell()
 }
 
-/// Has the keeps of a session reviewed that are unreviewed, where no loop does that any more.
+/// Reviews the unreviewed keeps of a session that no loop will review any more.
 ///
 /// # Errors
 ///
-/// What is not the reviewer's doing: the session's own files, or a full disk.
+/// The session's own files cannot be read or written, or the disk is full. A failing reviewer is not an error.
 pub async fn review_keeps(session: &mut Session<'_>) -> Result<(), SessionError> {
     let reviewed = review_left(&session.shared, &mut session.workspace).await;
     let store = session.shared.store.get_mut();
     let trees = if session.workspace.home.is_disposable() { remove_trees(store) } else { Ok(()) };
-    // What a review without a verdict has used.
+    // Also saves the usage of a review without a verdict.
     let written = store.write_journal();
     session.finish_alerts().await;
     reviewed.and(trees).and(written)
@@ -113,8 +113,8 @@ impl Workspace {
 }
 
 impl SessionView {
-    /// How many keeps are unreviewed that can be reviewed now: the session has a reviewer and is driven by hand, as a loop
-    /// reviews them at its end; nobody is at work on it, and nothing is open in it. In place, its branch must be checked out without changes.
+    /// Number of unreviewed keeps that can be reviewed now. The session must have a reviewer, be driven by hand (a loop
+    /// reviews at its end), be idle and have nothing open. In place, its branch must be checked out without changes.
     ///
     /// # Errors
     ///

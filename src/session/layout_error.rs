@@ -1,4 +1,4 @@
-//! Why a session cannot have its slots.
+//! Errors about the slots of a session.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ use crate::domain::{ExperimentId, Tag, count_of, list, shell_word};
 use crate::exec::GpuLockError;
 use crate::rules::GpuError;
 
-/// Why a session cannot have its slots. Each variant carries its `kind` (by default [`ErrorKind::CannotStart`]) and, if it is
-/// fixed, its `hint`.
+/// The reason why a session cannot have its slots. Each variant carries its `kind` (by default
+/// [`ErrorKind::CannotStart`]) and, if it is fixed, its `hint`.
 #[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum LayoutError {
@@ -83,12 +83,12 @@ pub enum LayoutError {
 }
 
 impl LayoutError {
-    /// What kind of trouble it is.
+    /// The kind of the error.
     pub(super) fn kind(&self) -> ErrorKind {
         self.get_str("kind").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::CannotStart)
     }
 
-    /// What to do about it.
+    /// The hint that tells the user how to fix it, if there is one.
     pub fn hint(&self) -> Option<String> {
         if let Some(hint) = self.get_str("hint") {
             return Some(hint.to_owned());

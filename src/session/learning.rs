@@ -1,4 +1,4 @@
-//! What outlives a session: its lessons, and the backlog of ideas of its repository.
+//! Memory that outlives a session: its lessons, and the repository's backlog of ideas.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(super) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {
     }
 }
 
-/// What the files hold that outlive a call.
+/// The contents of the files that outlive a call.
 pub(super) struct Files<'a> {
     pub(super) lessons: Vec<Lesson>,
     pub(super) ideas: &'a [Idea],
@@ -37,8 +37,8 @@ pub(super) struct Files<'a> {
     pub(super) noted: &'a [(ExperimentId, String)],
 }
 
-/// What is told of the lessons, the findings and the ideas that there are. Idea and source are the same ones when the agent of an experiment is
-/// called again, and none that it named itself in a call that was cut short.
+/// Selects the lessons, findings and ideas that an agent gets. When the agent of an experiment is called again, it gets the
+/// same idea and source. It never gets an idea that it named itself in an interrupted call.
 pub(super) fn memories(
     tag: &Tag,
     history: &History,
@@ -99,13 +99,13 @@ impl Learning<'_> {
         memories(&self.contract.tag, self.history, id, new_direction, self.contract.draw, files, self.now)
     }
 
-    /// What the files hold now.
+    /// The current contents of the files.
     pub(super) fn hold(&self) -> HeldMemories {
         let (lessons, ideas) = (self.lessons.content(), self.ideas.content());
         HeldMemories { lessons: lessons.unwrap_or_default(), ideas: ideas.unwrap_or_default() }
     }
 
-    /// Puts back what somebody at work deleted or emptied.
+    /// Restores files that an active process deleted or emptied.
     pub(super) fn put_back(&mut self) -> Result<(), SessionError> {
         let Some(Watch { memories: held, .. }) = &self.expected.watch else { return Ok(()) };
         let lessons = self.lessons.put_back(&held.lessons, &self.folder.state());

@@ -1,4 +1,4 @@
-//! What a job leaves behind: files that its shim must put back, processes, and locks of its git.
+//! Remains of a job: files that its shim must restore, processes, and locks of its git.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::domain::{ExperimentId, Notice, RunRole};
 use crate::exec::{Job, may_be_held};
 use crate::state::further_runs;
 
-/// How long a lock is waited for that somebody may hold.
+/// Longest wait for a lock that a process may hold.
 const LOCKS_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a lock is looked for meanwhile.
+/// Poll interval during that wait.
 const LOCKS_LOOK: Duration = Duration::from_millis(100);
 
 /// Waits until the shim of an active job has restored the files by which it is found.
@@ -65,20 +65,20 @@ pub(super) async fn end_late_review(shared: &Shared<'_>) -> Result<(), SessionEr
 /// results.tsv.
 pub(super) async fn put_right_after(shared: &Shared<'_>, id: ExperimentId, job: &str) -> Result<u32, SessionError> {
     let locks = remove_left_locks(shared, id, job).await;
-    // What somebody changed is put right also where a lock stays, as far as that goes.
+    // Undoes forbidden changes even if a lock remains.
     let rows = shared.store().end_watch(id);
     locks.and(rows)
 }
 
 /// Removes the locks that git processes of a finished job left behind: they were made during the job, and no process can
-/// hold them. Waits for a lock that somebody may hold.
+/// hold them. Waits for a lock that a process may hold.
 ///
 /// # Errors
 ///
 /// A lock is still there after 30 s.
 async fn remove_left_locks(shared: &Shared<'_>, id: ExperimentId, job: &str) -> Result<(), SessionError> {
     let (folder, name) = job_place(&shared.store().folder.run(id), job);
-    // What was made after the end is another process's.
+    // Locks made after the job's end belong to another process.
     let Some((started, over)) = Job::lifetime(&folder, name) else { return Ok(()) };
     let (begun, mut removed) = (Instant::now(), Vec::new());
     let folders = shared.store().repo.folders();

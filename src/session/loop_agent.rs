@@ -10,18 +10,18 @@ use crate::agent::{Preset, agent_terms, within_agent};
 use crate::domain::Contract;
 use crate::rules::{AgentFacts, AgentLack, AgentSetting, LoopAgent, loop_agent};
 
-/// What an invocation of a loop asks for, as far as its agent depends on it.
+/// The parts of a loop's invocation that decide about its agent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoopWish {
     /// The setting that asks for a loop in so many words.
     pub setting: Option<&'static str>,
-    /// Whether only the baseline is asked for.
+    /// True if the loop is to run only the baseline.
     pub baseline_only: bool,
-    /// Whether the only installed agent may be taken.
+    /// True if the loop may take the only installed agent.
     pub may_take: bool,
 }
 
-/// Why a loop has no agent, and which ones are installed.
+/// The reason why a loop has no agent, with the installed agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoAgent {
     lack: AgentLack,
@@ -65,7 +65,7 @@ impl NoAgent {
     }
 }
 
-/// What a session's terms say of its agent.
+/// Reads the agent setting from a session's contract.
 pub(super) fn setting_of(contract: &Contract) -> AgentSetting {
     match contract.agent {
         Some(_) => AgentSetting::Set,
@@ -79,7 +79,8 @@ pub fn outer_agent() -> Option<&'static str> {
     within_agent(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// Where the agent of a loop comes from, and which known agents are installed if it has none.
+/// Decides where the agent of a loop comes from. Unless the contract sets one, also lists the known agents that are
+/// installed.
 pub(super) fn choose(root: &Path, setting: AgentSetting, wish: LoopWish) -> (LoopAgent, Vec<&'static str>) {
     let installed: Vec<&'static str> = match setting {
         AgentSetting::Set => Vec::new(),

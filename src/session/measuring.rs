@@ -49,7 +49,7 @@ pub(super) struct ActiveRun {
     metric_before: Option<String>,
     job: Running,
     log: LogFollower,
-    /// How long it had been running when this process began to watch.
+    /// Time that the run had taken when this process began to watch.
     before: Duration,
     began: Instant,
 }
@@ -62,7 +62,7 @@ pub(super) struct FinishedRun {
 }
 
 impl MeasuringRun<'_> {
-    /// Where the run's output goes.
+    /// The file with the run's output.
     pub(super) fn log(&self) -> PathBuf {
         self.folder.join("run.log")
     }
@@ -215,7 +215,7 @@ impl FinishedRun {
         }
     }
 
-    /// How it ended, in words.
+    /// Describes how the run ended.
     pub(super) fn ended(&self) -> String {
         ended_text(self.exit.exit, self.exit.signal, self.exit.timed_out, self.exit.seconds)
     }

@@ -15,7 +15,7 @@ use crate::score::{Catalogue, Citation, as_text};
 /// The most claims that are listed.
 const CLAIMS: usize = 50;
 
-/// How many bytes of a source stand before and after the place that is quoted.
+/// Bytes of a source to show before and after the quoted place.
 const AROUND: usize = 700;
 
 /// The claims that `commit` has and `base` has not, in their order; none in a session without an artifact.
@@ -43,7 +43,7 @@ pub(super) fn new_claims(
     told.collect()
 }
 
-/// What a citation leads to.
+/// Finds the source of a citation, with an excerpt around the quotation.
 fn evidence(
     repo: &Repo,
     commit: &CommitId,

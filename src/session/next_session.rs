@@ -18,7 +18,7 @@ pub(super) struct UserCommits {
     pub(super) tip: CommitId,
     /// The commit that the session's next experiment would be made on.
     pub(super) incumbent: CommitId,
-    /// Whether they are on top of it.
+    /// True if the commits are on top of the incumbent.
     pub(super) is_on_top: bool,
 }
 
@@ -56,14 +56,15 @@ impl UserCommits {
     }
 }
 
-/// Whether commits of the user's keep an idle session from continuing. What cannot be read is told by who needs it.
+/// Returns whether commits of the user's keep an idle session from continuing. Unreadable data counts as no commits; the
+/// code that needs it reports the error.
 pub(crate) fn has_user_commits(repo: &Repo, tag: &Tag, journal: &Journal) -> bool {
     let stored = stored_contract(repo, tag).ok().flatten();
     let found = stored.and_then(|stored| UserCommits::find(repo, &stored, journal).ok().flatten());
     found.is_some_and(|commits| commits.is_on_top)
 }
 
-/// What is at the tip of an idle session's branch and is no experiment, where there is something.
+/// Classifies the commits at the tip of an idle session's branch that belong to no experiment, if there are any.
 pub(super) fn unrecorded_tip(
     repo: &Repo,
     stored: &Contract,
@@ -80,7 +81,7 @@ pub(super) fn unrecorded_tip(
     }))
 }
 
-/// What a typed `ar run` finds in place of the session that it is about.
+/// The session that a typed `ar run` uses instead of the one that it would continue.
 #[derive(Debug)]
 pub(super) enum Next {
     /// A session to begin.
@@ -95,9 +96,9 @@ pub(super) struct Successor {
     tag: Tag,
     former: Contract,
     head: Head,
-    /// What it is to remember of the session before, where it begins on the branch of that one.
+    /// The facts to remember about the former session, if this one begins on its branch.
     follows: Option<Follows>,
-    /// Whether it begins because the session before is finalized.
+    /// True if it begins because the former session is finalized.
     after_finalized: bool,
 }
 
@@ -156,7 +157,7 @@ impl Next {
         if history.baseline().is_none() {
             return Ok(None);
         }
-        // Where it has the commits, only its end is a reason to begin another one.
+        // If the session already has the commits, another one begins only after its end.
         let after_finalized = repo.objects.leads_to(commit, &incumbent)?;
         if after_finalized && !is_over_on_slots(repo, wanted, stored)? {
             return Ok(None);
@@ -200,12 +201,12 @@ impl Successor {
         layout_before(repo, &self.former.tag).filter(|_| self.after_finalized)
     }
 
-    /// Where it begins.
+    /// The HEAD on which it begins.
     pub(super) fn head(&self) -> &Head {
         &self.head
     }
 
-    /// What is said of it.
+    /// The notice that the session began.
     pub(super) fn notice(&self) -> String {
         let (tag, former) = (&self.tag, &self.former.tag);
         let branch = self.head.branch();
@@ -310,7 +311,7 @@ pub fn session_checked_out(repo: &Repo) -> Option<Contract> {
 /// The session of HEAD's branch, for a typed `ar run` that names one which is not there.
 pub(super) fn former_of_head(repo: &Repo, head: &Head) -> Result<Option<(Contract, Option<Journal>)>, SessionError> {
     let Some(tag) = session_of_head(head) else { return Ok(None) };
-    // What cannot be read of another session is told by who needs it.
+    // The code that needs another session's data reports read errors.
     let Some(contract) = stored_contract(repo, &tag).ok().flatten() else { return Ok(None) };
     let journal = Journal::read(&SessionFolder::new(&repo.main_worktree(), &tag).state()).ok().flatten();
     Ok(Some((contract, journal)))

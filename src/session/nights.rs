@@ -58,7 +58,7 @@ pub(super) fn settle_caps(
     })
 }
 
-/// What is said of a night that a typed `ar run` continues.
+/// The notice that a typed `ar run` continues the last night.
 pub(super) fn continued_notice(tonight: &Tonight, journal: Option<&Journal>) -> Option<String> {
     let night = journal?.expenses.last_night().filter(|_| tonight.is_typed && !tonight.begins)?;
     Some(format!(
@@ -70,7 +70,7 @@ pub(super) fn continued_notice(tonight: &Tonight, journal: Option<&Journal>) -> 
 /// The night that a session is in, or was in last. One of an earlier version began with the session.
 fn night_before(journal: Option<&Journal>, contract: &Contract) -> Option<Night> {
     let Journal { presence, expenses, .. } = journal?;
-    // What was lost with a journal is counted as one night.
+    // After the loss of a journal, all experiments count as one night.
     expenses.night_before(contract, presence.is_unseen() || presence.is_loop(), presence.night_end())
 }
 

@@ -309,7 +309,7 @@ impl<'a> Session<'a> {
         self.shared.store().contract.clone()
     }
 
-    /// What the next experiment is told.
+    /// The directive for the next experiment.
     pub fn directive(&self) -> Directive {
         self.shared.store().journal.ladder.directive()
     }
@@ -369,11 +369,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Compresses the log of the last experiment if it is large, and drops logs that are too much.
+    /// Compresses the log of the last experiment if it is large, and deletes logs beyond the limits.
     ///
     /// # Errors
     ///
-    /// What was done cannot be written to the event log.
+    /// The event log cannot be written.
     pub fn keep_newest_logs(&mut self) -> Result<(), SessionError> {
         let Shared { store, events, log_keeper, .. } = &mut self.shared;
         log_keeper.get_mut().keep_newest(store.get_mut(), &events.get_mut().log)
@@ -444,7 +444,7 @@ struct NewFolder {
     folder: SessionFolder,
     git_dir: PathBuf,
     home: Home,
-    /// Whether the folder of all sessions is missing as well.
+    /// True if the folder of all sessions is missing too.
     is_first: bool,
 }
 

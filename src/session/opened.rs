@@ -1,4 +1,4 @@
-//! What is read of an open experiment, and how its change is described.
+//! Reads open experiments, and describes their changes.
 
 use serde_json::{Map, Value};
 
@@ -18,19 +18,19 @@ pub(super) fn draft_of(open: &OpenExperiment) -> Result<Record, SessionError> {
     open.draft.as_deref().cloned().ok_or(SessionError::NoDraft(open.id))
 }
 
-/// Whether the open experiment is a further version of one whose record still stands.
+/// Returns whether the open experiment is a new version whose record has not yet replaced the old one.
 pub(super) fn is_being_replaced(repo: &Repo, tag: &Tag, open: &OpenExperiment) -> Result<bool, SessionError> {
     let Some(old) = &open.replaces else { return Ok(false) };
     Ok(repo.refs.ref_object(&tag.record_ref(open.id))?.as_ref() == Some(old))
 }
 
-/// Where the description of a change may come from.
+/// Candidates for the description of a change.
 pub(super) struct Texts {
-    /// What the proposal file or the user says.
+    /// The text from the proposal file or the user.
     pub(super) own: Option<String>,
     /// The last line of the agent's output that can describe the change.
     pub(super) fallback: Option<String>,
-    /// How the version before it was described, where it is a further one.
+    /// The description of the previous version, if there is one.
     pub(super) before: Option<String>,
 }
 

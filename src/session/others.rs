@@ -14,7 +14,7 @@ use crate::state::{SESSIONS_FOLDER, SessionFolder};
 /// The sessions as they were at one moment.
 #[derive(Debug)]
 pub(super) struct HeldSessions {
-    /// Whether somebody held each of them, and what the file of its lock looked like.
+    /// For each session, whether a process held it, and the stamp of its lock file.
     sessions: BTreeMap<Tag, (bool, Option<FileStamp>)>,
 }
 
@@ -31,8 +31,8 @@ impl HeldSessions {
         HeldSessions { sessions: tags.map(look).collect() }
     }
 
-    /// Whether nobody can have been at work on a session from that moment until now: its lock was not held then, is not
-    /// held now, and was not touched meanwhile.
+    /// Returns whether a session has been idle since that moment: its lock was not held then, is not held now, and was not
+    /// touched meanwhile.
     pub(super) fn was_nobodys(&self, repo: &Repo, tag: &Tag) -> bool {
         let folder = SessionFolder::new(&repo.main_worktree(), tag);
         let (was_held, stamp) = self.sessions.get(tag).copied().unwrap_or_default();
@@ -40,13 +40,13 @@ impl HeldSessions {
     }
 }
 
-/// Whether somebody has a session, in whatever working tree. One whose lock cannot be looked at may be held.
+/// Returns whether a process holds a session, in any working tree. A session whose lock is unreadable counts as held.
 fn is_held(repo: &Repo, folder: &SessionFolder) -> bool {
     let Ok(git_dirs) = repo.git_dirs() else { return true };
     git_dirs.iter().any(|git_dir| !matches!(folder.owner(git_dir), Ok(None)))
 }
 
-/// Whether a run, an agent or a guard of a session goes on.
+/// Returns whether a run, an agent or a guard of a session is still running.
 pub(super) fn has_job(folder: &SessionFolder) -> bool {
     Executor::for_runs().busy_in(&folder.runs()).next().is_some()
 }
@@ -61,7 +61,7 @@ pub(super) fn tag_of(name: &str) -> Option<Tag> {
 pub(super) struct Others {
     /// Those that can be read.
     pub(super) sessions: Vec<(Tag, Vec<Record>)>,
-    /// What is to be said of the rest. It decides nothing here, and is its own doctor's affair.
+    /// Notices about unreadable records. They affect no decision here; `ar doctor` examines them in their own session.
     pub(super) troubles: Vec<Notice>,
 }
 
@@ -90,8 +90,8 @@ pub(super) fn other_records(repo: &Repo, own: &Tag) -> Result<Others, SessionErr
     Ok(others)
 }
 
-/// Whether a ref of another session is none that a session has: neither a record of that session under its number, nor a
-/// commit that it saved, that is open, or that was merged.
+/// Returns whether a ref of another session is unexpected. Expected are a record of that session under its number, and
+/// saved, open and merged commits.
 pub(super) fn is_odd_ref(repo: &Repo, tag: &Tag, name: &str) -> Result<bool, SessionError> {
     let rest = name.strip_prefix(&format!("{}/", tag.ref_prefix())).unwrap_or(name);
     if let Some(number) = ["saved/", "open/", "merged/"].iter().find_map(|folder| rest.strip_prefix(folder)) {
@@ -101,6 +101,6 @@ pub(super) fn is_odd_ref(repo: &Repo, tag: &Tag, name: &str) -> Result<bool, Ses
     }
     let record = repo.refs.record(name).ok().flatten().and_then(|it| parse_record(name, &it.message).ok());
     let is_record = record.is_some_and(|record| record.tag == *tag && tag.record_ref(record.id) == name);
-    // Whoever has the session may have taken it away by now.
+    // The session's own process may have deleted it by now.
     Ok(!is_record && readable_refs(repo, &tag.ref_prefix())?.iter().any(|(known, _)| known == name))
 }

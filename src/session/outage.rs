@@ -110,7 +110,7 @@ pub(super) async fn pause_for(
     Ok(is_over)
 }
 
-/// Whether no call of the agent came to anything yet.
+/// Returns whether the agent has produced nothing so far: no call was counted, and no record names an agent.
 fn has_never_worked(store: &Store) -> bool {
     store.journal.expenses.spent().calls == 0 && store.history.records().iter().all(|record| record.agent.is_none())
 }

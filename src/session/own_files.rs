@@ -21,7 +21,7 @@ pub(super) const OWN_FILES: &[&str] = &[
     "/.aider.tags.cache.v*/",
 ];
 
-/// Whether `ar` itself writes a file of the working tree.
+/// Returns whether `ar` itself writes this file of the working tree.
 pub(super) fn is_own(path: &Path) -> bool {
     OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')))
         || path.to_str().is_some_and(|name| name.starts_with("results.tsv") || name.starts_with("run.log"))

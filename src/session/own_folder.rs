@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use crate::fs::{free_beside, free_name, move_to};
 
-/// What stood at the folder's place, and what was in it.
+/// The former state of the folder: its path, link target and entries.
 #[derive(Debug)]
 pub(super) struct OwnFolder {
     path: PathBuf,
-    /// Where the link led that stood there: the user may have their sessions elsewhere.
+    /// The target, if a symlink was at the path: the user may keep the sessions elsewhere.
     link: Option<PathBuf>,
     names: Vec<OsString>,
 }
@@ -23,14 +23,14 @@ impl OwnFolder {
         OwnFolder { link: fs::read_link(&path).ok(), names: entries.map(|entry| entry.file_name()).collect(), path }
     }
 
-    /// Whether another link, or a file, stands there now.
+    /// Returns whether another link or a file is at the path now.
     fn is_replaced(&self) -> bool {
         let now = fs::symlink_metadata(&self.path);
         now.is_ok_and(|now| !now.is_dir() && (!now.is_symlink() || fs::read_link(&self.path).ok() != self.link))
     }
 
-    /// Puts back what stood there where somebody put a link or a file in its place, and what was in it as far as it is where a link
-    /// leads; gives where that is, or where the file is now.
+    /// Restores the folder if a link or a file replaced it, and moves back its entries that are where the new link leads.
+    /// Returns where the new link led, or the path to which the file was moved.
     pub(super) fn put_back(&self) -> io::Result<Option<PathBuf>> {
         if !self.is_replaced() {
             return Ok(None);
@@ -42,7 +42,7 @@ impl OwnFolder {
             Some(link) => std::os::unix::fs::symlink(link, &self.path)?,
             None => fs::create_dir(&self.path)?,
         }
-        // What was moved away with it. What cannot be moved back is made again from what this process holds.
+        // Entries that cannot be moved back are rebuilt from this process's memory.
         for name in self.names.iter().filter(|_| led.is_some()) {
             let (from, to) = (led.as_ref().unwrap_or(&aside).join(name), self.path.join(name));
             if fs::symlink_metadata(&to).is_err() && fs::symlink_metadata(&from).is_ok() {

@@ -8,7 +8,7 @@ use crate::rules::calls_score;
 /// The name of the program.
 const NAME: &str = "ar";
 
-/// What Linux adds to the name of a program whose file was replaced.
+/// The suffix that Linux adds to the name of a program whose file was replaced.
 const REPLACED: &str = " (deleted)";
 
 /// `PATH` for a command line that calls `ar score`: first the folder of this program, since the first `ar` there is mostly the

@@ -19,7 +19,7 @@ impl RunLogBefore {
         RunLogBefore { path, stamp }
     }
 
-    /// Whether there is another log now, or in another state.
+    /// Returns whether a log exists that is new or changed since the call began.
     pub(super) fn is_rewritten(&self) -> bool {
         stamp_of(&self.path).is_some_and(|now| self.stamp != Some(now))
     }

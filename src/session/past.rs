@@ -1,5 +1,5 @@
-//! What a research session did before the iteration that is scored: what it kept, what others found, and what the `verify`
-//! command said of it.
+//! The history of a research session before the iteration that is scored: its kept state, earlier findings, and the
+//! verdicts of the `verify` command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,7 +22,7 @@ const VERDICTS: &str = "verdicts.json";
 /// The largest such file that is read, in bytes: several thousand answers.
 const LARGEST_VERDICTS: u64 = 4 << 20;
 
-/// What a `verify` command said of a citation.
+/// The verdict of a `verify` command on a citation.
 #[derive(Debug, Serialize, Deserialize)]
 struct Verdict {
     claim: String,
@@ -31,20 +31,20 @@ struct Verdict {
     supports: bool,
 }
 
-/// What came before an iteration.
+/// The history before an iteration.
 pub(super) struct Past {
-    /// What all earlier iterations brought.
+    /// The claims and sources of earlier iterations.
     pub(super) earlier: Earlier,
-    /// What was kept.
+    /// The claims of kept iterations.
     pub(super) keeps: Keeps,
     /// The ids of the sources that any of them stored, in lower case.
     pub(super) stored: BTreeSet<String>,
-    /// What the `verify` command said in earlier runs.
+    /// Verdicts of the `verify` command in earlier runs.
     pub(super) verdicts: BTreeMap<Request, bool>,
 }
 
 impl Past {
-    /// Reads it from the commits of the session. Outside of one the kept state is all there is.
+    /// Reads it from the commits of the session. Outside a session, it contains only the kept state.
     pub(super) fn read(
         repo: &Repo,
         before: &Before,
@@ -109,7 +109,7 @@ impl Past {
         let is_verified = |claim: &Claim| match &terms.verify {
             None => library.judge(claim, None).is_verified,
             Some(_) => {
-                // What was said of it may be gone with the run's folder, and is not asked again.
+                // A verdict that was deleted with the run's folder counts as support; the command is not asked again.
                 let asked = claim.citations.iter().map(|citation| self.verdicts.get(&Request::of(claim, citation)));
                 library.resolves(claim) && asked.into_iter().any(|said| said.is_none_or(|supports| *supports))
             }
@@ -119,7 +119,7 @@ impl Past {
     }
 }
 
-/// What the `verify` command said in a run; nothing where that is gone or cannot be read, and is asked again then.
+/// Reads the verdicts of the `verify` command in a run. Returns none if they are missing or unreadable.
 fn read_verdicts(folder: &Path) -> Vec<(Request, bool)> {
     let bytes = read_at_most(&folder.join(VERDICTS), LARGEST_VERDICTS).unwrap_or_default();
     let verdicts: Vec<Verdict> = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -141,7 +141,7 @@ pub(super) fn write_verdicts(folder: &Path, verdicts: &BTreeMap<Request, bool>) 
     write_atomic(&path, &text).map_err(SessionError::from)
 }
 
-/// Who is asked, and about what.
+/// The commands to ask, and the material to ask about.
 pub(super) struct Asked<'a> {
     pub(super) scoring: &'a Scoring<'a>,
     pub(super) terms: &'a ResearchTerms,
@@ -150,8 +150,8 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// What the commands of the terms say of an artifact, whose new claims are asked about anew. `known` is what was said of
-    /// kept claims; absent where the first verified one shows all that counts of them.
+    /// Asks the commands of the terms for verdicts on an artifact. They always judge its new claims. `known` contains the
+    /// verdicts on kept claims. Without it, asks about kept claims only until one of each sub-topic is verified.
     pub(super) async fn verdicts(
         &self,
         (artifact, kept): (&Artifact, &Artifact),
