@@ -23,8 +23,8 @@ const OUT: u32 = 2;
 /// The author of notes on doubted keeps.
 const REVIEWER: &str = "the reviewer";
 
-/// Has the keeps reviewed that are unreviewed, the oldest first, until the reviewer gives no verdict twice in a row, something
-/// is asked for, no time is left, or a budget is spent. What is kept stays kept: a doubt is noted.
+/// Reviews the unreviewed keeps, the oldest first. Stops when the reviewer gives no verdict twice in a row, on a request, or
+/// when time or a budget is spent. Keeps stay kept: a doubt is only noted.
 pub(super) async fn review_left(shared: &Shared<'_>, workspace: &mut Workspace) -> Result<(), SessionError> {
     let left: Vec<Record> = {
         let store = shared.store();

@@ -301,8 +301,8 @@ pub(super) fn leave_former_branch(repo: &Repo, contract: &Contract) -> Result<()
     Ok(())
 }
 
-/// The contract of the session whose branch is checked out: the next commit there begins another one. What cannot be read is
-/// told by who needs it.
+/// The contract of the session whose branch is checked out: the next commit there begins another one. `None` also if it is
+/// unreadable; the code that needs it reports the error.
 pub fn session_checked_out(repo: &Repo) -> Option<Contract> {
     let (contract, _) = former_of_head(repo, &repo.refs.head().ok()?).ok().flatten()?;
     Some(contract).filter(|contract| !contract.imported)

@@ -1,4 +1,5 @@
-//! Where the experiments of a session are to be made and run: in place, or in slots and seats beside the user's working tree.
+//! Decides where the experiments of a session are made and run: in place, or in slots and seats outside the user's
+//! working tree.
 
 use super::error::SessionError;
 use super::layout_error::LayoutError;
@@ -20,8 +21,8 @@ pub(super) struct Placing {
     pub(super) notices: Vec<String>,
 }
 
-/// Works out where the experiments are to be: what is asked for changes the layout of before. What was `given` in vain is refused;
-/// a settings file may have more than a session uses.
+/// Applies the settings that are asked for to the layout of before. Refuses settings `given` without effect; a settings
+/// file may have more than a session uses.
 pub(super) fn layout_of(asked: &Asked, given: &Asked, before: Option<&Layout>) -> Result<Option<Layout>, LayoutError> {
     let layout = asked.layout(before);
     if let (None, Some((key, _))) = (&layout, given.of_layout().next()) {
@@ -135,7 +136,7 @@ pub(super) fn refuse_own_tree(repo: &Repo) -> Result<(), LayoutError> {
 pub(super) fn unfinished_beside(repo: &Repo) -> Result<Vec<String>, SessionError> {
     let is_unfinished = |tag: &Tag| {
         let folder = SessionFolder::new(&repo.main_worktree(), tag);
-        // What cannot be read is told by those who need it.
+        // The code that needs this journal reports read errors.
         let journal = Journal::read(&folder.state()).ok().flatten();
         journal.as_ref().is_some_and(Journal::is_unfinished_beside) && matches!(folder.owner(repo.git_dir()), Ok(None))
     };

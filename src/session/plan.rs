@@ -1,4 +1,4 @@
-//! What a call of `ar run` or `ar try` is going to do, worked out before anything is changed on disk.
+//! Plans an invocation of `ar run` or `ar try` before it changes anything on disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,22 +40,22 @@ use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_h
 /// The file of settings in the root of the working tree, which is the user's alone.
 pub const SETTINGS_FILE: &str = "ar.toml";
 
-/// Who makes the changes.
+/// The source of the changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drive {
     /// The loop calls the agent; the working tree must be clean, or its change be adopted as the first experiment.
     Loop {
-        /// Whether it is adopted.
+        /// True if the change in the working tree is adopted.
         adopt: bool,
-        /// How it was started.
+        /// The way in which the loop was started.
         call: LoopCall,
     },
-    /// The change is in the working tree, or was and its run is waited for.
+    /// The change is in the working tree, or was there and its run has begun.
     WorkingTree {
-        /// Whether a run is waited for.
+        /// True to wait for a run that has begun.
         resume: bool,
     },
-    /// Nobody makes any: the run that goes on is ended. Nothing of what a run needs is asked for.
+    /// No changes: the current run is terminated. The requirements of a run are not checked.
     Ending,
 }
 
@@ -66,7 +66,7 @@ impl Drive {
     /// The loop of a typed `ar run`.
     pub const TYPED: Drive = Drive::Loop { adopt: false, call: LoopCall::Typed };
 
-    /// Who makes the changes; nobody where a run is ended.
+    /// The driver that makes the changes; `None` if a run is terminated.
     pub(super) fn driver(self) -> Option<Driver> {
         match self {
             Drive::Loop { .. } => Some(Driver::Loop),
@@ -75,7 +75,7 @@ impl Drive {
         }
     }
 
-    /// Whether it adopts a change.
+    /// Returns whether the loop adopts a change.
     pub(super) fn adopts(self) -> bool {
         matches!(self, Drive::Loop { adopt: true, .. })
     }
@@ -91,7 +91,7 @@ pub struct Plan {
     pub(super) ledger: LedgerFile,
     pub(super) clock: Clock,
     pub(super) drive: Drive,
-    /// What a loop asks of its night.
+    /// The settings of a loop for its night.
     pub(super) tonight: Option<Tonight>,
     /// The usage of all calls of the agent so far.
     pub(super) spent: Spent,
@@ -101,7 +101,7 @@ pub struct Plan {
     pub(super) notices: Vec<String>,
     /// Files that are no part of any change: they grow on their own, or are links in the working trees of slots.
     pub(super) left_out: Vec<PathBuf>,
-    /// Where experiments are made and run beside the user's working tree; absent *in place*.
+    /// The slots and seats outside the user's working tree; absent *in place*.
     pub(super) layout: Option<Layout>,
     /// The GPUs of each slot; empty where they are not divided among slots.
     pub(super) gpus: Vec<GpuSlot>,
@@ -233,7 +233,7 @@ impl Plan {
         &self.contract
     }
 
-    /// Whether the session was there before.
+    /// Returns whether the session existed before.
     pub fn continued(&self) -> bool {
         self.continued
     }
@@ -246,12 +246,12 @@ struct Subject<'a> {
     asked: Asked,
     drive: Drive,
     tag: Option<Tag>,
-    /// Where a new one begins.
+    /// The HEAD on which a new session begins.
     head: Head,
     /// The stored contract; absent for a new session.
     known: Option<Contract>,
     journal: Option<Journal>,
-    /// What begins with commits of the user's that another session does not have.
+    /// A new session that begins with commits of the user's that another session does not have.
     successor: Option<Box<Successor>>,
     /// The session that a typed `ar run` continues since it began at HEAD.
     begun_here: Option<Tag>,
@@ -266,7 +266,7 @@ impl<'a> Subject<'a> {
         let tag = asked.tag.clone().or_else(|| session_of_head(&head));
         let is_free = tag.is_none() && drive == Drive::TYPED;
         let begun_here = if is_free { session_begun_here(repo, wanted, &head)? } else { None };
-        // Who gives no terms means a session that has some.
+        // Without a metric and a command, the user means an existing session.
         let is_meant = tag.is_none() && begun_here.is_none() && asked.metric.is_none() && asked.command.is_none();
         let mut tag = if is_meant { session_there(repo)? } else { tag.or_else(|| begun_here.clone()) };
         let folder_of = |tag: &Tag| SessionFolder::new(&repo.main_worktree(), tag);
@@ -400,7 +400,7 @@ fn check_agent(plan: &Plan, _: &Subject, _: &Changes) -> Result<(), SessionError
 }
 
 impl Plan {
-    /// Where experiments are to be made and run.
+    /// The place where experiments are made and run.
     fn tree(&self) -> Home {
         Home::of(self.layout.as_ref())
     }
@@ -436,7 +436,7 @@ impl Plan {
         Ok(notice)
     }
 
-    /// What the user is told of the session when it is opened.
+    /// The notices for the user when the session is opened.
     fn told(&self, subject: &Subject, changes: &Changes, said: &Conventions) -> Result<Vec<String>, SessionError> {
         let Plan { repo, contract, layout, continued, .. } = self;
         let passed_over = continued.then(|| lines_passed_over(contract, layout.as_ref(), subject.wanted).join(", "));
@@ -538,7 +538,7 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
     Ok(unread)
 }
 
-/// Whether HEAD is neither where the session is nor where it starts.
+/// Returns whether HEAD is neither on the session's branch nor at its start.
 fn is_elsewhere(head: &Head, contract: &Contract) -> bool {
     match head {
         Head::Branch { name, commit } => *name != contract.tag.branch_ref() && *commit != contract.start,

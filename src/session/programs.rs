@@ -34,7 +34,7 @@ pub(super) fn check_command(what: &'static str, line: &str, root: &Path) -> Resu
     if found.success() { Ok(()) } else { Err(SessionError::NoCommand { what, word: word.to_owned() }) }
 }
 
-/// Whether a word without anything for the shell to expand names a program, in a folder of its own or in one of `PATH`.
+/// Returns whether a word that the shell does not expand names an executable file, by its path or in a folder of `PATH`.
 fn is_program(word: &str, root: &Path) -> bool {
     let may_run = |path: PathBuf| fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0);
     if word.contains('/') {

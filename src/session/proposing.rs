@@ -21,7 +21,7 @@ pub(super) enum CallResult {
     Change(Box<Attempt>),
     /// No change.
     Nothing {
-        /// How long the agent was called, in seconds.
+        /// Duration of the call in seconds.
         seconds: f64,
     },
     /// The agent is unavailable. Its changes are saved, and the journal contains the reason.

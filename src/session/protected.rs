@@ -1,4 +1,5 @@
-//! What no experiment may change, and what must not take its place: looked at on the disk, whether git sees it or not.
+//! Files that no experiment may change, and files that must not take their place. Both are checked on disk, whether git
+//! sees them or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry};
@@ -22,22 +23,22 @@ pub(super) struct Protected {
     pub(super) stored: Stored,
     /// The folder of the copies.
     pub(super) store: PathBuf,
-    /// How those that git has are compared and written.
+    /// The git filters by which tracked ones are compared and written.
     pub(super) filters: PinnedFilters,
-    /// What the file system said of all of them when the run began.
+    /// The stamps of all of them when the run began.
     pub(super) before_run: BTreeMap<PathBuf, Option<FileStamp>>,
 }
 
-/// What outlives the process.
+/// The part that outlives the process.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Serialize, Deserialize)]
 pub(super) struct Stored {
     pub(super) version: u32,
     /// Those that git does not have.
     pub(super) copies: Copies,
-    /// What took the place of a protected module before an agent was called.
+    /// Files that took the place of a protected module before an agent was called.
     pub(super) shadows: BTreeSet<PathBuf>,
-    /// What stood below protected paths without a copy when the agent was last called: runs of the user's command write there
-    /// too. As far as the names are text.
+    /// Files below protected paths that had no copy at the last call of the agent: runs of the user's command write there too.
+    /// Invalid UTF-8 in their names is replaced.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) beside: BTreeSet<String>,
     /// Git's settings when the session began, or when a version first looked that knows them.
@@ -60,7 +61,7 @@ impl GitSettings {
     }
 }
 
-/// What takes the place of protected modules, each with its module.
+/// Files that take the place of protected modules, each with its module.
 pub(super) type Shadows = Vec<(PathBuf, PathBuf)>;
 
 impl Protected {
@@ -135,13 +136,13 @@ impl Protected {
         modules(&self.tracked, &self.stored.copies)
     }
 
-    /// What takes the place of protected modules now and did not before, with the module.
+    /// Finds files that newly take the place of protected modules, each with its module.
     pub(super) fn new_shadows(&self, root: &Path) -> Shadows {
         let all = shadows(root, &self.modules());
         all.into_iter().filter(|(path, _)| !self.stored.shadows.contains(path)).collect()
     }
 
-    /// What the file system says of all of them: of those that git has below `root`, of the others below `users_root`.
+    /// The current stamps of all of them: tracked ones are below `root`, the others below `users_root`.
     pub(super) fn stamps(&self, root: &Path, users_root: &Path) -> BTreeMap<PathBuf, Option<FileStamp>> {
         let tracked = self.tracked.iter().map(|path| (root, path));
         let paths = tracked.chain(self.stored.copies.paths().map(|path| (users_root, path)));
@@ -155,9 +156,9 @@ fn store_of(repo: &Repo, folder: &SessionFolder) -> PathBuf {
     repo.common_dir().join("autoresearch-protected").join(tag)
 }
 
-/// Removes the copies of a session that is taken back, or of one that was there before.
+/// Removes the copies of a session that is rolled back, or of an earlier one with the same tag.
 pub(super) fn forget_copies(repo: &Repo, folder: &SessionFolder) {
-    // What stays takes room, and nothing else.
+    // Leftover copies only take up disk space.
     let _ = fs::remove_dir_all(store_of(repo, folder));
 }
 
@@ -166,7 +167,7 @@ fn modules(tracked: &[PathBuf], copies: &Copies) -> Vec<PathBuf> {
     tracked.iter().chain(copies.paths()).filter(is_module).cloned().collect()
 }
 
-/// What stands below `root` where Python would import it in place of one of `modules`, with the module.
+/// Finds files below `root` that Python would import instead of one of `modules`, each with the module.
 fn shadows(root: &Path, modules: &[PathBuf]) -> BTreeMap<PathBuf, PathBuf> {
     let meant: BTreeSet<&PathBuf> = modules.iter().collect();
     let folders: BTreeSet<&Path> = modules.iter().filter_map(|module| module.parent()).collect();
@@ -216,7 +217,7 @@ pub(super) fn bytecode(root: &Path, modules: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
-/// Whether there can be a copy of what stands at `path`: to read a pipe is to wait for who writes.
+/// Returns whether the file at `path` can be copied. Reading a FIFO would block until a process writes to it.
 fn can_copy(root: &Path, path: &Path) -> bool {
     fs::symlink_metadata(root.join(path)).is_ok_and(|meta| meta.is_file() || meta.is_symlink())
 }

@@ -101,11 +101,11 @@ impl SessionView {
     }
 }
 
-/// What a session is to another one whose axes are to be weighed.
+/// A session as seen from another one whose axes are weighed.
 enum One {
     Rated(RatedSession),
     Unrated,
-    /// It has other axes; whether it is rated.
+    /// It has other axes; true if it is rated.
     Other(bool),
 }
 
@@ -148,7 +148,7 @@ fn type_of(repo: &Repo, start: &CommitId) -> Result<Option<String>, SessionError
     let Stored::File(bytes) = repo.objects.read_at(start, Path::new(RESEARCH_TERMS), LARGEST_TERMS)? else {
         return Ok(None);
     };
-    // What cannot be read of it, the session's own commands complain about.
+    // The session's own commands report unreadable terms.
     let terms = str::from_utf8(&bytes).ok().and_then(|text| toml::from_str::<Terms>(text).ok());
     Ok(terms.map(|terms| terms.kind.unwrap_or_else(|| PRESETS[0].0.to_owned())))
 }

@@ -62,7 +62,7 @@ pub(super) fn session_of_head(head: &Head) -> Option<Tag> {
     }
 }
 
-/// Whether a session of that tag is there: it has a contract, or a record of its baseline.
+/// Returns whether a session with that tag exists: it has a contract, or a record of its baseline.
 pub(super) fn is_session(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     Ok(folder.has_contract() || repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))?.is_some())
@@ -140,7 +140,7 @@ pub(super) fn parse_record(reference: &str, message: &str) -> Result<Record, Ses
     match serde_json::Deserializer::from_str(body).into_iter::<Record>().next() {
         Some(Ok(record)) if record.version <= RECORD_VERSION => Ok(record),
         Some(Ok(record)) => Err(newer(reference, record.version.into())),
-        // Of a newer one other things may be unknown, too.
+        // A record of a newer version may not parse.
         Some(Err(source)) => Err(match version_of(body) {
             Some(found) if found > u64::from(RECORD_VERSION) => newer(reference, found),
             _ => bad(source),

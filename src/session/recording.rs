@@ -89,7 +89,7 @@ impl Store {
         };
         let mut kept = Vec::new();
         for record in records {
-            // What was measured last is all of them together.
+            // The last record of a train has the artifacts of the run that measured all cars together.
             let is_last = records.last().is_some_and(|last| last.id == record.id);
             let from = if is_last { open.artifacts_of.unwrap_or(open.id) } else { record.id };
             let limit = self.contract.keep_artifacts;
@@ -125,7 +125,7 @@ impl Store {
         crash::point("settling.refs_dropped");
         self.write_journal()?;
         if !self.expected.at_work.is_empty() {
-            // What their runs printed is no change of others' doing.
+            // The logs of the recorded runs are not foreign changes.
             self.expected.look_at_logs(&self.folder, &self.history);
         }
         self.settle_git()
@@ -157,7 +157,7 @@ impl Store {
     }
 }
 
-/// What there may be already of a record.
+/// Parts of a record that an interrupted settling may have left.
 #[derive(Debug, Clone, Copy)]
 enum Found {
     Nothing,

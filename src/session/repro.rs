@@ -26,10 +26,10 @@ const UNFINISHED: &str = "unfinished";
 /// Names at the root of a working tree that belong to git or this program.
 const OWN: [&str; 5] = [".git", ".autoresearch", "results.tsv", "run.log", "autoresearch-lessons.md"];
 
-/// How an experiment is rerun.
+/// The options for rerunning an experiment.
 #[derive(Debug, Clone, Default)]
 pub struct Rerun {
-    /// Where, to be retained there; else a temporary folder, which is removed if the value was reproduced.
+    /// The working tree to make and retain. By default a temporary folder, which is removed if the value was reproduced.
     pub worktree: Option<PathBuf>,
     /// Untracked files and folders of the user's working tree to link into the new one.
     pub links: Vec<PathBuf>,
@@ -51,17 +51,17 @@ pub struct Rerunning<'a> {
 pub struct Reproduced {
     /// The value measured now.
     pub measured: Option<Number>,
-    /// Why no value counts.
+    /// The reason why no value counts.
     pub failure: Option<Failure>,
-    /// How it compares with the record, if both have a value or failed in the same way.
+    /// The comparison with the record, if both have a value or failed in the same way.
     pub came_back: Option<CameBack>,
     /// Differences from where the record's value was measured that make the two incomparable.
     pub changes: Vec<EnvironmentChange>,
     /// The name of this host.
     pub host: String,
-    /// How long the run took, in seconds.
+    /// Duration of the run in seconds.
     pub seconds: f64,
-    /// How it ended, in words.
+    /// A description of how the run ended.
     pub ended: String,
     /// The working tree, if it is retained.
     pub kept: Option<PathBuf>,

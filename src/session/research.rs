@@ -18,7 +18,7 @@ use crate::rules::calls_score;
 /// From which composite on a session of research keeps: 0.45, the gate of the Madani adapter.
 pub const RESEARCH_THRESHOLD: f64 = 0.45;
 
-/// Why a session of research cannot begin.
+/// The reason why a research session cannot begin.
 #[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum ResearchError {

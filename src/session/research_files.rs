@@ -16,7 +16,7 @@ use crate::score::{Catalogue, Library, Problem, source_id};
 /// The largest artifact and the largest source, in bytes: what a change may add, and several books.
 pub(super) const LARGEST_TEXT: u64 = LARGEST_ADDED;
 
-/// Where the files stand.
+/// The files of a commit or of the working tree.
 pub(super) struct ResearchFiles<'a> {
     repo: &'a Repo,
     /// The commit that they are read from; absent for the working tree.

@@ -31,16 +31,16 @@ use crate::measure::last_lines;
 use crate::rules::priced;
 use crate::state::{SessionFolder, read_log_tail};
 
-/// Why git locks the reviewer's working tree.
+/// The reason that git shows for the lock of the reviewer's working tree.
 const REASON: &str = "made and removed by ar";
 
-/// How many bytes of output are kept: structured answers of long reviews have some MiB. What follows is dropped.
+/// Limit on the retained output in bytes; the rest is dropped. Structured answers of long reviews have some MiB.
 const OUTPUT: u64 = 16 << 20;
 
-/// How many lines of the run's log a reviewer sees.
+/// Number of last lines of the run's log that a reviewer sees.
 const LOG_LINES: usize = 100;
 
-/// How many characters of a reviewer's last line are told.
+/// Limit on the quoted last line of a reviewer, in characters.
 const LAST: usize = 200;
 
 /// The shortest time that a review gets when somebody waits for it no longer, or the loop has less left.
@@ -81,7 +81,7 @@ pub(super) fn review_tree(folder: &SessionFolder, id: ExperimentId) -> PathBuf {
 }
 
 impl Attempt {
-    /// Whether its draft would be kept and is to be reviewed before.
+    /// Returns whether the draft would be kept and needs a review first.
     pub(super) fn awaits_review(&self, store: &Store, draft: &Record) -> bool {
         let is_own = self.open.trial.is_none() && !self.open.id.is_baseline();
         let would_be_kept = draft.outcome == Outcome::Keep && draft.review.is_none();
@@ -194,7 +194,7 @@ impl ReviewCall<'_> {
         let contract = store.contract.clone();
         let Some(command) = contract.reviewer.clone() else { return Err(SessionError::Missing("--reviewer")) };
         clear_run_folder(&store.folder, record.id, contract.guards.len(), &mut store.said)?;
-        // What a review that was cut off has left.
+        // An interrupted review may have left its tree.
         store.repo.remove_kept(&self.tree)?;
         let kept = store.repo.keep_worktree(&self.tree, &record.commit, REASON)?;
         // The change may tell agents what to do, and the reviewer is one.
@@ -243,7 +243,7 @@ impl ReviewCall<'_> {
         let _ = fs::remove_dir(store.folder.trees());
     }
 
-    /// What a reviewer that ended has answered.
+    /// Reads the review from the answer of a finished reviewer.
     fn read(&self, store: &Store, exited: Exited, answer: Answer, began: Instant) -> Result<Review, SessionError> {
         let exit = match exited {
             Ok(exit) => exit,
@@ -271,7 +271,7 @@ fn unreviewed(why: String, began: Instant) -> Review {
     Review { seconds: began.elapsed().as_secs_f64(), ..Review::of(ReviewVerdict::Unreviewed, why) }
 }
 
-/// What the reviewer of an experiment is told.
+/// The prompt for the reviewer of an experiment.
 fn prompt(store: &Store, call: &ReviewCall<'_>, diff: &[u8]) -> Result<String, SessionError> {
     let (objects, record) = (&store.repo.objects, call.record);
     let (base, commit) = (&record.base, &record.commit);

@@ -15,7 +15,7 @@ use crate::domain::{Event, Phase, Record, Version};
 use crate::rules::{Again, LOST_RETRIES};
 use crate::state::OpenRun;
 
-/// What came of a rework.
+/// The outcome of a rework.
 pub(super) enum Reworked {
     /// A next version, which waits for its run.
     Version,

@@ -1,4 +1,4 @@
-//! Whether there is room on the disk.
+//! Checks for free disk space.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub(super) fn roomy_folder() -> Option<PathBuf> {
     folders.into_iter().flatten().find(|path| has_room(path))
 }
 
-/// Whether a folder exists and its disk has room.
+/// Returns whether a folder exists and its disk has enough free space.
 pub(super) fn has_room(path: &Path) -> bool {
     path.is_dir() && exec::disk_space(path).is_ok_and(|space| !too_little_room(space, 0))
 }

@@ -56,7 +56,7 @@ pub(super) fn point_run_log(
     Ok(notice)
 }
 
-/// Whether a link leads into one of `ar`'s run folders.
+/// Returns whether a link leads to a log in one of `ar`'s run folders.
 fn is_ours(link: &Path) -> bool {
     fs::read_link(link).is_ok_and(|target| {
         target.file_name().is_some_and(|name| name == "run.log")

@@ -119,7 +119,7 @@ impl Session<'_> {
         result
     }
 
-    /// What becomes of the loop after `error`; the error itself, where it stops for that reason.
+    /// Decides what the loop does after `error`. Returns the error itself if it stops the loop.
     async fn ended_by(&mut self, error: SessionError) -> Result<Driven, SessionError> {
         if let Some(reason) = self.cut_short(&error) {
             return Ok(Driven::Stopped(reason));
@@ -130,10 +130,10 @@ impl Session<'_> {
         }
     }
 
-    /// Notes what stopped the loop, as far as that can still be written.
+    /// Records the error that stopped the loop, if that can still be written.
     fn stopped_by(&mut self, error: SessionError) -> SessionError {
         let detail = error.to_string();
-        // What others wrote is put right first, and from here on nobody's doing is told from this process's own.
+        // Undo foreign changes first: once the watch is dropped, they cannot be told from this process's own.
         let _ = self.shared.tell();
         let store = self.shared.store.get_mut();
         (store.expected.watch, store.expected.at_work) = (None, Vec::new());
@@ -144,8 +144,8 @@ impl Session<'_> {
         SessionError::Stopped(Box::new(error))
     }
 
-    /// Why the loop stops, where `error` is that a program was terminated for it. The open experiment stays open: to roll it
-    /// back would need the same program.
+    /// The reason for the stop, if `error` says that a program was terminated for it. The open experiment stays open, since a
+    /// rollback would need the same program.
     fn cut_short(&mut self, error: &SessionError) -> Option<StopReason> {
         let SessionError::Git(GitError::Cut { cut, .. }) = error else { return None };
         self.shared.store().forget_unwritten();

@@ -27,7 +27,7 @@ use crate::exec::{ExecError, Executor};
 use crate::fs::remove_left_over;
 use crate::rules::{History, LOST_RETRIES, Measured, RunFound, axis_values, outside_cause, unranged};
 
-/// How often the files of a job may be deleted in the moment in which it is started or picked up.
+/// Limit on retries after a job's files were deleted while it was started or picked up.
 pub(super) const DELETIONS: u32 = 3;
 
 impl Attempt {
@@ -124,7 +124,7 @@ impl Attempt {
         }
     }
 
-    /// Whether its run is told of while it is active: that of a further one beside the first is not.
+    /// Returns whether events report its run while it is active. Further runs besides the first are not reported.
     fn is_told(&self) -> bool {
         self.run.is_first() || self.phase == Phase::Checking
     }
@@ -264,8 +264,8 @@ impl Attempt {
         Ok(Ending::Done(Box::new(measured)))
     }
 
-    /// Whether the tree was deleted in which a run or a guard was executed: nobody knows what that saw. Its results are
-    /// removed before the tree is made again, since afterwards nothing tells that it was missing.
+    /// Returns whether the tree of a run or a guard was deleted, which makes the results unreliable. If so, removes them
+    /// before it rebuilds the tree, since afterwards nothing shows that the tree was missing.
     pub(super) fn has_lost_tree(&self, workspace: &mut Workspace, store: &mut Store) -> Result<bool, SessionError> {
         if !workspace.home.is_disposable() || workspace.is_standing() {
             return Ok(false);
@@ -287,7 +287,7 @@ impl Attempt {
         full
     }
 
-    /// What a finished run measured: no value if files changed meanwhile.
+    /// Evaluates a finished run. It has no value if files changed during the run.
     fn measure(
         &self,
         workspace: &mut Workspace,
@@ -299,11 +299,11 @@ impl Attempt {
         let disturbance = workspace.compare_after_run(store, self.open.id, &commit_of(&self.open)?, &mut verdict)?;
         let is_changed_after = is_changed(&verdict);
         let disturbance = self.counted(store, disturbance);
-        // What the baseline's own run changes is its doing.
+        // Changes during the baseline come from its own run, so they do not count.
         let disturbed = disturbance.failure().filter(|_| !self.open.id.is_baseline());
         let class = verdict.failure.as_ref().map(|failure| failure.class);
         if let Some(disturbed) = disturbed
-            // What failed by itself has no number either.
+            // A run that failed by itself keeps its failure: it has no value anyway.
             && (class.is_none() || is_changed_after || disturbed.class == FailureClass::Protected)
             && class != Some(FailureClass::Protected)
         {

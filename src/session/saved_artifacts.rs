@@ -8,17 +8,17 @@ use super::view::SessionView;
 use crate::domain::{ExperimentId, Record, experiment_name};
 use crate::fs::{clone_file, failed, free_beside, make_folder};
 
-/// Where the artifacts of an experiment are.
+/// The place of an experiment's artifacts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SavedArtifacts {
     /// In this folder.
     In(PathBuf),
-    /// Nowhere any more, and why.
+    /// Deleted or missing, with the reason.
     Gone(String),
 }
 
 impl SessionView {
-    /// Where the artifacts of an experiment are; `None` if it left none.
+    /// Finds the artifacts of an experiment. Returns `None` if it left none.
     pub fn artifacts(&self, record: &Record) -> Option<SavedArtifacts> {
         if record.artifacts.is_empty() {
             return None;
@@ -62,7 +62,7 @@ impl SessionView {
             let (from, to) = (folder.join(path), dir.join(path));
             let copy = || {
                 make_folder(to.parent().unwrap_or(dir))?;
-                // What is killed leaves no half of a file under its name.
+                // A kill must not leave a partial file under the final name.
                 let part = free_beside(&to, ".part");
                 clone_file(&from, &part, |_| true)?;
                 fs::rename(&part, &to)

@@ -14,13 +14,13 @@ use crate::git::{Repo, Stored};
 use crate::rules::{History, decided_novelty};
 use crate::score::{Artifact, ResearchTerms, Score, Scoring, Standing, TERMS_FILE, TermsError, as_text, source_id};
 
-/// How often all citations are verified anew, in iterations: 20, as in the Madani adapter.
+/// Iterations between two verifications of all citations, as in the Madani adapter.
 const BATCH: usize = 20;
 
-/// How far back from HEAD the kept state is looked for, in commits: an experiment is one commit on what it was made of.
+/// Limit on the search for the kept state, in commits back from HEAD. Each experiment is one commit on its base.
 const FARTHEST: usize = 1000;
 
-/// Why nothing can be scored.
+/// The reason why nothing can be scored.
 #[derive(Debug, thiserror::Error)]
 pub enum ScoreError {
     /// The artifact cannot be read.
@@ -28,35 +28,35 @@ pub enum ScoreError {
     Artifact {
         /// The artifact.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         why: String,
     },
     /// There is no `research.toml`.
     #[error("{place} has no {TERMS_FILE}")]
     NoTerms {
-        /// Where it was looked for.
+        /// The searched commit or folder.
         place: String,
     },
     /// It cannot be read.
     #[error("cannot read {TERMS_FILE} of {place}: {why}")]
     UnreadableTerms {
-        /// Where it stands.
+        /// The commit or folder with the file.
         place: String,
-        /// Why.
+        /// The cause.
         why: String,
     },
     /// Terms cannot be used.
     #[error("cannot use {terms}")]
     Terms {
-        /// The terms, with the place where they stand.
+        /// The terms, with their place.
         terms: String,
-        /// Why.
+        /// The cause.
         source: TermsError,
     },
 }
 
 impl ScoreError {
-    /// What to do about it.
+    /// The hint that tells the user how to fix it.
     pub fn hint(&self) -> String {
         match self {
             ScoreError::Artifact { path, .. } => {
@@ -71,7 +71,7 @@ impl ScoreError {
     }
 }
 
-/// What a score was compared with.
+/// The state with which a score was compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compared {
     /// The session; absent outside of one.
@@ -80,18 +80,18 @@ pub struct Compared {
     pub kept: Option<CommitId>,
     /// The experiment of that commit.
     pub experiment: Option<ExperimentId>,
-    /// How many earlier iterations there are.
+    /// Number of earlier iterations.
     pub earlier: usize,
 }
 
-/// What is scored, where the call is part of an experiment.
+/// The scored experiment, if the invocation is part of one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScoredOf {
-    /// The experiment, which is none of the earlier ones.
+    /// The experiment, which does not count as an earlier one.
     pub experiment: Option<ExperimentId>,
-    /// The commit that its run measures; artifact and sources are read from it, and else from the working tree.
+    /// The commit that its run measures, with artifact and sources. Without one, they are read from the working tree.
     pub commit: Option<CommitId>,
-    /// The folder of its run, where what the `verify` command said is written.
+    /// The folder of its run, for the verdicts of the `verify` command.
     pub folder: Option<PathBuf>,
 }
 
@@ -100,7 +100,7 @@ pub struct ScoredOf {
 pub struct Scored {
     /// The terms that it goes by.
     pub terms: ResearchTerms,
-    /// What it was compared with.
+    /// The state with which it was compared.
     pub compared: Compared,
     /// The score.
     pub score: Score,
@@ -181,7 +181,7 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
     Ok(Scored { compared, score, terms })
 }
 
-/// What was there before the iteration that is scored.
+/// The state before the iteration that is scored.
 pub(super) struct Before {
     /// The commit that the session started from; absent outside of one.
     pub(super) start: Option<CommitId>,
@@ -240,7 +240,7 @@ impl Before {
         };
         let begin = || start.clone().map(|start| (start, None));
         let kept = found.or_else(last).or_else(begin);
-        // What was refused was never scored, and may come again without what it was refused for.
+        // Refused changes were never scored. The agent may propose them again without the refused part.
         let was_scored = |record: &&&Record| !record.failure.as_ref().is_some_and(|it| it.class.is_refusal());
         let commits = earlier.iter().filter(was_scored).filter(|record| record.commit.is_known());
         let iteration = |record: &&Record| Iteration {
@@ -253,7 +253,7 @@ impl Before {
         Ok(Before { start, composite, goes_by, kept, earlier })
     }
 
-    /// How many of them are no baseline.
+    /// Number of earlier iterations without the baseline.
     fn experiments(&self) -> usize {
         self.earlier.iter().filter(|iteration| !iteration.id.is_baseline()).count()
     }

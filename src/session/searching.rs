@@ -25,7 +25,7 @@ use crate::fs::{create_folder, read_at_most, write_unsynced};
 use crate::measure::plain_text;
 use crate::rules::directions_tried;
 
-/// What the job of a search command is called.
+/// The name of a search command's job.
 const SEARCH: &str = "search";
 
 /// The file of its results, in its folder.
@@ -34,17 +34,17 @@ const RESULTS: &str = "results";
 /// The file of its question.
 const QUESTION: &str = "question.json";
 
-/// How many bytes of results one prompt takes, of all commands together.
+/// Limit on the results in one prompt, in bytes for all commands together.
 const ROOM: u64 = 64 * 1024;
 
-/// How many ideas of one command are taken into the backlog, as many as an idea is drawn from, and the most characters of one.
+/// Limits on the ideas of one command for the backlog: their number, as many as a draw considers, and the characters of each.
 const IDEAS: usize = 50;
 const IDEA: usize = 300;
 
-/// How many directions a question names.
+/// Limit on the directions that a question names.
 const TRIED: usize = 50;
 
-/// How long a command has to end by itself once its time is over.
+/// Time for a command to end by itself after its time limit.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A result as a command prints it, one a line.
@@ -57,8 +57,8 @@ struct ResultLine {
     score: Option<f64>,
 }
 
-/// Asks the search commands for the directive of an experiment, if it allows research. What was found for the same step of
-/// the ladder is found again.
+/// Asks the search commands for the directive of an experiment, if it allows research. Within the same step of the ladder,
+/// it returns the earlier results.
 pub(super) async fn search(shared: &Shared<'_>, id: ExperimentId) -> Result<Ending<Rc<[Finding]>>, SessionError> {
     let (Rung { directive, turns, .. }, commands) = {
         let store = shared.store();
@@ -126,7 +126,7 @@ async fn ask_engine(
     })
 }
 
-/// What is asked of the commands, as a line of JSON.
+/// The question for the commands, as a line of JSON.
 fn question(store: &Store, directive: Directive) -> String {
     let (contract, history) = (&store.contract, &store.history);
     let Directive::Pivot { perturbation, .. } = directive else { return String::new() };
@@ -153,7 +153,7 @@ fn job(store: &Store, id: ExperimentId, command: &str, folder: &Path, room: u64)
         name: SEARCH.into(),
         // Only what it prints as a result is one.
         command: format!("exec 2>/dev/null\n{command}"),
-        // What it left in the working tree would be the agent's.
+        // Files that it leaves in the working tree would count as the agent's.
         cwd: folder.to_owned(),
         folder: folder.to_owned(),
         log: folder.join(RESULTS),
@@ -171,7 +171,7 @@ fn job(store: &Store, id: ExperimentId, command: &str, folder: &Path, room: u64)
     }
 }
 
-/// What a command that is over printed, or why that is no answer.
+/// Reads the output of a finished command. The error says why it is not an answer.
 fn answered(exited: Exited, read: impl FnOnce() -> io::Result<Vec<u8>>) -> Result<String, String> {
     let exit = exited.map_err(|error| with_causes(&error))?;
     if exit.timed_out || exit.exit != Some(0) {

@@ -7,7 +7,7 @@ use crate::fs::Unsynced;
 use crate::git::{PreparedRecord, Repo, Result, SaveAs};
 use crate::rules::History;
 
-/// What a saved commit is by default.
+/// The default description of a saved commit.
 const UNCOMMITTED: &str = "uncommitted changes, saved before the working tree was restored";
 
 /// The refs of the session `tag`.

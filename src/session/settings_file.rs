@@ -85,7 +85,7 @@ impl Workspace {
     }
 }
 
-/// Whether a file was changed after the end of a job, so not by it. The time of a change cannot be set.
+/// Returns whether a file was changed after the end of a job, so not by it. No process can set this time stamp.
 fn is_newer_than_job(path: &Path, store: &Store, before: &SettingsBefore) -> bool {
     let (folder, name) = job_place(&store.folder.run(before.id), &before.job);
     let Some((_, Some(over))) = Job::lifetime(&folder, name) else { return false };

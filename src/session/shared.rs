@@ -1,4 +1,4 @@
-//! What all attempts of a session share.
+//! State that all attempts of a session share.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeSet;
@@ -25,30 +25,30 @@ use crate::domain::{Environment, Event, ExperimentId, Notice, StopReason};
 use crate::exec::Executor;
 use crate::rules::{NO_CHANGE, StopFacts, stop_before_next};
 
-/// How often a heartbeat is written.
+/// Interval between heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
-/// What all attempts of a session share. Whoever uses a part borrows it for a few statements, and never across an await.
+/// State that all attempts of a session share. A user of a part borrows it for a few statements, never across an await.
 pub(super) struct Shared<'a> {
     pub(super) store: RefCell<Store>,
     pub(super) events: RefCell<Events<'a>>,
     pub(super) place: RefCell<Place>,
     pub(super) log_keeper: RefCell<LogKeeper>,
-    /// Where agents, reviewers and helpers run.
+    /// The executor of agents, reviewers and helpers.
     pub(super) local: Executor,
-    /// Where runs and guards run.
+    /// The executor of runs and guards.
     pub(super) runs: Executor,
     pub(super) interrupts: Interrupts,
     pub(super) times: Times,
-    /// Whether there is an agent that can be called.
+    /// True if an agent can be called.
     pub(super) calls_agent: bool,
     /// The runs that are ended since nobody waits for them any more.
     pub(super) overtaken: RefCell<BTreeSet<ExperimentId>>,
-    /// What was found outside the repository at a step of the ladder, by its number.
+    /// The number of a ladder step, with the search results found for it outside the repository.
     pub(super) searched: RefCell<Option<(u32, Rc<[Finding]>)>>,
-    /// What was seen before the last call or run.
+    /// The gate, with the facts seen before the last call or run.
     pub(super) gate: RefCell<Gate>,
-    /// What slots are given.
+    /// The resources of slots.
     pub(super) slots: SlotSetup,
 }
 
@@ -63,7 +63,7 @@ impl Heartbeat {
 }
 
 impl Shared<'_> {
-    /// Where a job of an experiment runs.
+    /// The executor for a job of an experiment.
     pub(super) fn executor_of(&self, job: &str) -> &Executor {
         if [AGENT, REVIEW].contains(&job) { &self.local } else { &self.runs }
     }
@@ -118,7 +118,7 @@ impl Shared<'_> {
         if store.written.at.elapsed() < HEARTBEAT { Ok(()) } else { store.write_journal() }
     }
 
-    /// What was asked for so far, by signals and by `ar stop`. What is new is told, words of the user's among it.
+    /// The strongest request so far, by signals and by `ar stop`. Reports new requests, and new words of the user.
     pub(super) fn asked(&self) -> Result<Interrupt, SessionError> {
         hear_words(self)?;
         let told = self.events.borrow().told;
@@ -154,7 +154,7 @@ impl Shared<'_> {
         Some(reason)
     }
 
-    /// Whether this invocation of the loop has no time left.
+    /// Returns whether this invocation of the loop has no time left.
     pub(super) fn is_time_over(&self) -> bool {
         self.times.end(&self.store()).is_some_and(|end| end.left.is_zero())
     }

@@ -16,13 +16,13 @@ use crate::domain::{Cadence, Event, Record, StopReason};
 use crate::rules::{LastIteration, Pace, pace};
 use crate::state::{IdeaFile, Sleep};
 
-/// What comes before the next call of the agent.
+/// The next step before a call of the agent.
 pub(super) enum Paced {
-    /// Nothing more.
+    /// The call may start.
     Ready,
-    /// Nothing more, as the pause is over.
+    /// The call may start, since a pause is over.
     Rested,
-    /// Another look at what was asked for meanwhile, and at the time.
+    /// Requests and the remaining time must be checked again.
     Waited,
     /// The end of the loop.
     Ends(StopReason),
@@ -108,7 +108,7 @@ fn decided(store: &Store, cadence: Cadence, is_begun: bool) -> Result<Result<(Sl
     Ok(Ok((sleep, sums_up)))
 }
 
-/// Whether the change of an experiment added a file.
+/// Returns whether the change of an experiment added a file.
 fn adds_files(store: &Store, record: &Record) -> Result<bool, SessionError> {
     if !record.base.is_known() || !record.commit.is_known() {
         return Ok(false);

@@ -40,8 +40,8 @@ pub fn look_at_sessions(dir: &Path, tag: Option<Tag>, clock: Clock) -> Result<Ve
     tags.iter().map(|tag| look_at(&repo, tag, clock)).collect()
 }
 
-/// Looks at sessions of several repositories, named by main worktree and tag. What cannot be read is left out, and said: the
-/// sentences come second.
+/// Reads the status of sessions in several repositories, named by main worktree and tag. Skips unreadable ones, and returns
+/// a sentence about each as the second part.
 pub fn look_at_all(sessions: Vec<(PathBuf, Tag)>, clock: Clock) -> (Vec<(PathBuf, SessionStatus)>, Vec<String>) {
     let (mut seen, mut troubles) = (Vec::new(), Vec::new());
     for (repository, tag) in sessions {
@@ -88,11 +88,11 @@ impl<'a> Lookout<'a> {
         }
     }
 
-    /// What is to be seen now.
+    /// Reads the current status.
     ///
     /// # Errors
     ///
-    /// When git cannot read the session's refs. Damaged state files and records are none: the result names them.
+    /// Git cannot read the session's refs. Damaged state files and records are not errors: the result names them.
     pub fn look(&mut self) -> Result<SessionStatus, SessionError> {
         let Lookout { repo, clock, folder, tag, .. } = self;
         let mut damage = Damage::default();
@@ -192,7 +192,7 @@ impl<'a> Lookout<'a> {
         })
     }
 
-    /// Whether there is still a session to look at.
+    /// Returns whether the session still exists. An unreadable one counts as existing.
     pub fn is_there(&self) -> bool {
         is_session(self.repo, &self.tag).unwrap_or(true)
     }
@@ -233,7 +233,7 @@ impl<'a> Open<'a> {
         folder.log(self.open.id, &format!("{}.log", self.job_name()))
     }
 
-    /// Whether it has a slot beside seats, in which an outage does not stop it.
+    /// Returns whether it is running in a slot, where an outage does not stop it.
     fn is_running_beside(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Guarding) && self.open.beside.slot.is_some()
     }
@@ -276,7 +276,7 @@ fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>>
     open.iter().min_by_key(rank)
 }
 
-/// How the last process ended that was active in a session, if that is known.
+/// Describes how the last active process of a session ended, if that is known.
 fn how_it_ended(presence: &Presence, activity: Activity) -> Option<String> {
     let end = if activity == Activity::Idle { presence.end_text() } else { presence.ended() };
     end.map(str::to_owned)

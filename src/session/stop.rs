@@ -27,14 +27,14 @@ const ENDING: Duration = Duration::from_secs(30);
 /// Poll interval while waiting for the loop.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What became of a request to stop.
+/// The outcome of a request to stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stopped {
-    /// Nobody is at work, and nothing runs.
+    /// The session is idle, and nothing runs.
     NobodyThere,
-    /// Nobody is at work, and the run of this experiment goes on by itself.
+    /// No process is active, but the run of this experiment is still running.
     RunsAlone(ExperimentId),
-    /// Nobody is at work, and a run of this experiment goes on that no journal knows any more.
+    /// No process is active, but a run of this experiment that the journal does not list is still running.
     RunsUnknown(ExperimentId),
     /// No process is active, and this experiment is open somewhere in between.
     Left(ExperimentId),
@@ -42,7 +42,7 @@ pub enum Stopped {
     After(Vec<ExperimentId>),
     /// It is heard by a loop with slots.
     Beside(StoppingBeside),
-    /// Whoever was at work has ended.
+    /// The active process has ended.
     Ended,
 }
 
@@ -103,9 +103,8 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
     }
 }
 
-/// Notes in the journal of a session that nobody holds that a person stopped it: guardians neither restart it nor nudge
-/// its driver then. What it could not solve is forgotten, since that person has seen it. A journal that is missing or cannot
-/// be parsed is left as it is.
+/// Notes in the journal of an idle session that the user stopped it, so that guardians neither restart it nor nudge its
+/// driver. Forgets the session's unsolved problem, since the user has seen it. Leaves a missing or unparsable journal alone.
 ///
 /// # Errors
 ///
@@ -117,7 +116,7 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
     let Some(found) = unfinished() else { return Ok(()) };
     let _lock = match folder.lock(repo.git_dir(), found.home().has_user()) {
         Ok(lock) => lock,
-        // Whoever has it now was begun later.
+        // The process that holds it now started later.
         Err(StateError::Held { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };

@@ -1,4 +1,4 @@
-//! What all experiments of a session share, and who alone writes it: refs, contract, journal, rows and memory files.
+//! State that all experiments of a session share: refs, contract, journal, rows and memory files. `Store` alone writes it.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -46,9 +46,9 @@ pub(super) struct Store {
     pub(super) expected: Expected,
     pub(super) said: Said,
     pub(super) words: HeardWords,
-    /// How often somebody may have begun to change working trees: jobs, and people while the loop waits.
+    /// Counter that grows whenever working trees may begin to change: by jobs, or by the user while the loop waits.
     pub(super) activity: u64,
-    /// Whether the opening of the session was taken back.
+    /// Set once the opening of the session was rolled back.
     pub(super) taken_back: bool,
 }
 
@@ -56,17 +56,17 @@ pub(super) struct Store {
 pub(super) struct Written {
     /// The journal as it was last written.
     pub(super) journal: Journal,
-    /// What must be on the disk before the journal is written the next time, beside what the repository knows of.
+    /// Files to sync before the next write of the journal, besides those that the repository tracks itself.
     pub(super) unsynced: Unsynced,
     /// When it was last written.
     pub(super) at: Instant,
 }
 
-/// What the store and the workspace did and nobody was told of yet.
+/// Events of the store and the workspace that are not yet reported.
 #[derive(Default)]
 pub(super) struct Said {
     events: Vec<Event>,
-    /// What was said to be wrong with something that the loop does not depend on.
+    /// Problems that were noted once and do not affect the loop.
     troubles: Vec<Notice>,
 }
 
@@ -76,7 +76,7 @@ impl Said {
         self.events.push(what.into());
     }
 
-    /// Notes something wrong that the loop does not depend on, once and not before each experiment.
+    /// Notes a problem that does not affect the loop, once instead of before each experiment.
     pub(super) fn say_once(&mut self, trouble: Notice) {
         if !self.troubles.contains(&trouble) {
             self.troubles.push(trouble.clone());
@@ -89,7 +89,7 @@ impl Said {
         std::mem::take(&mut self.events)
     }
 
-    /// Whether there is something to be told.
+    /// Returns whether there are events to report.
     pub(super) fn is_any(&self) -> bool {
         !self.events.is_empty()
     }
@@ -144,7 +144,7 @@ impl Store {
         self.said.say(what);
     }
 
-    /// Notes something wrong that the loop does not depend on, once and not before each experiment.
+    /// Notes a problem that does not affect the loop, once instead of before each experiment.
     pub(super) fn say_once(&mut self, trouble: Notice) {
         self.said.say_once(trouble);
     }
@@ -174,7 +174,7 @@ impl Store {
         self.clock.now()
     }
 
-    /// Writes the journal as it is. Where that fails, what the session cannot solve is noted elsewhere.
+    /// Writes the journal as it is. If that fails, notes the session's unsolved problem elsewhere.
     pub(super) fn write_journal(&mut self) -> Result<(), SessionError> {
         self.replace_journal().inspect_err(|_| note_escalation(self))
     }
@@ -190,8 +190,8 @@ impl Store {
         Ok(())
     }
 
-    /// Takes the journal as it was last written, but for what the session cannot solve. What it does not say has not happened,
-    /// and is done when the session goes on.
+    /// Returns to the journal as last written, but retains the session's unsolved problem. Unwritten steps count as not taken,
+    /// and are taken when the session continues.
     pub(super) fn forget_unwritten(&mut self) {
         let escalation = std::mem::take(&mut self.journal.escalation);
         self.journal = Journal { escalation, ..self.written.journal.clone() };

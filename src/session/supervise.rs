@@ -15,7 +15,7 @@ use crate::exec::{ExecError, Exit, Running};
 /// Until when something is waited for; for ever when absent.
 pub(super) type Deadline = Option<Instant>;
 
-/// How waiting for something ended.
+/// The outcome of waiting for something.
 pub(super) enum Ending<T> {
     /// It is finished, with this outcome.
     Done(T),
@@ -39,11 +39,12 @@ impl<T> Ending<T> {
     }
 }
 
-/// How a job ended, or why that is unknown or it never started.
+/// The exit of a job, or the error if its exit is unknown or it never started.
 pub(super) type Exited = Result<Exit, ExecError>;
 
 impl Ending<Exited> {
-    /// Whether nothing of the job is left. On a full disk it is done again, and nothing can be put right.
+    /// Returns whether nothing of the job is left. Returns false on a full disk: the job is repeated, and changes cannot be
+    /// undone.
     pub(super) fn is_over(&self) -> bool {
         !matches!(self, Ending::Detached | Ending::Done(Err(ExecError::DiskFull { .. })))
     }

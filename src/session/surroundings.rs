@@ -1,5 +1,5 @@
-//! Where the experiments run, and whether that is another place than before. The versions of what the measuring command uses
-//! are asked for when a run is over, and again only where something of it was replaced since.
+//! The machine and tools on which experiments run, and their changes. When a run is over, `ar` asks for the versions of the
+//! command's tools. It asks again only if one of them was replaced since.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,16 +20,17 @@ use crate::state::{read_json, write_json};
 /// The job's name, and the folder of its folders, one for each experiment, and of its files, one for each host.
 const TOOLS: &str = "tools";
 
-/// How long asking may take: an interpreter on a slow network file system needs a second. What is not known then is left out.
+/// Time limit for asking: an interpreter on a slow network file system needs a second. Versions unknown by then are
+/// omitted.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// How long its end may take.
+/// Time for the job to end after that.
 const END: Duration = Duration::from_secs(1);
 
-/// How many bytes it may print: a hundred times what it does.
+/// Limit on its output in bytes, a hundred times the usual length.
 const OUTPUT: u64 = 64 * 1024;
 
-/// How many characters of a version are kept; longer ones are none.
+/// Longest version in characters; longer ones are ignored.
 const LONGEST_VERSION: usize = 64;
 
 /// Prints the versions of the interpreter and of PyTorch, and where they are.
@@ -45,7 +46,7 @@ except Exception:
     pass
 "#;
 
-/// What was found, and how it is known to be still so.
+/// The tools that were found, with stamps that show whether they are still the same.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct FoundTools {
     version: u32,
@@ -56,10 +57,10 @@ pub(super) struct FoundTools {
     tools: Tools,
 }
 
-/// Where the experiments run.
+/// The environment in which experiments run.
 pub(super) struct Place {
     pub(super) environment: Arc<Environment>,
-    /// The tools among it, and how they are known to be still so; absent until they were looked for.
+    /// The tools in it, with their stamps; absent until they were asked for.
     pub(super) tools: Option<FoundTools>,
 }
 
@@ -75,7 +76,7 @@ impl Place {
         Place { environment: Arc::new(environment(root)), tools: None }
     }
 
-    /// What is different here from where the incumbent ran, if its number does not compare with those to come.
+    /// The event for an environment that differs from the incumbent's, so that its value is not comparable with new ones.
     pub(super) fn changed(&self, history: &History) -> Option<Event> {
         let incumbent = history.incumbent()?;
         let changes = environment_differences(incumbent, history.next_id(), &self.environment);
@@ -88,9 +89,9 @@ impl Place {
         }
     }
 
-    /// Notes the lock files as they are now that a run in `root` is over: a command such as `uv run` brings them up to date
-    /// itself. Returns what is to be asked of the tools of `command`, unless they are known to be as they were. A loop asks once for
-    /// itself; `ar try` is a new process each time, and reads what the last one left below `folder`.
+    /// Notes the lock files after a run in `root`, since a command such as `uv run` updates them itself. Returns the questions to
+    /// the tools of `command`, unless these are known to be unchanged. A loop asks once for itself. Each `ar try` is a new
+    /// process, which reads the answers that the last one left below `folder`.
     pub(super) fn look(
         &mut self,
         root: &Path,
@@ -139,12 +140,12 @@ impl Place {
     }
 }
 
-/// What is asked of the tools of a command.
+/// The questions to the tools of a command.
 pub(super) struct Questions {
     script: String,
     /// The folder of the job that asks.
     folder: PathBuf,
-    /// The file of what is found.
+    /// The file for the tools that are found.
     found: PathBuf,
 }
 
@@ -167,10 +168,10 @@ impl Questions {
             tied: true,
             ..Job::default()
         };
-        // What is still there after that is tied to the job, which is dropped.
+        // After that, dropping the job ends the processes that are tied to it.
         timeout(LIMIT + END, executor.start(&job).ok()?.wait()).await.ok()?.ok()?;
         let printed = read_tail(&log, 0).ok()?;
-        // What stays takes little room.
+        // A leftover folder takes little space.
         let _ = fs::remove_dir_all(folder);
         Some(String::from_utf8_lossy(&printed).into_owned())
     }
@@ -189,7 +190,7 @@ fn script(pythons: &[Python], root: &Path) -> String {
     if lines.is_empty() { lines } else { format!("python='{PYTHON}'\n{lines}") }
 }
 
-/// Takes apart what the script printed: versions, of which the first of each counts, and paths.
+/// Parses the output of the script: versions (the first of each tool counts) and paths.
 fn parse(printed: &str) -> (Tools, Vec<PathBuf>) {
     let (mut tools, mut stamps) = (Tools::default(), Vec::new());
     for line in printed.lines() {

@@ -10,12 +10,12 @@ use crate::domain::{
 };
 use crate::git::{Head, Repo};
 
-/// What an invocation asks for, by where it asks.
+/// The settings that an invocation asks for, by their source.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// By flags and variables: it may not contradict the stored terms of a session.
     pub given: Asked,
-    /// In the settings file: it is for new sessions, and those that exist keep what they have.
+    /// By the settings file, for new sessions only: existing ones keep their settings.
     pub file: Asked,
 }
 
@@ -84,9 +84,9 @@ pub(super) fn new_contract(
     Ok(Contract { started_from, ledger: asked.ledger.or(dialect).unwrap_or_default(), ..contract })
 }
 
-/// The stored terms with what flags and variables ask anew; what decides what is kept may not change. The settings file only
-/// gives an agent to a session that has none, and prices, which nothing else can. Whoever drives by `ar try` may be the one
-/// who is reviewed, so only a loop gets another reviewer.
+/// Applies flags and variables to the stored contract. Refuses changes to settings that decide which experiments are kept.
+/// The settings file only gives prices, and an agent to a session without one. The driver of `ar try` may be the one who is
+/// reviewed, so only a loop may change the reviewer.
 pub(super) fn continue_contract(stored: Contract, wanted: &Wanted, drive: Drive) -> Result<Contract, SessionError> {
     let first_agent = wanted.file.agent.clone().filter(|_| stored.agent.is_none());
     let given =
@@ -120,8 +120,8 @@ pub(super) fn with_axes(mut contract: Contract) -> Result<(Contract, Option<Stri
     }
 }
 
-/// The lines of the settings file that say something else than the terms of a session, by their keys. What a flag or a variable
-/// of this invocation says comes before a line anyway.
+/// The keys of lines in the settings file that contradict a session's contract. Flags and variables of this invocation
+/// override their lines anyway, so those are omitted.
 pub(super) fn lines_passed_over(contract: &Contract, layout: Option<&Layout>, wanted: &Wanted) -> Vec<&'static str> {
     let (file, given) = (&wanted.file, wanted.given.keys());
     let differs = |line: &Asked| put(line, contract.clone()) != *contract || line.layout(layout).as_ref() != layout;
@@ -144,7 +144,7 @@ pub(super) fn free_tag(repo: &Repo, clock: Clock) -> Result<Tag, SessionError> {
     trouble.map_or(Ok(tag), Err)
 }
 
-/// Whether there is a session of that tag, or its branch.
+/// Returns whether a session with that tag exists, or its branch.
 pub(super) fn is_taken(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
     Ok(repo.refs.branch(&tag.branch_ref())?.is_some() || is_session(repo, tag)?)
 }

@@ -1,4 +1,4 @@
-//! How much time an invocation of the loop has left.
+//! The time that an invocation of the loop has left.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ pub(super) struct Times(Option<Begun>);
 struct Begun {
     at: Instant,
     started: Timestamp,
-    /// How long after its start the night is over by `--for`.
+    /// Time from the start to the end of the night by `--for`.
     budget: Option<Duration>,
-    /// How long after its start the time of day comes at which it ends.
+    /// Time from the start to the time of day at which the night ends.
     until: Option<Duration>,
 }
 
@@ -31,7 +31,7 @@ impl Times {
         (Times(Some(Begun { at: Instant::now(), started, budget, until })), night.until)
     }
 
-    /// Whether a loop turns.
+    /// Returns whether time counts, which is only so in a loop.
     pub(super) fn are_counted(&self) -> bool {
         self.0.is_some()
     }
@@ -44,12 +44,12 @@ impl Times {
         nearest_end(&store.contract, budget, until, at.elapsed().max(by_the_wall))
     }
 
-    /// Why there is no time for another experiment, if so.
+    /// The reason to stop if no time is left for another experiment.
     pub(super) fn no_time_for_experiment(&self, store: &Store) -> Option<StopReason> {
         stop_before_experiment(self.end(store).as_ref(), &store.history)
     }
 
-    /// Why there is no time for another run, if so.
+    /// The reason to stop if no time is left for another run.
     pub(super) fn no_time_for_run(&self, store: &Store) -> Option<StopReason> {
         stop_for_time(self.end(store).as_ref(), expected_run(&store.history))
     }

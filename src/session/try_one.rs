@@ -17,12 +17,12 @@ use crate::domain::{ExperimentId, FailureClass, Outcome, Phase, Record, StopReas
 use crate::rules::{Again, History, REWORKS, again, directions_tried, doubtful_gain};
 use crate::state::OpenExperiment;
 
-/// What became of one `ar try`.
+/// The outcome of one `ar try`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tried {
     /// The experiment of this number was recorded.
     Recorded(ExperimentId),
-    /// Its run goes on; `ar try --continue` waits on.
+    /// Its run is still running; `ar try --continue` keeps waiting.
     StillRunning(ExperimentId),
     /// It was interrupted and rolled back.
     RolledBack,
@@ -75,18 +75,18 @@ impl Session<'_> {
         self.tried(attempted)
     }
 
-    /// Why the session has no room for another experiment of `ar try`, if so.
+    /// The reason to stop if the session reached its cap on experiments for `ar try`.
     pub fn at_cap(&self) -> Option<StopReason> {
         at_cap(&self.shared.store())
     }
 
-    /// Why the gain of a recorded experiment is doubtful, as a clause, if it is.
+    /// The reason why the gain of a recorded experiment is doubtful, as a clause; `None` if it is not.
     pub fn doubt_of(&self, id: ExperimentId) -> Option<String> {
         let store = self.shared.store();
         doubtful_gain(&store.contract, &store.history, id)
     }
 
-    /// What the user says to whoever makes the next change.
+    /// The user's words for the maker of the next change.
     pub fn words(&self) -> Vec<Word> {
         let store = &mut *self.shared.store();
         note_words(store);
@@ -121,7 +121,7 @@ impl Session<'_> {
         let store = self.shared.store.get_mut();
         let is_left = store.journal.has_open();
         let attempted = match recovered {
-            // What was recovered may be the baseline that a change waits for.
+            // The recovered run may be the baseline that a change waits for.
             None | Some(Attempted::Recorded) if is_left => {
                 let first = self.first_try(deadline).await;
                 self.or_take_back(first)?
@@ -262,7 +262,7 @@ impl Session<'_> {
     }
 }
 
-/// Why nobody drives the session by `ar try` any more, if so.
+/// The reason to stop driving the session by `ar try`, if there is one.
 fn ended_by_hand(store: &Store) -> Option<StopReason> {
     if store.folder.heard_stop().is_some() {
         return Some(StopReason::Interrupted { requested: true });
@@ -270,7 +270,7 @@ fn ended_by_hand(store: &Store) -> Option<StopReason> {
     at_cap(store)
 }
 
-/// That the session has as many experiments as `ar try` may bring it to, if so.
+/// The reason to stop if the session reached its cap on experiments for `ar try`.
 fn at_cap(store: &Store) -> Option<StopReason> {
     store.journal.expenses.tries_enough(&store.contract, &store.history)
 }
@@ -293,7 +293,7 @@ fn reworked(store: &Store) -> Option<Record> {
     store.journal.calls.reworks(&record.commit).then_some(record)
 }
 
-/// What an agent said with a proposal that is recorded.
+/// The fields of a recorded proposal.
 fn said(proposal: &Unparsed) -> Map<String, Value> {
     match serde_json::to_value(proposal) {
         Ok(Value::Object(fields)) => fields,

@@ -41,7 +41,7 @@ pub struct SessionView {
     pub contract: Option<Contract>,
     /// Its experiments.
     pub history: History,
-    /// Why it is the one that is read.
+    /// The reason why this session is read.
     pub choice: Choice,
 }
 
@@ -67,7 +67,7 @@ impl SessionView {
         Ok(self.repo.objects.diff_text(&record.base, &record.commit)?)
     }
 
-    /// Where the log of an experiment's newest run is, compressed or not.
+    /// The path of the log of an experiment's newest run, compressed or not.
     pub fn run_log(&self, id: ExperimentId) -> PathBuf {
         self.folder.run_log(id)
     }
@@ -105,7 +105,7 @@ impl SessionView {
         Ok(lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("{line}\n")).collect())
     }
 
-    /// Reads the session of an experiment, and which one it is. Where its name has no session, that is `tag`, as for
+    /// Reads the session and the record of an experiment. If its name contains no session, uses `tag` as in
     /// [`SessionView::open`].
     pub fn open_at(dir: &Path, name: &ExperimentName, tag: Option<Tag>) -> Result<(Self, Record), SessionError> {
         if let (Some(tag), Some(other)) = (&tag, &name.tag)
@@ -151,7 +151,8 @@ impl SessionView {
         })
     }
 
-    /// What an agent has to know for the next experiment; below 8 KB beside what the user says. `is_called` says that the loop has called it for that.
+    /// The briefing of an agent for the next experiment, below 8 KB without the user's words. `is_called` is true if the loop
+    /// has called the agent for it.
     ///
     /// # Errors
     ///
@@ -187,7 +188,7 @@ impl SessionView {
         Ok(agent::brief(&briefing, is_called))
     }
 
-    /// Why the last loop ended, as it was told; absent while one is at work, and where none was.
+    /// The reported reason for the end of the last loop; absent while a loop is active or if there was none.
     pub fn ended(&self) -> Option<String> {
         self.journal()?.presence.ended().map(str::to_owned)
     }
@@ -198,7 +199,7 @@ impl SessionView {
         self.journal().map_or_else(recorded, |journal| journal.ladder).flagged().to_vec()
     }
 
-    /// Whether winners wait for a train, and nobody is at work on the session.
+    /// Returns whether winners wait for a train while the session is idle.
     pub fn has_idle_winners(&self) -> bool {
         let is_idle = || matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
         self.journal().is_some_and(|journal| !journal.line.is_empty()) && is_idle()
@@ -209,7 +210,7 @@ impl SessionView {
         Journal::read(&self.folder.state()).ok().flatten()
     }
 
-    /// What is remembered beside the experiments of this session, as far as it can be read.
+    /// The lessons, findings and ideas for the next experiment, as far as they are readable.
     pub(super) fn memories(&self, new_direction: bool, now: Timestamp) -> Memories {
         let root = self.repo.main_worktree();
         let lessons = LessonFile::new(&root).read().unwrap_or_default();
@@ -247,7 +248,7 @@ impl SessionView {
         Ok(Notes::new(&self.repo.refs, NOTES).add(&record.commit, &line)?)
     }
 
-    /// What the session found.
+    /// Builds the report of the session.
     ///
     /// # Errors
     ///
@@ -261,7 +262,7 @@ impl SessionView {
         Ok(report.with_artifacts(|best| self.artifacts_of(best)))
     }
 
-    /// What is known of the session beside its records.
+    /// Facts about the session that its records lack.
     pub fn course(&self) -> Course {
         let (layout, spent, is_idle) = match self.journal() {
             Some(Journal { layout, expenses, attempts, .. }) => (layout, *expenses.spent(), attempts.is_empty()),
@@ -286,7 +287,7 @@ impl SessionView {
         }
     }
 
-    /// What other sessions measured of the commits of this one, by the same command.
+    /// Baselines of other sessions that measured a kept commit of this session by the same command.
     pub(super) fn elsewhere(&self) -> Vec<Elsewhere> {
         let others = session_tags(&self.repo).unwrap_or_default();
         let baselines = others.iter().filter(|tag| **tag != self.tag).filter_map(|tag| {
@@ -310,8 +311,8 @@ impl SessionView {
             .collect()
     }
 
-    /// How often work of the user or of a call that was cut off was saved. What `ar` itself keeps of an experiment is told in
-    /// its record and in the ideas.
+    /// Number of saved commits with work of the user or of an interrupted call. Excludes commits that `ar` saved of
+    /// experiments: their records and ideas name them.
     fn saved(&self) -> Option<usize> {
         let saved = self.repo.refs.refs_under(&format!("{}/saved", self.tag.ref_prefix())).ok()?;
         let is_own = |commit: &str| {

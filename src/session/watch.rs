@@ -1,7 +1,8 @@
-//! What nobody but `ar` may change while an agent or a run is at work: looked at before, and put right after.
+//! Watches the files and refs that only `ar` may change while an agent or a run is active, and restores them afterwards.
 //!
-//! Agents and runs have the user's rights, so nothing keeps them from writing. What they wrote is undone from what this
-//! process holds, kept beside it, and named; where that is not known or not `ar`'s to undo, it is named alone.
+//! Agents and runs have the user's rights, so `ar` cannot keep them from writing. It restores the former content from this
+//! process's memory, keeps the changed one next to it, and reports that. If the former content is unknown or not `ar`'s to
+//! restore, `ar` only reports the change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -29,13 +30,13 @@ use crate::state::{EVENT_LOGS, Mended, SESSIONS_FOLDER, STATE_FILES, SessionFold
 /// Files of git's by which an agent could hide a change from git, and from `ar`.
 const HIDING: [&str; 3] = ["info/attributes", "info/exclude", "info/grafts"];
 
-/// Where git keeps the objects that stand for others.
+/// The folder of git's refs that replace objects by others.
 const REPLACEMENTS: &str = "refs/replace";
 
 /// The size in bytes up to which the newest log is put back.
 const HELD_LOG: u64 = 1024 * 1024;
 
-/// How often in a row the rows are put right that somebody goes on to change.
+/// Limit on repairs of the rows in a row, while another process keeps changing them.
 const ROW_TRIES: u32 = 5;
 
 /// Brings refs to what this process itself has made of them since they were looked at.
@@ -72,8 +73,8 @@ pub(super) fn say_changed(what: &'static str, who: &Actors, paths: Vec<PathBuf>,
 }
 
 impl Watch {
-    /// What became of the refs from when the watch began to what they are `now`: those that are to be put right, and those
-    /// made or moved of sessions that somebody was at work on.
+    /// Compares the refs at the beginning of the watch with those of `now`. Returns those to restore, and those that were made
+    /// or moved in other sessions while these were active.
     fn ref_changes(&self, of: SessionRefs<'_>, now: &[(String, String)]) -> (RefChanges, Vec<(Tag, String)>) {
         let RefChanges { mut foreign, mut moved, mut gone } = compare_refs(&self.refs, now);
         let mut nobodys: BTreeMap<Tag, bool> = BTreeMap::new();
@@ -262,7 +263,7 @@ impl Store {
         self.expected.at_work.push((who, id));
         let stamps = self.expected.stamps(&self.repo, &self.folder);
         match &mut self.expected.watch {
-            // What others change meanwhile is found when the first of those at work ends.
+            // When the first active job ends, `ar` finds the foreign changes since the watch began.
             Some(watch) => stamps.into_iter().for_each(|(path, stamp)| _ = watch.stamps.entry(path).or_insert(stamp)),
             None => self.hold()?,
         }
@@ -311,7 +312,7 @@ impl Store {
             }
             None => {
                 let refs = watched_refs(repo)?;
-                // What was written before is among the refs that were looked at.
+                // The refs read just now include earlier writes.
                 repo.refs.take_written();
                 refs
             }
@@ -320,7 +321,7 @@ impl Store {
         expected.held = take(&mut expected.held).take_on(state.chain(logs).chain(hiding).chain(newest));
         expected.watch = Some(Watch {
             memories,
-            // Of linked working trees no run has what an agent leaves there.
+            // Runs never see the files that an agent leaves in a linked working tree.
             ignored: if has_agent && !self.journal.home().is_disposable() {
                 Some(IgnoredFiles::look(repo)?)
             } else {
@@ -350,7 +351,7 @@ impl Store {
         let mut rows = 0;
         if let Some(held) = &watch.rows {
             for tries in 1..=ROW_TRIES {
-                // What others write while this looks is for the next look to find.
+                // The next repair finds rows that are written during this one.
                 self.expected.rows = self.ledger.hold()?;
                 match self.put_rows_right(held, tries > 1)? {
                     Some(count) => rows += count,

@@ -20,7 +20,7 @@ const LONGEST: usize = 1 << 20;
 /// The most characters of a word in an event.
 const SHOWN: usize = 500;
 
-/// Why a word cannot be said or dropped.
+/// The reason why a word cannot be added or dropped.
 #[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum WordError {
@@ -38,12 +38,12 @@ pub enum WordError {
     NoHome,
 }
 
-/// A word that was said.
+/// A word that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told {
     /// Its number.
     pub id: u32,
-    /// Whether a process is active in the session, which hears it.
+    /// True if an active process of the session will read it.
     pub is_active: bool,
 }
 
@@ -101,7 +101,7 @@ pub fn drop_word(repo: &Repo, tag: &Tag, id: u32, clock: Clock) -> Result<Word, 
     Ok(dropped.ok_or_else(no_word)?)
 }
 
-/// What the journal knows of the words, as far as it can be read.
+/// The journal's marks for words; none if it is unreadable.
 fn marks(folder: &SessionFolder) -> WordMarks {
     Journal::read(&folder.state()).ok().flatten().map(|journal| journal.words).unwrap_or_default()
 }
@@ -138,7 +138,7 @@ impl HeardWords {
         words
     }
 
-    /// Whether there are words that no call had yet.
+    /// Returns whether there are undelivered words.
     pub(super) fn are_waiting(&self, marks: &WordMarks) -> bool {
         self.all().iter().any(|word| !marks.is_delivered(word))
     }

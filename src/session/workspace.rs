@@ -29,16 +29,16 @@ pub(super) struct Workspace {
     pub(super) repo: Rc<Repo>,
     /// Whose it is.
     pub(super) home: Home,
-    /// What runs and guards get beside the variables of every run: those of its slot.
+    /// The variables of its slot, which runs and guards get besides those of every run.
     pub(super) variables: Vec<(String, String)>,
     /// Which files an experiment may change.
     pub(super) file_terms: FileTerms,
     /// The files that no experiment may change.
     pub(super) protected: Protected,
     pub(super) untracked: UntrackedFiles,
-    /// What was seen of the working tree when the run was over.
+    /// The state of the working tree after the run.
     pub(super) look: Option<Seen<Look>>,
-    /// What the file system said of tracked files when the run that is active began.
+    /// The stamps of tracked files when the active run began.
     pub(super) tree_before: Option<TreeStamps>,
     /// The user's settings file before the last job, in place.
     pub(super) settings: Option<SettingsBefore>,
@@ -52,19 +52,19 @@ pub(super) struct UntrackedFiles {
     pub(super) listed: Option<Seen<()>>,
 }
 
-/// What was seen of a working tree. It holds until somebody may have been active there.
+/// A fact about a working tree. It holds until a job or the user may have been active there.
 pub(super) struct Seen<T> {
     value: T,
     activity: u64,
 }
 
 impl<T> Seen<T> {
-    /// What is seen now.
+    /// Wraps a fact that was read just now.
     pub(super) fn now(store: &Store, value: T) -> Seen<T> {
         Seen { value, activity: store.activity }
     }
 
-    /// What was seen, if it still holds.
+    /// The fact, if it still holds.
     pub(super) fn if_current(self, store: &Store) -> Option<T> {
         (self.activity == store.activity).then_some(self.value)
     }
@@ -87,7 +87,7 @@ impl Workspace {
         variables
     }
 
-    /// What HEAD is to be here: the session's branch, or detached at a commit.
+    /// The target of HEAD in this tree: the session's branch, or a commit without a branch.
     fn head_at(&self, store: &Store, commit: &CommitId) -> HeadTarget {
         match self.home.follows_branch() {
             true => HeadTarget::Branch(store.contract.tag.branch_ref()),
@@ -397,7 +397,7 @@ impl Workspace {
         move_odd(odd, Vec::new(), &mut store.said)
     }
 
-    /// Whether the working tree differs from the one that the agent was given.
+    /// Returns whether the working tree differs from the one that the agent was given.
     pub(super) fn has_worked(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<bool, SessionError> {
         self.reclaim_head(store, &open.base)?;
         let change = self.repo.working_tree.propose(&open.base, &self.known_untracked()?)?;
@@ -441,7 +441,7 @@ impl Workspace {
         store.journal.tree.set_aside(Aside { commit, description, direction, proposal: more, reference });
         store.write_journal()?;
         crash::point("aside.noted");
-        // What was staged is known from the index as it was.
+        // The saved copy of the index shows what was staged.
         Ok(self.repo.working_tree.adopt_index(change)?)
     }
 

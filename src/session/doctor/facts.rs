@@ -230,8 +230,8 @@ fn objects_of<'a>(tag_objects: &'a [(String, String)], refname: &str) -> Vec<&'a
     tag_objects.iter().filter(|(name, _)| name == refname).map(|(_, object)| object.as_str()).collect()
 }
 
-/// The tags of all sessions of which anything is left, sorted: a record's ref, even a torn one, something saved, a branch,
-/// or a contract.
+/// The sorted tags of all sessions that left anything: a record's ref, even a torn one, a saved commit, a branch, or a
+/// contract.
 pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
     const PREFIX: &str = "refs/autoresearch";
     let readable = repo.refs.readable_refs_under(PREFIX)?.into_iter().map(|(name, _)| name);

@@ -58,7 +58,7 @@ fn continued(repo: &Repo, asked: &Asked) -> Result<Option<Tag>, SessionError> {
     })
 }
 
-/// The finding of an error that would stop `ar run`. What passes by itself is none.
+/// The finding for an error that would stop `ar run`; `None` for an error that passes by itself.
 fn refused(error: &SessionError) -> Option<Finding> {
     let area = match error {
         SessionError::Dirty(_) => Area::Repository,

@@ -229,8 +229,8 @@ impl Workspace {
         Ok(!self.is_standing())
     }
 
-    /// Brings the tree of a seat to `commit`, with nothing of an earlier call in it. What is in no commit of an open attempt is
-    /// saved first.
+    /// Brings the tree of a seat to `commit`, with nothing of an earlier call in it. First saves leftovers that are in no commit
+    /// of an open attempt.
     pub(in crate::session) fn begin_call(&mut self, store: &mut Store, commit: &CommitId) -> Result<(), SessionError> {
         let at = self.reclaim_head(store, commit)?;
         self.untracked.known = Some(Untracked::default());
