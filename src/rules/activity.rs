@@ -1,4 +1,4 @@
-//! What a session is doing, derived from observations.
+//! The activity of a session, derived from observations.
 
 use serde::Serialize;
 
@@ -10,15 +10,15 @@ use crate::domain::Phase;
 pub struct Seen {
     /// The journal's step; absent if the journal cannot be read.
     pub phase: Option<Phase>,
-    /// Whether a process holds the session.
+    /// True if a process holds the session.
     pub owned: bool,
     /// The job of the open experiment, agent or run.
     pub job: RunFound,
-    /// Whether the journal names an outage for whose end the loop waits.
+    /// True if the journal names an outage whose end the loop waits for.
     pub outage: bool,
 }
 
-/// What a session is doing.
+/// The activity of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {

@@ -85,12 +85,12 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
     }
 }
 
-/// Whether a verdict is a flag: a doubt about what is kept.
+/// Returns whether a verdict doubts a keep.
 fn is_doubt(verdict: ReviewVerdict, late: bool) -> bool {
     verdict == ReviewVerdict::Unclear || late && verdict == ReviewVerdict::NotEarned
 }
 
-/// Whether a record was kept and has a better value than all earlier keeps.
+/// Returns whether a record is a keep with a better value than all earlier keeps.
 fn is_best(record: &Record, history: &History) -> bool {
     let Some(value) = record.metric.value.filter(|_| record.outcome == Outcome::Keep) else { return false };
     let before =

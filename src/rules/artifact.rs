@@ -8,7 +8,7 @@ use super::axes::{AxisValues, composite_number, in_form};
 use super::history::History;
 use crate::domain::{Composite, Contract, Form, Number, Outcome, Record};
 
-/// How many iterations the artifact's novelty is the mean of.
+/// The artifact's novelty is the mean over this many iterations.
 pub const NOVELTY_WINDOW: usize = 5;
 
 /// The name of the axis that no single state of the artifact has.
@@ -24,7 +24,7 @@ pub fn artifact_metric(name: &str) -> String {
 pub struct ArtifactPoint {
     /// Its axes.
     pub axes: AxisValues,
-    /// What they are together; `None` if one of them has no number.
+    /// Their composite; `None` if one of them has no number.
     pub composite: Option<Number>,
 }
 

@@ -15,7 +15,7 @@ const NONE: &str = "none";
 pub struct ArtifactGlobs {
     set: GlobSet,
     patterns: Vec<String>,
-    /// What leads to the matches of each pattern.
+    /// The steps to the matches of each pattern.
     ways: Vec<Vec<Step>>,
 }
 
@@ -45,7 +45,7 @@ impl ArtifactGlobs {
         &self.patterns
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
@@ -57,7 +57,7 @@ impl ArtifactGlobs {
         self.patterns.get(first).map(String::as_str)
     }
 
-    /// Whether something below a folder may match.
+    /// Returns whether a path below a folder may match.
     pub fn lead_below(&self, folder: &Path) -> bool {
         self.ways.iter().any(|way| leads_below(way, folder))
     }
@@ -100,7 +100,7 @@ pub struct ExperimentArtifacts {
     pub id: ExperimentId,
     /// Their size on disk, in bytes.
     pub bytes: u64,
-    /// Whether it is the best so far.
+    /// True for the best experiment so far.
     pub is_best: bool,
 }
 

@@ -58,7 +58,8 @@ pub fn brought<'a>(
     })
 }
 
-/// The mean of each axis over a session's experiments, brought to 0..1, without the baseline unless there is nothing else; `None` for an axis that never had a number.
+/// The mean of each axis over a session's experiments, brought to 0..1; `None` for an axis that never had a number. The
+/// baseline counts only if there is nothing else.
 pub fn axis_means(composite: &Composite, records: &[Record]) -> AxisValues {
     let first = records.iter().position(|record| !record.id.is_baseline()).unwrap_or(0);
     let counted = &records[first..];
@@ -70,12 +71,12 @@ pub fn axis_means(composite: &Composite, records: &[Record]) -> AxisValues {
     composite.axes.iter().map(|(name, axis)| (name.clone(), mean(name, axis.range))).collect()
 }
 
-/// What the axes are together, 0..1, in the composite's form; `None` if one of them has no number.
+/// Combines the axes into one number, 0..1, in the composite's form; `None` if one of them has no number.
 pub fn composite(composite: &Composite, values: &AxisValues) -> Option<f64> {
     in_form(composite, composite.form, values)
 }
 
-/// What the axes are together in another form than the one that decides; `None` if one of them has no number.
+/// Combines the axes in a given form, whatever form the composite has; `None` if one of them has no number.
 pub fn in_form(composite: &Composite, form: Form, values: &AxisValues) -> Option<f64> {
     let numbers: Vec<f64> = brought(composite, values).map(|(_, value)| value).collect::<Option<_>>()?;
     match form {

@@ -1,13 +1,13 @@
-//! Whether a patrol is missing.
+//! Detecting a missing patrol.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// Whether the last patrol is at least `limit` old. No beat at all counts as missing.
+/// Returns whether the last patrol is at least `limit` old. Without a beat, it counts as missing.
 ///
-/// `unchanged` is how long the observer has seen this same beat, on a clock that never jumps. It decides where the clock of
-/// the machine was set back: a beat in the future is missing when it has not changed for `limit`.
+/// `unchanged` is the time for which the observer has seen this same beat, on a clock that never jumps. It decides if
+/// the machine's clock was set back: a beat in the future is missing once it has not changed for `limit`.
 pub fn is_beat_missing(beat: Option<Timestamp>, now: Timestamp, unchanged: Duration, limit: Duration) -> bool {
     let age = |beat| Duration::try_from(now.duration_since(beat)).unwrap_or_default();
     beat.is_none_or(|beat| age(beat).max(unchanged) >= limit)

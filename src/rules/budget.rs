@@ -6,7 +6,7 @@ use super::History;
 use super::median::median;
 use crate::domain::{Contract, StopReason};
 
-/// How many recent durations predict the next one: enough to ignore one that was stuck, few enough to follow the
+/// The number of recent durations that predict the next one: enough to ignore a stuck one, few enough to follow the
 /// session's current pace.
 const NEWEST: usize = 9;
 

@@ -1,4 +1,4 @@
-//! What each direction came to.
+//! The results of each direction.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 use super::{Ended, KeptStep, RunOf, distinct_runs, gpu_hours, run_seconds, same_direction};
 use crate::domain::{ExperimentId, Layout, Record};
 
-/// What the experiments in one direction came to.
+/// The results of the experiments in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct DirectionResult {
     /// The name, as it was last written; absent for experiments without a direction.
     pub direction: Option<String>,
-    /// How many of its changes ran.
+    /// The number of its changes that ran.
     pub tried: u32,
-    /// How many were kept.
+    /// The number of its keeps.
     pub kept: u32,
-    /// What they gained together, in the metric's unit; a change of a train has an equal share of the train's gain. Absent
-    /// where no gain is known.
+    /// The total gain of the keeps, in the metric's unit; absent if no gain is known. Each change of a train has an
+    /// equal share of the train's gain.
     pub gain: Option<f64>,
     /// The GPU-hours of its runs, those of crashes among them; hours of runs where there is no GPU.
     pub gpu_hours: f64,

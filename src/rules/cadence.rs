@@ -1,7 +1,8 @@
-//! How long a loop pauses between two experiments.
+//! The pause of a loop between two experiments.
 //!
-//! The windows and their thresholds are those of the Madani adapter. Its adaptive windows are shorter than 300 s, for which a
-//! prompt cache stays warm, or longer than 1200 s: between them the cache is lost, and not yet worth losing.
+//! The windows and their thresholds are those of the Madani adapter. Its adaptive windows are shorter than 300 s or
+//! longer than 1200 s. Below 300 s, a prompt cache stays warm. Between the two, a pause loses the cache and saves too
+//! little.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ const EXPLORATION_COLD: Duration = Duration::from_secs(1500);
 /// The pause after an outage or a crash.
 const RECOVERY_COLD: Duration = Duration::from_secs(1800);
 
-/// How many numbers must rise for the loop to stay warm.
+/// The number of newest values over which a rise keeps the loop warm.
 const RISING: usize = 3;
 
 /// After how many experiments without a keep it goes cold.
@@ -45,13 +46,13 @@ const LONG: Duration = Duration::from_secs(6 * 3600);
 /// The longest pause of a loop that nobody looks after.
 const UNATTENDED: Duration = Duration::from_secs(90 * 60);
 
-/// How many long pauses in a row would be cut to that before the loop ends instead.
+/// The number of long pauses in a row from which an unattended loop ends, instead of shortening them to that.
 const CUT_IN_A_ROW: usize = 3;
 
 /// Between these two a pause loses the prompt cache and wins too little for it.
 const DEAD_ZONE: (Duration, Duration) = (Duration::from_secs(181), Duration::from_secs(1499));
 
-/// What to know of a pause of fixed length.
+/// Warns of a fixed pause in the dead zone.
 pub fn cadence_warning(cadence: Cadence) -> Option<String> {
     let Cadence::Fixed(pause) = cadence else { return None };
     let (first, last) = DEAD_ZONE;
@@ -66,34 +67,34 @@ pub fn cadence_warning(cadence: Cadence) -> Option<String> {
     })
 }
 
-/// What the last iteration did, beside its record.
+/// Facts about the last iteration that are not in its record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LastIteration {
-    /// Whether its change added a file: something was brought from outside.
+    /// True if its change added a file, and so brought in something from outside.
     pub added_files: bool,
-    /// Whether the agent was out since the pause before.
+    /// True if there was an outage since the pause before.
     pub was_out: bool,
 }
 
-/// How the loop goes on after an iteration.
+/// The continuation of a loop after an iteration.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pace {
     /// At once.
     Go,
     /// After a pause.
     Pause {
-        /// How long.
+        /// Its length.
         pause: Duration,
-        /// Why, as a clause.
+        /// The reason, as a clause.
         why: String,
-        /// Whether the session is written down and summed up before it.
+        /// True if a checkpoint and a summary of the session come before it.
         sums_up: bool,
     },
     /// Not at all.
     End(StopReason),
 }
 
-/// How the loop goes on after an iteration, by the contract's cadence.
+/// Decides how the loop continues after an iteration, by the contract's cadence.
 pub fn pace(contract: &Contract, history: &History, iteration: LastIteration) -> Pace {
     let (pause, why) = match contract.cadence {
         None => return Pace::Go,

@@ -14,7 +14,7 @@ pub enum Aspect {
     Metrics,
     /// Time and memory.
     Cost,
-    /// Where it ran.
+    /// The environment of the run.
     Environment,
     /// Command, seed and settings.
     Settings,

@@ -17,7 +17,7 @@ pub enum Columns {
     Others(Vec<String>),
 }
 
-/// How a `program.md` runs and judges an experiment.
+/// The command, metric, direction and time limit that a `program.md` names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Suggested {
     /// The command that trains and measures.
@@ -74,7 +74,7 @@ pub fn own_loop(program: &str) -> Vec<&'static str> {
     .collect()
 }
 
-/// How a `program.md` runs and judges an experiment.
+/// Reads the command, metric, direction and time limit from a `program.md`.
 pub fn suggested(program: &str) -> Suggested {
     static COMMAND: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(?m)`([^`\n>|]+?)\s*&?>\s*run\.log[^`\n]*`"));
     static METRIC: LazyLock<Option<Regex>> =

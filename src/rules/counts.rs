@@ -40,7 +40,7 @@ impl Ended {
         Ended::of(record.verdict(), record.failure.as_ref().map(|failure| failure.class))
     }
 
-    /// Whether it judges the idea: a refused one was never tried.
+    /// Returns whether it judges the idea. A refused change was never tried.
     pub fn is_judged(self) -> bool {
         matches!(self, Ended::Keep | Ended::Discard | Ended::Crash)
     }

@@ -1,17 +1,17 @@
-//! What a report knows of a session beside its records.
+//! Facts for a report on a session that are not in its records.
 
 use super::spread::Elsewhere;
 use super::time_split::Waits;
 use crate::domain::{CommitId, ExperimentId, Layout, Spent};
 
-/// What is known of a session beside its records.
+/// Facts about a session that are not in its records.
 #[derive(Debug, Clone, Default)]
 pub struct Course {
     /// The name of the repository's folder.
     pub repository: Option<String>,
     /// The experiments after which it was flagged for review.
     pub flagged: Vec<ExperimentId>,
-    /// Why its last loop ended.
+    /// The reason why its last loop ended.
     pub ended: Option<String>,
     /// The times from its event logs.
     pub waits: Waits,
@@ -21,10 +21,10 @@ pub struct Course {
     pub tip: Option<CommitId>,
     /// The usage of all agent calls, if known.
     pub spent: Spent,
-    /// Where experiments are made and run beside each other, as it is now; absent *in place*.
+    /// The current layout of slots and seats; absent *in place*.
     pub layout: Option<Layout>,
-    /// Whether it has a reviewer now.
+    /// True if it has a reviewer now.
     pub has_reviewer: bool,
-    /// How often `ar` saved uncommitted or unfinished work.
+    /// The number of times that `ar` saved uncommitted or unfinished work.
     pub saved: usize,
 }

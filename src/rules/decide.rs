@@ -54,8 +54,8 @@ pub(super) fn decide_by_threshold(metric: &MetricSpec, measured: &Number, thresh
     Verdict { outcome, reason: format!("{} {measured} {how} the threshold of {threshold}", metric.name) }
 }
 
-/// Whether `gain` exceeds `min_delta`. Decimal numbers that differ by exactly `min_delta` do not, whatever binary
-/// rounding adds: a difference is off by at most two roundings of the larger number.
+/// Returns whether `gain` exceeds `min_delta`. A difference of exactly `min_delta` between decimal numbers does not,
+/// despite binary rounding: a difference is off by at most two roundings of the larger number.
 pub(super) fn exceeds(gain: f64, min_delta: f64, a: &Number, b: &Number) -> bool {
     let rounding = if min_delta == 0.0 { 0.0 } else { 4.0 * f64::EPSILON * a.value.abs().max(b.value.abs()) };
     gain > min_delta + rounding

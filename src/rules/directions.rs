@@ -3,16 +3,17 @@
 use super::{History, is_sound};
 use crate::domain::{Outcome, Record, TriedDirection};
 
-/// How many experiments in a row may omit a direction before the agent is asked for one.
+/// The number of experiments in a row without a direction after which the agent is asked for one.
 pub const UNNAMED_LIMIT: u32 = 10;
 
-/// How many of the newest experiments in a row omit a direction.
+/// Counts the newest experiments in a row without a direction.
 pub fn unnamed_in_a_row(records: &[Record]) -> u32 {
     let unnamed = records.iter().rev().take_while(|record| !record.id.is_baseline() && record.direction.is_none());
     u32::try_from(unnamed.count()).unwrap_or(u32::MAX)
 }
 
-/// Whether two names mean the same direction, case and white space aside. Signs count: `dropout -0.1` is not `dropout +0.1`.
+/// Returns whether two names mean the same direction, ignoring case and white space. Signs count: `dropout -0.1` is not
+/// `dropout +0.1`.
 pub fn same_direction(one: &str, other: &str) -> bool {
     one == other || folded(one).eq(folded(other))
 }
@@ -21,7 +22,8 @@ fn folded(name: &str) -> impl Iterator<Item = char> {
     name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase)
 }
 
-/// Whether an experiment of `records` in this direction was measured. One that was refused or crashed tried nothing.
+/// Returns whether an experiment of `records` in this direction was measured. One that crashed without a value does not
+/// count, and neither does a refused one.
 pub fn is_tried(records: &[Record], direction: &str) -> bool {
     let is_measured = |record: &&Record| record.outcome != Outcome::Crash || record.metric.value.is_some();
     let mut named = records.iter().filter(is_measured).filter_map(|record| record.direction.as_deref());

@@ -55,9 +55,9 @@ pub struct OpenFound<'a> {
     pub phase: Phase,
     /// The experiment's commit and base.
     pub open: (Option<&'a CommitId>, &'a CommitId),
-    /// Whether its number was given, and no record has it.
+    /// True if its number was given and no record has it.
     pub is_free: bool,
-    /// Whether its record is the last one.
+    /// True if its record is the last one.
     pub is_last: bool,
     /// The commit of its record, if it has one.
     pub recorded: Option<&'a CommitId>,

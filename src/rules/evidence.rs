@@ -1,4 +1,4 @@
-//! What a person should know before believing a session's numbers, and what that is judged by.
+//! Facts that you should know before believing a session's numbers, and the evidence for them.
 
 use std::path::Path;
 
@@ -29,13 +29,13 @@ pub struct Evidence<'a> {
     pub points: &'a [Point],
     /// The metric's direction.
     pub direction: Direction,
-    /// Whether a threshold keeps, whatever the best is.
+    /// True if a threshold decides what to keep, whatever the best value is.
     pub has_threshold: bool,
     /// Their summary.
     pub summary: &'a Summary,
     /// The spread of repeated measurements.
     pub spread: Option<&'a Spread>,
-    /// How the time was spent.
+    /// The use of the time.
     pub time: Option<&'a TimeSplit>,
     /// The changes of the environment.
     pub changes: &'a [EnvironmentChange],
@@ -45,17 +45,17 @@ pub struct Evidence<'a> {
     pub ignored_changed: &'a [(ExperimentId, Vec<String>)],
     /// The keeps that a reviewer doubts, or has not reviewed.
     pub reviews: &'a [(ExperimentId, ReviewVerdict)],
-    /// Whether the session has a reviewer now.
+    /// True if the session has a reviewer now.
     pub has_reviewer: bool,
     /// The experiments after which the session was flagged for review.
     pub flagged: &'a [ExperimentId],
     /// The commit at the tip of the branch; absent while an experiment is open.
     pub tip: Option<&'a str>,
-    /// How often `ar` saved uncommitted work.
+    /// The number of times that `ar` saved uncommitted work.
     pub saved: usize,
-    /// How many rows of a ledger cannot be read.
+    /// The number of ledger rows that cannot be read.
     pub malformed: u32,
-    /// How many of the other rows have an unreadable value.
+    /// The number of other rows with an unreadable value.
     pub without_number: u32,
 }
 

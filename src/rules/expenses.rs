@@ -1,4 +1,4 @@
-//! What the agent's calls cost a session, and the night that counts them.
+//! The cost of a session's agent calls, and the night that counts them.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,10 +6,10 @@ use super::History;
 use super::night::{Night, NightEnd, cap_of_tries, session_calls_enough, session_enough};
 use crate::domain::{Contract, ExperimentId, Spent, StopReason, Usage};
 
-/// What a session has spent, with its night.
+/// The expenses of a session, with its night.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Expenses {
-    /// What all calls of the agent used.
+    /// The usage of all agent calls.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     spent: Spent,
     /// The night that it is in, or was in last; absent before a loop's first.

@@ -42,7 +42,8 @@ pub fn squashed_message(tag: &Tag, chain: &[&Record], without: &[ExperimentId]) 
     message + &format!("\nSession: {tag}\nRecords: {}/\n", tag.ref_prefix())
 }
 
-/// What a message says of a tree that no run had: it lacks keeps before experiment `id`.
+/// A note for a message about a tree that no run had. The tree lacks the keeps `without`, which came before experiment
+/// `id`.
 fn not_measured(tag: &Tag, id: ExperimentId, without: &[ExperimentId]) -> String {
     if without.is_empty() {
         return String::new();
@@ -69,7 +70,7 @@ fn subject(record: &Record) -> String {
     if line.is_empty() { format!("Experiment {}", record.id) } else { line }
 }
 
-/// Whether the reason of a record only compares its value with the one before.
+/// Returns whether the reason of a record only compares its value with the one before.
 fn says_the_step(record: &Record, before: &Record) -> bool {
     let (Some(value), Some(old)) = (record.metric.number(), before.metric.number()) else { return false };
     let (name, direction) = (record.metric.name.clone(), record.metric.direction);

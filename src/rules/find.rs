@@ -3,7 +3,7 @@
 use super::History;
 use crate::domain::{FEWEST_DIGITS, Record, Which};
 
-/// Why a name matches no experiment, or several.
+/// The reason why a name does not match exactly one experiment.
 #[derive(Debug, PartialEq)]
 pub enum Unfound<'a> {
     /// No experiment has that number or a commit with that start.

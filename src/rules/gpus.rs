@@ -48,7 +48,7 @@ pub struct GpuPlan {
     pub unused: Vec<Gpu>,
 }
 
-/// Why the GPUs that are wanted cannot be had.
+/// The reason why the wanted GPUs are not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GpuError {
     /// The machine has none that its driver shows.
@@ -90,15 +90,15 @@ pub enum GpuError {
     /// There are fewer than one run needs.
     #[error("a run needs {}, and {there} can be used", count_of(*per_run as u64, "GPU"))]
     TooFew {
-        /// How many a run needs.
+        /// The number of GPUs that a run needs.
         per_run: usize,
-        /// How many there are.
+        /// The number of available GPUs.
         there: usize,
     },
     /// Some of those listed would stay unused.
     #[error("runs of {per_run} GPUs leave some of those listed unused: {}", left.join(", "))]
     Uneven {
-        /// How many a run needs.
+        /// The number of GPUs that a run needs.
         per_run: usize,
         /// The names of those left.
         left: Vec<String>,
@@ -119,7 +119,7 @@ fn with_names(models: &[(String, Vec<String>)]) -> String {
 }
 
 impl GpuError {
-    /// What the user can do about it.
+    /// Suggests a fix to the user.
     pub fn hint(&self) -> String {
         match self {
             GpuError::Nowhere => "run `nvidia-smi -L` to see whether the driver finds one, or omit --gpus".into(),
@@ -157,8 +157,9 @@ impl Named {
     }
 }
 
-/// Divides the GPUs of a machine among slots, of which each run uses `per_run`, at least 1. `variable` looks up the environment of `ar`, where a mask may hide GPUs:
-/// indices in the choice count what the mask leaves. The index of a GPU in MIG mode stands for all its instances.
+/// Divides the GPUs of a machine among slots. Each run uses `per_run` of them, at least 1. `variable` looks up the
+/// environment of `ar`, where a mask may hide GPUs: indices in the choice count what the mask leaves. The index of a GPU
+/// in MIG mode stands for all its instances.
 ///
 /// # Errors
 ///
@@ -276,12 +277,12 @@ fn visible(inventory: &GpuInventory, variable: impl Fn(&str) -> Option<String>) 
     }
 }
 
-/// Whether CUDA counts GPUs as `nvidia-smi` does; else the fastest one is first.
+/// Returns whether CUDA counts GPUs in the order of `nvidia-smi`. Otherwise, the fastest one is first.
 fn is_by_bus(variable: impl Fn(&str) -> Option<String>) -> bool {
     variable("CUDA_DEVICE_ORDER").is_some_and(|order| order == "PCI_BUS_ID")
 }
 
-/// Whether a mask counts GPUs of different models.
+/// Returns whether the order of GPUs matters: they are of different models, and the mask has an index.
 fn order_matters(gpus: &[Named], mask: &str) -> bool {
     let whole = |model: &str| model.split(" MIG ").next().map(str::to_owned);
     let differ = gpus.iter().any(|named| whole(&named.gpu.model) != whole(&gpus[0].gpu.model));
@@ -289,7 +290,8 @@ fn order_matters(gpus: &[Named], mask: &str) -> bool {
     differ && has_index
 }
 
-/// What a mask leaves, counted anew. Its first entry that names no GPU, several, or one again ends it.
+/// Applies a mask and counts the remaining GPUs from 0. The first entry that is unknown, ambiguous or repeated ends the
+/// mask.
 fn masked(gpus: &[Named], mask: &str) -> Vec<Named> {
     let mut left: Vec<Named> = Vec::new();
     for (index, part) in (0..).zip(mask.split(',')) {
@@ -340,7 +342,7 @@ fn shown_by(runtime: GpuRuntime, gpus: &[Gpu], renumbered: &[&str]) -> Vec<(Stri
     [(mask_of(runtime).to_owned(), uuids)].into_iter().chain(renumbered).collect()
 }
 
-/// Whether a run starts now.
+/// The decision whether a run starts now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GpuTurn {
     /// Its GPUs have room.
@@ -351,24 +353,26 @@ pub enum GpuTurn {
     Anyway(GpuCrowd),
 }
 
-/// Whether a run in a slot starts, after it `waited`. It waits while other compute processes leave one of its GPUs less
-/// memory than the last run took of each. `last_run` is what that took of all together, in bytes; the first run does not
-/// wait. `own` are the processes of this session. A GPU that is not in `uses` is not waited for.
+/// Decides whether a run in a slot starts, after it `waited`. It waits while other compute processes leave one of its
+/// GPUs less memory than the last run took of each.
+///
+/// `last_run` is the memory that the last run took of all GPUs together, in bytes; the first run does not wait. `own`
+/// are the processes of this session. A GPU that is not in `uses` causes no wait.
 pub fn gpu_turn(uses: &[GpuUse], slot: &GpuSlot, own: &[u32], last_run: Option<u64>, waited: Duration) -> GpuTurn {
     let needed = last_run.unwrap_or(0).div_ceil(slot.gpus.len().max(1) as u64);
     let crowds = slot.gpus.iter().filter_map(|gpu| crowd(uses, gpu, own, needed));
     turn(crowds.min_by_key(|crowd| crowd.left), waited)
 }
 
-/// The same for a run that chooses among `gpus` by itself: it waits while each of them has too little, of which the roomiest one is
-/// told. `last_run` is what the last run took of all together, in bytes.
+/// The same for a run that chooses among `gpus` by itself. It waits while each of them has too little memory left, and
+/// the result names the one with the most. `last_run` is the memory that the last run took of all together, in bytes.
 pub fn any_gpu_turn(uses: &[GpuUse], gpus: &[Gpu], last_run: u64, waited: Duration) -> GpuTurn {
     let needed = last_run.div_ceil(gpus.len().max(1) as u64);
     let crowds: Option<Vec<GpuCrowd>> = gpus.iter().map(|gpu| crowd(uses, gpu, &[], needed)).collect();
     turn(crowds.unwrap_or_default().into_iter().max_by_key(|crowd| crowd.left), waited)
 }
 
-/// What leaves less than `needed` bytes of a GPU.
+/// The other processes that leave less than `needed` bytes of a GPU; `None` if they leave enough.
 fn crowd(uses: &[GpuUse], gpu: &Gpu, own: &[u32], needed: u64) -> Option<GpuCrowd> {
     let seen = uses.iter().find(|seen| seen.uuid == gpu.uuid)?;
     let others = seen.others(own);

@@ -46,7 +46,7 @@ fn plan(inventory: &GpuInventory, variables: &str, choice: &str, per_run: usize)
     gpu_plan(inventory, variable, &choice.parse().unwrap(), per_run)
 }
 
-/// What the slots show, as in `GPU-00 GPU-10,GPU-20`, and what is wrong otherwise.
+/// Formats the GPUs of each slot, as in `GPU-00 GPU-10,GPU-20`, or the error.
 fn shown(inventory: &GpuInventory, variables: &str, choice: &str) -> String {
     match plan(inventory, variables, choice, 1) {
         Ok(plan) => plan.slots.iter().map(|slot| slot.variables[0].1.as_str()).collect::<Vec<_>>().join(" "),
