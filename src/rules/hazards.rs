@@ -1,4 +1,4 @@
-//! What would have a run in a linked working tree measure the code of another one.
+//! Hazards that make a run in a linked working tree measure the code of another tree.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -55,7 +55,7 @@ pub fn entries_into(search_path: &str, roots: &[PathBuf]) -> Vec<PathBuf> {
     entries.filter(|entry| roots.iter().any(|root| entry.starts_with(root))).collect()
 }
 
-/// Whether a command line has Python look first in the working tree that it runs in: `PYTHONPATH=src python train.py`.
+/// Returns whether a command line makes Python look first in the run's working tree: `PYTHONPATH=src python train.py`.
 pub fn looks_in_tree(line: &str) -> bool {
     let values =
         line.split_whitespace().filter_map(|word| word.trim_start_matches(['"', '\'']).strip_prefix("PYTHONPATH="));
@@ -65,21 +65,21 @@ pub fn looks_in_tree(line: &str) -> bool {
         .any(|first| !first.is_empty() && (first.starts_with("$PWD") || !first.starts_with(['/', '$', '~'])))
 }
 
-/// Whether a command line has `uv` bring its environment up to date before the command.
+/// Returns whether a command line makes `uv` update its environment before the command.
 pub fn syncs_environment(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let runs = words.windows(2).any(|pair| Path::new(pair[0]).ends_with("uv") && matches!(pair[1], "run" | "sync"));
     runs && !words.contains(&"--no-sync")
 }
 
-/// Whether a `pyproject.toml` describes a package, which `uv` installs into the environment as an editable one.
+/// Returns whether a `pyproject.toml` describes a package. `uv` installs such a package as an editable one.
 pub fn is_package(pyproject: &str) -> bool {
     let Ok(table) = pyproject.parse::<toml::Table>() else { return false };
     let asked = table.get("tool").and_then(|tool| tool.get("uv")).and_then(|uv| uv.get("package"));
     asked.and_then(toml::Value::as_bool).unwrap_or_else(|| table.contains_key("build-system"))
 }
 
-/// Whether a file among installed packages may say where an editable one is.
+/// Returns whether a file among installed packages may name the path of an editable one.
 pub fn says_where(name: &str) -> bool {
     let is_python = Path::new(name).extension().is_some_and(|extension| extension == "py");
     name.ends_with(".pth") || name.ends_with(".egg-link") || is_python && name.contains("editable")
@@ -105,8 +105,8 @@ pub fn editable_path(direct_url: &str) -> Option<PathBuf> {
     percent_decode_str(path).decode_utf8().ok().map(|path| PathBuf::from(path.as_ref()))
 }
 
-/// Whether a tracked file may be code or configuration of runs, so that a run in another working tree has no reason to open it.
-/// What git and `ar` read themselves, and prose, is none.
+/// Returns whether a tracked file may be code or configuration of runs. A run in another working tree has no reason to
+/// open such a file. Prose, lock files, and files that git and `ar` read do not count.
 pub fn may_be_code(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_prose = [".md", ".rst", ".txt"].iter().any(|end| name.ends_with(end));

@@ -208,8 +208,8 @@ impl History {
         self.records.last().map_or(0, |record| record.sequence() + 1)
     }
 
-    /// Whether an open attempt can have a number: no record has it, and it is the next one, one below it, or one of those up
-    /// to `given`, which were given while several attempts were open.
+    /// Returns whether an open attempt can have a number: no record has it, and it is at most the next one or `given`.
+    /// `given` is the highest number that was given while several attempts were open.
     pub fn is_free(&self, id: ExperimentId, given: Option<ExperimentId>) -> bool {
         Some(id) <= given.max(Some(self.next_id())) && self.get(id).is_none()
     }
@@ -225,7 +225,7 @@ impl History {
         kept.map(|record| record.id)
     }
 
-    /// Whether `commit` belongs to an experiment.
+    /// Returns whether `commit` belongs to an experiment.
     pub fn knows(&self, commit: &CommitId) -> bool {
         self.records.iter().any(|record| record.commit == *commit)
     }
@@ -241,7 +241,7 @@ fn incumbent_of(records: &[Record]) -> Option<&Record> {
     records.iter().rev().find(|record| record.outcome == Outcome::Keep)
 }
 
-/// Whether a record was kept and has its number itself, instead of the last one of its train.
+/// Returns whether a record is a keep with its own value, instead of that of the last one of its train.
 fn is_numbered_keep(record: &Record) -> bool {
     record.outcome == Outcome::Keep && record.number_of().is_none()
 }

@@ -54,8 +54,8 @@ pub fn by_rank(one: &Idea, other: &Idea) -> Ordering {
     rank(other).total_cmp(&rank(one)).then_with(|| one.id.cmp(&other.id))
 }
 
-/// Whether an experiment used the idea that its agent was offered: the agent says so, names the idea's direction, or
-/// describes the change with most of the idea's words.
+/// Returns whether an experiment used the idea offered to its agent. If the agent names the idea that it used, that
+/// decides. Otherwise, the direction must match, or the agent's texts must contain at least half of the idea's words.
 pub fn is_used(record: &Record, idea: &Idea) -> bool {
     if let Some(used) = record.used(idea.idea.kind) {
         return used == idea.id;
@@ -79,7 +79,7 @@ fn words(text: &str) -> Vec<String> {
     words.filter(|word| !word.is_empty() && !FILLERS.contains(&word.as_str())).collect()
 }
 
-/// Whether two texts are the same idea, ignoring case and white space.
+/// Returns whether two texts are the same idea, ignoring case and white space.
 pub fn same_idea(one: &str, other: &str) -> bool {
     let words = |text: &str| text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>();
     words(one) == words(other)
@@ -172,7 +172,7 @@ mod tests {
             let drawn = ideas.iter_mut().find(|idea| idea.id == id).unwrap();
             (drawn.state, drawn.unused) = (IdeaState::Drawn, true);
         }
-        // That of the user without a score comes first, then the best, and so again.
+        // The idea without a score comes first, then the others by score, then all in turn again.
         assert_eq!(offered, [3, 2, 1, 3, 2, 1, 3, 2]);
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{History, directions_tried, is_sound, same_direction};
 use crate::domain::{KEPT, Lesson, LessonId, Outcome, Record, Tag, count_of};
 
-/// How many lessons of discards and crashes a summary quotes.
+/// The number of lessons from discards and crashes that a summary quotes.
 const QUOTED: usize = 3;
 
 /// The text for a missing direction.

@@ -11,7 +11,7 @@ use crate::domain::{
     COMPOSITE, CommitId, Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record, Run,
 };
 
-/// What comes before the names of axes without a number, at the end of a reason.
+/// The text at the end of a reason that introduces the axes without a number.
 pub const NO_NUMBER_FOR: &str = ": no number for ";
 
 /// The outcome of a run, or why there was none.
@@ -19,7 +19,7 @@ pub const NO_NUMBER_FOR: &str = ": no number for ";
 pub struct Measured {
     /// The metric's number, where there is one.
     pub value: Option<Number>,
-    /// Why no number counts.
+    /// The failure, if there was one: then no value counts.
     pub failure: Option<Failure>,
     /// Every number that the log's summary gives.
     pub metrics: Metrics,
@@ -27,11 +27,11 @@ pub struct Measured {
     pub memory_gb: Option<f64>,
     /// The run itself, where there was one, without its value.
     pub run: Option<Run>,
-    /// How it ended, in words.
+    /// The end of the run, in words.
     pub ended: String,
     /// The files that anyone changed during the run, as far as they count.
     pub disturbance: Disturbance,
-    /// What other than the change may have caused the failure.
+    /// A possible cause of the failure other than the change.
     pub outside_cause: Option<String>,
 }
 
@@ -69,8 +69,8 @@ impl Measured {
     }
 }
 
-/// Whether a baseline that ended like this only has nothing to measure yet, as a text without claims: its composite or
-/// an axis of it is printed and is not finite. It is recorded without a number then.
+/// Returns whether a baseline with this end only has nothing to measure yet, such as a text without claims. It printed
+/// a composite or an axis that is not finite. Such a baseline is recorded without a value.
 pub fn is_empty_baseline(contract: &Contract, class: FailureClass, exit: Option<i32>) -> bool {
     contract.metric.name == COMPOSITE && class == FailureClass::Nan && exit == Some(0)
 }

@@ -8,7 +8,7 @@ use crate::domain::{Contract, Direction, ExperimentId, Outcome, two_digits};
 /// often the largest, later ones differ by small factors, and a cheated metric changes by an order of magnitude.
 const JUMP: f64 = 10.0;
 
-/// How many earlier keeps must have a gain before their median means something.
+/// The number of earlier gains that a meaningful median needs.
 const USUAL: usize = 2;
 
 /// The share of the value to beat from which a gain is suspicious where lower is better. Own judgement: a loss falls by
@@ -33,7 +33,7 @@ fn doubtful(points: &[Point], summary: &Summary, direction: Direction) -> Vec<(E
     found
 }
 
-/// Why a step is doubtful that takes more than half of the value to beat.
+/// Returns the reason to doubt a step that takes more than half of the value to beat, where lower is better.
 fn falls_by_half(points: &[Point], step: &KeptStep, direction: Direction) -> Option<String> {
     let beaten = points[step.over?].value.as_ref()?;
     let is_half = step.gain? > SHARE * beaten.value.abs() && beaten.value != 0.0;
@@ -52,7 +52,7 @@ pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
             None => "read its diff: does it still measure the same thing?".into(),
         }),
     };
-    // What reaches a threshold beats nothing.
+    // With a threshold, there is no value to beat.
     let found = match evidence.has_threshold {
         true => Vec::new(),
         false => doubtful(evidence.points, evidence.summary, evidence.direction),
@@ -60,8 +60,8 @@ pub(super) fn jumps(evidence: Evidence<'_>) -> Vec<Warning> {
     found.into_iter().map(warning).collect()
 }
 
-/// Why the gain of a recorded experiment is doubtful, as a clause; `None` if it is not, or if nothing was to beat. A threshold
-/// keeps whatever the gain is.
+/// The reason to doubt the gain of a recorded experiment, as a clause. `None` if there is no doubt, if there was no
+/// value to beat, or if a threshold decides.
 pub fn doubtful_gain(contract: &Contract, history: &History, id: ExperimentId) -> Option<String> {
     let direction = contract.metric.direction;
     if contract.keep_above.is_some() || history.get(id).is_none_or(|record| record.outcome != Outcome::Keep) {

@@ -32,9 +32,9 @@ pub(super) enum Turn {
     Kept,
     /// A discard or a crash.
     NotKept {
-        /// Whether its value was worse than the incumbent's, or missing.
+        /// True if its value was worse than the incumbent's, or missing.
         worse: bool,
-        /// Whether the agent reported a finding.
+        /// True if the agent reported a finding.
         finding: bool,
     },
     /// A change was refused for a direction that was tried.
@@ -122,7 +122,7 @@ pub(super) fn climb_all(ladder: Ladder, history: &History, research: bool) -> (R
             }
         }
         if record.outcome == Outcome::Keep {
-            // Of a train only the last one has a number.
+            // Only the last car of a train has a value.
             incumbent = record.metric.value.or(incumbent);
         }
     }

@@ -17,16 +17,16 @@ const TOLD: usize = 50;
 pub struct LadderState {
     /// Iterations since the last keep.
     stale_count: u32,
-    /// How far up its ladder the session is.
+    /// The position of the session on its ladder.
     #[serde(default)]
     rung: Rung,
     /// The experiments after which the session was flagged for review.
     #[serde(default)]
     flagged: Vec<ExperimentId>,
-    /// What the agent was told at each step of the ladder since the last keep.
+    /// The directives to the agent since the last keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     told: Vec<ToldStep>,
-    /// Whether the loop is to stop because the session was flagged, and has not yet.
+    /// True after a flag, if the contract stops the loop for flags and it has not stopped yet.
     #[serde(default)]
     stops_for_flag: bool,
     /// The proposals for the last pivot.
@@ -67,12 +67,12 @@ impl LadderState {
         self.rung.directive
     }
 
-    /// Whether the next experiment is to take a new direction.
+    /// Returns whether the next experiment must take a new direction.
     pub fn wants_new_direction(&self) -> bool {
         self.directive().wants_new_direction()
     }
 
-    /// Whether a change names no direction although a new one is required.
+    /// Returns whether a change names no direction although a new one is required.
     pub fn lacks_direction(&self, direction: Option<&str>) -> bool {
         direction.is_none() && self.wants_new_direction()
     }
@@ -136,14 +136,16 @@ impl LadderState {
         }
     }
 
-    /// What is new since `before`: the number of flags, and a directive other than [`Directive::Free`].
+    /// Returns the number of flags if it rose since `before`, and the directive if it changed to another than
+    /// [`Directive::Free`].
     pub fn new_since(&self, before: Rung) -> (Option<u32>, Option<Directive>) {
         let Rung { flags, directive, .. } = self.rung;
         let is_new = directive != before.directive && directive != Directive::Free;
         ((flags > before.flags).then_some(flags), is_new.then_some(directive))
     }
 
-    /// Why the loop stops now, if the session was flagged and its contract says so. It stops once for each flag.
+    /// Returns the reason to stop the loop, if the session was flagged and its contract stops for flags. It stops once
+    /// for each flag.
     pub fn stop_for_flag(&mut self, history: &History) -> Option<StopReason> {
         self.dismiss_flag().then(|| StopReason::Flagged {
             after: history.last_id(),

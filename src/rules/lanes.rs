@@ -1,4 +1,4 @@
-//! What the slots of a session did, by its records.
+//! The use of a session's slots, from its records.
 
 use std::collections::HashSet;
 
@@ -53,7 +53,7 @@ fn executed_commit<'a>(record: &'a Record, run: &'a Run) -> &'a CommitId {
     run.commit.as_ref().unwrap_or(&record.commit)
 }
 
-/// Whether experiments were run beside each other, or were to be.
+/// Returns whether experiments ran side by side, or can now.
 pub fn is_concurrent(records: &[Record], layout: Option<&Layout>) -> bool {
     Home::of(layout).is_one_of_many() || records.iter().any(|record| record.beside.slot.is_some())
 }
@@ -92,7 +92,7 @@ fn busy_share(times: &[(Timestamp, Timestamp)], count: u32) -> Option<f64> {
     (span > 0.0).then(|| (busy / span).min(1.0))
 }
 
-/// How long runs took together, in seconds.
+/// The total duration of runs, in seconds.
 pub fn run_seconds(runs: &[RunOf<'_>]) -> f64 {
     // An empty sum is -0.0.
     runs.iter().map(|run| run.run.seconds).sum::<f64>().abs()
@@ -134,8 +134,8 @@ pub fn lanes<'a>(records: &'a [Record], count: u32) -> Vec<Vec<RunOf<'a>>> {
     lanes
 }
 
-/// What a change that was kept with a train gained by itself, over what it was made on, in the metric's unit. The number of its
-/// train is that of all its changes together.
+/// The gain of one change of a train over the keep that it was made on, in the metric's unit. The value of the train is
+/// that of all its changes together.
 pub fn gain_alone(records: &[Record], record: &Record) -> Option<f64> {
     record.beside.train.as_ref()?;
     record.beside.replays.iter().find_map(|replay| {

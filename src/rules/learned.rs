@@ -17,7 +17,7 @@ pub struct Learned {
     pub outcome: Option<Outcome>,
     /// The finding.
     pub text: String,
-    /// Whether it is a lesson.
+    /// True for a lesson, false for a finding.
     pub is_lesson: bool,
 }
 

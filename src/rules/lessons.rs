@@ -125,7 +125,7 @@ impl Group {
     }
 }
 
-/// How many lessons one represents, and how many of them came from keeps.
+/// The number of lessons that one represents, and the number of those that came from keeps.
 fn counts(lesson: &Lesson) -> (u32, u32) {
     match lesson.id {
         LessonId::Folded { lessons, kept } => (lessons, kept),

@@ -1,15 +1,15 @@
 //! Which agent a loop calls whose session has none.
 
-/// What is known about the agent of a loop that is about to start.
+/// Facts about the agent of a loop that is about to start.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentFacts<'a> {
-    /// What the session's terms say of it.
+    /// The session's agent setting.
     pub setting: AgentSetting,
-    /// Whether only the baseline is asked for.
+    /// True if only the baseline is wanted.
     pub baseline_only: bool,
     /// The setting that asks for a loop in so many words.
     pub wish: Option<&'static str>,
-    /// Whether an installed agent may be taken: a resumed session has what is stored with it.
+    /// True if an installed agent may be chosen. False for a resumed session, which uses its stored settings.
     pub may_take: bool,
     /// The variable by which another agent tells its own commands that they are within its session.
     pub within: Option<&'static str>,
@@ -17,7 +17,7 @@ pub struct AgentFacts<'a> {
     pub installed: &'a [&'static str],
 }
 
-/// What the terms of a session say of its agent.
+/// The agent setting of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentSetting {
     /// Its command line.
@@ -28,7 +28,7 @@ pub enum AgentSetting {
     Open,
 }
 
-/// Where the agent of a loop comes from.
+/// The source of a loop's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoopAgent {
     /// Nothing to decide: it is set, or only the baseline is asked for.
@@ -41,7 +41,7 @@ pub enum LoopAgent {
     Refused(&'static str, AgentLack),
 }
 
-/// Why no installed agent is taken.
+/// The reason why no installed agent is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentLack {
     /// The user asked for none.

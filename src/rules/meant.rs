@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-/// What is known of one session.
+/// The activity of one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionSign {
-    /// Whether an `ar` process holds it.
+    /// True if an `ar` process holds it.
     pub is_active: bool,
     /// Its latest activity, if known.
     pub last_activity: Option<Timestamp>,

@@ -9,7 +9,7 @@ use crate::domain::{Direction, FailureClass, Outcome};
 /// The most near misses named: nobody would look at more.
 const MOST: usize = 5;
 
-/// What defines the margin of near misses.
+/// The source of the margin of near misses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MarginBy {
@@ -24,7 +24,7 @@ pub enum MarginBy {
 pub struct Margin {
     /// In the metric's unit, 0 or more.
     pub size: f64,
-    /// What defines it.
+    /// Its source.
     pub by: MarginBy,
 }
 

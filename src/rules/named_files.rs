@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct NamedFile {
     /// Its path, relative to the command's working directory.
     pub path: PathBuf,
-    /// Whether it is the script itself, without which nothing runs.
+    /// True for the script itself, without which nothing runs.
     pub is_script: bool,
 }
 
@@ -70,7 +70,7 @@ fn spaced(line: &str) -> String {
     spaced
 }
 
-/// Whether a word is a relative path that the shell does not expand.
+/// Returns whether a word is a relative path that the shell does not expand.
 fn is_plain(word: &str) -> bool {
     let is_path = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | ',' | '@');
     !word.starts_with(['-', '/']) && word.chars().all(is_path)

@@ -13,7 +13,7 @@ use crate::domain::{Asked, Contract, ExperimentId, Spent, StopReason, Tokens, Us
 /// The name of the rule by which a session has enough experiments.
 pub const SESSION_FULL: &str = "session_max_experiments";
 
-/// How a loop was started.
+/// The way in which a loop was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoopCall {
     /// By `ar run`.
@@ -35,7 +35,7 @@ pub enum NightEnd {
     Over,
 }
 
-/// What a night may come to.
+/// The caps of a night.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NightCaps {
@@ -76,20 +76,21 @@ impl NightCaps {
     }
 }
 
-/// What an invocation of the loop asks of its night.
+/// The night settings of one invocation of the loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tonight {
-    /// Whether it begins one.
+    /// True if it begins a night.
     pub begins: bool,
-    /// Whether it is a typed `ar run`.
+    /// True for a typed `ar run`.
     pub is_typed: bool,
     /// The caps that hold from now on.
     pub caps: NightCaps,
     /// The caps that count from now on, given to a loop that continues a night.
     pub anew: NightCaps,
-    /// How long it may last, where this invocation says so: from now on for `ar resume`, else from its beginning.
+    /// The duration of the night, if this invocation sets it: from now on for `ar resume`, else from the night's
+    /// beginning.
     pub budget: Option<Duration>,
-    /// Whether this invocation names the time of day of its end.
+    /// True if this invocation sets the time of day at which the night ends.
     pub until: bool,
 }
 
@@ -100,7 +101,7 @@ pub struct Moment {
     pub now: Timestamp,
     /// The place of the next record.
     pub next: u32,
-    /// How long a night of the session lasts.
+    /// The duration of one night of the session.
     pub budget: Option<Duration>,
     /// The next time of day at which one ends.
     pub until: Option<Timestamp>,
@@ -112,14 +113,14 @@ pub struct Night {
     /// When it began.
     #[serde(with = "crate::domain::millis")]
     pub began: Timestamp,
-    /// What it may come to.
+    /// Its caps.
     pub caps: NightCaps,
     /// The place of the first record that it counts.
     pub from: u32,
     /// The experiments since then that `ar try` made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<ExperimentId>,
-    /// What its calls used.
+    /// The usage of its calls.
     #[serde(default, skip_serializing_if = "Spent::is_nothing")]
     pub spent: Spent,
     /// When `--for` ends it.
@@ -183,7 +184,8 @@ impl Night {
         (self.ends.map(left), self.until.map(left))
     }
 
-    /// Whether something of it is left for a typed `ar run`. `same_boot` says whether the machine runs since its last loop.
+    /// Returns whether a typed `ar run` can continue the night. `same_boot` is true if the machine has not restarted
+    /// since its last loop.
     pub fn is_unfinished(&self, same_boot: bool, now: Timestamp) -> bool {
         let is_cut_short = match self.end {
             NightEnd::Open => true,
@@ -217,14 +219,14 @@ impl Night {
         self.spent.add(usage.tokens, usage.cost);
     }
 
-    /// How many experiments it has.
+    /// Counts its experiments, without the baseline and those of `ar try`.
     pub fn experiments(&self, history: &History) -> u32 {
         let counts = |id: &ExperimentId| !id.is_baseline() && !self.apart.contains(id);
         let records = history.records().iter().filter(|record| record.sequence() >= self.from);
         u32::try_from(records.filter(|record| counts(&record.id)).count()).unwrap_or(u32::MAX)
     }
 
-    /// How many experiments may still be made, where that is limited, by it or by the session.
+    /// The number of experiments that its cap and the session's still allow; `None` if neither limits it.
     pub fn experiments_left(&self, contract: &Contract, history: &History) -> Option<u32> {
         let tonight = self.caps.experiments.map(|limit| limit.saturating_sub(self.experiments(history)));
         let of_session = contract.caps.session_max_experiments;
@@ -272,7 +274,7 @@ pub fn cap_of_tries(contract: &Contract, has_night: bool) -> Option<u32> {
     contract.caps.session_max_experiments.or(contract.max_experiments.filter(|_| !has_night))
 }
 
-/// That a session has as many experiments as `limit` allows, if so.
+/// The reason to stop if a session has as many experiments as `limit` allows.
 pub fn session_enough(limit: Option<u32>, history: &History) -> Option<StopReason> {
     let experiments = history.experiments();
     let limit = limit.filter(|limit| experiments >= *limit)?;

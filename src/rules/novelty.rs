@@ -24,8 +24,8 @@ pub fn fingerprint(tree: String, diff: &[u8]) -> Fingerprint {
 /// takes.
 const HELD: u64 = 256 << 20;
 
-/// What outside the change may have made a run fail. `others` is the most GPU memory, in bytes, that other processes held
-/// during the run. `full` is a folder whose disk was full at its end.
+/// Names possible causes of a failed run other than the change. `others` is the most GPU memory, in bytes, that other
+/// processes held during the run. `full` is a folder whose disk was full at its end.
 pub fn outside_cause(class: FailureClass, others: Option<u64>, full: Option<&Path>) -> Option<String> {
     let held = others.filter(|bytes| class.can_come_from_gpu() && *bytes >= HELD);
     let held = held.map(|held| format!("another process held {} of the GPU", bytes_text(held)));
@@ -39,7 +39,7 @@ pub fn outside_cause(class: FailureClass, others: Option<u64>, full: Option<&Pat
 /// differ. Experiments that never ran, or whose failure does not judge the idea, do not count.
 pub fn measured_before<'a>(history: &'a History, change: &Fingerprint, base: &CommitId) -> Option<&'a Record> {
     let measured = |record: &&Record| {
-        // What a reviewer rejected is not measured and reviewed until another one says yes.
+        // A rejected change counts as measured. Otherwise it could be repeated until some reviewer accepts it.
         let counts = |class: FailureClass| class.judges_change() || class == FailureClass::ReviewFailed;
         record.outside_cause.is_none() && record.failure.as_ref().is_none_or(|failure| counts(failure.class))
     };
@@ -51,7 +51,8 @@ pub fn measured_before<'a>(history: &'a History, change: &Fingerprint, base: &Co
         .or_else(|| find(&|record, known| known.patch == change.patch && record.base == *base))
 }
 
-/// Whether two changes that are open are the same: they come to the same tree, or change the same on the same base.
+/// Returns whether two open changes are the same: they lead to the same tree, or they are the same patch on the same
+/// base.
 pub fn is_same_change(one: (&Fingerprint, &CommitId), other: (&Fingerprint, &CommitId)) -> bool {
     one.0.tree == other.0.tree || (one.0.patch == other.0.patch && one.1 == other.1)
 }

@@ -7,8 +7,8 @@ use jiff::{Timestamp, Zoned};
 use super::reset::{reset_time, reset_time_beside};
 use crate::domain::{Outage, OutageKind, Refusal, WordList, one_line, word_list};
 
-/// How many lines at the end of the log may report an outage: agents print service errors as JSON over many lines,
-/// followed by a stack trace.
+/// The number of lines at the end of the log that may report an outage: agents print service errors as JSON over many
+/// lines, followed by a stack trace.
 const LINES: usize = 50;
 
 /// The same for an agent that changed something or succeeded: its messages about errors may concern its work.
@@ -25,7 +25,7 @@ const NOT_STARTED: [i32; 2] = [126, 127];
 /// session: waiting helps neither. For an agent that has worked, the loop waits, because logins are refreshed.
 const TRIES: u32 = 3;
 
-/// How many of its last lines explain why it does not start.
+/// The number of last lines that explain why an agent does not start.
 const LAST_LINES: usize = 5;
 
 /// The first and the longest pause: short enough to notice the reset of an hourly limit, long enough not to pester the
@@ -36,8 +36,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
 /// The first pause after an unknown failure: mostly the next call works.
 const FIRST_PAUSE_OF_FAILED: Duration = Duration::from_millis(100);
 
-/// How long an agent may fail for unknown reasons: longer than a restart of a service or machine, while a broken
-/// command line costs only an hour and about eighteen calls.
+/// The longest time that an agent may fail for unknown reasons. A restart of a service or machine takes less, and a
+/// broken command line costs only an hour and about eighteen calls.
 const FAILED_LIMIT: Duration = Duration::from_secs(3600);
 
 /// The duration in seconds from which a call without changes is repeated without a pause.
@@ -58,16 +58,16 @@ pub fn pause_after_idle(idle_calls: u32, seconds: f64) -> Duration {
     }
 }
 
-/// How a call of the agent ended.
+/// The end of an agent call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallEnd {
     /// Its exit status; absent if a signal terminated it.
     pub exit: Option<i32>,
-    /// Whether `ar` terminated it at its time limit.
+    /// True if `ar` terminated it at its time limit.
     pub timed_out: bool,
-    /// Whether it changed the working tree.
+    /// True if it changed the working tree.
     pub changed: bool,
-    /// Whether it reports tokens that its service put out.
+    /// True if it reports output tokens of its service.
     pub answered: bool,
 }
 
@@ -135,15 +135,15 @@ fn short(line: &str) -> String {
 /// The progress of an outage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SoFar {
-    /// How often the loop has waited.
+    /// The number of times that the loop has waited.
     pub waits: u32,
     /// Its duration.
     pub lasted: Duration,
-    /// How long the agent has failed for unknown reasons, without interruption.
+    /// The time that the agent has failed for unknown reasons, without interruption.
     pub failed: Duration,
-    /// How many calls in a row had the same cause.
+    /// The number of calls in a row with the same cause.
     pub repeats: u32,
-    /// Whether no earlier call of the session succeeded.
+    /// True if no earlier call of the session succeeded.
     pub is_first: bool,
 }
 
@@ -224,13 +224,13 @@ fn words_of(line: &str) -> String {
     words
 }
 
-/// Whether it contains "hit your limit", with up to four words in between.
+/// Returns whether the text contains "hit your limit", with up to four words in between.
 fn hit_your_limit(words: &str) -> bool {
     let after = words.split(" hit your ").skip(1);
     after.into_iter().any(|rest| rest.split(' ').take(5).any(|word| matches!(word, "limit" | "limits")))
 }
 
-/// What may precede an HTTP status.
+/// Words that may precede an HTTP status.
 const CODES: &[&str] =
     &["http", "http 1 1", "http 2", "status", "status code", "statuscode", "error", "error code", "api error", "code"];
 

@@ -1,7 +1,8 @@
-//! What a patrol does about a session: look on, restart it, nudge it, or have it begin anew.
+//! The decision of a patrol about a session: leave it alone, restart it, nudge it, or have it begin anew.
 //!
-//! States and thresholds follow the guardians of Deli AutoResearch: three intervals without a sign of life are a death, two
-//! hours without progress a stall, four hours stuck, and three nudges without progress end the nudging.
+//! States and thresholds follow the guardians of Deli AutoResearch. A session without a sign of life for three
+//! intervals is dead. Without progress, it is stalled after two hours and stuck after four. After three nudges without
+//! progress, no more follow.
 
 use std::time::Duration;
 
@@ -21,11 +22,11 @@ const FLAGGED_DEATH: usize = 3;
 const FLAGGED_RESTART: usize = 3;
 /// Nudges without progress after which there are no more.
 const NUDGES: u32 = 3;
-/// How often the journal is written at least while a loop waits, and what is added for a loaded machine.
+/// The longest time between two writes of the journal while a loop waits, and the share added for a loaded machine.
 const BEAT: Duration = Duration::from_secs(60);
 const SLACK: f64 = 0.5;
 
-/// Who makes the changes of a session.
+/// The maker of a session's changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
@@ -92,7 +93,7 @@ pub enum GuardAction {
     Redirect,
 }
 
-/// What earlier patrols did about a session.
+/// The actions of earlier patrols on a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PatrolMemory {
     /// When it was restarted: within the last hour, or since its last progress.
@@ -101,7 +102,7 @@ pub struct PatrolMemory {
     /// When it was nudged since its last progress.
     #[serde(default)]
     pub nudges: Vec<Timestamp>,
-    /// Whether it was redirected since then.
+    /// True if it was redirected since its last progress.
     #[serde(default)]
     pub redirected: bool,
     /// The progress that the nudges are counted from.
@@ -114,19 +115,19 @@ pub struct PatrolMemory {
 pub struct Watched {
     /// The time now.
     pub now: Timestamp,
-    /// Whether a process holds the session.
+    /// True if a process holds the session.
     pub held: bool,
-    /// Whether it was stopped in good order: by itself, by `ar stop` or by `ar finalize`.
+    /// True if it was stopped in good order: by itself, by `ar stop` or by `ar finalize`.
     pub stopped: bool,
-    /// Who makes its changes.
+    /// The maker of its changes.
     pub driver: Driver,
     /// The last sign of life.
     pub last_seen: Timestamp,
     /// The time within which the next one is expected.
     pub interval: Duration,
-    /// Whether the last sign of life is of this boot of the machine.
+    /// True if the last sign of life is from this boot of the machine.
     pub same_boot: bool,
-    /// Whether the last output of its agent is a question.
+    /// True if the last output of its agent is a question.
     pub asks: bool,
     /// When the pause ends in which it is.
     pub paused_until: Option<Timestamp>,
@@ -136,13 +137,13 @@ pub struct Watched {
     pub since: Timestamp,
     /// The time that the call or the run may take that goes on now; zero for none.
     pub patience: Duration,
-    /// What it has reported to a person since it cannot solve it, as a clause.
+    /// The problem that it cannot solve and has reported to the user, as a clause.
     pub escalated: Option<String>,
-    /// Whether its loop waits for the answer.
+    /// True if its loop waits for the answer.
     pub waits: bool,
-    /// Why its loop cannot go on where it was without a person, as a clause.
+    /// The reason why its loop cannot continue where it was without the user, as a clause.
     pub displaced: Option<String>,
-    /// Whether there is a nudge command for it.
+    /// True if a nudge command exists for it.
     pub can_nudge: bool,
 }
 
@@ -151,11 +152,11 @@ pub struct Watched {
 pub struct PatrolVerdict {
     /// Its state.
     pub state: Health,
-    /// What is to be done.
+    /// The action to take.
     pub action: GuardAction,
-    /// Whether a person is needed.
+    /// True if the user is needed.
     pub needs_person: bool,
-    /// Why, as a clause.
+    /// The reason, as a clause.
     pub detail: String,
 }
 
@@ -289,7 +290,7 @@ fn pushed(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory, stat
     }
 }
 
-/// Whether a death is later than the last progress, if there was any.
+/// Returns whether a death came after the last progress. True if there was no progress.
 fn is_after(death: Timestamp, progress: Option<Timestamp>) -> bool {
     progress.is_none_or(|progress| death > progress)
 }
@@ -382,7 +383,7 @@ mod tests {
         }
         let escalated = Watched { escalated: Some("disk".into()), stopped: true, ..loose(60) };
         assert_eq!(decided(&escalated, &PatrolMemory::default()), ("stopped none".into(), true));
-        // Whoever waits for a person needs no nudge, but one that died waits for nobody.
+        // A loop that waits for the user needs no nudge, but a dead one is restarted.
         let waits = Watched { waits: true, ..watched(9 * H) };
         assert_eq!(decided(&waits, &PatrolMemory::default()), ("paused none".into(), true));
         let dead = Watched { held: false, ..waits };

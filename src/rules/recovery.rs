@@ -2,7 +2,7 @@
 
 use crate::domain::Phase;
 
-/// How often a lost run is started again on the same commit.
+/// The number of restarts of a lost run on the same commit.
 pub const LOST_RETRIES: u32 = 2;
 
 /// The state of an open experiment's run.
@@ -23,17 +23,17 @@ pub enum RunFound {
 pub struct Found {
     /// The journal's step.
     pub phase: Phase,
-    /// Whether it is a run for winners that wait, and no experiment of its own.
+    /// True for a run that waiting winners need, false for an experiment of its own.
     pub is_trial: bool,
-    /// Whether the journal has a draft of its record.
+    /// True if the journal has a draft of its record.
     pub has_draft: bool,
-    /// Whether its record ref exists.
+    /// True if its record ref exists.
     pub recorded: bool,
     /// Its run, or the guard that is next.
     pub run: RunFound,
-    /// How often its run started.
+    /// The number of starts of its run.
     pub runs: u32,
-    /// Whether the linked working tree of its run or guard is missing.
+    /// True if the linked working tree of its run or guard is missing.
     pub tree_is_gone: bool,
 }
 

@@ -12,7 +12,7 @@ impl World {
 
     /// Begins a process, which first does what the rules say of each attempt that was left open.
     pub(super) fn begin(&self) -> Process {
-        // What the line does not store is found out again.
+        // The new process must detect again what the line does not store.
         let stored = serde_json::to_string(&self.journal.line).unwrap();
         let journal = Journal { line: serde_json::from_str(&stored).unwrap(), ..self.journal.clone() };
         let mut process = Process { journal, acts: VecDeque::new(), jobs: BTreeMap::new() };

@@ -32,8 +32,8 @@ pub fn compare_refs(were: &[(String, String)], are: &[(String, String)]) -> RefC
     changes
 }
 
-/// Whether a saved commit of this subject is what `ar` itself keeps of an experiment (`experiment 3, version 1`): a version, a
-/// merged change or a proposal that was not run, and not somebody's unsaved work.
+/// Returns whether `ar` itself saved a commit with this subject for an experiment (`experiment 3, version 1`). Such a
+/// commit holds a version, a merged change or a proposal that did not run, not the user's unsaved work.
 pub fn is_of_experiment(subject: &str) -> bool {
     let rest = subject.strip_prefix("experiment ").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
     rest.is_some_and(|rest| rest.starts_with(", "))

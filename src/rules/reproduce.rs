@@ -6,8 +6,8 @@ use crate::domain::{Direction, Failure, FailureClass, Number, two_digits};
 /// After how many runs in a row that crash the best experiment is run again: as many attempts as it takes the ladder to pivot.
 pub const CRASHES_TO_CHECK: u32 = 5;
 
-/// Whether it is time to run the best experiment again, since so many runs in a row crashed: the cause may be none of theirs.
-/// `seen` are those that were known the last time; several may have ended since.
+/// Returns whether to rerun the best experiment after so many crashes in a row: their cause may lie outside the
+/// changes. `seen` is the number of crashes at the last call, because several runs may have ended since.
 pub fn is_check_due(crashes: u32, seen: u32) -> bool {
     crashes / CRASHES_TO_CHECK > seen.min(crashes) / CRASHES_TO_CHECK
 }
@@ -36,7 +36,7 @@ pub enum CameBack {
 }
 
 impl CameBack {
-    /// Whether it was reproduced.
+    /// Returns whether it was reproduced.
     pub fn is_same(&self) -> bool {
         !matches!(self, CameBack::No { .. })
     }
@@ -56,7 +56,7 @@ pub fn came_back(direction: Direction, recorded: &Number, measured: &Number, spr
     }
 }
 
-/// Whether an experiment without a value failed again in the recorded way.
+/// Returns [`CameBack::Failure`] if an experiment without a value failed again with the recorded class.
 pub fn failed_again(recorded: Option<&Failure>, now: Option<&Failure>) -> Option<CameBack> {
     let class = now?.class;
     (recorded?.class == class).then_some(CameBack::Failure(class))

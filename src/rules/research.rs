@@ -2,12 +2,12 @@
 
 use crate::domain::Contract;
 
-/// Whether a session is one of research.
+/// Returns whether a session is a research session.
 pub fn is_research(contract: &Contract) -> bool {
     calls_score(&contract.command)
 }
 
-/// Whether a command line calls `ar score`, which makes a session one of research.
+/// Returns whether a command line calls `ar score`, which makes a session a research session.
 pub fn calls_score(command: &str) -> bool {
     let words: Vec<&str> = command.split_whitespace().collect();
     words.windows(2).any(|pair| pair[1] == "score" && (pair[0] == "ar" || pair[0].ends_with("/ar")))

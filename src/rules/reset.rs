@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Span, Timestamp, ToSpan, Zoned};
 
 use crate::domain::{WordList, word_list};
 
-/// How long after its passing a time of day still counts as past, from an old message: an hour more than the five-hour
-/// window of claude's limit. Later, the next such time is meant.
+/// The age up to which a time of day in a message counts as past: an hour more than the five-hour window of claude's
+/// limit. An older one means the next such time.
 const OLD_NOTICE: SignedDuration = SignedDuration::from_hours(6);
 
 /// Words that may precede a time, without `_` and `-`.

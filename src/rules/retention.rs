@@ -2,8 +2,8 @@
 
 use crate::domain::{ExperimentId, Outcome, SizeLimit};
 
-/// How many of the newest experiments always keep their logs: the user reads them in the morning, and the agent while
-/// it works.
+/// The number of newest experiments that always keep their logs: the user reads them in the morning, and the agent
+/// while it works.
 pub const NEWEST_KEPT: usize = 10;
 
 /// The logs of one recorded experiment.
@@ -15,7 +15,7 @@ pub struct ExperimentLogs {
     pub bytes: u64,
     /// Its outcome.
     pub outcome: Outcome,
-    /// Whether it is the best so far.
+    /// True for the best experiment so far.
     pub is_best: bool,
 }
 
