@@ -2,12 +2,12 @@
 
 use crate::domain::{Failure, FailureClass, Version};
 
-/// How often the agent may rework a change that failed a guard: 2, as in the bounded modify-verify-decide protocols in
-/// use.
+/// The most times that the agent may rework a change that failed a guard: 2, as in the bounded modify-verify-decide
+/// protocols in use.
 pub const REWORKS: u32 = 2;
 
-/// How often a change that does not parse or import is fixed: 2, after which the protocols of overnight training skip the
-/// idea.
+/// The most fixes of a change that does not parse or import: 2, after which the protocols of overnight training skip
+/// the idea.
 pub const FIXES: u32 = 2;
 
 /// The reason to call the agent again.
@@ -32,7 +32,8 @@ pub struct Again {
     pub limit: u32,
 }
 
-/// Whether to call the agent again for an experiment that ended with `failure`, after earlier `versions` that failed.
+/// Decides whether to call the agent again for an experiment that ended with `failure`, after earlier `versions` that
+/// failed.
 pub fn again(failure: Option<&Failure>, versions: &[Version]) -> Option<Again> {
     let task = task_of(failure)?;
     let limit = match task {

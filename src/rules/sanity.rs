@@ -1,23 +1,24 @@
-//! Whether the clock can be right.
+//! Checks of the clock.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How far the clock may be behind the last record, and how far it may jump, before that is worth a word: corrections of a
+/// The tolerance before a notice, for a clock behind the last record and for a jump of the clock. Corrections of a
 /// running clock are smaller. Own judgement.
 const TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
-/// How long a loop waits for a clock that is behind: one that starts wrong is set within minutes once there is a network.
+/// The longest wait of a loop for a clock that is behind. A clock that starts wrong is set within minutes once there is
+/// a network.
 pub const CLOCK_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Whether `now` is before the end of the last experiment.
+/// Returns whether `now` is before the end of the last experiment by more than the tolerance.
 pub fn is_clock_behind(now: Timestamp, last: Timestamp) -> bool {
     last.duration_since(now) > TOLERANCE
 }
 
-/// How far the clock was set between two moments, each as the clock and the time since the machine's start give it; `None` while
-/// both agree.
+/// Measures how far the clock was set between two moments; `None` while it was not. Each moment is given by the clock
+/// and by the time since the machine's start.
 pub fn clock_jump(before: (Timestamp, Duration), now: (Timestamp, Duration)) -> Option<SignedDuration> {
     let passed = SignedDuration::try_from(now.1.checked_sub(before.1)?).ok()?;
     let jump = now.0.duration_since(before.0) - passed;

@@ -1,8 +1,8 @@
-//! What starts next: runs on slots, and agent calls in seats.
+//! The next runs on slots, and the next agent calls in seats.
 //!
-//! The scheduler is a pure function of what is open, free, asked for and left of the budgets. There are no batches:
-//! whatever is ready starts once a slot is free. Runs of trains come first, then new ones in the order in which they
-//! became ready. Fresh runs that confirm a candidate belong between the two.
+//! The scheduler is a pure function of the open attempts, the free slots and seats, the demand, and the remaining
+//! budgets. There are no batches: a ready run starts once a slot is free. Runs of trains come first, then new ones in
+//! the order in which they became ready. Fresh runs that confirm a candidate belong between the two.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,19 +17,19 @@ const MOST_CALLS: u32 = 4;
 /// expected, and the last train has to start after them.
 const SPARE: u32 = 20;
 
-/// Where runs are executed and agents work.
+/// The capacity for runs and agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// The number of slots.
     pub slots: u32,
-    /// How many proposals may wait, ready to run, beyond the free slots.
+    /// The number of proposals that may wait, ready to run, beyond the free slots.
     pub ahead: u32,
     /// The most agents at a time; by default [`calls_that_feed`] the slots.
     pub calls: Option<u32>,
 }
 
 impl Capacity {
-    /// What a layout has; *in place* one slot and one seat, in the same tree.
+    /// The capacity of a layout; *in place* one slot and one seat, in the same tree.
     pub fn of(layout: Option<&Layout>) -> Capacity {
         match layout {
             Some(Layout { slots, ahead, calls, .. }) => Capacity { slots: *slots, ahead: *ahead, calls: *calls },
@@ -38,7 +38,7 @@ impl Capacity {
     }
 }
 
-/// What may still start.
+/// The work that may still start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
     /// Everything.
@@ -53,7 +53,7 @@ pub enum Demand {
     Nothing,
 }
 
-/// Where an open attempt is.
+/// The place of an open attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// An agent works on it in this seat.
@@ -73,11 +73,11 @@ pub enum Place {
 pub struct OpenAttempt {
     /// Its number.
     pub id: ExperimentId,
-    /// Where it is.
+    /// Its place.
     pub place: Place,
 }
 
-/// What a slot executes.
+/// The work of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
     /// A run that the winners ask for, with its guards.
@@ -93,7 +93,7 @@ pub enum Work {
 pub struct Running {
     /// The slot, from 0.
     pub slot: u32,
-    /// What it executes.
+    /// Its work.
     pub work: Work,
     /// The expected time left; zero once it takes longer than expected.
     pub left: Duration,
@@ -102,13 +102,13 @@ pub struct Running {
 /// Expected durations; zero if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// Of a run with its guards.
+    /// The duration of a run with its guards.
     pub run: Duration,
-    /// Of an agent call.
+    /// The duration of an agent call.
     pub call: Duration,
 }
 
-/// What is left of the budgets; `None` where there is no limit.
+/// The remaining budgets; `None` without a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budgets {
     /// The experiments that may still be recorded, open ones included.
@@ -122,7 +122,7 @@ pub struct Budgets {
 pub struct Situation<'a> {
     /// Slots and seats.
     pub layout: Capacity,
-    /// What may still start.
+    /// The work that may still start.
     pub demand: Demand,
     /// The open attempts. Ready ones run in this order.
     pub attempts: &'a [OpenAttempt],
@@ -130,11 +130,11 @@ pub struct Situation<'a> {
     pub running: &'a [Running],
     /// The runs that the winners want now, also those in progress; from `LineStep::Try`.
     pub trials: &'a [Trial],
-    /// Whether the incumbent is to be run again, and was not yet.
+    /// True if a check of the incumbent is due and not yet made.
     pub check_is_due: bool,
     /// Expected durations.
     pub expected: Expected,
-    /// What is left of the budgets.
+    /// The remaining budgets.
     pub budgets: Budgets,
 }
 
@@ -143,7 +143,7 @@ pub struct Situation<'a> {
 pub struct Start {
     /// The free slot.
     pub slot: u32,
-    /// What it executes.
+    /// Its work.
     pub work: Work,
 }
 
@@ -159,13 +159,13 @@ pub struct Call {
 /// Which budget allows no new attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bar {
-    /// That of experiments.
+    /// The budget of experiments.
     Experiments,
-    /// That of time.
+    /// The budget of time.
     Time,
 }
 
-/// What to start, and to stop, now.
+/// The runs and calls to start now, and the runs to stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Slots whose run of a train nobody waits for: another half was kept.
@@ -176,23 +176,24 @@ pub struct Plan {
     pub calls: Vec<Call>,
     /// The most agents at a time.
     pub call_limit: u32,
-    /// Whether the slots could run more than that many agents can propose.
+    /// True if the slots could run more than that many agents can propose.
     pub calls_are_short: bool,
-    /// Why no new attempt is proposed although there is room for one.
+    /// The budget that prevents a new attempt although a place is free.
     pub bar: Option<Bar>,
 }
 
 impl Plan {
-    /// Whether there is nothing to do. If no slot and no seat is busy either, the loop is done.
+    /// Returns whether there is nothing to do. If no slot and no seat is busy either, the loop is done.
     pub fn is_empty(&self) -> bool {
         self.stops.is_empty() && self.starts.is_empty() && self.calls.is_empty()
     }
 }
 
-/// What starts now.
+/// Plans what to start and stop now.
 ///
-/// Nothing starts beside the incumbent's check, which takes one free slot. Nothing starts that is not expected to end in time. With several slots, new runs leave time for one last train, which
-/// waits for them; with one slot no run becomes stale.
+/// Nothing starts beside the incumbent's check, which takes one free slot. Nothing starts unless it is expected to end
+/// in time. With several slots, new runs leave time for one last train, which waits for them. With one slot, no run
+/// becomes stale.
 pub fn schedule(situation: &Situation) -> Plan {
     let Situation { layout, demand, attempts, running, trials, check_is_due, expected, budgets } = *situation;
     let fits = |needed: Duration| budgets.time.is_none_or(|left| !left.is_zero() && needed <= left);
@@ -244,8 +245,8 @@ pub fn schedule(situation: &Situation) -> Plan {
         if is_in_time {
             calls.extend(called().zip(seats.by_ref()).map(|(it, seat)| Call { seat, attempt: Some(it.id) }));
         }
-        // Where one agent does not keep up, a call may also fill a slot that is free by the time it ends. Where one does,
-        // the next call waits for the result.
+        // If one agent does not keep up, a call may also fill a slot that becomes free before the call ends. If one
+        // does, the next call waits for the result.
         let counts_soon = layout.ahead > 0 && agents_needed(layout, expected).is_some_and(|needed| needed > 1.0);
         let soon = running.iter().filter(|busy| counts_soon && busy.left <= expected.call).count();
         let room = free.len() + soon + layout.ahead as usize;
@@ -280,25 +281,26 @@ pub fn most_calls(layout: &Layout) -> u32 {
     layout.calls.unwrap_or(fed).max(1)
 }
 
-/// How many agents may work at a time.
+/// The most agents that may work at a time.
 pub fn call_limit(layout: Capacity, expected: Expected) -> u32 {
     layout.calls.unwrap_or_else(|| calls_that_feed(layout, expected))
 }
 
-/// Whether slots wait for agents although as many work as may: calls are the bottleneck. Unknown durations are none.
+/// Returns whether slots wait for agents although no more agents may work: calls are the bottleneck. False while a
+/// duration is unknown.
 pub fn calls_are_short(layout: Capacity, expected: Expected) -> bool {
     agents_needed(layout, expected).is_some_and(|needed| needed > f64::from(call_limit(layout, expected)))
 }
 
-/// How many agents at a time keep the slots fed, at most 4. Before both durations are known, one for each proposal that
-/// may be needed.
+/// The number of agents that keeps the slots fed, at most 4. Before both durations are known, it is one for each
+/// proposal that may be needed.
 pub fn calls_that_feed(layout: Capacity, expected: Expected) -> u32 {
     let most = layout.slots.saturating_add(layout.ahead).min(MOST_CALLS);
     // One more than are busy on average: call times vary. A float becomes an integer by saturation.
     agents_needed(layout, expected).map_or(most, |needed| (needed as u32).saturating_add(1).min(most))
 }
 
-/// How many agents are busy on average if no slot waits.
+/// The mean number of busy agents if no slot waits; `None` if a duration is unknown.
 fn agents_needed(layout: Capacity, expected: Expected) -> Option<f64> {
     let (run, call) = (expected.run.as_secs_f64(), expected.call.as_secs_f64());
     (run > 0.0 && call > 0.0).then(|| f64::from(layout.slots) * call / run)

@@ -61,7 +61,7 @@ impl Now {
         schedule(&Situation { layout, demand, attempts, running, trials, check_is_due, expected, budgets })
     }
 
-    /// What starts, in words: `0:run 3`, `1:train 4 5`, `seat 0`, `seat 1:7`.
+    /// Formats the runs and calls to start: `0:run 3`, `1:train 4 5`, `seat 0`, `seat 1:7`.
     fn starts(&self) -> String {
         let Plan { starts, calls, .. } = self.plan();
         let runs = starts.iter().map(|start| format!("{}:{}", start.slot, words(&start.work)));

@@ -21,15 +21,16 @@ pub const LARGEST_ADDED: u64 = 5_000_000;
 pub struct FileEdit {
     /// Its path, relative to the repository's root.
     pub path: PathBuf,
-    /// Whether the change adds it.
+    /// True if the change adds it.
     pub is_new: bool,
-    /// Whether it is a link or a submodule, whose target is not part of the change.
+    /// True for a link or a submodule, whose target is not part of the change.
     pub is_opaque: bool,
     /// The size of its new content, in bytes.
     pub size: u64,
-    /// How many lines were added or deleted; 0 if not needed.
+    /// The number of added and deleted lines; 0 if not needed.
     pub lines: u32,
-    /// How many lines it has after the change; 0 if not needed, or without lines: deleted, binary, a link or a submodule.
+    /// The number of its lines after the change; 0 if not needed, or without lines: deleted, binary, a link or a
+    /// submodule.
     pub total: u32,
 }
 
@@ -38,12 +39,12 @@ pub struct FileEdit {
 pub struct Forbidden {
     /// Changed protected files, and files that shadow them.
     pub protected: Vec<String>,
-    /// What a commit cannot contain.
+    /// Files that a commit cannot contain.
     pub scope: Vec<String>,
 }
 
 impl Forbidden {
-    /// Whether there are none.
+    /// Returns whether nothing forbidden was found.
     pub fn is_empty(&self) -> bool {
         self.protected.is_empty() && self.scope.is_empty()
     }
@@ -75,7 +76,7 @@ pub struct FileTerms {
     max_files: Option<u32>,
     max_file_lines: Option<u32>,
     max_file_total: Option<u32>,
-    /// Whether the environment of runs is the user's, which all slots share.
+    /// True if runs use the user's environment, which all slots share.
     shares_environment: bool,
     /// The folder of stored sources, in a session of research.
     sources: Option<PathBuf>,
@@ -130,30 +131,30 @@ impl FileTerms {
         self.sources.as_deref()
     }
 
-    /// Whether an edit changes or removes a stored source.
+    /// Returns whether an edit changes or removes a stored source.
     fn changes_source(&self, edit: &FileEdit) -> bool {
         let is_source = || edit.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md"));
         let is_stored = || self.sources.as_ref().is_some_and(|sources| edit.path.starts_with(sources));
         !edit.is_new && is_source() && is_stored()
     }
 
-    /// Whether a limit needs the line counts of changed files.
+    /// Returns whether a limit needs the number of lines that each file's change adds and deletes.
     pub fn counts_lines(&self) -> bool {
         self.max_file_lines.is_some()
     }
 
-    /// Whether a limit needs to know how long the changed files are.
+    /// Returns whether a limit needs the length of each changed file.
     pub fn counts_totals(&self) -> bool {
         self.max_file_total.is_some()
     }
 
-    /// Whether the scope includes a file.
+    /// Returns whether the scope includes a file.
     pub fn is_in_scope(&self, path: &Path) -> bool {
         self.scope.as_ref().is_none_or(|scope| scope.is_match(path))
     }
 
-    /// Whether a file is protected. Files named by `--protect` always are; the defaults are unless the scope names
-    /// them.
+    /// Returns whether a file is protected. Files named by `--protect` always are. The defaults are unless the scope
+    /// names them.
     pub fn protects(&self, path: &Path) -> bool {
         let by_default = || {
             EVALUATION.iter().any(|name| path == Path::new(name))
@@ -169,7 +170,7 @@ impl FileTerms {
         self.shares_environment && (is_project || self.locks.is_match(path))
     }
 
-    /// Whether `--protect` names a file.
+    /// Returns whether `--protect` names a file.
     pub fn is_named_protected(&self, path: &Path) -> bool {
         self.protect.is_match(path)
     }

@@ -88,7 +88,7 @@ pub fn select_places(candidates: &[Candidate<'_>], selection: &Selection) -> Vec
     };
     let mut selected: Vec<usize> = (0..candidates.len()).filter(is_meant).collect();
     match selection.sort {
-        // Of several at once, one that began later may be recorded first.
+        // With several open attempts, one that began later may be recorded first.
         SortBy::Id => selected.sort_by_key(|place| candidates[*place].id),
         SortBy::Best => selected.sort_by(|a, b| by_number(&candidates[*a], &candidates[*b])),
         SortBy::Time => selected.sort_by_key(|place| Reverse((candidates[*place].finished, *place))),

@@ -29,8 +29,9 @@ pub fn before_run(merged: Merged, was_asked: bool) -> BeforeRun {
     }
 }
 
-/// How much less good than its best car alone a train may be, in the metric's unit: the minimum gain, and at least the
-/// distance of the best and the worst of the baseline's runs. Nothing better is known without an estimate of the noise.
+/// The largest amount by which a train may be worse than its best car alone, in the metric's unit. It is the minimum
+/// gain, or the distance between the best and the worst run of the baseline if that is larger. Without an estimate of
+/// the noise, nothing better is known.
 pub fn train_tolerance(min_delta: f64, baseline_runs: &[f64]) -> f64 {
     let worst = baseline_runs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let best = baseline_runs.iter().copied().fold(f64::INFINITY, f64::min);
@@ -38,8 +39,8 @@ pub fn train_tolerance(min_delta: f64, baseline_runs: &[f64]) -> f64 {
 }
 
 /// The verdict on merged winners, whose tree differs from the incumbent's by `diff`, and the limits that count against
-/// it. It is that of a single change, also by simplicity or by a threshold. Without a threshold the value is then compared with the
-/// best car's alone.
+/// it. It is that of a single change, also by simplicity or by a threshold. Without a threshold, the value is then
+/// compared with the best car's alone.
 pub fn judge_train<'a>(
     contract: &Contract,
     history: &History,

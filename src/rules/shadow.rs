@@ -23,12 +23,12 @@ pub fn modules_behind(path: &Path, is_opaque: bool) -> Vec<PathBuf> {
     modules
 }
 
-/// Whether a file name is that of a compiled module.
+/// Returns whether a file name is that of a compiled module.
 pub fn is_compiled(name: &str) -> bool {
     [".so", ".pyd"].iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a file name is that of Python bytecode.
+/// Returns whether a file name is that of Python bytecode.
 pub fn is_bytecode(name: &str) -> bool {
     name.ends_with(".pyc")
 }

@@ -1,4 +1,4 @@
-//! What becomes of attempts that are open when a loop ends.
+//! The handling of open attempts at the end of a loop.
 
 use crate::domain::Phase;
 
@@ -7,19 +7,19 @@ use crate::domain::Phase;
 pub struct Left {
     /// The journal's step.
     pub phase: Phase,
-    /// Whether it is a run for winners that wait, and no experiment of its own.
+    /// True for a run that waiting winners need, false for an experiment of its own.
     pub is_trial: bool,
-    /// Whether it has a commit.
+    /// True if it has a commit.
     pub has_commit: bool,
-    /// Whether the journal has a draft of its record: a version of its change was measured.
+    /// True if the journal has a draft of its record, because a version of its change was measured.
     pub has_draft: bool,
-    /// Whether the agent was to merge it with the incumbent.
+    /// True if the agent was to merge it with the incumbent.
     pub is_asked: bool,
-    /// Whether it beat its own base: the draft has no failure.
+    /// True if it beat its own base: the draft has no failure.
     pub is_sound: bool,
 }
 
-/// What becomes of an attempt that nobody works on when the loop ends.
+/// The handling of an idle attempt at the end of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shelved {
     /// It stays open.
@@ -34,7 +34,7 @@ pub enum Shelved {
     Closed,
 }
 
-/// What becomes of an attempt when the loop ends. Those with an active run, and winners, stay open.
+/// Decides what to do with an attempt when the loop ends. Those with an active run, and winners, stay open.
 pub fn shelve(left: Left) -> Shelved {
     match left.phase {
         // It is no experiment, whatever was measured of it.

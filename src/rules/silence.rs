@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Silence {
     /// The time without a sign of life.
     pub after: Duration,
-    /// Whether processor time is no sign of life while the job is on a GPU.
+    /// True if processor time is not a sign of life while the job is on a GPU.
     pub by_gpu: bool,
 }
 
@@ -21,7 +21,7 @@ const WORK: u32 = 100;
 /// the longest pause of the sampler.
 const LONGEST_GAP: Duration = Duration::from_millis(4096);
 
-/// What the GPUs do that a job is on.
+/// The activity of a job's GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuLife {
     /// At least one of them computes.
@@ -32,14 +32,14 @@ pub enum GpuLife {
     Unknown,
 }
 
-/// What is seen of a job at a moment.
+/// The signs of life of a job at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LifeSign<W> {
     /// Stamp of what it has written, which differs after it wrote more.
     pub written: W,
     /// The processor time of all its processes, also of those that have ended; absent where the system does not tell.
     pub processor: Option<Duration>,
-    /// What its GPUs do; absent without a new answer of the driver.
+    /// The activity of its GPUs; absent without a new answer of the driver.
     pub gpu: Option<GpuLife>,
 }
 

@@ -3,8 +3,8 @@
 use super::decide::{Verdict, exceeds, format_distance};
 use crate::domain::{DiffStat, Direction, ExperimentId, MetricSpec, Number, Outcome};
 
-/// What a value must beat: the incumbent and the best value ever kept. They differ after a simplification that cost
-/// something.
+/// The values to beat: the incumbent's and the best ever kept. They differ after a simplification that worsened the
+/// value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rivals<'a> {
     /// The incumbent's experiment.

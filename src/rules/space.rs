@@ -14,15 +14,15 @@ const PART: u64 = 20;
 /// The free space below which a disk is full, in bytes: the last write may be incomplete.
 const FULL: u64 = 64 * 1024;
 
-/// Whether an experiment has too little space: less than 50 MiB or a thousand files, or less than a twentieth of a
-/// small disk, or less than the last run's log took.
+/// Returns whether there is too little space for an experiment. It needs 50 MiB and a thousand files, or a twentieth of
+/// a small disk, and always as many bytes as the last run's log.
 pub fn too_little_room(space: Space, last_log: u64) -> bool {
     let bytes = space.total > 0 && space.free < FLOOR.min(space.total / PART).max(last_log);
     bytes || space.free_files < FILES.min(space.total_files / PART)
 }
 
-/// Whether a process that ended with this much free space does not judge its idea: it failed with too little, or its
-/// output may be incomplete.
+/// Returns whether too little free space spoilt the result of a process, so that it does not judge its idea. Either the
+/// process failed for it, or its output may be incomplete.
 pub fn spoilt_by_full_disk(space: Space, failed: bool) -> bool {
     space.total > 0 && space.free < FULL || failed && too_little_room(space, 0)
 }

@@ -9,7 +9,7 @@ use crate::domain::{
 /// The most characters of a model's name.
 const MODEL: usize = 100;
 
-/// What an agent reports about its calls.
+/// The usage that an agent reports about its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reports {
     /// Tokens and cost.
@@ -45,14 +45,14 @@ fn price_of<'a>(model: Option<&str>, prices: &'a Prices) -> Option<&'a Price> {
     }
 }
 
-/// That calls cost as much as a cap allows, if so; `cap` is its name.
+/// The reason to stop if calls cost as much as a cap allows; `cap` is its name.
 pub(super) fn cost_enough(cap: &'static str, limit: Option<f64>, spent: &Spent) -> Option<StopReason> {
     let (limit, spent) = (limit?, spent.cost.unwrap_or(0.0));
     let text = || format!("the agent's calls cost {} of {}", money_text(spent), money_text(limit));
     (spent >= limit).then(|| StopReason::reached(cap, true, json!({"limit": limit, "spent": spent}), text()))
 }
 
-/// That calls used as many tokens as a cap allows, if so; `cap` is its name.
+/// The reason to stop if calls used as many tokens as a cap allows; `cap` is its name.
 pub(super) fn tokens_enough(cap: &'static str, limit: Option<u64>, spent: &Spent) -> Option<StopReason> {
     let (limit, spent) = (limit?, spent.tokens.map_or(0, Tokens::total));
     let text = || format!("the agent's calls used {} of {} tokens", tokens_text(spent), tokens_text(limit));

@@ -12,7 +12,7 @@ const MARKS: &[char] = &['?', '？', '؟'];
 /// The longest list of answers after a question, in bytes: `(y/n)`, `[Y/n/always]`.
 const CHOICE: usize = 24;
 
-/// How a call stalled, if it did. `said` is the last line of its output.
+/// Tells how a call stalled, if it did. `said` is the last line of its output.
 pub fn stall(changed: bool, said: Option<&str>) -> Option<Stall> {
     match said.and_then(question) {
         Some(_) => Some(Stall::Question),

@@ -23,13 +23,13 @@ pub struct SessionStatus {
     pub worktree: Option<PathBuf>,
     /// Its activity.
     pub activity: Activity,
-    /// Whether only its refs exist here, as in a clone that fetched them.
+    /// True if only its refs exist here, as in a clone that fetched them.
     pub is_fetched: bool,
-    /// Why the last loop ended, if none is active.
+    /// The reason why the last loop ended, if none is active.
     pub ended: Option<String>,
     /// The outage for whose end the loop waits.
     pub outage: Option<OutageStatus>,
-    /// What the session could not solve by itself: what the loop waits for, or why the last one ended.
+    /// The problem that the session could not solve by itself. The loop waits for an answer, or ended because of it.
     pub escalation: Option<Escalation>,
     /// The report of that, if there is one.
     pub report: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub struct SessionStatus {
     pub stopping: Option<StopWhen>,
     /// The id of the active process.
     pub process: Option<u32>,
-    /// How long it has been active, in seconds.
+    /// The time that it has been active, in seconds.
     pub at_work: Option<f64>,
     /// When the journal was written last.
     pub last_seen: Option<Timestamp>,
@@ -61,13 +61,13 @@ pub struct SessionStatus {
     pub spent: Spent,
     /// The night that it is in, or was in last.
     pub night: Option<Night>,
-    /// How long `--for` still gives that night, in seconds.
+    /// The time that `--for` still leaves to that night, in seconds.
     pub time_left: Option<f64>,
     /// The nearest end of that night, by `--for` or `--until`.
     pub night_end: Option<End>,
-    /// What is at the tip of its branch and is no experiment, while nothing is open.
+    /// Unrecorded commits at the tip of its branch, while nothing is open.
     pub unrecorded_tip: Option<UnrecordedTip>,
-    /// What could not be read, one sentence each.
+    /// The data that could not be read, one sentence each.
     pub damage: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ pub struct OutageStatus {
 pub struct SleepStatus {
     /// When it ends.
     pub until: Timestamp,
-    /// Why the loop makes it, as a clause.
+    /// The reason for it, as a clause.
     pub why: String,
 }
 
@@ -115,11 +115,11 @@ pub struct OpenStatus {
     pub trial: Option<Trial>,
     /// Its description; empty while the agent works.
     pub description: String,
-    /// Whether an earlier version of it was measured.
+    /// True if an earlier version of it was measured.
     pub is_again: bool,
     /// When its agent, run or guard started; absent if none is active.
     pub since: Option<Timestamp>,
-    /// How long that has been active, in seconds.
+    /// The time that its agent, run or guard has been active, in seconds.
     pub elapsed: Option<f64>,
     /// Its time limit, in seconds.
     pub deadline: Option<f64>,
@@ -135,27 +135,27 @@ impl SessionStatus {
 }
 
 impl OpenStatus {
-    /// Whether it waits, as a commit, for a slot.
+    /// Returns whether it has a commit and waits for a slot.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Committing && self.trial.is_none()
     }
 
-    /// Whether it is a winner that waits for a train.
+    /// Returns whether it is a winner that waits for a train.
     pub fn is_winner(&self) -> bool {
         self.phase == Phase::Waiting && self.trial.is_none()
     }
 
-    /// Whether an agent works on it, in a seat where there are several.
+    /// Returns whether an agent works on it in one of several seats.
     pub fn is_called(&self) -> bool {
         self.phase == Phase::Proposing && self.seat.is_some()
     }
 
-    /// Whether it waits for an agent to merge or to rework it, beside others.
+    /// Returns whether it waits for an agent to merge or rework it. Meaningful with several seats only.
     pub fn needs_call(&self) -> bool {
         self.phase == Phase::Proposing && self.seat.is_none()
     }
 
-    /// Whether its run or guards take place.
+    /// Returns whether its run or guards are active.
     pub fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Guarding)
     }
@@ -164,7 +164,7 @@ impl OpenStatus {
 /// The slots and seats of a session.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LanesStatus {
-    /// Whether experiments are made and run beside each other, instead of *in place*.
+    /// True if experiments are made and run side by side, instead of *in place*.
     pub is_concurrent: bool,
     /// The slots, by their numbers; *in place* one.
     pub slots: Vec<LaneStatus>,
@@ -172,7 +172,7 @@ pub struct LanesStatus {
     pub seats: Vec<LaneStatus>,
     /// The share of the time so far in which slots had a run; absent without runs.
     pub busy_share: Option<f64>,
-    /// Whether slots wait for agents although as many work as may.
+    /// True if slots wait for agents although no more agents may work.
     pub calls_are_short: bool,
 }
 
@@ -187,15 +187,15 @@ pub struct LaneStatus {
     pub phase: Option<Phase>,
     /// When its run or call started, if that is known.
     pub since: Option<Timestamp>,
-    /// How long it may still take, in seconds, as others did or until its time limit; absent once it takes longer than
-    /// others did.
+    /// The expected time left, in seconds, by the durations of others and its time limit; absent once it takes longer
+    /// than others did.
     pub left: Option<f64>,
-    /// Whether it takes longer than others did.
+    /// True if it takes longer than others did.
     pub is_late: bool,
 }
 
-/// Who is in which slot and seat. `gpus` names those of each slot, as far as they are known; `now` is absent where nobody is
-/// active.
+/// The slots and seats with their attempts. `gpus` names the GPUs of each slot, as far as they are known. `now` is
+/// absent if the session is idle.
 pub fn lanes_status(
     history: &History,
     layout: Option<&Layout>,

@@ -12,7 +12,7 @@ use crate::domain::{Contract, Direction, StopReason, count_of};
 /// The name of the rule on calls in a row without changes.
 pub const NO_CHANGE: &str = "no_change";
 
-/// How far a session has come.
+/// Facts by which to decide whether a session stops.
 #[derive(Debug, Clone, Copy)]
 pub struct StopFacts<'a> {
     /// Its terms.
@@ -23,7 +23,7 @@ pub struct StopFacts<'a> {
     pub expenses: &'a Expenses,
     /// The place of the first record of this call of the loop: what crashed before is known to whoever made the call.
     pub first: u32,
-    /// How many calls of the agent in a row changed nothing.
+    /// The number of agent calls in a row that changed nothing.
     pub idle_calls: u32,
 }
 
@@ -37,12 +37,12 @@ const RULES: [fn(&StopFacts) -> Option<StopReason>; 6] = [
     no_change,
 ];
 
-/// Why no further experiment may be started, if so.
+/// Returns the reason to start no further experiment, if there is one.
 pub fn stop_before_next(facts: &StopFacts) -> Option<StopReason> {
     RULES.iter().find_map(|rule| rule(facts))
 }
 
-/// Whether a value reached the goal.
+/// Returns whether a value reached the goal.
 pub fn reached_goal(direction: Direction, value: f64, goal: f64) -> bool {
     !direction.better(goal, value)
 }

@@ -30,10 +30,10 @@ pub fn course(contract: &Contract, history: &History) -> Option<StopReason> {
     })
 }
 
-/// What the rules look at.
+/// The data that the rules read.
 struct Course<'a> {
     contract: &'a Contract,
-    /// What the number is called.
+    /// The name of the number.
     name: String,
     /// The experiments without the baseline, each with the number that the rules read, if there is one.
     experiments: Vec<(&'a Record, Option<Number>)>,
@@ -192,7 +192,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Whether one of the axes that are asked about is below its floor, which is `floor` where it names none.
+/// Returns whether one of the axes that `counts` selects is below its floor. `floor` applies to axes that name none.
 fn is_weak(composite: &Composite, values: &AxisValues, floor: f64, counts: impl Fn(&str) -> bool) -> bool {
     let floors = composite.axes.values().map(|axis| axis.floor.unwrap_or(floor));
     let mut numbers = brought(composite, values).zip(floors).filter(|((name, _), _)| counts(name));
@@ -230,7 +230,7 @@ mod tests {
         let baseline =
             record(json!({"metric": {"name": "composite", "direction": "higher", "value": 0.9, "raw": "0.9"}}));
         let mut records: Vec<Record> = numbers.iter().enumerate().map(fields).map(record).collect();
-        // What is less good than the best of before is discarded.
+        // Values that are not better than the best one before are discards.
         let mut best = f64::MIN;
         for record in &mut records {
             let value = record.metric.value.unwrap_or(f64::MIN);
@@ -368,7 +368,8 @@ mod tests {
         assert!(course(&lower, &history).is_some(), "where lower is better, below it");
     }
 
-    /// Whether a rule ends a research session of kept iterations, each with its own score and that of the artifact then.
+    /// Applies a rule to a research session of kept iterations, each with its own score and that of the artifact then.
+    /// Returns the reason to stop, if the rule fires.
     fn fired_in_research(rule: &str, scores: &[(f64, f64)]) -> Option<String> {
         let fields = |(id, (own, artifact)): (usize, &(f64, f64))| {
             json!({"id": id, "sequence": id, "metrics": {"a": own, "b": own, "artifact_a": artifact, "artifact_b": artifact},

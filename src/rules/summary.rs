@@ -19,7 +19,7 @@ pub struct Point {
     pub value: Option<Number>,
     /// Its outcome; absent for a row with another verdict.
     pub outcome: Option<Outcome>,
-    /// Why it failed.
+    /// The class of its failure, if it failed.
     pub failure: Option<FailureClass>,
     /// Its description.
     pub description: Box<str>,
@@ -32,7 +32,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// How it ended, as people count it.
+    /// Its outcome, in the categories of summaries.
     pub fn ended(&self) -> Ended {
         Ended::of(self.outcome, self.failure)
     }
@@ -47,7 +47,8 @@ pub struct KeptStep {
     pub over: Option<usize>,
     /// The gain over that, in the metric's unit; absent for the first, and for one without a number of its own.
     pub gain: Option<f64>,
-    /// How many keeps the gain belongs to: those without a number just before it, of the same train, and itself.
+    /// The number of keeps that share the gain: itself, and those of the same train just before it, which have no
+    /// number.
     pub keeps: u32,
     /// The same relative to the number before.
     pub relative_gain: Option<f64>,

@@ -1,4 +1,4 @@
-//! How a session spent its time.
+//! The use of a session's time.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct Waits {
     pub limit_met: Option<Duration>,
 }
 
-/// How a session spent its time, in seconds.
+/// The use of a session's time, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TimeSplit {
     /// From the start of the first experiment to the end of the last.

@@ -1,4 +1,4 @@
-//! What the line of winners is made of, and the steps that it asks for.
+//! The parts of the line of winners, and the steps that it asks for.
 
 use serde::{Deserialize, Serialize};
 
@@ -68,8 +68,8 @@ pub enum Merged {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trial {
-    /// These winners, merged in this order onto the incumbent `on`. Journals of sessions with GPUs of several models call a run on
-    /// another model `elsewhere`; recovery closes it.
+    /// These winners, merged in this order onto the incumbent `on`. Journals of sessions with GPUs of several models
+    /// call a run on another model `elsewhere`; recovery closes it.
     #[serde(alias = "elsewhere")]
     Train {
         /// The incumbent.
@@ -91,7 +91,7 @@ impl Trial {
     }
 }
 
-/// Why a winner is discarded.
+/// The reason to discard a winner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// On this incumbent it is no gain.
@@ -175,7 +175,7 @@ pub struct Standing<'a> {
     pub running: &'a [Trial],
     /// The number of slots.
     pub slots: u32,
-    /// Whether the agent may merge winners that conflict with the incumbent; otherwise they run alone at once. Also true
-    /// in an outage, which they wait out.
+    /// True if the agent may merge winners that conflict with the incumbent. Otherwise, they run alone at once. Also
+    /// true in an outage: such winners wait for its end.
     pub may_ask: bool,
 }

@@ -15,17 +15,17 @@ use super::decide::exceeds;
 use super::train_steps::{Afresh, Car, LineStep, Merged, Standing, Tested, Trial, Why};
 use crate::domain::{ExperimentId, Number};
 
-/// How many groups of a train are tried side by side: its two halves.
+/// The number of groups of a train that are tried side by side: its two halves.
 const SIDE_BY_SIDE: usize = 2;
 
-/// How many winners may wait for each slot. Of more, those with the smallest gains are discarded.
+/// The number of winners that may wait for each slot. If there are more, those with the smallest gains are discarded.
 const WAITING_PER_SLOT: usize = 2;
 
 /// Winners of a train that are tried together on the incumbent, in the order of their merge.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Group {
     cars: Vec<Car>,
-    /// What came of it on this incumbent.
+    /// The outcome of its run on this incumbent.
     tested: Option<Tested>,
 }
 
@@ -64,12 +64,12 @@ enum Decided {
 }
 
 impl Line {
-    /// Whether a train is in progress. Until it ends every winner waits.
+    /// Returns whether a train is in progress. Until it ends, every winner waits.
     pub fn has_train(&self) -> bool {
         !self.groups.is_empty()
     }
 
-    /// Whether there is no winner.
+    /// Returns whether there are no winners.
     pub fn is_empty(&self) -> bool {
         self.cars().next().is_none()
     }
@@ -85,7 +85,7 @@ impl Line {
         self.cars().find(|car| car.id == id)
     }
 
-    /// Whether a run for the winners is of use on this incumbent.
+    /// Returns whether a run for the winners is still useful on this incumbent.
     pub fn uses(&self, trial: &Trial, incumbent: Option<ExperimentId>) -> bool {
         let is_on = |on: ExperimentId| Some(on) == incumbent;
         let stands = match trial {
@@ -154,7 +154,8 @@ impl Line {
     /// Takes note that these were recorded as kept, and the last one is the incumbent now.
     pub fn kept(&mut self, ids: &[ExperimentId]) {
         ids.iter().for_each(|id| self.left(*id));
-        // What else was measured or merged stood on the earlier incumbent. A group that held there joins the next train.
+        // All other results and merges are based on the earlier incumbent. A group that held there joins the next
+        // train.
         for mut group in std::mem::take(&mut self.groups) {
             match group.tested.take() {
                 Some(Tested::Holds(_)) => self.waiting.extend(group.cars),

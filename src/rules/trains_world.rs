@@ -17,7 +17,7 @@ pub(super) struct World {
     pub(super) kept: Vec<ExperimentId>,
     /// The value that each experiment's change adds to a tree.
     pub(super) gains: BTreeMap<u32, f64>,
-    /// What two changes add beyond that if a tree has both.
+    /// The value that two changes add beyond that if a tree has both.
     pub(super) pairs: Vec<(u32, u32, f64)>,
     /// Changes whose merged tree ends without a value.
     pub(super) crashes: Vec<(u32, u32)>,
@@ -31,11 +31,11 @@ pub(super) struct World {
     pub(super) solvable: BTreeSet<u32>,
     /// Everything that was done, in words.
     pub(super) done: Vec<String>,
-    /// How often each experiment was recorded.
+    /// The number of times that each experiment was recorded.
     pub(super) recorded: BTreeMap<u32, u32>,
     /// The runs that started and did not end.
     pub(super) running: Vec<Trial>,
-    /// How many runs of winners ended.
+    /// The number of finished runs of winners.
     pub(super) runs: usize,
     trees: BTreeMap<u32, Tree>,
     solved: BTreeSet<(u32, u32)>,
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// What was kept just now is better than what was kept before.
+    /// Asserts that the new incumbent is better than the one before.
     fn check_gain(&self, before: &Tree, value: &Number) {
         assert!(self.best() - self.value(before) > self.min_delta, "{:?}", self.done);
         assert_eq!(value.raw, self.best().to_string(), "its value is that of its tree");

@@ -15,7 +15,7 @@ const FEWEST_RATINGS: usize = 8;
 /// The largest difference between means that are the same but for rounding.
 const SAME: f64 = 1e-9;
 
-/// What the numbers of a session can be compared with: sessions that are alike in all of it.
+/// The properties in which sessions must agree for their numbers to be comparable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Likeness {
     /// The axes, each with its range.
@@ -39,10 +39,10 @@ pub struct RatedSession {
     pub means: AxisValues,
 }
 
-/// What ratings say of the weights of axes.
+/// The result of fitting weights of axes to ratings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weights {
-    /// How many sessions the weights are fitted to, or could be.
+    /// The number of sessions that the weights are fitted to, or could be.
     pub ratings: usize,
     /// The rated sessions that do not count, and why.
     pub left_out: Vec<(String, String)>,
@@ -52,7 +52,7 @@ pub struct Weights {
     pub fit: Result<Fit, NoFit>,
 }
 
-/// What ratings say of the axes of a session, and of the sessions like it.
+/// The axes of a session, and the weights that ratings of it and of sessions like it suggest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weighed {
     /// The axes, as the session has them.
@@ -65,7 +65,7 @@ pub struct Weighed {
     pub unrated: Vec<Tag>,
     /// The sessions that cannot be read, and why.
     pub unread: Vec<(Tag, String)>,
-    /// What the ratings say.
+    /// The result of the fit.
     pub weights: Weights,
 }
 
@@ -84,13 +84,13 @@ pub struct Fit {
     pub error_of_mean: f64,
 }
 
-/// Why there are no weights.
+/// The reason why there are no weights.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoFit {
     /// There are too few ratings.
     #[error("too early: {missing} more {} needed, {FEWEST_RATINGS} in all", if *.missing == 1 { "rating is" } else { "ratings are" })]
     TooEarly {
-        /// How many ratings are missing.
+        /// The number of missing ratings.
         missing: usize,
     },
     /// All ratings are the same.

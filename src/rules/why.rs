@@ -1,15 +1,16 @@
-//! Why an experiment was not kept, and whether its value is trustworthy.
+//! The reason why an experiment was not kept, and whether its value is trustworthy.
 
 use crate::domain::{FailureClass, Outcome, Record};
 
-/// Whether others may build on an experiment's value: it was kept, or discarded for its value alone. A value that broke
-/// a limit or failed a guard came at a forbidden price.
+/// Returns whether others may build on an experiment's value: it was kept, or discarded for its value alone. A value
+/// that broke a limit or failed a guard came at a forbidden price.
 pub fn is_sound(record: &Record) -> bool {
     let is_bought = record.failure.is_some() || !record.unmet_limits.is_empty();
     record.outcome == Outcome::Keep || !is_bought
 }
 
-/// Why an experiment was not kept: the limit or guard it failed, else the reason in its record.
+/// Returns the reason why an experiment was not kept: the limit or guard that it failed, else the reason in its record.
+/// `None` for a keep.
 pub fn why_not_kept(record: &Record) -> Option<String> {
     if record.outcome == Outcome::Keep {
         return None;

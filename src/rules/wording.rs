@@ -27,7 +27,7 @@ pub fn described(words: &str) -> Option<String> {
     })
 }
 
-/// Whether a text contains more than punctuation.
+/// Returns whether a text contains more than punctuation.
 pub fn has_words(text: &str) -> bool {
     !is_fence(text.trim()) && text.chars().any(char::is_alphanumeric)
 }
