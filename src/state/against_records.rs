@@ -27,7 +27,7 @@ impl Journal {
                 is_free: may_differ || history.is_free(open.id, self.given),
                 is_last: recorded.is_some() && (is_last || is_recording),
                 recorded: recorded.map(|record| &record.commit),
-                // What the others were made on may not be the best one any more.
+                // The base of another attempt may no longer be the best one.
                 tip: Some(&open.base).filter(|base| are_several && history.knows(base)).unwrap_or(tip),
             };
             (open, found)

@@ -31,7 +31,7 @@ const DROPPED: &str = "artifacts.dropped";
 /// The file that is being copied, in the folder of the runs: its name is one of those that a killed process leaves.
 const COPYING: &str = ".ar-artifact";
 
-/// What stood in a working tree before a run where its artifacts stand.
+/// The files that matched in a working tree before a run, with their stamps.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct BeforeRun {
     version: u32,
@@ -48,13 +48,13 @@ impl BeforeRun {
         BeforeRun { version: FORMAT_VERSION, globs: globs.patterns().to_vec(), files }
     }
 
-    /// Whether a file, of which this is said now, is as it was.
+    /// Returns whether a file, with the stamp `now`, is unchanged.
     pub fn has_same(&self, path: &Path, now: &FileStamp) -> bool {
         self.files.get(path.to_string_lossy().as_ref()) == Some(now)
     }
 }
 
-/// What matches in a working tree. Links are not followed, and neither `.git` nor repositories of their own are entered.
+/// The files that match in a working tree. The search follows no links, and skips `.git` and nested repositories.
 #[derive(Debug, Default)]
 pub struct Matching {
     /// The regular files, relative to the root.
@@ -71,7 +71,7 @@ impl Matching {
         while let Some(folder) = left.pop() {
             let is_root = folder.as_os_str().is_empty();
             let is_repository = !is_root && fs::symlink_metadata(root.join(&folder).join(".git")).is_ok();
-            // What cannot be read holds nothing that could be saved.
+            // An unreadable folder has nothing to save.
             let entries = fs::read_dir(root.join(&folder)).into_iter().flatten().flatten();
             for entry in entries.filter(|_| !is_repository) {
                 let (name, path) = (entry.file_name(), folder.join(entry.file_name()));
@@ -104,20 +104,20 @@ pub struct SetAside {
     pub root: PathBuf,
     /// The files, relative to it.
     pub files: Vec<PathBuf>,
-    /// Whether nobody needs the files in the working tree, so that they can be moved.
+    /// True if nobody needs the files in the working tree, so that they can be moved.
     pub moves: bool,
     /// The file that the metric is read from: it is copied in any case.
     pub metric_file: Option<PathBuf>,
-    /// Whether a disk has room for so many bytes more.
+    /// Returns whether the disk of a path has room for so many more bytes.
     pub is_room: fn(&Path, u64) -> bool,
 }
 
-/// What was set aside of a run.
+/// The artifacts of a run that were set aside.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// All of it, also what a killed process had set aside.
+    /// The artifacts, also those that a killed process had set aside.
     pub artifacts: Vec<Artifact>,
-    /// The files that could not be, each with the reason.
+    /// The files that could not be set aside, each with the reason.
     pub missed: Vec<(PathBuf, io::Error)>,
 }
 
@@ -209,7 +209,7 @@ impl SessionFolder {
         write_json_unsynced(&path, before)
     }
 
-    /// What matched before the run of an experiment; `None` where nothing was to be saved then.
+    /// The files that matched before the run of an experiment; `None` if there was nothing to save then.
     pub fn before_run(&self, id: ExperimentId) -> Result<Option<BeforeRun>, StateError> {
         read_json(&self.run(id).join(BEFORE))
     }
@@ -220,7 +220,8 @@ impl SessionFolder {
         remove(&self.run(id).join(BEFORE))
     }
 
-    /// Makes what the run of attempt `from` set aside the artifacts of the recorded experiment `id`. Called again, does what is left.
+    /// Settles the files set aside after the run of attempt `from`, as artifacts of the recorded experiment `id`. After
+    /// a kill, a retry does the rest.
     pub fn settle_artifacts(&self, id: ExperimentId, from: ExperimentId) -> Result<(), StateError> {
         let (part, artifacts) = (self.run(from).join(PART), self.artifacts(id));
         if part.is_dir() {
@@ -254,7 +255,7 @@ impl SessionFolder {
         remove(&part)
     }
 
-    /// Why an experiment's artifacts were deleted; `None` when they were not.
+    /// The reason why an experiment's artifacts were deleted; `None` if they were not.
     pub fn why_artifacts_dropped(&self, id: ExperimentId) -> Option<String> {
         let note = read_tail(&self.run(id).join(DROPPED), 0).ok().filter(|note| !note.is_empty())?;
         Some(String::from_utf8_lossy(&note).trim_end().to_owned())

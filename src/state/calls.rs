@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::{CommitId, ExperimentId, LastCall};
 
-/// What the calls for changes came to.
+/// The results of the calls for changes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Calls {
     /// The calls that came to something: an experiment, or an agent that changed nothing.
@@ -12,10 +12,10 @@ pub struct Calls {
     /// Calls in a row that changed nothing.
     #[serde(default)]
     idle_calls: u32,
-    /// What the next call of the agent is told about the last one.
+    /// The result of the last call, for the prompt of the next.
     #[serde(default)]
     last_call: LastCall,
-    /// Whether the user was told that the agent trains by itself.
+    /// True if the user was told that the agent trains by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     agent_trains: bool,
     /// The experiment for which `ar try` has refused a direction that was tried; it does so once.
@@ -114,7 +114,7 @@ impl Calls {
         self.rework = commit;
     }
 
-    /// Whether the change of this commit was brought back into the working tree.
+    /// Returns whether the change of this commit was brought back into the working tree.
     pub fn reworks(&self, commit: &CommitId) -> bool {
         self.rework.as_ref() == Some(commit)
     }

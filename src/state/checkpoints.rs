@@ -1,4 +1,4 @@
-//! What was written down of a session for people, in the journal: its checkpoints and the agent's summary.
+//! Texts about a session for the user, as the journal notes them: its checkpoints and the agent's summary.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 /// The least time between two checkpoints: they are named by the second.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// What was written down of a session, and what is to be.
+/// The checkpoints and summaries of a session, written and due.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoints {
     /// The time of the last checkpoint.
     #[serde(default, with = "crate::domain::millis::option", skip_serializing_if = "Option::is_none")]
     last: Option<Timestamp>,
-    /// Whether that one is being written, or was when the process was killed.
+    /// True while that one is being written, also after a kill.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_open: bool,
-    /// Whether the agent is to sum the session up before it goes on.
+    /// True if the agent must summarize the session before it continues.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     asks_summary: bool,
-    /// Whether it did at the age that the terms name.
+    /// Set once the agent was asked for the summary at the contract's age.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_summed_up: bool,
 }
@@ -31,7 +31,7 @@ fn since(moment: Timestamp, now: Timestamp) -> Option<Duration> {
 }
 
 impl Checkpoints {
-    /// Whether there are none.
+    /// Returns whether nothing is noted.
     pub fn are_none(&self) -> bool {
         *self == Checkpoints::default()
     }
@@ -68,7 +68,7 @@ impl Checkpoints {
         (self.last != Some(now)).then(|| self.begin(now))
     }
 
-    /// Whether the agent is to sum the session up now.
+    /// Returns whether the agent must summarize the session now.
     pub fn summary_is_due(&self, age: Option<Duration>, opened: Timestamp, now: Timestamp) -> bool {
         self.asks_summary || self.is_of_age(age, opened, now)
     }
@@ -79,7 +79,7 @@ impl Checkpoints {
         self.asks_summary = false;
     }
 
-    /// Whether a session that was opened at `opened` has the age at which it is summed up, and is not.
+    /// Returns whether a session that was opened at `opened` is old enough for its summary by `age`, and has none yet.
     fn is_of_age(&self, age: Option<Duration>, opened: Timestamp, now: Timestamp) -> bool {
         let is_of = |age| since(opened, now).is_some_and(|since| since >= age);
         !self.is_summed_up && age.is_some_and(is_of)

@@ -88,12 +88,12 @@ impl Copies {
         self.files.keys()
     }
 
-    /// Whether it contains a file.
+    /// Returns whether it contains a file.
     pub fn has(&self, path: &Path) -> bool {
         self.files.contains_key(path)
     }
 
-    /// Whether changes are detected but cannot be undone, because the files are too large to copy.
+    /// Returns whether some changes can be detected but not undone, because files are too large to copy.
     pub fn has_stamps_alone(&self) -> bool {
         self.files.values().any(|file| file.target.is_none() && file.copy.is_none())
     }

@@ -52,7 +52,7 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Whether nobody else could have written there.
+    /// Returns whether only this user could have written there.
     fn is_trusted(&self) -> bool {
         self.private.as_ref().is_none_or(|private| is_private(private))
     }
@@ -89,7 +89,7 @@ impl EscalationFiles {
         self.find(REPORT)
     }
 
-    /// Whether there is a report of a flag.
+    /// Returns whether a report of a flag exists.
     pub fn has_flag_report(&self) -> bool {
         self.find(FLAGGED).is_some()
     }

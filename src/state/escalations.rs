@@ -1,37 +1,37 @@
-//! What a session cannot solve by itself, in the journal.
+//! Problems that a session cannot solve by itself, in the journal.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{Escalation, ExperimentId, StopReason, Trouble, one_line};
 
-/// What the session could not solve by itself the last time, if anything.
+/// The last problem that the session could not solve by itself, if any.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Escalations(Option<Escalation>);
 
 impl Escalations {
-    /// Whether there is nothing.
+    /// Returns whether there is none.
     pub fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
-    /// What it could not solve the last time.
+    /// The last problem.
     pub fn last(&self) -> Option<&Escalation> {
         self.0.as_ref()
     }
 
-    /// What it waits for an answer to.
+    /// The last problem, if the session waits for an answer to it.
     pub fn open(&self) -> Option<&Escalation> {
         self.0.as_ref().filter(|open| open.waits)
     }
 
-    /// Whether it waits for an answer to trouble of this kind.
+    /// Returns whether it waits for an answer to trouble of this kind.
     pub fn waits_for(&self, kind: Trouble) -> bool {
         self.open().is_some_and(|open| open.kind == kind)
     }
 
-    /// How often in a row it met the last one.
+    /// The number of times in a row that it met the last problem.
     pub fn times(&self) -> u32 {
         self.0.as_ref().map_or(1, |open| open.times)
     }

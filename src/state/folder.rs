@@ -143,7 +143,7 @@ impl SessionFolder {
         self.root().join("trees")
     }
 
-    /// Whether the session has a contract, readable or not.
+    /// Returns whether the session has a contract, readable or not.
     pub fn has_contract(&self) -> bool {
         self.contract_path().exists()
     }
@@ -161,8 +161,8 @@ impl SessionFolder {
         }))
     }
 
-    /// Whether the contract was changed after it was stored: its hash does not match. A contract stored without a hash
-    /// is accepted.
+    /// Returns whether the contract was changed after it was stored: its hash does not match. A contract stored without
+    /// a hash is accepted.
     pub fn contract_was_changed(&self) -> Result<bool, StateError> {
         let terms: Option<Map<String, Value>> = read_json(&self.contract_path())?;
         let Some(mut terms) = terms else { return Ok(false) };
@@ -207,7 +207,7 @@ impl SessionFolder {
         Ok(None)
     }
 
-    /// What a session locks in the place of a working tree that it leaves to others.
+    /// The file that a session locks instead of the working tree's lock when it leaves the tree to others.
     fn lock_beside(&self, git_dir: &Path) -> PathBuf {
         git_dir.join(format!("{WORKTREE_LOCK}-{}", self.tag))
     }
@@ -225,7 +225,7 @@ impl SessionFolder {
         Ok(OwnerLock { _worktree: worktree, session, said: own_words(&self.tag) })
     }
 
-    /// Whether the folder still exists as this process made it, with its subfolders and the locked file.
+    /// Returns whether the folder still exists as this process made it, with its subfolders and the locked file.
     pub fn is_whole(&self, lock: &OwnerLock) -> bool {
         self.has_lock(lock)
             && self.logs().is_dir()

@@ -1,4 +1,4 @@
-//! What guardians write: under `guard/` in the user's folder, and never into a session.
+//! Files of guardians: under `guard/` in the user's folder, and never in a session.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use crate::domain::{FORMAT_VERSION, Tag};
 use crate::fs::create_folder;
 use crate::rules::{GuardAction, PatrolMemory};
 
-/// How many bytes of the hash of a path name a folder.
+/// The number of bytes of a path's hash that name a folder.
 const NAME: usize = 8;
 
 /// The file in that folder that says that a resident guard is wanted.
 pub const RESIDENT: &str = "resident.json";
 
-/// Whether this user has installed a guard: then the resident guard is wanted, too.
+/// Returns whether this user has installed a guard. The resident guard is wanted then, too.
 pub fn guard_is_installed() -> bool {
     user_folder().is_some_and(|user| fs::symlink_metadata(guard_folder(&user).join(RESIDENT)).is_ok())
 }
@@ -44,13 +44,13 @@ pub struct GuardLine {
     /// When it was done.
     #[serde(with = "crate::domain::millis")]
     pub ts: Timestamp,
-    /// What was done.
+    /// The action.
     pub action: GuardAction,
-    /// Why, as a clause.
+    /// The reason, as a clause.
     pub detail: String,
 }
 
-/// What guardians remember of a session.
+/// The memory of guardians about a session.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Remembered {
     version: u32,
@@ -79,7 +79,8 @@ impl GuardFiles {
         &self.folder
     }
 
-    /// What earlier patrols did. Files that cannot be parsed count as none: they cost a nudge, not a session.
+    /// Reads the memory of earlier patrols. Files that cannot be parsed count as empty: they cost a nudge, not a
+    /// session.
     pub fn memory(&self) -> Result<PatrolMemory, StateError> {
         match read_json::<Remembered>(&self.folder.join("memory.json")) {
             Ok(remembered) => Ok(remembered.unwrap_or_default().memory),

@@ -33,12 +33,12 @@ impl HeldFile {
         }
     }
 
-    /// Whether there was a file, known only by its stamp.
+    /// Returns whether a file existed, of which only the stamp is known.
     fn is_unknown(&self) -> bool {
         self.stamp.is_some() && self.content.is_none()
     }
 
-    /// Whether the file's content is unchanged. A file with another size is not read.
+    /// Returns whether the file's content is unchanged. Does not read a file of another size.
     fn is_same(&self) -> bool {
         let Some(content) = &self.content else { return false };
         let size = content.len() as u64;

@@ -26,7 +26,8 @@ struct Line {
     state: IdeaState,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unused: bool,
-    /// Whether a drawn idea became a keep. A field of its own, because an earlier `ar` knows no such state.
+    /// True once a drawn idea became a keep. It is a separate field, because earlier versions of `ar` do not know such
+    /// a state.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     kept: bool,
     #[serde(flatten)]
@@ -38,7 +39,7 @@ struct Line {
 pub struct Backlog {
     /// The ideas, ordered by number.
     pub ideas: Vec<Idea>,
-    /// How many lines cannot be parsed.
+    /// The number of lines that cannot be parsed.
     pub damaged: usize,
 }
 

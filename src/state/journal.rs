@@ -25,7 +25,7 @@ pub struct OpenExperiment {
     pub base: CommitId,
     /// Its commit, from the commit step on.
     pub commit: Option<CommitId>,
-    /// What it tries, from the commit step on.
+    /// Its description, from the commit step on.
     #[serde(default)]
     pub description: String,
     /// The strategy that it belongs to.
@@ -37,23 +37,23 @@ pub struct OpenExperiment {
     /// The agent's call.
     #[serde(default)]
     pub agent: Option<AgentCall>,
-    /// How long results.tsv was when its row was about to be written, in bytes.
+    /// The length of results.tsv just before its row is written, in bytes.
     #[serde(default)]
     pub rows_from: u64,
-    /// Why it is recorded without a run.
+    /// The failure for which it is recorded without a run.
     #[serde(default)]
     pub refused: Option<Failure>,
-    /// What tells whether another change is the same, from the commit step on.
+    /// The fingerprint that identifies the same change, from the commit step on.
     #[serde(default)]
     pub fingerprint: Option<Fingerprint>,
-    /// What the agent said about its change beside description and direction.
+    /// The agent's proposal, without description and direction.
     #[serde(default)]
     pub proposal: Map<String, Value>,
-    /// Why what the agent said, or a part of it, was ignored.
+    /// The reason why the proposal, or a part of it, was ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,
-    /// Whether the user made the change, or an agent that drives by itself. If it is refused, the rest of it stays in the working
-    /// tree.
+    /// True if the user made the change, or an agent that drives by itself. If `ar` refuses it, the rest of it stays in
+    /// the working tree.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_hand: bool,
     /// The object of the record that this version of the experiment is to replace, where it has one.
@@ -62,11 +62,11 @@ pub struct OpenExperiment {
     /// The versions of its change that were run and reworked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<Version>,
-    /// What is recorded if nothing more comes of it: of the last version that was measured, which from the guards on is
-    /// the one that it is at.
+    /// The record to write if nothing more comes of it. It belongs to the last measured version, which is the current
+    /// one from the guards on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft: Option<Box<Record>>,
-    /// How it fares beside others.
+    /// Facts about it beside other experiments, such as its slot and its train.
     #[serde(flatten)]
     pub beside: Beside,
     /// The run that it is for the winners that wait; absent for an experiment of its own.
@@ -75,7 +75,7 @@ pub struct OpenExperiment {
     /// The commits of that train, one for each car, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<CommitId>,
-    /// What came of that run.
+    /// The outcome of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tested: Option<Tested>,
     /// The records that are being written beside others, in their order: any that is there commits all.
@@ -104,7 +104,7 @@ impl OpenExperiment {
         OpenExperiment { id, base, started, ..OpenExperiment::default() }
     }
 
-    /// Whether an agent made a change for it.
+    /// Returns whether an agent made a change for it.
     pub fn is_made(&self) -> bool {
         self.commit.is_some() || self.draft.is_some() || self.merge_with.is_some()
     }
@@ -113,7 +113,7 @@ impl OpenExperiment {
 /// A change on another base than the one that it was measured on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ported {
-    /// What it is made on.
+    /// Its new base.
     pub base: CommitId,
     /// Its commit.
     pub commit: CommitId,
@@ -170,34 +170,34 @@ impl OpenAttempt {
 pub struct Journal {
     /// The format's version.
     pub version: u32,
-    /// What the calls for changes came to.
+    /// The results of the calls for changes.
     #[serde(flatten)]
     pub calls: Calls,
-    /// What it has found.
+    /// Its findings and its progress.
     #[serde(flatten)]
     pub results: Results,
-    /// Who is active in it, and how the last loop ended.
+    /// Its driver and activity, and the end of its last loop.
     #[serde(flatten)]
     pub presence: Presence,
     /// Its state on its ladder.
     #[serde(flatten)]
     pub ladder: LadderState,
-    /// What keeps it from calling the agent.
+    /// The outage or pause that keeps it from calling the agent.
     #[serde(flatten)]
     pub pauses: Pauses,
-    /// What the session could not solve by itself the last time.
+    /// The last problem that the session could not solve by itself.
     #[serde(default, skip_serializing_if = "Escalations::is_none")]
     pub escalation: Escalations,
-    /// What was written down of the session for people.
+    /// The checkpoints and summaries for the user.
     #[serde(default, skip_serializing_if = "Checkpoints::are_none")]
     pub checkpoints: Checkpoints,
-    /// What became of the user's words.
+    /// The delivery of the user's words.
     #[serde(default, skip_serializing_if = "WordMarks::are_none")]
     pub words: WordMarks,
-    /// What it has spent.
+    /// Its expenses.
     #[serde(flatten)]
     pub expenses: Expenses,
-    /// What is under way in the user's working tree.
+    /// The state of the user's working tree.
     #[serde(flatten)]
     pub tree: TreeState,
     /// The open attempts, in the order in which they were opened.
@@ -206,7 +206,7 @@ pub struct Journal {
     /// The highest number that was given to an attempt while several were open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<ExperimentId>,
-    /// Where experiments are made and run beside each other; absent *in place*.
+    /// The layout of slots and seats; absent *in place*.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
     /// The GPUs of each slot, by UUID; empty where they are not divided among slots.
@@ -215,7 +215,7 @@ pub struct Journal {
     /// The winners that wait, and the train.
     #[serde(default, skip_serializing_if = "Line::is_empty")]
     pub line: Line,
-    /// How many lines of guardians the session has copied.
+    /// The number of guardians' lines that the session has copied.
     #[serde(default)]
     pub guard_lines: usize,
     /// Fields of a newer program.
@@ -270,7 +270,7 @@ impl Journal {
         journal.is_none_or(|journal| journal.presence.is_unseen())
     }
 
-    /// Where its experiments are made and run.
+    /// The place where its experiments are made and run.
     pub fn home(&self) -> Home {
         Home::of(self.layout.as_ref())
     }
@@ -353,7 +353,7 @@ impl Journal {
         self.attempts.iter().filter(move |attempt| attempt.phase == phase).map(|attempt| &attempt.open)
     }
 
-    /// Whether a change is open, or waits for the baseline.
+    /// Returns whether a change is open, or waits for the baseline.
     pub fn has_open(&self) -> bool {
         !self.attempts.is_empty() || self.tree.aside().is_some()
     }

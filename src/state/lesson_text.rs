@@ -71,7 +71,7 @@ impl LessonText {
         entries.collect()
     }
 
-    /// Whether a line names this lesson, also above fields that the user has edited.
+    /// Returns whether a line names this lesson, also above fields that the user has edited.
     pub(super) fn has(&self, lesson: &Lesson) -> bool {
         let names = |line: &[u8]| line.trim_ascii_end() == marker(lesson).as_bytes();
         self.pieces.iter().any(|piece| match piece {

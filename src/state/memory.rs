@@ -31,11 +31,11 @@ pub struct Iteration<'a> {
     pub experiment: Option<ExperimentId>,
     /// Its outcome.
     pub outcome: Option<Outcome>,
-    /// What it tried, or what the agent reported.
+    /// Its description, or the agent's report.
     pub description: &'a str,
     /// Iterations since the last keep, including this one.
     pub stale_count: u32,
-    /// How the agent call stalled, if it did.
+    /// The kind of stall of the agent call, if it stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
 }

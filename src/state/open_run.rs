@@ -12,9 +12,9 @@ pub struct OpenRun {
     pub role: RunRole,
     /// Its number among the attempt's runs of this role, from 1.
     pub number: u32,
-    /// How often it was started on its commit; 0 while it is ready.
+    /// The number of its starts on its commit; 0 while it is ready.
     pub starts: u32,
-    /// Whether it was repeated because files changed beside it.
+    /// True if it was repeated because files changed during it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
     /// The stamp of the file that holds the metric before it; see [`crate::domain::MetricSource::File`].
@@ -28,12 +28,13 @@ impl OpenRun {
         OpenRun { role, number, starts: 0, repeated: false, metric_file: None }
     }
 
-    /// Whether it is the attempt's first: its files lie in the attempt's folder, those of others in folders below.
+    /// Returns whether it is the attempt's first run. Its files lie in the attempt's folder, those of others in folders
+    /// below.
     pub fn is_first(&self) -> bool {
         self.number == 1 && self.role.begins_attempt()
     }
 
-    /// Whether it is a run of the same role and number.
+    /// Returns whether it is a run of the same role and number.
     pub fn is(&self, other: &OpenRun) -> bool {
         (self.role, self.number) == (other.role, other.number)
     }

@@ -1,5 +1,4 @@
-//! What keeps a session from calling its agent, in the journal, its only record: an outage, or the pause that its cadence asks
-//! for.
+//! Reasons not to call the agent, in the journal, their only record: an outage, or the pause of the session's cadence.
 
 use std::time::Duration;
 
@@ -16,20 +15,20 @@ pub struct OpenOutage {
     /// When the first call failed.
     #[serde(with = "crate::domain::millis")]
     pub since: Timestamp,
-    /// How long it has lasted with somebody at work, in seconds.
+    /// The time that it has lasted while `ar` was active, in seconds.
     pub seconds: f64,
-    /// How long of that the agent has failed for reasons that are not known, without a break.
+    /// The part of that in which the agent has failed for unknown reasons, without interruption, in seconds.
     #[serde(default)]
     pub failed_seconds: f64,
-    /// How often it was waited out.
+    /// The number of waits for its end.
     pub waits: u32,
-    /// How many calls in a row ended for the same reason as the last one.
+    /// The number of calls in a row that ended for the same reason as the last one.
     #[serde(default)]
     pub repeats: u32,
     /// The command line of the agent that it keeps from its work.
     #[serde(default)]
     pub agent: Option<String>,
-    /// What the last call came to.
+    /// The outage that the last call met.
     pub outage: Outage,
     /// Until when it is waited out; absent while the agent is called. Where nobody waits, until when the session that is
     /// resumed waits.
@@ -50,7 +49,7 @@ impl OpenOutage {
         }
     }
 
-    /// Whether a session that is resumed waits for the reset, and no longer.
+    /// Returns whether a resumed session only waits for the reset.
     fn is_resumed(&self) -> bool {
         self.until.is_some()
     }
@@ -62,7 +61,7 @@ pub struct Pauses {
     /// The outage that keeps the agent from its work.
     #[serde(default)]
     outage: Option<OpenOutage>,
-    /// Whether an outage ended since the last pause between experiments.
+    /// True if an outage ended since the last pause between experiments.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     was_out: bool,
     /// The last pause between experiments; absent without a cadence.
@@ -76,7 +75,7 @@ impl Pauses {
         self.outage.as_ref()
     }
 
-    /// Whether an outage ended since the last pause between experiments.
+    /// Returns whether an outage ended since the last pause between experiments.
     pub fn was_out(&self) -> bool {
         self.was_out
     }
@@ -153,7 +152,7 @@ impl Pauses {
         self.outage = None;
     }
 
-    /// Whether a resumed session must wait for a reset before it calls the agent.
+    /// Returns whether a resumed session must wait for a reset before it calls the agent.
     pub fn waits_for_reset(&self) -> bool {
         self.outage.as_ref().is_some_and(|open| open.until.is_some())
     }

@@ -1,4 +1,4 @@
-//! Who drives a session, whether somebody is active in it, and how the last loop ended, in the journal.
+//! The driver and activity of a session, and the end of its last loop, in the journal.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,34 +7,34 @@ use super::LoggedEnd;
 use crate::domain::StopReason;
 use crate::rules::{Driver, NightEnd};
 
-/// Whether anybody is active in a session.
+/// The activity of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Status {
-    /// A loop is, or was when it was killed.
+    /// A process is active, or was when it was killed.
     #[default]
     Running,
-    /// Nobody is, and a run goes on by itself.
+    /// The session is idle, and a run continues by itself.
     Detached,
     /// It was stopped in good order.
     Stopped,
 }
 
-/// Who is active in a session, and how the last loop ended.
+/// The driver and activity of a session, and the end of its last loop.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Presence {
-    /// Whether anybody is active.
+    /// Its activity.
     status: Status,
-    /// Who made the changes last.
+    /// The maker of the last changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     driver: Option<Driver>,
-    /// Why the last loop ended, as it was told; absent while one is active.
+    /// The reason why the last loop ended, as reported; absent while one is active.
     #[serde(default)]
     ended: Option<String>,
-    /// Whether it was made again from the records: then a run may go on that it does not tell of.
+    /// True if the journal was rebuilt from the records. A run that it does not mention may still be running.
     #[serde(default)]
     unseen: bool,
-    /// Whether nothing says how the last loop ended, since journal and log were lost.
+    /// True if nothing says how the last loop ended, because journal and log were lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     end_unknown: bool,
     /// The time within which an active loop writes the journal again, in seconds.
@@ -124,68 +124,68 @@ impl Presence {
         self.interval
     }
 
-    /// Who made the changes last.
+    /// The maker of the last changes.
     pub fn driver(&self) -> Option<Driver> {
         self.driver
     }
 
-    /// Whether a loop made the changes last.
+    /// Returns whether a loop made the last changes.
     pub fn is_loop(&self) -> bool {
         self.driver == Some(Driver::Loop)
     }
 
-    /// Whether `ar try` made the changes last.
+    /// Returns whether `ar try` made the last changes.
     pub fn is_by_hand(&self) -> bool {
         self.driver == Some(Driver::Hand)
     }
 
-    /// Whether the journal was made again from the records: then a run may go on that it does not tell of.
+    /// Returns whether the journal was rebuilt from the records. A run that it does not mention may still be running.
     pub fn is_unseen(&self) -> bool {
         self.unseen
     }
 
-    /// Whether somebody was active when the journal was written, or left a run that continues by itself.
+    /// Returns whether a process was active when the journal was written, or left a run that continues by itself.
     pub fn is_active(&self) -> bool {
         self.status != Status::Stopped
     }
 
-    /// Whether the session was stopped in good order, and by now nobody drives it by `ar try`.
+    /// Returns whether the session was stopped in good order, and `ar try` does not drive it now.
     pub fn is_stopped(&self) -> bool {
         !self.is_active() && (!self.is_by_hand() || self.ended.is_some())
     }
 
-    /// Whether a SIGTERM ended its last loop: a person's, or that of a shutdown.
+    /// Returns whether a SIGTERM of the user or of a shutdown ended its last loop.
     pub fn was_terminated(&self) -> bool {
         !self.is_active() && self.ended == Some(StopReason::Terminated.in_short())
     }
 
-    /// Whether the last loop was killed; asked where nobody is active.
+    /// Returns whether the last loop was killed. Call it only for an idle session.
     pub fn was_killed(&self) -> bool {
         self.status == Status::Running && !self.is_by_hand()
     }
 
-    /// Whether it is known that the session was stopped, and not by a SIGTERM.
+    /// Returns whether the session is known to be stopped, by something other than a SIGTERM.
     pub fn is_known_to_be_over(&self) -> bool {
         self.is_stopped() && !self.was_terminated() && !self.end_unknown
     }
 
-    /// Whether nothing says how the last loop ended.
+    /// Returns whether nothing says how the last loop ended.
     pub fn is_end_unknown(&self) -> bool {
         self.end_unknown
     }
 
-    /// Why the last loop ended, as it was told.
+    /// The reason why the last loop ended, as reported.
     pub fn ended(&self) -> Option<&str> {
         self.ended.as_deref()
     }
 
-    /// How the last process ended; asked where nobody is active and no run continues.
+    /// The end of the last process, as a text. Call it only for an idle session without a run that continues.
     pub fn end_text(&self) -> Option<&str> {
         let was_killed = self.status == Status::Running && self.is_loop();
         if was_killed { Some("its process was killed, or the machine went down") } else { self.ended() }
     }
 
-    /// Whether the session was opened last on this boot, as far as that is known.
+    /// Returns whether the session was last opened on this boot. True if its boot is unknown.
     pub fn is_of_boot(&self, boot: Option<&str>) -> bool {
         self.boot_id.is_none() || self.boot_id.as_deref() == boot
     }

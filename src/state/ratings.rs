@@ -28,7 +28,7 @@ pub struct RatedLine {
     /// The rating.
     #[serde(flatten)]
     pub rating: Rating,
-    /// What its numbers can be compared with; absent for a session without axes.
+    /// The properties that make its numbers comparable; absent for a session without axes.
     #[serde(default)]
     pub likeness: Option<Likeness>,
     /// The means of its axes.
@@ -57,7 +57,7 @@ impl RatedLine {
         }
     }
 
-    /// Whether it rates this session.
+    /// Returns whether it rates this session.
     pub fn is_of(&self, tag: &Tag, start: &CommitId) -> bool {
         self.tag == *tag && self.start == *start
     }

@@ -78,7 +78,7 @@ impl Register {
     }
 }
 
-/// How many bytes are read from the start and from the end of a longer register: some 60,000 sessions each.
+/// The number of bytes to read from each end of a longer register: some 60,000 sessions each.
 const END: u64 = 8 << 20;
 
 /// Reads a file, or the two ends of one that is too long to be of this program's making; in it a newline stands for the middle.

@@ -1,9 +1,9 @@
-//! What a session has found, in the journal.
+//! The findings and the progress of a session, in the journal.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What a session has found, and when.
+/// The findings and the progress of a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// The number of its findings.
@@ -32,7 +32,7 @@ impl Results {
         self.progressed
     }
 
-    /// Whether the session came to nothing since a moment.
+    /// Returns whether the session made no progress since a moment.
     pub fn are_none_since(&self, moment: Timestamp) -> bool {
         self.progressed.is_none_or(|progressed| progressed <= moment)
     }

@@ -16,7 +16,7 @@ use crate::fs::{TAIL, failed, if_exists, is_disk_full, move_odd_away, open_regul
 /// A log larger than this is compressed, in bytes.
 const COMPRESSED_OVER: u64 = 1024 * 1024;
 
-/// How the names of logs end: as it was written, compressed, and what a compression that was killed left.
+/// The ends of log names: as written, compressed, and left by a killed compression.
 const LOG: [&str; 3] = [".log", ".log.gz", ".log.gz.part"];
 
 /// The first bytes of a gzip file.
@@ -34,12 +34,12 @@ impl SessionFolder {
         Ok(())
     }
 
-    /// How much an experiment's logs take, in bytes.
+    /// The size of an experiment's logs, in bytes.
     pub fn log_bytes(&self, id: ExperimentId) -> u64 {
         self.all_logs(id).iter().filter_map(|log| fs::metadata(log).ok()).map(|meta| meta.len()).sum()
     }
 
-    /// What there is in an experiment's folders that may become large: logs of runs, guards and the agent, compressed or
+    /// The files in an experiment's folders that may become large: logs of runs, guards and the agent, compressed or
     /// not, and its prompt.
     fn all_logs(&self, id: ExperimentId) -> Vec<PathBuf> {
         let folders = iter::once(self.run(id)).chain(further_runs(&self.run(id)));
@@ -59,7 +59,7 @@ impl SessionFolder {
         let guard_logs = (1..=guards).map(|number| (format!("guard-{number}"), "log"));
         for (name, kind) in [("run".to_owned(), "log"), ("exit".to_owned(), "json")].into_iter().chain(guard_logs) {
             let (from, to) = (folder.join(format!("{name}.{kind}")), folder.join(format!("{name}.{version}.{kind}")));
-            // What has its name is of that version, and what stands there now of the next one.
+            // If the new name exists, it belongs to that version, and the old name to the next one.
             if from.exists() && !to.exists() {
                 fs::rename(&from, &to).map_err(failed("rename", &from))?;
             }
@@ -83,7 +83,7 @@ impl SessionFolder {
         if noted { Ok(()) } else { Ok(note()?) }
     }
 
-    /// Why an experiment's logs were dropped; `None` when they were not.
+    /// The reason why an experiment's logs were deleted; `None` if they were not.
     pub fn why_dropped(&self, id: ExperimentId) -> Option<String> {
         let note = read_tail(&self.dropped(id), 0).ok().filter(|note| !note.is_empty())?;
         Some(String::from_utf8_lossy(&note).trim_end().to_owned())
@@ -93,12 +93,12 @@ impl SessionFolder {
         self.run(id).join("logs.dropped")
     }
 
-    /// Where the log of an experiment's newest run is, compressed or not.
+    /// The path of the log of an experiment's newest run, compressed or not.
     pub fn run_log(&self, id: ExperimentId) -> PathBuf {
         self.log(id, "run.log")
     }
 
-    /// Where a log in an experiment's folder is, compressed or not.
+    /// The path of a log in an experiment's folder, compressed or not.
     pub fn log(&self, id: ExperimentId, name: &str) -> PathBuf {
         let log = self.run(id).join(name);
         let compressed = with_gz(&log);
@@ -130,7 +130,7 @@ fn compress(log: &Path) -> io::Result<()> {
     let part = compressed.with_extension("gz.part");
     let write = || {
         let mut input = open_regular(log)?;
-        // What a killed process left is written anew.
+        // Overwrites the part that a killed process left.
         let mut encoder = GzEncoder::new(BufWriter::new(File::create(&part)?), Compression::fast());
         io::copy(&mut input, &mut encoder)?;
         let file = encoder.finish()?.into_inner()?;
@@ -146,7 +146,7 @@ fn compress(log: &Path) -> io::Result<()> {
     fs::remove_file(log)
 }
 
-/// Whether a log whose first bytes these are, two at least, is compressed.
+/// Returns whether a log is compressed, by its first bytes, of which `head` has at least two.
 pub fn is_compressed(head: &[u8]) -> bool {
     head.starts_with(&GZIP)
 }

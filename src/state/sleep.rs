@@ -19,7 +19,7 @@ pub struct Sleep {
     pub until: Option<Timestamp>,
     /// Its whole length in seconds. What is left of it is never longer, whatever the clock says.
     pub seconds: f64,
-    /// Why, as a clause.
+    /// The reason, as a clause.
     pub why: String,
     /// The length of the file of ideas when it began, in bytes: an idea that comes later ends it.
     #[serde(default)]
@@ -27,7 +27,7 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// What is left of it, and when that ends; `None` once it is over.
+    /// The time left, and its end; `None` once the pause is over.
     pub fn left(&self, now: Timestamp) -> Option<(Duration, Timestamp)> {
         let until = self.until?;
         let whole = Duration::try_from_secs_f64(self.seconds).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is under way in the user's working tree, in the journal.
+//! The state of the user's working tree, in the journal.
 
 use std::path::{Path, PathBuf};
 
@@ -12,19 +12,19 @@ use crate::domain::{CommitId, ExperimentId};
 pub struct Aside {
     /// Its commit.
     pub commit: CommitId,
-    /// What it tries.
+    /// Its description.
     pub description: String,
     /// The strategy that it belongs to.
     #[serde(default)]
     pub direction: Option<String>,
-    /// What was said about it beside description and direction.
+    /// Its proposal, without description and direction.
     #[serde(default)]
     pub proposal: Map<String, Value>,
     /// The ref that keeps it meanwhile.
     pub reference: String,
 }
 
-/// What is under way in the user's working tree beside an experiment.
+/// The state of the user's working tree, apart from experiments.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreeState {
     /// The working tree that the session is at work in.
@@ -62,7 +62,7 @@ impl TreeState {
         self.homeward = branch;
     }
 
-    /// Whether the working tree is being switched back to the user's branch.
+    /// Returns whether the working tree is being switched back to the user's branch.
     pub fn is_homeward(&self) -> bool {
         self.homeward.is_some()
     }

@@ -25,7 +25,7 @@ pub(super) fn volatile_folders() -> Vec<PathBuf> {
     bases.into_iter().map(|base| base.join(format!("autoresearch-{me}"))).collect()
 }
 
-/// Whether a path is a folder of this user alone. Follows no link.
+/// Returns whether a path is a folder that only this user can access. Does not follow links.
 pub(super) fn is_private(path: &Path) -> bool {
     fs::symlink_metadata(path)
         .is_ok_and(|there| there.is_dir() && there.uid() == getuid().as_raw() && there.mode() & 0o077 == 0)

@@ -25,7 +25,7 @@ const KEY_BYTES: usize = 32;
 /// The field of a line with its seal.
 const SEAL: &str = "seal";
 
-/// What is known of the words of a session beside their text.
+/// The delivery of a session's words.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WordMarks {
     /// The highest number of a word that is in the logs.
@@ -37,7 +37,7 @@ pub struct WordMarks {
 }
 
 impl WordMarks {
-    /// Whether there are none.
+    /// Returns whether no word is noted.
     pub fn are_none(&self) -> bool {
         *self == WordMarks::default()
     }
@@ -64,12 +64,12 @@ impl WordMarks {
         self.delivered.extend(words.iter().map(|word| word.id));
     }
 
-    /// Whether a finished call had a word.
+    /// Returns whether a finished call had a word.
     pub fn is_delivered(&self, word: &Word) -> bool {
         self.delivered.contains(&word.id)
     }
 
-    /// Whether a coming prompt has a word: each has the standing ones.
+    /// Returns whether a coming prompt has a word: each has the standing ones.
     pub fn is_coming(&self, word: &Word) -> bool {
         word.standing || !self.is_delivered(word)
     }
@@ -153,7 +153,7 @@ impl WordKey {
 struct Content {
     /// The lines of the user, in their order.
     lines: Vec<WordLine>,
-    /// How many others there are.
+    /// The number of foreign lines.
     foreign: usize,
 }
 
@@ -162,9 +162,9 @@ struct Content {
 pub struct Heard {
     /// The lines of the user, in their order.
     pub lines: Vec<WordLine>,
-    /// How many lines of others were removed.
+    /// The number of foreign lines that were removed.
     pub foreign: usize,
-    /// Whether known lines were missing, and are restored.
+    /// True if known lines were missing and are restored.
     pub restored: bool,
     /// The file as it was found, if it had lines of others.
     pub found: Option<PathBuf>,
@@ -269,7 +269,7 @@ impl WordFile {
         Ok(Heard { lines: whole, foreign, restored, found })
     }
 
-    /// Whether something else stands in the place of the file.
+    /// Returns whether the path holds something other than a regular file.
     fn is_odd(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|meta| !meta.is_file())
     }
