@@ -44,9 +44,9 @@ pub struct Alert {
     pub value: Option<f64>,
     /// The value to beat.
     pub best: Option<f64>,
-    /// Why.
+    /// The reason for the news.
     pub reason: String,
-    /// Why the gain of a kept experiment is doubtful, if it is.
+    /// The reason to doubt the gain of a kept experiment, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
     /// The whole message on one line, for people.

@@ -1,4 +1,4 @@
-//! What a kept run leaves beside its number.
+//! Files that a kept run leaves in addition to its value.
 
 use serde::{Deserialize, Serialize};
 

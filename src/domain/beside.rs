@@ -1,10 +1,10 @@
-//! What a record says of an experiment that was open beside others.
+//! The part of a record that concerns other experiments open at the same time.
 
 use serde::{Deserialize, Serialize};
 
 use super::{CommitId, ExperimentId, Record};
 
-/// How an experiment fared beside others; empty for one that was made *in place*.
+/// An experiment's relation to others open at the same time; empty for one made *in place*.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
     /// The slot that its last run was executed in, from 0.
@@ -33,7 +33,7 @@ pub struct Replay {
     pub commit: CommitId,
     /// The value; absent if there is none that counts.
     pub value: Option<f64>,
-    /// What it was measured for, or what came of it.
+    /// The purpose of the measurement, or its outcome.
     pub why: String,
 }
 

@@ -1,4 +1,4 @@
-//! How a loop paces itself.
+//! The pace of a loop.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use super::as_text::as_text;
 use super::duration_text;
 use super::values::duration;
 
-/// How a loop paces itself, written `adaptive`, `novelty` or as a duration.
+/// The pace of a loop, written `adaptive`, `novelty` or as a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Cadence {

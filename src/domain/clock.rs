@@ -5,7 +5,7 @@ use jiff::fmt::temporal::DateTimePrinter;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Unit, Zoned};
 
-/// Where the time of day comes from. Durations are measured elsewhere, by a monotonic clock.
+/// The source of the time of day. Durations come from a monotonic clock instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clock {
     /// The system's clock.

@@ -16,8 +16,8 @@ pub const DEFAULT_FLOOR: f64 = 0.5;
 /// claims, the chosen form decided, and rules read the iterations.
 pub const SCORING: u32 = 2;
 
-/// How far from 1 the sum of weights may be before they are brought to 1 with a warning: more than roundings of decimal
-/// weights, and less than the last digit of one that is written with four decimals.
+/// The largest distance of the weights' sum from 1 before the weights are scaled with a warning. It is above the
+/// rounding error of decimal weights, and below the last digit of a weight written with four decimals.
 const SUM_TOLERANCE: f64 = 1e-6;
 
 /// The axes of research, in the order of the weights in [`PRESETS`].
@@ -76,7 +76,7 @@ pub struct Composite {
     pub axes: BTreeMap<String, Axis>,
 }
 
-/// Why a composite cannot be worked out.
+/// The reason that a composite cannot be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CompositeError {
     /// It has no axes.
@@ -114,7 +114,7 @@ pub enum CompositeError {
 }
 
 impl CompositeError {
-    /// What to do about it.
+    /// Returns a hint on how to fix it.
     pub fn hint(&self) -> &'static str {
         match self {
             CompositeError::NoAxes => {

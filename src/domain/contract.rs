@@ -1,4 +1,4 @@
-//! What the user approved before a session starts.
+//! The contract: what the user approves before a session starts.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,8 +47,8 @@ impl Contract {
         Some(Composite { form: self.artifact_form.unwrap_or(composite.form), ..composite })
     }
 
-    /// Whether a step of the ladder may look outside the repository: the agent itself, or search commands for one that `ar`
-    /// calls.
+    /// Returns whether a step of the ladder may look outside the repository: the agent itself, or search commands for
+    /// an agent that `ar` calls.
     pub fn allows_research(&self) -> bool {
         self.allow_search || !self.search.is_empty() && self.agent.is_some()
     }
@@ -103,22 +103,22 @@ impl Contract {
 /// A term that decides what is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FixedTerm {
-    /// What it is called.
+    /// The name of the term.
     name: &'static str,
     /// The flag that asks for it, without its dashes; absent for what no flag says.
     flag: Option<String>,
-    /// What it is.
+    /// The value of the term, as text.
     text: String,
 }
 
 /// A fixed term on which two contracts of a session do not agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drift {
-    /// What it is called.
+    /// The name of the term.
     pub field: &'static str,
-    /// What was approved.
+    /// The approved value.
     pub approved: String,
-    /// What stands in its place.
+    /// The value found instead.
     pub found: String,
     /// The flag that asks for it; absent for what no flag says.
     pub flag: Option<String>,

@@ -22,7 +22,7 @@ pub enum LedgerDialect {
     Karpathy,
 }
 
-/// How a dialect writes rows.
+/// The format of a dialect's rows.
 #[derive(Debug, Clone, Copy)]
 pub struct DialectFormat {
     /// The name of the commit's column.
@@ -37,9 +37,9 @@ pub struct DialectFormat {
     pub no_memory: &'static str,
     /// The failures whose word stands in place of the memory.
     pub in_memory: &'static [FailureClass],
-    /// Whether an experiment without a number has no memory either.
+    /// True if an experiment without a value has no memory either.
     pub forgets_memory: bool,
-    /// Whether a change that was refused without a run has no row.
+    /// True if a change that was refused without a run has no row.
     pub omits_refused: bool,
 }
 
@@ -53,7 +53,7 @@ impl LedgerDialect {
         })
     }
 
-    /// How the dialect writes rows.
+    /// Returns the format of the dialect's rows.
     pub const fn format(self) -> DialectFormat {
         match self {
             LedgerDialect::Ar => DialectFormat {

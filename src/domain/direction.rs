@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{WordList, word_list};
 
-/// Whether lower or higher values are better.
+/// The metric direction: lower or higher values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -62,17 +62,17 @@ impl Direction {
         of_words(&lower).or_else(|| of_words(&plain_name(name)))
     }
 
-    /// Whether `name` suggests that higher is better, so that the user must pass a direction.
+    /// Returns whether `name` suggests that higher is better, so that the user must pass a direction.
     pub fn is_unclear_for(name: &str) -> bool {
         Direction::of_name(name).is_some_and(|(direction, _)| direction == Higher)
     }
 
-    /// Whether `a` is strictly better than `b`.
+    /// Returns whether `a` is strictly better than `b`.
     pub fn better(self, a: f64, b: f64) -> bool {
         self.gain(a, b) > 0.0
     }
 
-    /// How much better `a` is than `b`, in the metric's unit; negative if it is worse.
+    /// Returns the gain of `a` over `b`, in the metric's unit; negative if `a` is worse.
     pub fn gain(self, a: f64, b: f64) -> f64 {
         match self {
             Lower => b - a,

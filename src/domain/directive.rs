@@ -1,4 +1,4 @@
-//! How the next experiment should differ from earlier ones.
+//! Instructions for the next experiment: stay close to earlier ones, or differ from them.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub enum Ladder {
     Structural,
 }
 
-/// Where a pivot takes its new idea from.
+/// The source of a pivot's new idea.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, VariantArray)]
 #[serde(rename_all = "snake_case")]
 pub enum Perturbation {
@@ -52,25 +52,25 @@ pub enum Directive {
     Refine,
     /// Abandon the strategy and change a structural constraint.
     Pivot {
-        /// Where the new idea comes from.
+        /// The source of the new idea.
         perturbation: Perturbation,
-        /// Whether it may look for ideas outside the repository.
+        /// True if the agent may look for ideas outside the repository.
         research: bool,
     },
     /// Start over in an untried direction: the session is flagged for review.
     FreshStart {
-        /// Where the new idea comes from.
+        /// The source of the new idea.
         perturbation: Perturbation,
     },
 }
 
 impl Directive {
-    /// Whether it requires a new strategy.
+    /// Returns whether it requires a new strategy.
     pub fn wants_new_direction(self) -> bool {
         matches!(self, Directive::Pivot { .. } | Directive::FreshStart { .. })
     }
 
-    /// Whether it refuses a direction that was tried. A refutation or a combination may name an old one.
+    /// Returns whether it refuses a tried direction. A refutation or a combination may name an old one.
     pub fn refuses_tried(self) -> bool {
         use Perturbation::{Analogy, Removal};
         matches!(
@@ -102,9 +102,9 @@ impl fmt::Display for Directive {
 pub struct TriedDirection {
     /// Its name, as the first experiment wrote it.
     pub direction: String,
-    /// How many experiments belong to it.
+    /// The number of experiments in it.
     pub experiments: u32,
-    /// How many of them were kept.
+    /// The number of kept ones among them.
     pub kept: u32,
     /// Their best value, kept or not, without those that broke a limit or failed a guard.
     pub best: Option<Number>,
@@ -130,9 +130,9 @@ pub struct Rung {
     pub pivots: u32,
     /// Pivots and flags in total; selects the next perturbation.
     pub turns: u32,
-    /// How often the session was flagged for review.
+    /// The number of times that the session was flagged for review.
     pub flags: u32,
-    /// How many changes in a row were refused for a direction that was tried.
+    /// Consecutive changes refused because their direction had been tried.
     #[serde(default, skip_serializing_if = "super::stall::is_zero")]
     pub repeated: u32,
     /// The instruction for the next agent call.

@@ -1,4 +1,4 @@
-//! How an idea or a source is drawn from the backlog.
+//! The ways to draw an idea or a source from the backlog.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::as_text::as_text;
 use super::values::positive;
 
-/// How one is drawn, written `best` or `uniform:50`.
+/// The way to draw one, written `best` or `uniform:50`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
 #[serde(try_from = "String", into = "String")]
 pub enum Draw {

@@ -1,4 +1,4 @@
-//! Where an experiment ran.
+//! The environment of an experiment.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 
 use super::ExperimentId;
 
-/// Where an experiment ran. Omits what `ar` could not detect.
+/// The environment in which an experiment ran. Omits what `ar` could not detect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// The host's name.
     pub host: String,
     /// The GPUs' model names, `2 x NVIDIA H100` when there are several of one kind.
     pub gpu: Option<String>,
-    /// How many GPUs there are.
+    /// The number of GPUs.
     #[serde(default)]
     pub gpus: u32,
     /// The GPU driver's version.

@@ -1,4 +1,4 @@
-//! What a session cannot solve by itself.
+//! Troubles that a session cannot solve by itself.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use strum::{Display, EnumMessage, EnumString, IntoStaticStr, VariantArray};
 
 use super::{ExperimentId, count_of, exact_time};
 
-/// What a session does about what it cannot solve by itself, once it has written a report for the user.
+/// The reaction of a session to trouble that it cannot solve, once it has written a report for the user.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display, EnumMessage, EnumString, VariantArray,
 )]
@@ -24,7 +24,7 @@ pub enum Escalate {
     Wait,
 }
 
-/// What a session cannot solve.
+/// A trouble that a session cannot solve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -44,12 +44,12 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Whether it can go without the user. What is damaged cannot, and its repair needs the locks of the session.
+    /// Returns whether the trouble can pass without the user. Damage cannot: its repair needs the session's locks.
     pub fn may_go(self) -> bool {
         self != Trouble::Contradiction
     }
 
-    /// What was tried against it.
+    /// Describes what `ar` already tried against it.
     pub fn tried(self) -> &'static str {
         match self {
             Trouble::Outage => "the agent was called again, with growing pauses, up to --outage-limit",
@@ -67,20 +67,20 @@ impl Trouble {
 /// A report to the user of what a session cannot solve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Escalation {
-    /// What it is.
+    /// The kind of trouble.
     pub kind: Trouble,
-    /// What happened, with its causes, on one line.
+    /// The error with its causes, on one line.
     pub what: String,
-    /// What the user is asked to do.
+    /// The action requested from the user.
     pub needed: String,
     /// When it happened.
     #[serde(with = "crate::domain::millis")]
     pub since: Timestamp,
     /// The experiment before it.
     pub after: ExperimentId,
-    /// How often in a row the session met it; 0 after a word of the user's, from when on it counts anew.
+    /// Consecutive occurrences in the session; 0 after the user sent a word, which restarts the count.
     pub times: u32,
-    /// Whether the session waits for an answer now.
+    /// True if the session is waiting for an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
 }

@@ -18,7 +18,7 @@ use super::{
 /// The version of events in NDJSON and of alerts that this program writes.
 pub const EVENT_VERSION: u32 = 1;
 
-/// Why the loop ended.
+/// The reason that the loop ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum StopReason {
@@ -78,14 +78,14 @@ pub enum StopReason {
     },
     /// The user requested it.
     Interrupted {
-        /// Whether by `ar stop` instead of a signal.
+        /// True for `ar stop`, false for a signal.
         requested: bool,
     },
     /// A SIGTERM ended it, as at the shutdown of the machine.
     Terminated,
     /// The loop met an error from which it cannot recover.
     Error {
-        /// What.
+        /// The error, as text.
         detail: String,
     },
     /// The terminal closed; an active run continues by itself.
@@ -101,18 +101,18 @@ pub struct Reached {
     /// The rule's name.
     #[serde(rename = "kind")]
     pub rule: &'static str,
-    /// What it compares, by name.
+    /// The numbers that it compares, by name.
     #[serde(flatten)]
     pub numbers: Map<String, Value>,
     /// The end of a sentence that begins with `stopped:`.
     #[serde(skip)]
     pub text: String,
-    /// Whether the session is done as asked; else it needs its user.
+    /// True if the session is done as asked; else it needs its user.
     #[serde(skip)]
     pub is_done: bool,
 }
 
-/// How many directions are listed when a flag stops the loop.
+/// The number of directions listed when a flag stops the loop.
 const TRIED: usize = 20;
 
 impl StopReason {
@@ -123,12 +123,12 @@ impl StopReason {
         StopReason::Reached(Reached { rule, numbers, text, is_done })
     }
 
-    /// Whether it is the reason of this rule.
+    /// Returns whether it is the reason of this rule.
     pub fn is_rule(&self, name: &str) -> bool {
         matches!(self, StopReason::Reached(reached) if reached.rule == name)
     }
 
-    /// Whether it is a rule on the course of the numbers, in whose place another one can be given.
+    /// Returns whether it is a rule on the course of the values, which the user can replace with another.
     pub fn is_of_course(&self) -> bool {
         ["kill", "kill2", "plateau", "above"].into_iter().any(|rule| self.is_rule(rule))
     }
@@ -221,9 +221,9 @@ pub enum Event {
         tag: Tag,
         /// The branch's tip.
         tip: CommitId,
-        /// How many experiments it has, without the baseline.
+        /// The number of its experiments, without the baseline.
         experiments: u32,
-        /// Whether it existed before.
+        /// True if it existed before.
         continued: bool,
     },
     /// Information that requires no action.
@@ -253,11 +253,11 @@ pub enum Event {
         id: ExperimentId,
         /// Its duration, in seconds.
         seconds: f64,
-        /// Whether it changed anything.
+        /// True if it changed anything.
         changed: bool,
         /// Its exit status; absent if a signal terminated it.
         exit: Option<i32>,
-        /// Whether `ar` terminated it at its time limit.
+        /// True if `ar` terminated it at its time limit.
         timed_out: bool,
         /// Its last line of output, or empty.
         said: String,
@@ -272,7 +272,7 @@ pub enum Event {
         /// When `ar` retries.
         #[serde(serialize_with = "crate::domain::millis::serialize")]
         again: Timestamp,
-        /// How often `ar` has already waited.
+        /// The number of waits so far.
         waits: u32,
         /// Its duration so far, in seconds.
         seconds: f64,
@@ -293,7 +293,7 @@ pub enum Event {
         until: Timestamp,
         /// Its length, in seconds.
         seconds: f64,
-        /// Why, as a clause.
+        /// The reason for the pause, as a clause.
         why: String,
     },
     /// The loop pauses before it calls an agent again that changed nothing.
@@ -317,38 +317,38 @@ pub enum Event {
         id: u32,
         /// The beginning of its text, on one line.
         text: String,
-        /// Whether each prompt has it from now on.
+        /// True if each prompt contains it from now on.
         standing: bool,
     },
-    /// The session met what it cannot solve by itself.
+    /// The session met trouble that it cannot solve by itself.
     Escalated {
-        /// What it is.
+        /// The kind of trouble.
         kind: Trouble,
-        /// What happened.
+        /// The error with its causes.
         what: String,
-        /// What the user is asked to do.
+        /// The action requested from the user.
         needed: String,
-        /// How often in a row, from 1.
+        /// Consecutive occurrences, from 1.
         times: u32,
-        /// Whether the session waits for an answer instead of stopping.
+        /// True if the session waits for an answer instead of stopping.
         waits: bool,
-        /// The report, where there was room for it.
+        /// The report; absent if the disk had no room for it.
         report: Option<PathBuf>,
     },
-    /// The session goes on after a wait for an answer.
+    /// The session continues after a wait for an answer.
     EscalationOver {
-        /// What it waited for.
+        /// The trouble that it waited for.
         kind: Trouble,
-        /// Why it goes on.
+        /// The reason to continue.
         why: &'static str,
     },
-    /// The search commands were asked.
+    /// The search commands ran.
     Searched {
-        /// The experiment that they were asked for.
+        /// The experiment that they ran for.
         id: ExperimentId,
-        /// How many of them answered.
+        /// The number of commands that answered.
         answers: usize,
-        /// How many ideas are new in the backlog.
+        /// The number of ideas that are new in the backlog.
         ideas: usize,
     },
     /// The state of the session was written to a file.
@@ -365,7 +365,7 @@ pub enum Event {
         id: ExperimentId,
         /// The file.
         path: PathBuf,
-        /// How long it took, in seconds.
+        /// The time that writing took, in seconds.
         seconds: f64,
     },
     /// The agent has made a proposal for a pivot.
@@ -374,7 +374,7 @@ pub enum Event {
         id: ExperimentId,
         /// The agent's role.
         role: Role,
-        /// How long it took, in seconds.
+        /// The duration of the call, in seconds.
         seconds: f64,
     },
     /// `ar` started an experiment's run.
@@ -383,7 +383,7 @@ pub enum Event {
         id: ExperimentId,
         /// Its commit.
         commit: CommitId,
-        /// What it tries.
+        /// The change's description.
         description: String,
         /// The log.
         log: PathBuf,
@@ -426,9 +426,9 @@ pub enum Event {
     ReviewFinished {
         /// The experiment.
         id: ExperimentId,
-        /// What it says.
+        /// The reviewer's answer.
         review: Review,
-        /// Whether the experiment was kept before.
+        /// True if the experiment was already kept.
         late: bool,
     },
     /// `ar` is about to call the agent again for the same experiment.
@@ -446,13 +446,13 @@ pub enum Event {
     RunFinished {
         /// The experiment, or the run for winners.
         id: ExperimentId,
-        /// What it tries.
+        /// The change's description.
         description: String,
         /// One sentence that explains what came of it, with values.
         reason: String,
         /// Its value; absent if there is none that counts.
         value: Option<Number>,
-        /// Whether it was for winners that wait.
+        /// True for a run that measures waiting winners.
         trial: bool,
     },
     /// An experiment was recorded.
@@ -461,7 +461,7 @@ pub enum Event {
         record: Box<Record>,
         /// The value to beat afterwards, with its experiment; absent where a threshold decides.
         incumbent: Option<(ExperimentId, Number)>,
-        /// Why its gain is doubtful, as a clause, if it is.
+        /// The reason to doubt its gain, as a clause, if there is one.
         #[serde(skip_serializing_if = "Option::is_none")]
         doubt: Option<String>,
     },
@@ -469,9 +469,9 @@ pub enum Event {
     Flagged {
         /// The experiment after which it was flagged.
         after: ExperimentId,
-        /// How often it has been flagged.
+        /// The number of times that it has been flagged.
         times: u32,
-        /// Why, as a clause.
+        /// The reason for the flag, as a clause.
         why: &'static str,
         /// The report to the user; absent where it could not be written.
         report: Option<PathBuf>,
@@ -485,9 +485,9 @@ pub enum Event {
     },
     /// The loop ended.
     SessionStopped {
-        /// Why.
+        /// The reason to stop.
         reason: StopReason,
-        /// How many experiments the session has, the baseline not counted.
+        /// The number of the session's experiments, without the baseline.
         experiments: u32,
     },
 }

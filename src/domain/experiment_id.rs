@@ -15,7 +15,7 @@ impl ExperimentId {
     /// The baseline, the first experiment of every session.
     pub const BASELINE: ExperimentId = ExperimentId(0);
 
-    /// Whether this is the baseline.
+    /// Returns whether this is the baseline.
     pub fn is_baseline(self) -> bool {
         self == ExperimentId::BASELINE
     }

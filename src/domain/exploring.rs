@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
-/// How an agent looks for a way out.
+/// The role of an agent that looks for a way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, VariantArray)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -16,7 +16,7 @@ pub enum Role {
     Analogy,
 }
 
-/// What an agent in a role proposes.
+/// A proposal by an agent in a role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleProposal {
     /// Its role.
@@ -31,14 +31,14 @@ pub struct RoleProposal {
 pub struct Explored {
     /// The pivot, by its number on the ladder.
     pub turns: u32,
-    /// How many roles were asked.
+    /// The number of roles asked.
     pub asked: u32,
     /// The proposals that came of it.
     pub proposals: Vec<RoleProposal>,
 }
 
 impl Explored {
-    /// Whether there are none.
+    /// Returns whether no role was asked and no proposal exists.
     pub fn is_nothing(&self) -> bool {
         *self == Explored::default()
     }

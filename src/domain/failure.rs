@@ -1,11 +1,12 @@
-//! Why an experiment has no number.
+//! Classes of failure: the reasons that an experiment has no value.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr, VariantArray};
 
-/// Why an experiment has no valid value.
+/// The reason that an experiment has no valid value.
 ///
-/// A new class is a variant here with its [`FailureTexts`] and what the functions below say of it, and the code that detects it.
+/// For a new class, add a variant here, its [`FailureTexts`], its cases in the functions below, and the code that
+/// detects it.
 #[derive(
     Debug,
     Clone,
@@ -66,43 +67,43 @@ pub enum FailureClass {
     Changed,
 }
 
-/// What is said of a failure class.
+/// The texts on a failure class for users and agents.
 #[derive(Debug, Clone, Copy)]
 pub struct FailureTexts {
-    /// Why there is no number, as a sentence with `{metric}` and `{ended}`, how the run ended.
+    /// The reason for the missing value, as a sentence with `{metric}` and `{ended}`, the end of the run.
     pub reason: &'static str,
-    /// What the agent is told to do next, with `{fixes}`, `{often}` and `{largest}`: how often a change may be fixed, how often it may
-    /// still be reworked, and how large a new file may be.
+    /// The next step for the agent. Placeholders: `{fixes}` (fixes allowed), `{often}` (reworks left) and `{largest}`
+    /// (size limit of a new file).
     pub advice: &'static str,
-    /// The same once the loop has called the agent for the same experiment as often as it may; blank where it never does.
+    /// The same, after the last call that the loop may make for an experiment; blank if it never makes several.
     pub advice_at_last: &'static str,
 }
 
 impl FailureClass {
-    /// Whether the change was refused and never run.
+    /// Returns whether the change was refused and never run.
     pub fn is_refusal(self) -> bool {
         use FailureClass::{Conflict, Duplicate, Protected, Repeated, Scope, TooLarge};
         matches!(self, Scope | Protected | TooLarge | Duplicate | Repeated | Conflict)
     }
 
-    /// Whether it says something about the change: the change was run, and nothing else ended the run.
+    /// Returns whether the failure says something about the change: it ran, and nothing else ended the run.
     pub fn judges_change(self) -> bool {
         use FailureClass::{Changed, Killed, Lost, NoChange, ReviewFailed};
         !self.is_refusal() && !matches!(self, NoChange | Killed | Lost | Changed | ReviewFailed)
     }
 
-    /// Whether another process on the GPU can be its cause.
+    /// Returns whether another process on the GPU can be its cause.
     pub fn can_come_from_gpu(self) -> bool {
         matches!(self, FailureClass::Oom | FailureClass::Timeout)
     }
 
-    /// Whether a full disk can be its cause.
+    /// Returns whether a full disk can be its cause.
     pub fn can_come_from_disk(self) -> bool {
         use FailureClass::{Crash, Killed, NoMetric, NoOutput};
         self.can_come_from_gpu() || matches!(self, Crash | Killed | NoOutput | NoMetric)
     }
 
-    /// Whether the last line of the log says why.
+    /// Returns whether the last line of the log explains it.
     pub fn is_in_log(self) -> bool {
         use FailureClass::{Crash, GuardFailed, ImportError, Oom, SyntaxError};
         matches!(self, Crash | GuardFailed | ImportError | Oom | SyntaxError)
@@ -117,7 +118,7 @@ impl FailureClass {
         }
     }
 
-    /// What is said of it.
+    /// Returns its texts.
     pub fn texts(self) -> FailureTexts {
         let (reason, advice) = match self {
             FailureClass::SyntaxError => (
@@ -209,8 +210,8 @@ impl FailureClass {
         FailureTexts { reason, advice, advice_at_last }
     }
 
-    /// What the agent of a session of research is told to do next, where other words than those of [`FailureTexts`] fit: there
-    /// `ar` itself scores a text, and no program of the agent's runs.
+    /// Returns the next step for the agent of a research session, if [`FailureTexts`] does not fit there: `ar` itself
+    /// scores a text, and no program of the agent runs.
     pub fn advice_in_research(self) -> Option<&'static str> {
         Some(match self {
             FailureClass::Nan => {

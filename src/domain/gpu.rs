@@ -91,7 +91,7 @@ pub enum GpuChoice {
     Listed(Vec<GpuName>),
 }
 
-/// Why a text is not a [`GpuChoice`].
+/// The error for a text that is not a [`GpuChoice`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` names no GPU: write all, indices as in 0,1,3, or UUIDs as `nvidia-smi -L` shows them")]
 pub struct GpuChoiceError(String);
@@ -136,7 +136,7 @@ pub struct GpuLoad {
     pub percent: Option<u32>,
 }
 
-/// What compute processes use of a GPU, or of a MIG instance, at one moment.
+/// The use of a GPU, or of a MIG instance, by compute processes at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuUse {
     /// The UUID, as in [`Gpu::uuid`].
@@ -170,11 +170,11 @@ pub struct GpuCrowd {
     pub gpu: Gpu,
     /// The other compute processes on it.
     pub processes: Vec<u32>,
-    /// What they use of it, in bytes.
+    /// The memory that these processes use, in bytes.
     pub others: u64,
-    /// What they leave, in bytes.
+    /// The memory that they leave, in bytes.
     pub left: u64,
-    /// What the last run took of one GPU, in bytes.
+    /// The memory that the last run took of one GPU, in bytes.
     pub needed: u64,
 }
 

@@ -14,12 +14,12 @@ pub struct GuardRun {
     pub exit: Option<i32>,
     /// The signal that terminated it.
     pub signal: Option<i32>,
-    /// Whether `ar` terminated it at its time limit.
+    /// True if `ar` terminated it at its time limit.
     #[serde(default)]
     pub timed_out: bool,
     /// Its duration, in seconds.
     pub seconds: f64,
-    /// Whether it exited with 0 without changing protected files.
+    /// True if it exited with 0 without changing protected files.
     pub passed: bool,
     /// The last lines of its output if it failed, without escape sequences.
     #[serde(default)]
@@ -27,7 +27,7 @@ pub struct GuardRun {
 }
 
 impl GuardRun {
-    /// How it ended, in words: `exit 1 after 0.3 s`.
+    /// Describes its end: `exit 1 after 0.3 s`.
     pub fn ended(&self) -> String {
         ended_text(self.exit, self.signal, self.timed_out, self.seconds)
     }
@@ -40,7 +40,7 @@ pub struct Version {
     pub commit: CommitId,
     /// The ref that keeps it.
     pub saved: String,
-    /// Why it was reworked.
+    /// The failure that led to the rework.
     pub failure: Option<Failure>,
     /// The reason in a sentence, with its values.
     pub reason: String,

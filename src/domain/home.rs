@@ -19,27 +19,29 @@ pub enum Home {
 }
 
 impl Home {
-    /// Where a session with this layout makes and runs its experiments.
+    /// Returns the kind of tree in which a session with this layout makes and runs its experiments.
     pub fn of(layout: Option<&Layout>) -> Home {
         if layout.is_some() { Home::OwnTree } else { Home::UserTree }
     }
 
-    /// Whether `HEAD` is on the session's branch, so that a record moves branch, index and files together.
+    /// Returns whether `HEAD` is on the session's branch. Then a record moves branch, index and files together.
     pub fn follows_branch(self) -> bool {
         self == Home::UserTree
     }
 
-    /// Whether the user may work in it meanwhile, so that a session locks it, and what is theirs is told from what jobs made.
+    /// Returns whether the user may work in it meanwhile. Then a session locks it, and separates the user's files from
+    /// those of jobs.
     pub fn has_user(self) -> bool {
         self == Home::UserTree
     }
 
-    /// Whether `ar` may clear it before a job, and rebuilds it where an agent deleted it.
+    /// Returns whether `ar` may clear it before a job, and rebuilds it if an agent deleted it.
     pub fn is_disposable(self) -> bool {
         self == Home::OwnTree
     }
 
-    /// Whether attempts are open side by side: each gets its number in advance, and waits as a commit for a free tree.
+    /// Returns whether attempts are open side by side. Each gets its number in advance, and waits as a commit for a
+    /// free tree.
     pub fn is_one_of_many(self) -> bool {
         self == Home::OwnTree
     }

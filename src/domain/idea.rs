@@ -54,9 +54,9 @@ impl IdeaKind {
 /// An idea that is not in the backlog yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NewIdea {
-    /// What to try or to read, on one line.
+    /// The thing to try or to read, on one line.
     pub text: String,
-    /// Which of the two it is.
+    /// Its kind: something to try, or to read.
     #[serde(default)]
     pub kind: IdeaKind,
     /// The strategy that it belongs to.
@@ -85,7 +85,7 @@ pub fn search_name(tag: &str, experiment: &str) -> String {
 pub struct Idea {
     /// Its number, from 1.
     pub id: u32,
-    /// What to try.
+    /// The idea itself.
     #[serde(flatten)]
     pub idea: NewIdea,
     /// The author: `user`, or `agent of nov20/7`.
@@ -95,7 +95,7 @@ pub struct Idea {
     pub time: Timestamp,
     /// Its state.
     pub state: IdeaState,
-    /// Whether an agent was offered it and made something else; then `ar` may offer it again.
+    /// True if an agent was offered it and made something else; then `ar` may offer it again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unused: bool,
 }

@@ -13,7 +13,7 @@ pub struct Imported {
     pub status: String,
     /// The commit's cell, unchanged; absent if the ledger has no such column.
     pub commit_text: Option<String>,
-    /// Whether the repository has that commit. If not, the record's commit is all zeros, and its tag points to the
+    /// True if the repository has that commit. Otherwise the record's commit is all zeros. Its tag then points to the
     /// session's assumed starting commit, which says nothing about the experiment.
     pub commit_known: bool,
 }

@@ -1,4 +1,4 @@
-//! Where the experiments of a session are made and run, beside each other.
+//! The places in which a session makes and runs several experiments at a time.
 
 use std::path::PathBuf;
 
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use super::GpuChoice;
 
-/// How many proposals wait by default, ready to run, where there are several slots: with one, the slots of simulated nights
-/// are busy for 98 % of the time, and with more for over 99 %.
+/// Default number of proposals that wait, ready to run, with several slots. In simulated nights, one keeps the slots
+/// busy for 98% of the time, and more for over 99%.
 const AHEAD: u32 = 2;
 
-/// Slots and seats, each with a linked working tree of its own. It is no term of the contract: a session may go on with
-/// another one.
+/// Slots and seats, each with a linked working tree of its own. It is not part of the contract: a session may continue
+/// with another layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// The number of slots, at least 1.
     pub slots: u32,
-    /// How many proposals may wait, ready to run, beyond the free slots.
+    /// The most proposals that may wait, ready to run, beyond the free slots.
     pub ahead: u32,
     /// The most agents at a time; absent for as many as keep the slots fed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,13 +24,13 @@ pub struct Layout {
     /// The GPUs that are divided among the slots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<GpuChoice>,
-    /// How many GPUs a run uses.
+    /// The number of GPUs that a run uses.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub gpus_per_run: u32,
-    /// What git does not have and every working tree gets as a link, relative to the repository's root.
+    /// Paths that git does not store, linked into every working tree; relative to the repository's root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<PathBuf>,
-    /// Those of the links that runs write to: caches.
+    /// The links that runs write to: caches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<PathBuf>,
 }

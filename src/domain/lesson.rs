@@ -21,9 +21,9 @@ pub enum LessonId {
     /// A merger of several older lessons of one strategy.
     #[strum(to_string = "folded {lessons} {kept}")]
     Folded {
-        /// How many.
+        /// The number of merged lessons.
         lessons: u32,
-        /// How many of them came from kept experiments.
+        /// The number of them from kept experiments.
         kept: u32,
     },
 }

@@ -25,7 +25,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Whether `value` satisfies the comparison with `bound`; false for NaN.
+    /// Returns whether `value` satisfies the comparison with `bound`; false for NaN.
     pub fn holds(self, value: f64, bound: f64) -> bool {
         match self {
             Comparison::Less => value < bound,

@@ -29,7 +29,7 @@ impl Number {
     }
 }
 
-/// Why a text is not a [`Number`].
+/// The error for a text that is not a [`Number`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a finite number")]
 pub struct NumberError(String);
@@ -61,7 +61,7 @@ impl Number {
     }
 }
 
-/// Whether the digits before an exponent are all zeros.
+/// Returns whether the digits before an exponent are all zeros.
 fn is_zero(text: &str) -> bool {
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     !mantissa.contains(|c: char| ('1'..='9').contains(&c))
@@ -73,7 +73,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// Where to find a metric's value.
+/// The place to read a metric's value from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricSource {
@@ -108,7 +108,7 @@ pub struct MetricSpec {
     pub name: String,
     /// The metric's direction.
     pub direction: Direction,
-    /// Where to find its value.
+    /// The place to read its value from.
     #[serde(default)]
     pub source: MetricSource,
 }

@@ -1,4 +1,4 @@
-//! How people name an experiment.
+//! Names that people give to experiments.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,7 +33,7 @@ pub struct ExperimentName {
     pub which: Which,
 }
 
-/// Why a text is not an [`ExperimentName`].
+/// The error for a text that is not an [`ExperimentName`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` names no experiment{meant}: write its number, at least {FEWEST_DIGITS} digits of its commit, best, baseline or \

@@ -33,7 +33,7 @@ pub fn nearest<T: AsRef<str>>(word: &str, names: impl IntoIterator<Item = T>) ->
         .map(|(_, name)| name)
 }
 
-/// Whether two words differ by two neighbouring letters alone, which are swapped.
+/// Returns whether two words differ only by a swap of two neighbouring letters.
 fn is_swapped(a: &str, b: &str) -> bool {
     a.len() == b.len() && strsim::levenshtein(a, b) == 2 && strsim::osa_distance(a, b) == 1
 }

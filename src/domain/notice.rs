@@ -1,4 +1,4 @@
-//! What the user should know and need not act on: each kind of notice, with its words.
+//! Notices: what the user should know and need not act on. Each kind has its text here.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use super::{
     moment_text, span_text,
 };
 
-/// How many rows that are taken out of results.tsv are named, and how many characters of each.
+/// The most rows removed from results.tsv that a notice names, and the most characters of each.
 const ROWS: usize = 3;
 const ROW: usize = 80;
 
-/// What became of a session's folder that was deleted.
+/// The repair of a session's folder that was deleted.
 const REBUILT: &str = "restored it from the records, without the logs of earlier runs";
 
-/// Who is active while `ar` waits.
+/// The party that is active while `ar` waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Actor {
     /// The agent.
@@ -72,7 +72,7 @@ impl fmt::Display for Actors {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's words say what it is")]
 pub enum Notice {
-    // Of the invocation.
+    // The invocation.
     #[error("{0}")]
     Planned(String),
     #[error("this invocation stops at {}", moment_text(*.0))]
@@ -93,7 +93,7 @@ pub enum Notice {
     StillRuns(String),
     #[error("the session still needs you: {}", escalation.clause(report.as_deref()))]
     StillEscalated { escalation: Escalation, report: Option<PathBuf> },
-    // Of branch and working tree.
+    // Branch and working tree.
     #[error("recreated the missing branch {0}")]
     BranchRecreated(String),
     #[error("your working tree is on {0}, which moves with each keep; run `git switch` to leave it")]
@@ -122,7 +122,7 @@ pub enum Notice {
     LocksRemoved { of: &'static str, locks: Vec<PathBuf> },
     #[error("moved the existing run.log to {}", .0.display())]
     RunLogMoved(PathBuf),
-    // Of protected files.
+    // Protected files.
     #[error(
         "the untracked protected files exceed {gib} GiB or {files} files: ar detects changes by their stamps and cannot \
          restore them"
@@ -143,7 +143,7 @@ pub enum Notice {
     ProtectedChanged(Vec<PathBuf>),
     #[error("restored protected files that were changed in between: {}", list(.0))]
     ProtectedRestoredBefore(Vec<PathBuf>),
-    // Of the session's own files.
+    // The session's own files.
     #[error("{} was deleted; {REBUILT}", .0.display())]
     FolderRestored(PathBuf),
     #[error("moved folders that stood in place of ar's files: {}", list(.0))]
@@ -168,7 +168,7 @@ pub enum Notice {
     Changed { what: &'static str, who: Actors, paths: Vec<PathBuf> },
     #[error("restored {}, deleted while {who} active", path.display())]
     MemoryRestored { who: Actors, path: PathBuf },
-    // Of refs and rows.
+    // Refs and rows.
     #[error(
         "left the ref {name}, which is not a record and was created or moved while {who} active: another process \
          holds that session"
@@ -197,7 +197,7 @@ pub enum Notice {
     RowsRestored(usize),
     #[error("results.tsv changed while {who} active: {what}{}", after("; kept in ", &list(kept.as_slice())))]
     RowsPutRight { who: Actors, what: RowChanges, kept: Option<PathBuf> },
-    // Of an experiment.
+    // An experiment.
     #[error("restarted the run of experiment {0}, which was lost")]
     RunRestarted(ExperimentId),
     #[error("repeating the run of experiment {id}: {} changed while it ran", list(changed))]
@@ -257,7 +257,7 @@ pub enum Notice {
          below [composite.axes.{axis}]"
     )]
     AxisUnranged { axis: String, number: f64, counts: f64 },
-    // Of artifacts.
+    // Artifacts.
     #[error("did not save artifacts of experiment {id}: {}", few(files).join(", "))]
     ArtifactsMissed { id: ExperimentId, files: Vec<String> },
     #[error("saved no artifacts of experiment {0}: its run began without a list of the files that match")]
@@ -279,7 +279,7 @@ pub enum Notice {
     ClockSet(i64),
     #[error("read {read} objects of the repository again in {}, and not the rest; run `git fsck --full` for all", duration_text(*limit))]
     ObjectsUnread { read: usize, limit: Duration },
-    // Of what the loop does not depend on.
+    // Steps that the loop does not depend on.
     #[error("the search command `{command}` is left out: {why}")]
     SearchFailed { command: String, why: String },
     #[error("cannot write a checkpoint: {0}")]
@@ -306,19 +306,19 @@ pub enum Notice {
     RecordSkipped { tag: Tag, why: String },
 }
 
-/// What follows after words on a lost journal, where a change was saved before there was a record.
+/// The addition to a notice on a lost journal, if a change was saved before a record existed.
 const SET_ASIDE: &str = "; a change that was set aside may be in ";
 
-/// What was wrong with the rows of results.tsv, and put right.
+/// The errors in the rows of results.tsv that `ar` repaired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowChanges {
-    /// How many rows were changed or missing.
+    /// The number of rows that were changed or missing.
     pub lost: usize,
     /// The rows that belong to no experiment.
     pub removed: Vec<String>,
-    /// Whether rows stood in another order.
+    /// True if rows were in another order.
     pub reordered: bool,
-    /// How many rows of others came to it.
+    /// The number of foreign rows that were added.
     pub foreign: usize,
 }
 
@@ -358,7 +358,7 @@ fn best(id: ExperimentId) -> String {
     format!("{}, so far the best,", experiment_name(id))
 }
 
-/// What it means for the crashes before it that the best experiment runs; `excused` where it failed, too.
+/// Describes what it means for the crashes before that the best experiment runs; `excused` if it failed meanwhile too.
 fn runs(now: &str, excused: bool) -> String {
     match excused {
         true => format!("runs again ({now}): what crashed meanwhile may be tried once more"),

@@ -31,7 +31,7 @@ pub enum OutageKind {
 }
 
 impl OutageKind {
-    /// What the user can do about it.
+    /// Returns what the user can do about it.
     pub fn remedy(self) -> &'static str {
         match self {
             OutageKind::NotStarted => {

@@ -13,7 +13,7 @@ pub struct Rating {
     /// When it was given.
     #[serde(with = "crate::domain::millis")]
     pub at: Timestamp,
-    /// Who gave it.
+    /// The author of the rating.
     pub by: String,
 }
 

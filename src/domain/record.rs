@@ -36,7 +36,7 @@ impl CommitId {
         CommitId("0".repeat(other.0.len()))
     }
 
-    /// Whether the commit is known.
+    /// Returns whether the commit is known.
     pub fn is_known(&self) -> bool {
         self.0.bytes().any(|digit| digit != b'0')
     }
@@ -189,14 +189,14 @@ pub struct Record {
     pub direction: Option<String>,
     /// The verdict.
     pub outcome: Outcome,
-    /// Why it has no valid value.
+    /// The reason that it has no valid value.
     pub failure: Option<Failure>,
     /// One sentence that explains the outcome, with values.
     pub reason: String,
     /// The limits that it exceeded, in a few words each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmet_limits: Vec<String>,
-    /// What other than the change may have caused the failure.
+    /// A possible cause of the failure other than the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside_cause: Option<String>,
     /// The metric.
@@ -225,7 +225,7 @@ pub struct Record {
     /// The identity of the change; absent for the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
-    /// Where it ran.
+    /// The environment in which it ran.
     #[serde(with = "super::environment::shared")]
     pub environment: Arc<Environment>,
     /// When the attempt began.
@@ -242,7 +242,7 @@ pub struct Record {
     /// The rest of the agent's proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<Unparsed>,
-    /// Why `ar` ignored the proposal, or a part of it.
+    /// The reason that `ar` ignored the proposal, or a part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,
     /// The files that changed during its run.
@@ -257,7 +257,7 @@ pub struct Record {
     /// The slots of the session, where they are not those of the records before. A journal that is lost is rebuilt with them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
-    /// How it fared beside others.
+    /// Its relation to other experiments open at the same time.
     #[serde(flatten)]
     pub beside: Beside,
     /// Unknown fields from a newer version, and the contract in the baseline's record.

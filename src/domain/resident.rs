@@ -1,4 +1,4 @@
-//! What the resident guard was asked to do.
+//! The settings of the resident guard.
 
 use std::time::Duration;
 

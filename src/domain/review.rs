@@ -1,11 +1,11 @@
-//! What an independent reviewer says of a keep: whether its number was earned.
+//! An independent reviewer's answer on a keep: whether its value was earned.
 
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
 use super::{Outcome, Record, Tokens};
 
-/// Whether the number of a change was earned.
+/// The verdict on a change: its value was earned, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -25,14 +25,14 @@ pub enum ReviewVerdict {
 pub struct Review {
     /// The verdict.
     pub verdict: ReviewVerdict,
-    /// Why, on one line; for `unreviewed` why there is no verdict. May be empty.
+    /// The reason, on one line; for `unreviewed`, the reason for the missing verdict. May be empty.
     pub why: String,
-    /// How long the reviewer took, in seconds.
+    /// The duration of the review, in seconds.
     pub seconds: f64,
     /// The tokens that it used, if it reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
-    /// What it cost, if known.
+    /// The cost of the review, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
 }
@@ -57,7 +57,7 @@ impl Record {
         review.filter(|_| self.outcome == Outcome::Keep)
     }
 
-    /// Whether it is a keep that is still to be reviewed.
+    /// Returns whether it is a keep without a review so far.
     pub fn is_unreviewed(&self) -> bool {
         self.open_review().is_some_and(|review| review.verdict == ReviewVerdict::Unreviewed)
     }

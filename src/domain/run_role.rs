@@ -1,8 +1,8 @@
-//! What a run of the measuring command is for.
+//! The roles of runs of the measuring command.
 
 use serde::{Deserialize, Serialize};
 
-/// What a run is for. Further runs of an experiment lie in folders beside its first one, each named by its role and a number.
+/// The purpose of a run. Further runs of an experiment are in folders beside its first, each named by role and number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display, strum::EnumString)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -25,19 +25,19 @@ impl RunRole {
         format!("{self}-{number}")
     }
 
-    /// Whether a folder of this name is one of a further run. Earlier versions named them `check` and `slot-1`.
+    /// Returns whether a further run has a folder of this name. Earlier versions named them `check` and `slot-1`.
     pub fn is_folder(name: &str) -> bool {
         let Some((role, number)) = name.rsplit_once('-') else { return name == "check" };
         let is_role = role == "slot" || role.parse::<RunRole>().is_ok();
         is_role && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     }
 
-    /// Whether an attempt begins with a run of this role.
+    /// Returns whether an attempt begins with a run of this role.
     pub fn begins_attempt(self) -> bool {
         matches!(self, RunRole::Baseline | RunRole::Screen | RunRole::Trial)
     }
 
-    /// Whether the run ends with the process that waits for it, so that no other one picks it up.
+    /// Returns whether the run ends with the process that waits for it, so that no other process picks it up.
     pub fn is_tied(self) -> bool {
         matches!(self, RunRole::Check | RunRole::Repro)
     }

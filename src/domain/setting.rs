@@ -1,4 +1,4 @@
-//! What a setting is: one description, from which flag, variable, key of `ar.toml`, template and confirmation are made.
+//! The description of a setting, from which its flag, variable, key of `ar.toml`, template and confirmation are made.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -14,30 +14,30 @@ use super::{
     duration_text, time_of_day_text,
 };
 
-/// What is asked for where something that is off by default is turned off again.
+/// The value that turns off a setting whose default is off.
 const NONE: &str = "none";
 
 /// The heading that a flag has in the help, in the order of the help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
 pub enum Heading {
-    /// How an experiment is measured.
+    /// Measuring experiments.
     Measuring,
-    /// How the agent is called, and what it is told.
+    /// Calling the agent, and its prompt.
     Agent,
-    /// What is kept.
+    /// Keeping experiments.
     Keeping,
-    /// What an experiment may change.
+    /// Limits on changes.
     Changes,
     /// When the loop stops.
     Stopping,
-    /// What goes on at the same time, and where.
+    /// Slots and GPUs for parallel work.
     #[strum(to_string = "Slots and GPUs")]
     Slots,
     /// The session itself.
     Session,
 }
 
-/// How the value of a setting is written in TOML.
+/// The form of a setting's value in TOML.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// In quotes.
@@ -50,16 +50,17 @@ pub enum Kind {
     Switch,
 }
 
-/// A setting over what is asked for and what is stored, from which flag, variable, key of `ar.toml`, template and confirmation are made.
+/// A setting. `A` collects the requested values, `C` stores them. Flag, variable, key of `ar.toml`, template and
+/// confirmation are made from it.
 #[derive(Debug)]
 pub struct SettingOf<A, C> {
     /// The name of its flag and its key in `ar.toml`; its variable is `AR_` and the same in capitals.
     pub key: &'static str,
     /// Its key in `ar.toml` where that is the plural of its flag; else empty.
     pub key_in_file: &'static str,
-    /// Where the help lists its flag.
+    /// The place of its flag in the help.
     pub heading: Heading,
-    /// What the help calls its value.
+    /// The name of its value in the help.
     pub value: &'static str,
     /// The help of its flag; `{presets}` stands for the names of the known agents.
     pub help: &'static str,
@@ -67,11 +68,11 @@ pub struct SettingOf<A, C> {
     pub comment: &'static str,
     /// The value in that line while none was given, as TOML; empty where the line is left out then.
     pub example: &'static str,
-    /// What it is called where the terms of two contracts are compared; absent for what may change within a session.
+    /// Its name in a comparison of two contracts; absent if it may change within a session.
     pub fixed: Option<&'static str>,
-    /// Whether a session cannot start without it.
+    /// True if a session cannot start without it.
     pub is_required: bool,
-    /// Whether it ends a loop in good order some time.
+    /// True if it ends a loop normally at some point.
     pub ends_loop: bool,
     /// The setting that it contradicts.
     pub excludes: Option<&'static str>,
@@ -82,10 +83,10 @@ pub struct SettingOf<A, C> {
     /// The lines that show it before a session starts.
     pub lines: fn(&C) -> Vec<String>,
 
-    // What follows is made from the type of the value.
-    /// How its value is written in TOML.
+    // The fields below follow from the type of the value.
+    /// The form of its value in TOML.
     pub kind: Kind,
-    /// Whether it can be given several times.
+    /// True if it can be given several times.
     pub is_list: bool,
     /// Reads one value, and drops it.
     pub(super) parse: fn(&str) -> Result<(), String>,
@@ -156,7 +157,7 @@ impl<A, C> SettingOf<A, C> {
 
 /// A value that is written as one text.
 pub(super) trait Value: Sized {
-    /// How it is written in TOML.
+    /// The form of the value in TOML.
     const KIND: Kind;
 
     /// Reads it as a user writes it.
@@ -203,7 +204,7 @@ values! {
     Escalate: Text, choice, Escalate::to_string;
 }
 
-/// What can be turned off: `none` does.
+/// A value that `none` turns off.
 impl<T: Value> Value for Option<T> {
     const KIND: Kind = T::KIND;
 
@@ -255,14 +256,14 @@ pub(super) fn choices<T: Choice>() -> Vec<(String, &'static str)> {
     T::VARIANTS.iter().map(|value| (value.to_string(), value.get_message().unwrap_or_default())).collect()
 }
 
-/// What is asked for by one setting: a value, or a list of them.
+/// The values given for one setting: one, or a list.
 pub(super) trait Form: Sized {
-    /// How a value is written in TOML.
+    /// The form of a value in TOML.
     const KIND: Kind;
-    /// Whether there can be several.
+    /// True if several can be given.
     const IS_LIST: bool;
 
-    /// Reads it; of several values where one is meant the last counts.
+    /// Reads the values; where only one is allowed, the last counts.
     fn read(texts: &[String]) -> Result<Self, String>;
 
     /// Its values, as they are read.
@@ -300,7 +301,7 @@ pub(super) trait Held<A> {
     /// Replaces it.
     fn take(&mut self, asked: A);
 
-    /// What it holds.
+    /// Returns its value.
     fn held(&self) -> Option<&A>;
 }
 

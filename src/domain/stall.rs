@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a call of the agent stalled.
+/// The way in which an agent call stalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stall {
@@ -12,7 +12,7 @@ pub enum Stall {
     Question,
 }
 
-/// What the next agent call is told about the last one.
+/// Facts on the last agent call for the next one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LastCall {
@@ -23,19 +23,19 @@ pub struct LastCall {
     /// The cap at which `ar` terminated it before its time limit, in words: `silent for 10 min`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_for: Option<String>,
-    /// Why `ar` ignored its proposal, or a part of it.
+    /// The reason that `ar` ignored its proposal, or a part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal_error: Option<String>,
-    /// Whether its change named no direction although a new one was required.
+    /// True if its change named no direction although a new one was required.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unnamed: bool,
-    /// Whether it committed and then reset its change, which `ar` measured nevertheless.
+    /// True if it committed and then reset its change, which `ar` measured nevertheless.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reset: bool,
     /// The number of its commits if more than one: they are one change.
     #[serde(skip_serializing_if = "is_zero")]
     pub commits: u32,
-    /// How many of its rows `ar` removed from results.tsv.
+    /// The number of its rows that `ar` removed from results.tsv.
     #[serde(skip_serializing_if = "is_zero")]
     pub rows: u32,
     /// The ignored files that changed during the call.

@@ -16,22 +16,22 @@ const LEAST_WINDOW: u32 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum StopRule {
-    /// The numbers have risen no more over many experiments, and are low.
+    /// The values have stopped rising over many experiments, and are low.
     Kill {
-        /// How many numbers it looks at.
+        /// The number of values that it compares.
         window: u32,
-        /// The rise per number below which it acts.
+        /// The rise per value below which it fires.
         slope: f64,
-        /// The level below which it acts, in the metric's unit.
+        /// The level below which it fires, in the metric's unit.
         level: f64,
     },
-    /// They have risen no more over a few, and nothing speaks for going on.
+    /// They have stopped rising over a few experiments, and no axis is below its floor.
     Kill2 {
-        /// How many numbers it looks at.
+        /// The number of values that it compares.
         window: u32,
-        /// The rise per number below which it acts.
+        /// The rise per value below which it fires.
         slope: f64,
-        /// The floor of axes that name none.
+        /// The default floor of an axis.
         floor: f64,
     },
     /// So many experiments without a new best one.
@@ -56,12 +56,12 @@ impl StopRule {
     /// agent with new findings on known ground ends by no other.
     pub const OF_RESEARCH: [StopRule; 2] = [StopRule::KILL2, StopRule::Plateau(30)];
 
-    /// Whether it looks at the axes of a composite.
+    /// Returns whether it reads the axes of a composite.
     pub fn needs_composite(self) -> bool {
         matches!(self, StopRule::Kill2 { .. })
     }
 
-    /// What it waits for, after `until`.
+    /// Describes the condition, to follow `until`.
     pub fn meaning(self) -> String {
         match self {
             StopRule::Kill { window, slope, level } => format!(

@@ -13,7 +13,7 @@ use super::ExperimentId;
 #[serde(try_from = "String", into = "String")]
 pub struct Tag(String);
 
-/// Why a text is not a [`Tag`].
+/// The error for a text that is not a [`Tag`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
     /// It does not match `[a-z0-9][a-z0-9._-]*`.

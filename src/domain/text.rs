@@ -25,7 +25,7 @@ pub fn one_line(text: &str) -> String {
     line.trim_end().to_owned()
 }
 
-/// Whether a terminal acts on a character instead of showing it: control and bidirectional characters, line and
+/// Returns whether a terminal acts on a character instead of showing it: control and bidirectional characters, line and
 /// paragraph separators.
 pub fn acts(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

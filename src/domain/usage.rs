@@ -50,14 +50,14 @@ pub struct Price {
 }
 
 impl Price {
-    /// What these tokens cost.
+    /// Returns the cost of these tokens.
     pub fn of(&self, tokens: Tokens) -> f64 {
         let cached = tokens.cached.min(tokens.input);
         let fresh = (tokens.input - cached) as f64 * self.input;
         (fresh + cached as f64 * self.cached.unwrap_or(self.input) + tokens.output as f64 * self.output) / 1e6
     }
 
-    /// Whether all three are valid prices: finite and not negative.
+    /// Returns whether all three are valid prices: finite and not negative.
     pub fn is_valid(&self) -> bool {
         [self.input, self.output, self.cached.unwrap_or(0.0)].iter().all(|price| price.is_finite() && *price >= 0.0)
     }
@@ -107,7 +107,7 @@ impl Spent {
         self.cost = sum(self.cost, cost, |one, other| one + other);
     }
 
-    /// Whether nothing was used yet.
+    /// Returns whether nothing was used yet.
     pub fn is_nothing(&self) -> bool {
         *self == Spent::default()
     }

@@ -1,4 +1,4 @@
-//! What the user says to the agents of a session.
+//! Words of the user to the agents of a session.
 
 use serde::Serialize;
 
@@ -9,6 +9,6 @@ pub struct Word {
     pub id: u32,
     /// Its text, of several lines where the user wrote several.
     pub text: String,
-    /// Whether each prompt has it, not only the next one.
+    /// True if each prompt contains it, false if only the next one does.
     pub standing: bool,
 }
