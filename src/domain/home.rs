@@ -6,10 +6,10 @@ use super::Layout;
 ///
 /// | Question | The user's tree | A tree of `ar`'s own |
 /// |---|---|---|
-/// | [`follows_branch`](Home::follows_branch) | `HEAD` is on the session's branch, and moves with it | `HEAD` is detached, and the branch moves alone |
-/// | [`has_user`](Home::has_user) | edits, untracked files and settings of the user are noted, reported and kept | all in it is made by `ar` and its jobs |
-/// | [`is_disposable`](Home::is_disposable) | it is cleared of nothing, and the loop ends without it | it is cleared for each job, and rebuilt |
-/// | [`is_one_of_many`](Home::is_one_of_many) | an attempt stays in it from its call to its record | a commit under `open/` leaves it, and waits for others |
+/// | [`Home::follows_branch`] | `HEAD` is on the branch and moves with it | `HEAD` is detached; the branch moves alone |
+/// | [`Home::has_user`] | the user's edits, files and settings are noted, reported and kept | only `ar` and jobs work in it |
+/// | [`Home::is_disposable`] | it is never cleared; the loop ends without it | it is cleared for each job, and rebuilt |
+/// | [`Home::is_one_of_many`] | an attempt stays from its call to its record | a commit under `open/` leaves it and waits |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Home {
     /// The user's, *in place*.

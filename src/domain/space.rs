@@ -1,6 +1,6 @@
 //! Disk space.
 
-/// The space available to this user, and the total. What the file system does not report is 0 in both.
+/// The space available to this user, and the total. Both are 0 for anything that the file system does not report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     /// Free bytes.

@@ -1,4 +1,4 @@
-//! Why something about the repository did not work, and what the user can do.
+//! Errors of the repository, and what the user can do about them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
 /// The result of everything here.
 pub type Result<T, E = GitError> = std::result::Result<T, E>;
 
-/// Why something about the repository did not work.
+/// An error of the repository.
 #[derive(Debug, EnumProperty, thiserror::Error)]
 pub enum GitError {
     /// There is no repository at or above the folder.
@@ -25,9 +25,9 @@ pub enum GitError {
     /// There is one that cannot be opened.
     #[error("cannot open the git repository at {}", dir.display())]
     Open {
-        /// Where it was looked for.
+        /// The folder in which the search began.
         dir: PathBuf,
-        /// Why.
+        /// The cause.
         source: Cause,
     },
     /// It has no working tree.
@@ -80,7 +80,7 @@ pub enum GitError {
     IndexLocked {
         /// The lock file.
         lock: PathBuf,
-        /// How old it is, where that can be told.
+        /// Its age, if known.
         age: Option<Duration>,
     },
     /// A repository of its own stands where a tracked file has to go.
@@ -94,7 +94,7 @@ pub enum GitError {
     #[error("{} is inside the working tree {}", dir.display(), root.display())]
     #[strum(props(hint = "name a folder outside it, such as ../copy"))]
     WithinWorktree {
-        /// Where it should be made.
+        /// The folder in which it should be made.
         dir: PathBuf,
         /// The root of the other one.
         root: PathBuf,
@@ -108,9 +108,9 @@ pub enum GitError {
     RefMoved {
         /// The ref.
         name: String,
-        /// Where it should be; absent for nowhere.
+        /// The commit that it should be at; absent if it should not exist.
         expected: Option<CommitId>,
-        /// Where it is.
+        /// The commit that it is at; absent if it does not exist.
         found: Option<CommitId>,
     },
     /// A ref that should be created is already there.
@@ -121,7 +121,7 @@ pub enum GitError {
     NotFound {
         /// The name.
         spec: String,
-        /// Why.
+        /// The cause.
         source: Option<Cause>,
     },
     /// Commits must be signed and could not be.
@@ -134,11 +134,11 @@ pub enum GitError {
         Cut::Late => format!("it did not finish within {}", duration_text(*limit)),
     })]
     Cut {
-        /// What it does.
+        /// The kind of program.
         program: Program,
         /// Its own time limit.
         limit: Duration,
-        /// Why.
+        /// The reason that it was terminated.
         cut: Cut,
     },
     /// A filter failed.
@@ -146,7 +146,7 @@ pub enum GitError {
     Filter {
         /// The file, relative to the working tree.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Cause,
     },
     /// Something stands in the place of a file that would be waited for, or cannot be read.
@@ -155,19 +155,19 @@ pub enum GitError {
     /// The file system refused something.
     #[error("{what} {}", path.display())]
     Io {
-        /// What was done: `reading`, `writing` …
+        /// The action that failed: `reading`, `writing` …
         what: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
     /// The repository's data are damaged, or gix cannot handle them.
     #[error("{what} failed")]
     Git {
-        /// What was done.
+        /// The action that failed.
         what: &'static str,
-        /// Why it failed.
+        /// The cause.
         source: Cause,
     },
     /// Something that never should be.
@@ -187,7 +187,7 @@ fn show(id: Option<&CommitId>) -> &str {
 }
 
 impl GitError {
-    /// Whether somebody may be deleting or repacking at this moment what it names: then it is worth another try.
+    /// Returns whether a retry may help: another process may be deleting or repacking what the error names.
     pub fn may_pass(&self) -> bool {
         // Refs and objects have errors of many types for it.
         const NOT_FOUND: &str = "could not be found";
@@ -197,7 +197,7 @@ impl GitError {
             || causes.map(ToString::to_string).any(|text| text.contains(NOT_FOUND))
     }
 
-    /// Whether gix did not find what it looked for.
+    /// Returns whether gix did not find what it looked for.
     pub(in crate::git) fn is_miss(&self) -> bool {
         gix::error::classify(self).is_not_found()
     }
@@ -210,7 +210,7 @@ impl GitError {
         }
     }
 
-    /// What to do about it, as the next thing to type where there is one.
+    /// Returns what to do about it, as the next command to type if there is one.
     pub fn hint(&self) -> Option<String> {
         if let Some(hint) = self.get_str("hint") {
             return Some(hint.to_owned());

@@ -24,12 +24,12 @@ pub(in crate::git) fn lock_path(file: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// What to say of a lock that does not go.
+/// Returns the error for a lock that does not disappear.
 pub(in crate::git) fn locked(lock: &Path) -> GitError {
     GitError::IndexLocked { lock: lock.to_owned(), age: age(lock) }
 }
 
-/// How long ago a file was changed, where that can be told.
+/// Returns the time since a file was changed, if known.
 pub(in crate::git) fn age(file: &Path) -> Option<Duration> {
     let modified = fs::symlink_metadata(file).and_then(|meta| meta.modified()).ok()?;
     SystemTime::now().duration_since(modified).ok()

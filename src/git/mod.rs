@@ -1,8 +1,8 @@
 //! Everything gix: open, snapshot, commit, restore, records, diff.
 //!
-//! What lives here reads and writes one git repository and never calls the git program. No type of gix appears in a
-//! public signature: objects are named in hexadecimal, paths are [`std::path::Path`] relative to the root of the
-//! working tree, and any file name works. What a commit is *for* (experiments, outcomes, sessions) is not known here.
+//! This module reads and writes one git repository and never calls the git program. No type of gix appears in a public
+//! signature: objects are named in hexadecimal, paths are [`std::path::Path`] relative to the root of the working tree,
+//! and any file name works. The purpose of a commit (experiments, outcomes, sessions) is unknown here.
 //!
 //! [`Repo`] opens a repository and hands out its parts. Each part alone writes what it owns:
 //!

@@ -17,7 +17,7 @@ use super::error::{At, During, GitError, Result};
 use crate::domain::CommitId;
 use crate::fs::absent;
 
-/// How the names of this program's temporary files in the repository's folder start.
+/// Prefix of the names of `ar`'s temporary files in the repository's folder.
 pub(in crate::git) const TEMPORARY: &str = "ar-tmp-";
 
 /// A path of git as one of the file system.
@@ -30,7 +30,8 @@ pub(in crate::git) fn to_git(path: &Path) -> Result<BString> {
     Ok(gix::path::into_bstr(path).during("reading a file name")?.into_owned())
 }
 
-/// What the file system says of `relative`, links not followed; nothing when a part of the way there is no folder.
+/// Reads the metadata of `relative` without following links; `None` if it is missing or part of its path is not a
+/// folder.
 pub(in crate::git) fn lstat(root: &Path, relative: &BStr) -> Result<Option<Metadata>> {
     let full = root.join(to_path(relative));
     let parents: Vec<&Path> = full.ancestors().skip(1).take_while(|dir| *dir != root).collect();

@@ -1,8 +1,8 @@
-//! A program that git starts for the user while this process waits, and why it was terminated.
+//! Programs that git starts for the user while this process waits, and reasons to terminate them.
 
 use std::time::Duration;
 
-/// What such a program does.
+/// The task of such a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Program {
     /// It converts a file between working tree and repository.
@@ -23,7 +23,7 @@ impl Program {
     }
 }
 
-/// Why a program was terminated.
+/// The reason that a program was terminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// The user asked to stop.

@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 use super::error::{GitError, Result};
 use super::program::{Cut, Program};
 
-/// How often the watchdog checks while a program can be running.
+/// Poll interval of the watchdog while a program can be running.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How long such a program has once the work is to end: the way back needs filters too.
+/// Time that a filter still gets once the work should end: rolling back needs filters too.
 pub const WAY_BACK: Duration = Duration::from_secs(10);
 
-/// How long a signing program takes that does not hang.
+/// Time in which a signing program finishes unless it hangs.
 const SIGNED_IN: Duration = Duration::from_secs(1);
 
-/// What the watchdog has to know.
+/// The state that the watchdog reads.
 #[derive(Default)]
 pub struct Programs {
     state: Mutex<State>,
     begun: Condvar,
-    /// Whether the user has asked to stop, as of the last check: work of gix's that checks this ends at once.
+    /// True if the user had asked to stop at the last check. Work of gix that checks this ends at once.
     stopping: AtomicBool,
 }
 
@@ -95,7 +95,7 @@ impl State {
         self.asked.as_ref().is_some_and(|asked| asked())
     }
 
-    /// Why what is running now has to end.
+    /// Returns the reason to end the running program now, if there is one.
     fn due(&self) -> Option<Cut> {
         let (program, since) = self.running?;
         if since.elapsed() >= patience(program) && self.is_asked() {
@@ -110,7 +110,8 @@ impl State {
     }
 }
 
-/// How long a program may still run once the user asked to stop. The way back needs filters, and signs nothing.
+/// Returns the time that a program may still run after the user asked to stop. Rolling back needs filters, but signs
+/// nothing.
 fn patience(program: Program) -> Duration {
     match program {
         Program::Filter => WAY_BACK,
@@ -139,8 +140,8 @@ impl Call {
         &self.programs.stopping
     }
 
-    /// No program is running any more. Fails if the watchdog terminated a program meanwhile: a filter that is not `required` would count as one that
-    /// changes nothing.
+    /// Ends the time in which a program can be running. Fails if the watchdog terminated a program meanwhile. Otherwise
+    /// a filter that is not `required` would count as one that changes nothing.
     pub(in crate::git) fn check<T>(&self, done: Result<T>) -> Result<T> {
         let mut state = self.programs.state();
         state.running = None;
@@ -177,7 +178,7 @@ impl Drop for Call {
 /// While a program can be running, processes that it leaves behind become children of this one: one that forks twice and
 /// keeps the pipe open would be found by nobody.
 fn adopt_orphans(adopt: bool) {
-    // Where the system refuses it, the watchdog finds only what descends from the program.
+    // If the system refuses, the watchdog finds only descendants of the program.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(adopt.then(rustix::process::getpid));
     #[cfg(not(target_os = "linux"))]

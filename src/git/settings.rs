@@ -17,13 +17,13 @@ use crate::fs::{FileStamp, read_regular};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchedSettings(BTreeMap<String, String>);
 
-/// What the change of a setting brings about; in words, too.
+/// The effect of a changed setting, also as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum SettingEffect {
     /// Programs that change files when git reads or writes them.
     #[strum(to_string = "git and the next `ar` change files by these filters, except protected ones")]
     Filters,
-    /// Which files those are.
+    /// Files with attributes.
     #[strum(to_string = "git and `ar` take attributes such as filters from there, except for protected files")]
     Attributes,
     /// Programs that git starts at commits and the like.
@@ -32,10 +32,10 @@ pub enum SettingEffect {
     /// Any setting.
     #[strum(to_string = "git and the next `ar` take any setting from there")]
     Includes,
-    /// Where the working tree is, and whether there is one.
+    /// The place of the working tree, and its existence.
     #[strum(to_string = "git works in another folder or in none, and the next `ar` refuses to start")]
     WorkingTree,
-    /// Whether the repository can be opened.
+    /// Format extensions, which decide whether the repository can be opened.
     #[strum(to_string = "git and the next `ar` may refuse to open the repository")]
     Extensions,
 }
@@ -55,15 +55,15 @@ impl SettingEffect {
 }
 
 impl Repo {
-    /// Reads the settings that are watched, from the files of this repository, of the user and of the machine. Files that they include are not
-    /// read.
+    /// Reads the watched settings from the files of this repository, of the user and of the machine. Does not read
+    /// files that they include.
     pub fn watched_settings(&self) -> WatchedSettings {
         let mut files = vec![self.common_dir().join("config"), self.git_dir().join("config.worktree")];
         files.extend(Source::System.storage_location(&mut |name| env::var_os(name)));
         files.extend(files_of_user());
         let mut settings = BTreeMap::new();
         for file in files {
-            // What cannot be read has no effect on git either, but to end it.
+            // Git takes no setting from an unreadable file either; it only fails.
             let Ok(bytes) = read_regular(&file) else { continue };
             let Ok(config) = File::from_bytes_no_includes(&bytes, Metadata::default(), Default::default()) else {
                 continue;

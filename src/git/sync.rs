@@ -36,12 +36,12 @@ pub(in crate::git) fn replace_file(path: &Path, content: &[u8]) -> Result<()> {
     folder(dir)
 }
 
-/// What a repository knows of the disk.
+/// A repository's knowledge of what is synced to the disk.
 #[derive(Debug, Default)]
 pub(in crate::git) struct Syncs {
     /// The folders whose names in those above them are on the disk, by device and inode.
     folders: RefCell<HashMap<PathBuf, (u64, u64)>>,
-    /// Whether branches and the index may wait for [`Syncs::take`].
+    /// Set once branches and the index may wait for [`Syncs::take`].
     is_deferred: Cell<bool>,
     deferred: RefCell<Unsynced>,
 }
@@ -52,7 +52,7 @@ impl Syncs {
         self.is_deferred.set(true);
     }
 
-    /// What was noted since this was last called, and is not synced.
+    /// Takes what was noted since the last call and is not synced.
     pub(in crate::git) fn take(&self) -> Unsynced {
         self.deferred.take()
     }
@@ -80,7 +80,7 @@ impl Syncs {
         }
     }
 
-    /// Whether a folder was seen before, the same one; from now on it was.
+    /// Returns whether this very folder was seen before, and notes it.
     fn knows(&self, dir: &Path) -> bool {
         let Ok(there) = fs::metadata(dir) else { return false };
         let now = (there.dev(), there.ino());

@@ -15,10 +15,10 @@ use crate::git::error::{At, Result};
 use crate::git::lock_file::{LockOwner, lock_path, locked};
 use crate::git::path::TEMPORARY;
 
-/// What the lock file of this program holds.
+/// Content of `ar`'s lock file.
 const MARKER: &[u8] = b"ar holds the index\n";
 
-/// How long to wait for another process's lock: a `git status` in an editor holds it for moments.
+/// Longest wait for another process's lock: a `git status` in an editor holds it for moments.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The index, locked until this is dropped.
@@ -56,7 +56,7 @@ impl IndexLock {
 
 impl Drop for IndexLock {
     fn drop(&mut self) {
-        // What stays behind is recognised as abandoned by the next one.
+        // The next process that locks the index recognises a leftover lock as abandoned.
         let _ = fs::remove_file(&self.lock);
     }
 }

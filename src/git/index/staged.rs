@@ -60,13 +60,13 @@ impl Staged {
         self.tree
     }
 
-    /// What the index has at a path: a version, unless it is in conflict, only meant to be added, or not there.
+    /// Returns the index's version at a path; `None` if it is in conflict, only meant to be added, or missing.
     pub(in crate::git) fn version_at(&self, path: &BStr) -> Option<Version> {
         let entry = self.entry_by_path_and_stage(path, Stage::Unconflicted)?;
         (!entry.flags.contains(Flags::INTENT_TO_ADD)).then_some((entry.mode, entry.id))
     }
 
-    /// Whether files are marked as left out of the working tree.
+    /// Returns whether files are marked as left out of the working tree.
     pub(in crate::git) fn has_skipped(&self) -> bool {
         self.entries().iter().any(|entry| entry.flags.contains(Flags::SKIP_WORKTREE))
     }
@@ -105,7 +105,7 @@ impl Staged {
     }
 }
 
-/// What the file system says of a file, as the index keeps it.
+/// Converts a file's metadata to the form that the index stores.
 pub(in crate::git) fn stat_of(metadata: &Metadata) -> Stat {
     Stat::from_fs(metadata).unwrap_or_default()
 }

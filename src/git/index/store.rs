@@ -104,8 +104,8 @@ impl Index {
         Ok(Rc::try_unwrap(staged).unwrap_or_else(|shared| Staged::clone(&shared)))
     }
 
-    /// Reads the index; whether it may be kept: with files that are marked as left out it is to be looked anew each time
-    /// which of them are there.
+    /// Reads the index. Returns whether it may be kept: if files are marked as left out, each call must check again
+    /// which of them exist.
     fn read_anew(&self) -> Result<(Staged, bool)> {
         let path = self.path();
         let state = match path.try_exists().at("reading", &path)? {
@@ -183,13 +183,13 @@ impl Index {
         Ok(())
     }
 
-    /// Whether a file is in the index, or one below a folder.
+    /// Returns whether the index has the file, or any file below the folder.
     pub(in crate::git) fn has(&self, path: &BStr) -> Result<bool> {
         let staged = self.read()?;
         Ok(staged.entry_by_path(path).is_some() || staged.path_is_directory(path))
     }
 
-    /// Where an index differs from a tree, by path. A path in conflict always does.
+    /// Finds the differences between an index and a tree, by path. A path in conflict always differs.
     pub(in crate::git) fn against(&self, staged: &Staged, tree: ObjectId) -> Result<BTreeMap<BString, Sides>> {
         let mut differences = BTreeMap::new();
         if staged.tree() == Some(tree) {

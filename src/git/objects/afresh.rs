@@ -26,7 +26,8 @@ impl Objects {
     }
 }
 
-/// Reads objects of a repository, again in a store opened afresh where it misses one. What is in its memory stays there.
+/// Reads objects of a repository. If the store misses one, reads again in a fresh store. Objects in the memory of the first
+/// store stay there.
 pub(in crate::git) fn read_of_repository<T>(
     gix: &gix::Repository,
     read: impl Fn(&gix::Repository) -> Result<T>,

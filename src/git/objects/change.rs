@@ -17,7 +17,7 @@ pub(in crate::git) struct TreeChange {
     pub(in crate::git) new: Option<Version>,
 }
 
-/// How a file differs from what it was.
+/// The kind of difference between two versions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ChangeKind {
     /// It is new.
@@ -31,7 +31,8 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// How a file differs. Neither side has it only when it is meant to be added, or in conflict.
+    /// Returns the kind of difference. Both sides are missing only for a file in conflict, or one only meant to be
+    /// added.
     pub(in crate::git) fn of(old: Option<Version>, new: Option<Version>) -> ChangeKind {
         let file = |mode| matches!(mode, Mode::FILE | Mode::FILE_EXECUTABLE);
         match (old, new) {
@@ -43,7 +44,7 @@ impl ChangeKind {
     }
 }
 
-/// What a tree has at a path.
+/// The kind of a tree's entry at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file.
@@ -69,9 +70,9 @@ impl EntryKind {
 pub struct ChangedPath {
     /// The file, relative to the working tree.
     pub path: PathBuf,
-    /// How it differs.
+    /// The kind of difference.
     pub kind: ChangeKind,
-    /// What it is now; what it was, when it is deleted.
+    /// Its kind of entry; for a deleted file, the former kind.
     pub entry: EntryKind,
     /// The size of its new content in git, in bytes; 0 when it is deleted.
     pub size: u64,

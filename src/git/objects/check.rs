@@ -1,7 +1,7 @@
-//! Reading objects again from the disk: whether what a session relies on is still there and as it was written.
+//! Reading objects again from the disk, to check that what a session relies on still exists as it was written.
 //!
-//! This is the part of `git fsck` that a session needs: the commits that it names, their trees and files, each compared with
-//! its name. History before the session is not read. What was found sound once is not read again.
+//! This is the part of `git fsck` that a session needs: the commits that it names, their trees and files, each compared
+//! with its name. Does not read history before the session, nor objects that were found sound before.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::git::path::object_id;
 /// The largest file that is read, in bytes: it is held in memory.
 const LARGEST: u64 = 256 << 20;
 
-/// How many damaged objects are named.
+/// Largest number of damaged objects that a check names.
 const NAMED: usize = 10;
 
 /// Reads objects again. It can work in any thread.
@@ -28,16 +28,16 @@ pub struct ObjectChecker {
     sound: HashSet<ObjectId>,
     /// Those that the last check found damaged or missing.
     unsound: Vec<(ObjectId, Kind)>,
-    /// Whether the repository leaves out objects that it can fetch.
+    /// True if the repository omits objects that it can fetch.
     is_partial: bool,
 }
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// How many objects were read.
+    /// The number of objects that were read.
     pub objects: usize,
-    /// Whether time was up before all were.
+    /// True if time ran out before all objects were read.
     pub is_cut: bool,
     /// The first of those that are missing or damaged, each with what is wrong.
     pub damaged: Vec<String>,

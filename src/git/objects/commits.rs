@@ -46,7 +46,7 @@ impl Objects {
         })
     }
 
-    /// Whether `commit` is `other` or one of its ancestors; not where a history that is not whole does not show it.
+    /// Returns whether `commit` is `other` or one of its ancestors. False if an incomplete history does not show it.
     pub fn leads_to(&self, commit: &CommitId, other: &CommitId) -> Result<bool> {
         let commit = object_id(commit)?;
         let other = object_id(other)?;
@@ -57,7 +57,7 @@ impl Objects {
         Ok(commit == other || self.read(is_base).unwrap_or_default())
     }
 
-    /// How many commits `tip` has that `base` does not.
+    /// Counts the commits that `tip` has and `base` does not.
     pub fn count_between(&self, base: &CommitId, tip: &CommitId) -> Result<usize> {
         const WHAT: &str = "counting commits";
         let (base, tip) = (object_id(base)?, object_id(tip)?);
@@ -79,7 +79,7 @@ impl Objects {
         }
     }
 
-    /// Whether a commit exists, with its tree.
+    /// Returns whether a commit exists, with its tree.
     pub fn has_commit(&self, commit: &CommitId) -> bool {
         self.tree_id(commit).is_ok_and(|tree| self.has(tree))
     }

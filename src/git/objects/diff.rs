@@ -1,4 +1,4 @@
-//! What changed between two commits: the files with what they held, and numbers.
+//! Changes between two commits: the files with their contents, and line counts.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ const BINARY_PROBE: usize = 8000;
 pub(super) struct FileChange {
     pub(super) old: Option<Side>,
     pub(super) new: Option<Side>,
-    /// How alike the two are in percent, for a file that was renamed.
+    /// The similarity of the two in percent, for a renamed file.
     pub(super) renamed: Option<u32>,
 }
 
@@ -74,14 +74,14 @@ pub(super) fn lines<'a>(old: &'a [u8], new: &'a [u8]) -> (InternedInput<&'a [u8]
     (input, diff)
 }
 
-/// What changed from one commit to another, file by file, renames found as git finds them by default.
+/// The changes from one commit to another, file by file. Finds renames as git does by default.
 pub struct Diff {
     /// Sorted by path.
     pub(super) files: Vec<FileChange>,
 }
 
 impl Diff {
-    /// Whether it has a file that was not there before, under any name.
+    /// Returns whether it has a file that did not exist before under any name.
     pub fn adds_files(&self) -> bool {
         self.files.iter().any(|file| file.old.is_none())
     }
@@ -99,7 +99,7 @@ impl Diff {
         Ok(Diff { files: changes.collect::<Result<_>>()? })
     }
 
-    /// How much changed, as `git diff --numstat` counts: a renamed file is one file, a binary file has no lines.
+    /// Counts the changes like `git diff --numstat`: a renamed file is one file, a binary file has no lines.
     pub fn stat(&self) -> DiffStat {
         self.files.iter().map(FileChange::stat).fold(DiffStat::default(), |all, one| DiffStat {
             files: all.files.saturating_add(one.files),
@@ -108,13 +108,13 @@ impl Diff {
         })
     }
 
-    /// How much changed in each file, counted as in [`Diff::stat`]; a renamed file has its new path.
+    /// Counts the changes in each file like [`Diff::stat`]; a renamed file has its new path.
     pub fn file_stats(&self) -> Vec<(PathBuf, DiffStat)> {
         let files = self.files.iter().filter_map(|change| Some((to_path(change.path()?.as_ref()), change.stat())));
         files.collect()
     }
 
-    /// How many lines each file has after the change; 0 of one without lines: deleted, binary, a link or a submodule.
+    /// Counts the lines of each file after the change. A deleted or binary file, a link and a submodule have 0.
     pub fn file_totals(&self) -> Vec<(PathBuf, u32)> {
         let total = |change: &FileChange| change.new.as_ref().map_or(0, line_count);
         let files = self.files.iter().filter_map(|change| Some((to_path(change.path()?.as_ref()), total(change))));
@@ -122,7 +122,7 @@ impl Diff {
     }
 }
 
-/// How many lines a file has, as an editor counts them: also a last one without a line break; 0 of a binary one.
+/// Counts the lines of a file as an editor does, including a last one without a line break; 0 for a binary file.
 fn line_count(side: &Side) -> u32 {
     if side.is_binary() || side.version.0 == Mode::COMMIT || side.version.0 == Mode::SYMLINK {
         return 0;

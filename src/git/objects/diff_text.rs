@@ -1,4 +1,4 @@
-//! What changed between two commits, as `git diff` prints it.
+//! Changes between two commits, as `git diff` prints them.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use super::change::ChangeKind;
 use super::diff::{Diff, FileChange, Side, lines};
 use crate::git::path::quote;
 
-/// How many bytes of a line that names a function stand behind `@@`; git's limit.
+/// Most bytes of a function's line that follow `@@`; git's limit.
 const FUNCTION_WIDTH: usize = 80;
 
 /// Prints a diff.
@@ -104,7 +104,7 @@ impl Printer<'_> {
     }
 }
 
-/// What git puts behind a name that holds a space, so that `patch` sees where it ends.
+/// Returns what git puts after a name: a tab if it contains a space, so that `patch` sees its end.
 fn ending(name: &BString) -> &'static [u8] {
     if name.contains(&b' ') { b"\t" } else { b"" }
 }

@@ -9,12 +9,12 @@ use gix::ObjectId;
 /// The size in bytes up to which an object is held in memory; of a larger one the file is held open.
 const SMALL: usize = 1 << 20;
 
-/// How many bytes are held in memory at most, and how many files open.
+/// The most bytes held in memory, and the most files held open.
 const IN_MEMORY: usize = 16 << 20;
 const OPEN: usize = 64;
 
-/// How many experiments an object is held for, and for how long at least, among so many: a `git gc` may take longer than
-/// short experiments.
+/// An object is held for so many experiments and for at least so long, because a `git gc` may take longer than short
+/// experiments. Above `AT_MOST` objects, the time no longer counts.
 const EXPERIMENTS: u64 = 2;
 const AT_LEAST: Duration = Duration::from_secs(60);
 const AT_MOST: usize = 512;
@@ -27,7 +27,7 @@ pub(super) struct Held {
     experiment: u64,
 }
 
-/// Where a held object is.
+/// The place of a held object.
 #[derive(Debug)]
 pub(super) enum Place {
     /// In memory, with its size in bytes.
@@ -44,27 +44,27 @@ struct HeldObject {
 }
 
 impl Held {
-    /// Whether an object is held.
+    /// Returns whether an object is held.
     pub(super) fn has(&self, id: ObjectId) -> bool {
         self.objects.contains_key(&id)
     }
 
-    /// Whether a file of that size is read into memory to be held.
+    /// Returns whether a file of that size is small enough to be held in memory.
     pub(super) fn is_small(size: u64) -> bool {
         size <= SMALL as u64
     }
 
-    /// Whether there is room in memory for so many bytes.
+    /// Returns whether memory has room for so many bytes.
     pub(super) fn has_room(&self, size: usize) -> bool {
         size <= SMALL && self.in_memory + size <= IN_MEMORY
     }
 
-    /// Whether one more file may be open.
+    /// Returns whether one more file may be open.
     pub(super) fn may_open(&self) -> bool {
         self.objects.values().filter(|object| matches!(object.place, Place::Open(_))).count() < OPEN
     }
 
-    /// Adds an object; whether it is new. One that is written again belongs to the experiment of now.
+    /// Adds an object; returns true if it is new. An object that is written again belongs to the current experiment.
     pub(super) fn add(&mut self, id: ObjectId, place: Place) -> bool {
         let (experiment, since) = (self.experiment, Instant::now());
         if let Some(object) = self.objects.get_mut(&id) {

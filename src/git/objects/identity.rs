@@ -1,4 +1,4 @@
-//! Who commits, and when.
+//! Author and committer of commits, and the time.
 
 use gix::actor::Signature;
 use gix::bstr::{BStr, BString};

@@ -20,7 +20,7 @@ use crate::git::path::to_path;
 
 const WHAT: &str = "merging";
 
-/// How many bytes of a file decide whether it is binary, as in git.
+/// Number of a file's first bytes that decide whether it is binary, as in git.
 const BINARY_WITHIN: usize = 8000;
 
 /// The size in bytes up to which files are merged by lines: no code is larger, and numbers for its lines take several times
@@ -50,7 +50,7 @@ impl MergedTree {
         self.tree.to_string()
     }
 
-    /// Whether it is the tree of our side: theirs adds nothing to it.
+    /// Returns whether it is the tree of our side, so that theirs adds nothing.
     pub fn is_empty(&self) -> bool {
         self.tree == self.ours
     }
@@ -65,7 +65,7 @@ struct Merging<'a> {
     written: Vec<ObjectId>,
 }
 
-/// What [`Objects::merge`] does, with trees.
+/// Does the same as [`Objects::merge`], with trees.
 pub(super) fn merge(objects: &Objects, base: ObjectId, ours: ObjectId, theirs: ObjectId) -> Result<Merged> {
     let mut merging = Merging { objects, ours, rules: None, written: Vec::new() };
     let mut merged: BTreeMap<BString, Option<Version>> =
@@ -101,7 +101,7 @@ pub(super) fn merge(objects: &Objects, base: ObjectId, ours: ObjectId, theirs: O
 }
 
 impl Merging<'_> {
-    /// What becomes of a path that both sides have and changed differently; nothing if that is a conflict.
+    /// Merges a path that both sides have and changed differently; returns `None` on a conflict.
     fn file(&mut self, path: &BStr, base: Option<Version>, ours: Version, theirs: Version) -> Result<Option<Version>> {
         if !is_file(ours) || !is_file(theirs) {
             return Ok(None);
@@ -152,7 +152,7 @@ impl Merging<'_> {
     }
 }
 
-/// What both sides agree on, or only one of them changed.
+/// Returns the value that both sides have, or that only one side changed; else `None`.
 fn changed_one<T: PartialEq>(base: Option<T>, ours: T, theirs: T) -> Option<T> {
     if ours == theirs || Some(&ours) == base.as_ref() {
         Some(theirs)

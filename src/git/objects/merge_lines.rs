@@ -11,7 +11,7 @@ use std::slice::Iter;
 use gix::diff::blob::sources::byte_lines;
 use gix::diff::blob::{Algorithm, Diff, Hunk, InternedInput, Interner, NoSliderHeuristic, Token};
 
-/// How many lines may lie between two conflicts that are one, as in git.
+/// The most lines between two conflicts that count as one, as in git.
 const GAP: u32 = 3;
 
 /// A stretch of lines in which a side differs from the base, or both do.
@@ -50,13 +50,14 @@ pub(super) fn merge_lines(base: &[u8], ours: &[u8], theirs: &[u8], is_union: boo
     lines.merged(&regions, is_union)
 }
 
-/// Where the sides differ from the base, in order. Changes that touch are one; those that both sides made alike are left out.
+/// Finds the regions in which the sides differ from the base, in order. Joins changes that touch, and omits changes
+/// that both sides made alike.
 fn regions(lines: &Lines<'_>) -> Vec<Region> {
     let [ours, theirs] = [&lines.ours, &lines.theirs].map(|side| lines.hunks(&lines.base, side));
     let (mut ours, mut theirs) = (ours.iter().peekable(), theirs.iter().peekable());
     let mut regions: Vec<Region> = Vec::new();
     loop {
-        // Where a line of the base is on a side, between its changes.
+        // Maps a line of the base between changes to its place on a side.
         let base = number_of(&lines.base);
         let place = |next: &mut Peekable<Iter<'_, Hunk>>, side: &[Token], line: u32| match next.peek() {
             Some(hunk) => (line + hunk.after.start).saturating_sub(hunk.before.start),
@@ -142,7 +143,7 @@ impl<'a> Lines<'a> {
         Lines { interner: input.interner, base, ours, theirs }
     }
 
-    /// Where the lines of `after` differ from those of `before`.
+    /// Finds the hunks in which the lines of `after` differ from those of `before`.
     fn hunks(&self, before: &[Token], after: &[Token]) -> Vec<Hunk> {
         // Git aligns whole files, gix what remains without the lines that are the same at both ends: unless those differ.
         let known = self.interner.num_tokens();
@@ -219,7 +220,7 @@ impl<'a> Lines<'a> {
         if is_crlf { b"\r\n" } else { b"\n" }
     }
 
-    /// Whether a line ends in CRLF; without an end, whether the one before does.
+    /// Returns whether a line ends in CRLF. If it has no line end, the line before decides.
     fn ends_in_crlf(&self, side: &[Token], line: usize) -> Option<bool> {
         let content = |line: usize| side.get(line).map(|token| self.interner[*token]);
         let ended = content(line).filter(|line| line.ends_with(b"\n")).or_else(|| content(line.checked_sub(1)?))?;
@@ -231,7 +232,7 @@ fn part<'t>(lines: &'t [Token], range: &Range<u32>) -> &'t [Token] {
     &lines[range.start as usize..range.end as usize]
 }
 
-/// How many lines there are: fewer than a file that is merged has bytes.
+/// Returns the number of lines, which fits: a file that is merged has fewer than 2^32 bytes.
 fn number_of(lines: &[Token]) -> u32 {
     u32::try_from(lines.len()).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! How a file is merged: what attributes say of it, and which drivers are programs.
+//! The rules for merging a file: its attributes, and the drivers that are programs.
 
 use std::iter::empty;
 use std::path::PathBuf;
@@ -18,18 +18,18 @@ use crate::git::error::{During, Result};
 
 const WHAT: &str = "reading attributes";
 
-/// How the lines of a file that both sides changed are merged.
+/// The way to merge the lines of a file that both sides changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Driver {
-    /// Where both sides changed the same lines, there is a conflict.
+    /// Reports a conflict if both sides changed the same lines.
     Text,
-    /// Where both sides changed the same lines, the result has those of both.
+    /// Takes the lines of both sides if they changed the same ones.
     Union,
-    /// Not at all: the file is taken for binary, or a program would have to merge it.
+    /// Does not merge: the file is taken for binary, or a program would have to merge it.
     None,
 }
 
-/// What says of a path how it is merged.
+/// The attributes and drivers that decide how files are merged.
 pub(super) struct MergeRules {
     /// The attributes of the repository's `info/attributes`, which go first, and those of a tree.
     attributes: [(Stack, Outcome); 2],
@@ -48,7 +48,7 @@ impl MergeRules {
         Ok(MergeRules { attributes, programs: programs.collect() })
     }
 
-    /// How the file at `path` is merged.
+    /// Returns the driver that merges the file at `path`.
     pub(super) fn driver(&mut self, gix: &gix::Repository, path: &BStr) -> Result<Driver> {
         for (stack, found) in &mut self.attributes {
             stack.at_path(path, None, &gix.objects).during(WHAT)?.matching_attributes(found);

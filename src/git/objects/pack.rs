@@ -23,7 +23,7 @@ use crate::git::sync;
 
 const WHAT: &str = "writing a pack";
 
-/// What a `.keep` file of this program's contains.
+/// Content of a `.keep` file that `ar` writes.
 const MARK: &[u8] = b"autoresearch\n";
 
 /// From this offset on, an index names a place in a pack by eight bytes in a table of their own.
@@ -105,7 +105,7 @@ impl Pack {
 }
 
 impl Objects {
-    /// Writes a pack among the others. When this returns, its objects are on the disk, and stay there while what is returned lives.
+    /// Writes a pack. When this returns, its objects are on the disk, and stay there while the returned value lives.
     pub(super) fn write_pack(&self, pack: Pack) -> Result<Kept> {
         let folder = self.objects_dir().join("pack");
         fs::create_dir_all(&folder).at("making the folder", &folder)?;

@@ -28,23 +28,23 @@ use crate::git::path::parse_id;
 use crate::git::programs::Programs;
 use crate::git::sync::{self, Syncs};
 
-/// How often a write is tried, and how long is waited between.
+/// The most tries of a write, and the pause between two.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How long a `git gc` is waited for at the end.
+/// Longest wait for a `git gc` at the end.
 const GC_WAIT: Duration = Duration::from_secs(10);
 
 /// The objects of a repository: it alone writes blobs, trees, commits and tags.
 ///
-/// What is read is read anew by each call; nothing is cached but what was written lately.
+/// Each call reads anew. Only recently written objects are cached.
 pub struct Objects {
     pub(super) gix: Rc<gix::Repository>,
     held: RefCell<Held>,
     syncs: Rc<Syncs>,
-    /// What is known of signing programs that may be running.
+    /// State of signing programs that may be running.
     pub(super) programs: Arc<Programs>,
-    /// Whether commits are signed where the configuration asks for it.
+    /// True if commits are signed where the configuration asks for it.
     pub(super) signs: Cell<bool>,
 }
 
@@ -94,7 +94,7 @@ impl Objects {
         let id = gix::objs::compute_hash(self.gix.object_hash(), kind, bytes).during(what)?;
         let path = self.loose_path(id);
         if path.exists() {
-            // What nothing leads to is pruned when it is old.
+            // `git gc` prunes unreachable objects once they are old.
             let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         } else if !self.on_disk().exists_without_refresh(&id) {
             let options = loose::Options { compression: Compression::NONE, ..loose::Options::default() };
@@ -114,12 +114,12 @@ impl Objects {
         self.read(|gix| Ok(gix.find_blob(id).during("reading a file from the repository")?.take_data()))
     }
 
-    /// Whether the repository has an object, by its hexadecimal name.
+    /// Returns whether the repository has an object, by its hexadecimal name.
     pub fn has_object(&self, object: &str) -> bool {
         parse_id(object).is_ok_and(|id| self.has(id))
     }
 
-    /// Whether the repository has an object.
+    /// Returns whether the repository has an object.
     pub(in crate::git) fn has(&self, id: ObjectId) -> bool {
         self.size(id).is_ok()
     }
@@ -129,7 +129,7 @@ impl Objects {
         self.read(|gix| Ok(gix.find_header(id).during("reading a file")?.size()))
     }
 
-    /// The objects of the disk alone. What is written through it is not held.
+    /// Returns the objects on the disk alone. Objects written through it are not held.
     pub(super) fn on_disk(&self) -> &gix::odb::Handle {
         &self.gix.objects
     }
@@ -287,11 +287,11 @@ impl Objects {
     }
 }
 
-/// Whether the `git gc` that `noted` its number and host is one of this host and lives.
+/// Returns whether the `git gc` whose process number and host are in `noted` is alive and on this host.
 fn is_running(noted: &[u8], host: &str) -> bool {
     let Some((pid, of)) = noted.trim().split_once_str(" ") else { return false };
     let pid = pid.to_str().ok().and_then(|pid| pid.parse().ok()).filter(|pid| *pid > 0).and_then(Pid::from_raw);
-    // Of one that belongs to somebody else this is refused, and it lives.
+    // The signal to a process of another user is refused, but that process is alive.
     of == host.as_bytes() && pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 

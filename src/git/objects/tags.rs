@@ -21,10 +21,10 @@ use crate::git::path::{commit_id, object_id, parse_id};
 
 const WRITING: &str = "writing a record";
 
-/// How many tags are worth a thread of their own: reading them takes about a millisecond.
+/// The fewest tags for which another thread pays off: reading them takes about a millisecond.
 const WORTH_A_THREAD: usize = 100;
 
-/// How many threads read at most: what they wait for is the file system, which more do not make faster.
+/// The most threads that read. They wait for the file system, which more threads do not speed up.
 const THREADS: usize = 8;
 
 /// An annotated tag with the ref that it stands under.

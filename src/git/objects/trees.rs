@@ -22,7 +22,7 @@ use crate::git::path::{to_git, to_path};
 
 const WHAT: &str = "reading a tree";
 
-/// What a commit has at a path.
+/// The entry of a commit at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stored {
     /// Nothing.
@@ -36,7 +36,7 @@ pub enum Stored {
 }
 
 impl Objects {
-    /// What a commit has at a path; of a file at most `limit` bytes are read.
+    /// Reads the entry of a commit at a path. Does not read a file of more than `limit` bytes.
     pub fn read_at(&self, commit: &CommitId, path: &Path, limit: u64) -> Result<Stored> {
         let Some((mode, id)) = self.entry_in(self.tree_id(commit)?, to_git(path)?.as_ref())? else {
             return Ok(Stored::Missing);
@@ -63,7 +63,7 @@ impl Objects {
         Ok(paths)
     }
 
-    /// Whether a commit has a file or folder at a path.
+    /// Returns whether a commit has a file or folder at a path.
     pub fn is_in(&self, commit: &CommitId, path: &Path) -> Result<bool> {
         Ok(self.entry_in(self.tree_id(commit)?, to_git(path)?.as_ref())?.is_some())
     }
@@ -114,24 +114,24 @@ impl Objects {
         Ok(paths)
     }
 
-    /// What changed from `a` to `b` as a unified diff, as `git diff` prints it: three lines of context, renames found,
-    /// `Binary files … differ` for a binary file. Attributes that name a way to show a file are not followed.
+    /// Returns the changes from `a` to `b` as a unified diff, as `git diff` prints it: three lines of context, renames
+    /// found, `Binary files … differ` for a binary file. Ignores attributes that name a way to show a file.
     pub fn diff_text(&self, a: &CommitId, b: &CommitId) -> Result<Vec<u8>> {
         Ok(diff_text::print(&self.gix, self.diff(a, b)?))
     }
 
-    /// What changed from `a` to `b`.
+    /// Returns the changes from `a` to `b`.
     pub fn diff(&self, a: &CommitId, b: &CommitId) -> Result<Diff> {
         self.diff_of_trees(self.tree_id(a)?, self.tree_id(b)?)
     }
 
-    /// What changed from one tree to another.
+    /// Returns the changes from one tree to another.
     pub(in crate::git) fn diff_of_trees(&self, a: ObjectId, b: ObjectId) -> Result<Diff> {
         let changes = self.tree_changes(a, b)?;
         self.read(|gix| Diff::of(gix, (a, b), &changes))
     }
 
-    /// What a tree has at a path; nothing for a folder.
+    /// Returns the version of a tree at a path; `None` for a folder.
     pub(in crate::git) fn version_in(&self, tree: ObjectId, path: &BStr) -> Result<Option<Version>> {
         Ok(self.entry_in(tree, path)?.filter(|(mode, _)| *mode != Mode::DIR))
     }
@@ -177,8 +177,8 @@ impl Objects {
         Ok(sides.into_iter().map(|(path, (old, new))| TreeChange { path, old, new }).collect())
     }
 
-    /// A tree with some files changed or removed. What was written for it, not yet synced, is added to `written`. A file takes
-    /// the place of a folder, and a folder that of a file.
+    /// Writes a tree with some files changed or removed. Adds the objects written for it, not yet synced, to `written`.
+    /// A file takes the place of a folder, and a folder that of a file.
     pub(in crate::git) fn edited_tree<'a>(
         &self,
         base: ObjectId,
