@@ -23,7 +23,7 @@ pub struct BrokenRef {
     pub name: String,
     /// Its file.
     pub path: PathBuf,
-    /// Whether it names an object that is gone.
+    /// True if it names an object that is missing.
     pub is_lost: bool,
 }
 
@@ -53,8 +53,8 @@ impl Refs {
         (!self.objects.has(id)).then(|| BrokenRef { name: full.to_owned(), path, is_lost: true })
     }
 
-    /// All refs below `prefix` that can be read, with the objects that they name, sorted by name. Of a ref whose file names
-    /// nothing it is what was packed of it, if anything was.
+    /// Lists all readable refs below `prefix` with the objects that they name, sorted by name. If a ref's file names
+    /// nothing, its packed object counts, if there is one.
     pub fn readable_refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
         const WHAT: &str = "reading the packed refs";
         let broken = self.broken_refs(prefix)?;
@@ -112,8 +112,8 @@ impl Refs {
         }
     }
 
-    /// Writes the file of a ref that names nothing anew, as git does: by its lock. What it was is kept in a file of the git
-    /// folder, whose name this gives.
+    /// Rewrites the file of a ref that names nothing, as git does: by its lock. Copies the old content to a file in the
+    /// git folder, whose path this returns.
     pub fn mend_ref(&self, broken: &BrokenRef, object: &str) -> Result<PathBuf> {
         let copy = format!("autoresearch-damaged-{}", broken.name.replace('/', "-"));
         let copy = free_name(&self.gix.common_dir().join(copy));

@@ -1,8 +1,8 @@
-//! Notes which refs are being moved, so that lock files that a killed process left behind are known for what they are.
+//! Notes which refs are being moved, so that `ar` recognises lock files that a killed process left behind.
 //!
-//! The lock files of refs are git's and hold no name. Before refs are moved, a file in the git folder names those locks
-//! that are going to be made; an advisory lock on it lives as long as the process. Whoever gets that lock and finds names
-//! there knows that their maker died over them.
+//! The lock files of refs are git's and hold no name. Before refs are moved, a file in the git folder names the locks
+//! that will be made. An advisory lock on that file lives as long as the process. A process that gets this lock and
+//! finds names knows that their maker died.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use crate::git::lock_file::LockOwner;
 /// The file that names the locks, in the git folder of the working tree.
 pub(in crate::git) const NAME: &str = "autoresearch-refs";
 
-/// How long to wait for another process that moves refs.
+/// Longest wait for another process that moves refs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Refs are being moved until this is dropped.
@@ -68,7 +68,7 @@ impl Drop for RefGuard {
     }
 }
 
-/// How many bytes of names are read: those of over 50,000 locks. A longer file is not of this program's making.
+/// Most bytes of names that are read: those of over 50,000 locks. `ar` did not write a longer file.
 const LARGEST: u64 = 16 << 20;
 
 fn remove_named(file: &mut File, path: &Path) -> Result<(), GitError> {

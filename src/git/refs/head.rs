@@ -13,13 +13,13 @@ use crate::fs::read_at_most;
 use crate::git::error::{During, Result};
 use crate::git::path::{commit_id, object_id};
 
-/// How large the log of `HEAD` may be, in bytes; of a larger one nothing is read.
+/// Size limit of the log of `HEAD`, in bytes. A larger one is not read.
 const LARGEST_LOG: u64 = 64 << 20;
 
-/// Where git keeps branches.
+/// Prefix of the refs of branches.
 const BRANCHES: &str = "refs/heads/";
 
-/// Where `HEAD` is.
+/// The position of `HEAD`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Head {
     /// On a branch.
@@ -67,7 +67,7 @@ impl Head {
     }
 }
 
-/// Where `HEAD` can be pointed to.
+/// A target for `HEAD`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeadTarget {
     /// A branch, as a full ref name.
@@ -87,7 +87,7 @@ impl std::fmt::Display for HeadTarget {
 }
 
 impl Refs {
-    /// Where `HEAD` is now.
+    /// Returns the current position of `HEAD`.
     pub fn head(&self) -> Result<Head> {
         let head = self.gix.head().during("reading HEAD")?;
         if head.is_unborn() {
@@ -102,7 +102,7 @@ impl Refs {
         })
     }
 
-    /// Where `HEAD` is now; nothing while its file is missing or names nothing, before it is put back.
+    /// Returns the current position of `HEAD`; `None` while its file is missing or names nothing, until it is restored.
     pub fn head_if_sound(&self) -> Result<Option<Head>> {
         match self.head() {
             Err(_) if self.torn_head().is_some() => Ok(None),
@@ -164,7 +164,7 @@ impl Refs {
         self.sync_ref("HEAD")
     }
 
-    /// How many bytes the log of HEAD has.
+    /// Returns the size of the log of `HEAD`, in bytes.
     pub fn head_log_size(&self) -> u64 {
         fs::metadata(self.head_log()).map_or(0, |meta| meta.len())
     }
@@ -185,13 +185,13 @@ impl Refs {
         commits.filter(|commit| self.objects.has_commit(commit)).collect()
     }
 
-    /// Where `HEAD` is as its log says, for the case that its own file does not.
+    /// Returns the position of `HEAD` according to its log, for use if its own file is damaged.
     pub fn logged_head(&self) -> Result<Option<HeadTarget>> {
         self.logged_head_at(self.gix.git_dir())
     }
 
-    /// Where `HEAD` of the working tree with this git folder is as its log says; `None` where that leaves a doubt: the branch
-    /// is elsewhere, or a rebase is half done.
+    /// Returns the position of `HEAD` according to the log of the working tree with this git folder. Returns `None` if
+    /// that is uncertain: the branch is elsewhere, or a rebase is half done.
     pub(in crate::git) fn logged_head_at(&self, git_dir: &Path) -> Result<Option<HeadTarget>> {
         if ["rebase-merge", "rebase-apply"].iter().any(|name| git_dir.join(name).exists()) {
             return Ok(None);
@@ -227,7 +227,7 @@ impl Refs {
     }
 }
 
-/// Whether a text is the whole name of an object.
+/// Returns whether a text is the full name of an object.
 fn is_id(text: &str) -> bool {
     text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -1,5 +1,4 @@
-//! Where refs are: those that have a file of their own, and those that are packed in one. Listing them, and packing those of
-//! records.
+//! Refs in files of their own, and refs packed in one file: listing all, and packing those of records.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,8 +39,8 @@ pub(super) struct PackedTag {
 type PackedLines = BTreeMap<Vec<u8>, (String, Option<String>)>;
 
 impl Refs {
-    /// All refs below `prefix` with the objects that they name, sorted by name. Somebody who packs refs meanwhile moves them
-    /// from where is still to be looked to where was looked already: then they are listed anew.
+    /// Lists all refs below `prefix` with the objects that they name, sorted by name. Lists them again if a process packed
+    /// refs meanwhile, because a ref may have moved out of sight.
     pub fn refs_under(&self, prefix: &str) -> Result<Vec<(String, String)>> {
         for _ in 1..TRIES {
             let before = self.packed_stamp();
@@ -54,7 +53,7 @@ impl Refs {
         self.list_refs(prefix)
     }
 
-    /// What the file system says of the packed refs: changes whenever they are packed.
+    /// Returns the stamp of the packed refs, which changes whenever they are packed.
     fn packed_stamp(&self) -> Option<FileStamp> {
         // It may be a link to the file of another repository.
         fs::metadata(self.gix.common_dir().join("packed-refs")).ok().as_ref().map(FileStamp::from_metadata)
@@ -153,7 +152,7 @@ impl Refs {
         self.refresh_packed_refs()
     }
 
-    /// Whether each annotated tag among the packed refs is known to be followed by the object that it is on.
+    /// Returns whether each annotated tag among the packed refs is known to be followed by the object that it is on.
     fn is_fully_peeled(&self) -> bool {
         let is_known = |content: Vec<u8>| content.lines().next().is_none_or(|first| first.contains_str(FULLY_PEELED));
         read_regular(&self.gix.common_dir().join("packed-refs")).map_or(true, is_known)

@@ -13,7 +13,7 @@ use crate::domain::CommitId;
 use crate::git::error::{During, Result};
 use crate::git::path::{object_id, parse_id};
 
-/// How often a note is added anew when somebody else adds one in the same moment.
+/// The most tries to add a note while other processes add theirs.
 const TRIES: u32 = 50;
 
 /// The notes under one ref: `git log --notes=NAME` shows them, `git notes --ref=NAME` reads and edits them.
@@ -43,8 +43,8 @@ impl<'a> Notes<'a> {
         Ok(found)
     }
 
-    /// Adds a line at the end of the note on a commit. What others add in the same moment is there as well. When this
-    /// returns, the note is on disk.
+    /// Adds a line at the end of the note on a commit, and keeps lines that other processes add at the same moment.
+    /// When this returns, the note is on disk.
     pub fn add(&self, commit: &CommitId, line: &str) -> Result<()> {
         self.edit(commit, |mut text| {
             if !text.is_empty() && !text.ends_with(b"\n") {

@@ -28,17 +28,17 @@ pub(in crate::git) fn full_name(name: &str) -> Result<FullName> {
     FullName::try_from(name).map_err(|source| GitError::NotFound { spec: name.to_owned(), source: Some(source.into()) })
 }
 
-/// How often refs are changed or listed before it is given up.
+/// The most tries to change or list refs.
 pub(super) const TRIES: u32 = 5;
 
-/// How long a lock of refs that are made at once is waited for: 1 s, what git waits for its packed refs.
+/// Longest wait for the lock of the packed refs: 1 s, as in git.
 pub(super) const LOCK_WAIT: Fail = Fail::AfterDurationWithBackoff(Duration::from_secs(1));
 
-/// How long refs are tried that another process has locked: a git that deletes refs keeps their locks while it waits for
-/// that of the packed refs, which this process may hold, for 1 s.
+/// Time for which `ar` retries on refs that another process locked. A git that deletes refs keeps their locks while it
+/// waits up to 1 s for the lock of the packed refs, which this process may hold.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// How long is waited before it is tried again.
+/// Pause between two tries.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 /// A record whose tag is written, and that no ref leads to yet.
@@ -56,7 +56,8 @@ pub struct Refs {
     pub(super) gix: Rc<gix::Repository>,
     pub(super) objects: Rc<Objects>,
     pub(super) syncs: Rc<Syncs>,
-    /// What this process made of refs since [`Refs::take_written`]: the object that each leads to, nothing for a deleted one.
+    /// Refs that this process changed since [`Refs::take_written`], each with the object that it leads to; `None` if
+    /// deleted.
     written: Rc<RefCell<BTreeMap<String, Option<String>>>>,
 }
 
@@ -72,7 +73,7 @@ impl Refs {
         Refs { gix, objects, syncs, written }
     }
 
-    /// Where a ref leads to, by its full name.
+    /// Returns the commit that a ref leads to, by the ref's full name.
     pub fn branch(&self, full: &str) -> Result<Option<CommitId>> {
         let name = full_name(full)?;
         if !self.gix.common_dir().join(full).exists() {
@@ -84,7 +85,7 @@ impl Refs {
         Ok(Some(commit_id(reference.peel_to_id().during("reading a ref")?)))
     }
 
-    /// Whether there is a ref of that full name, whatever it leads to.
+    /// Returns whether a ref of that full name exists, whatever it leads to.
     pub fn has_ref(&self, full: &str) -> Result<bool> {
         if self.gix.common_dir().join(full).is_file() {
             return Ok(true);
@@ -244,7 +245,7 @@ impl Refs {
         }
     }
 
-    /// Makes a ref lead to an object, whatever it leads to now; whether the repository has the object.
+    /// Makes a ref lead to an object, whatever it leads to now. Returns whether the repository has the object.
     pub fn put_ref(&self, refname: &str, object: &str) -> Result<bool> {
         let id = parse_id(object)?;
         if !self.objects.has(id) {
@@ -304,12 +305,12 @@ impl Refs {
             (edit.name.as_bstr().to_string(), object)
         }));
         crash::point("git.ref_moved");
-        // What the refs lead to may have been pruned before they did.
+        // Git may have pruned the objects before the refs led to them.
         self.objects.rewrite_lost()
     }
 
-    /// What this process made of refs since this was last asked, by full name: the object that each leads to, in hexadecimal;
-    /// nothing for one that it deleted.
+    /// Takes the refs that this process changed since the last call, by full name. Each comes with the object that it
+    /// leads to, in hexadecimal; `None` for a deleted one.
     pub fn take_written(&self) -> BTreeMap<String, Option<String>> {
         self.written.take()
     }
@@ -354,8 +355,8 @@ impl Refs {
         self.expect(name, Some(expected)).err().unwrap_or(err)
     }
 
-    /// Syncs a ref's file and the folders above it, a branch perhaps later. `HEAD` is the working tree's own. Where a process
-    /// has packed the refs meanwhile, that is the file of packed refs, and folders may be gone.
+    /// Syncs a ref's file and the folders above it, a branch perhaps later. `HEAD` is the working tree's own. If a
+    /// process has packed the refs meanwhile, syncs the file of packed refs; folders may be missing.
     pub(in crate::git) fn sync_ref(&self, name: &str) -> Result<()> {
         let root = if name == "HEAD" { self.gix.git_dir() } else { self.gix.common_dir() };
         let path: PathBuf = root.join(name);

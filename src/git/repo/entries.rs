@@ -1,5 +1,5 @@
-//! What git's folder holds of linked working trees, also where a crash, a full disk or another process left it odd. Git
-//! passes over most of that, and so does everything here.
+//! Entries of linked working trees in git's folder, including odd ones that a crash, a full disk or another process
+//! left. Git skips most odd ones, and so does everything here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(super) const GITDIR: &str = "gitdir";
 /// The file of an entry that names git's folder.
 const COMMONDIR: &str = "commondir";
 
-/// What `commondir` says: git's folder is two above.
+/// Content of `commondir`: git's folder is two above.
 const UP: &str = "../..\n";
 
 /// An entry of the folder `worktrees` in git's folder.
@@ -36,13 +36,13 @@ pub struct LinkedEntry {
     pub path: PathBuf,
     /// The root of the working tree, where the entry tells it: by its `gitdir`, else by the lock of a tree that is kept.
     pub root: Option<PathBuf>,
-    /// What is odd about it.
+    /// Its oddity, if it has one.
     pub oddity: Option<Oddity>,
-    /// Whether it is locked.
+    /// True if it is locked.
     pub is_locked: bool,
 }
 
-/// What is odd about an entry; the first of these that holds.
+/// An oddity of an entry; the first of these that holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Oddity {
     /// It is not a folder.
@@ -79,7 +79,7 @@ impl LinkedEntry {
         LinkedEntry { path, root, oddity, is_locked }
     }
 
-    /// Whether the entry is odd in a way for which `git worktree prune` removes it, whatever its age.
+    /// Returns whether `git worktree prune` removes the entry for its oddity, whatever its age.
     pub fn is_pruned(&self) -> bool {
         match self.oddity {
             Some(Oddity::NoFolder) => true,
@@ -90,7 +90,7 @@ impl LinkedEntry {
 }
 
 impl Repo {
-    /// What git's folder holds of linked working trees, sorted by path.
+    /// Lists the entries of linked working trees in git's folder, sorted by path.
     pub fn linked_entries(&self) -> Result<Vec<LinkedEntry>> {
         let all = self.linked_folder();
         let found = match fs::read_dir(&all) {
@@ -138,7 +138,7 @@ impl Repo {
         }
     }
 
-    /// Where `HEAD` of an entry is put back to, when it is mended: where its log says that it was.
+    /// Returns where a repair restores the `HEAD` of an entry to: its position according to its log.
     pub fn head_of_entry(&self, entry: &LinkedEntry) -> Result<Option<HeadTarget>> {
         match entry.oddity {
             Some(Oddity::NoHead) => self.refs.logged_head_at(&entry.path),
@@ -146,8 +146,8 @@ impl Repo {
         }
     }
 
-    /// Mends an odd entry where nothing has to be guessed. One that git would prune is moved to a free name in git's folder.
-    /// Gives what was done; nothing where a person has to decide.
+    /// Repairs an odd entry if nothing has to be guessed. Moves an entry that git would prune to a free name in git's
+    /// folder. Returns what was done; `None` if the user has to decide.
     pub fn mend_entry(&self, entry: &LinkedEntry) -> Result<Option<String>> {
         let shown = entry.path.display();
         if entry.is_pruned() {
@@ -172,7 +172,7 @@ impl Repo {
     }
 }
 
-/// Writes a file that says nothing. What it was is moved to a free name beside it.
+/// Rewrites a file that names nothing. Moves the old one to a free name beside it.
 fn write_again(file: &Path, content: &str) -> Result<()> {
     if file.symlink_metadata().is_ok() {
         move_away(file).at("moving", file)?;

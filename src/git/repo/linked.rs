@@ -37,13 +37,13 @@ pub(super) const LOCKED: &str = "locked";
 pub struct KeptTree {
     /// The working tree, with a detached `HEAD`.
     pub repo: Repo,
-    /// How it was found.
+    /// The state in which it was found.
     pub state: TreeState,
-    /// Where something else was moved to that stood in its place.
+    /// The new place of something else that stood in its place.
     pub moved: Option<PathBuf>,
 }
 
-/// How a working tree was found that is kept.
+/// The state in which a kept working tree was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeState {
     /// It is as it was left.
@@ -60,9 +60,9 @@ impl Repo {
     ///
     /// # Errors
     ///
-    /// [`GitError::Occupied`] when something is at `dir` already that is no empty folder, [`GitError::WithinWorktree`]
-    /// when `dir` is in a working tree of this repository; and what [`Repo::discover`] refuses, when that is checked out.
-    /// What was begun is taken back then.
+    /// [`GitError::Occupied`] if `dir` exists and is not an empty folder. [`GitError::WithinWorktree`] if `dir` is in a
+    /// working tree of this repository. Errors of [`Repo::discover`] on the new working tree. After an error, it rolls
+    /// back what it began.
     pub fn add_worktree(&self, dir: &Path, head: &HeadTarget) -> Result<Repo> {
         self.make_worktree(&self.place_for_worktree(dir)?, head)
     }
@@ -93,8 +93,8 @@ impl Repo {
         opened
     }
 
-    /// Where a linked working tree is to be made, absolute; refused where there is something, or it would be a part of
-    /// another working tree of this repository.
+    /// Returns the absolute place for a new linked working tree. Refuses a place where something exists, or in another
+    /// working tree of this repository.
     pub fn place_for_worktree(&self, dir: &Path) -> Result<PathBuf> {
         let dir = absolute(dir).at("finding", dir)?;
         match fs::symlink_metadata(&dir) {
@@ -128,15 +128,17 @@ impl Repo {
         main.remove_worktree(&dir, remove::Force::DiscardChanges, Discard).during("removing a working tree")
     }
 
-    /// Opens the working tree that is kept at `dir`. Where it is missing, makes it with `commit` checked out; where git does
-    /// not know it any more, links it again and leaves its files alone. Something else in its place is moved to a free
-    /// name beside it. The working tree is locked with `reason` and its place; git's name for it is made of that of the folder, with
-    /// a number where another one has that name. It shares objects, syncs and programs with this repository. No
-    /// hook runs. Processes that are active in it should not be disturbed: `HEAD` is detached where it is not.
+    /// Opens the working tree that is kept at `dir`. If it is missing, makes it with `commit` checked out. If git no
+    /// longer knows it, links it again and leaves its files alone. Moves anything else in its place to a free name
+    /// beside it.
+    ///
+    /// Locks the working tree with `reason` and its place. Git's name for it is that of the folder, with a number if
+    /// that is taken. It shares objects, syncs and programs with this repository. No hook runs. Detaches an attached
+    /// `HEAD`, so do not call this while processes in the working tree must not be disturbed.
     ///
     /// # Errors
     ///
-    /// What [`Repo::discover`] refuses, and failures of the file system and of git filters.
+    /// Errors of [`Repo::discover`], of the file system and of git filters.
     pub fn keep_worktree(&self, dir: &Path, commit: &CommitId, reason: &str) -> Result<KeptTree> {
         let dir = absolute(dir).at("finding", dir)?;
         let above = dir.parent().unwrap_or(&dir);
@@ -176,7 +178,7 @@ impl Repo {
         Ok(KeptTree { repo, state, moved })
     }
 
-    /// Whether the working tree that is kept at `dir` exists, and git knows it.
+    /// Returns whether the working tree that is kept at `dir` exists and git knows it.
     pub fn has_kept(&self, dir: &Path) -> bool {
         self.open_kept(&real_place(dir)).is_ok()
     }
@@ -215,7 +217,8 @@ impl Repo {
         }
     }
 
-    /// What git's folder holds of a working tree at `dir`: what names that place, or an odd entry that it leads to itself.
+    /// Finds the entries in git's folder for a working tree at `dir`: those that name it, and an odd one that it leads
+    /// to itself.
     fn registered_at(&self, dir: &Path) -> Result<Vec<LinkedEntry>> {
         let led_to = read_at_most(&dir.join(DOT_GIT), POINTER).unwrap_or_default();
         let led_to = led_to.strip_prefix(b"gitdir: ").map(|path| dir.join(to_path(path.trim_ascii_end().as_bstr())));
@@ -295,7 +298,8 @@ fn lock(git_dir: &Path, reason: &str) -> Result<()> {
     }
 }
 
-/// Removes an entry of git's folder. What says whose it is goes last, so that one whose removal was cut off is found again.
+/// Removes an entry of git's folder. The file that names its tree goes last, so that a partly removed entry is found
+/// again.
 fn remove_entry(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -322,12 +326,12 @@ fn is_same(a: &Path, b: &Path) -> bool {
     a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }
 
-/// Whether a folder is a repository of its own, which somebody put there.
+/// Returns whether a folder is a repository of its own, put there by another process.
 fn is_repository(dir: &Path) -> bool {
     dir.join(DOT_GIT).symlink_metadata().is_ok_and(|meta| meta.is_dir())
 }
 
-/// Whether there is nothing at `dir`, or an empty folder.
+/// Returns whether `dir` is missing or an empty folder.
 fn is_empty(dir: &Path) -> Result<bool> {
     match fs::read_dir(dir) {
         Ok(mut entries) => Ok(entries.next().is_none()),

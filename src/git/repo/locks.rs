@@ -15,11 +15,11 @@ use crate::git::refs::{Head, RefGuard};
 /// A lock file of git's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Whose it is.
+    /// Its owner.
     pub owner: LockOwner,
-    /// How old it is, where that can be told.
+    /// Its age, if known.
     pub age: Option<Duration>,
 }
 
@@ -47,7 +47,7 @@ impl Repo {
         remove_left_behind(self.git_locks()?, since, until, may_be_held)
     }
 
-    /// What to say of a lock that somebody may hold and that does not go.
+    /// Returns the error for a lock that another process may hold and that does not disappear.
     pub fn locked(&self, lock: &Path) -> GitError {
         locked(lock)
     }

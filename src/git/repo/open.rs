@@ -34,7 +34,7 @@ pub struct Repo {
     pub working_tree: WorkingTree,
     root: PathBuf,
     syncs: Rc<Syncs>,
-    /// What is known of filters and signing programs that may be running.
+    /// State of filters and signing programs that may be running.
     programs: Arc<Programs>,
 }
 
@@ -51,9 +51,9 @@ const HARMLESS_EXTENSIONS: &[&str] =
 impl Repo {
     /// Opens the repository that `dir` is in; `GIT_DIR` and `GIT_WORK_TREE` go first, as with git.
     ///
-    /// Refused, each with its own [`GitError`]: no repository, a bare one, one whose `core.worktree` leads elsewhere, one
-    /// of another user that `safe.directory` does not name, refs that are no files, extensions of the format that are not known, a sparse index, and files
-    /// that are checked out as UTF-16 or UTF-32.
+    /// Refuses, each with its own [`GitError`]: no repository; a bare one; one whose `core.worktree` leads elsewhere;
+    /// one of another user that `safe.directory` does not name. Also refuses refs that are not files, unknown format
+    /// extensions, a sparse index, and files that are checked out as UTF-16 or UTF-32.
     pub fn discover(dir: &Path) -> Result<Repo> {
         let repo = Repo::find(dir)?;
         repo.check_index()?;
@@ -147,12 +147,12 @@ impl Repo {
         refuse_encodings(&self.root, self.common_dir(), &index)
     }
 
-    /// What the watchdog of this repository's filters and signing programs has to know.
+    /// Returns the state that the watchdog of this repository's filters and signing programs reads.
     pub fn programs(&self) -> Arc<Programs> {
         Arc::clone(&self.programs)
     }
 
-    /// Whether neither configuration nor environment name an author and committer, so that commits are made as
+    /// Returns whether configuration and environment lack an author or a committer. Commits are then made as
     /// `ar <ar@localhost>`.
     pub fn identity_is_fallback(&self) -> bool {
         self.gix.committer().is_none() || self.gix.author().is_none()
@@ -205,7 +205,7 @@ impl Repo {
         self.syncs.defer();
     }
 
-    /// What was changed since it was last asked for, and is not synced.
+    /// Takes the changes since the last call that are not synced.
     pub fn unsynced(&self) -> Unsynced {
         self.syncs.take()
     }
@@ -239,7 +239,7 @@ impl Repo {
         self.gix.git_dir()
     }
 
-    /// Whether `.git/info/exclude` has all of these patterns.
+    /// Returns whether `.git/info/exclude` has all of these patterns.
     pub fn excludes(&self, patterns: &[&str]) -> Result<bool> {
         let there = self.excluded(&self.exclude_file())?;
         Ok(patterns.iter().all(|pattern| there.lines().any(|line| line == pattern.as_bytes())))
@@ -249,7 +249,7 @@ impl Repo {
         self.common_dir().join("info").join("exclude")
     }
 
-    /// What the file at `path` excludes; nothing where it is missing.
+    /// Reads the patterns in the file at `path`; empty if it is missing.
     fn excluded(&self, path: &Path) -> Result<Vec<u8>> {
         Ok(if_exists(read_regular(path)).at("reading", path)?.unwrap_or_default())
     }
@@ -290,13 +290,13 @@ impl Repo {
         common.into_iter().chain([self.git_dir().join("HEAD"), self.index.path()]).collect()
     }
 
-    /// What stands in place of files in git's own folders and would be waited for, or is none.
+    /// Lists non-regular files in git's own folders that git would open blindly.
     pub fn odd_git_files(&self) -> Vec<PathBuf> {
         odd_git_files(self.git_dir(), self.common_dir())
     }
 }
 
-/// Whether anything at or above `dir` looks like a repository.
+/// Returns whether anything at or above `dir` looks like a repository.
 fn has_repository(dir: &Path) -> bool {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     dir.ancestors().any(|dir| dir.join(".git").exists() || (dir.join("HEAD").exists() && dir.join("objects").exists()))

@@ -1,4 +1,4 @@
-//! What git keeps of an operation that is half done: a merge, rebase, bisect and the like.
+//! Files that git keeps on a half-done operation: a merge, rebase, bisect and the like.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -25,8 +25,8 @@ pub struct Operation {
     pub commits: Vec<CommitId>,
 }
 
-/// Files and folders that are there while an operation is, with its name; the first that is there gives it. What the
-/// sequencer's folder is for is told by its first instruction.
+/// Files and folders that exist during an operation, with its name. The first that exists decides. For the sequencer's
+/// folder, its first instruction names the operation.
 const SIGNS: &[(&str, &str)] = &[
     ("rebase-apply/applying", "am"),
     ("rebase-apply", "rebase"),
@@ -70,8 +70,8 @@ impl Repo {
         Ok(Some(Operation { name, commits: self.unreachable(commits)? }))
     }
 
-    /// Ends what is half done as git's `--quit` does: the state of the operation goes; `HEAD`, index and working tree
-    /// stay as they are. Gives what it was. Whoever wants its commits keeps them before, by [`Repo::operation`].
+    /// Ends a half-done operation as git's `--quit` does: removes its state; `HEAD`, index and working tree stay.
+    /// Returns the operation. To keep its commits, read them with [`Repo::operation`] before.
     pub fn clear_operation(&self) -> Result<Option<Operation>> {
         let Some(operation) = self.operation()? else { return Ok(None) };
         for (name, _) in self.operation_refs()? {
