@@ -23,7 +23,7 @@ pub(super) fn refuse_encoding_in(root: &Path, relative: &Path) -> Result<()> {
     check(&root.join(relative), relative)
 }
 
-/// Whether a path is that of an attribute file.
+/// Returns whether a path is that of an attribute file.
 pub(super) fn is_attributes(path: &BStr) -> bool {
     path == ".gitattributes" || path.ends_with(b"/.gitattributes")
 }

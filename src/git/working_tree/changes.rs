@@ -1,4 +1,4 @@
-//! What is in the working tree and not in a commit: changed files and untracked ones.
+//! Differences between the working tree and a commit: changed files and untracked ones.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -21,12 +21,12 @@ use crate::git::objects::ChangeKind;
 use crate::git::path::{to_git, to_path};
 use crate::git::refs::Head;
 
-/// What a walk over the working tree found: which tracked files may differ from the index, and which files are untracked. It
-/// serves several steps, as long as no process changes files in between.
+/// The result of a walk over the working tree: tracked files that may differ from the index, and untracked files.
+/// Several steps can use it, as long as no process changes files in between.
 #[derive(Debug)]
 pub struct Look {
     pub(super) scan: Scan,
-    /// What the file system said of tracked files.
+    /// The stamps of tracked files.
     pub(super) stamps: TreeStamps,
 }
 
@@ -54,15 +54,15 @@ impl WorkingTree {
         Ok(Look { stamps: TreeStamps::of(&index, &scan), scan })
     }
 
-    /// Whether a look is still right about untracked files when the working tree was brought from one commit to another
-    /// since: what is ignored is the same.
+    /// Returns whether a look is still right about untracked files after the working tree moved from one commit to
+    /// another: the same files are ignored.
     pub fn look_outlasts(&self, look: &Look, from: &CommitId, to: &CommitId) -> Result<bool> {
         let ignores = |path: &BString| path.rsplit(|byte| *byte == b'/').next() == Some(b".gitignore");
         let changes = self.objects.tree_changes(self.objects.tree_id(from)?, self.objects.tree_id(to)?)?;
         Ok(!look.scan.suspects.iter().any(ignores) && !changes.iter().any(|change| ignores(&change.path)))
     }
 
-    /// What differs from `HEAD` in index or working tree, and what is untracked.
+    /// Finds the differences between `HEAD` and index or working tree, and the untracked files.
     pub fn changes(&self) -> Result<Changes> {
         self.refuse_odd_files()?;
         self.changes_seen(&self.look()?)
@@ -98,7 +98,8 @@ impl WorkingTree {
         Ok(Changes { tracked, untracked: Untracked::stamp(&self.root, &scan.untracked)? })
     }
 
-    /// Whether a path, relative to the working tree, is in the index or in `HEAD`; a folder is when a file in it is.
+    /// Returns whether a path, relative to the working tree, is in the index or in `HEAD`. A folder is if a file in it
+    /// is.
     pub fn is_tracked(&self, path: &Path) -> Result<bool> {
         let path = to_git(path)?;
         if self.index.has(path.as_ref())? {
@@ -109,11 +110,11 @@ impl WorkingTree {
         commit.map_or(Ok(false), |commit| self.objects.is_in(commit, &to_path(path.as_ref())))
     }
 
-    /// All files, and folders with a repository of their own, that are neither tracked nor ignored.
+    /// Lists all files, and folders with a repository of their own, that are neither tracked nor ignored.
     ///
-    /// Their content is kept in the repository, so that [`WorkingTree::restore`] can put it back: that of the smallest ones,
-    /// up to 1 MiB each, 64 MiB and 4,096 files in all. Of a file that `before` has with the same stamp nothing is
-    /// read. What is kept is not synced: the files themselves are still there.
+    /// Keeps their content in the repository, so that [`WorkingTree::restore`] can restore it: that of the smallest
+    /// ones, up to 1 MiB each, 64 MiB and 4,096 files in all. Does not read a file that `before` has with the same
+    /// stamp. Kept content is not synced, because the files themselves still exist.
     pub fn untracked(&self, before: &Untracked) -> Result<Untracked> {
         let scan = walk(self, &*self.index.read()?, true)?;
         let paths = [scan.untracked, scan.nested].concat();
@@ -212,8 +213,9 @@ impl WorkingTree {
         Ok(files)
     }
 
-    /// What stands in place of ignore and attribute files of the working tree, and would be waited for. `ar`'s own folder, which
-    /// has one for each run, is left out where git reads nothing in it: it is ignored, and neither tracked nor in `base`.
+    /// Lists non-regular files in place of ignore and attribute files of the working tree that git would open blindly.
+    /// Skips `ar`'s own folder, which has a folder for each run, if git reads nothing in it: it is ignored, and neither
+    /// tracked nor in `base`.
     pub fn odd_worktree_files(&self, base: Option<&CommitId>) -> Vec<PathBuf> {
         let passes_over = || self.passes_over_own(base).unwrap_or(false);
         odd::odd_below(&self.root, &self.quiet_folders, passes_over)

@@ -29,7 +29,7 @@ use crate::git::programs::Call;
 /// in a push.
 pub(super) const MAX_FILE_SIZE: u64 = 100 * 1024 * 1024;
 
-/// What stands at a path of the working tree.
+/// The entry at a path of the working tree.
 #[derive(Debug)]
 pub(super) enum OnDisk {
     /// Nothing, or something below a symbolic link.
@@ -48,7 +48,7 @@ pub(super) struct Large {
     mode: Mode,
     /// Its size in bytes.
     pub(super) size: u64,
-    /// What the file system says of it.
+    /// Its stat data.
     pub(super) stat: Stat,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Content {
     pub(super) blob: Vec<u8>,
     /// The bytes on disk, where a filter makes the blob differ from them.
     raw: Option<Vec<u8>>,
-    /// What the file system said before the bytes were read.
+    /// Its stat data from before the bytes were read.
     pub(super) stat: Stat,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Files<'repo> {
     pipeline: gix::filter::Pipeline<'repo>,
     capabilities: gix::fs::Capabilities,
     filters: Filters,
-    /// Whether files are read without filters.
+    /// True if files are read without filters.
     is_raw: bool,
     /// Behind the pipeline, which waits for its programs when it is dropped.
     call: Call,
@@ -130,7 +130,8 @@ impl<'repo> Files<'repo> {
         Ok(Files { tree, gix, pipeline, capabilities, filters, is_raw: false, call })
     }
 
-    /// What git would store for what stands at `relative`, its bytes where a filter fails; nothing for what it does not store.
+    /// Returns the version that git would store for the entry at `relative`: its raw bytes if a filter fails, `None` if
+    /// git does not store it.
     pub(super) fn version(&mut self, relative: &BStr, index: &State) -> Result<Option<Version>> {
         Ok(match self.read_somehow(relative, index)? {
             OnDisk::File(content) => Some(content.version),
@@ -191,13 +192,13 @@ impl<'repo> Files<'repo> {
         }
     }
 
-    /// Whether a filter is run on the file at `relative`.
+    /// Returns whether a filter runs on the file at `relative`.
     pub(super) fn has_filter(&mut self, relative: &BStr) -> Result<bool> {
         self.filters.is_used_for(self.gix, relative)
     }
 
-    /// What git would store for a large file, as far as that can be told without filtering it: what the index has
-    /// where the file system says that nothing changed, else its bytes as they are.
+    /// Returns the version that git would store for a large file, as far as known without a filter. If its stat data
+    /// are unchanged, that is the index's version; else that of its raw bytes.
     pub(super) fn large_version(&self, relative: &BStr, large: &Large, index: &State) -> Result<Version> {
         const WHAT: &str = "hashing a large file";
         let compare = self.tree.gix.stat_options().during("reading the configuration")?;
@@ -250,7 +251,7 @@ impl<'repo> Files<'repo> {
         })
     }
 
-    /// What a checkout writes for a blob.
+    /// Returns the bytes that a checkout writes for a blob.
     fn smudge(&mut self, blob: &[u8], relative: &BStr) -> Result<Vec<u8>> {
         if !self.filters.is_used_for(self.gix, relative)? {
             return self.smudged(blob, relative).map_err(|error| error.of_filter(&path::to_path(relative)));
@@ -274,7 +275,7 @@ impl<'repo> Files<'repo> {
         })
     }
 
-    /// Whether the bytes on disk are those that a checkout of their blob writes.
+    /// Returns whether the bytes on disk are those that a checkout of their blob writes.
     pub(super) fn as_checked_out(&mut self, content: &Content, relative: &BStr) -> Result<bool> {
         if content.version.0 == Mode::SYMLINK {
             return Ok(true);

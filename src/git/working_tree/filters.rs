@@ -1,4 +1,4 @@
-//! Which files git runs a filter of the configuration on.
+//! The files on which git runs a filter of the configuration.
 
 use gix::attrs::StateRef;
 use gix::attrs::search::Outcome;
@@ -7,12 +7,12 @@ use gix::worktree::Stack;
 
 use crate::git::error::{During, Result};
 
-/// What says of a path whether a filter is run on it.
+/// The filters and attributes that decide whether a filter runs on a path.
 #[derive(Default)]
 pub(super) struct Filters {
     /// Nothing where none is configured.
     configured: Option<Configured>,
-    /// Whether one was run on any path.
+    /// Set once a filter applied to any path.
     pub(super) were_used: bool,
 }
 
@@ -35,7 +35,7 @@ impl Filters {
         Ok(Filters { configured, were_used: false })
     }
 
-    /// Whether a filter is run on the file at `relative`.
+    /// Returns whether a filter runs on the file at `relative`.
     pub(super) fn is_used_for(&mut self, gix: &gix::Repository, relative: &BStr) -> Result<bool> {
         let Some(Configured { names, attributes, found }) = &mut self.configured else { return Ok(false) };
         let at = attributes.at_entry(relative, None, &gix.objects).during("reading attributes")?;

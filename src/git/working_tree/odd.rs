@@ -15,7 +15,7 @@ use crate::git::refs::REF_LOCKS;
 /// Git's own files, without which there is no repository, or none with this history.
 const OWN: [&str; 4] = ["HEAD", "config", "index", "packed-refs"];
 
-/// What else is read of a git folder.
+/// Other files of a git folder that git reads.
 const MORE: [&str; 5] = ["config.worktree", "shallow", "info/attributes", "info/exclude", REF_LOCKS];
 
 /// The files of a working tree that git reads wherever they are.
@@ -24,13 +24,13 @@ const IN_WORKTREE: [&str; 4] = [".gitignore", ".gitattributes", ".gitmodules", "
 /// Folders of the working tree in which there is nothing to look for as long as they do not change.
 pub(super) type QuietFolders = HashMap<PathBuf, FileStamp>;
 
-/// How many bytes of a file that leads to another folder are read.
+/// Most bytes read of a file that leads to another folder.
 const POINTER: u64 = 64 * 1024;
 
-/// What stands in place of ignore and attribute files of the working tree at `root`, and would be waited for. Each folder is
-/// read, those that are ignored with the others, and no file looked at that has another name. A folder without folders in
-/// it that was read before is read again once its times say that something was put in or taken out. Whether git
-/// passes over this program's own folder is asked only where that matters.
+/// Lists non-regular files in place of ignore and attribute files of the working tree at `root` that git would open
+/// blindly. Reads each folder, ignored ones too, but looks only at files with those names. Reads a known folder without
+/// subfolders again only once its times show that something was added or removed. Calls `passes_over_own`, which says
+/// whether git skips `ar`'s own folder, only if it matters.
 pub(super) fn odd_below(
     root: &Path,
     quiet_folders: &RefCell<QuietFolders>,
@@ -47,7 +47,7 @@ pub(super) fn odd_below(
             quiet.insert(folder, stamp);
             continue;
         }
-        // What was changed just now may be changed again within the same tick of the file system's clock.
+        // A fresh change may be followed by another within the same tick of the file system's clock.
         let settled = stamp.filter(FileStamp::is_settled);
         let (mut is_quiet, mut has_own, below) = (true, false, folders.len());
         for entry in entries(&folder) {
@@ -57,7 +57,7 @@ pub(super) fn odd_below(
                 if kind.is_file() || !is_read() {
                     continue;
                 }
-                // Where a link leads to changes without the folder.
+                // A link's target can change without the folder.
                 is_quiet = false;
                 if fs::metadata(entry.path()).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
                     odd.push(entry.path());
@@ -71,7 +71,7 @@ pub(super) fn odd_below(
                 is_quiet = false;
             }
         }
-        // Whether it is ignored is asked only where nothing is in the way of who reads that.
+        // Reading ignore files is safe only while no odd file was found.
         if has_own && !(odd.is_empty() && passes_over_own()) {
             folders.push(own.clone());
         }
@@ -86,7 +86,7 @@ pub(super) fn odd_below(
     odd
 }
 
-/// What stands in place of files in a repository's own folders and would be waited for, or is none.
+/// Lists non-regular files in a repository's own folders that git would open blindly.
 pub(in crate::git) fn odd_git_files(git_dir: &Path, common_dir: &Path) -> Vec<PathBuf> {
     let mut odd = odd_in(git_dir);
     if common_dir != git_dir {
@@ -130,7 +130,7 @@ fn odd_in(git: &Path) -> Vec<PathBuf> {
     OWN.iter().chain(&MORE).map(|name| git.join(name)).filter(|path| is_odd(path)).collect()
 }
 
-/// What there is in a folder; nothing where it cannot be read.
+/// Lists a folder; empty if it cannot be read.
 fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> {
     fs::read_dir(folder).into_iter().flatten().flatten()
 }

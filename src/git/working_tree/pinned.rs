@@ -1,8 +1,8 @@
-//! How protected files are compared and written, whatever became of git's settings since the session began.
+//! Comparing and writing protected files, whatever happened to git's settings since the session began.
 //!
-//! A filter may show git the old content of a file that was changed, or change a file that is checked out. So neither the settings of now nor attribute
-//! files that no commit has decide about protected files: their bytes are those of the blob, unless attributes of the session's
-//! first commit have them filtered; then by the settings of its start.
+//! A filter may show git the old content of a changed file, or change a file at checkout. So neither current settings
+//! nor uncommitted attribute files apply to protected files. Their bytes are those of the blob, unless attributes of
+//! the session's first commit have them filtered. Then the settings of the session's start apply.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::git::error::{During, Result};
 use crate::git::index::Edits;
 use crate::git::path::to_git;
 
-/// What a driver of `filter.<driver>` is set up with.
+/// The settings of a driver, in `filter.<driver>`.
 const OF_DRIVERS: [&str; 4] = ["clean", "smudge", "process", "required"];
 
 /// The settings by which git converts line ends, with what holds where one is missing.
@@ -98,7 +98,7 @@ impl PinnedFilters {
         &self.gix
     }
 
-    /// What gives a path its attributes: those of the commit alone.
+    /// Returns the source of a path's attributes: those of the commit alone.
     pub(super) fn stack(&self, tree: &WorkingTree) -> Result<Stack> {
         const WHAT: &str = "reading attributes";
         let mut collection = gix::attrs::search::MetadataCollection::default();
@@ -160,7 +160,7 @@ impl WorkingTree {
         Ok(differing)
     }
 
-    /// Writes `paths` as `commit` has them, in working tree and index. What stands there is lost.
+    /// Writes `paths` as `commit` has them, in working tree and index. Their present content is lost.
     pub fn write_as_pinned(&self, commit: &CommitId, paths: &[PathBuf], filters: &PinnedFilters) -> Result<()> {
         let tree = self.objects.tree_id(commit)?;
         let lock = self.index.lock()?;
@@ -182,7 +182,7 @@ impl WorkingTree {
     }
 }
 
-/// Whether a path, relative to the working tree, is that of a file with attributes.
+/// Returns whether a path, relative to the working tree, is that of an attribute file.
 pub fn names_attributes(path: &std::path::Path) -> bool {
     to_git(path).is_ok_and(|path| is_attributes(path.as_ref()))
 }

@@ -1,4 +1,4 @@
-//! What stands between the working tree and a commit: which files are to be saved, removed and written.
+//! The steps from the working tree to a commit: files to save, to remove and to write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -38,11 +38,11 @@ pub(super) struct Plan {
     pub(super) write: BTreeMap<BString, Version>,
     /// Files that hold what they should as git would store it, but perhaps not byte for byte.
     pub(super) verify: BTreeMap<BString, Version>,
-    /// What the index has to become for paths that are not written.
+    /// The changes that the index needs for paths that are not written.
     pub(super) edits: Edits,
 }
 
-/// What is known of one path.
+/// The versions of one path: in the expected tree, in the target tree and in the index.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     expected: Option<Version>,
@@ -84,7 +84,7 @@ impl Plan {
         }
         let mut files = Files::to_read(tree, staged)?;
         let mut left = Edits::default();
-        // Where it is as the index has it, it goes with the commits.
+        // A file that is left alone still moves with the commits if it equals the index.
         if let Some(path) = suspects.iter().find(|path| tree.is_left_alone(path.as_ref()))
             && let Some(Known { target, staged: in_index, .. }) = known.get(path).copied()
             && files.version(path.as_ref(), staged)? != in_index
@@ -133,7 +133,7 @@ impl Planner<'_> {
             .index
             .entry_by_path_and_stage(path.as_ref(), Stage::Unconflicted)
             .is_some_and(|entry| entry.flags.contains(gix::index::entry::Flags::SKIP_WORKTREE));
-        // What an entry says of a file is true unless the file is suspect.
+        // An entry is right about its file unless the file is suspect.
         let (current, stat, read) = if skipped || (staged.is_some() && !suspect) {
             (staged, None, None)
         } else {

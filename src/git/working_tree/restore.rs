@@ -18,10 +18,10 @@ use crate::git::index::Edits;
 use crate::git::path::{commit_id, object_id, parse_id, to_path};
 use crate::git::refs::full_name;
 
-/// How often changes are saved again that go on while they are saved.
+/// The most tries to save changes that continue while they are saved.
 const SAVES: u32 = 5;
 
-/// How uncommitted changes are saved.
+/// The place and message for uncommitted changes that are saved.
 #[derive(Debug, Clone)]
 pub struct SaveAs {
     /// The folder of the refs: the changes go to `00000` and on below it.
@@ -32,17 +32,17 @@ pub struct SaveAs {
     pub subject: String,
 }
 
-/// Where uncommitted changes were saved.
+/// The place where uncommitted changes were saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
-    /// The ref of a commit on the expected one, with the changes as they were in the working tree. Where other content
-    /// was staged, its second parent holds that.
+    /// The ref of a commit on the expected one, with the changes as they were in the working tree. Its second parent,
+    /// if any, holds other content that was staged.
     pub reference: String,
     /// The files, relative to the working tree, sorted.
     pub paths: Vec<PathBuf>,
 }
 
-/// What came of putting the working tree back.
+/// The outcome of restoring the working tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restored {
     /// The uncommitted changes that had to be cleared away, where there were any.
@@ -242,7 +242,7 @@ impl WorkingTree {
         Ok(())
     }
 
-    /// Whether a commit on `expected` has all that is to be saved.
+    /// Returns whether a commit on `expected` contains everything to be saved.
     fn holds(&self, commit: ObjectId, plan: &Plan, expected: &CommitId) -> Result<bool> {
         let commit = commit_id(commit);
         let parents = self.objects.parents(&commit)?;

@@ -32,13 +32,13 @@ pub struct TooLarge {
 /// Something in the working tree that no commit can hold.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeftOut {
-    /// What it is: a folder with all in it, or one file, relative to the working tree.
+    /// Its path, relative to the working tree: a folder with everything in it, or one file.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub why: WhyLeftOut,
 }
 
-/// Why no commit can hold something.
+/// The reason that no commit can hold something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WhyLeftOut {
     /// It is a repository of its own: a commit would name one of its commits and hold none of its files.
@@ -53,7 +53,7 @@ pub enum WhyLeftOut {
     Filter,
 }
 
-/// What a commit of the working tree would hold.
+/// The content of a possible commit of the working tree.
 pub struct Proposal {
     tree: ObjectId,
     written: Vec<ObjectId>,
@@ -77,7 +77,7 @@ impl Proposal {
         self.tree.to_string()
     }
 
-    /// Whether it is the tree of the base.
+    /// Returns whether it is the tree of the base.
     pub fn is_empty(&self) -> bool {
         self.tree == self.base_tree
     }
@@ -93,18 +93,18 @@ impl Proposal {
         &self.too_large
     }
 
-    /// What is new and no commit can hold, sorted by path; the tree has nothing of it.
+    /// Returns the new entries that no commit can hold, sorted by path. The tree contains none of them.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 }
 
-/// What is known of a change while the working tree is read.
+/// A change while it is read from the working tree.
 struct Taking<'a> {
     tree: &'a WorkingTree,
     index: &'a Staged,
     files: Files<'a>,
-    /// Where the index differs from the base.
+    /// The differences between the index and the base.
     staged: BTreeMap<BString, Sides>,
     taken: Taken,
 }
@@ -112,9 +112,9 @@ struct Taking<'a> {
 /// A change, as far as the working tree has been read.
 #[derive(Default)]
 struct Taken {
-    /// What the index has to become.
+    /// The changes that the index needs.
     edits: Edits,
-    /// What the change has at each path where it differs from the base.
+    /// The change's version of each path at which it differs from the base.
     changed: BTreeMap<BString, Option<Version>>,
     written: Vec<ObjectId>,
     too_large: Vec<TooLarge>,
@@ -123,13 +123,15 @@ struct Taken {
 }
 
 impl WorkingTree {
-    /// Takes the working tree as `git add -A` would, whatever `HEAD` and the index say now, and compares it to `base`.
+    /// Takes the working tree as `git add -A` would, whatever `HEAD` and the index say now, and compares it with
+    /// `base`. Staged changes are part of it. Submodules stay as the index has them.
     ///
-    /// Ignored files stay out, and so does what no commit can hold ([`Proposal::left_out`]), and unless `base` tracks them, untracked files that `known`
-    /// has: all whose content is not kept, and those that hold what they held. One that changed and whose content is
-    /// kept is part of the change; [`WorkingTree::restore`] puts it back as it was. What is staged is part of it. Submodules stay as the index has them. Objects are written, nothing else is: index and
-    /// refs are as before. Changed files of more than 100 MiB are left out, also where somebody staged or committed them:
-    /// [`Proposal::too_large`].
+    /// Leaves out ignored files, and entries that no commit can hold ([`Proposal::left_out`]). Unless `base` tracks
+    /// them, also leaves out files that `known` has, if their content was not kept or is unchanged. A changed file with
+    /// kept content is part of the change; [`WorkingTree::restore`] restores it. Changed files of more than 100 MiB are
+    /// left out, even if staged or committed: [`Proposal::too_large`].
+    ///
+    /// Writes objects only: index and refs stay as they were.
     pub fn propose(&self, base: &CommitId, known: &Untracked) -> Result<Proposal> {
         self.propose_on(self.objects.tree_id(base)?, known)
     }
@@ -143,7 +145,7 @@ impl WorkingTree {
         let differing = staged.iter().filter(|(_, sides)| sides.tree != sides.index);
         let mut changed: BTreeMap<_, _> = differing.map(|(path, sides)| (path.clone(), sides.index)).collect();
         let mut edits = Edits::default();
-        // What somebody staged or committed of it is in the file.
+        // The file contains whatever was staged or committed of it.
         if let Some(left) = changed.keys().find(|path| self.is_left_alone(path.as_ref())).cloned() {
             changed.remove(&left);
             let committed = self.objects.version_in(base, left.as_ref())?;
@@ -209,13 +211,14 @@ impl WorkingTree {
         Ok(Proposal { tree, written, index, fresh, base_tree: base, paths, too_large, left_out })
     }
 
-    /// How much a proposal changes, counted as in [`crate::git::Diff::stat`].
+    /// Counts what a proposal changes, like [`crate::git::Diff::stat`].
     pub fn proposal_stat(&self, proposal: &Proposal) -> Result<DiffStat> {
         Ok(self.objects.diff_of_trees(proposal.base_tree, proposal.tree)?.stat())
     }
 
     /// Brings the index to the proposal's tree, so that `git status` has no change of a tracked file to show.
-    /// Idempotent. What was staged since the proposal was made is no longer staged, and still in the working tree.
+    /// Idempotent. Changes that were staged since the proposal was made are no longer staged, but stay in the working
+    /// tree.
     pub fn adopt_index(&self, proposal: Proposal) -> Result<()> {
         self.index.write(&self.index.lock()?, proposal.index, &proposal.fresh)
     }
@@ -243,7 +246,7 @@ impl WorkingTree {
         Ok((commit, unsynced))
     }
 
-    /// What is to be synced before anything leads to a commit of a proposal that somebody else made.
+    /// Returns what to sync before anything leads to a commit of a proposal that another process made.
     pub fn unsynced_commit(&self, proposal: &Proposal, commit: &CommitId) -> Result<Unsynced> {
         Ok(self.objects.unsynced(proposal.written.iter().copied().chain([object_id(commit)?])))
     }
@@ -303,7 +306,7 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// What the base has at a path: what the index has, unless they differ.
+    /// Returns the base's version of a path: the index's, unless they differ.
     fn in_base(&self, path: &BString) -> Option<Version> {
         match self.staged.get(path) {
             Some(sides) => sides.tree,
@@ -365,7 +368,8 @@ impl Taking<'_> {
     }
 }
 
-/// Why no commit can hold what a change has at a path, if that is so. A submodule that was there stays one.
+/// Returns the reason that no commit can hold a change's entry at a path, if there is one. An earlier submodule stays
+/// one.
 fn unfit(change: &ChangedPath, path: &BStr) -> Option<LeftOut> {
     if change.kind == ChangeKind::Deleted {
         return None;

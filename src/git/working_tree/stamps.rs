@@ -1,4 +1,4 @@
-//! What the file system says of all tracked files, by which a change is seen that was undone before anybody looked.
+//! Stamps of all tracked files, which show even a change that was undone before the next look.
 
 use std::fs;
 use std::io::Write;
@@ -34,7 +34,7 @@ impl Stamp {
         }
     }
 
-    /// Of what stands at a path, unless there is a link on the way.
+    /// Reads the stamp of the entry at a path; `None` if it is missing or below a link.
     fn at(root: &Path, path: &BString) -> Result<Option<Stamp>> {
         if lstat(root, path.as_ref())?.is_none() {
             return Ok(None);
@@ -49,10 +49,10 @@ impl Stamp {
     }
 }
 
-/// What the file system says of all tracked files at one moment; of a file that is missing, nothing.
+/// The stamps of all tracked files at one moment; `None` for a missing file.
 ///
-/// A file that was changed twice within one tick of the file system's clock, some milliseconds, and a folder that was moved away
-/// and back look the same before and after.
+/// Two changes are invisible: a second change of a file within one tick of the file system's clock (some milliseconds),
+/// and a folder that was moved away and back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TreeStamps {
     /// Sorted by path.
@@ -115,8 +115,8 @@ impl TreeStamps {
 }
 
 impl WorkingTree {
-    /// What the file system says of all tracked files now: those of the index, and those of `commit` that somebody took out of
-    /// it.
+    /// Reads the stamps of all tracked files: those in the index, and those of `commit` that were taken out of the
+    /// index.
     pub fn tracked_stamps(&self, commit: &CommitId) -> Result<TreeStamps> {
         let index = self.index.read()?;
         let mut stamps = TreeStamps::of(&index, &walk(self, &index, false)?);
@@ -133,8 +133,7 @@ impl WorkingTree {
         Ok(stamps)
     }
 
-    /// The files of `before` of which the file system says something else now; sorted. What a `look` has seen is not asked
-    /// again.
+    /// Lists the files of `before` with another stamp now, sorted. Does not read stamps again that `look` has.
     pub fn touched_since(&self, before: &TreeStamps, look: Option<&Look>) -> Result<Vec<PathBuf>> {
         let mut touched = Vec::new();
         for (path, stamp) in &before.files {

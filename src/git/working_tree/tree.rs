@@ -30,7 +30,7 @@ pub struct WorkingTree {
     pub(super) objects: Rc<Objects>,
     pub(super) refs: Rc<Refs>,
     pub(super) index: Rc<Index>,
-    /// What is known of filters that may be running.
+    /// State of filters that may be running.
     pub(super) programs: Arc<Programs>,
     /// The content of untracked files.
     pub(super) kept: KeptFiles,
@@ -59,24 +59,25 @@ impl WorkingTree {
         Ok(())
     }
 
-    /// Whether a path is left as it is.
+    /// Returns whether a path is left as it is.
     pub(super) fn is_left_alone(&self, path: &BStr) -> bool {
         self.left_alone.borrow().as_ref().is_some_and(|left| left == path)
     }
 
-    /// What says of a path whether it is ignored, by the ignore files of the working tree and those that git is set up to read.
+    /// Returns the rules by which a path is ignored: ignore files of the working tree, and those that git's settings
+    /// name.
     pub(super) fn ignores(&self, staged: &Staged) -> Result<gix::AttributeStack<'_>> {
         self.gix.excludes(staged, None, Source::WorktreeThenIdMappingIfNotSkipped).during("reading ignore files")
     }
 
-    /// Whether git ignores a file of the working tree.
+    /// Returns whether git ignores a file of the working tree.
     pub fn is_ignored(&self, path: &Path) -> Result<bool> {
         let staged = self.index.read()?;
         let is_tracked = staged.entry_by_path(to_git(path)?.as_ref()).is_some();
         Ok(!is_tracked && self.ignores(&staged)?.at_path(path, Some(Mode::FILE)).during(WHAT)?.is_excluded())
     }
 
-    /// Whether git passes over this program's own folder.
+    /// Returns whether git skips `ar`'s own folder.
     pub(super) fn ignores_own(&self) -> Result<bool> {
         let staged = self.index.read()?;
         let mut excludes = self.ignores(&staged)?;

@@ -23,13 +23,13 @@ use crate::git::path::{self, TEMPORARY};
 /// The size in bytes up to which the content of an untracked file is kept.
 const KEPT_SIZE: u64 = 1024 * 1024;
 
-/// How many bytes are kept in all.
+/// The most bytes kept in total.
 const KEPT_IN_ALL: u64 = 64 * 1024 * 1024;
 
-/// How many files are kept in all.
+/// The most files kept in total.
 const KEPT_FILES: usize = 4096;
 
-/// What the file system says of a file, which changes whenever the file does, and what it held.
+/// The stat data of a file, which change whenever the file does, and its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// When the content was last changed, in nanoseconds since 1970.
@@ -49,7 +49,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Whether nothing about two states of a file differs, whatever is known of their content.
+    /// Returns whether two states of a file are the same, whatever is known of their content.
     fn same(&self, other: &Stamp) -> bool {
         Stamp { content: None, mode: 0, ..self.clone() } == Stamp { content: None, mode: 0, ..other.clone() }
     }
@@ -59,13 +59,13 @@ impl Stamp {
         FileType::from_raw_mode(self.mode as _) == FileType::Symlink
     }
 
-    /// Whether it is a folder: a repository of its own, whose files are not looked at.
+    /// Returns whether it is a folder: a repository of its own, whose files are not read.
     fn is_folder(&self) -> bool {
         FileType::from_raw_mode(self.mode as _) == FileType::Directory
     }
 }
 
-/// How an untracked file relates to one that was there before.
+/// An untracked file's state, compared with an earlier one.
 pub(super) enum Since {
     /// It was not there.
     New,
@@ -77,7 +77,7 @@ pub(super) enum Since {
     Unknown,
 }
 
-/// What became of untracked files that were deleted.
+/// The outcome for untracked files that were deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PutBack {
     /// They are there again, untracked.
@@ -88,8 +88,8 @@ pub struct PutBack {
     pub copy_gone: Vec<PathBuf>,
 }
 
-/// Untracked files, and folders with a repository of their own, with their stamps. In JSON an object from path to stamp; a path that is not UTF-8 or holds control
-/// characters is quoted as git does: `"caf\351"`.
+/// Untracked files, and folders with a repository of their own, with their stamps. In JSON, an object from path to
+/// stamp. A path that is not UTF-8 or contains control characters is quoted as git does: `"caf\351"`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Untracked {
     files: BTreeMap<PathBuf, Stamp>,
@@ -111,12 +111,12 @@ impl Untracked {
         self.files.get(path)
     }
 
-    /// How many files there are.
+    /// Returns the number of files.
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -199,9 +199,9 @@ impl KeptFiles {
         self.objects.keep_blob(&bytes).map(Some)
     }
 
-    /// What became of an untracked file since `known`. Size, times and inode are compared first; where they differ, the
-    /// content, where it is kept. A file that is not kept is unchanged as long as size, inode and the time of the last
-    /// change of its content are the same.
+    /// Compares an untracked file with its state in `known`. Compares size, times and inode first. If they differ, the
+    /// content decides if it was kept. Without kept content, the file is unchanged if size, inode and modification time
+    /// are the same.
     pub(super) fn since(&self, known: &Untracked, path: &Path) -> Result<Since> {
         let Some(known) = known.get(path) else { return Ok(Since::New) };
         let Some(now) = stamp(&self.root, path)? else { return Ok(Since::Unknown) };
@@ -219,8 +219,8 @@ impl KeptFiles {
         Ok(if unchanged { Since::Unchanged } else { Since::Changed(id) })
     }
 
-    /// Puts a file that is gone back as it was, untracked, where its content is kept. What stands at its path, or in
-    /// place of a folder on the way there, stays.
+    /// Restores a missing file as it was, untracked, if its content is kept. Anything at its path, or in place of a
+    /// folder above it, stays.
     pub(super) fn put_back(&self, known: &Untracked, path: &Path) -> Result<()> {
         let Some((stamp, id)) = known.get(path).and_then(|stamp| Some((stamp, self.kept(stamp)?))) else {
             return Ok(());

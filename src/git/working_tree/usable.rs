@@ -1,4 +1,4 @@
-//! Whether the attribute files of a change can be worked with.
+//! Checks whether `ar` can work with the attribute files of a change.
 
 use std::collections::BTreeSet;
 
@@ -42,8 +42,8 @@ impl WorkingTree {
         Ok(unusable)
     }
 
-    /// Whether a filter fails for a file that has another one in `base`, or none. The settings are those of now: an agent may
-    /// have made the filter.
+    /// Returns whether a filter fails for a file that has another filter, or none, in `base`. Uses the current
+    /// settings, because an agent may have made the filter.
     fn has_failing_filter(&self, base: gix::ObjectId, index: &State, scan: &Scan) -> Result<bool> {
         const WHAT: &str = "reading the configuration";
         let now = gix::open(&self.root).during(WHAT)?;

@@ -29,15 +29,15 @@ use crate::git::error::{At, During, Result};
 use crate::git::index::Staged;
 use crate::git::path::to_path;
 
-/// How many tracked files are worth a thread of their own: to look at them takes about a millisecond.
+/// The fewest tracked files for which another thread pays off: comparing them takes about a millisecond.
 const WORTH_A_THREAD: usize = 2000;
 
-/// What the walk is over, and how files are compared.
+/// The index that the walk covers, and the rules for comparing files.
 struct Walk<'a> {
     index: &'a State,
     compare: Options,
     file_system: Capabilities,
-    /// Whether it looks at the tracked files too, beside the names in their folders.
+    /// True if it compares the tracked files too, not only the names in their folders.
     looks_at_files: bool,
 }
 
@@ -58,23 +58,23 @@ struct Left {
     failed: bool,
 }
 
-/// What was found by one thread.
+/// The findings of one thread.
 #[derive(Default)]
 struct Found {
     suspects: Vec<BString>,
-    /// What the file system says of the entries of the index, by their places; nothing of a file that is missing.
+    /// The stamps of the index's entries, by their positions; `None` for a missing file.
     stamps: Vec<(usize, Option<Stamp>)>,
-    /// What is not tracked and nothing tracked is below.
+    /// Untracked entries with nothing tracked below them.
     unknown: Vec<(BString, FileType)>,
 }
 
-/// What a walk found.
+/// The findings of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     /// Tracked paths that differ from the index by what the file system says, are in conflict, or are too young to
     /// tell; sorted. Their content decides.
     pub(super) suspects: Vec<BString>,
-    /// What the file system says of the entries of the index, by their places; nothing of a file that is missing.
+    /// The stamps of the index's entries, by their positions; `None` for a missing file.
     pub(super) stamps: Vec<(usize, Option<Stamp>)>,
     /// Files that are neither tracked nor ignored; sorted. Folders are walked into, nested repositories are not.
     pub(super) untracked: Vec<BString>,
@@ -136,7 +136,7 @@ fn add_untracked(
     if unknown.is_empty() {
         return Ok(());
     }
-    // Of one folder after the other, so that its ignore file is read once.
+    // Goes folder by folder, so that each ignore file is read once.
     unknown.retain(|(path, _)| path != OWN_FOLDER);
     unknown.sort_by(|(one, _), (other, _)| one.cmp(other));
     unknown.reverse();
@@ -180,16 +180,16 @@ fn add_untracked(
     Ok(())
 }
 
-/// Whether a folder has a repository of its own.
+/// Returns whether a folder has a repository of its own.
 fn is_repository(tree: &WorkingTree, folder: &Path) -> bool {
     let git = folder.join(".git");
     gix::discover::is_git(&git).is_ok() && git.canonicalize().ok() != tree.gix.git_dir().canonicalize().ok()
 }
 
-/// How folders are opened: not through a link.
+/// Flags for opening a folder, but not through a link.
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What an untracked folder holds; nothing where it is gone.
+/// Lists the names in an untracked folder; `None` if it is missing.
 fn names(folder: &Path) -> Result<Option<Names>> {
     let read = || Names::in_folder(&rustix::fs::open(folder, DIRECTORY, FileMode::empty())?.into());
     match read() {
@@ -271,7 +271,7 @@ fn each_name(folder: &File, add: &mut dyn FnMut(&CStr, FileType) -> rustix::io::
     Ok(())
 }
 
-/// What the file system says of a file in a folder; nothing where it is gone.
+/// Reads the stat data of a file in a folder; `None` if it is missing.
 fn stat_at(folder: &File, name: &[u8]) -> rustix::io::Result<Option<rustix::fs::Stat>> {
     match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(errno) if is_gone(errno) => Ok(None),
@@ -290,7 +290,7 @@ fn is_gone(errno: Errno) -> bool {
 impl Walk<'_> {
     fn all(&self, root: Arc<File>, worktree: &Path) -> Result<Found> {
         let count = self.index.entries().len();
-        // How many cores there are is asked only where it matters: the answer is spread over several files.
+        // Asks for the number of cores only if it matters: the answer comes from several files.
         let cores = || thread::available_parallelism().map_or(1, NonZero::get);
         let threads = if count < WORTH_A_THREAD { 1 } else { cores().min(count / WORTH_A_THREAD + 1) };
         let folders = vec![Folder { above: root, path: BString::default(), entries: 0..count }];
@@ -363,7 +363,7 @@ impl Walk<'_> {
         let mut names = names.sorted().peekable();
         let mut submodules: Vec<&[u8]> = Vec::new();
         let mut unknown: Vec<(&[u8], FileType)> = Vec::new();
-        // Passes over the names before that of an entry, which are not tracked; whether it is there.
+        // Skips the names before that of an entry, which are not tracked. Returns whether the entry exists.
         let mut is_named = |entry: &[u8], is_folder: bool| {
             while let Some((name, kind)) = names.peek() {
                 match name_order(name, *kind == FileType::Directory, entry, is_folder) {
@@ -373,7 +373,7 @@ impl Walk<'_> {
             }
             false
         };
-        // Where names are the same that differ in case or composition, the file system finds what the index names.
+        // If the file system ignores case or composition, it finds a file by the index's spelling of its name.
         let folds = self.file_system.ignore_case || self.file_system.precompose_unicode;
         let mut below = Vec::new();
         let mut at = folder.entries.start;
@@ -429,7 +429,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a file may differ from its entry, by what the file system says.
+    /// Returns whether a file may differ from its entry, by its stat data.
     fn is_suspect(&self, entry: &gix::index::Entry, there: &rustix::fs::Stat) -> bool {
         let kind = FileType::from_raw_mode(there.st_mode);
         let is_file = kind == FileType::RegularFile;
@@ -456,7 +456,7 @@ fn is_skipped(entry: &gix::index::Entry) -> bool {
     entry.flags.contains(Flags::SKIP_WORKTREE)
 }
 
-/// What the index keeps of what the file system says, cut off to 32 bits as git does it.
+/// Converts stat data to the index's form, cut to 32 bits as in git.
 fn stat_of(there: &rustix::fs::Stat) -> Stat {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the index holds 32 bits of each")]
     let time = |secs: i64, nsecs: i64| Time { secs: secs as u32, nsecs: nsecs as u32 };
