@@ -1,13 +1,13 @@
-//! Where the ticks of an axis stand, and what they say.
+//! Positions and labels of the ticks of an axis.
 
 use super::series::Limits;
 
 /// A tick of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
-    /// Where it stands.
+    /// Its value on the axis.
     pub(super) value: f64,
-    /// What it says: as many digits as tell it from its neighbours.
+    /// Its label, with enough digits to tell it from its neighbours.
     pub(super) label: String,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn ticks(limits: Limits, most: usize) -> Vec<Tick> {
     let is_plain = largest < LARGE && exponent >= -MOST_DECIMALS;
     let first = (limits.low / step).ceil();
     let mut ticks: Vec<Tick> = (0..most)
-        // What is added makes a zero of one below zero.
+        // Adding zero turns -0 into 0.
         .map(|index| (first + index as f64) * step + 0.0)
         .filter(|value| limits.beyond(*value).is_none())
         .map(|value| Tick {
@@ -67,7 +67,7 @@ fn step_of(least: f64) -> (f64, i32) {
     let exponent = least.log10().floor();
     let power = 10f64.powf(exponent);
     let (factor, exponent) = match least / power {
-        // What a division leaves must not lead to the next step.
+        // A rounding error of the division must not lead to the next step.
         share if share <= 1.0 + 1e-9 => (1.0, exponent),
         share if share <= 2.0 + 1e-9 => (2.0, exponent),
         share if share <= 5.0 + 1e-9 => (5.0, exponent),

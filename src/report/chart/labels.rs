@@ -1,4 +1,4 @@
-//! Where labels go so that none hides another one, a mark or the staircase, and none leaves the picture.
+//! Places labels inside the picture so that none hides another label, a mark or the staircase.
 
 /// A rectangle of the picture; y grows downwards.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +28,7 @@ impl Area {
         (x.clamp(self.left, self.right), y.clamp(self.top, self.bottom))
     }
 
-    /// Whether a line goes through it.
+    /// Returns whether a line crosses it.
     fn is_crossed_by(self, [from, to]: [(f64, f64); 2]) -> bool {
         // The part of the line that is within both pairs of sides (Liang and Barsky).
         let (mut enters, mut leaves) = (0.0f64, 1.0f64);
@@ -54,30 +54,31 @@ impl Area {
 pub(super) struct Wish {
     /// The point.
     pub(super) at: (f64, f64),
-    /// How wide its text is.
+    /// The width of its text.
     pub(super) width: f64,
 }
 
-/// Where a label stands.
+/// The place of a label.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Placed {
-    /// The room of its text.
+    /// The area of its text.
     pub(super) area: Area,
-    /// The line that leads to it from its point, where it stands away from it.
+    /// The line from its point to the label, if they are far apart.
     pub(super) leader: Option<[(f64, f64); 2]>,
 }
 
-/// How far a label stands from its point.
+/// The distance of a label from its point.
 const GAP: f64 = 7.0;
 
-/// How many lines above or below its point a label is looked for at most.
+/// The largest distance of a label above or below its point, in lines of text.
 const FURTHEST: i32 = 14;
 
-/// How much further from its point than it must a label may go to hide nothing.
+/// The extra distance that a label may move away from its point to avoid hiding a spared area.
 const DETOUR: f64 = 40.0;
 
-/// Finds a place for each label, the first ones first; `None` where there is no room left for one. `obstacles` are what
-/// no label may hide, `spared` what it hides only where it would have to go far; `height` is that of a line of text.
+/// Finds a place for each label, in the order given; `None` where no room is left. No label may hide one of the
+/// `obstacles`. A label hides one of the `spared` areas only if it would otherwise be too far from its point. `height`
+/// is the height of a line of text.
 pub(super) fn place(
     wishes: &[Wish],
     height: f64,

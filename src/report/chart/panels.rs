@@ -11,10 +11,10 @@ use super::svg::{Frame, LABEL_FONT, LANE, LEVEL, level_line, px, shape, text_wid
 use crate::domain::cut;
 use crate::report::safe::safe_line;
 
-/// How many stand side by side; five and six stand in rows of three.
+/// The most panels in a row; five or six panels form rows of three.
 const MOST_BESIDE: usize = 4;
 
-/// What is above the first row, above the frame of each, the height of a frame, and what is below it: all heights.
+/// Heights: above the first row, above each frame, of a frame, and below it.
 const HEADING: f64 = 40.0;
 const TITLE: f64 = 26.0;
 const FRAME: f64 = 126.0;
@@ -32,7 +32,7 @@ const NAME_FONT: f64 = 12.0;
 /// From how many experiments on marks are drawn smaller.
 const MANY: usize = 40;
 
-/// How many stand side by side.
+/// Returns the number of panels in a row.
 fn beside(count: usize) -> usize {
     if matches!(count, 5 | 6) { 3 } else { count.clamp(1, MOST_BESIDE) }
 }

@@ -7,13 +7,13 @@ use flate2::read::ZlibDecoder;
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
-/// How many pixels a unit of the drawing has along each side: text stays sharp on a screen with small pixels.
+/// Pixels along each side of a unit of the drawing; text stays sharp on high-density screens.
 const SCALE: f32 = 2.0;
 
 /// DejaVu Sans, which `build.rs` halves.
 static FONT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/font.zlib"));
 
-/// Why there is no picture.
+/// The reason that there is no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum PngError {
     /// The drawing cannot be read.

@@ -1,30 +1,30 @@
-//! What a chart shows: the experiments as marks, the best number so far as a staircase, and the limits between which
-//! both are drawn.
+//! The data of a chart: the experiments as marks, the running best as a staircase, and the limits of the picture.
 
 use crate::domain::Direction;
 use crate::rules::{Ended, Point};
 
-/// How far the picture goes beyond best and baseline at least, as a share of the distance between the two: that of the
-/// notebook `analysis.ipynb` in karpathy/autoresearch.
+/// The least distance that the picture reaches beyond best and baseline, as a share of the distance between the two.
+/// The notebook `analysis.ipynb` in karpathy/autoresearch uses the same share.
 const MARGIN: f64 = 0.15;
 
-/// How much further it goes where there are marks to show, as a share of the same distance. With half of it on either
-/// side the staircase has half of the height.
+/// The largest distance beyond best and baseline at which marks extend the picture, as a share of the same distance.
+/// With half of it on either side, the staircase has half of the height.
 const REACH: f64 = 0.5;
 
 /// Room between such a mark and the edge, as a share of the same distance.
 const ROOM: f64 = 0.05;
 
-/// The share of the height below which what was kept after the baseline counts as flattened by it.
+/// The least share of the staircase's height for the keeps after the baseline. Below it, the picture leaves the
+/// baseline out.
 const LEAST_SHARE: f64 = 0.1;
 
-/// How many quartile distances a number may be from the quartiles before it is an outlier: Tukey's inner fences.
+/// Tukey's inner fences: the distance from the quartiles, in quartile distances, beyond which a value is an outlier.
 const FENCE: f64 = 1.5;
 
-/// The largest number that is told from infinity: distances between such numbers are still finite.
+/// The largest magnitude of a value: larger ones are clamped to it, so that distances between values stay finite.
 const LARGEST: f64 = f64::MAX / 64.0;
 
-/// What became of an experiment, as a chart shows it.
+/// The outcome of an experiment, as a chart shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkKind {
     /// It was kept.
@@ -48,14 +48,15 @@ pub struct Mark {
     pub value: Option<f64>,
     /// The value as it was printed; empty where there is none.
     pub raw: String,
-    /// What became of it.
+    /// Its outcome.
     pub kind: MarkKind,
-    /// What it tried.
+    /// The description of its change.
     pub description: String,
 }
 
 impl Mark {
-    /// Whether it was kept without a number of its own: a baseline with nothing to measure yet, or a car of a train.
+    /// Returns whether it was kept without a value of its own: a baseline with nothing to measure yet, or a car of a
+    /// train.
     pub(super) fn is_numberless(&self) -> bool {
         self.kind == MarkKind::Keep && self.value.is_none()
     }
@@ -87,7 +88,7 @@ pub enum Edge {
     Below,
 }
 
-/// What a chart shows.
+/// The data of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// The metric's name.
@@ -102,7 +103,7 @@ pub struct Series {
     pub limits: Option<Limits>,
     /// The value from which on experiments are kept whatever the best is, where a composite has one.
     pub threshold: Option<f64>,
-    /// What is drawn below, each on its own: the axes of a composite.
+    /// The panels below the chart, one for each axis of a composite.
     pub panels: Vec<Panel>,
 }
 
@@ -111,7 +112,7 @@ pub struct Series {
 pub struct Panel {
     /// Its name.
     pub name: String,
-    /// What sums up its numbers, with its name; absent where no experiment has one.
+    /// The summary of its values, with its name; absent if no experiment has a value.
     pub figure: Option<(&'static str, f64)>,
     /// The value below which it is weak.
     pub floor: Option<f64>,
@@ -155,12 +156,12 @@ impl Series {
         self
     }
 
-    /// How many marks are of this kind.
+    /// Counts the marks of a kind.
     pub fn count(&self, kind: MarkKind) -> usize {
         self.marks.iter().filter(|mark| mark.kind == kind).count()
     }
 
-    /// How many were kept with a number, and how many without one.
+    /// Counts the keeps with a value, and those without one.
     pub(super) fn kept(&self) -> (usize, usize) {
         let without = self.marks.iter().filter(|mark| mark.is_numberless()).count();
         (self.count(MarkKind::Keep) - without, without)
@@ -187,7 +188,7 @@ impl Limits {
         }
     }
 
-    /// How high in the picture a value stands, from 0 at the low edge to 1 at the high one.
+    /// The height of a value in the picture, from 0 at the low edge to 1 at the high one.
     pub fn share(self, value: f64) -> f64 {
         ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }

@@ -40,13 +40,13 @@ const FONT: &str = "'DejaVu Sans', Verdana, 'Noto Sans', sans-serif";
 pub(super) const LABEL_FONT: f64 = 11.0;
 const LABEL_HEIGHT: f64 = 14.0;
 
-/// How many characters of a description a label has at most; the notebook cuts at 45.
+/// The most characters of a description in a label; the notebook cuts at 45.
 const LABEL_CHARS: usize = 44;
 
-/// How many characters of it are shown when the pointer is on a mark.
+/// The most characters of a description shown when the pointer is on a mark.
 const HOVER_CHARS: usize = 300;
 
-/// How many labels a place is looked for.
+/// The most labels to find a place for.
 const MOST_LABELS: usize = 80;
 
 /// From how many marks on they are drawn smaller, and from how many on smaller still, below the line.
@@ -76,8 +76,8 @@ impl Frame {
     }
 }
 
-/// Draws a chart as a document of its own with this title, whose lines after the first are smaller: the experiments as marks that say more when the pointer is on
-/// them, the running best, and labels on what was kept.
+/// Draws a chart as a separate document. The first line of `title` is larger than the others. Shows the experiments as
+/// marks with details under the pointer, the running best, and labels on the keeps.
 pub fn chart_svg(series: &Series, title: &str) -> String {
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", picture(series, title).into_string())
 }
@@ -154,7 +154,7 @@ pub(super) fn px(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// How wide a text is at most, roughly: the classes of width that the letters of DejaVu Sans fall into.
+/// The greatest width of a text, estimated from the width classes of the letters of DejaVu Sans.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
     let share = |c: char| match c {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | 'I' => 0.34,
@@ -198,7 +198,7 @@ fn radii(count: usize) -> (f64, f64) {
     }
 }
 
-/// How the mark of an experiment looks, and what is said of it.
+/// The look of an experiment's mark, and the words for its outcome.
 struct Look {
     name: &'static str,
     radius: f64,
@@ -218,7 +218,8 @@ fn look(mark: &Mark, (kept, other): (f64, f64)) -> Look {
     Look { name, radius, fill, stroke, said }
 }
 
-/// The mark of an experiment; one beyond the edge points to where it is. The radii are those of what was kept, and of something else.
+/// The mark of an experiment; one beyond the edge points outwards. `radii` are those of keeps, and of other
+/// experiments.
 pub(super) fn shape(mark: &Mark, frame: &Frame, radii: (f64, f64)) -> Markup {
     let (x, y) = frame.at(mark);
     let Look { name, radius, fill, stroke, said } = look(mark, radii);
@@ -246,13 +247,13 @@ pub(super) fn shape(mark: &Mark, frame: &Frame, radii: (f64, f64)) -> Markup {
     }
 }
 
-/// What is said of an experiment when the pointer is on its mark.
+/// The text shown when the pointer is on the mark of an experiment.
 fn hover(mark: &Mark, said: &str) -> String {
     let value = if mark.raw.is_empty() { String::new() } else { format!(" {}", safe_line(&mark.raw)) };
     format!("experiment {}:{value} {said}\n{}", mark.number, cut(&safe_line(&mark.description), HOVER_CHARS))
 }
 
-/// What the legend explains.
+/// An entry of the legend.
 #[derive(Clone, Copy, PartialEq)]
 enum Entry {
     Of(MarkKind),
@@ -260,7 +261,7 @@ enum Entry {
     Beyond,
 }
 
-/// What the marks mean, with how many there are of each.
+/// The legend: each kind of mark, with its count.
 fn legend(series: &Series, left: f64) -> Markup {
     let outside = |value| series.limits.is_some_and(|limits| limits.beyond(value).is_some());
     let beyond = series.marks.iter().filter(|mark| mark.value.is_some_and(outside)).count();
@@ -339,7 +340,7 @@ fn labels(series: &Series, frame: &Frame) -> Markup {
     }
 }
 
-/// What no label may hide: the marks of what was kept, and the staircase.
+/// Areas that no label may hide: the marks of keeps, and the staircase.
 fn obstacles(series: &Series, frame: &Frame) -> Vec<Area> {
     let side = 2.0 * radii(series.marks.len()).0 + 2.0;
     let kept = series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep && mark.value.is_some());

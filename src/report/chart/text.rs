@@ -20,11 +20,11 @@ const ROWS_PER_LABEL: usize = 2;
 pub enum Glyphs {
     /// Lines and dots.
     Unicode,
-    /// What every terminal shows.
+    /// Characters that every terminal shows.
     Ascii,
 }
 
-/// What stands in one cell of the picture. What is further down hides what is further up.
+/// The content of one cell of the picture. A later variant hides an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Cell {
     Empty,
@@ -131,7 +131,7 @@ fn row_of(limits: Limits, value: f64, rows: usize) -> usize {
     rows - 1 - scaled(limits.share(value), rows)
 }
 
-/// What stands beside each row.
+/// The label beside each row, if any.
 fn row_labels(limits: Limits, rows: usize) -> Vec<Option<String>> {
     let mut labels = vec![None; rows];
     for tick in ticks(limits, (rows / ROWS_PER_LABEL).max(2)) {
@@ -150,7 +150,7 @@ fn picture(
 ) -> Vec<Vec<Cell>> {
     let mut picture = vec![vec![Cell::Empty; columns]; rows];
     draw_best(&mut picture, &series.best, limits, column);
-    // Where experiments share columns, what was not kept leaves the line to be seen.
+    // If experiments share columns, discards leave the line visible.
     let is_crowded = series.marks.len() > columns;
     for mark in &series.marks {
         let Some(value) = mark.value else { continue };
@@ -235,7 +235,7 @@ fn number_labels(series: &Series, columns: usize, column: &impl Fn(u32) -> usize
     text
 }
 
-/// What the marks mean, with how many there are of each; what has no room is left out.
+/// The legend: each kind of mark, with its count. Omits entries that do not fit.
 fn legend(series: &Series, width: usize, glyphs: Glyphs) -> Line<'static> {
     let beyond = |edge| {
         let limits = series.limits;

@@ -1,16 +1,16 @@
-//! What stands above a picture of a chart, and above a page.
+//! The lines above a chart, and above a page.
 
 use crate::domain::{count_of, cut, one_line, percent_text};
 use crate::report::Report;
 use crate::report::found::Times;
 use crate::rules::Point;
 
-/// How much of a name is shown, in characters.
+/// The most characters of a name.
 const SHOWN: usize = 40;
 
 impl Report {
-    /// What stands above a chart, in two lines: how many experiments there were, how many were kept, and from where to where they
-    /// led, with the gain in per cent; then [what it is of](Report::about).
+    /// The two lines above a chart. The first counts the experiments and the keeps, and names baseline and best value
+    /// with the gain in per cent. The second is [`about`](Report::about).
     pub fn chart_title(&self) -> String {
         let after_baseline = self.points.len().saturating_sub(1);
         let kept = self.summary.kept.iter().filter(|step| Some(step.index) != self.baseline).count();
@@ -27,7 +27,7 @@ impl Report {
         format!("{title}\n{}", self.about())
     }
 
-    /// What it is of, as far as that is known: repository, session, hours, GPU, agent and model, cost.
+    /// The origin of the data, as far as it is known: repository, session, hours, GPU, agent and model, cost.
     pub fn about(&self) -> String {
         let repository = self.origin.first().filter(|name| !name.is_empty()).cloned();
         let tag = self.tag.as_ref().map(|tag| format!("session {tag}"));

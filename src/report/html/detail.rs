@@ -1,24 +1,24 @@
-//! What a page shows of one experiment beside its row, and how much of it.
+//! The details of one experiment on a page, beside its row, and the limits of their size.
 
 use crate::domain::{Composite, ExperimentId, Note, Record, bytes_text};
 use crate::measure::plain_text;
 use crate::report::experiments::record_grid;
 use crate::report::safe::safe_code;
 
-/// How many lines of a change are shown, the first ones.
+/// The most lines of a change to show, from its start.
 const DIFF_LINES: usize = 400;
 
-/// How many lines of a log are shown, the last ones.
+/// The most lines of a log to show, from its end.
 const LOG_LINES: usize = 50;
 
-/// How many characters of a line are shown.
+/// The most characters of a line to show.
 const LINE_CHARS: usize = 400;
 
-/// How much text of changes and logs a page has, in bytes: what a telephone still opens and a mail still takes. A
-/// session of 300 experiments has room for 10 kB each.
+/// The most bytes of changes and logs on a page, so that telephones open it and mail accepts it. With 300 experiments,
+/// each has 10 kB.
 const PAGE_BYTES: usize = 3 << 20;
 
-/// How much text a page still has room for.
+/// The room that a page still has for text.
 #[derive(Debug)]
 pub struct Room {
     left: usize,
@@ -31,7 +31,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Whether nothing more goes in.
+    /// Returns whether no room is left.
     pub fn is_used_up(&self) -> bool {
         self.left == 0
     }
@@ -46,7 +46,7 @@ impl Room {
 pub struct Excerpt {
     /// The lines, without what ends them.
     pub lines: Vec<String>,
-    /// What is missing, as a sentence; empty where nothing is.
+    /// The missing part, as a sentence; empty if nothing is missing.
     pub missing: String,
 }
 
@@ -103,7 +103,7 @@ fn shown(line: &str) -> String {
     }
 }
 
-/// What a page shows of one experiment beside its row.
+/// The details of one experiment on a page, beside its row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Detail {
     /// The experiment's number.
@@ -117,7 +117,8 @@ pub struct Detail {
 }
 
 impl Detail {
-    /// What is known of an experiment, with the axes of `composite`, its change, the end of its log, and what people noted on it.
+    /// Collects the details of an experiment: its record with the axes of `composite`, its change, the end of its log
+    /// and the user's notes.
     pub fn new(record: &Record, composite: Option<&Composite>, diff: Excerpt, log: Excerpt, notes: &[Note]) -> Detail {
         let grid = record_grid(record, composite, None, notes, None);
         let facts = grid.rows().iter().filter_map(|row| match row.as_slice() {

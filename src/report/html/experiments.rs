@@ -114,7 +114,7 @@ fn columns(report: &Report) -> Vec<Column> {
     columns
 }
 
-/// What is known of each experiment, folded.
+/// The details of each experiment, folded.
 pub(super) fn details(report: &Report, found: &[Detail]) -> Markup {
     let mut found: Vec<&Detail> = found.iter().collect();
     found.sort_by_key(|detail| detail.id);
@@ -170,7 +170,7 @@ fn excerpt(title: &str, excerpt: &Excerpt, class_of: impl Fn(&str) -> Option<&'s
     }
 }
 
-/// What a line of a unified diff is.
+/// The class of a line of a unified diff, for its style.
 fn line_class(line: &str) -> Option<&'static str> {
     match line {
         _ if line.starts_with("+++ ") || line.starts_with("--- ") => Some("place"),

@@ -13,7 +13,7 @@ const LEFT: f64 = 60.0;
 const ROW: f64 = 22.0;
 const BAR: f64 = 16.0;
 
-/// How many runs are drawn for each slot, the newest: more could not be told apart.
+/// The most runs to draw for a slot, the newest ones. More would be too close to tell apart.
 const MOST: usize = 1000;
 
 /// A row for each slot and a bar for each run; nothing *in place*.

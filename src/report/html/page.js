@@ -12,7 +12,7 @@
     text: row.textContent.toLowerCase(),
   }));
 
-  // What a cell is sorted by: its number where it has one, else its text; empty ones come last either way.
+  // The sort key of a cell: its number if it has one, else its text. Empty cells come last in either order.
   const key = (entry, column) => {
     const cell = entry.row.cells[column];
     const text = cell.dataset.value ?? cell.textContent;
@@ -43,8 +43,8 @@
     head.append(button);
   });
 
-  // Of many experiments a page is shown at a time. What the filter leaves out is hidden, what is on another page is off, so
-  // that all pages are printed.
+  // Long tables are shown in pages. Rows that the filter excludes are hidden; rows on other pages are off, so that all
+  // pages are printed.
   const most = 200;
   const nav = document.getElementById('pages');
   const [back, on] = nav.querySelectorAll('button');

@@ -58,7 +58,8 @@ pub fn html_report(report: &Report, found: &[Detail], clock: Clock) -> String {
     .into_string()
 }
 
-/// What a browser may load and run: the style and the script of this page, by their hashes, and nothing from elsewhere.
+/// The content security policy: a browser runs only this page's own style and script, by their hashes, and loads
+/// nothing from elsewhere.
 fn policy() -> String {
     let hash = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text.as_bytes()));
     format!(
