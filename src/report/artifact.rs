@@ -9,11 +9,11 @@ use crate::domain::{COMPOSITE, Composite, Contract, ExperimentId, Form, Number};
 use crate::report::axes::axes_sentence;
 use crate::rules::{ArtifactPoint, AxisValues, History, artifact_course, artifact_metric};
 
-/// What the artifact scored after an iteration.
+/// The score of the artifact after an iteration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ArtifactData {
     axes: AxisValues,
-    /// What they are together.
+    /// The axes combined.
     #[serde(serialize_with = "value_of")]
     pub(super) composite: Option<Number>,
     form: Form,
@@ -71,7 +71,7 @@ pub(super) fn artifact_section(course: &[Option<ArtifactData>]) -> Option<Sectio
     Some(Section::lines("the artifact, in which all that was kept counts", lines.into_iter().map(|line| (line, None))))
 }
 
-/// What the artifact's composite is called.
+/// The metric name of the artifact's composite.
 pub(super) fn artifact_name() -> String {
     artifact_metric(COMPOSITE)
 }

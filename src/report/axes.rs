@@ -11,7 +11,7 @@ use super::sources::Sources;
 use crate::domain::{Axis, COMPOSITE, Composite, Contract, Form};
 use crate::rules::{self, AxisValues, History, KeptStep, axis_values, bring, brought, four_decimals, in_form};
 
-/// What the experiments of a session, without its baseline, made of an axis. Its numbers are brought to 0..1.
+/// Statistics of an axis over a session's experiments, without the baseline. Its values are mapped to 0..1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct AxisCourse<'a> {
     name: &'a str,
@@ -25,9 +25,9 @@ pub(super) struct AxisCourse<'a> {
     largest: f64,
     /// The number of the last experiment that has one.
     last: f64,
-    /// That of the best experiment.
+    /// The value of the best experiment.
     of_best: Option<f64>,
-    /// How many experiments were below the floor, and how many have a number.
+    /// The number of experiments below the floor, and of those with a value.
     below_floor: usize,
     count: usize,
 }
@@ -91,7 +91,7 @@ impl Report {
                 })
             })
             .collect();
-        // What has no number at all comes first, as elsewhere.
+        // Panels without any value come first, as elsewhere.
         let rank = |panel: &Panel| panel.figure.map_or(-1.0, |(_, mean)| mean);
         panels.sort_by(|one, other| rank(one).total_cmp(&rank(other)));
         if self.metric_name() != COMPOSITE {
@@ -172,8 +172,8 @@ pub(super) fn axes_section(report: &Report) -> Option<Section> {
     (!axes.is_empty()).then(|| Section::table("axes from 0 to 1, the worst first", grid))
 }
 
-/// The axes from the worst to the best, each with its number; behind it stands what a range, or the lack of one, makes of it. Those without a number
-/// come first. `None` where no axis has one.
+/// The axes from the worst to the best, each with its value. In brackets follows its value in 0..1, if that differs or
+/// the axis has a range. Axes without a value come first. `None` if no axis has one.
 pub(super) fn axes_sentence(composite: &Composite, values: &AxisValues) -> Option<String> {
     let mut axes: Vec<(&str, Option<f64>)> = brought(composite, values).collect();
     if axes.iter().all(|(_, value)| value.is_none()) {
@@ -192,7 +192,7 @@ pub(super) fn axes_sentence(composite: &Composite, values: &AxisValues) -> Optio
     Some(axes.into_iter().map(said).collect::<Vec<_>>().join(", "))
 }
 
-/// What the axes are together in each form; `None` where one has no number.
+/// Lists the combined value of the axes in each form. `None` where a form has no value.
 pub(super) fn forms_sentence(composite: &Composite, values: &AxisValues) -> Option<String> {
     let forms = [Form::Weighted, Form::Multiplicative, Form::V2];
     let each = forms.map(|form| Some(format!("{form} {}", four_decimals(in_form(composite, form, values)?))));

@@ -1,4 +1,4 @@
-//! What a record says of an experiment that was open beside others, in plain words.
+//! Describes in plain words how an experiment relates to others that were open at the same time.
 
 use crate::domain::{ExperimentId, Record, Replay};
 use crate::rules::listed;
@@ -41,7 +41,7 @@ pub(super) fn train(record: &Record) -> Option<String> {
     Some(format!("kept with {}; {number}", experiments(&others)))
 }
 
-/// What a keep tries, after the words that a later one removed its change, if so.
+/// Describes a keep, and names the later keep that removed its change, if any.
 pub(super) fn described(replaced_by: Option<ExperimentId>, description: &str) -> String {
     match replaced_by {
         Some(by) => format!("replaced by {by}: {description}"),

@@ -1,4 +1,4 @@
-//! What a night and a session may come to, and how far they have come.
+//! Limits of a night and of a session, and how much of them is used.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ use crate::rules::{SessionStatus, cap_of_tries, session_calls_enough, session_en
 pub(super) struct ReachedCap {
     /// Its flag.
     flag: &'static str,
-    /// Whether another night lifts it.
+    /// True if another night lifts it.
     is_of_night: bool,
 }
 
 impl ReachedCap {
-    /// What to type to continue nevertheless.
+    /// Commands that continue in spite of the cap, with their effects.
     pub(super) fn ways_on(&self, tag: &Tag, has_agent: bool) -> Vec<(String, &'static str)> {
         let flag = self.flag;
         match (self.is_of_night, has_agent) {
@@ -31,7 +31,7 @@ impl ReachedCap {
 }
 
 impl SessionStatus {
-    /// How many experiments the night and the session have, where one of them is limited.
+    /// Counts the experiments of the night and of the session, if either is limited.
     pub(super) fn experiments_text(&self, contract: &Contract) -> Option<String> {
         let (all, of_session) = (self.history.experiments(), contract.caps.session_max_experiments);
         let in_session = match of_session {
@@ -47,7 +47,7 @@ impl SessionStatus {
         }
     }
 
-    /// What the calls of the night and of the session cost, where that is limited.
+    /// Sums up the cost of the calls of the night and of the session, if limited.
     pub(super) fn cost_text(&self, contract: &Contract) -> Option<String> {
         let spent = |spent: &Spent, limit| match spent.cost {
             None if self.spent.calls > 0 => format!("cost unknown, limit {}", money_text(limit)),
@@ -70,7 +70,7 @@ impl SessionStatus {
         }
     }
 
-    /// How many tokens the calls of the night and of the session used, where that is limited.
+    /// Sums up the tokens that the calls of the night and of the session used, if limited.
     pub(super) fn tokens_text(&self, contract: &Contract) -> Option<String> {
         let total = |spent: &Spent| spent.tokens.map_or(0, Tokens::total);
         let used =

@@ -1,4 +1,4 @@
-//! What a checkpoint of a session holds: what is open, and below that the report.
+//! A checkpoint of a session: open work, then the report.
 
 use jiff::Timestamp;
 
@@ -9,7 +9,7 @@ use super::render::{fact, render_report};
 use crate::domain::{Clock, Idea, IdeaState, cut, exact_time, two_digits};
 use crate::rules::{SessionStatus, by_rank};
 
-/// How many ideas are listed, and the most characters of one.
+/// The most ideas to list, and the most characters of each.
 const IDEAS: usize = 20;
 const IDEA: usize = 200;
 

@@ -46,7 +46,7 @@ pub fn compared_grid(a: &Record, b: &Record, rows: &[Compared]) -> Grid {
     grid
 }
 
-/// Whether a row is that of the metric that decides on an experiment.
+/// Returns whether a row is about the metric that decides on an experiment.
 fn is_metric(row: &Compared, record: &Record) -> bool {
     row.aspect == Aspect::Metrics && record.metric.name == row.name
 }

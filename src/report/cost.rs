@@ -1,10 +1,10 @@
-//! What the agent's calls cost, per experiment and per keep.
+//! The cost of the agent's calls, per experiment and per keep.
 
 use serde::Serialize;
 
 use crate::domain::{CURRENCY, Spent, Tokens, money_text, tokens_text};
 
-/// What the calls of a session's agent cost, those that led to no experiment included.
+/// The cost of all calls of a session's agent, including those that led to no experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Cost {
     total: f64,

@@ -1,4 +1,4 @@
-//! What each direction came to, as a part of a report.
+//! The results of each direction, as a section of a report.
 
 use super::found::Report;
 use super::grid::{Align, Grid, text};
@@ -6,7 +6,7 @@ use super::sections::Section;
 use crate::domain::{one_line, two_digits};
 use crate::rules::{DirectionResult, SHORTEST};
 
-/// How many directions the part shows; the JSON document has all.
+/// The most directions in the section; the JSON document has all.
 const MOST: usize = 12;
 
 /// The directions as a part of a report, where experiments name some.

@@ -1,10 +1,10 @@
-//! What a session is doing, in words.
+//! Describes a session's current activity.
 
 use crate::domain::{StopWhen, clock_time, experiment_name, moment_text};
 use crate::rules::{Activity, SessionStatus};
 
 impl SessionStatus {
-    /// What is happening, as a clause.
+    /// Describes the current activity as a clause.
     pub(super) fn doing(&self) -> String {
         if let Some(several) = self.doing_several() {
             return several + self.stopping_clause();
@@ -66,7 +66,7 @@ impl SessionStatus {
         }
     }
 
-    /// Who is at work, and the last that was heard.
+    /// Names the active process and the last sign of life.
     pub(super) fn at_work_sentence(&self) -> String {
         let seen = self.silent.map(|silent| format!("last sign of life {} ago", clock_time(silent)));
         let owner = self.owner.as_ref().map(|said| match (self.process, self.at_work) {

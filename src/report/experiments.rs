@@ -14,7 +14,7 @@ use crate::domain::{
 };
 use crate::rules::{Ended, History, axis_values};
 
-/// How many artifacts of an experiment are listed.
+/// The most artifacts of an experiment to list.
 const MOST_ARTIFACTS: usize = 20;
 
 /// Experiments of a session as a table with these columns; without any, with those that matter most, among them the axes of
@@ -28,7 +28,7 @@ pub fn experiments_grid(
     screen: Option<Clock>,
 ) -> Grid {
     let mut columns = columns.to_vec();
-    // What was asked for stays.
+    // Columns that the user asked for stay.
     let mut spare: Vec<Cow<'static, str>> = Vec::new();
     if columns.is_empty() {
         let with_notes = screen.is_some() && selected.iter().any(|record| notes.contains_key(&record.id));
@@ -145,7 +145,7 @@ pub fn record_grid(
     grid
 }
 
-/// Whether a reviewer was asked about an experiment and did not say that its number was earned.
+/// Returns whether a reviewer was asked about an experiment and its verdict is not "earned".
 fn is_no_plain_yes(record: &Record) -> bool {
     record.review.as_ref().is_some_and(|review| review.verdict != ReviewVerdict::Earned)
 }

@@ -83,7 +83,7 @@ pub fn exported_grid(records: &[Record], notes: &BTreeMap<ExperimentId, Vec<Note
     grid
 }
 
-/// What a ledger's rows become, for people.
+/// Tabulates the records made from a ledger's rows.
 pub fn imported_grid(records: &[Record]) -> Grid {
     let metric = records.first().map_or("value", |record| record.metric.name.as_str());
     let known = |commit: &CommitId| if commit.is_known() { commit.short(12) } else { "not known" }.to_owned();

@@ -1,4 +1,4 @@
-//! What a look at a session found, as a table and as JSON.
+//! Findings about a session, as a table and as JSON.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ pub fn findings_text(findings: &[Finding], repaired: &[String]) -> String {
     text + &verdict(findings) + "\n"
 }
 
-/// How it stands, in one sentence.
+/// Sums up the findings in one sentence.
 fn verdict(findings: &[Finding]) -> String {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let (damaged, errors, warnings) = (count(Severity::Damaged), count(Severity::Error), count(Severity::Warning));

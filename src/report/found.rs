@@ -1,4 +1,4 @@
-//! What a session or a ledger found, as data.
+//! The findings of a session or a ledger, as data.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,13 +23,13 @@ use crate::rules::{
     ignored_changes, is_concurrent, lanes, margin, misses, run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
-/// How long a session took.
+/// The time that a session took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Times {
-    /// When the first experiment began.
+    /// The start of the first experiment.
     #[serde(serialize_with = "crate::domain::millis::serialize")]
     pub(super) started: Timestamp,
-    /// When the last one ended.
+    /// The end of the last one.
     #[serde(serialize_with = "crate::domain::millis::serialize")]
     pub(super) finished: Timestamp,
     /// Hours from the one to the other.
@@ -56,7 +56,7 @@ impl Times {
 // The points of a ledger take the place of its rows, so that there is never a million of either beside the other.
 const _: () = assert!(size_of::<Row>() >= size_of::<Point>());
 
-/// What is known of an experiment beside its point, as a JSON document has it.
+/// The data of an experiment that its point lacks, as in a JSON document.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Details {
     base: CommitId,
@@ -70,29 +70,29 @@ pub(super) struct Details {
     /// The later keep that removed its change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) replaced_by: Option<ExperimentId>,
-    /// What it gained by itself before the train that it was kept with.
+    /// Its own gain, before the train that it was kept with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) gain_alone: Option<f64>,
-    /// How long its runs took.
+    /// The duration of its runs.
     pub(super) seconds: f64,
     diff: DiffStat,
     #[serde(serialize_with = "crate::domain::millis::serialize")]
     started: Timestamp,
     #[serde(serialize_with = "crate::domain::millis::serialize")]
     finished: Timestamp,
-    /// The agent's call that made it, and what that used.
+    /// The agent's call that made it, with its cost and tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<AgentCall>,
-    /// What an independent reviewer says of it.
+    /// The verdict of an independent reviewer.
     #[serde(skip_serializing_if = "Option::is_none")]
     review: Option<Review>,
-    /// What people noted on it.
+    /// The user's notes on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Vec<Note>>,
     /// The numbers of its axes, in a session that has some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) axes: Option<AxisValues>,
-    /// What the artifact of a research session scored after it.
+    /// The score of a research session's artifact after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) artifact: Option<ArtifactData>,
 }
@@ -120,7 +120,7 @@ impl Details {
     }
 }
 
-/// What a slot did.
+/// The runs of a slot.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Lane {
     /// Its runs, by time.
@@ -134,7 +134,7 @@ pub(super) struct LaneRun {
     pub(super) id: ExperimentId,
     pub(super) ended: Ended,
     pub(super) started: Timestamp,
-    /// How long it took.
+    /// Its duration.
     pub(super) seconds: f64,
 }
 
@@ -149,17 +149,17 @@ impl Lane {
         Lane { runs: runs.iter().map(run).collect() }
     }
 
-    /// How long it was busy, in seconds.
+    /// The time that it was busy, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.runs.iter().map(|run| run.seconds).sum::<f64>().abs()
     }
 }
 
-/// What a session or a ledger found.
+/// The findings of a session or a ledger.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     pub(super) tag: Option<String>,
-    /// Where it is from: repository, GPU, agent, as far as they are known.
+    /// Its origin, as far as it is known: repository, GPU, agent.
     pub(super) origin: Vec<String>,
     pub(super) metric: Option<String>,
     pub(super) direction: Direction,
@@ -170,47 +170,47 @@ pub struct Report {
     pub(super) times: Option<Times>,
     /// Its slots; absent for a ledger.
     pub(super) slots: Option<Slots>,
-    /// What the slots did, one after the other; empty *in place*.
+    /// The runs of each slot, in slot order; empty *in place*.
     pub(super) lanes: Vec<Lane>,
     /// The experiments after which the session was flagged for review.
     pub(super) flagged: Vec<ExperimentId>,
-    /// Why the last loop ended.
+    /// The reason that the last loop ended.
     pub(super) ended: Option<String>,
-    /// What each direction came to; empty where none is named.
+    /// The result of each direction; empty if no experiment names one.
     pub(super) directions: Vec<DirectionResult>,
-    /// What the time of a session went into.
+    /// The shares of a session's time.
     pub(super) time_split: Option<TimeSplit>,
-    /// The spread of what was measured more than once.
+    /// The spread of repeated measurements.
     pub(super) spread: Option<Spread>,
-    /// What changed on the machine that numbers depend on.
+    /// Changes of the machine that values depend on.
     pub(super) changes: Vec<EnvironmentChange>,
-    /// How far a near miss may be from what it had to beat.
+    /// The largest distance of a near miss from the value to beat.
     pub(super) margin: Option<Margin>,
-    /// The places of those that the experiments had to beat, where that is known; empty for a ledger.
+    /// For each experiment, the place of the one that it had to beat, where that is known; empty for a ledger.
     pub(super) rivals: Vec<Option<usize>>,
     /// Experiments worth another look.
     pub(super) misses: Vec<Miss>,
     /// The keeps that a reviewer doubts, or has not reviewed.
     pub(super) reviews: Vec<(ExperimentId, ReviewVerdict)>,
-    /// Whether the session has a reviewer now.
+    /// True if the session has a reviewer now.
     pub(super) has_reviewer: bool,
-    /// What a person should know before believing the numbers.
+    /// Facts to know before trusting the values.
     pub(super) warnings: Vec<Warning>,
-    /// What is known of each experiment beside its point, in the order of the points; nothing of the rows of a ledger.
+    /// The data of each experiment that its point lacks, in the order of the points; empty for a ledger.
     pub(super) details: Vec<Details>,
-    /// What the agent's calls used.
+    /// The tokens and the cost of the agent's calls.
     pub(super) spent: Spent,
     /// The axes of its experiments, where it has some.
     pub(super) composite: Option<Composite>,
     /// The sources of a research session.
     pub(super) sources: Option<Sources>,
-    /// The folder of the artifacts of the best.
+    /// The folder with the artifacts of the best experiment.
     pub(super) artifacts: Option<String>,
-    /// From which value on experiments are kept, whatever the best is.
+    /// The value from which on experiments are kept, whatever the best is.
     pub(super) keep_above: Option<f64>,
-    /// What was assumed and how to say otherwise, a sentence each.
+    /// Assumptions, and how to override them, a sentence each.
     pub(super) assumed: Vec<String>,
-    /// The lines of a ledger that cannot be read, or whose number cannot, and why.
+    /// Unreadable lines of a ledger and lines with an unreadable value, with the cause.
     pub(super) unread: Vec<(u64, String)>,
 }
 
@@ -273,13 +273,13 @@ impl Report {
         if is_concurrent(records, layout) {
             self.lanes = lanes(records, slots.count).iter().map(|runs| Lane::of(runs)).collect();
         } else {
-            // Where runs and calls go on at once, they are no shares of one time.
+            // If runs and calls overlap, they are not shares of the same time.
             self.time_split = time_split(records, course.waits, seconds);
         }
         if let Some(times) = &mut self.times {
             times.gpu_hours = gpu_hours(&distinct_runs(records), layout);
             times.idle_hours = self.time_split.map_or(nobody.min(seconds), |split| split.nobody) / 3600.0;
-            // Whoever drives by `ar try` works then.
+            // With `ar try`, the user works between experiments, so idle time counts.
             if records.iter().all(|record| record.agent.is_some() || record.id.is_baseline()) {
                 times.per_hour = per_hour(records, times.hours - times.idle_hours);
             }
@@ -324,7 +324,7 @@ impl Report {
         Some(self.summary.gain? / hours).filter(|_| hours > 0.0)
     }
 
-    /// What the agent's calls cost.
+    /// The cost of the agent's calls.
     pub(super) fn cost(&self) -> Option<Cost> {
         let after_baseline = |point: &&Point| !point.id.is_baseline();
         let experiments = self.points.iter().filter(after_baseline).count();
@@ -424,7 +424,7 @@ impl Report {
         report
     }
 
-    /// How many experiments ended how.
+    /// The number of experiments with each outcome.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -446,13 +446,13 @@ impl Report {
         last.map_or_else(|| value(&self.points[place]), with)
     }
 
-    /// What the experiment at this place tries, as people see it; before it that a later keep removed its change, if so.
+    /// Describes the experiment at this place, and names the later keep that removed its change, if any.
     pub(super) fn described_at(&self, place: usize) -> String {
         let replaced_by = self.details.get(place).and_then(|details| details.replaced_by);
         described(replaced_by, &self.points[place].description)
     }
 
-    /// What the metric is called.
+    /// The name of the metric.
     pub(super) fn metric_name(&self) -> &str {
         self.metric.as_deref().unwrap_or("value")
     }
@@ -469,7 +469,7 @@ impl Report {
 }
 
 fn times(records: &[Record]) -> Option<Times> {
-    // Of an imported one nobody knows when it was made.
+    // The times of imported experiments are unknown.
     if records.iter().any(|record| record.imported.is_some()) {
         return None;
     }
@@ -494,7 +494,7 @@ fn per_hour(records: &[Record], hours: f64) -> Option<f64> {
     (hours * 3600.0 >= SHORTEST).then(|| experiments as f64 / hours)
 }
 
-/// Where records are from: the repository, then the GPUs and the agent of the newest one that has them; blank where unknown.
+/// The origin of records: the repository, then GPUs and agent of the newest record that has them; blank where unknown.
 fn origin(repository: Option<String>, records: &[Record]) -> Vec<String> {
     let gpu = records.iter().rev().find_map(|record| {
         let (name, count) = (record.environment.gpu.as_ref()?, record.environment.gpus);

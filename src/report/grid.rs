@@ -9,7 +9,7 @@ use super::safe::safe_line;
 use super::width::{columns, fit, wrap};
 use crate::domain::Number;
 
-/// What a command prints.
+/// The output format of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people

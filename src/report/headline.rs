@@ -36,12 +36,12 @@ impl Report {
         [Some(found), span, gpu, artifacts].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether there are experiments and not one has a number, so that what was assumed is the first thing to know.
+    /// Returns whether there are experiments but none has a value; then the assumptions are the first thing to know.
     pub(super) fn is_without_numbers(&self) -> bool {
         !self.points.is_empty() && self.points.iter().all(|point| point.value.is_none())
     }
 
-    /// How many experiments there are, the baseline not counted; those without a baseline all count.
+    /// Counts the experiments, without the baseline if there is one.
     fn experiments(&self) -> u32 {
         self.counts.total - self.counts.malformed - u32::from(self.baseline.is_some())
     }

@@ -7,7 +7,7 @@ use crate::domain::{ExperimentId, Phase, clock_time, exact_time, moment_text, on
 use crate::rules::{Activity, LaneStatus, OpenStatus, SessionStatus, Trial, listed};
 
 impl SessionStatus {
-    /// What is happening to several attempts at once, as a clause; `None` for at most one.
+    /// Describes the activity of several attempts as a clause; `None` for fewer than two.
     pub(super) fn doing_several(&self) -> Option<String> {
         if self.attempts.len() < 2 {
             return None;
@@ -63,7 +63,7 @@ impl SessionStatus {
         (self.lanes.is_concurrent && !told.is_empty()).then(|| told.join("; "))
     }
 
-    /// How busy the slots were so far, and what keeps them waiting.
+    /// Describes the load of the slots so far, and the bottleneck that keeps them waiting.
     pub(super) fn busy(&self) -> Option<String> {
         if !self.lanes.is_concurrent {
             return None;
@@ -74,7 +74,7 @@ impl SessionStatus {
         Some(format!("{count}{}{short}", share.unwrap_or_default()))
     }
 
-    /// What an attempt tries; a run for winners is told by them.
+    /// Describes an attempt; names the winners if it is a trial without a description.
     pub(super) fn tries(open: &OpenStatus) -> String {
         match &open.trial {
             Some(trial) if open.description.is_empty() => trial_name(trial),
@@ -103,7 +103,7 @@ fn trial_name(trial: &Trial) -> String {
     }
 }
 
-/// Who is where, since when, and for how much longer.
+/// Tabulates slots and seats: their experiment, since when, and the time left.
 pub(super) fn lanes_grid(status: &SessionStatus) -> Grid {
     let lanes = &status.lanes;
     let named = |name: &'static str, lanes: &[LaneStatus]| -> Vec<(String, LaneStatus)> {

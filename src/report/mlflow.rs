@@ -10,13 +10,13 @@ use super::exported::record_json;
 use super::safe::safe_line;
 use crate::domain::{ExperimentId, Note, Outcome, Record, Train, cut};
 
-/// How long a name of a metric may be, in bytes: MLflow's limit of 250 characters, which is also below that of file names.
+/// The longest name of a metric, in bytes. MLflow allows 250 characters, and file names are limited too.
 const LONGEST_NAME: usize = 250;
 
-/// How long the value of a parameter may be, in characters; MLflow's limit.
+/// The longest value of a parameter that MLflow allows, in characters.
 const LONGEST_PARAM: usize = 6000;
 
-/// How long the value of a tag may be, in characters; MLflow's limit.
+/// The longest value of a tag that MLflow allows, in characters.
 const LONGEST_TAG: usize = 8000;
 
 /// MLflow's numbers for how a run ended.

@@ -17,7 +17,7 @@ pub(super) fn describe(point: &Point) -> String {
     format!("{value}  experiment {}{commit}: {}", point.id, point.description)
 }
 
-/// How an experiment ended, in a word; none for a row that does not say it.
+/// The outcome of an experiment in a word; empty for a row without one.
 pub(super) fn outcome(point: &Point) -> &'static str {
     point.outcome.map_or("", |_| point.ended().into())
 }

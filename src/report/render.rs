@@ -14,7 +14,7 @@ use super::width::wrap;
 use crate::domain::{Clock, count_of, json_text, one_line, percent_text, span_text, two_digits};
 use crate::rules::Slots;
 
-/// How wide a chart is where there is no terminal, in columns.
+/// The width of a chart without a terminal, in columns.
 const CHART_WIDTH: u16 = 80;
 
 /// Renders a report as text; as JSON it can be written without being in memory, as [`Report`] is [`Serialize`](serde::Serialize).
@@ -112,7 +112,7 @@ fn keep_rate(report: &Report) -> Option<String> {
     summary.keep_rate.map(|rate| format!("{:.0}% without the baseline{streak}", rate * 100.0))
 }
 
-/// How long it took, until when, and what the time went into.
+/// The duration, the end, and the shares of the time.
 fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
     let until =
         if exact { times.finished.strftime("%Y-%m-%d %H:%M UTC").to_string() } else { clock.said(times.finished) };
@@ -139,7 +139,7 @@ fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
     parts.join("; ")
 }
 
-/// How many slots there are, how busy they were, and what that gained.
+/// The number of slots, their load, and the gain per hour.
 fn slots_sentence(report: &Report, slots: Slots) -> String {
     let busy = slots.busy_share.map(|share| format!(", busy {} of the time", percent_text(share))).unwrap_or_default();
     let has_gpus = report.times.is_some_and(|times| times.gpu_hours.is_some());
@@ -149,7 +149,7 @@ fn slots_sentence(report: &Report, slots: Slots) -> String {
     format!("{}{busy}{gain}", slots.count)
 }
 
-/// How wide the names of facts are, in columns.
+/// The width of the names of facts, in columns.
 const NAME: usize = 12;
 
 /// One fact on a line of its own; a control character in it becomes a space.
@@ -158,7 +158,7 @@ pub(super) fn fact(markdown: bool, name: &str, value: &str) -> String {
     if markdown { format!("- **{name}**: {}\n", escape_markdown(&value)) } else { format!("{name:<NAME$} {value}\n") }
 }
 
-/// How many experiments ended how.
+/// Counts the experiments by outcome.
 pub(super) fn counts_sentence(report: &Report) -> String {
     format!("{}: {}", count_of(report.counts.total, "row"), report.counts.listed())
 }

@@ -1,4 +1,4 @@
-//! What the reviewer left open, in a sentence.
+//! A sentence about keeps with an open review.
 
 use crate::domain::{Record, count_of};
 use crate::rules::History;

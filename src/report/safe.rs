@@ -15,8 +15,8 @@ pub(super) fn safe_code(line: &str) -> String {
     text.chars().map(|c| if c == '\n' { ' ' } else { c }).filter(|c| is_shown(*c)).collect()
 }
 
-/// Whether a character can be shown and leaves the direction of the writing alone; XML allows no other ones below the
-/// blank, and none of those that are no characters.
+/// Returns whether a character can be shown and keeps the direction of the writing. XML allows no other character below
+/// the space, and no noncharacters.
 fn is_shown(c: char) -> bool {
     !matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
         && u32::from(c) & 0xfffe != 0xfffe

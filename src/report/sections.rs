@@ -23,16 +23,16 @@ use crate::domain::{
 };
 use crate::rules::{KeptStep, Margin, MarginBy, Miss, Point, Repeated, listed};
 
-/// How many kept steps are shown; of more the smaller ones are summed up.
+/// The most kept steps to show; the smaller ones beyond are summed up.
 const MOST_KEPT: usize = 20;
 
-/// How many groups of repeated measurements are shown.
+/// The most groups of repeated measurements to show.
 const MOST_REPEATED: usize = 3;
 
-/// How many experiments of a class of failures are named beside the newest.
+/// The most experiments of a failure class to name, beside the newest.
 const MOST_EARLIER: usize = 3;
 
-/// What the last line of a crashed run's log holds where it says why, in lower case.
+/// Words, in lower case, that mark the last line of a crashed run's log as the cause.
 static WORDS_OF_FAILURE: WordList = WordList::new(|| word_list(include_str!("lists/words_of_failure.txt")));
 
 /// A part of a report: a title, and a table or lines with further lines below each.
@@ -266,7 +266,7 @@ fn misses_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
     })
 }
 
-/// What failed, by class, with what the newest one of each said.
+/// Tabulates the failures by class, with the message of the newest one of each.
 fn failed(report: &Report) -> Option<Section> {
     let failures = &report.summary.failures;
     let newest = |class: &FailureClass| report.summary.examples.get(class).map(|index| &report.points[*index]);
@@ -308,8 +308,8 @@ fn earlier(report: &Report, class: FailureClass) -> String {
     ids.join(", ")
 }
 
-/// What a failed run's log says last of it, where it is the log that says why; else the reason. The last line of a run that
-/// crashed is often of its progress.
+/// The last line of a failed run's log if it gives the cause, else the reason. The last line of a crashed run often
+/// only reports progress.
 fn said(point: &Point) -> String {
     let is_in_log = point.failure.is_some_and(FailureClass::is_in_log);
     let says = |line: &&str| {
@@ -354,7 +354,7 @@ fn repetition(group: &Repeated) -> String {
     format!("{names}{again}: {count} measurements, {min} to {max}, standard deviation {}", two_digits(*deviation))
 }
 
-/// What each slot did.
+/// Tabulates the runs of each slot.
 fn slots(report: &Report) -> Option<Section> {
     let first = report.lanes.iter().filter_map(|lane| lane.runs.first()).min_by_key(|run| run.started)?.started;
     let since = |at: Timestamp| at.duration_since(first).as_secs_f64();

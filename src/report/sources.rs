@@ -11,16 +11,16 @@ use crate::score::{
     CLAIMS_REMOVED, DIVERSITY_BY, FIRST_STORED, NOISY_SOURCES, SOURCES_CITED, SOURCES_KEPT, SOURCES_STORED, by_metric,
 };
 
-/// What the sources of a session are.
+/// Figures about the sources of a session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Sources {
-    /// How many were cited.
+    /// The number of sources cited so far.
     cited: usize,
-    /// How many of them the very iteration stored that was kept for relying on them.
+    /// The number of sources that the same iteration stored that was kept for citing them.
     first_stored: usize,
-    /// How many claims of earlier ones kept iterations removed.
+    /// The number of earlier iterations' claims that kept iterations removed.
     claims_removed: usize,
-    /// How many are kept, and how many any iteration stored.
+    /// The number of kept sources, and of those that any iteration stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     kept: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What is happening to sessions, as text.
+//! The status of sessions, as text.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::rules::{
 /// them the threshold is too low, and with fewer it is too high or there is nothing left to find.
 const KEPT_BAND: [f64; 2] = [0.20, 0.35];
 
-/// How many of the last experiments are shown.
+/// The number of last experiments to show.
 const LAST: usize = 10;
 
 /// Renders sessions as text; one of them in detail, several with a line each. `width` is the terminal's, where there is
@@ -111,24 +111,24 @@ impl SessionStatus {
         self.contract.as_ref().is_some_and(|contract| contract.imported)
     }
 
-    /// Whether the goal is reached, where there is one.
+    /// Returns whether the goal is reached; false without a goal.
     fn is_at_goal(&self) -> bool {
         let (Some(contract), Some(best)) = (&self.contract, self.history.best_kept()) else { return false };
         contract.goal.is_some_and(|goal| reached_goal(contract.metric.direction, best.value, goal))
     }
 
-    /// Whether one of its stop rules ended it.
+    /// Returns whether one of its stop rules ended it.
     fn is_at_end(&self) -> bool {
         self.contract.as_ref().is_some_and(|contract| ended_by_course(contract, &self.history).is_some())
     }
 
-    /// How long the loop that is at work may still go on, in seconds, where it has a limit.
+    /// The remaining time of the active loop, in seconds, if it has a limit.
     fn budget_left(&self) -> Option<f64> {
         self.contract.as_ref()?.budget?;
         self.time_left.filter(|_| self.at_work.is_some())
     }
 
-    /// What to type next, and what it does.
+    /// The commands to type next, with their effects.
     fn next(&self) -> Vec<(String, Cow<'static, str>)> {
         let tag = &self.tag;
         let usual = || self.ways_on().into_iter().map(|(command, what)| (command, what.into())).collect();
@@ -143,7 +143,7 @@ impl SessionStatus {
         next
     }
 
-    /// What to type where the tip of the session's branch is no experiment: a loop does not continue there.
+    /// The commands to type if the tip of the session's branch is not an experiment: a loop does not continue there.
     fn ways_on_from_tip(&self) -> Option<Vec<(String, Cow<'static, str>)>> {
         let tag = &self.tag;
         let agent = match self.contract.as_ref().is_some_and(|contract| contract.agent.is_some()) {
@@ -166,7 +166,7 @@ impl SessionStatus {
         })
     }
 
-    /// What to type for the loop, the run or the next experiment, and what it does.
+    /// The commands for the loop, the run or the next experiment, with their effects.
     fn ways_on(&self) -> Vec<(String, &'static str)> {
         let tag = &self.tag;
         let has_agent = self.contract.as_ref().is_some_and(|contract| contract.agent.is_some());
@@ -246,7 +246,7 @@ impl SessionStatus {
         next
     }
 
-    /// Whether what is left of the night is too little for another experiment.
+    /// Returns whether the rest of the night is too short for another experiment.
     fn is_night_too_short(&self) -> bool {
         stop_before_experiment(self.night_end.as_ref(), &self.history).is_some()
     }
@@ -360,7 +360,7 @@ impl SessionStatus {
         status
     }
 
-    /// What is known of the session, each fact with its name.
+    /// The facts about the session, each with its name.
     fn facts(&self, report: &Report) -> Vec<(&'static str, String)> {
         let place = self.worktree.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
         let session = match self.is_imported() {

@@ -27,7 +27,7 @@ const ROOM_FOR_CHART: usize = 16;
 const NAMES: usize = 12;
 const NARROW: usize = 40;
 
-/// What is computed once for each state of the experiments.
+/// Values computed once for each state of the experiments.
 #[derive(Debug)]
 pub struct Overview {
     history: Arc<History>,
@@ -42,7 +42,7 @@ impl Overview {
         Overview { history: Arc::clone(&status.history), series: report.series(), counts: counts_sentence(&report) }
     }
 
-    /// Whether the status has the same experiments.
+    /// Returns whether the status has the same experiments.
     pub fn is_of(&self, status: &SessionStatus) -> bool {
         Arc::ptr_eq(&self.history, &status.history)
     }
@@ -51,15 +51,15 @@ impl Overview {
 /// The facts that a screen shows.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
-    /// What is happening.
+    /// The current state of the session.
     pub status: &'a SessionStatus,
-    /// What was computed from its experiments.
+    /// The values computed from its experiments.
     pub overview: &'a Overview,
     /// The last lines of the log that the status names.
     pub log: &'a [String],
     /// The load of the GPUs; empty without any.
     pub gpus: &'a [GpuLoad],
-    /// Why nothing newer could be read, if so.
+    /// The reason that nothing newer could be read, if any.
     pub trouble: Option<&'a str>,
 }
 
@@ -207,7 +207,7 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
     // A run for winners that is over says nothing more.
     let is_shown = |open: &&OpenStatus| is_newest && (open.trial.is_none() || open.is_running());
     let mut open: Vec<&OpenStatus> = scene.status.attempts.iter().filter(is_shown).collect();
-    // What only waits comes last, and goes first where there is little room.
+    // Waiting attempts come last; they are the first to be cut if there is little room.
     open.sort_by_key(|open| (!open.is_running(), !open.is_called()));
     open.truncate((room / 2).max(1));
     let Some(rows) = room.checked_sub(1 + open.len()) else {
@@ -242,7 +242,7 @@ fn table(scene: &Scene<'_>, scroll: Scroll, width: u16, room: usize) -> (Vec<Lin
     (lines.collect(), shown.len(), scroll)
 }
 
-/// Where an attempt is, in a word.
+/// The step of an attempt, in one or two words.
 fn step_word(open: &OpenStatus) -> String {
     match (open.seat, open.slot) {
         _ if open.is_ready() => "ready".to_owned(),
@@ -252,7 +252,7 @@ fn step_word(open: &OpenStatus) -> String {
     }
 }
 
-/// What the table shows of an experiment.
+/// The cells of an experiment in the table.
 fn cells(record: &Record) -> [String; 7] {
     let class = record.failure.as_ref().map(|failure| format!("{}: ", failure.class)).unwrap_or_default();
     [

@@ -6,7 +6,7 @@ use super::*;
 use crate::domain::{Phase, Spent};
 use crate::rules::{Activity, LanesStatus, OpenStatus};
 
-/// What a hostile description or log line has: escapes that a terminal acts on, line breaks, and what turns text around.
+/// A hostile description or log line: escapes that a terminal obeys, line breaks, and marks that reverse text.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31mred\r\nnext\u{202e}txet\u{8}";
 
 fn record(id: u32, outcome: &str, value: Option<&str>, description: &str) -> Record {

@@ -8,7 +8,7 @@ use super::width::wrap;
 use crate::domain::{Axis, Composite, FORMAT_VERSION, Form, Tag, count_of};
 use crate::rules::{Fit, NoFit, Weighed, four_decimals};
 
-/// How many sessions without a rating are named.
+/// The most sessions without a rating to name.
 const MOST_NAMED: usize = 5;
 
 /// Renders the weights that ratings speak for: for people with what they rest on and the lines to paste, else the axes alone.
@@ -84,7 +84,7 @@ fn weights_grid(weighed: &Weighed) -> Grid {
     .without_if_empty("remark")
 }
 
-/// What the weights rest on, or why there are none.
+/// Describes the basis of the weights, or the reason that there are none.
 fn remarks(weighed: &Weighed) -> Vec<String> {
     let weights = &weighed.weights;
     let mut lines = match &weights.fit {
