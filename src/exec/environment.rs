@@ -1,4 +1,4 @@
-//! Where an experiment runs.
+//! The machine that an experiment runs on.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use super::gpu;
 use crate::domain::{Environment, LOCK_FILES, Space};
 use crate::fs::read_at_most;
 
-/// How large a lock file may be, in bytes: those of large projects have a tenth of it.
+/// The largest lock file, in bytes; those of large projects have a tenth of it.
 const LARGEST_LOCK_FILE: u64 = 64 << 20;
 
 /// Describes this machine, and the lock files in `root`. Omits tools and anything it cannot detect.

@@ -1,11 +1,11 @@
-//! How a job can fail.
+//! Errors of jobs.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::state::{SEE_DOCTOR, StateError};
 
-/// Why a job was not started, or its outcome is unknown.
+/// The reason that a job was not started, or that its outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// Another job of the same folder is still running.
@@ -22,7 +22,7 @@ pub enum ExecError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A state file of the job cannot be written or read.
@@ -33,7 +33,7 @@ pub enum ExecError {
     Shim {
         /// The executable.
         shim: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The command cannot be started.
@@ -41,7 +41,7 @@ pub enum ExecError {
     Command {
         /// The command line.
         command: String,
-        /// Why.
+        /// The cause.
         detail: String,
     },
     /// The shim died without recording how the command ended.
@@ -49,9 +49,9 @@ pub enum ExecError {
     Lost {
         /// The command line.
         command: String,
-        /// How the shim died, and its last output if it had any.
+        /// The end of the shim, and its last output if it had any.
         detail: String,
-        /// How many processes of the command were left and killed.
+        /// The number of leftover processes of the command that were killed.
         killed: usize,
     },
     /// The disk has no room to record how the command ended.
@@ -74,7 +74,7 @@ pub enum ExecError {
 }
 
 impl ExecError {
-    /// What the user can do about it.
+    /// A hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             ExecError::Busy { .. } => {

@@ -1,4 +1,4 @@
-//! Where jobs run.
+//! Starts, finds and ends jobs.
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,19 +19,19 @@ use crate::fs::{GLANCE, if_exists, lock_within, make_folder, move_odd_away, open
 use crate::rules::RunFound;
 use crate::state::{further_runs, read_json, write_json_unsynced};
 
-/// How long a shim that nobody can ask any more may take to end: its job has a grace, and a loaded machine needs seconds.
+/// The longest wait for an unreachable shim to end: its job has a grace, and a loaded machine needs seconds.
 const ENDING: Duration = Duration::from_secs(30);
 
-/// How often the folder of a job may be deleted while the job is made ready.
+/// The most deletions of a job's folder to tolerate while the job is prepared.
 const DELETIONS: u32 = 20;
 
-/// How long a shim may take to restore the files of its job: it looks each second.
+/// The longest wait for a shim to restore the files of its job; it checks them every second.
 const FILES_BACK: Duration = Duration::from_secs(10);
 
 /// Poll interval while a shim is ending or restoring files.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Where jobs run. Whoever starts, finds or ends one does so through this type.
+/// The place where jobs run. All code starts, finds and ends jobs through this type.
 #[derive(Debug, Clone)]
 pub enum Executor {
     /// On this machine, each job under a shim.
@@ -42,7 +42,7 @@ pub enum Executor {
 }
 
 impl Executor {
-    /// Where runs and guards run: on this machine.
+    /// The executor of runs and guards: this machine.
     pub fn for_runs() -> Executor {
         Executor::local()
     }
@@ -114,7 +114,7 @@ impl Executor {
         Ok(Running::attached(job.command, files, lock))
     }
 
-    /// What is left of the job `name` in `folder`.
+    /// The state of the job `name` in `folder`, from its lock and files.
     pub fn found(&self, folder: &Path, name: &str) -> RunFound {
         let JobFiles { job, started, exit } = JobFiles::named(folder, name);
         if self.is_busy(folder) {
@@ -128,7 +128,7 @@ impl Executor {
         }
     }
 
-    /// Whether any job in this folder is still running, or its shim is still busy ending it.
+    /// Returns whether any job in this folder is still running, or its shim is still ending it.
     pub fn is_busy(&self, folder: &Path) -> bool {
         let Executor::Local { .. } = self;
         is_held(folder)
@@ -144,12 +144,12 @@ impl Executor {
         all.filter(|folder| self.is_busy(folder))
     }
 
-    /// Whether any job of an experiment is still running, in its `folder` or in that of a further run.
+    /// Returns whether any job of an experiment is still running, in its `folder` or in that of a further run.
     pub fn has_job(&self, folder: &Path) -> bool {
         self.is_busy(folder) || further_runs(folder).any(|further| self.is_busy(&further))
     }
 
-    /// Whether the job `name` in `folder` is still running, also when the folder or its lock was deleted.
+    /// Returns whether the job `name` in `folder` is still running, also when the folder or its lock was deleted.
     pub fn is_active(&self, folder: &Path, name: &str) -> bool {
         self.is_busy(folder) || !shims_of(&JobFiles::named(folder, name)).is_empty()
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// Programs that write git's files themselves, beside those with `git` in their name.
 const OTHERS: [&str; 5] = ["jj", "tig", "gh", "hub", "sl"];
 
-/// Whether a process of this user may hold one of `files`, which are git's locks: one that has it open, or a git that is
-/// running in one of `folders`. Assumes so where the system does not tell.
+/// Returns whether a process of this user may hold one of `files`, which are git's locks. Such a process has it open,
+/// or is a git that runs in one of `folders`. Assumes so if the system does not tell.
 pub fn may_be_held(files: &[PathBuf], folders: &[PathBuf]) -> bool {
     let Ok(me) = fs::metadata("/proc/self") else { return true };
     let Ok(processes) = fs::read_dir("/proc") else { return true };

@@ -32,7 +32,7 @@ pub struct Job {
     pub folder: PathBuf,
     /// Standard output and standard error are appended to this file.
     pub log: PathBuf,
-    /// How many bytes of the output the log takes, when not all of it: the rest is read and dropped.
+    /// The most bytes of output for the log, if limited; the rest is read and dropped.
     #[serde(default)]
     pub log_limit: Option<u64>,
     /// Standard input; nothing when absent.
@@ -41,12 +41,12 @@ pub struct Job {
     pub env: Vec<(String, String)>,
     /// The deadline, counted from the start of the command while the machine is awake.
     pub timeout: Duration,
-    /// After how much silence the command ends, if it does; only for one whose log has no limit.
+    /// The silence after which the command is terminated, if any; only for a job whose log has no limit.
     #[serde(default)]
     pub silence: Option<Silence>,
     /// The time between TERM and KILL.
     pub grace: Duration,
-    /// Whether the command ends with the process that started the job.
+    /// True if the command ends with the process that started the job.
     pub tied: bool,
     /// A file, relative to `cwd`, whose stamp is noted once all processes of the command are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// When the job `name` in `folder` was written, and its exit after that, by the clock of the file system.
+    /// The time when the job `name` in `folder` was written, and of its exit after that, by the clock of the file
+    /// system.
     pub fn lifetime(folder: &Path, name: &str) -> Option<(SystemTime, Option<SystemTime>)> {
         let JobFiles { job, exit, .. } = JobFiles::named(folder, name);
         let written = |path: PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
@@ -89,8 +90,8 @@ impl Started {
         read_json(&JobFiles::named(folder, name).started).unwrap_or_default()
     }
 
-    /// Whether `pid` is a process that this one sees: of this boot of this machine, and a shim. In another container, a
-    /// different process may have the same number.
+    /// Returns whether `pid` is a process that this one sees: a shim, of this boot of this machine. In another
+    /// container, a different process may have the same id.
     pub(super) fn is_here(&self) -> bool {
         let is_shim = |line: Vec<u8>| line.split(|byte| *byte == 0).nth(1) == Some(SHIM_ARGUMENT.as_bytes());
         self.boot_id == boot_id()
@@ -98,7 +99,7 @@ impl Started {
     }
 }
 
-/// How a command ended: the contents of `exit.json`.
+/// The end of a command: the contents of `exit.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
     /// The format's version.
@@ -108,14 +109,14 @@ pub struct Exit {
     pub exit: Option<i32>,
     /// The signal that ended the shell.
     pub signal: Option<i32>,
-    /// Whether it was terminated at its time limit, or because it was silent.
+    /// True if it was terminated at its time limit, or for being silent.
     pub timed_out: bool,
-    /// After how many seconds of silence it was terminated, if that is why.
+    /// The seconds of silence after which it was terminated, if that is the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent: Option<f64>,
-    /// Whether it was terminated on request, or because its owner was gone.
+    /// True if it was terminated on request, or after its owner died.
     pub stopped: bool,
-    /// Whether the kernel killed it for lack of memory.
+    /// True if the kernel killed it for lack of memory.
     pub oom_killed: bool,
     /// The name of the host that it ran on; empty in files of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -123,13 +124,13 @@ pub struct Exit {
     /// The GPUs that its environment showed it; absent when it saw all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visible_gpus: Option<String>,
-    /// When it was started.
+    /// The start of the command.
     #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
-    /// When it ended.
+    /// The end of the command.
     #[serde(with = "crate::domain::millis")]
     pub finished: Timestamp,
-    /// How long it took, in seconds, without the time that the machine slept.
+    /// Its duration in seconds, without the time that the machine slept.
     pub seconds: f64,
     /// The largest resident set of the whole process tree, in bytes. Memory shared between processes counts once
     /// for each of them.
@@ -141,19 +142,19 @@ pub struct Exit {
     pub gpu_other_bytes: Option<u64>,
     /// Processes that not even KILL ended, stuck in the kernel; normally 0.
     pub survivors: u32,
-    /// Why the command could not be started.
+    /// The reason that the command could not be started.
     pub error: Option<String>,
-    /// What the file system said of the watched file at the end, if there is one.
+    /// The state of the watched file at the end, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Watched>,
 }
 
-/// What the file system said of a watched file; nothing if it was missing.
+/// The stamp of a watched file; `None` if it was missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched(pub Option<FileStamp>);
 
 impl Watched {
-    /// Looks at the file at `path`, or at what a link there leads to.
+    /// Reads the stamp of the file at `path`, or of the target of a link there.
     pub fn look(path: &Path) -> Watched {
         Watched(fs::metadata(path).ok().as_ref().map(FileStamp::from_metadata))
     }

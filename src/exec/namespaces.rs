@@ -18,13 +18,13 @@ const FILE: &str = "namespaces";
 /// The largest such file that is read, in bytes.
 const LARGEST: u64 = 64 << 10;
 
-/// How long a shim needs at most to see a process of its job, if it is not busy.
+/// The longest time until a shim that is not busy sees a process of its job.
 const SEEN_AFTER: Duration = LONGEST_PAUSE.saturating_mul(2);
 
 /// Poll interval while a shim may still see a process.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a process has for the processes and the files of the system.
+/// The process and mount namespaces of a process.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Namespaces(String);
 
@@ -40,7 +40,7 @@ impl Namespaces {
     }
 }
 
-/// What a shim has seen of the namespaces of its job.
+/// The namespaces that a shim has seen in its job.
 #[derive(Debug)]
 pub(super) struct NamespaceWatch {
     file: PathBuf,
@@ -51,7 +51,7 @@ impl NamespaceWatch {
     /// For a job whose files are in `folder`.
     pub(super) fn new(folder: &Path) -> NamespaceWatch {
         let mut watch = NamespaceWatch { file: folder.join(FILE), noted: BTreeSet::new() };
-        // Of an earlier job in the same folder.
+        // Remove the file of an earlier job in the same folder.
         let _ = fs::remove_file(&watch.file);
         watch.note(Namespaces::own());
         watch
@@ -97,8 +97,8 @@ pub fn job_beyond(mut folders: Vec<PathBuf>) -> Option<PathBuf> {
     }
 }
 
-/// Whether a process of the job that is active in `folder` was seen in `namespaces`; `None` without a job, or if they are
-/// those of its shim.
+/// Returns whether a process of the active job in `folder` was seen in `namespaces`; `None` without a job, or if they
+/// are its shim's own.
 fn was_seen(folder: &Path, namespaces: &Namespaces) -> Option<bool> {
     let listed = read_at_most(&folder.join(FILE), LARGEST).ok().filter(|_| is_held(folder))?;
     let place = listed.split(|byte| *byte == b'\n').position(|line| line == namespaces.0.as_bytes());

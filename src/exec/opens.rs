@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How many files are watched: each can give two events, and the kernel keeps 16,384 unread ones.
+/// The most files to watch: each can give two events, and the kernel keeps 16,384 unread ones.
 #[cfg(target_os = "linux")]
 const MOST: usize = 8000;
 

@@ -16,7 +16,7 @@ use crate::fs::{
 };
 use crate::state::{write_json, write_json_unsynced};
 
-/// What tells of a log whether more was written to it: size, seconds and nanoseconds of the last change.
+/// A stamp that changes when a log grows: its size, and the seconds and nanoseconds of its last change.
 pub(super) type Written = (u64, i64, i64);
 
 /// The files by which a job is found, and the lock that shows that it is running.
@@ -27,7 +27,7 @@ pub(super) struct Place<'a> {
     lock: File,
     /// Locks whose files were deleted: a process that waits for the job may have opened one of them.
     deleted: Vec<File>,
-    /// What the job writes to, also if its name is deleted or replaced.
+    /// The output file of the job, still valid if its name is deleted or replaced.
     log: File,
 }
 
@@ -138,7 +138,7 @@ fn put_back(path: &Path, content: &impl Serialize) -> Result<(), ExecError> {
     Ok(write_json(path, content)?)
 }
 
-/// Whether both describe the same file.
+/// Returns whether both describe the same file.
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }

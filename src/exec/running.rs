@@ -16,13 +16,13 @@ use super::{ExecError, Exit, SHIM_ARGUMENT, Started, tree};
 use crate::fs::{FileError, open_regular};
 use crate::state::{StateError, read_json};
 
-/// How often a process tries the lock of a job that another one started.
+/// Poll interval of the lock of a job that another process started.
 const LOCK_INTERVAL: Duration = Duration::from_millis(1024);
 
-/// How often it tries the lock of a job whose shim just died.
+/// Poll interval of the lock of a job whose shim just died.
 const DEATH_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How long the processes of a lost job are killed before they are given up.
+/// Time limit for killing the processes of a lost job.
 const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A job that was started.
@@ -43,11 +43,11 @@ pub struct Running {
 pub(super) struct Shim {
     pub(super) process: Child,
     pub(super) socket: Socket,
-    /// What it printed about itself; nobody else has this file open once it is dead.
+    /// Its standard error; no other process has this file open once the shim is dead.
     pub(super) last_words: File,
-    /// What it sent on the socket when it finished.
+    /// Its last word on the socket.
     pub(super) last: Option<Word>,
-    /// What the command writes to.
+    /// The output of the command.
     pub(super) log: Option<File>,
 }
 
@@ -62,8 +62,8 @@ impl Running {
         Running { command, files, lock, shim: None }
     }
 
-    /// What the command writes to, to be read whatever becomes of its name; once, and only where this process started the
-    /// job.
+    /// Takes the command's log, which stays readable if its name is deleted or replaced. `Some` once, and only if this
+    /// process started the job.
     pub fn take_log(&mut self) -> Option<File> {
         self.shim.as_mut()?.log.take()
     }
@@ -145,7 +145,7 @@ impl Running {
             .map_err(|error| ExecError::Watch(error.into()))
     }
 
-    /// How the command ended according to the shim's last words, where its file was deleted or could not be written.
+    /// The command's end according to the shim's last output, if `exit.json` was deleted or could not be written.
     fn told(&mut self) -> Option<Exit> {
         let is_over = matches!(self.shim.as_ref()?.last, Some(Word::Over | Word::Failed));
         is_over.then(|| serde_json::from_str(self.last_words().lines().next()?).ok()).flatten()
@@ -161,7 +161,7 @@ impl Running {
     fn last_words(&mut self) -> String {
         let mut words = String::new();
         if let Some(Shim { last_words, .. }) = &mut self.shim {
-            // What cannot be read is left out.
+            // Keep as much as can be read.
             let _ = last_words.rewind().and_then(|()| last_words.take(4096).read_to_string(&mut words));
         }
         words.trim().to_owned()
@@ -173,13 +173,13 @@ pub(super) fn shims_of(files: &JobFiles) -> Vec<Pid> {
     tree::with_arguments(&[SHIM_ARGUMENT.as_bytes(), files.job.as_os_str().as_encoded_bytes()])
 }
 
-/// Whether another job in the same folder has a shim here.
+/// Returns whether another job in the same folder has a shim here.
 pub(super) fn has_other_shim(files: &JobFiles) -> bool {
     let mut jobs = tree::with_arguments(&[SHIM_ARGUMENT.as_bytes()]).into_iter().filter_map(tree::job_of);
     jobs.any(|job| job != files.job && job.parent() == files.job.parent())
 }
 
-/// Whether a shim holds the lock of a folder.
+/// Returns whether a shim holds the lock of a folder.
 pub(super) fn is_held(folder: &Path) -> bool {
     open_regular(&lock_path(folder)).is_ok_and(|file| is_locked(&file))
 }

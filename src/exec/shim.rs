@@ -31,9 +31,9 @@ use crate::domain::FORMAT_VERSION;
 use crate::fs::{Unsynced, is_disk_full, is_odd, move_odd_away};
 use crate::state::{write_json_after, write_json_unsynced};
 
-/// What the program does as a shim, until the job in `job_file` is finished. Its standard input is its end of the socket to
-/// `ar`, its standard output the locked lock file of the job's folder, and standard error takes its last output. The job's
-/// file, its log and its standard input come over the socket, open, so that none can be deleted before it is needed.
+/// Runs the program as a shim until the job in `job_file` is finished. Standard input is its end of the socket to `ar`.
+/// Standard output is the locked lock file of the job's folder, and standard error takes its last output. The job's
+/// file, its log and its standard input arrive open over the socket, so deleting them cannot disturb the shim.
 pub fn shim_main(job_file: &Path) -> ExitCode {
     crash::in_shim();
     let Ok((socket, lock)) = settle_in() else { return ExitCode::FAILURE };
@@ -109,7 +109,7 @@ fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError
     Ok(())
 }
 
-/// Where `system(3)` finds the shell.
+/// The shell, at the path that `system(3)` uses.
 const SHELL: &str = "/bin/sh";
 
 /// Runs the command to its end. An error that prevents its start is part of the result.
@@ -163,7 +163,7 @@ async fn watch_over(
             () = at(deadline) => { exit.timed_out = true; break None }
             () = sleep_until(sampler.next()) => {
                 namespaces.look(&sampler.sample(&tree));
-                // What cannot be restored now is restored later.
+                // A file that cannot be restored now is restored later.
                 let _ = place.keep();
                 if let Some(silence) = sampler.silence(&tree, place.written()) {
                     (exit.timed_out, exit.silent) = (true, Some(silence.as_secs_f64()));

@@ -15,7 +15,7 @@ use rustix::net::{
 };
 use tokio::net::UnixStream;
 
-/// How many open files a job's first message carries: the job's file, its log and its input.
+/// The number of open files in a job's first message: the job's file, its log and its input.
 const HANDED: usize = 3;
 
 /// The last word of a job's shim.

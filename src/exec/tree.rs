@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use super::SHIM_ARGUMENT;
 
-/// How long KILL is repeated before the rest counts as stuck in the kernel.
+/// The time for which KILL is repeated; processes that survive it count as stuck in the kernel.
 const KILL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The longest pause between two checks of a tree that is about to end. Children that die wake the shim at once;
@@ -40,7 +40,7 @@ impl Tree {
         Tree { leader, me: getpid() }
     }
 
-    /// How the leader ended, if it did. It is not reaped, so its id stays taken.
+    /// The exit status of the leader if it has ended. It is not reaped, so no other process gets its id.
     pub(super) fn leader_ended(&self) -> io::Result<Option<WaitIdStatus>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::Pid(self.leader), options)?)
@@ -62,19 +62,19 @@ impl Tree {
         (others.len(), reaped.count())
     }
 
-    /// Whether the leader has ended and nothing else is left. Reaps orphans that have ended.
+    /// Returns whether the leader has ended and no other process is left. Reaps orphans that have ended.
     fn is_gone(&self) -> bool {
         let has_ended = matches!(self.leader_ended(), Ok(Some(_)));
         if cfg!(not(target_os = "linux")) {
             return has_ended && test_kill_process_group(self.leader).is_err();
         }
-        // A process that has ended has no children: they are this one's by now. So nothing else is left when this one has
+        // An ended process has no children: this process has inherited them. So the tree is gone once this process has
         // no other child.
         loop {
             match self.reap_ended() {
                 (0, _) => return has_ended,
                 (_, 0) => return false,
-                // What they leave behind is listed the next time.
+                // Orphans of the reaped processes are listed the next time.
                 _ if has_ended => {}
                 _ => return false,
             }
@@ -182,8 +182,8 @@ pub fn kill_other_children() {
     }
 }
 
-/// Whether a child is a shim, by its first argument. One that has not started its program yet cannot be told, and is left
-/// alone.
+/// Returns whether a child is a shim, by its first argument. Also true for a child that has not started its program
+/// yet, because it cannot be told apart.
 fn is_own(pid: Pid) -> bool {
     let (line, mine) = (fs::read(format!("/proc/{pid}/cmdline")), fs::read("/proc/self/cmdline"));
     let (Ok(line), Ok(mine)) = (line, mine) else { return true };
@@ -212,7 +212,7 @@ fn children_among(parents: &[(Pid, Pid)], pid: Pid) -> Vec<Pid> {
     parents.iter().filter(|(_, parent)| *parent == pid).map(|(child, _)| *child).collect()
 }
 
-/// Whether the kernel tells the children of a process.
+/// Returns whether the kernel lists the children of a process.
 fn lists_children() -> bool {
     Path::new("/proc/thread-self/children").exists()
 }

@@ -1,5 +1,5 @@
-//! What a process tree uses: memory, the GPU's memory, processor time; and whether the kernel killed a process for lack of
-//! memory.
+//! Resource use of a process tree: memory, GPU memory and processor time. Also detects that the kernel killed a process
+//! for lack of memory.
 
 use std::fs;
 use std::time::Duration;
@@ -21,13 +21,13 @@ const FIRST_PAUSE: Duration = Duration::from_millis(8);
 /// The longest pause between two samples: two seconds, so that a training run pays for half a wake-up a second.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(2048);
 
-/// How many times longer than a sample the pause after it is at least: at most 0.5% of one core goes into sampling.
+/// The least ratio of a pause to the sample before it, so that sampling takes at most 0.5% of one core.
 const SHARE: u32 = 200;
 
 /// The age of a run at which GPU sampling begins, so that short commands do not pay for opening the driver.
 const GPU_AFTER: Duration = Duration::from_secs(1);
 
-/// How many samples a silence has at least.
+/// The least number of samples within a silence.
 const SAMPLES: u32 = 4;
 
 /// Takes samples of a tree and keeps the largest.
@@ -41,7 +41,7 @@ pub(super) struct Sampler {
     quiet: Option<Listening>,
 }
 
-/// What ends a silent tree.
+/// Watches for a silence that lasts too long.
 #[derive(Debug)]
 struct Listening {
     silence: Silence,
@@ -127,8 +127,8 @@ fn processor_time(members: &[Pid]) -> Option<Duration> {
     Some(Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64))
 }
 
-/// How many processes of this process's control group the kernel has killed for lack of memory; of the whole
-/// machine where the group keeps no such count. `None` where there is none at all.
+/// The number of processes of this control group that the kernel has killed for lack of memory. Counts the whole
+/// machine if the group has no counter. `None` without any counter.
 pub(super) fn oom_kills() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     oom_files(&groups).iter().find_map(|file| count_in(&fs::read_to_string(file).ok()?))

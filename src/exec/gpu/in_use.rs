@@ -1,4 +1,4 @@
-//! What compute processes use of each GPU, at a moment of one's choice.
+//! The current memory use of compute processes on each GPU.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::library::{library, units};
 use crate::domain::GpuUse;
 
-/// How long the driver may take to answer; it takes milliseconds, and seconds where it first has to wake the GPUs.
+/// Time limit for the driver's answer. It takes milliseconds, or seconds if the driver must first wake the GPUs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Asks what compute processes use, on a thread of its own: a driver call can take long, or never return when a GPU is lost.
@@ -27,15 +27,15 @@ impl GpuProcesses {
         let (requests, asked) = channel::<oneshot::Sender<Vec<GpuUse>>>();
         thread::spawn(move || {
             for answer in asked {
-                // Whoever asked may have given up.
+                // The caller may have given up.
                 let _ = answer.send(library().into_iter().flat_map(units).filter_map(|unit| of(&unit)).collect());
             }
         });
         GpuProcesses { requests }
     }
 
-    /// What is in use now of each GPU and each MIG instance; those that do not tell are left out, and so are all when the driver
-    /// does not answer within 10 seconds.
+    /// The current use of each GPU and each MIG instance. Omits those that do not report it. Empty if the driver does
+    /// not answer within 10 seconds.
     pub async fn look(&self) -> Vec<GpuUse> {
         let (answer, answered) = oneshot::channel();
         let _ = self.requests.send(answer);

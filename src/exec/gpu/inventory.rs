@@ -30,14 +30,14 @@ fn usable(index: u32, device: &Device<'static>) -> Vec<Gpu> {
     let instance = |device: &Device| {
         let memory = memory(device);
         let name = device.name().ok().filter(|name| name.contains(" MIG "));
-        // Where the name has no profile, the size tells instances apart.
+        // A name without a profile is made distinct by the instance's size.
         let model = name.unwrap_or_else(|| format!("{model} MIG {}", memory.map(bytes_text).unwrap_or_default()));
         Some(Gpu { index, uuid: device.uuid().ok()?, model, memory, parent: Some(uuid.clone()) })
     };
     instances.iter().filter_map(instance).collect()
 }
 
-/// What the environment of a record says of GPUs.
+/// The GPU part of a record's environment.
 pub(in crate::exec) struct Models {
     /// The model names, as [`model_list`] gives them.
     pub(in crate::exec) models: String,

@@ -26,7 +26,7 @@ pub(super) fn instances(device: &Device<'static>) -> Option<Vec<Device<'static>>
     is_on.then(|| (0..device.mig_device_count().unwrap_or(0)).filter_map(at).collect())
 }
 
-/// What a program can use by itself: whole GPUs, and the instances of those in MIG mode.
+/// Devices that a program can use separately: whole GPUs, and the instances of those in MIG mode.
 pub(super) fn units(library: &'static Nvml) -> impl Iterator<Item = Device<'static>> {
     devices(library).flat_map(|(_, device)| instances(&device).unwrap_or_else(|| vec![device]))
 }

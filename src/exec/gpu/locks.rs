@@ -27,7 +27,7 @@ pub struct GpuHolder {
     pub process: u32,
 }
 
-/// Why GPUs cannot be locked.
+/// The reason that GPUs cannot be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum GpuLockError {
     /// Other sessions have them.
@@ -42,7 +42,7 @@ pub enum GpuLockError {
 }
 
 impl GpuLockError {
-    /// What the user can do about it.
+    /// A hint for the user, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             GpuLockError::InUse(_) => Some("choose other GPUs with --gpus, or wait until that session ends".into()),
@@ -119,8 +119,8 @@ impl GpuLocks {
     }
 }
 
-/// Whether the `last` session that had a GPU left a run on it that is still going, for another than `holder` to keep off. A
-/// run outlives its `ar`, whose locks die with it. A session that is active has locked what it uses.
+/// Returns whether the `last` session that had a GPU left a run on it that is still running, unless `holder` is that
+/// session. A run outlives its `ar`, whose locks die with it. An active session holds the locks itself.
 fn left_run(last: &GpuHolder, holder: &GpuHolder) -> bool {
     if (&last.repository, &last.session) == (&holder.repository, &holder.session) {
         return false;
@@ -129,7 +129,7 @@ fn left_run(last: &GpuHolder, holder: &GpuHolder) -> bool {
     Executor::for_runs().busy_in(&folder.runs()).next().is_some() && folder.refuse_held().is_ok()
 }
 
-/// How a GPU is locked.
+/// The extent of a lock on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Share {
     /// For one session alone.
@@ -162,7 +162,7 @@ fn write(file: &mut File, holder: &GpuHolder) -> io::Result<()> {
     file.write_all(&serde_json::to_vec(holder).unwrap_or_default())
 }
 
-/// Who holds a lock, if that can be read: it may be written just now.
+/// Reads the holder of a lock; `None` if it cannot be read, as while it is being written.
 fn read(file: &mut File) -> Option<GpuHolder> {
     /// A path and a tag, with room to spare.
     const LARGEST: u64 = 64 << 10;
@@ -224,7 +224,7 @@ mod tests {
         GpuLocks::take_in(&[folder.to_owned()], gpus, &holder(tag), GLANCE)
     }
 
-    /// What a session is told that cannot have these GPUs.
+    /// The error for a session that cannot have these GPUs.
     fn refused(folder: &Path, gpus: &[Gpu]) -> String {
         let taken = GpuLocks::take_in(&[folder.to_owned()], gpus, &holder("other"), Duration::ZERO);
         taken.unwrap_err().to_string()

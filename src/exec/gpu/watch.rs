@@ -59,13 +59,13 @@ impl GpuWatch {
         Some(self.others.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    /// What the GPUs of the processes do, if that was answered since the last call.
+    /// The activity of the GPUs of the processes, if it was sampled since the last call.
     pub(in crate::exec) fn life(&self) -> Option<GpuLife> {
         self.life.lock().ok()?.take()
     }
 }
 
-/// Samples what the GPUs do, on a thread of its own: a driver call can take long, or never return.
+/// Samples the load of the GPUs on its own thread: a driver call can take long, or never return.
 #[derive(Debug)]
 pub struct GpuMonitor {
     requests: SyncSender<()>,
@@ -120,13 +120,13 @@ fn processes(library: &'static Nvml) -> Vec<Vec<(u32, u64)>> {
     units(library).map(of).collect()
 }
 
-/// How busy each GPU or MIG instance is, in percent, in the order of [`processes`]; absent where the driver does not tell, as of
-/// instances.
+/// The load of each GPU or MIG instance, in percent, in the order of [`processes`]. Absent if the driver does not
+/// report it, as for instances.
 fn loads(library: &'static Nvml) -> impl Iterator<Item = Option<u32>> {
     units(library).map(|unit| unit.utilization_rates().ok().map(|rates| rates.gpu))
 }
 
-/// What the GPUs do that the tree of `pids` is on; each with its processes and how busy it is, in percent.
+/// The activity of the GPUs that the tree of `pids` uses. Each of `devices` has its processes and its load in percent.
 fn life_on<'a>(devices: impl Iterator<Item = (&'a Vec<(u32, u64)>, Option<u32>)>, pids: &[u32]) -> GpuLife {
     let own = devices.filter(|(processes, _)| processes.iter().any(|(pid, _)| pids.contains(pid)));
     let known: Vec<u32> = own.filter_map(|(_, percent)| percent).collect();
@@ -137,14 +137,14 @@ fn life_on<'a>(devices: impl Iterator<Item = (&'a Vec<(u32, u64)>, Option<u32>)>
     }
 }
 
-/// How much memory a process tree and others use, in bytes.
+/// The memory that a process tree and others use, in bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Used {
     tree: u64,
     others: u64,
 }
 
-/// What the tree of `pids` uses, and what others use of the GPUs that it is on, or of the only one.
+/// The memory that the tree of `pids` uses, and that others use on the same GPUs, or on the only one.
 fn used_by(devices: &[Vec<(u32, u64)>], pids: &[u32]) -> Used {
     let mut used = Used::default();
     for device in devices {
