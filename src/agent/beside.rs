@@ -1,4 +1,4 @@
-//! What an agent is told of experiments that are open beside its own.
+//! Sections of the prompt about experiments that are open beside the agent's own.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const PATCH: usize = 16_000;
 pub struct Other {
     /// Its number.
     pub id: ExperimentId,
-    /// What it tries; empty as long as its agent is at work.
+    /// Its description; empty while its agent is active.
     pub description: String,
     /// Its strategy.
     pub direction: Option<String>,
@@ -28,7 +28,7 @@ pub struct Other {
     pub phase: Phase,
     /// The slot that it runs in.
     pub slot: Option<u32>,
-    /// How long ago it was opened.
+    /// The time since it was opened.
     pub lasted: Duration,
 }
 
@@ -37,7 +37,7 @@ pub struct Other {
 pub struct Merging {
     /// The incumbent, which is in the working tree.
     pub incumbent: ExperimentId,
-    /// What the change tries.
+    /// Its description.
     pub description: String,
     /// Its commit, in hexadecimal.
     pub commit: String,
@@ -78,7 +78,7 @@ pub(super) fn others_text(contract: &Contract, others: &[Other]) -> String {
     text
 }
 
-/// What the agent is to do with a change that conflicts.
+/// The task for a change that conflicts.
 pub(super) fn merging_text(merging: &Merging) -> String {
     let Merging { incumbent, description, commit, patch, value } = merging;
     let value = value.as_ref().map(|value| format!(", which gave {value} on its own base,")).unwrap_or_default();

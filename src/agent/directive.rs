@@ -9,7 +9,7 @@ const NEAR_MISSES: usize = 3;
 /// The most characters of a name or description shown.
 const SHOWN: usize = 60;
 
-/// What the agent is told that named a direction that was tried, when it is asked once more.
+/// The request to an agent that named a tried direction, when it is asked once more.
 pub(super) fn asked_again_text(direction: &str) -> String {
     format!(
         "You named the direction \"{}\", which was tried before. Your change was undone and saved. Make one in a direction \
@@ -68,7 +68,7 @@ pub fn directive_text(directive: Directive, contract: &Contract, history: &Histo
     }
 }
 
-/// Where the new idea should come from.
+/// The suggested origin of the new idea.
 fn perturbation_text(perturbation: Perturbation, is_research: bool, history: &History) -> String {
     let words = match (perturbation, is_research) {
         (Perturbation::Opposite, false) => {

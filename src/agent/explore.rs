@@ -5,7 +5,7 @@ use super::memory::{IN_PROMPT, Memories};
 use super::prompt::{Briefing, standing, task_spec};
 use crate::domain::{Directive, Role, RoleProposal};
 
-/// What is asked for.
+/// The task.
 const TASK: &str = include_str!("explore.md");
 
 /// Writes the prompt for a call that proposes in this role.

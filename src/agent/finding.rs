@@ -1,4 +1,4 @@
-//! What search commands found, as a part of the prompt.
+//! Results of search commands, as a section of the prompt.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::domain::{cut, one_line};
 /// The most characters of a command that are shown.
 const COMMAND: usize = 120;
 
-/// What one search command found.
+/// The results of one search command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The command.
@@ -17,7 +17,7 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What was found, fenced; empty without anything.
+/// The results, fenced; empty without any.
 pub(super) fn findings_text(found: &[Finding]) -> String {
     let mut text = String::new();
     if !found.is_empty() {

@@ -8,8 +8,8 @@ use crate::domain::{WordList, word_list};
 /// others read instructions or settings as they start, by their own documentation.
 static NAMES: WordList = WordList::new(|| word_list(include_str!("lists/instructions.txt")));
 
-/// Whether an agent may take a file for instructions to itself, by the names on its path. A disk may not tell capitals from
-/// other letters.
+/// Returns whether an agent may take a file for instructions to itself, by the names on its path. Ignores case, as some
+/// disks do.
 pub fn instructs_agents(path: &Path) -> bool {
     let mut names = path.iter();
     names.any(|part| NAMES.iter().any(|name| part.eq_ignore_ascii_case(name)))

@@ -1,4 +1,4 @@
-//! How the agent is called.
+//! Calls of the agent.
 
 use std::path::{Path, PathBuf};
 

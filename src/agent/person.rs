@@ -1,4 +1,4 @@
-//! What the user says to the agent.
+//! Messages of the user to the agent.
 
 use std::fmt::Write;
 

@@ -11,20 +11,20 @@ pub struct Preset {
     pub command: &'static str,
     /// The command that installs it.
     pub install: &'static str,
-    /// What it needs: a login or a key.
+    /// The login or key that it needs.
     pub needs: &'static str,
-    /// What it reports of its calls; of one that has a machine-readable mode, in that.
+    /// The data that it reports about its calls; in its machine-readable mode, if it has one.
     pub reports: Reports,
-    /// How its rounds can be limited.
+    /// The way to limit its rounds.
     rounds: RoundLimit,
 }
 
-/// How the rounds of an agent's call can be limited.
+/// The way to limit the rounds of an agent's call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RoundLimit {
-    /// By an option of its own, which a number follows; and its stream tells them.
+    /// An option of its own, followed by a number. Its stream shows the rounds.
     Option(&'static str),
-    /// Its stream tells them.
+    /// Only its stream shows the rounds.
     Told,
     /// Not at all.
     Unknown,
@@ -101,7 +101,7 @@ const WITHIN: [&str; 8] = [
     "OPENCODE",
     "CURSOR_AGENT",
     "AI_AGENT",
-    // That of a loop's call, perhaps in another repository.
+    // Set for a loop's call, perhaps in another repository.
     "AR_PROPOSAL",
 ];
 
@@ -127,12 +127,12 @@ pub fn preset_names() -> String {
     names.split_last().map(|(last, rest)| format!("{} or {last}", rest.join(", "))).unwrap_or_default()
 }
 
-/// What a command line's program reports of its calls, judging by name and options.
+/// The data that a command line's program reports about its calls, judging by name and options.
 pub fn reports(command: &str) -> Reports {
     in_its_mode(command).map_or(Reports::Nothing, |preset| preset.reports)
 }
 
-/// Whether a command line's program tells the rounds of a call while it works, judging by name and options.
+/// Returns whether a command line's program shows the rounds of a call while it works, judging by name and options.
 pub fn tells_rounds(command: &str) -> bool {
     // `json` alone is one document at the end.
     let streams = |line: &str| line.contains("stream-json") || !line.contains("--output-format");

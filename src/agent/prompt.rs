@@ -23,7 +23,7 @@ pub const BUILT_IN_PROGRAM: &str = include_str!("../../program.md");
 /// `ar init --research` writes.
 const RESEARCH_PROGRAM: &str = include_str!("research.md");
 
-/// How many recent experiments the prompt lists.
+/// The most recent experiments to list in the prompt.
 const RECENT: usize = 20;
 
 /// The most characters of a description in the prompt.
@@ -57,9 +57,9 @@ pub struct Briefing<'a> {
     pub last_call: &'a LastCall,
     /// The memories beside the experiments.
     pub memories: &'a Memories,
-    /// How the experiment should differ from earlier ones.
+    /// The required difference from earlier experiments.
     pub directive: Directive,
-    /// What search commands found for that.
+    /// Results of search commands for the directive.
     pub found: &'a [Finding],
     /// The tried direction that the agent just named, if it is asked once more.
     pub asked_again: Option<&'a str>,
@@ -67,15 +67,15 @@ pub struct Briefing<'a> {
     pub reworked: Option<Reworked<'a>>,
     /// The experiments that are open beside it.
     pub others: &'a [Other],
-    /// What the agent is to merge, if it is called for that.
+    /// The change for the agent to merge, if it is called for that.
     pub merging: Option<&'a Merging>,
     /// The proposals for a pivot.
     pub proposals: &'a [RoleProposal],
-    /// What the user says.
+    /// The user's messages.
     pub words: &'a [Word],
     /// The end of the last experiment's log, if it failed.
     pub failed_log: &'a str,
-    /// Whether the session has as many experiments as it may.
+    /// True if the session has reached its limit of experiments.
     pub is_full: bool,
 }
 

@@ -30,13 +30,13 @@ pub struct Proposal {
     pub description: Option<String>,
     /// The strategy that it belongs to.
     pub direction: Option<String>,
-    /// Why it should work.
+    /// The reason that it should work.
     pub hypothesis: Option<String>,
     /// The expected value.
     pub expected: Option<String>,
-    /// What the agent learned from earlier experiments.
+    /// The agent's findings from earlier experiments.
     pub findings: Vec<String>,
-    /// What later sessions should know.
+    /// A lesson for later sessions.
     pub lesson: Option<String>,
     /// Ideas for later experiments.
     pub ideas: Vec<NewIdea>,
@@ -44,7 +44,7 @@ pub struct Proposal {
     pub idea: Option<u32>,
     /// The number of the backlog's source that it uses.
     pub source: Option<u32>,
-    /// Why `ar` ignored the file, or a part of it.
+    /// The reason that `ar` ignored the file, or a part of it.
     pub error: Option<String>,
 }
 
@@ -96,7 +96,7 @@ impl Proposal {
         fields
     }
 
-    /// What later agent calls are told if this one made no experiment.
+    /// Findings and lesson for later agent calls, if this call made no experiment.
     pub fn learned(&self) -> Vec<String> {
         self.findings.iter().chain(&self.lesson).cloned().collect()
     }

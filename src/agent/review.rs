@@ -13,7 +13,7 @@ use crate::domain::{Contract, Record, Review, ReviewVerdict, cut, duration_text,
 use crate::fs::read_at_most;
 use crate::rules::environment_differences;
 
-/// What is asked.
+/// The task.
 const TASK: &str = include_str!("review.md");
 
 /// The most bytes of the diff, 256 KiB: more than a reviewer can weigh, and as much as most models read.
@@ -26,7 +26,7 @@ const NUMBERS: usize = 200;
 const LARGEST: u64 = 1 << 20;
 const WHY: usize = 1000;
 
-/// What a reviewer is told of a change.
+/// The input of a review of a change.
 #[derive(Debug, Clone, Copy)]
 pub struct Reviewing<'a> {
     /// The session's contract.
@@ -54,7 +54,7 @@ pub struct Reviewing<'a> {
 pub struct NewClaim {
     /// Its text without citations.
     pub text: String,
-    /// Where it stands: file and line.
+    /// Its position: file and line.
     pub place: String,
     /// Its citations.
     pub evidence: Vec<Evidence>,
@@ -65,7 +65,7 @@ pub struct NewClaim {
 pub struct Evidence {
     /// The source's id.
     pub id: String,
-    /// What it says, as the claim quotes it.
+    /// The passage of the source that the claim quotes.
     pub quotation: Option<String>,
     /// The file of the source; absent where there is none.
     pub path: Option<PathBuf>,
@@ -85,7 +85,7 @@ pub fn review_prompt(reviewing: &Reviewing<'_>) -> String {
     let _ = writeln!(text, "Commit {} on {}. Changed files:\n\n{}", record.commit, record.base, fenced(&files));
     let _ = writeln!(text, "{}", fenced(head(diff, DIFF)).trim_end());
     if diff.len() > DIFF {
-        // What git prints is up to settings that the agent may have changed.
+        // The output of `git diff` depends on settings that the agent may have changed.
         let _ = writeln!(text, "\nIt goes on in {}, which has all of it.", diff_file.display());
     }
     text += &numbers(reviewing);
@@ -190,7 +190,8 @@ pub fn read_review(file: &Path, said: &str) -> Result<Review, String> {
         Err(error) => Err(format!("$AR_REVIEW cannot be read: {error}")),
     };
     match (in_file, parse(last.as_bytes())) {
-        // What the reviewer runs of the change can write the file, and print.
+        // Code of the change, when the reviewer runs it, can write the file and print. So the more doubtful answer
+        // counts.
         (Ok(one), Ok(other)) => Ok(if doubt(&other) > doubt(&one) { other } else { one }),
         (Ok(review), Err(_)) | (Err(_), Ok(review)) => Ok(review),
         (Err(why), Err(_)) if last.is_empty() => Err(format!("{why}, and it printed nothing")),
@@ -198,7 +199,7 @@ pub fn read_review(file: &Path, said: &str) -> Result<Review, String> {
     }
 }
 
-/// How much a verdict doubts.
+/// The degree of doubt in a verdict, from 0 to 2.
 fn doubt(review: &Review) -> u32 {
     match review.verdict {
         ReviewVerdict::Earned | ReviewVerdict::Unreviewed => 0,

@@ -4,7 +4,7 @@ use super::memory::{IN_PROMPT, Memories};
 use super::prompt::{Briefing, standing, task_spec};
 use crate::domain::Directive;
 
-/// What is asked for.
+/// The task.
 const TASK: &str = include_str!("summary.md");
 
 /// Writes the prompt for the call that sums the session up.

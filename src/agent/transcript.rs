@@ -1,4 +1,4 @@
-//! What an agent's transcript shows of programs that it ran.
+//! Values that an agent's transcript shows from programs that it ran.
 
 use std::path::Path;
 

@@ -9,7 +9,7 @@ use super::safe::safe_line;
 use super::width::{columns, fit, wrap};
 use crate::domain::Number;
 
-/// The output format of a command.
+/// What a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people

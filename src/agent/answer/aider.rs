@@ -3,23 +3,23 @@
 use super::Answer;
 use crate::domain::{Refusal, Tokens, Usage};
 
-/// How its first line begins.
+/// The beginning of its first line.
 const BANNER: &str = "Aider v";
 
-/// How a line begins with which it says that the service refused; it may try again, and exits with 0 in the end.
+/// The beginning of a line that reports a refusal by the service. It may retry, and exits with 0 in the end.
 const ERROR: &str = "litellm.";
 
-/// How lines begin that are about its own work.
+/// The beginnings of lines about its own work.
 const OWN: [&str; 6] = ["Tokens:", "Cost:", "Commit ", "Applied edit to ", "You can use /undo", "Retrying in "];
 
-/// Over how many lines what one message used may be broken.
+/// The most lines that it breaks a usage report into.
 const USAGE_LINES: usize = 3;
 
-/// What its lines have said.
+/// The state after the lines so far.
 #[derive(Default)]
 pub(super) struct Lines {
     is_aider: bool,
-    /// What a message used, as far as its lines have come, and how many they are.
+    /// The usage report of a message, as far as it has arrived, and the number of its lines.
     usage: Option<(String, usize)>,
     /// The cost of all messages so far.
     cost: Option<f64>,

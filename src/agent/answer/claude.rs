@@ -6,10 +6,10 @@ use serde::Deserialize;
 use super::Answer;
 use crate::domain::{Refusal, Tokens, Usage};
 
-/// How claude calls the model of messages that it wrote itself.
+/// The model name in messages that claude wrote itself.
 const SYNTHETIC: &str = "<synthetic>";
 
-/// How it calls a call that took as many rounds as `--max-turns` allows.
+/// The outcome of a call that took as many rounds as `--max-turns` allows.
 const TOO_MANY_ROUNDS: &str = "error_max_turns";
 
 /// A line; those of other kinds hold nothing that is looked for.
@@ -80,17 +80,17 @@ impl Counts {
     }
 }
 
-/// What a stream has said of a call that it has not summed up yet.
+/// The state of a call that its stream has not summed up yet.
 #[derive(Default)]
 pub(super) struct Stream {
     /// The newest message that no agent of its own said.
     round: Option<String>,
-    /// The newest message, and what it used: each of its lines says that anew.
+    /// The newest message, and its usage, which each of its lines repeats.
     message: Option<String>,
     newest: Usage,
-    /// What the messages before it used.
+    /// The usage of the messages before it.
     before: Usage,
-    /// When the limit ends that keeps it from its work.
+    /// The end of the rate limit that stops it.
     until: Option<Timestamp>,
 }
 

@@ -1,17 +1,18 @@
-//! What an agent's output tells.
+//! The contents of an agent's output.
 
 use crate::domain::{Refusal, Usage};
 
-/// What an agent answered.
+/// The answer of an agent.
 #[derive(Debug, Default, PartialEq)]
 pub struct Answer {
-    /// What kept it from its work, where its answer ends with that.
+    /// The refusal that its answer ends with, if any.
     pub refusal: Option<Refusal>,
-    /// What it used.
+    /// Its tokens and cost.
     pub usage: Usage,
-    /// How many rounds it has begun: answers of its model, each with what it does then; 0 where its output tells none.
+    /// The number of rounds that it has begun: answers of its model, each with the actions that follow. 0 if its output
+    /// does not show them.
     pub rounds: u32,
-    /// Whether it ended itself because it had taken as many rounds as it may.
+    /// True if it ended itself after as many rounds as allowed.
     pub rounds_are_up: bool,
     /// Its final words.
     pub text: Option<String>,

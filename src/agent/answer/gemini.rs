@@ -7,10 +7,10 @@ use serde::Deserialize;
 use super::Answer;
 use crate::domain::{Refusal, Tokens, Usage};
 
-/// How many bytes of its final words are kept; they come in pieces.
+/// The most bytes of its final words to keep; they arrive in pieces.
 const LONGEST_TEXT: usize = 64 << 10;
 
-/// Who speaks in messages of the model.
+/// The role of the model in messages.
 const ASSISTANT: &str = "assistant";
 
 /// A line of the stream.
@@ -96,7 +96,7 @@ pub(super) fn take_line(line: &[u8], in_round: &mut bool, answer: &mut Answer) -
                 answer.text = Some(text.unwrap_or_default() + &content);
             }
         }
-        // What it says next is said anew.
+        // The text after a tool call is a new one.
         Line::ToolUse { .. } => answer.text = None,
         Line::ToolResult { .. } => {}
         Line::Error { severity, message } => {
@@ -112,7 +112,7 @@ pub(super) fn take_line(line: &[u8], in_round: &mut bool, answer: &mut Answer) -
             }
             if let Some(Stats { input_tokens, output_tokens, cached, models }) = stats {
                 let tokens = Tokens { input: input_tokens, output: output_tokens, cached };
-                // Where it chooses a model by itself, only this says which.
+                // If it chooses a model by itself, only this names it.
                 let most = models.into_iter().max_by_key(|(_, model)| model.total_tokens);
                 answer.usage.add(Usage { model: most.map(|(name, _)| name), tokens: Some(tokens), cost: None });
             }

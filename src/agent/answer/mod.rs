@@ -1,5 +1,5 @@
-//! What an agent answered, known by the form of its output: the machine-readable streams of claude, codex, gemini and
-//! opencode, and the lines of aider.
+//! The answer of an agent, recognised by the form of its output: the machine-readable streams of claude, codex, gemini
+//! and opencode, and the lines of aider.
 //!
 //! Each form has a file, which knows one line of it. Nothing here asks how the agent was called.
 

@@ -71,7 +71,7 @@ struct Data {
     response_headers: BTreeMap<String, String>,
 }
 
-/// How a service names the seconds after which it may be asked again.
+/// The header with the seconds to wait before the next request.
 const RETRY_AFTER: &str = "retry-after";
 
 /// Takes a line; whether it is one of opencode's.

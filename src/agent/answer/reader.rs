@@ -12,11 +12,11 @@ use crate::measure::plain_text;
 /// The longest line, and the longest JSON document over several lines, that is understood, in bytes.
 const LONGEST: usize = 4 << 20;
 
-/// How many of the last lines that belong to no stream are kept, and how many bytes of each.
+/// The most lines without a stream to keep, the last ones, and the most bytes of each.
 const PLAIN_LINES: usize = 50;
 const PLAIN_LINE: usize = 4096;
 
-/// How much is read at a time.
+/// The bytes to read at once.
 const CHUNK: usize = 64 << 10;
 
 /// Reads the answer out of what stands in `log` from byte `from` on; an empty one where the log cannot be read.
@@ -44,7 +44,7 @@ impl Rounds {
         Some(Rounds { log, reader: Reader::default() })
     }
 
-    /// How many rounds it has begun by now.
+    /// Counts the rounds that it has begun so far.
     pub fn count(&mut self) -> u32 {
         self.reader.push_all(&mut self.log);
         self.reader.answer.rounds

@@ -13,7 +13,7 @@ fn tokens(input: u64, output: u64, cached: u64) -> Option<Tokens> {
     Some(Tokens { input, output, cached })
 }
 
-/// What an answer says of a refusal: its text and its status.
+/// The refusal of an answer: its text and its status.
 fn refusal(answer: &Answer) -> Option<(&str, Option<u16>)> {
     answer.refusal.as_ref().map(|refusal| (refusal.said.as_str(), refusal.status))
 }
