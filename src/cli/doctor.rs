@@ -34,7 +34,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
                 (wanted, wish, trouble.map(|trouble| trouble.to_string()))
             }
             Ok(Err(trouble)) => (Wanted::default(), LoopWish::default(), Some(trouble.to_string())),
-            // What is wrong with the repository is a finding.
+            // Trouble with the repository becomes a finding.
             Err(_) => (Wanted::default(), LoopWish::default(), None),
         };
     let asked = wanted.all();

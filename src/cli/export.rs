@@ -13,7 +13,7 @@ use super::error::CliError;
 use super::process::current_dir;
 use super::{chosen, mlflow, output};
 
-/// Where MLflow looks for a store of files.
+/// The default folder of MLflow's file store.
 const STORE: &str = "mlruns";
 
 /// Writes a session out for other programs.

@@ -53,8 +53,8 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to look for, and the axes that it is worked out from: as it is asked for, else as the variables and `ar.toml` say,
-/// else as the session does.
+/// The metric to look for, and the axes that a composite is computed from. The arguments come first, then the variables
+/// and `ar.toml`, then the session.
 fn spec(metric: Option<String>, regex: Option<String>) -> Result<(MetricSpec, Option<Composite>), CliError> {
     // A number is read the same way in both directions.
     let spec = |name, source| MetricSpec { name, direction: Direction::Lower, source };
@@ -70,7 +70,7 @@ fn spec(metric: Option<String>, regex: Option<String>) -> Result<(MetricSpec, Op
     let described = asked.composite.and_then(|axes| axes.settled().ok()).map(|(axes, _)| axes);
     let decides = || contract.as_ref().and_then(Contract::deciding_composite).cloned();
     let (name, stored, composite) = match (metric.or(asked.metric), &contract) {
-        // What `ar` computes is never read from a log.
+        // A composite that `ar` computes is never read from a log.
         (Some(name), _) if name == COMPOSITE => (name, asked.source, described.or_else(decides)),
         (Some(name), _) => (name, asked.source, None),
         (None, Some(contract)) => (contract.metric.name.clone(), Some(contract.metric.source.clone()), decides()),
@@ -81,7 +81,7 @@ fn spec(metric: Option<String>, regex: Option<String>) -> Result<(MetricSpec, Op
             ));
         }
     };
-    // What stands in a file of its own is not looked for in a log.
+    // A value with a file of its own is not in the log.
     let stored = stored.filter(|stored| matches!(stored, MetricSource::Regex(_)));
     let composite = composite.filter(|_| source.is_none());
     Ok((spec(name, source.or(stored).unwrap_or(MetricSource::Log)), composite))

@@ -43,7 +43,8 @@ pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
     Ok(if needs_person { ExitCode::from(exit::NEEDS_PERSON) } else { code })
 }
 
-/// What each patrol of an installed or a resident guard gets: the options of this one, with absolute paths.
+/// The arguments of each patrol of an installed or a resident guard: the options of this invocation, with absolute
+/// paths.
 fn arguments(args: &GuardArgs) -> Result<Vec<String>, CliError> {
     let mut arguments = Vec::new();
     for path in &args.paths {

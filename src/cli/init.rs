@@ -76,7 +76,7 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a commit does on the branch of a session.
+/// The effect of a commit on the branch of a session.
 fn commit_note(session: &Contract) -> String {
     let (tag, branch) = (&session.tag, session.tag.branch());
     format!(
@@ -84,9 +84,9 @@ fn commit_note(session: &Contract) -> String {
     )
 }
 
-/// What `ar.toml` has to name for the metric of a session to stay the same.
+/// The settings in `ar.toml` that keep the metric of a session; `None` for a composite.
 fn metric_of(session: &Contract) -> Option<Asked> {
-    // A composite is more than its name.
+    // A name alone does not describe a composite.
     session.composite.is_none().then(|| Asked {
         metric: Some(session.metric.name.clone()),
         direction: Some(session.metric.direction),
@@ -104,7 +104,7 @@ fn in_words(names: &[String]) -> String {
     }
 }
 
-/// What is not set and `ar run` needs for a loop.
+/// The missing settings that `ar run` needs for a loop.
 fn missing_settings(terms: &Asked) -> Vec<String> {
     let is_missing = |setting: &&Setting| setting.is_required && setting.toml(terms).is_none();
     let required = settings().into_iter().filter(is_missing).map(|setting| setting.key.to_owned());
@@ -114,7 +114,7 @@ fn missing_settings(terms: &Asked) -> Vec<String> {
     required.chain(direction).chain(agent).collect()
 }
 
-/// What the repository's own files suggest.
+/// Settings that the repository's own files suggest.
 struct Suggestion {
     terms: Asked,
     conventions: Conventions,
@@ -155,7 +155,8 @@ impl Suggestion {
         Suggestion { terms, conventions, agents, within }
     }
 
-    /// What is asked for, completed by what is suggested. Direction and source were found for the suggested metric alone.
+    /// Completes the given settings with the suggested ones. Suggested direction and source apply only to the suggested
+    /// metric.
     fn complete(&self, asked: Asked) -> Asked {
         let mut terms = self.terms.clone();
         if asked.metric.is_some() && asked.metric != terms.metric {
@@ -164,7 +165,7 @@ impl Suggestion {
         asked.or(terms)
     }
 
-    /// What is said of it: what a flag or a variable decides was not taken.
+    /// Describes the suggestions that no flag or variable replaces.
     fn found(&self, asked: &Asked) -> Vec<String> {
         let terms = &self.terms;
         let metric = terms.metric.as_ref().filter(|_| asked.metric.is_none()).map(|metric| match terms.direction {

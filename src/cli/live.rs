@@ -8,10 +8,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::output;
 use autoresearch::domain::ExperimentId;
 
-/// How often the lines are drawn at most, per second.
+/// The most redraws of the lines per second.
 const RATE: u8 = 4;
 
-/// What goes on, and behind it the figures, for which it makes room.
+/// The current step, shortened to make room for the figures behind it.
 const TEMPLATE: &str = "{wide_msg}{prefix}";
 
 /// Owns the live lines.

@@ -14,7 +14,7 @@ use super::args::{ManArgs, examples};
 use super::error::CliError;
 use super::{exit, output};
 
-/// What the page of the program itself is called: `ar.1` is the archiver's.
+/// The name of the program's own page; `ar.1` is the archiver's.
 const OWN_PAGE: &str = "autoresearch";
 
 /// The files that the program reads and writes.
@@ -67,7 +67,7 @@ fn show(page: &[u8]) -> bool {
     let Ok(mut reader) = reader else { return false };
     leave_interrupts_to_others();
     if let Some(mut pipe) = reader.stdin.take() {
-        // Whoever leaves the pager early has seen enough.
+        // The user may leave the pager early.
         let _ = pipe.write_all(page);
     }
     reader.wait().is_ok_and(|status| status.success())
@@ -87,7 +87,7 @@ fn page_name(command: &clap::Command) -> String {
 fn render(command: &clap::Command, title: &str) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let source = concat!("autoresearch ", env!("CARGO_PKG_VERSION"));
-    // What follows the help has sections of its own here.
+    // Drop the text after the help: the page has separate sections for it.
     let described = command.clone().after_help(None::<&str>);
     let man = Man::new(described).title(title.to_uppercase()).date("").source(source).manual("autoresearch");
     man.render(&mut page)?;

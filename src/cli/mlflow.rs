@@ -18,13 +18,13 @@ const LARGEST_DIFF: usize = 256 * 1024;
 /// The file by which MLflow recognises an experiment or a run. It is written last: a folder without it is unfinished.
 const META: &str = "meta.yaml";
 
-/// What was written for MLflow.
+/// The result of an export to MLflow.
 pub(super) struct MlflowExport {
     /// The store's folder, absolute.
     pub(super) root: PathBuf,
-    /// How many experiments were written.
+    /// The number of experiments that it wrote.
     pub(super) added: usize,
-    /// How many an earlier export had written; they stay unchanged.
+    /// The number of experiments that an earlier export wrote; they stay unchanged.
     pub(super) there: usize,
 }
 

@@ -74,7 +74,7 @@ pub(crate) use guard_service::be_resident;
 #[cfg(test)]
 pub(crate) use words::is_alias;
 
-/// Whether the first word of a call after its options is a command, or the last word and a misspelt one.
+/// Returns whether the first word after the options is a command, or is the last argument and a misspelt command.
 pub(crate) fn means_command(args: &[OsString]) -> bool {
     let mut program = program();
     program.build();
@@ -93,7 +93,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let first = args.get(1).map(|first| first.as_encoded_bytes());
     // The archiver answers while the command line is read.
     let asked = matches!(first, Some(b"-V" | b"--version" | b"-h" | b"--help")).then(Asked::start);
-    // Of a subcommand's help nobody expects to learn about the archiver.
+    // The help of a subcommand does not mention the archiver.
     let own_option = first.is_some_and(|first| first.starts_with(b"-")) || (args.len() == 2 && first == Some(b"help"));
     let archiver = || own_option.then(|| asked.unwrap_or_else(Asked::start));
     let parsed = match words::asks_for_overview(&args) {

@@ -17,7 +17,7 @@ pub(super) struct OutcomeLine {
     head: String,
     description: String,
     reason: String,
-    /// Why the gain is doubtful, if it is.
+    /// The reason that the gain is doubtful, if it is.
     doubt: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl OutcomeLine {
     }
 }
 
-/// Where a change of the user's is that is no longer in the working tree; what is refused of it stays there.
+/// Tells where the user's change is saved that is no longer in the working tree. A refused change stays in the tree.
 pub(super) fn saved_line(record: &Record) -> Option<String> {
     let is_refused = record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal());
     let Record { id, outcome, .. } = record;

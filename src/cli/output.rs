@@ -15,54 +15,54 @@ use serde_json::Value;
 
 use super::pager::{self, Pager};
 
-/// How much of an answer is gathered before it is written, in bytes: as much as a pipe holds.
+/// The bytes of an answer to gather before each write: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
-/// Whether the last write that was begun is one to a terminal.
+/// True if the last write that began goes to a terminal.
 static TO_TERMINAL: AtomicBool = AtomicBool::new(false);
 
-/// Whether nothing is written any more.
+/// Set once nothing more may be written.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// What was asked for of all that is printed.
+/// Options for all output.
 static MANNERS: OnceLock<Manners> = OnceLock::new();
 
-/// How to print, whatever is printed.
+/// Options for all output, set once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Manners {
-    /// Long answers go to the terminal as they are.
+    /// Print long answers without a pager.
     pub(super) no_pager: bool,
-    /// No notes and no signs of progress.
+    /// Print no notes and no progress.
     pub(super) quiet: bool,
-    /// Also what was passed over.
+    /// Also print what was skipped.
     pub(super) verbose: bool,
 }
 
-/// Sets how to print; the first call counts.
+/// Sets the options; later calls have no effect.
 pub(super) fn set_manners(manners: Manners) {
     let _ = MANNERS.set(manners);
 }
 
-/// How to print.
+/// The options, or the default ones if none are set.
 pub(super) fn manners() -> Manners {
     MANNERS.get().copied().unwrap_or_default()
 }
 
-/// Why the first write to a file failed.
+/// The cause of the first failed write to a file.
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
 
-/// Notes that a write begins, and gives whether it should.
+/// Notes that a write begins. Returns false if nothing more may be written.
 fn begin(stream: &impl IsTerminal) -> bool {
     TO_TERMINAL.store(stream.is_terminal(), Ordering::Relaxed);
     !GIVEN_UP.load(Ordering::Relaxed)
 }
 
-/// Notes that something else begins to draw on standard error.
+/// Notes that live lines begin to draw on standard error.
 pub(super) fn begin_drawing() {
     begin(&io::stderr());
 }
 
-/// Whether a write that does not come to its end is held up by a terminal.
+/// Returns whether a write that does not finish is blocked by a terminal.
 pub(super) fn waits_for_terminal() -> bool {
     TO_TERMINAL.load(Ordering::Relaxed)
 }
@@ -89,7 +89,7 @@ fn note_failure(written: io::Result<()>) {
     }
 }
 
-/// Why what was printed to a file is not all there.
+/// The reason that output to a file is incomplete.
 pub(super) fn failure() -> Option<&'static io::Error> {
     FAILURE.get()
 }
@@ -181,27 +181,27 @@ pub(super) fn complaint(text: &str) {
     }
 }
 
-/// Whether what is printed is seen on a terminal.
+/// Returns whether standard output is a terminal.
 pub(super) fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Whether a person can be asked.
+/// Returns whether `ar` can ask the user.
 pub(super) fn is_interactive() -> bool {
     io::stdin().is_terminal() && is_terminal()
 }
 
-/// How many columns the terminal has, where standard output is one.
+/// The width of the terminal in columns, if standard output is one.
 pub(super) fn width() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
 }
 
-/// How many columns the terminal has, where standard error is one.
+/// The width of the terminal in columns, if standard error is one.
 pub(super) fn note_width() -> Option<u16> {
     terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| width.0)
 }
 
-/// What a chart is drawn with: lines and dots where the locale is one of UTF-8.
+/// The characters for charts: lines and dots if the locale uses UTF-8.
 pub(super) fn glyphs() -> Glyphs {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(env::var_os).find(|value| !value.is_empty());
     let locale = locale.unwrap_or_default().to_string_lossy().to_lowercase();

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use autoresearch::exec::leave_interrupts_to_others;
 
-/// Where text goes while there is a pager.
+/// The standard input of the pager while there is one.
 static PIPE: Mutex<Option<ChildStdin>> = Mutex::new(None);
 
 /// A pager that takes all that is printed to standard output, until it is dropped: then the user is waited for.
@@ -22,7 +22,7 @@ pub(super) fn start() -> Option<Pager> {
         Some(pager) => pager,
         None => "less".to_owned(),
     };
-    // What the shell cannot find must not take the answer with it.
+    // A missing pager must not lose the answer.
     let found =
         Command::new("sh").args(["-c", "command -v -- \"$1\"", "sh", pager.split_whitespace().next()?]).output();
     if !found.is_ok_and(|output| output.status.success()) {

@@ -26,7 +26,7 @@ enum Item {
     Answer(Box<dyn FnOnce() + Send>),
 }
 
-/// What was sent to the thread and is not printed yet.
+/// Items sent to the thread and not printed yet.
 #[derive(Default)]
 struct Backlog {
     items: AtomicUsize,
@@ -72,7 +72,7 @@ impl Printer {
         Ok(Printer { items, thread, ended, backlog, is_live })
     }
 
-    /// What a session tells its events to.
+    /// The observer that receives a session's events.
     pub(super) fn observer(&self) -> Observer<'_> {
         Box::new(|event| {
             // A sign of progress is of no use where there is no live line, or while the one before it still waits.

@@ -1,4 +1,4 @@
-//! What a loop prints: lines, and live ones on a terminal, or events as NDJSON.
+//! Output of a loop: lines, and live ones on a terminal, or events as NDJSON.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub(super) struct Progress {
     /// The active runs, by experiment.
     runs: BTreeMap<ExperimentId, ActiveRun>,
     incumbent: Option<Number>,
-    /// Whether standard output is reserved for a command's answer.
+    /// True if standard output is reserved for a command's answer.
     aside: bool,
     /// The working tree with the files of the sessions.
     main_worktree: PathBuf,
@@ -83,7 +83,7 @@ impl Progress {
         }
     }
 
-    /// Whether it shows progress within a run.
+    /// Returns whether it shows progress within a run.
     pub(super) fn is_live(&self) -> bool {
         self.live.is_some() || self.format == StreamFormat::Json
     }
@@ -382,7 +382,7 @@ impl Progress {
         live.show(id, self.figures(id, elapsed, last));
     }
 
-    /// What the live line of an experiment shows of its run, and the value to beat.
+    /// The figures in the live line of an experiment: its run, its last value and the value to beat.
     fn figures(&self, id: ExperimentId, elapsed: Option<f64>, last: Option<&Number>) -> String {
         let run = self.runs.get(&id);
         let mut figures = String::new();

@@ -14,7 +14,7 @@ use super::error::CliError;
 use super::process::current_dir;
 use super::{chosen, exit, foreign, note, output, settings, weights};
 
-/// What people noted on experiments, by number.
+/// The user's notes on experiments, by number.
 type Notes = BTreeMap<ExperimentId, Vec<Note>>;
 
 /// Prints what a session, or a ledger from anywhere, found.
@@ -99,7 +99,8 @@ fn print(report: &Report, format: Format) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What a page shows of each experiment beside its row, as far as there is room; what cannot be read says why.
+/// The details of each experiment on a page, beside its row, as far as there is room. An unreadable part gives its
+/// cause.
 fn details(view: &SessionView, notes: &Notes) -> Vec<Detail> {
     let mut room = Room::default();
     let mut details = Vec::new();

@@ -49,7 +49,7 @@ fn announce(about: &Rerunning<'_>) {
     }
 }
 
-/// Whether the number came back, in a sentence.
+/// Tells in a sentence whether the value was reproduced.
 fn verdict(record: &Record, reproduced: &Reproduced) -> String {
     let recorded = record.metric.number().map_or("no number".to_owned(), |number| number.raw);
     let apart = |distance: &str| format!("{distance} than the recorded {recorded}");

@@ -17,7 +17,7 @@ use super::progress::Progress;
 use super::settings::{self, Settings};
 use super::{chosen, confirm, exit, loop_agent, output, signals};
 
-/// What to know of a loop without an end before it begins.
+/// A warning before a loop without a limit.
 const NO_END: &str = "no limit is set, so the loop runs until you stop it; limits are --max-experiments 100, --for 8h, \
     --until 07:00 and --max-cost 20";
 
@@ -90,7 +90,7 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
         }
     };
     let ended: Result<_, CliError> = runtime()?.block_on(async {
-        // What keeps watch over this loop may be gone.
+        // The resident guard that watches over this loop may have died.
         tokio::select! {
             biased;
             never = keep_resident(tell_no_resident) => match never {},
@@ -105,7 +105,7 @@ pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result
     Ok(reason)
 }
 
-/// What to type to continue after a loop that ended as asked.
+/// The command that continues after a loop that ended as asked.
 fn way_on(reason: &StopReason, tag: &Tag) -> Option<String> {
     let another_night = |flag: &str| {
         format!("run `ar run --tag {tag}` to begin another night, or `ar resume {tag} {flag}` to continue this one")

@@ -51,7 +51,7 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// What explains the numbers, and after that the numbers, since a log's last number of a name counts.
+/// Explains the score, then lists the values, because the last value of a name in a log counts.
 fn text(scored: &Scored) -> String {
     let mut text = format!("question: {}\n{}\n", one_line(&scored.terms.question), compared(&scored.compared));
     for line in explain(&scored.score, &scored.terms) {

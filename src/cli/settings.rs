@@ -23,8 +23,8 @@ const FORMER: (&str, &str) = ("research", "allow-search");
 /// A setting that no longer exists.
 const GONE: &str = "mixed-gpus";
 
-/// What flags, the environment's variables and the settings file ask for. A file that cannot be read is an error only for
-/// who needs it: a session that exists goes by what is stored.
+/// Settings from flags, the environment's variables and the settings file. An unreadable file is an error only for
+/// commands that need it: an existing session uses its stored settings.
 pub(super) struct Settings {
     /// By flags and variables.
     pub(super) given: Asked,
@@ -45,18 +45,18 @@ impl Settings {
         self.file.as_ref().ok()?.tag.clone().filter(|tag| sessions.contains(tag))
     }
 
-    /// What `ar run` asks for, as far as its agent depends on it.
+    /// The settings of `ar run` that its agent depends on.
     pub(super) fn loop_wish(&self) -> LoopWish {
         let file = self.file.as_ref().cloned().unwrap_or_default();
         LoopWish { may_take: true, ..wish_of(&self.given.clone().or(file)) }
     }
 
-    /// The same for `ar resume`: what was stored asks for nothing anew, and gets no other agent.
+    /// The same for `ar resume`: stored settings count as no new request, and no other agent is chosen.
     pub(super) fn resume_wish(&self) -> LoopWish {
         wish_of(&self.given)
     }
 
-    /// What is asked for, by where, and why the settings file cannot be read.
+    /// The given settings by source, and the error if the settings file is unreadable.
     pub(super) fn wanted(self) -> (Wanted, Option<CliError>) {
         let (file, trouble) = match self.file {
             Ok(file) => (file, None),
@@ -71,7 +71,7 @@ impl Settings {
         match (Plan::new(repo, &wanted, drive, clock), trouble) {
             (plan, None) => Ok(plan?),
             (Ok(plan), Some(trouble)) if plan.continued() => Ok(plan.note(format!("ignored ar.toml: {trouble}"))),
-            // What is missing may stand in the file.
+            // The missing setting may be in the file.
             (Ok(_) | Err(SessionError::Missing(_) | SessionError::DirectionUnclear(_)), Some(trouble)) => Err(trouble),
             (Err(error), Some(_)) => Err(error.into()),
         }
@@ -107,7 +107,7 @@ pub(super) fn clock() -> Result<Clock, CliError> {
     }
 }
 
-/// Whether this call comes from an agent that the loop has called for one change.
+/// Returns whether this invocation comes from an agent that the loop called for one change.
 pub(super) fn called_by_loop() -> bool {
     std::env::var_os("AR_PROPOSAL").is_some_and(|file| !file.is_empty())
 }
@@ -119,8 +119,8 @@ struct Given {
     called: String,
 }
 
-/// Between which characters a variable holds the values of a setting that can be given several times: globs between
-/// colons, as paths stand in such variables, and what may hold a colon itself on lines of its own.
+/// The character between the values of a setting in a variable. Globs are separated by colons, as paths are in other
+/// variables. Other values may contain colons, so each has its own line.
 fn separator(setting: &Setting) -> char {
     if setting.value == "GLOB" { ':' } else { '\n' }
 }
@@ -234,7 +234,7 @@ fn composite_of(table: toml::Value, path: &Path) -> Result<Composite, CliError> 
     Ok(composite)
 }
 
-/// What one layer asks for.
+/// The settings that one layer asks for.
 fn asked_by(layer: Vec<Given>, hint: &str) -> Result<Asked, CliError> {
     let trouble = |what: String| CliError::new(what, Some(hint.to_owned()));
     let mut asked = Asked::default();
@@ -319,7 +319,7 @@ mod tests {
             let of_variables =
                 from_variables(|name| (name == setting.variable()).then(|| values.join(":").into())).unwrap();
             assert_eq!((setting.asked)(&of_variables), values, "{key}");
-            // What `ar init` writes of it is read back as the same.
+            // A setting that `ar init` writes is read back unchanged.
             fs::write(&path, format!("{} = {}\n", setting.file_key(), setting.toml(&asked).unwrap())).unwrap();
             assert_eq!((setting.asked)(&from_file(&path).unwrap()), values, "{key}");
             assert!(setting.comment.ends_with('.') && !setting.help.ends_with('.'), "{key}");

@@ -58,7 +58,7 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What becomes of the runs and proposals of a session with slots that stops.
+/// Describes the runs and proposals of a session with slots that stops.
 fn stopping_text(tag: &Tag, stopping: &StoppingBeside) -> String {
     let StoppingBeside { runs, proposals, winners, train } = stopping;
     let mut first: Vec<String> = Vec::new();

@@ -26,17 +26,17 @@ use super::progress::Progress;
 use super::settings::{self, Settings};
 use super::{exit, output, signals};
 
-/// What is told beside the record of an attempt.
+/// The information to print beside the record of an attempt.
 #[derive(Clone, Copy)]
 struct Next<'a> {
     directive: Directive,
-    /// Why there is no next one.
+    /// The reason that there is no next one.
     full: Option<&'a StopReason>,
-    /// What the user says.
+    /// The user's messages.
     words: &'a [Word],
-    /// Why the gain of this one is doubtful, if it is.
+    /// The reason that the gain of this one is doubtful, if it is.
     doubt: Option<&'a str>,
-    /// The commit that was checked out, which may be what was tried.
+    /// The commit that was checked out, which may contain the change.
     head: Option<&'a CommitId>,
 }
 
@@ -113,7 +113,7 @@ fn read_proposal(path: &Path) -> Result<Proposal, CliError> {
     Proposal::parse(&text).map_err(|error| trouble(&error))
 }
 
-/// What is said about the change, a flag before the file.
+/// The description and other facts of the change; a flag takes precedence over the file.
 fn proposal(args: &TryArgs) -> Result<Proposal, CliError> {
     let file = args.proposal.as_deref().map(read_proposal).transpose()?.unwrap_or_default();
     let direction = args.direction.as_deref().map(one_line).filter(|name| !name.is_empty());
@@ -124,7 +124,7 @@ fn proposal(args: &TryArgs) -> Result<Proposal, CliError> {
     })
 }
 
-/// The exit code that says what came of it, where it is not 0.
+/// The exit code for the outcome, if it is not 0.
 fn code(tried: Tried, history: &History) -> Option<u8> {
     match tried {
         Tried::Recorded(id) => match history.get(id)?.outcome {

@@ -33,19 +33,19 @@ use super::process::{current_dir, no_runtime, runtime};
 use super::watch_all::AllView;
 use super::{chosen, exit, output, settings};
 
-/// How often the session is read again.
+/// Poll interval of the session.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long to wait for a key before checking whether to quit.
+/// Time to wait for a key before checking whether to quit.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How long a terminal may take to show what was written to it last.
+/// Time limit for a terminal to accept the last write.
 const LAST_WRITE: Duration = Duration::from_secs(1);
 
 /// The size of a terminal that does not report one.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
-/// What fills the terminal.
+/// The content of the whole terminal.
 pub(super) trait Shown {
     /// Reads it again.
     fn look(&mut self);
@@ -184,7 +184,7 @@ fn area() -> Rect {
     Rect::new(0, 0, width, height)
 }
 
-/// What a key asks for.
+/// The action of a key.
 enum Action {
     Quit,
     /// By so many experiments towards the older ones.
@@ -207,16 +207,16 @@ fn action(key: KeyEvent) -> Option<Action> {
     })
 }
 
-/// What the screen shows of the session.
+/// The screen of one session.
 struct View<'a> {
     lookout: Lookout<'a>,
     gpus: GpuMonitor,
     loads: Vec<GpuLoad>,
-    /// What was read last, and what was computed from it.
+    /// The last status that was read, and the values computed from it.
     seen: Option<(SessionStatus, Overview)>,
     log: Vec<String>,
     scroll: Scroll,
-    /// Why nothing newer was read.
+    /// The reason that nothing newer was read, if any.
     trouble: Option<String>,
     tag: Tag,
 }

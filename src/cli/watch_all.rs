@@ -1,4 +1,4 @@
-//! What `ar status --all --watch` shows: a line for each session of this user on this machine.
+//! The screen of `ar status --all --watch`: a line for each session of this user on this machine.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(super) struct AllView {
     clock: Clock,
     sessions: Vec<(PathBuf, SessionStatus)>,
     troubles: Vec<String>,
-    /// How many lines are above the screen.
+    /// The number of lines above the screen.
     above: usize,
 }
 

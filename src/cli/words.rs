@@ -9,7 +9,7 @@ use clap::{Arg, Command};
 /// Words of other programs for commands of this one.
 const ALIASES: [(&str, &str); 4] = [("history", "log"), ("list", "log"), ("ls", "log"), ("start", "run")];
 
-/// Whether a word stands for a command that has another name here.
+/// Returns whether a word is another name of a command.
 #[cfg(test)]
 pub(crate) fn is_alias(word: &str) -> bool {
     ALIASES.iter().any(|(alias, _)| *alias == word)
@@ -29,7 +29,7 @@ pub(super) fn command_place(program: &Command, args: &[OsString]) -> Option<usiz
     None
 }
 
-/// Whether an option's value is the next word; `None` for an option that no command has.
+/// Returns whether the next word is the value of an option; `None` for an option that no command has.
 fn takes_next(program: &Command, option: &str) -> Option<bool> {
     if let Some(long) = option.strip_prefix("--") {
         let (name, has_value) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));
@@ -45,7 +45,7 @@ fn takes_next(program: &Command, option: &str) -> Option<bool> {
     Some(false)
 }
 
-/// Whether the option that is meant takes a value, in whichever command has it.
+/// Returns whether an option takes a value, in the first command that has it; `None` if none has it.
 fn find(program: &Command, is_meant: impl Fn(&&Arg) -> bool + Copy) -> Option<bool> {
     let below = || program.get_subcommands().find_map(|command| find(command, is_meant));
     let own = program.get_arguments().find(is_meant);
@@ -70,7 +70,7 @@ pub(super) fn command_first(program: &Command, mut args: Vec<OsString>) -> Vec<O
     args
 }
 
-/// Whether the help of the program itself is asked for.
+/// Returns whether the user asks for the program's own help.
 pub(super) fn asks_for_overview(args: &[OsString]) -> bool {
     let is_help = |arg: &OsString| ["-h", "--help", "help"].iter().any(|help| arg == OsStr::new(help));
     args.len() < 2 || args.iter().any(is_help)

@@ -1,4 +1,4 @@
-//! What commands can print, and of what.
+//! Output formats of commands.
 
 use autoresearch::report::Format;
 use clap::ValueEnum;

@@ -1,4 +1,4 @@
-//! What the help has beside the options: the commands in groups, and examples.
+//! Parts of the help beside the options: the commands in groups, and examples.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -72,7 +72,7 @@ pub(in crate::cli) fn with_groups(program: Command) -> Command {
         for command in commands.iter().filter_map(|name| built.find_subcommand(name)) {
             let name = command.get_name();
             let about = match name {
-                // What clap says of it is of any program.
+                // The text of clap fits any program.
                 "help" => "Print help for a command".to_owned(),
                 _ => command.get_about().map(ToString::to_string).unwrap_or_default(),
             };

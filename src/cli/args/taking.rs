@@ -39,7 +39,7 @@ pub(in crate::cli) struct RateArgs {
 }
 
 impl RateArgs {
-    /// Whether a session is rated; the only word is the rating where an option names the session.
+    /// Returns whether a session is rated. If an option names the session, the only word is the rating.
     pub(in crate::cli) fn rates(&self) -> bool {
         self.rating.is_some() || (self.session.is_some() && self.tag.is_some())
     }
