@@ -17,7 +17,7 @@ pub struct Finding {
     pub text: String,
 }
 
-/// The results, fenced; empty without any.
+/// The results as a section, each fenced; empty without any.
 pub(super) fn findings_text(found: &[Finding]) -> String {
     let mut text = String::new();
     if !found.is_empty() {

@@ -1,4 +1,4 @@
-//! Calls of the agent.
+//! Files and variables of an agent's call.
 
 use std::path::{Path, PathBuf};
 

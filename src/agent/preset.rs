@@ -13,7 +13,7 @@ pub struct Preset {
     pub install: &'static str,
     /// The login or key that it needs.
     pub needs: &'static str,
-    /// The data that it reports about its calls; in its machine-readable mode, if it has one.
+    /// The data that it reports about its calls, in its machine-readable mode if it has one.
     pub reports: Reports,
     /// The way to limit its rounds.
     rounds: RoundLimit,
@@ -24,7 +24,7 @@ pub struct Preset {
 enum RoundLimit {
     /// An option of its own, followed by a number. Its stream shows the rounds.
     Option(&'static str),
-    /// Only its stream shows the rounds.
+    /// There is no option, but its stream shows the rounds.
     Told,
     /// Not at all.
     Unknown,

@@ -23,7 +23,7 @@ pub const BUILT_IN_PROGRAM: &str = include_str!("../../program.md");
 /// `ar init --research` writes.
 const RESEARCH_PROGRAM: &str = include_str!("research.md");
 
-/// The most recent experiments to list in the prompt.
+/// The number of recent experiments in the prompt.
 const RECENT: usize = 20;
 
 /// The most characters of a description in the prompt.

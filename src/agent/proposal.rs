@@ -30,7 +30,7 @@ pub struct Proposal {
     pub description: Option<String>,
     /// The strategy that it belongs to.
     pub direction: Option<String>,
-    /// The reason that it should work.
+    /// The reason to expect that it works.
     pub hypothesis: Option<String>,
     /// The expected value.
     pub expected: Option<String>,

@@ -26,7 +26,7 @@ const NUMBERS: usize = 200;
 const LARGEST: u64 = 1 << 20;
 const WHY: usize = 1000;
 
-/// The input of a review of a change.
+/// The material for a review of a change.
 #[derive(Debug, Clone, Copy)]
 pub struct Reviewing<'a> {
     /// The session's contract.
@@ -190,7 +190,7 @@ pub fn read_review(file: &Path, said: &str) -> Result<Review, String> {
         Err(error) => Err(format!("$AR_REVIEW cannot be read: {error}")),
     };
     match (in_file, parse(last.as_bytes())) {
-        // Code of the change, when the reviewer runs it, can write the file and print. So the more doubtful answer
+        // Code of the change can write the file and print when the reviewer runs it. So the more doubtful answer
         // counts.
         (Ok(one), Ok(other)) => Ok(if doubt(&other) > doubt(&one) { other } else { one }),
         (Ok(review), Err(_)) | (Err(_), Ok(review)) => Ok(review),

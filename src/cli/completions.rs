@@ -21,7 +21,7 @@ use super::process::current_dir;
 /// Set by the scripts when they ask for completions: to the shell that asks.
 const ASKED_BY: &str = "AR_COMPLETE";
 
-/// The most experiments to offer, the newest ones.
+/// The number of newest experiments to offer.
 const EXPERIMENTS: usize = 50;
 
 /// Prints the script for a shell. It asks this very program at each completion, wherever the PATH leads.

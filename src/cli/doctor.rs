@@ -34,7 +34,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
                 (wanted, wish, trouble.map(|trouble| trouble.to_string()))
             }
             Ok(Err(trouble)) => (Wanted::default(), LoopWish::default(), Some(trouble.to_string())),
-            // Trouble with the repository becomes a finding.
+            // Errors of the repository become findings.
             Err(_) => (Wanted::default(), LoopWish::default(), None),
         };
     let asked = wanted.all();

@@ -197,7 +197,7 @@ impl Suggestion {
     }
 }
 
-/// Writes a file that is not there yet; whether it was written.
+/// Writes a file unless it exists. Returns whether it did.
 fn write_new(path: &Path, content: &str) -> Result<bool, CliError> {
     let written = fs::OpenOptions::new()
         .write(true)

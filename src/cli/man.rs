@@ -61,7 +61,7 @@ pub(super) fn run(args: &ManArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows a page as `man` shows its own, which also brings the pager; whether it did. Without `man` the source is printed.
+/// Shows a page with `man`, which brings the pager. Returns whether it did; without `man` the caller prints the source.
 fn show(page: &[u8]) -> bool {
     let reader = Command::new("man").args(["--local-file", "-"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn();
     let Ok(mut reader) = reader else { return false };

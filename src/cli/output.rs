@@ -30,11 +30,11 @@ static MANNERS: OnceLock<Manners> = OnceLock::new();
 /// Options for all output, set once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Manners {
-    /// Print long answers without a pager.
+    /// True if long answers go to the terminal without a pager.
     pub(super) no_pager: bool,
-    /// Print no notes and no progress.
+    /// True if notes and progress are omitted.
     pub(super) quiet: bool,
-    /// Also print what was skipped.
+    /// True if skipped items are printed too.
     pub(super) verbose: bool,
 }
 

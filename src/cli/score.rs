@@ -51,7 +51,7 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Explains the score, then lists the values, because the last value of a name in a log counts.
+/// Explains the score, then lists the values. They come last because the last value of a name in a log counts.
 fn text(scored: &Scored) -> String {
     let mut text = format!("question: {}\n{}\n", one_line(&scored.terms.question), compared(&scored.compared));
     for line in explain(&scored.score, &scored.terms) {

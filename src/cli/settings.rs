@@ -26,9 +26,9 @@ const GONE: &str = "mixed-gpus";
 /// Settings from flags, the environment's variables and the settings file. An unreadable file is an error only for
 /// commands that need it: an existing session uses its stored settings.
 pub(super) struct Settings {
-    /// By flags and variables.
+    /// The settings given by flags and variables.
     pub(super) given: Asked,
-    /// In the settings file.
+    /// The settings in the file, or the error on reading it.
     file: Result<Asked, CliError>,
 }
 

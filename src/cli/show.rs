@@ -71,7 +71,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the end of the newest log; whether there is one.
+/// Prints the end of the newest log. Returns whether there is one.
 fn print_tail(view: &SessionView, record: &Record) -> Result<bool, CliError> {
     let tail = view.log_tail(record.id)?;
     if !tail.is_empty() {
@@ -81,7 +81,7 @@ fn print_tail(view: &SessionView, record: &Record) -> Result<bool, CliError> {
     Ok(!tail.is_empty())
 }
 
-/// Prints all logs of an experiment's runs as they are read; whether there are any.
+/// Prints all logs of an experiment's runs while it reads them. Returns whether there are any.
 fn print_logs(view: &SessionView, record: &Record) -> Result<bool, CliError> {
     let logs = view.run_logs(record);
     for (version, log) in &logs {

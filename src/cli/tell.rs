@@ -14,7 +14,7 @@ use super::error::CliError;
 use super::process::current_dir;
 use super::{chosen, output, settings};
 
-/// The bytes to read from standard input: more than a message may have, so that one that is too long is refused.
+/// The most bytes to read from standard input: more than a message may have, so that a longer one is refused.
 const INPUT: u64 = 2 << 20;
 
 /// Says something to the agents of a session, lists what was said and not delivered, or drops it.

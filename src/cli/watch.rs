@@ -45,7 +45,7 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 /// The size of a terminal that does not report one.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
-/// The content of the whole terminal.
+/// A view that fills the terminal.
 pub(super) trait Shown {
     /// Reads it again.
     fn look(&mut self);
@@ -187,9 +187,9 @@ fn area() -> Rect {
 /// The action of a key.
 enum Action {
     Quit,
-    /// By so many experiments towards the older ones.
+    /// Scrolls by this number of experiments towards the older ones.
     Scroll(isize),
-    /// By so many screens of them.
+    /// Scrolls by this number of screens.
     Page(isize),
 }
 

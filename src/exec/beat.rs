@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-/// When this process made its first runtime, less than a millisecond before its timers begin.
+/// The time when this process made its first runtime, less than a millisecond before its timers begin.
 static START: OnceLock<Instant> = OnceLock::new();
 
 /// A runtime on this thread alone, which waits for processes, timers and signals.

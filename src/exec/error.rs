@@ -49,7 +49,7 @@ pub enum ExecError {
     Lost {
         /// The command line.
         command: String,
-        /// The end of the shim, and its last output if it had any.
+        /// A clause that says how the shim died, with its last output if it had any.
         detail: String,
         /// The number of leftover processes of the command that were killed.
         killed: usize,

@@ -1,4 +1,4 @@
-//! Which other processes may use git in a repository.
+//! Finds other processes that may use git in a repository.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -54,8 +54,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// The time when the job `name` in `folder` was written, and of its exit after that, by the clock of the file
-    /// system.
+    /// The modification times of the job `name` in `folder` and of its exit, by the clock of the file system. Omits an
+    /// exit that is older than the job.
     pub fn lifetime(folder: &Path, name: &str) -> Option<(SystemTime, Option<SystemTime>)> {
         let JobFiles { job, exit, .. } = JobFiles::named(folder, name);
         let written = |path: PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
@@ -76,10 +76,10 @@ pub struct Started {
     /// The host's name.
     #[serde(default)]
     pub host: String,
-    /// When the command was started.
+    /// The time when the command started.
     #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
-    /// When its time limit is reached, unless the machine sleeps in between.
+    /// The time when its limit is reached, unless the machine sleeps in between.
     #[serde(default, with = "crate::domain::millis::option")]
     pub deadline: Option<Timestamp>,
 }
@@ -99,7 +99,7 @@ impl Started {
     }
 }
 
-/// The end of a command: the contents of `exit.json`.
+/// The result of a command: the contents of `exit.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
     /// The format's version.
@@ -124,10 +124,10 @@ pub struct Exit {
     /// The GPUs that its environment showed it; absent when it saw all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visible_gpus: Option<String>,
-    /// The start of the command.
+    /// The time when the command started.
     #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
-    /// The end of the command.
+    /// The time when it ended.
     #[serde(with = "crate::domain::millis")]
     pub finished: Timestamp,
     /// Its duration in seconds, without the time that the machine slept.

@@ -1,4 +1,4 @@
-//! Which files of a folder are opened while something else runs.
+//! Detects the files of a folder that processes open while something else runs.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -47,7 +47,7 @@ pub(super) struct Shim {
     pub(super) last_words: File,
     /// Its last word on the socket.
     pub(super) last: Option<Word>,
-    /// The output of the command.
+    /// The log that the command writes to.
     pub(super) log: Option<File>,
 }
 
@@ -145,7 +145,7 @@ impl Running {
             .map_err(|error| ExecError::Watch(error.into()))
     }
 
-    /// The command's end according to the shim's last output, if `exit.json` was deleted or could not be written.
+    /// The command's exit according to the shim's last output, if `exit.json` was deleted or could not be written.
     fn told(&mut self) -> Option<Exit> {
         let is_over = matches!(self.shim.as_ref()?.last, Some(Word::Over | Word::Failed));
         is_over.then(|| serde_json::from_str(self.last_words().lines().next()?).ok()).flatten()

@@ -55,7 +55,7 @@ impl Sampler {
         Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, gpu: None, quiet }
     }
 
-    /// When the next sample is due.
+    /// The time of the next sample.
     pub(super) fn next(&self) -> Instant {
         self.next
     }

@@ -1,4 +1,4 @@
-//! Describes in plain words how an experiment relates to others that were open at the same time.
+//! Facts, in plain words, about an experiment and others that were open at the same time.
 
 use crate::domain::{ExperimentId, Record, Replay};
 use crate::rules::listed;

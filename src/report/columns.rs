@@ -82,7 +82,7 @@ static COLUMNS: [Named; 16] = [
 const DEFAULT: [&str; 11] =
     ["id", "commit", "outcome", VALUE, "gain", "memory", "seconds", "failure", REVIEW, "description", NOTES];
 
-/// Which of these to omit on a narrow terminal, the least important first.
+/// Columns to omit on a narrow terminal, the least important first.
 pub(super) const SPARE: [&str; 5] = ["seconds", "GiB", "gain", "commit", "failure"];
 
 fn tenths(number: Option<f64>) -> String {

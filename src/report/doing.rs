@@ -53,7 +53,7 @@ impl SessionStatus {
         what + &facts + self.stopping_clause()
     }
 
-    /// When it stops, where that was asked for.
+    /// Says when the loop stops, if the user asked for a stop.
     fn stopping_clause(&self) -> &'static str {
         match (self.stopping, self.activity) {
             (None, _) => "",

@@ -5,8 +5,8 @@ use crate::domain::{count_of, one_line, two_digits};
 use crate::rules::{Point, format_gain};
 
 impl Report {
-    /// From which number to which, by how much, in how many experiments, how long and at what cost, and where the artifacts
-    /// of the best are, on one line.
+    /// Sums up the session on one line: baseline and best value, gain, experiments, duration, cost, and the folder with
+    /// the artifacts of the best.
     pub fn headline(&self) -> String {
         let metric = one_line(self.metric_name());
         let number = |point: Option<&Point>| point.and_then(|point| point.value.clone());

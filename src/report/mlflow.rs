@@ -10,7 +10,7 @@ use super::exported::record_json;
 use super::safe::safe_line;
 use crate::domain::{ExperimentId, Note, Outcome, Record, Train, cut};
 
-/// The longest name of a metric, in bytes. MLflow allows 250 characters, and file names are limited too.
+/// The longest name of a metric, in bytes. MLflow allows 250 characters; a file name may be a little longer.
 const LONGEST_NAME: usize = 250;
 
 /// The longest value of a parameter that MLflow allows, in characters.

@@ -139,7 +139,7 @@ fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
     parts.join("; ")
 }
 
-/// The number of slots, their load, and the gain per hour.
+/// The number of slots, their load, and the gain per GPU-hour or slot-hour.
 fn slots_sentence(report: &Report, slots: Slots) -> String {
     let busy = slots.busy_share.map(|share| format!(", busy {} of the time", percent_text(share))).unwrap_or_default();
     let has_gpus = report.times.is_some_and(|times| times.gpu_hours.is_some());

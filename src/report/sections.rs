@@ -23,7 +23,7 @@ use crate::domain::{
 };
 use crate::rules::{KeptStep, Margin, MarginBy, Miss, Point, Repeated, listed};
 
-/// The most kept steps to show; the smaller ones beyond are summed up.
+/// The most kept steps to show; if there are more, the smaller ones are summed up.
 const MOST_KEPT: usize = 20;
 
 /// The most groups of repeated measurements to show.

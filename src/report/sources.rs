@@ -16,9 +16,9 @@ use crate::score::{
 pub(super) struct Sources {
     /// The number of sources cited so far.
     cited: usize,
-    /// The number of sources that the same iteration stored that was kept for citing them.
+    /// The number of sources that a kept iteration both stored and relied on.
     first_stored: usize,
-    /// The number of earlier iterations' claims that kept iterations removed.
+    /// The number of claims that kept iterations removed from the artifact.
     claims_removed: usize,
     /// The number of kept sources, and of those that any iteration stored.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -27,7 +27,7 @@ use crate::rules::{
 /// them the threshold is too low, and with fewer it is too high or there is nothing left to find.
 const KEPT_BAND: [f64; 2] = [0.20, 0.35];
 
-/// The number of last experiments to show.
+/// The number of recent experiments to show.
 const LAST: usize = 10;
 
 /// Renders sessions as text; one of them in detail, several with a line each. `width` is the terminal's, where there is

@@ -63,7 +63,7 @@ pub struct Scene<'a> {
     pub trouble: Option<&'a str>,
 }
 
-/// Which of the experiments are in view.
+/// The part of the experiments that is in view.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scroll {
     /// The experiment at the top, which stays there when newer ones arrive; the newest when absent.
@@ -94,7 +94,7 @@ pub struct Screen {
     pub lines: Vec<Line<'static>>,
     /// The number of experiments in view.
     pub page: usize,
-    /// Which ones: those asked for, or fewer rows down where the screen would not be full.
+    /// The experiments in view: the requested ones, or fewer rows down if the screen would not be full.
     pub scroll: Scroll,
 }
 

@@ -12,10 +12,10 @@ const ERROR: &str = "litellm.";
 /// The beginnings of lines about its own work.
 const OWN: [&str; 6] = ["Tokens:", "Cost:", "Commit ", "Applied edit to ", "You can use /undo", "Retrying in "];
 
-/// The most lines that it breaks a usage report into.
+/// The most lines of one usage report.
 const USAGE_LINES: usize = 3;
 
-/// The state after the lines so far.
+/// The state of reading its lines.
 #[derive(Default)]
 pub(super) struct Lines {
     is_aider: bool,

@@ -80,7 +80,7 @@ impl Counts {
     }
 }
 
-/// The state of a call that its stream has not summed up yet.
+/// The state of reading a call that the stream has not summed up yet.
 #[derive(Default)]
 pub(super) struct Stream {
     /// The newest message that no agent of its own said.
@@ -95,7 +95,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Takes a line; whether it is one of claude's.
+    /// Takes a line. Returns whether it is one of claude's.
     pub(super) fn take_line(&mut self, line: &[u8], answer: &mut Answer) -> bool {
         match serde_json::from_slice(line) {
             Ok(Line::System { subtype, model }) => {

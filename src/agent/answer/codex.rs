@@ -51,7 +51,7 @@ struct Counts {
     output_tokens: u64,
 }
 
-/// Takes a line; whether it is one of codex's.
+/// Takes a line. Returns whether it is one of codex's.
 pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
     let Ok(line) = serde_json::from_slice(line) else { return false };
     match line {

@@ -77,8 +77,8 @@ struct ModelStats {
     total_tokens: u64,
 }
 
-/// Takes a line; whether it is one of gemini's stream. `in_round` is whether its model has answered since the last result of a
-/// tool.
+/// Takes a line. Returns whether it is one of gemini's stream. `in_round` is true if its model has answered since the
+/// last result of a tool.
 pub(super) fn take_line(line: &[u8], in_round: &mut bool, answer: &mut Answer) -> bool {
     let Ok(line) = serde_json::from_slice(line) else { return false };
     // Its model answers again once it has the results of its tools.
@@ -96,7 +96,7 @@ pub(super) fn take_line(line: &[u8], in_round: &mut bool, answer: &mut Answer) -
                 answer.text = Some(text.unwrap_or_default() + &content);
             }
         }
-        // The text after a tool call is a new one.
+        // The text after a tool call replaces the text before it.
         Line::ToolUse { .. } => answer.text = None,
         Line::ToolResult { .. } => {}
         Line::Error { severity, message } => {
@@ -148,7 +148,7 @@ struct Counts {
     cached: u64,
 }
 
-/// Takes a document over several lines; whether it is gemini's.
+/// Takes a document over several lines. Returns whether it is gemini's.
 pub(super) fn take_document(bytes: &[u8], answer: &mut Answer) -> bool {
     let Ok(Document { response, stats, error }) = serde_json::from_slice(bytes) else { return false };
     if response.is_none() && stats.is_none() && error.is_none() {

@@ -74,7 +74,7 @@ struct Data {
 /// The header with the seconds to wait before the next request.
 const RETRY_AFTER: &str = "retry-after";
 
-/// Takes a line; whether it is one of opencode's.
+/// Takes a line. Returns whether it is one of opencode's.
 pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
     let Ok(Line { event, .. }) = serde_json::from_slice(line) else { return false };
     match event {

@@ -12,7 +12,7 @@ use crate::measure::plain_text;
 /// The longest line, and the longest JSON document over several lines, that is understood, in bytes.
 const LONGEST: usize = 4 << 20;
 
-/// The most lines without a stream to keep, the last ones, and the most bytes of each.
+/// The number of last lines outside a stream to keep, and the most bytes of each.
 const PLAIN_LINES: usize = 50;
 const PLAIN_LINE: usize = 4096;
 
@@ -130,7 +130,7 @@ impl Reader {
         }
     }
 
-    /// Takes a line that holds a JSON object; whether it is of a form that is known.
+    /// Takes a line that holds a JSON object. Returns whether its form is known.
     fn take_json(&mut self, line: &[u8]) -> bool {
         let answer = &mut self.answer;
         // An error of codex is a message alone; what else has one, has more.

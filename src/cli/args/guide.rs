@@ -72,7 +72,7 @@ pub(in crate::cli) fn with_groups(program: Command) -> Command {
         for command in commands.iter().filter_map(|name| built.find_subcommand(name)) {
             let name = command.get_name();
             let about = match name {
-                // The text of clap fits any program.
+                // The text that clap has for it would fit any program.
                 "help" => "Print help for a command".to_owned(),
                 _ => command.get_about().map(ToString::to_string).unwrap_or_default(),
             };

@@ -1,4 +1,4 @@
-//! Which GPUs a machine has.
+//! The GPUs of a machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn usable(index: u32, device: &Device<'static>) -> Vec<Gpu> {
     let instance = |device: &Device| {
         let memory = memory(device);
         let name = device.name().ok().filter(|name| name.contains(" MIG "));
-        // A name without a profile is made distinct by the instance's size.
+        // Without a profile in the name, the size tells instances apart.
         let model = name.unwrap_or_else(|| format!("{model} MIG {}", memory.map(bytes_text).unwrap_or_default()));
         Some(Gpu { index, uuid: device.uuid().ok()?, model, memory, parent: Some(uuid.clone()) })
     };
@@ -46,7 +46,7 @@ pub(in crate::exec) struct Models {
     pub(in crate::exec) driver: Option<String>,
 }
 
-/// Which GPUs of NVIDIA there are; `None` without any.
+/// The NVIDIA GPUs of this machine; `None` without any.
 pub(in crate::exec) fn models() -> Option<Models> {
     let library = library()?;
     let names: Vec<String> = devices(library).map(|(_, device)| device.name().unwrap_or_default()).collect();

@@ -93,13 +93,13 @@ pub enum Edge {
 pub struct Series {
     /// The metric's name.
     pub metric: String,
-    /// Which way the metric is better.
+    /// The better direction of the metric.
     pub direction: Direction,
     /// The experiments in the order of recording.
     pub marks: Vec<Mark>,
     /// The running best, each step better than the one before.
     pub best: Vec<Step>,
-    /// Between which values the picture is drawn; absent where no experiment has a value.
+    /// The values between which the picture is drawn; absent if no experiment has a value.
     pub limits: Option<Limits>,
     /// The value from which on experiments are kept whatever the best is, where a composite has one.
     pub threshold: Option<f64>,

@@ -43,8 +43,8 @@
     head.append(button);
   });
 
-  // Long tables are shown in pages. Rows that the filter excludes are hidden; rows on other pages are off, so that all
-  // pages are printed.
+  // Long tables are shown in pages. Rows that the filter excludes are hidden. Rows on other pages are `off`, which
+  // hides them on the screen but prints them.
   const most = 200;
   const nav = document.getElementById('pages');
   const [back, on] = nav.querySelectorAll('button');
