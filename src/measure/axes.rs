@@ -6,8 +6,7 @@ use crate::domain::{COMPOSITE, Composite, Number};
 use crate::rules::{AxisValues, composite, composite_number};
 
 impl LogSummary {
-    /// What the log says of a name: of an axis that the scanner looked for wherever it stands, of another one in the last 64
-    /// KiB.
+    /// Finds the last value of a name. The scanner searched the whole log for axes, but only the last 64 KiB for other names.
     pub fn named(&self, name: &str) -> Option<Found> {
         let number = self.metrics.iter().find(|(known, _)| known == name).map(|(_, number)| number.clone());
         let is_nan = || self.not_finite.iter().any(|known| known == name);
@@ -98,7 +97,7 @@ mod tests {
         assert!(log.len() > 3 * 64 * 1024);
         assert_eq!(composite_of(&read(&log)), Some("0.7400"));
         assert_eq!(composite_of(&read(&log.replace("0.9100", "nan"))), Some("not finite"));
-        // Of an axis its own mention counts, as of a metric, and not one within a longer name.
+        // As with a metric, neither a phrase such as `best novelty` nor a longer name counts as the axis.
         assert_eq!(composite_of(&read(&format!("{AXES}best novelty: 0.9\nmean_novelty: 0.8\n"))), None);
     }
 

@@ -38,7 +38,7 @@ fn mark(head: &[u8]) -> Option<(Encoding, usize)> {
     }
 }
 
-/// Whether a log starts with a byte order mark. `head` is its first three bytes, or all of them.
+/// Returns whether a log starts with a byte order mark. `head` is its first three bytes, or all of a shorter log.
 pub fn has_mark(head: &[u8]) -> bool {
     mark(head).is_some()
 }
@@ -102,8 +102,8 @@ impl Decoder {
 
 /// Removes terminal escapes from text that comes in any pieces.
 ///
-/// Escapes that move the cursor to another line or column end the line. No escape reaches beyond a line break. The output does not
-/// depend on how the input was cut.
+/// Escapes that move the cursor to another line or column end the line. No escape reaches beyond a line break. The output
+/// does not depend on how the input was cut.
 #[derive(Debug)]
 pub(super) struct Cleaner {
     escape: Escape,

@@ -1,19 +1,19 @@
-//! Whether a line in front of a name says that its number is not this run's: it is another run's, or source code.
+//! Recognises text before a name that marks its number as another run's, or as part of source code.
 
 use super::vocabulary::{is_between, is_blank, is_decoration, is_stale};
 
-/// How many words back from a name are looked at.
+/// Number of words to check before a name.
 const WORDS: usize = 4;
 
-/// Whether the line up to a name says of all numbers behind it that they are not this run's: its last tag is one such as
-/// `[baseline]`, or a call with a text as its argument begins in it, as in `print('val_bpb: 0.1')`.
+/// Returns whether `left`, the line up to a name, marks all numbers behind it as not this run's. Either its last tag names
+/// another run, such as `[baseline]`, or it ends inside a call with a text as its argument, as in `print('val_bpb: 0.1')`.
 pub(super) fn is_elsewhere(left: &str) -> bool {
     let tag = left.rfind(']').and_then(|end| Some(&left[left[..end].rfind('[')? + 1..end]));
     tag.is_some_and(is_of_another_run) || is_in_call(left)
 }
 
-/// Whether the words at the end of `text`, in whatever brackets and with whatever signs behind them, name another run: `best`,
-/// `previous run:`, `(old)`, `best so far`.
+/// Returns whether the last words of `text` name another run: `best`, `previous run:`, `(old)`, `best so far`. Ignores
+/// brackets and punctuation around them.
 pub(super) fn is_of_another_run(text: &str) -> bool {
     let mut rest = text;
     let mut far = false;
@@ -40,7 +40,7 @@ pub(super) fn word_before(text: &str) -> &str {
     &text[start..]
 }
 
-/// Whether `left` ends within a text in quotes that is the first argument of a call.
+/// Returns whether `left` ends inside a quoted text that is the first argument of a call.
 fn is_in_call(left: &str) -> bool {
     left.match_indices('(').any(|(at, _)| {
         let is_call = left[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');

@@ -5,10 +5,10 @@ use serde_json::value::RawValue;
 use super::number::whole;
 use super::search::Found;
 
-/// Why a metric file has no number.
+/// An error when reading the number in a metric file.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricFileError {
-    /// It is no JSON document.
+    /// The file is not a JSON document.
     #[error("the metric file is not JSON")]
     Syntax(#[source] serde_json::Error),
     /// The pointer leads nowhere.
@@ -19,7 +19,7 @@ pub enum MetricFileError {
         /// The first part of it that is not there.
         missing: String,
     },
-    /// The pointer is none.
+    /// The pointer is invalid.
     #[error("`{0}` is not a JSON pointer: it must be empty or start with `/`")]
     Pointer(String),
     /// It leads to something else.
@@ -27,7 +27,7 @@ pub enum MetricFileError {
     NotANumber {
         /// The pointer.
         pointer: String,
-        /// What stands there, at most 60 characters.
+        /// The text found there, at most 60 characters.
         found: String,
     },
 }

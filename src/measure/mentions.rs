@@ -1,4 +1,4 @@
-//! What a log says of the metric and of memory, wherever its lines are read.
+//! Mentions of the metric, the axes and memory in the lines of a log.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ const MEMORY: [(&str, f64); 2] = [("memory_gb", 1.0), ("peak_vram_mb", 1024.0)];
 struct Mention {
     /// The name; absent if the log does not give it.
     name: Option<String>,
-    /// How to find it; absent if there is nothing left to find.
+    /// The search for it; absent if nothing is left to find.
     search: Option<Search>,
     /// The last mention.
     found: Option<Found>,
@@ -44,7 +44,7 @@ impl Mention {
         missing
     }
 
-    /// Whether earlier lines can change nothing.
+    /// Returns whether earlier lines can no longer change the result.
     fn is_known(&self) -> bool {
         self.found.is_some() || self.search.is_none()
     }
@@ -85,7 +85,7 @@ impl Mention {
     }
 }
 
-/// Whether a log can print a name.
+/// Returns whether a log can print `name`.
 fn is_printable(name: &str) -> bool {
     !name.trim().is_empty() && !name.contains(['\n', '\r'])
 }
@@ -95,7 +95,7 @@ fn is_printable(name: &str) -> bool {
 pub(super) struct Mentions {
     metric: Mention,
     axes: Vec<Mention>,
-    /// How to find memory; absent if there is nothing left to find.
+    /// The search for memory; absent if nothing is left to find.
     memory: Option<Search>,
     /// The last finite number of memory, in GiB.
     memory_gb: Option<f64>,
@@ -132,7 +132,7 @@ impl Mentions {
         Mentions { metric: self.metric.missing(), axes, memory, memory_gb: None }
     }
 
-    /// Whether earlier lines can change nothing.
+    /// Returns whether earlier lines can no longer change the results.
     pub(super) fn are_known(&self) -> bool {
         self.metric.is_known() && self.axes.iter().all(Mention::is_known) && self.memory_gb.is_some()
     }

@@ -1,4 +1,4 @@
-//! Whether a name in a log is the metric's own, and which number belongs to it.
+//! Decides whether a name in a log is the metric's own, and which number belongs to it.
 //!
 //! A name counts at the start of a line, after a separator, or after another value: `step 5 val_bpb: 1.2`,
 //! `epoch 3 | val_bpb 1.2`, `[12:00:01] INFO val_bpb: 1.2`. It does not count inside a longer name
@@ -9,13 +9,13 @@ use super::elsewhere::{is_elsewhere, is_of_another_run, word_before};
 use super::number::{Value, next_char, value_at};
 use super::vocabulary::{is_blank, is_decoration, is_marker, is_stale, prints, qualifies};
 
-/// How many bytes in front of a name are looked at.
+/// Number of bytes to check before a name.
 pub(super) const LEFT: usize = 256;
 
-/// How many bytes behind a name are looked at; a number that reaches further is none.
+/// Number of bytes to check after a name; a number that extends further does not count.
 pub(super) const RIGHT: usize = 256;
 
-/// How the number is tied to the name.
+/// The way in which a number is tied to its name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Form {
     /// `name=1` and `name:1`.
@@ -65,7 +65,7 @@ fn form(right: &[u8]) -> Option<(Form, usize)> {
     Some((form, at + sign + after))
 }
 
-/// Whether the number is only the first of a pair such as `1.30 -> 1.25`.
+/// Returns whether the number is only the first of a pair such as `1.30 -> 1.25`.
 fn leads_on(rest: &[u8]) -> bool {
     let rest = &rest[blanks(rest)..];
     rest.starts_with(b"->") || rest.starts_with(b"=>") || rest.starts_with("→".as_bytes())
@@ -93,7 +93,7 @@ fn stands_alone(left: &[u8], form: Form) -> bool {
     !glue.contains(last) && !is_of_another_run(bare)
 }
 
-/// Whether a name counts that blanks part from `before`.
+/// Returns whether a name counts if only blanks separate it from `before`.
 fn after_blank(before: &str, form: Form) -> bool {
     let before = before.trim_end_matches(is_decoration);
     let Some(last) = before.chars().next_back() else { return form != Form::Cell };
@@ -131,7 +131,7 @@ fn token_before(text: &str) -> &str {
     &text[start..]
 }
 
-/// Whether a token is the value of what stands before it: a number with whatever is glued to it, or a constant.
+/// Returns whether `token` is the value of the text before it: a number, with anything glued to it, or a constant.
 fn is_value(token: &str) -> bool {
     let digits = token.trim_start_matches(['+', '-', '.', '#']);
     digits.starts_with(|c: char| c.is_ascii_digit())

@@ -1,8 +1,8 @@
-//! What is a number in a log, and where it ends.
+//! Recognises numbers in a log and finds where they end.
 
 use crate::domain::Number;
 
-/// What stands where a number may stand.
+/// A number in a log.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     /// A finite number.
@@ -11,13 +11,13 @@ pub(super) enum Value {
     NotFinite(String),
 }
 
-/// How a tensor or NumPy scalar shows itself around its number.
+/// Prefixes that tensors, NumPy scalars and decimals print before their number.
 const WRAPPERS: &[&[u8]] =
     &[b"tensor(", b"np.float64(", b"np.float32(", b"np.float16(", b"numpy.float64(", b"Array(", b"Decimal("];
 
 const NOT_FINITE: &[&[u8]] = &[b"infinity", b"inf", b"nan"];
 
-/// How many characters a unit may have on each side of its `/`.
+/// Longest unit on each side of its `/`, in characters.
 const LONGEST_UNIT: usize = 16;
 
 /// The value at the start of `text`, in quotes or a wrapper if it likes, and how many bytes it takes with its unit.
@@ -113,7 +113,7 @@ fn spread_length(text: &[u8]) -> usize {
     if is_decimal { point + 1 + fraction } else { 0 }
 }
 
-/// Whether a number may end in front of `rest`; `decimal` says that a comma cannot be its decimal point.
+/// Returns whether a number may end before `rest`; `decimal` means that a comma cannot be its decimal point.
 fn ends(rest: &[u8], decimal: bool) -> bool {
     let Some(first) = next_char(rest) else { return true };
     let second = next_char(&rest[first.len_utf8()..]);
@@ -141,7 +141,7 @@ fn integer_part(text: &[u8], start: usize) -> (usize, bool) {
     (end, grouped)
 }
 
-/// Whether one blank and three digits follow, as where blanks group the digits in thousands.
+/// Returns whether one blank and three digits follow, as where blanks group the digits in thousands.
 fn is_grouped(rest: &[u8]) -> bool {
     let Some(blank @ (' ' | '\u{a0}' | '\u{2009}' | '\u{202f}')) = next_char(rest) else { return false };
     let group = &rest[blank.len_utf8()..];

@@ -9,7 +9,7 @@ use crate::domain::acts;
 pub struct PlainText {
     decoder: Decoder,
     cleaner: Cleaner,
-    /// Whether the last byte was a carriage return.
+    /// True if the last byte was a carriage return.
     returned: bool,
     /// The first bytes of a character beyond ASCII.
     begun: Vec<u8>,

@@ -20,13 +20,14 @@ const LAST: usize = 8 * KEPT;
 /// Bytes of a line to search at once. A longer line is searched in pieces that overlap by [`OVERLAP`].
 const PIECE: usize = 2 * BLOCK;
 
-/// How far the pieces of a long line overlap, in bytes: half of it is more than any escape, and more than what belongs to a name.
+/// Overlap of the pieces of a long line, in bytes. Half of it is longer than any escape, and than the text that belongs to a
+/// name.
 const OVERLAP: usize = 16 * 1024;
 
-/// What a log says, of bounded size whatever the log.
+/// The findings in a log, bounded in size for a log of any length.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LogSummary {
-    /// What the last mention of the metric said; absent if there is none. For a metric in a file, the caller fills this in with
+    /// The value in the last mention of the metric; absent if there is none. For a metric in a file, the caller sets it with
     /// [`metric_file`](super::metric_file).
     pub found: Option<Found>,
     /// Every named number in the last 64 KiB, in the log's order; each name once, with its last number; at most 256 names. Then
@@ -37,10 +38,10 @@ pub struct LogSummary {
     pub not_finite: Vec<String>,
     /// Memory in GiB: `memory_gb` of the last 64 KiB, else what the last of `memory_gb` and `peak_vram_mb` / 1024 says.
     pub memory_gb: Option<f64>,
-    /// Whether the log contains nothing but blanks.
+    /// True if the log contains only blanks.
     pub empty: bool,
-    /// The last lines, at most 64 KiB of text: without escapes, lines cut at 4 KiB, and only what stayed of progress that carriage
-    /// returns overwrote.
+    /// The last lines, at most 64 KiB of text. It has no escapes, lines are cut at 4 KiB, and of progress that carriage
+    /// returns overwrote, only the last remains.
     pub tail: String,
 }
 
@@ -56,13 +57,14 @@ pub struct Scanner {
     mentions: Mentions,
     /// The log's last bytes: those that were searched, and those of a line that is not complete yet.
     text: Vec<u8>,
-    /// Where in `text` the bytes begin that are to be searched.
+    /// Offset in `text` of the first byte to search.
     searched: usize,
-    /// How many bytes behind that were part of the last piece of a long line, so that no mention begins there.
+    /// Number of bytes from that offset that the search of the last piece already covered; it skips mentions that begin in
+    /// them.
     seen: usize,
-    /// Whether the log has bytes before those of `text`.
+    /// True if the log has bytes before those of `text`.
     forgotten: bool,
-    /// How many bytes to keep for the last lines.
+    /// Number of bytes to keep for the last lines.
     keeps: usize,
     blank: bool,
 }
@@ -70,8 +72,8 @@ pub struct Scanner {
 impl Scanner {
     /// Makes a scanner for a metric.
     ///
-    /// A pattern is matched line by line. Its one group must hold the number, with a unit if it likes. For a metric in a file, the
-    /// scanner reads all but the metric.
+    /// A pattern is matched line by line. Its one group must hold the number, with or without a unit. For a metric in a file,
+    /// the scanner reads all but the metric.
     ///
     /// # Errors
     ///
@@ -167,7 +169,7 @@ impl Scanner {
         self.text.splice(..0, earlier.text);
     }
 
-    /// Whether no line before this one's part can change the summary, now that the part is read.
+    /// Ends this part of the log. Returns whether earlier lines can no longer change the summary.
     pub fn is_settled(&mut self) -> bool {
         self.end();
         self.mentions.are_known() && !self.blank && self.text.len() >= LAST
@@ -178,7 +180,7 @@ impl Scanner {
         self.mentions.last()
     }
 
-    /// What the log said, now that it is finished.
+    /// Ends the log and returns its summary.
     pub fn finish(mut self) -> LogSummary {
         self.end();
         let plain = without_escapes(&self.text);

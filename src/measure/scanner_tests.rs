@@ -24,7 +24,7 @@ fn scan(spec: &MetricSpec, pieces: &[&[u8]]) -> LogSummary {
     scanner.finish()
 }
 
-/// What a scanner says of a log without escapes: they are removed before it looks at anything.
+/// Removes the escapes of a log, then scans it.
 fn cleaned(spec: &MetricSpec, log: &[u8]) -> LogSummary {
     scan(spec, &[&without_escapes(log)])
 }
@@ -144,7 +144,7 @@ fn a_long_coloured_log_is_read_in_bounded_memory_and_its_last_lines_are_kept() {
         }
         let summary = scanner.finish();
         assert_eq!((raw(&summary), summary.memory_gb), (Some("1.5"), Some(7.0)));
-        // Where almost everything is escapes, there are fewer last lines.
+        // A log that is mostly escapes keeps fewer last lines.
         assert!(if has_last_lines {
             summary == cleaned(&named("val_bpb"), &parts.concat())
         } else {

@@ -17,7 +17,7 @@ use crate::domain::Number;
 /// fast search where there is none.
 const STRETCH: usize = 8 * 1024;
 
-/// What the last mention of the metric said.
+/// The value in the last mention of the metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
@@ -36,13 +36,13 @@ impl From<Value> for Found {
     }
 }
 
-/// Why a metric cannot be looked for.
+/// An error in the name or pattern of a metric.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
     /// The name is empty or spans lines.
     #[error("`{0}` cannot be the name of a metric in a log")]
     Name(String),
-    /// The pattern is no regular expression.
+    /// The pattern is not a regular expression.
     #[error("cannot parse the metric's pattern")]
     Syntax(#[source] regex::Error),
     /// The pattern does not say where the number stands.
@@ -50,13 +50,13 @@ pub enum PatternError {
     Groups {
         /// The pattern.
         pattern: String,
-        /// How many groups it has.
+        /// The number of groups in it.
         groups: usize,
     },
 }
 
 impl PatternError {
-    /// What to do about it.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             PatternError::Name(_) => "give the metric's name as the log prints it: `--metric val_bpb`".to_owned(),
@@ -118,8 +118,8 @@ impl Search {
         Ok(Search::Pattern(regex))
     }
 
-    /// Passes the values of the mentions that begin in a range of some lines to `take`, last one first, until it returns true. Each
-    /// comes with the index of its name.
+    /// Passes the values of the mentions that begin in a range of `lines` to `take`, last one first, until it returns true.
+    /// Each comes with the index of its name.
     pub(super) fn backwards(&self, lines: &[u8], range: &Range<usize>, mut take: impl FnMut(usize, Value) -> bool) {
         let mut end = lines.len();
         while end > 0 {

@@ -9,20 +9,20 @@ use super::number::{Value, value_at, whole};
 use super::vocabulary::is_marker;
 use crate::domain::Number;
 
-/// How much of the log's end is kept, in bytes.
+/// Number of bytes to keep from the end of a log.
 pub(super) const KEPT: usize = 64 * 1024;
 
-/// How long a line of the text may be, in bytes.
+/// Longest line of the text, in bytes.
 const LONGEST_LINE: usize = 4 * 1024;
 
-/// How many names are reported.
+/// Maximum number of names to report.
 const MOST_NAMES: usize = 256;
 
-/// How long a name may be, in bytes and in words.
+/// Longest name, in bytes and in words.
 const LONGEST_NAME: usize = 64;
 const MOST_WORDS: usize = 4;
 
-/// How many characters of a line an excerpt shows.
+/// Longest line of an excerpt, in characters.
 const EXCERPT_WIDTH: usize = 400;
 
 /// The last [`KEPT`] of the plain bytes of a log, from the start of a line where there is one; `forgotten` says that there
@@ -131,7 +131,7 @@ fn outside_traces(log: &[u8]) -> Vec<Cow<'_, str>> {
     outside
 }
 
-/// Where a frame of a traceback, `File "train.py", line 10, in main`, begins in its line, in bytes.
+/// Returns the byte offset in `line` of a traceback's frame, such as `File "train.py", line 10, in main`.
 fn frame_column(line: &str) -> Option<usize> {
     let column = line.find("File \"")?;
     let (_, number) = line[column..].split_once("\", line ")?;

@@ -4,49 +4,49 @@ use std::ops::Range;
 
 use crate::domain::{FailureClass, WordList, word_list};
 
-/// How near the end of a log its words count, in lines.
+/// Number of lines at the end of a log that can show a failure class.
 const NEAR_END: usize = 400;
 
-/// How near the end a word outside a traceback counts, in lines.
+/// Number of lines at the end in which a word outside a traceback counts.
 const LAST_WORDS: usize = 100;
 
-/// How near the end a bare `nan` counts, in lines that are not blank.
+/// Number of lines at the end, without blank ones, in which a bare `nan` counts.
 const LAST_NUMBERS: usize = 12;
 
-/// How many lines of a worker's report are shown.
+/// Number of lines to show of a worker's report.
 const WORKER: usize = 3;
 
-/// How many lines of an exception's message are read.
+/// Number of lines to read of an exception's message.
 const MESSAGE: usize = 6;
 
 const HEADER: &str = "Traceback (most recent call last)";
 
-/// What stands between a traceback and one that it caused.
+/// The text between a traceback and one that it caused.
 const CAUSED: &str = "The above exception was the direct cause";
 
 /// Exceptions that a launcher raises because a worker failed: the worker's own traceback stands before it.
 const LAUNCHERS: &[&str] = &["ChildFailedError", "CalledProcessError", "ProcessExitedException"];
 
-/// What runtimes, allocators and kernels say when memory runs out, in lower case.
+/// Messages of runtimes, allocators and kernels that run out of memory, in lower case.
 static OUT_OF_MEMORY: WordList = WordList::new(|| word_list(include_str!("lists/out_of_memory.txt")));
 
-/// What the allocator of Rust says, in lower case; a size follows.
+/// Message of Rust's allocator, in lower case; a size follows.
 const ALLOCATION_FAILED: &str = "memory allocation of ";
 
-/// What stands beside `RESOURCE_EXHAUSTED`, in lower case, where it is memory of XLA or TensorFlow that is.
+/// Words next to `RESOURCE_EXHAUSTED` if XLA or TensorFlow ran out of memory, in lower case.
 const EXHAUSTED_MEMORY: &[&str] = &["alloc", "memory", "oom", "hbm", "xla", "jax", "tensorflow"];
 
-/// What stands beside it where it is the quota or the largest message of an API, which has nothing to do with memory.
+/// Words next to it if a request exceeded a quota or the largest message of an API, which has nothing to do with memory.
 const EXHAUSTED_QUOTA: &[&str] =
     &["429", "quota", "rate limit", "too many requests", "larger than max", "grpc", "statuscode"];
 
-/// What batch systems and kernels say when they end a run for its memory, in lower case.
+/// Messages of batch systems and kernels that terminate a run for its memory, in lower case.
 const KILLED_FOR_MEMORY: &[&str] = &["oom-kill", "oom_kill", "oom kill", "term_memlimit", "out of memory: killed"];
 
 /// A class with the lines that show it.
 pub(super) type Evidence = (FailureClass, Range<usize>);
 
-/// What the end of a failed run's log says; absent when it says nothing more than that the run failed.
+/// Finds the failure class that the end of a failed run's log shows; absent if the log says only that the run failed.
 pub(super) fn evidence(lines: &[&str]) -> Option<Evidence> {
     let near = lines.len().saturating_sub(NEAR_END);
     let raised = exceptions(lines, near);
@@ -55,7 +55,7 @@ pub(super) fn evidence(lines: &[&str]) -> Option<Evidence> {
     let exception = &raised[last];
     let class = match exception.class(lines) {
         FailureClass::Crash => {
-            // A wrapper that says so passes the class of what it wraps on.
+            // A wrapper that names its cause takes over the class of the cause.
             let cause = last
                 .checked_sub(1)
                 .map(|before| &raised[before])
@@ -133,19 +133,19 @@ fn words(lines: &[&str], from: usize) -> Option<Evidence> {
     filled.find(|&at| says_nan(lines[at])).map(|at| (FailureClass::Nan, at..at + 1))
 }
 
-/// Whether a line in lower case says that a batch system ended the run for its time.
+/// Returns whether a line, in lower case, reports that a batch system terminated the run for its time.
 fn is_over_time(line: &str) -> bool {
     (line.contains("slurmstepd") && line.contains("due to time limit")) || line.starts_with("term_runlimit")
 }
 
-/// Whether a line is a `ModuleNotFoundError` that was printed without its traceback.
+/// Returns whether a line is a `ModuleNotFoundError` that was printed without its traceback.
 fn names_missing_module(line: &str) -> bool {
     let Some((before, missing)) = line.split_once("ModuleNotFoundError: No module named ") else { return false };
     let before = before.trim_end();
     (before.is_empty() || before.ends_with([':', ']'])) && missing.starts_with(['\'', '"'])
 }
 
-/// Whether a line in lower case says that memory ran out.
+/// Returns whether a line, in lower case, reports that memory ran out.
 fn says_out_of_memory(line: &str) -> bool {
     let is_exhausted = || contains(line, &["resource_exhausted"]) && contains(line, EXHAUSTED_MEMORY);
     contains(line, &OUT_OF_MEMORY)
@@ -153,7 +153,7 @@ fn says_out_of_memory(line: &str) -> bool {
         || (is_exhausted() && !contains(line, EXHAUSTED_QUOTA))
 }
 
-/// Whether a line holds `nan` as a word of its own, or says that something is not finite.
+/// Returns whether a line contains `nan` as a separate word, or reports that something is not finite.
 fn says_nan(line: &str) -> bool {
     let lower = line.to_lowercase();
     lower.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| matches!(word, "nan" | "nans"))

@@ -1,4 +1,4 @@
-//! What a run amounts to: its number, or the class of its failure.
+//! The verdict on a run: its value or its failure class.
 
 use std::ops::Range;
 
@@ -19,21 +19,21 @@ const LAST_SIGNAL_STATUS: i32 = 192;
 /// Signals that a process brings upon itself: ILL, TRAP, ABRT, BUS, FPE, SEGV.
 const OWN_SIGNALS: &[i32] = &[4, 5, 6, 7, 8, 11];
 
-/// How many lines of a log an excerpt shows.
+/// Number of log lines in an excerpt.
 pub const EXCERPT_LINES: usize = 10;
 
-/// How a run ended.
+/// The end of a run, and its cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     /// Its exit status; absent when a signal ended it.
     pub exit: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Whether it outlived its deadline.
+    /// True if it exceeded its deadline.
     pub timed_out: bool,
-    /// Whether the kernel ended it because memory ran out.
+    /// True if the kernel killed it because memory ran out.
     pub oom_killed: bool,
-    /// Whether nobody knows how it ended: the machine died under it.
+    /// True if its end is unknown: the machine died during the run.
     pub lost: bool,
 }
 
@@ -53,16 +53,16 @@ impl Ending {
     }
 }
 
-/// What a run amounts to: exactly one of the two is there.
+/// The verdict on a run; exactly one field is set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The number that counts.
+    /// The value that counts.
     pub value: Option<Number>,
-    /// Why there is none.
+    /// The reason why it has no value.
     pub failure: Option<Failure>,
 }
 
-/// Says what a run amounts to.
+/// Judges a run.
 ///
 /// A run that failed has no number, whatever its log says. Words in the log are evidence only for a run that failed.
 pub fn judge(summary: &LogSummary, ending: &Ending) -> Verdict {

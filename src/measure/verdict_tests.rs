@@ -128,7 +128,7 @@ fn a_batch_systems_time_limit_is_a_timeout() {
     assert_eq!(failure("the slot is free due to time limit\n", 1).class, FailureClass::Crash);
 }
 
-/// What torchrun prints when the worker that failed first ended with `code`.
+/// The output of torchrun when the worker that failed first exited with `code`.
 fn torchrun(code: i32) -> String {
     let raised = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ";
     format!(

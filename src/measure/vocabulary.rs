@@ -20,27 +20,27 @@ const PRINTERS: &[&str] = &["echo", "print", "printf", "println"];
 /// Words that make the name another metric's: `test loss` is not `loss`.
 static QUALIFIERS: WordList = WordList::new(|| word_list(include_str!("lists/qualifiers.txt")));
 
-/// Whether `word` in front of a name says nothing about the number.
+/// Returns whether `word` before a name says nothing about the number.
 pub(super) fn is_marker(word: &str) -> bool {
     contains(MARKERS, word)
 }
 
-/// Whether `word` in front of a name makes the number that of another time.
+/// Returns whether `word` before a name marks the number as one of another time.
 pub(super) fn is_stale(word: &str) -> bool {
     contains(&STALE, word)
 }
 
-/// Whether `word` may stand between a word that [`is_stale`] and a name.
+/// Returns whether `word` may stand between a word that [`is_stale`] and a name.
 pub(super) fn is_between(word: &str) -> bool {
     contains(BETWEEN, word)
 }
 
-/// Whether `word` in front of a name makes it a line of source code.
+/// Returns whether `word` before a name marks the line as source code.
 pub(super) fn prints(word: &str) -> bool {
     contains(PRINTERS, word)
 }
 
-/// Whether a part of `word` in front of a name makes it another name.
+/// Returns whether a part of `word` before a name makes it another name.
 pub(super) fn qualifies(word: &str) -> bool {
     word.split(|c: char| !c.is_alphabetic()).any(|part| is_stale(part) || contains(&QUALIFIERS, part))
 }
