@@ -8,11 +8,11 @@ use super::text::Cells;
 /// The fewest columns by which a line of text is taken for a table.
 const FEWEST: usize = 3;
 
-/// Where the columns of an aligned table begin, in characters; blank until its first line is known.
+/// Columns at which the cells of an aligned table begin, in characters; empty until its first line is known.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stops(Vec<usize>);
 
-/// Whether the first line of a file is one of an aligned table: cells with two blanks or more between them, or the names of a
+/// Returns whether the first line of a file is one of an aligned table: its cells are two blanks or more apart, or it names a
 /// ledger's columns.
 pub(super) fn is_table(first: &str) -> bool {
     let gapped: Vec<&str> = gapped(first).collect();
@@ -24,7 +24,7 @@ pub(super) fn is_table(first: &str) -> bool {
     words.len() >= FEWEST && !first.contains([',', ';']) && [commit, status, description].iter().flatten().count() > 1
 }
 
-/// Whether a line only draws a rule below the header.
+/// Returns whether a line only draws a rule below the header.
 pub(super) fn is_rule(line: &str) -> bool {
     line.contains(['-', '=', '─', '━']) && line.chars().all(|c| matches!(c, '-' | '=' | '─' | '━' | '+' | ' ' | '\t'))
 }
@@ -72,7 +72,7 @@ impl Stops {
     }
 }
 
-/// What stands between tabs or runs of two blanks or more.
+/// Returns the parts of a line between runs of two blanks or more.
 fn gapped(text: &str) -> impl Iterator<Item = &str> {
     text.split("  ").map(str::trim).filter(|cell| !cell.is_empty())
 }

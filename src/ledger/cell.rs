@@ -1,4 +1,4 @@
-//! What is a number in a cell.
+//! Recognises numbers in cells.
 
 use std::borrow::Cow;
 
@@ -17,10 +17,10 @@ const UNITS: &[&str] = &[
     "w", "fps",
 ];
 
-/// How long a number with its unit may be, in bytes.
+/// Longest number with its unit, in bytes.
 const LONGEST: usize = 64;
 
-/// How many of a unit make a GiB; `kB` and `KiB` count the same.
+/// Units of memory, and how many of each make a GiB; `kB` and `KiB` count the same.
 const MEMORY: &[(&str, f64)] = &[
     ("tb", 1.0 / 1024.0),
     ("tib", 1.0 / 1024.0),
@@ -40,7 +40,7 @@ pub(super) fn number(cell: &str) -> Option<Number> {
     cell.strip_suffix('%').map_or(cell, str::trim_end).parse().ok()
 }
 
-/// Whether a cell is how a missing number is written.
+/// Returns whether a cell stands for a missing number.
 pub(super) fn is_nothing(cell: &str) -> bool {
     let cell = cell.trim();
     // Zeros are numbers all the same.
@@ -91,7 +91,7 @@ pub(super) fn quantity(cell: &str) -> Option<Quantity<'_>> {
     None
 }
 
-/// How many of a unit make a GiB; absent for what is no unit of memory.
+/// Returns how many of a unit make a GiB; absent if it is not a unit of memory.
 pub(super) fn memory_factor(unit: &str) -> Option<f64> {
     MEMORY.iter().find(|(name, _)| unit.eq_ignore_ascii_case(name)).map(|(_, factor)| *factor)
 }

@@ -39,7 +39,7 @@ const RUN_TIME: &[&str] = &[
 const NEVER_FIRST: &[&str] =
     &["baseline", "before", "expected", "n", "num", "old", "prev", "previous", "prior", "reference", "target"];
 
-/// Where the columns of a ledger are; indices from 0.
+/// The positions of a ledger's columns, from 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Columns {
     pub(super) commit: Option<usize>,
@@ -73,7 +73,7 @@ impl Columns {
         }
     }
 
-    /// Whether the column may be the metric as far as its place and name go.
+    /// Returns whether the place and name of a column allow it to be the metric.
     pub(super) fn may_be_metric(&self, column: usize, name: &str) -> bool {
         let plain = plain_name(name);
         !plain.is_empty() && !NEVER_METRIC.contains(&plain.as_str()) && self.may_be_said_metric(column, name)
@@ -109,7 +109,7 @@ impl Columns {
             .or_else(|| with_name(&is_run_time).map(|column| (column, true)))
     }
 
-    /// Whether the column has the time that a run took, and another one holds numbers that may be the metric.
+    /// Returns whether the column holds the time of a run, and another one holds numbers that may be the metric.
     pub(super) fn is_time_beside<S: AsRef<str>>(
         &self,
         column: usize,
@@ -124,7 +124,7 @@ impl Columns {
     }
 }
 
-/// What is said where the metric is not: the column that was taken for it, or that there is none.
+/// Tells the user which column is taken for the metric, or that none is.
 pub(super) fn metric_assumed(found: Option<(&str, bool)>, what: &str) -> String {
     match found {
         Some((name, true)) => format!("`{name}` is the metric; `--metric NAME` names another {what}"),
@@ -138,7 +138,7 @@ pub(super) fn metric_assumed(found: Option<(&str, bool)>, what: &str) -> String 
     }
 }
 
-/// Whether a column with this plain name holds something else than the experiment's own metric.
+/// Returns whether a column with this plain name holds something other than the experiment's own metric.
 fn is_never_metric(plain: &str) -> bool {
     let is = |words: &[&str], word: &str| words.contains(&word) || words.contains(&word.trim_end_matches('s'));
     let (first, last) = (plain.split('_').next().unwrap_or_default(), plain.rsplit('_').next().unwrap_or_default());
@@ -149,8 +149,8 @@ fn is_duration(name: &str) -> bool {
     Direction::of_name(name) == Some((Direction::Lower, NameKind::Duration))
 }
 
-/// Whether a name is that of the time a run took, such as `training_seconds` or `time_elapsed`. Small units, as in `mean_ms`,
-/// are those of a metric.
+/// Returns whether a name means the time of a run, such as `training_seconds` or `time_elapsed`. Small units, as in
+/// `mean_ms`, belong to a metric.
 fn is_run_time(name: &str) -> bool {
     let plain = plain_name(name);
     let mut words = plain.split('_');
@@ -161,12 +161,12 @@ fn first_of(names: &[String], wanted: &[&str]) -> Option<usize> {
     wanted.iter().find_map(|wanted| names.iter().position(|name| name == wanted))
 }
 
-/// How many of a memory column's units make a GiB; absent for a column that is no memory.
+/// Returns how many of a memory column's units make a GiB; absent if the column is not for memory.
 pub(super) fn memory_unit(name: &str) -> Option<f64> {
     unit_of(&plain_name(name)).map(|unit| unit.unwrap_or(1.0))
 }
 
-/// Whether a memory column's name does not say its unit.
+/// Returns whether the name of a memory column lacks its unit.
 pub(super) fn is_without_unit(name: &str) -> bool {
     unit_of(&plain_name(name)) == Some(None)
 }
@@ -181,7 +181,7 @@ fn unit_of(plain: &str) -> Option<Option<f64>> {
     memory_factor(unit).filter(|_| is_memory).map(Some)
 }
 
-/// How the verdict is written in a column of this name.
+/// Returns the kind of a verdict column with this name.
 pub(super) fn verdict(name: &str) -> Verdict {
     if FLAGS.contains(&plain_name(name).as_str()) { Verdict::Flag } else { Verdict::Word }
 }

@@ -1,4 +1,4 @@
-//! What there is to say of a foreign ledger. Pure.
+//! Findings about a foreign ledger. Pure.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::rows::{Ledger, Row};
 use super::status::RowStatus;
 use crate::domain::{Area, Finding, count_of};
 
-/// How many lines are named.
+/// Maximum number of lines to name.
 const MOST_NAMED: usize = 20;
 
 /// Looks at a ledger that was read: its form and columns, what was assumed, the rows that cannot be read or stand there twice.

@@ -12,13 +12,13 @@ use crate::crash;
 use crate::domain::{CommitId, LedgerDialect, one_line, shell_word};
 use crate::fs::{APPEND_WAIT, if_exists, move_command, open_locked, open_regular, read_at_most, replace_through};
 
-/// How large a ledger may be, in bytes: some hundred thousand rows.
+/// Largest ledger, in bytes: some hundred thousand rows.
 pub(super) const LARGEST: u64 = 64 << 20;
 
-/// What mends a file that was cut short.
+/// The hint for a truncated file.
 const CUT_SHORT: &str = "`ar doctor --repair` repairs a truncated one";
 
-/// Why a ledger cannot be continued.
+/// The reason why `ar` cannot continue a ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// It is a folder, a device or the like.
@@ -30,11 +30,11 @@ pub enum LedgerError {
     /// It cannot be read or written.
     #[error("cannot {action} `{path}`")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why it did not work.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -56,7 +56,7 @@ pub enum LedgerError {
     Header {
         /// The file.
         path: PathBuf,
-        /// What is missing.
+        /// The part that is missing.
         problem: String,
     },
     /// Another process holds its lock.
@@ -65,7 +65,7 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
-    /// What to do about it.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> Option<String> {
         let aside =
             |path: &Path| format!("move it aside with `{}`; ar then starts a new one", move_command(path, ".old"));
@@ -101,7 +101,7 @@ pub struct LedgerFile {
     format: Option<RowFormat>,
 }
 
-/// Whether a line is a whole row of a commit.
+/// Returns whether a line is a complete row of a commit.
 fn is_row_of(format: &RowFormat, line: &[u8], commit: &CommitId) -> bool {
     let cells: Vec<&[u8]> = line.strip_suffix(b"\r").unwrap_or(line).split(|&byte| byte == b'\t').collect();
     let column = format.columns.commit.unwrap_or_default();
@@ -109,12 +109,12 @@ fn is_row_of(format: &RowFormat, line: &[u8], commit: &CommitId) -> bool {
 }
 
 impl LedgerFile {
-    /// Looks at the file and changes nothing; `dialect` is for a file that is not there yet or has no header.
+    /// Reads the file and changes nothing; `dialect` is for a file that is missing or has no header.
     ///
     /// # Errors
     ///
-    /// It is no regular file, larger than 64 MiB, unreadable, read-only, of another metric, or has a header without a commit, metric or
-    /// status column.
+    /// The file is not regular, is larger than 64 MiB, unreadable, read-only or of another metric, or its header lacks a
+    /// commit, metric or status column.
     pub fn open(path: &Path, metric: &str, dialect: LedgerDialect) -> Result<Self, LedgerError> {
         let mut ledger = LedgerFile::unread(path, metric, dialect);
         let meta = if_exists(fs::metadata(path)).map_err(|error| ledger.io("read", error))?;
@@ -158,12 +158,12 @@ impl LedgerFile {
         self.format.as_ref().map_or(self.dialect, RowFormat::dialect)
     }
 
-    /// Whether the file was there, with a header, when it was opened or written to.
+    /// Returns whether the file existed, with a header, when it was last opened or written to.
     pub fn was_there(&self) -> bool {
         self.format.is_some()
     }
 
-    /// Whether the last line of the file has no end.
+    /// Returns whether the last line of the file lacks a line end.
     ///
     /// # Errors
     ///
@@ -176,8 +176,7 @@ impl LedgerFile {
         Ok(if_exists(look()).map_err(|error| self.io("read", error))?.unwrap_or(false))
     }
 
-    /// Whether the file is not there, or there is nothing in it: a process that was killed while it made the file leaves it
-    /// empty.
+    /// Returns whether the file is missing or empty: a process that was killed while it created the file leaves it empty.
     pub fn is_missing(&self) -> bool {
         !has_content(&self.path)
     }
@@ -192,7 +191,7 @@ impl LedgerFile {
         Ok(meta.map_or(0, |meta| meta.len()))
     }
 
-    /// Whether a complete row of `commit` stands behind the first `from` bytes.
+    /// Returns whether a complete row of `commit` follows the first `from` bytes.
     ///
     /// Other sessions append to the same file, and two sessions can start from the same commit: remember
     /// [`length`](Self::length) before an append to ask for that very row. A file that is shorter by now is searched whole.
@@ -354,7 +353,7 @@ impl LedgerFile {
     }
 }
 
-/// Whether there is a file at `path` with anything in it.
+/// Returns whether there is a file with content at `path`.
 pub(super) fn has_content(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.len() > 0)
 }

@@ -77,13 +77,13 @@ struct Reader<'a> {
     /// The rows of the chosen segment.
     rows: Vec<Row>,
     chosen: Option<usize>,
-    /// Whether segments are numbered by their position, whatever their rows say.
+    /// True if segments are numbered by their position, and not as their rows say.
     by_position: bool,
     /// The number that the newest row with one says its segment has.
     own: Option<usize>,
-    /// Whether rows say the number of their segment.
+    /// True if rows give the number of their segment.
     is_numbered: bool,
-    /// Whether rows of the chosen segment have a field `metric`.
+    /// True if rows of the chosen segment have a field `metric`.
     has_own: bool,
     /// The field that is taken for the metric, where nothing says it, and whether its name says so.
     guess: Option<(String, bool)>,
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether two segments have the same number.
+    /// Returns whether two segments have the same number.
     fn has_twins(&self) -> bool {
         let mut numbers = HashSet::new();
         self.segments.iter().any(|segment| !numbers.insert(segment.number))

@@ -1,15 +1,15 @@
-//! What became of the rows of a ledger, in the words of a record.
+//! The outcomes of a ledger's rows, as records have them.
 
 use super::rows::{Ledger, Row};
 use super::status::RowStatus;
 use crate::domain::Outcome;
 
 impl Ledger {
-    /// The rows that are rows, each with the outcome that its record has.
+    /// The rows that are not malformed, each with the outcome of its record.
     ///
-    /// Keep, discard and crash are what the row says. Of other rows the first one was kept, and one that says baseline
-    /// while nothing has a number yet; without a verdict in the whole ledger, each that is better than all before it. The rest
-    /// was discarded, or crashed where it has no number.
+    /// A row that says keep, discard or crash has that outcome. Of the other rows, `ar` takes the first as kept, and a
+    /// baseline while no kept row has a value. In a ledger without verdicts, each row better than all before it was kept. The
+    /// rest was discarded, or crashed if it has no value.
     pub fn outcomes(&self) -> Vec<(&Row, Outcome)> {
         let mut best: Option<f64> = None;
         let mut outcomes: Vec<(&Row, Outcome)> = Vec::new();

@@ -26,7 +26,7 @@ pub fn read(bytes: impl Into<Vec<u8>>, said: &Said<'_>) -> Ledger {
     let direction = said.direction.unwrap_or_else(|| assume_direction(shape.metric.as_deref(), &mut assumed));
     assumed.extend(words.sentence());
     if shape.width == 0 {
-        // That there is nothing is all there is to say.
+        // For an empty ledger, the first sentence is enough.
         assumed.truncate(1);
     }
     if words.headers > 0 {

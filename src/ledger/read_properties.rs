@@ -5,7 +5,7 @@ use crate::domain::{CommitId, Outcome, one_line};
 use crate::ledger::columns::Columns;
 use crate::ledger::row_format::{Entry, RowFormat};
 
-/// What an experiment's row says.
+/// The content of an experiment's row.
 #[derive(Debug, Clone)]
 struct Told {
     commit: CommitId,
@@ -21,7 +21,7 @@ fn told() -> impl Strategy<Value = Told> {
     ("[0-9a-f]{40}", value, proptest::option::of(0.1..200.0), outcome, "[a-zA-Z0-9µ最 ,;:|'()%#-]{0,30}").prop_map(
         |(commit, value, memory, outcome, description)| Told {
             commit: CommitId::new(commit),
-            // What was kept has a number, and what crashed has none.
+            // A kept experiment has a value, a crashed one does not.
             value: match outcome {
                 Outcome::Keep => value.or(Some("1.50".to_owned())),
                 Outcome::Discard => value,

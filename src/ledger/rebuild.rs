@@ -6,8 +6,8 @@ use super::cell::number;
 use super::row_format::{Entry, RowFormat};
 use super::status::classify;
 
-/// How a ledger differs from the experiments that should be in it. Lines count from 1, experiments from 0 in the order in
-/// which they were given.
+/// The differences between a ledger and the experiments that should be in it. Lines count from 1, experiments from 0 in their
+/// given order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// The experiments that have no whole row and need one.
@@ -18,20 +18,20 @@ pub struct Comparison {
     pub repeated: Vec<u64>,
     /// The lines of rows that have another number or verdict than their experiment, with the experiment.
     pub differing: Vec<(u64, usize)>,
-    /// How many experiments have a row.
+    /// Number of experiments that have a row.
     pub own: usize,
-    /// How many rows belong to none of the experiments.
+    /// Number of rows that belong to none of the experiments.
     pub foreign: usize,
 }
 
 impl Comparison {
-    /// Whether a rebuilt file would be the same.
+    /// Returns whether a rebuilt file would be the same.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty() && self.torn.is_empty() && self.repeated.is_empty()
     }
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
     /// Header, comment or blank.
@@ -55,7 +55,7 @@ enum Line {
 pub(super) struct Rebuild<'a> {
     text: &'a str,
     format: &'a RowFormat,
-    /// Whether the text has its header.
+    /// True if the text has its header.
     has_header: bool,
     lines: Vec<Line>,
     /// The rows of the experiments as they are written, without line ends.
@@ -125,7 +125,7 @@ impl<'a> Rebuild<'a> {
                     continue;
                 }
                 let is_ended = text.ends_with('\n');
-                // What was not written yet when the power went reads as zeros.
+                // Bytes that were not written before a power failure read as zeros.
                 let start = if is_ended { content(text) } else { text.trim_end_matches('\0') };
                 let cells: Vec<&str> = start.split('\t').collect();
                 // The commit's cell is whole: something follows it.
@@ -173,7 +173,7 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// How the ledger differs from what it should be.
+    /// Compares the ledger with what it should be.
     pub(super) fn comparison(&self) -> Comparison {
         let mut found = Comparison::default();
         let mut has_row = vec![false; self.rows.len()];
@@ -275,7 +275,7 @@ fn content(line: &str) -> &str {
     line.strip_suffix('\r').unwrap_or(line)
 }
 
-/// Whether a row has the same number and verdict as one that would be written.
+/// Returns whether a row has the same value and verdict as one that would be written.
 fn agree(format: &RowFormat, cells: &[&str], row: &str) -> bool {
     let row: Vec<&str> = row.split('\t').collect();
     let value =

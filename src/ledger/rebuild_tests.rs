@@ -185,7 +185,7 @@ fn two_sessions_on_one_commit_have_a_row_each() {
     assert_eq!(rebuilt(&text, &two).0, Comparison { own: 2, ..Comparison::default() });
 }
 
-/// What may have become of the rows of a file.
+/// Damage to a row of a file.
 #[derive(Debug, Clone)]
 enum Damage {
     None,

@@ -13,14 +13,14 @@ use super::since::{Since, since};
 use crate::domain::{CommitId, LedgerDialect, Record};
 use crate::fs::{FileError, FileStamp, copy_beside, free_beside, if_exists, read_at_most, replace_through};
 
-/// What was done to a ledger.
+/// The outcome of a ledger's repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// What was wrong with it.
+    /// The differences found before the repair.
     pub found: Comparison,
     /// The copy of what it was; absent when there was no file.
     pub copy: Option<PathBuf>,
-    /// Where the row of each record begins, in bytes, in the order of the records; 0 for one without a row.
+    /// Byte offset of each record's row, in the order of the records; 0 for a record without a row.
     pub places: Vec<u64>,
 }
 
@@ -28,14 +28,14 @@ pub struct Rebuilt {
 #[derive(Debug)]
 pub struct HeldRows {
     stamp: [Option<FileStamp>; 2],
-    /// Where the link leads that it was.
+    /// The target of the link, if the ledger was one.
     link: Option<PathBuf>,
     text: String,
 }
 
 impl LedgerFile {
-    /// Compares the file at `path` with the records that should be in it, and changes nothing; `dialect` is for a file that
-    /// is not there or has no header. What is missing is said by the places of the records in `records`.
+    /// Compares the file at `path` with the records that should be in it, and changes nothing. `dialect` is for a file that
+    /// is missing or has no header. Experiments count by their position in `records`.
     ///
     /// # Errors
     ///
@@ -54,11 +54,10 @@ impl LedgerFile {
         Ok(ledger.rebuilt(&bytes?.unwrap_or_default(), records)?.0)
     }
 
-    /// Gives each of the records one whole row in the file at `path`, which is made if it is not there. Rows that are there,
-    /// those of others with them, stay as they are and in their order; rows that are missing are put in in the order of
-    /// `records`, which should be that in which they were finished. What the file was is kept in a copy beside it,
-    /// `results.tsv.before-repair`; nothing when there is nothing to mend. Temporary files are in `folder`. All is on disk when
-    /// this returns.
+    /// Gives each record one complete row in the file at `path`, which is created if it is missing. Existing rows, also
+    /// foreign ones, stay as they are and in their order. Missing rows are inserted in the order of `records`, which should
+    /// be that in which they finished. A copy of the old file stays beside it as `results.tsv.before-repair`. Returns nothing
+    /// if there is nothing to repair. Temporary files are in `folder`. All is on disk when this returns.
     ///
     /// # Errors
     ///
@@ -92,7 +91,7 @@ impl LedgerFile {
             true => Some(copy_beside(path, &bytes, ".before-repair").map_err(|error| failed("copy", error))?),
             false => None,
         };
-        // Who waits for the lock of the file that is replaced here sees that it is and opens the new one.
+        // A process that waits for the lock of the replaced file notices the replacement and opens the new file.
         replace_through(folder, path, text.as_bytes()).map_err(|error| failed("write", error))?;
         Ok(Some(Rebuilt { found, copy, places }))
     }
@@ -108,10 +107,11 @@ impl LedgerFile {
         Ok(Some(HeldRows { stamp: self.stamp(), link: fs::read_link(self.path()).ok(), text }))
     }
 
-    /// Puts the file back as it was `held`, where lines of it are gone or changed, or a new row claims the commit of one of
-    /// `records` or one of `commits` and is not a record's row. New rows of other records stay behind what was there, and
-    /// where `others_stay` so do those that belong to no experiment. What the file was is kept beside it, `results.tsv.before-repair`, unless rows were
-    /// added to it and nothing else. Nothing when nothing happened to the file, or it had no header. Temporary files are in `folder`.
+    /// Restores the file as it was `held` if lines are missing or changed, or if a new row falsely claims a commit of
+    /// `records` or `commits`. New rows of records stay behind the old lines, and if `others_stay`, so do rows that belong to
+    /// no experiment. The replaced file stays beside it as `results.tsv.before-repair`, unless rows were only added and
+    /// others may not add any. Returns nothing if the file is unharmed and has no new foreign rows, or had no header.
+    /// Temporary files are in `folder`.
     ///
     /// # Errors
     ///
@@ -181,13 +181,14 @@ impl LedgerFile {
         Ok(moved.map(|()| aside))
     }
 
-    /// What the file system says of the file, and of the link that leads to it.
+    /// Returns the stamps of the path itself and of the file that it leads to.
     fn stamp(&self) -> [Option<FileStamp>; 2] {
         [Some(self.path().to_owned()), self.path().canonicalize().ok()]
             .map(|path| path.and_then(|path| FileStamp::of(&path)))
     }
 
-    /// How a file with these bytes differs from what it should be, and what it should be.
+    /// Compares the bytes of a file with the records. Returns the differences, the rebuilt text, and the byte offset of each
+    /// row.
     fn rebuilt(&self, bytes: &[u8], records: &[&Record]) -> Result<(Comparison, String, Vec<u64>), LedgerError> {
         let entries: Vec<Entry<'_>> = records.iter().map(|record| Entry::of(record)).collect();
         // A character that was cut short at the end belongs to a row that was.
@@ -213,7 +214,7 @@ impl LedgerFile {
         Ok((found, text, places))
     }
 
-    /// Whether the first write into the file was cut short before its header was whole.
+    /// Returns whether the first write into the file stopped before the header was complete.
     fn is_torn_header(&self, bytes: &[u8]) -> bool {
         let header = self.new_format().header_line();
         !bytes.is_empty() && bytes.len() < header.len() && header.as_bytes().starts_with(bytes)

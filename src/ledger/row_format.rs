@@ -1,4 +1,4 @@
-//! How rows are written into a file: its columns, words and number formats.
+//! The format of a file's rows: columns, words and number formats.
 
 use csv::StringRecord;
 use strum::VariantArray;
@@ -11,7 +11,7 @@ use crate::domain::{CommitId, DialectFormat, FailureClass, LedgerDialect, Number
 /// The value of a keep without a number of its own, in every dialect.
 const UNNUMBERED: &str = "nan";
 
-/// What a row says of an experiment.
+/// The content of an experiment's row.
 #[derive(Debug, Clone)]
 pub struct Entry<'a> {
     /// Its commit.
@@ -22,16 +22,16 @@ pub struct Entry<'a> {
     pub memory_gb: Option<f64>,
     /// The verdict.
     pub outcome: Outcome,
-    /// Why it has no number.
+    /// The reason why it has no value.
     pub failure: Option<FailureClass>,
-    /// What it tried.
+    /// The change that it tried.
     pub description: &'a str,
-    /// Whether the change was refused without a run.
+    /// True if the change was refused without a run.
     pub is_refused: bool,
 }
 
 impl<'a> Entry<'a> {
-    /// What the row of a record says.
+    /// Makes the entry of a record.
     pub fn of(record: &'a Record) -> Self {
         Entry {
             commit: &record.commit,
@@ -114,7 +114,7 @@ impl RowFormat {
         let commit = columns.commit.map_or("", |column| header[column]);
         let likely =
             |(dialect, count): &(LedgerDialect, usize)| (*count, commit.eq_ignore_ascii_case(dialect.format().commit));
-        // Of several that are as likely, the one that most ledgers have.
+        // If several are equally likely, takes the dialect that most ledgers have.
         let rank = |vote: &(LedgerDialect, usize)| (likely(vote), vote.0 == LedgerDialect::Karpathy);
         let dialect = votes.into_iter().max_by_key(rank).map(|(dialect, _)| dialect).unwrap_or_default();
         let usual = (4..=64).rev().max_by_key(|&length| lengths[length]).filter(|&length| lengths[length] > 0);
@@ -138,7 +138,7 @@ impl RowFormat {
         self.dialect
     }
 
-    /// How a commit stands in its column.
+    /// Shortens a commit to the length that its column has.
     pub(super) fn commit<'a>(&self, commit: &'a CommitId) -> &'a str {
         commit.short(self.digits)
     }
@@ -150,12 +150,12 @@ impl RowFormat {
         (cells.len() == self.header.len() && is_commit).then_some(cell)
     }
 
-    /// How the verdict is written.
+    /// Returns the kind of the verdict's column.
     pub(super) fn verdict(&self) -> Verdict {
         self.columns.status.map_or(Verdict::Word, |column| verdict(&self.header[column]))
     }
 
-    /// Whether the experiment needs no row. One that has a row, as an earlier version wrote, keeps it.
+    /// Returns whether the experiment needs no row. If an earlier version wrote one, it stays.
     pub(super) fn omits(&self, entry: &Entry<'_>) -> bool {
         entry.is_refused && self.dialect.format().omits_refused
     }

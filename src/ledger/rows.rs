@@ -1,4 +1,4 @@
-//! What a ledger says, row by row.
+//! The content of a ledger, row by row.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,16 +10,16 @@ use super::status::RowStatus;
 use super::table::Form;
 use crate::domain::{Direction, FailureClass, Number, cut};
 
-/// How many different words that are no verdict are told.
+/// Maximum number of distinct words to report that are not verdicts.
 const MOST_WORDS: usize = 8;
 
-/// How much of a row or cell that cannot be read is shown, in characters.
+/// Number of characters to show of a row or cell that cannot be read.
 const SHOWN: usize = 120;
 
-/// How much of a word in a status column is shown, in characters.
+/// Number of characters to show of a word in a status column.
 pub(super) const WORD_SHOWN: usize = 40;
 
-/// What is said of a ledger from outside; the rest is read or assumed.
+/// The caller's choices for reading a ledger; the rest is read or assumed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Said<'a> {
     /// The metric's column, or its number from 1 where there is no header.
@@ -33,41 +33,41 @@ pub struct Said<'a> {
 /// A ledger, read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ledger {
-    /// Where it is; absent where it was read from text alone.
+    /// Its path; absent if it was read from text alone.
     pub file: Option<PathBuf>,
-    /// What kind of file it is.
+    /// The kind of its file.
     pub form: Form,
     /// The metric's name; absent where nothing says it.
     pub metric: Option<String>,
     /// Which way is better.
     pub direction: Direction,
-    /// What was taken for granted, one sentence each, as lower-case fragments that say how to say otherwise.
+    /// Assumptions, each a lower-case fragment with the option that changes it.
     pub assumed: Vec<String>,
     /// The columns that were found, as what they hold and what they are called; empty for JSON lines.
     pub columns: Vec<(&'static str, String)>,
-    /// Whether the rows say what became of them.
+    /// True if the rows have verdicts.
     pub has_verdict: bool,
     /// All rows, in the file's order; of a JSON-lines ledger those of the segment.
     pub rows: Vec<Row>,
-    /// What a JSON-lines ledger's config lines begin, oldest first; empty for other ledgers.
+    /// The segments that the config lines of a JSON-lines ledger begin, oldest first; empty for other ledgers.
     pub segments: Vec<Segment>,
-    /// How many rows the other segments have.
+    /// Number of rows in the other segments.
     pub elsewhere: u32,
 }
 
-/// What a config line of a JSON-lines ledger says of the rows behind it.
+/// A segment of a JSON-lines ledger, as its config line describes it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Segment {
     /// Its number, as its rows say it in a field `segment`; where they do not, one more than that before, from 0 on. Where two
     /// segments have the same number, its position, from 0.
     pub number: usize,
-    /// What it is called.
+    /// Its name.
     pub name: Option<String>,
     /// The metric.
     pub metric: Option<String>,
     /// Which way is better.
     pub direction: Option<Direction>,
-    /// How many rows it has.
+    /// Number of its rows.
     pub rows: usize,
 }
 
@@ -78,19 +78,19 @@ pub struct Row {
     pub line: u32,
     /// The commit's cell as it is; absent where there is no such column.
     pub commit: Option<Box<str>>,
-    /// What the row is counted as.
+    /// The status that it counts as.
     pub status: RowStatus,
     /// The metric; absent where the cell is no number, and where a zero says that there is none.
     #[serde(flatten, serialize_with = "Number::fields")]
     pub value: Option<Number>,
     /// Memory in GiB; never zero.
     pub memory_gb: Option<f64>,
-    /// How it failed, where it says so.
+    /// The failure class that the row names.
     #[serde(skip)]
     pub failure: Option<FailureClass>,
-    /// Why it is malformed, or why it has no value although its cell is not blank.
+    /// The reason why it is malformed, or why it has no value although its cell is not blank.
     pub problem: Option<Box<str>>,
-    /// What it says it tried; of a malformed row the start of it.
+    /// The description of the change; of a malformed row, the start of the row.
     pub description: Box<str>,
 }
 
@@ -139,15 +139,15 @@ pub(super) fn value(cell: &str, unit: &mut String) -> (Option<Number>, Option<St
     (None, Some(format!("`{}` is in `{own}`, others are in `{unit}`", shown())))
 }
 
-/// What is no verdict: the words of a status column, how often each stands there, and lines beside the table.
+/// Content that is not a verdict: the words of a status column with their counts, and lines outside the table.
 #[derive(Debug, Default)]
 pub(super) struct OtherWords {
-    /// How many lines are no part of a Markdown table.
+    /// Number of lines that are not part of a Markdown table.
     pub(super) prose: u32,
-    /// How many lines are the header once more.
+    /// Number of lines that repeat the header.
     pub(super) headers: u32,
     pub(super) counts: BTreeMap<String, u32>,
-    /// How many rows have further words.
+    /// Number of rows with further words.
     more: u32,
 }
 
@@ -163,7 +163,7 @@ impl OtherWords {
         }
     }
 
-    /// What is counted as neither keep, discard nor crash; nothing where all is.
+    /// Lists the words that count as neither keep, discard nor crash; absent if there are none.
     pub(super) fn sentence(&self) -> Option<String> {
         let named =
             |word: &str| if word.is_empty() { "blank".to_owned() } else { format!("`{}`", cut(word, WORD_SHOWN)) };

@@ -1,4 +1,4 @@
-//! What the columns of a ledger's table are, by its header or by what stands in it.
+//! Finds the columns of a ledger's table by its header or by its cells.
 
 use super::cell::{Quantity, number, quantity};
 use super::columns::{Columns, is_without_unit, memory_unit, metric_assumed, verdict};
@@ -9,26 +9,26 @@ use super::text::Cells;
 /// Karpathy's columns, for a file of his shape without a header; the second is named after the metric.
 const KARPATHY: [&str; 5] = ["commit", "metric", "memory_gb", "status", "description"];
 
-/// How many rows are looked at to tell what stands in a column.
+/// Maximum number of rows to check for what a column contains.
 const SAMPLE: usize = 1000;
 
 /// From which bare number on memory is taken to be in MiB: no single GPU has a TiB.
 const SURELY_MIB: f64 = 1024.0;
 
-/// What the columns of a table are.
+/// The columns of a table.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) form: Form,
     /// The header's cells; empty where there is no header.
     pub(super) header: Vec<String>,
-    /// How many cells a row has.
+    /// Number of cells in a row.
     pub(super) width: usize,
     pub(super) columns: Columns,
     pub(super) verdict: Verdict,
     pub(super) memory_unit: f64,
     /// The metric's name; absent where nothing says it.
     pub(super) metric: Option<String>,
-    /// Whether the first line is the header.
+    /// True if the first line is the header.
     pub(super) skip: bool,
 }
 
@@ -201,12 +201,12 @@ impl Sample<'_> {
         self.rows.iter().filter(|row| row.get(column).is_some_and(|cell| test(cell))).count()
     }
 
-    /// Whether most cells of a column are of a kind; of no rows all are.
+    /// Returns whether most cells of a column pass a test; true if there are no rows.
     fn mostly(&self, test: &dyn Fn(&str) -> bool, column: usize) -> bool {
         column < self.width && (self.rows.is_empty() || self.count(test, column) * 2 > self.rows.len())
     }
 
-    /// Whether any cell of a column is of a kind; of no rows all are.
+    /// Returns whether any cell of a column passes a test; true if there are no rows.
     fn any(&self, test: &dyn Fn(&str) -> bool, column: usize) -> bool {
         column < self.width && (self.rows.is_empty() || self.count(test, column) > 0)
     }

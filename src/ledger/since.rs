@@ -1,25 +1,25 @@
-//! What became of a ledger while somebody else could write to it. Pure.
+//! Compares a ledger with what it was before other processes could write to it. Pure.
 
 use std::collections::HashMap;
 
 use super::row_format::RowFormat;
 
-/// How a ledger differs from what it was.
+/// The changes to a ledger since it was last read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Since {
-    /// How many of its lines are gone, or say something else.
+    /// Number of its lines that were deleted or changed.
     pub lost: usize,
     /// The new rows that are taken out: they claim the commit of an experiment and are not its row, or nobody may add
     /// rows.
     pub false_rows: Vec<String>,
-    /// How many new rows belong to no experiment, and stay.
+    /// Number of new rows that belong to no experiment, and stay.
     pub foreign: usize,
-    /// Whether the lines that were there have another order.
+    /// True if the old lines are in another order.
     pub reordered: bool,
 }
 
 impl Since {
-    /// Whether the ledger has to be put back.
+    /// Returns whether the ledger must be restored.
     pub fn is_harmed(&self) -> bool {
         self.lost > 0 || !self.false_rows.is_empty() || self.reordered
     }

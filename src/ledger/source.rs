@@ -9,16 +9,16 @@ use super::rows::{Ledger, Said, Segment};
 use crate::domain::{bytes_text, count_of, shell_word};
 use crate::fs::read_at_most;
 
-/// How large a ledger that is only read may be, in bytes: some ten million rows.
+/// Largest ledger that is only read, in bytes: some ten million rows.
 const LARGEST: u64 = 1 << 30;
 
-/// How much of a file is looked at to tell whether it is text, in bytes.
+/// Number of bytes at the start of a file that decide whether it is text.
 const HEAD: usize = 1024;
 
-/// Where ledgers usually are in a folder.
+/// Usual paths of ledgers in a folder.
 const USUAL: [&str; 4] = ["results.tsv", ".auto/log.jsonl", "autoresearch.jsonl", "results.csv"];
 
-/// Why a foreign ledger cannot be read.
+/// The reason why a foreign ledger cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// It is a folder.
@@ -37,7 +37,7 @@ pub enum SourceError {
     Binary {
         /// The file.
         path: PathBuf,
-        /// What it looks like.
+        /// The kind of its content.
         what: &'static str,
     },
     /// It is larger than a ledger may be.
@@ -58,14 +58,14 @@ pub enum SourceError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why it did not work.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
 impl SourceError {
-    /// What to do about it.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> String {
         match self {
             SourceError::Folder { inside: Some(file), .. } => format!("`--ledger {}`", shell_word(file)),
@@ -104,13 +104,13 @@ impl SourceError {
         }
     }
 
-    /// Whether the call was wrong, not the file.
+    /// Returns whether the arguments are wrong, and not the file.
     pub fn is_usage(&self) -> bool {
         matches!(self, SourceError::NoSegment { .. })
     }
 }
 
-/// How many segments an error names.
+/// Maximum number of segments that an error names.
 const MOST_NAMED: usize = 10;
 
 fn segments_text(there: &[Segment]) -> String {
@@ -159,7 +159,7 @@ pub fn read_file(path: &Path, said: &Said<'_>) -> Result<Ledger, SourceError> {
     }
 }
 
-/// What the first bytes are where they are no text: text has no NUL, unless a mark says that it is UTF-16.
+/// Returns the kind of content that is not text, by its first bytes. Text has no NUL, unless a mark says that it is UTF-16.
 fn not_text(head: &[u8]) -> Option<&'static str> {
     match head {
         [0x1f, 0x8b, ..] => Some(GZIP),

@@ -5,7 +5,7 @@ use strum::{Display, VariantArray};
 
 use crate::domain::{FailureClass, LedgerDialect, Outcome};
 
-/// What a row of a ledger is counted as.
+/// The status that a row of a ledger counts as.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -26,7 +26,7 @@ pub enum RowStatus {
 }
 
 impl RowStatus {
-    /// What the row of an experiment with this outcome is counted as.
+    /// Returns the status of a row for an experiment with this outcome.
     fn of(outcome: Outcome) -> RowStatus {
         match outcome {
             Outcome::Keep => RowStatus::Keep,
@@ -78,7 +78,7 @@ const PREFIXES: &[(&str, RowStatus)] = &[
 /// Words of several parts: checks of correctness that failed.
 const FAILED_CHECKS: &[&str] = &["correctness_fail", "correctness_failed", "checks_failed", "check_failed"];
 
-/// What kind of column the verdict stands in.
+/// The kind of column that contains the verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Words.
@@ -117,7 +117,7 @@ pub(super) fn classify(cell: &str, verdict: Verdict) -> RowStatus {
     found.map_or(RowStatus::Other, |(status, ..)| *status)
 }
 
-/// How a row failed, where one of its cells says so: `oom` stands for a verdict, for memory and for the number.
+/// Returns the failure class that a cell of a crashed row names: `oom` stands for a verdict, for memory and for the value.
 pub(super) fn failure<'a>(status: RowStatus, mut cells: impl Iterator<Item = &'a str>) -> Option<FailureClass> {
     let class = |cell: &str| {
         cell.split(|c: char| !c.is_alphanumeric()).find_map(|word| {

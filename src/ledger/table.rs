@@ -8,10 +8,10 @@ use memchr::memchr_iter;
 use super::aligned::{self, Stops};
 use super::text::{Cells, TextLines};
 
-/// How many lines a quoted cell may span before its quote is taken for a character.
+/// Maximum number of lines in a quoted cell; if it spans more, its quote counts as a character.
 const LONGEST_CELL: usize = 64;
 
-/// What kind of file a ledger is, as a sentence names it.
+/// The kind of a ledger's file, as a sentence names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Form {
     /// Cells with tabs between them.
@@ -60,7 +60,7 @@ impl Form {
     }
 }
 
-/// Whether a line is one that draws the rule of a Markdown table.
+/// Returns whether a line only draws the rule of a Markdown table.
 fn is_rule(line: &str) -> bool {
     line.contains('|')
         && line.contains("--")
@@ -92,13 +92,13 @@ pub(super) struct Lines<'a> {
     /// Lines that were looked at and are still to be given, with their numbers.
     ahead: VecDeque<(u32, &'a str)>,
     form: Form,
-    /// Where the cells of an aligned table begin.
+    /// The columns at which the cells of an aligned table begin.
     stops: Stops,
-    /// How many cells a row has, once that is known: a row that is torn in a quoted cell can then be told.
+    /// Number of cells in a row, once known; it shows whether a row is torn in a quoted cell.
     pub(super) width: Option<usize>,
     /// The last comment, with its line.
     pub(super) comment: Option<(u32, &'a str)>,
-    /// How many lines are no part of a Markdown table.
+    /// Number of lines that are not part of a Markdown table.
     pub(super) prose: u32,
 }
 
@@ -305,7 +305,7 @@ fn split_bars(text: &str, cells: &mut Cells<'_>) {
             c => cell.push(c),
         }
     }
-    // What stands behind the last bar is no cell, unless the line does not end with one.
+    // A bar at the end of the line does not start another cell.
     if !cell.trim().is_empty() || !text.ends_with('|') {
         push(&mut cell);
     }
