@@ -21,7 +21,7 @@ pub struct Claim {
     pub key: String,
     /// Its citations, in order.
     pub citations: Vec<Citation>,
-    /// Whether none of its citations is malformed.
+    /// True if all of its citations are well-formed.
     pub is_sound: bool,
     /// The line that it begins on, from 1.
     pub line: usize,
@@ -32,7 +32,7 @@ pub struct Claim {
 pub struct Artifact {
     /// Its claims in order; equal ones are one, with the citations of all.
     pub claims: Vec<Claim>,
-    /// What is malformed.
+    /// The malformed parts.
     pub problems: Vec<Problem>,
     /// The places of the sub-topics that it has a heading for.
     pub headed: BTreeSet<usize>,
@@ -82,7 +82,7 @@ impl Artifact {
                 }
                 Event::Start(Tag::CodeBlock(_)) => is_code = true,
                 Event::End(TagEnd::CodeBlock) => is_code = false,
-                // What an image shows is not what its text says.
+                // The alternative text of an image does not count as text.
                 Event::Start(Tag::Image { .. }) => images += 1,
                 Event::End(TagEnd::Image) => images -= 1,
                 Event::Text(text) | Event::Code(text) if !is_code && images == 0 => {
@@ -102,10 +102,10 @@ impl Artifact {
     }
 }
 
-/// What is read so far.
+/// The state of reading an artifact.
 struct Reading<'a> {
     file: &'a str,
-    /// Where in the text lines end.
+    /// Byte offsets of the line ends in the text.
     ends: Vec<usize>,
     /// The citations that marks in the text stand for, each with its line.
     cited: Vec<(Cited, usize)>,

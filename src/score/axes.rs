@@ -60,7 +60,7 @@ mod tests {
         // Three citations of one and one of another: −0.75 ln 0.75 − 0.25 ln 0.25 = 0.215762 + 0.346574 = 0.562335;
         // / ln 3 = 0.562335 / 1.098612.
         assert_eq!(four(source_diversity(&[3, 1], 3)), "0.5119");
-        // Of 40 so far 12 count: 0.693147 / ln 12 = 0.693147 / 2.484907.
+        // 12 of the 40 so far count: 0.693147 / ln 12 = 0.693147 / 2.484907.
         assert_eq!(four(source_diversity(&[1, 1], 40)), "0.2789");
         // Twenty sources once each: ln 20 = 2.995732 is more than ln 12, and 1 is the most.
         assert_eq!(four(source_diversity(&[1; 20], 20)), "1.0000");

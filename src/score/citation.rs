@@ -5,13 +5,13 @@
 pub struct Citation {
     /// The source's id as it is written.
     pub id: String,
-    /// What the source says, as the claim quotes it.
+    /// The text that the claim quotes from the source.
     pub quotation: Option<String>,
     /// The line, from 1.
     pub line: usize,
 }
 
-/// What begins with `[@`.
+/// A part of a text that begins with `[@`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cited {
     /// An id, and a quotation if there is one.
@@ -24,10 +24,10 @@ pub(super) enum Cited {
 const OPENING: [char; 4] = ['"', '“', '„', '«'];
 const CLOSING: [char; 4] = ['"', '”', '“', '»'];
 
-/// What stands for a citation in a text: its place among all, between two characters that no text uses.
+/// Characters around the index that replaces a citation in a text; no text uses them.
 const MARK: (char, char) = ('\u{E000}', '\u{E001}');
 
-/// What stands on a later line of a citation, so that none of them is blank.
+/// A character put on each later line of a citation, so that none of these lines is blank.
 const FILLER: char = '\u{E002}';
 
 /// Puts marks in the places of the citations of a Markdown text, before Markdown changes what they say. Gives the citations in
@@ -74,7 +74,8 @@ fn count_lines(text: &str) -> usize {
     memchr::memchr_iter(b'\n', text.as_bytes()).count()
 }
 
-/// How many bytes a text has before a blank line, a heading, a fence or the next list item: no citation goes on there.
+/// Returns the number of bytes before a blank line, a heading, a fence or the next list item. A citation ends there at the
+/// latest.
 fn block_length(text: &str) -> usize {
     let begins_block = |line: &str| {
         let line = line.trim_start();

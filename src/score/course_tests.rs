@@ -111,7 +111,7 @@ impl Session {
         is_kept
     }
 
-    /// Why the loop ends.
+    /// Returns the reason if the loop ends.
     fn ended(&self) -> Option<String> {
         ended_by_course(&self.contract, &self.history).map(|reason| reason.to_string())
     }
@@ -139,15 +139,15 @@ fn words(n: u64, count: u64) -> String {
     (0..count).map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// What the honest researcher adds in iteration `n`, from 1 on: two claims from two new sources, below the sub-topic that it
-/// opens, or else below one that is open. It opens them in iterations 1, 2, 3, 5, 7 and 9.
+/// Returns the additions of the honest researcher in iteration `n`, from 1: two claims from two new sources, below the
+/// sub-topic that it opens or an open one. It opens them in iterations 1, 2, 3, 5, 7 and 9.
 fn honest(n: u64) -> Vec<(usize, String, Vec<String>)> {
     let open = [1, 2, 3, 5, 7, 9].iter().filter(|at| **at <= n).count();
     let topic = if [1, 2, 3, 5, 7, 9].contains(&n) { open - 1 } else { usize::try_from(n).unwrap() % open };
     [2 * n, 2 * n + 1].map(|claim| (topic, words(claim, 3), vec![format!("s{claim}")])).into()
 }
 
-/// What the repeater adds: always the same claim, in another order and with another first word.
+/// Returns the additions of the repeater: always the same claim, in another order and with another first word.
 fn repeated(n: usize, sources: &[&str]) -> Vec<(usize, String, Vec<String>)> {
     let mut known: Vec<&str> =
         "paged attention wastes under four percent of the memory which caches keys and values".split(' ').collect();
@@ -286,7 +286,7 @@ fn the_artifact_counts_what_was_kept_and_novelty_what_was_discarded_too() {
     let others =
         |point: &ArtifactPoint| ["claim_density", "source_diversity", "topic_coverage"].map(|it| point.axes[it]);
     assert_eq!(others(&after), others(&before));
-    // What a guard or a reviewer takes back is not in the artifact, whatever the scorer printed.
+    // A change that a guard or a reviewer rolls back is not in the artifact, whatever the scorer printed.
     session.iterate(&honest(3), Some(0.8));
     let mut record: Record = session.history.records().last().unwrap().clone();
     record.outcome = Outcome::Discard;

@@ -1,11 +1,11 @@
-//! What a score comes from, in words.
+//! Explains a score in words.
 
 use super::scoring::{FRESHNESS, Score};
 use super::terms::{ResearchTerms, TERMS_FILE};
 use crate::domain::{Composite, RESEARCH_AXES, count_of, cut};
 use crate::rules::{AxisValues, artifact_metric, bring, composite_number, in_form};
 
-/// How much of a claim is shown.
+/// Number of characters to show of a claim.
 const SHOWN: usize = 100;
 
 /// The name under which a log says how many sources were cited so far.
@@ -90,7 +90,7 @@ fn number(value: Option<f64>) -> String {
     value.map_or("nan".into(), |value| format!("{:.4}", value + 0.0))
 }
 
-/// What the composite would be with one of its axes at its best.
+/// Computes the composite with one of its axes at its best; absent if that is no change.
 fn at_best(score: &Score, composite: &Composite, name: &str) -> Option<String> {
     let mut values: AxisValues = score.axes.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
     let best = composite.axes.get(name)?.range.map_or(1.0, |[_, hi]| hi);
@@ -99,7 +99,7 @@ fn at_best(score: &Score, composite: &Composite, name: &str) -> Option<String> {
     (Some(&would) != score.composite.as_ref()).then_some(would.raw)
 }
 
-/// Where an axis stands, and what would raise it.
+/// Explains the value of an axis, and what would raise it.
 fn advice(score: &Score, terms: &ResearchTerms, name: &str) -> String {
     let (new, verified) = score.claims;
     let [density, diversity, coverage, novelty] = RESEARCH_AXES;

@@ -1,4 +1,4 @@
-//! What a session kept, iteration by iteration, and which claims repeat it.
+//! The claims that a session kept, iteration by iteration, and the claims that repeat them.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ pub struct Keeps {
     before: BTreeMap<String, usize>,
 }
 
-/// What a claim repeats.
+/// The kept claim that another one repeats.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Repeat {
-    /// How similar they are, 0..1.
+    /// Similarity of the two, 0..1.
     pub similarity: f64,
     /// The kept claim.
     pub kept: String,
@@ -38,12 +38,12 @@ impl Keeps {
         }
     }
 
-    /// How many claims were kept.
+    /// Returns the number of claims that were kept.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// Whether none was kept.
+    /// Returns whether no claim was kept.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
@@ -66,14 +66,14 @@ impl Keeps {
         claims.iter().zip(nearest(&new, &earlier)).filter_map(repeat).collect()
     }
 
-    /// Whether a claim repeats one of the first `count` that were kept.
+    /// Returns whether a claim repeats one of the first `count` that were kept.
     pub fn is_repeated_by(&self, claim: &Claim, count: usize) -> bool {
         let earlier: Vec<&str> = self.texts.iter().take(count).map(String::as_str).collect();
         let found = nearest(&[(claim.text.as_str(), count)], &earlier);
         found.into_iter().flatten().any(|(_, similarity)| similarity >= REPEAT)
     }
 
-    /// Whether a claim was kept.
+    /// Returns whether a claim was kept.
     pub fn has(&self, claim: &Claim) -> bool {
         self.before.contains_key(&claim.key)
     }

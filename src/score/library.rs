@@ -66,7 +66,7 @@ pub struct Library {
     searcher: Option<AhoCorasick>,
     /// Which quotation, by its place, stands in which sources.
     found: Vec<BTreeSet<String>>,
-    /// What is wrong with sources.
+    /// Problems with sources.
     pub problems: Vec<Problem>,
 }
 
@@ -135,13 +135,14 @@ impl Library {
         self.sources.keys().chain(&self.broken).map(String::as_str)
     }
 
-    /// The id under which a source counts, in lower case: a copy counts as the first one with its content. `None` without a source.
+    /// The id under which a source counts, in lower case; a copy counts as the first source with its content. `None` if there
+    /// is no such source.
     pub fn counts_as(&self, id: &str) -> Option<&str> {
         let (id, _) = self.sources.get_key_value(&id.to_lowercase())?;
         Some(self.copies.get(id).unwrap_or(id))
     }
 
-    /// Whether a claim is well formed and all of its citations lead to sources.
+    /// Returns whether a claim is well-formed and all of its citations lead to sources.
     pub fn resolves(&self, claim: &Claim) -> bool {
         claim.is_sound && claim.citations.iter().all(|citation| self.source(&citation.id).is_some())
     }
@@ -157,7 +158,7 @@ impl Library {
         Judged { is_verified: !supporting.is_empty() && self.resolves(claim), supporting }
     }
 
-    /// Whether there is something of that id that is unusable.
+    /// Returns whether a source of that id exists but is unusable.
     pub fn is_broken(&self, id: &str) -> bool {
         self.broken.contains(&id.to_lowercase())
     }
@@ -168,14 +169,14 @@ impl Library {
         place.into_iter().flat_map(|place| self.found[place].iter().map(String::as_str))
     }
 
-    /// Whether a source holds a quotation.
+    /// Returns whether a source contains a quotation.
     pub fn holds(&self, id: &str, quotation: &str) -> bool {
         let id = id.to_lowercase();
         self.holding(quotation).any(|holding| holding == id)
     }
 }
 
-/// Whether a part of a text begins and ends with whole words and numbers, in scripts that have spaces between them.
+/// Returns whether a part of a text begins and ends with whole words and numbers, in scripts that have spaces between them.
 fn stands_alone(text: &str, part: Range<usize>) -> bool {
     /// Latin, Greek and Cyrillic letters come before this.
     const OTHER_SCRIPTS: char = '\u{530}';

@@ -1,4 +1,4 @@
-//! What is wrong with an artifact or a source.
+//! Problems with an artifact or a source.
 
 use serde::Serialize;
 

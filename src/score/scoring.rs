@@ -23,10 +23,10 @@ pub const FRESHNESS: &str = "freshness";
 /// The number of cited sources past which diversity is warned of: the Madani adapter saw only noise past 25.
 pub const NOISY_SOURCES: usize = 25;
 
-/// What is said of sources beside their names, by which their diversity is counted, too.
+/// Facts about a source, besides its name, by which the diversity of sources is counted too.
 pub const DIVERSITY_BY: [&str; 3] = ["organisation", "medium", "year"];
 
-/// What earlier iterations brought, kept or not.
+/// Claims and cited sources of earlier iterations, kept or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Earlier {
     /// Their claims: the text of each by its key.
@@ -54,38 +54,38 @@ impl Earlier {
     }
 }
 
-/// What a `verify` command is asked: whether a source supports a claim.
+/// A question to the `verify` command: whether a source supports a claim.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Request {
     /// The claim, without citations.
     pub claim: String,
     /// The id of the source, as it is written.
     pub id: String,
-    /// What the claim quotes from it.
+    /// The text that the claim quotes from it.
     pub quotation: Option<String>,
 }
 
 impl Request {
-    /// What is asked of a claim and one of its citations.
+    /// Makes the request for a claim and one of its citations.
     pub fn of(claim: &Claim, citation: &Citation) -> Request {
         Request { claim: claim.text.clone(), id: citation.id.clone(), quotation: citation.quotation.clone() }
     }
 }
 
-/// What the commands of the terms said.
+/// Answers of the commands in the terms.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Verdicts {
-    /// What `verify` said, by what it was asked; or why it gives no answer. Absent where quotations decide.
+    /// Answers of `verify` by request, or the reason why it gives none. Absent if quotations decide.
     pub verify: Option<Result<BTreeMap<Request, bool>, String>>,
-    /// What `novelty` said, 0..1, or why it gives no number. Absent where the built-in measure decides.
+    /// Value from `novelty`, 0..1, or the reason why it gives none. Absent if the built-in measure decides.
     pub novelty: Option<Result<f64, String>>,
 }
 
-/// What an iteration stands on in the second version of scoring. Absent in sessions of the first, where coverage is that of
-/// all kept claims and the chosen form decides.
+/// The state before an iteration, for the second version of scoring. Absent in sessions of the first, where all kept claims
+/// count for coverage and the chosen form decides.
 #[derive(Debug)]
 pub struct Standing<'a> {
-    /// What the session kept so far.
+    /// The claims that the session kept so far.
     pub keeps: &'a Keeps,
     /// The ids of the sources that any earlier iteration stored, kept or not, in lower case.
     pub stored: BTreeSet<String>,
@@ -93,7 +93,7 @@ pub struct Standing<'a> {
     pub novelties: Vec<f64>,
     /// The composite from which on an iteration is kept.
     pub threshold: f64,
-    /// Whether it is a baseline, which is kept whatever it scores.
+    /// True for a baseline, which is kept whatever its score.
     pub is_baseline: bool,
 }
 
@@ -110,33 +110,33 @@ pub struct Scoring<'a> {
     standing: Option<&'a Standing<'a>>,
 }
 
-/// Whether a claim is verified, and by which of its citations.
+/// The verdict on a claim, with the citations that support it.
 #[derive(Debug, Default)]
 pub struct Judged {
-    /// Whether at least one citation supports it and all others resolve.
+    /// True if at least one citation supports it and all others resolve.
     pub is_verified: bool,
     /// The ids under which the sources of the citations that support it count, one for each citation.
     pub supporting: Vec<String>,
 }
 
-/// What an artifact scores.
+/// The score of an artifact.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
     /// The axes in the order in which they are printed, with four decimals; `None` for one without a number.
     pub axes: Vec<(&'static str, Option<f64>)>,
     /// The form that decides.
     pub form: Form,
-    /// What they are together in that form.
+    /// The composite of the axes in that form.
     pub composite: Option<Number>,
     /// The same in each form.
     pub forms: Vec<(Form, Option<Number>)>,
     /// The worst axis: one without a number, or else the one with the smallest.
     pub worst: Option<String>,
-    /// How many claims are new, and how many of those are verified.
+    /// Number of new claims, and of those that are verified.
     pub claims: (usize, usize),
-    /// How many new claims are like kept ones; absent where that makes no difference.
+    /// Number of new claims that are like kept ones; absent in the first version of scoring.
     pub repeats: Option<usize>,
-    /// How many claims of the kept artifact are gone.
+    /// Number of claims of the kept artifact that are missing now.
     pub removed: usize,
     /// The sub-topics to which a new verified claim was added.
     pub added: BTreeSet<usize>,
@@ -144,25 +144,27 @@ pub struct Score {
     pub addressed: BTreeSet<usize>,
     /// Those that had none in the kept state.
     pub newly: BTreeSet<usize>,
-    /// How many sources were cited so far, and how many supporting citations new claims have.
+    /// Number of sources cited so far, and of citations that support new claims.
     pub sources: (usize, usize),
-    /// How many sources are kept, with this iteration if that is, and how many any iteration stored so far.
+    /// Number of kept sources, with this iteration's if it is kept, and of sources that any iteration stored so far; absent
+    /// in the first version of scoring.
     pub stored: Option<(usize, usize)>,
-    /// How many sources this iteration both stores and relies on.
+    /// Number of sources that this iteration both stores and relies on.
     pub first_stored: usize,
     /// The diversity of the supporting citations by organisation, medium and year.
     pub diversity: Vec<(&'static str, Option<f64>)>,
     /// The pair of a new claim and an earlier one that is most alike, as texts, and how much.
     pub closest: Option<(String, String, f64)>,
-    /// What the artifact scores with this iteration, if that is kept, and else without it; absent where it has no score.
+    /// The score of the whole artifact, with this iteration if it is kept, else without it; absent in the first version of
+    /// scoring.
     pub artifact: Option<ArtifactPoint>,
-    /// How many citations were verified anew, and how many problems that found; where it was due.
+    /// Number of citations that were verified again, and of problems found; absent unless that was due.
     pub batch: Option<(usize, usize)>,
     /// The commands of the terms that gave no answer, `verify` and `novelty`.
     pub failed: Vec<&'static str>,
-    /// What to know of the numbers.
+    /// Warnings about the values.
     pub warnings: Vec<String>,
-    /// What is wrong with artifact and sources.
+    /// Problems with the artifact and its sources.
     pub problems: Vec<Problem>,
 }
 
@@ -186,7 +188,7 @@ impl<'a> Scoring<'a> {
         self.artifact.claims.iter().filter(|claim| !known.contains(claim.key.as_str())).collect()
     }
 
-    /// What `verify` is to be asked of a claim: all of its citations that resolve, or nothing where one does not and the answer
+    /// Lists the requests to `verify` for a claim: all of its citations, or none if one does not resolve, because the answer
     /// would change nothing.
     pub fn requests(&self, claim: &Claim) -> Vec<Request> {
         if !self.library.resolves(claim) {
@@ -208,7 +210,7 @@ impl<'a> Scoring<'a> {
         self.library.judge(claim, verdicts)
     }
 
-    /// How many sub-topics there are.
+    /// Returns the number of sub-topics.
     pub fn topics(&self) -> usize {
         self.terms.topics.len()
     }
@@ -346,8 +348,8 @@ impl<'a> Scoring<'a> {
         }
     }
 
-    /// What the artifact scores: with this iteration, if that is kept, whose repeats are given then; and else as it was before.
-    /// `novelty` is that of this iteration, `None` where it is not decided on.
+    /// Scores the whole artifact: with this iteration if it is kept, whose repeats are in `kept`, else as it was before.
+    /// `novelty` is that of this iteration, `None` for a baseline or without a composite.
     fn whole(
         &self,
         standing: &Standing<'_>,
@@ -384,7 +386,7 @@ impl<'a> Scoring<'a> {
         ArtifactPoint::new(&self.terms.composite, self.terms.composite.form, axes)
     }
 
-    /// What is wrong with the citations of a claim.
+    /// Lists the problems with the citations of a claim.
     fn problems_of(&self, claim: &Claim, verdicts: Option<&BTreeMap<Request, bool>>) -> Vec<Problem> {
         let file = self.terms.artifact.to_string_lossy();
         let mut problems = Vec::new();
@@ -491,7 +493,7 @@ impl<'a> Scoring<'a> {
         warnings
     }
 
-    /// How many claims of the kept artifact are gone.
+    /// Counts the claims of the kept artifact that are missing now.
     fn removed(&self) -> usize {
         let now: BTreeSet<&str> = self.artifact.claims.iter().map(|claim| claim.key.as_str()).collect();
         self.kept.claims.iter().filter(|claim| !now.contains(claim.key.as_str())).count()
@@ -504,12 +506,12 @@ fn worst(composite: &Composite, values: &AxisValues) -> Option<String> {
     without.cloned().or_else(|| Some(worst_axis(composite, values)?.0.to_owned()))
 }
 
-/// Whether a quotation is a word as it stands in most texts.
+/// Returns whether a quotation is so short that most texts contain it.
 fn is_short(quotation: &str) -> bool {
     quotation.chars().filter(|c| c.is_alphanumeric()).count() < 4
 }
 
-/// How often each text occurs.
+/// Counts how often each text occurs.
 fn counts(texts: &[&str]) -> Vec<usize> {
     let mut counts = BTreeMap::<&str, usize>::new();
     for text in texts {

@@ -21,7 +21,7 @@ const LONG: usize = 4;
 /// A pair of a new claim and an earlier one.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Closest {
-    /// How similar they are, 0..1.
+    /// Similarity of the two, 0..1.
     pub similarity: f64,
     /// The place of the new claim.
     pub new: usize,
@@ -62,7 +62,7 @@ pub(super) fn nearest(new: &[(&str, usize)], earlier: &[&str]) -> Vec<Option<(us
     new.iter().map(of).collect()
 }
 
-/// How often a text has each n-gram, times its weight, sorted by the n-gram.
+/// The n-grams of a text, sorted, each with its count times its weight.
 type Vector = Vec<(u32, f64)>;
 
 /// The n-grams that were seen, each with a number.

@@ -9,17 +9,17 @@ use super::problem::Problem;
 use super::text::as_text;
 use crate::domain::{cut, one_line};
 
-/// What is said of a source.
+/// The facts in the header of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct FrontMatter {
-    /// Where it was found.
+    /// Its address.
     pub url: Option<String>,
     /// Its title.
     pub title: Option<String>,
-    /// Who published it.
+    /// Its publisher.
     #[serde(alias = "organization")]
     pub organisation: Option<String>,
-    /// What it is: paper, blog, documentation …
+    /// Its kind: paper, blog, documentation …
     pub medium: Option<String>,
     /// When it was published: a year, a month or a day.
     pub published: Option<String>,
@@ -63,7 +63,7 @@ pub fn source_id(path: &Path) -> Option<String> {
 /// A source as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// What is said of it.
+    /// The facts in its header.
     pub front: FrontMatter,
     /// Its text.
     pub text: String,

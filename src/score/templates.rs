@@ -12,7 +12,7 @@ pub const SEARCH_SCRIPT: &str = include_str!("search.py");
 /// The file of the script.
 pub const SEARCH_FILE: &str = "search.py";
 
-/// What follows the step that looks for sources, where there is the script.
+/// The sentence after the step that looks for sources, if the script exists.
 const SEARCHING: &str = " `python3 search.py WORDS` searches arXiv and Wikipedia.";
 
 /// A `program.md` for a question; it names the search script where that is written, too.

@@ -20,7 +20,7 @@ pub const ARTIFACT: &str = "research_artifact.md";
 /// The folder of sources unless the terms name another one.
 pub const SOURCES: &str = "sources";
 
-/// How long a command may take unless the terms say otherwise: one minute, several calls of a model.
+/// Default time limit of a command: one minute, enough for several calls of a model.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The fewest axes that say something together, as the Madani adapter has it.
@@ -56,7 +56,7 @@ fn default_sources() -> PathBuf {
     SOURCES.into()
 }
 
-/// What is researched, and how it is scored.
+/// A question to research, and how to score the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResearchTerms {
     /// The question.
@@ -71,15 +71,15 @@ pub struct ResearchTerms {
     pub verify: Option<String>,
     /// The command that measures novelty.
     pub novelty: Option<String>,
-    /// How long one call of them may take.
+    /// Time limit for one call of such a command.
     pub command_timeout: Duration,
     /// The axes and their form; weights sum to 1.
     pub composite: Composite,
-    /// What is odd about them.
+    /// Warnings about odd terms.
     pub warnings: Vec<String>,
 }
 
-/// Why `research.toml` cannot be used.
+/// The reason why `research.toml` cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum TermsError {
@@ -108,7 +108,7 @@ pub enum TermsError {
 }
 
 impl TermsError {
-    /// What to do about it.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> String {
         match self {
             TermsError::Toml(_) => format!(

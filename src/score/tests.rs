@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::domain::Form;
 
-/// What is scored, and against what.
+/// An artifact to score, and everything that its score depends on.
 #[derive(Clone, Default)]
 struct Scene {
     terms: String,
@@ -20,7 +20,7 @@ struct Scene {
     is_batch: bool,
     /// The novelty of earlier iterations.
     novelties: Vec<f64>,
-    /// Whether it is scored as in sessions of before.
+    /// True to score it as in sessions of the first version.
     is_former: bool,
 }
 
@@ -81,7 +81,7 @@ impl Scene {
         line(&self.score())
     }
 
-    /// What is said of problems, with their lines.
+    /// Lists the problems with their lines.
     fn problems(&self) -> Vec<String> {
         self.score().problems.iter().map(|problem| format!("{}: {}", problem.line, problem.what)).collect()
     }
@@ -126,15 +126,15 @@ fn a_later_iteration_by_hand() {
         earlier: vec!["## Two\n- quiet kiwi [@c \"c1\"]\n".into()],
         ..scene(&format!("{kept}## Three\n- alpha beta [@b \"b2\"]\n- zebra [@d \"d1\"] [@b \"b3\"]\n"))
     };
-    // New are "alpha beta" and "zebra", both verified: 1. Citations: b twice, d once; cited so far: a, b, c, d. 0.636514 /
-    // ln 4 = 0.459148. A sub-topic of 4: Three; One had a verified claim before. The closest pair is "alpha beta" with "Alpha is fast":
-    // the word alpha and its 5 triples are common: 1 + 5 × 0.0625 = 1.3125. Squared lengths: 2.625 (two words, a pair and 9
-    // triples), and for "alpha is fast" 1 + 0.0625 + 1 for the words, 2 pairs, 5 + 2 + 4 triples: 2.0625 + 13 × 0.0625 =
-    // 2.875. 1.3125 / √(2.625 × 2.875) = 1.3125 / 2.747158 = 0.477766; novelty 0.522234.
+    // New are "alpha beta" and "zebra", both verified: 1. Citations: b twice, d once; cited so far: a, b, c, d. 0.636514 / ln
+    // 4 = 0.459148. A sub-topic of 4: Three; One had a verified claim before. The closest pair is "alpha beta" with "Alpha is
+    // fast": the word alpha and its 5 triples are common: 1 + 5 × 0.0625 = 1.3125. Squared lengths: 2.625 (two words, a pair
+    // and 9 triples), and for "alpha is fast" 1 + 0.0625 + 1 for the words, 2 pairs, 5 + 2 + 4 triples: 2.0625 + 13 × 0.0625
+    // = 2.875. 1.3125 / √(2.625 × 2.875) = 1.3125 / 2.747158 = 0.477766; novelty 0.522234.
     assert_eq!(scene.line(), "1.0000 0.4591 0.2500 0.5222 = 0.5578");
     let score = scene.score();
     assert_eq!((score.addressed, score.newly, score.added), ([0, 2].into(), [2].into(), [2].into()));
-    // Of b and d, which the new claims cite, the kept state has b.
+    // The new claims cite b and d; the kept state has only b of these.
     assert_eq!((score.sources, score.first_stored), ((4, 3), 1));
     assert_eq!(score.problems, []);
     let (claim, earlier, _) = score.closest.unwrap();

@@ -1,12 +1,12 @@
 //! Texts as they are compared.
 
-/// Why bytes are not a text.
+/// The reason why bytes are not a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}, on line {line}")]
 pub struct NotText {
     /// The line, from 1.
     pub line: usize,
-    /// What stands there.
+    /// The problem there.
     pub what: &'static str,
 }
 
@@ -24,7 +24,7 @@ pub fn as_text(bytes: &[u8]) -> Result<&str, NotText> {
         .map_err(|error| NotText { line: line(error.valid_up_to()), what: "it is not valid UTF-8" })
 }
 
-/// Whether a character shows nothing and parts nothing: soft hyphens, joiners and marks of direction.
+/// Returns whether a character is invisible and separates nothing: soft hyphens, joiners and marks of direction.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
         || matches!(c, '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
