@@ -37,13 +37,13 @@ const LONG_OPTIONS: &[&str] =
 /// program on the PATH must not hand a call to one another for ever.
 const PASSED_THROUGH: &str = "AR_ARCHIVER_PASSED_THROUGH";
 
-/// What the first line of this program's own `--version` starts with.
+/// The start of the first line that this program's own `--version` prints.
 const OWN_VERSION: &str = "ar (autoresearch)";
 
-/// How long the archiver may take to say its version.
+/// Time limit for the archiver to print its version.
 const VERSION_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Why an archiver call cannot be handed on.
+/// The reason why a call cannot be passed on to the archiver.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArchiverError {
     /// The PATH has no other program of this name.
@@ -57,13 +57,13 @@ pub(crate) enum ArchiverError {
     Exec {
         /// The executable.
         archiver: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl ArchiverError {
-    /// What the user can do about it.
+    /// Returns a hint for the user.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             ArchiverError::Missing { .. } => Some(
@@ -76,15 +76,16 @@ impl ArchiverError {
     }
 }
 
-/// Whether a word is one of this program's `commands`, or set aside for one.
+/// Returns whether a word is one of this program's `commands`, or reserved for one.
 fn is_command(word: &str, commands: &[&str]) -> bool {
     commands.contains(&word) || RESERVED.contains(&word)
 }
 
-/// Whether a command line, the program's name first, is meant for the archiver: operation letters with modifiers, a response
-/// file, or an option that only archivers have. A line whose first word after options of this program is one of its commands
-/// never is, nor one that ends with a misspelt command; `means_command` says whether it is such a line, and is asked only
-/// where both could be meant.
+/// Returns whether a command line, the program's name first, is meant for the archiver: operation letters with modifiers, a
+/// response file, or an option that only archivers have.
+///
+/// It never is if its first word after this program's options is a command, or if it ends with a misspelt command.
+/// `means_command` reports such lines, and is called only if both programs could be meant.
 pub(crate) fn is_archiver_call(
     args: &[OsString],
     commands: &[&str],
@@ -207,7 +208,7 @@ fn on_path(path: &OsStr, skip: impl Fn(&str) -> bool) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What a file is, whatever it is called: links, hard ones too, have the identity of what they lead to.
+/// Identifies a file whatever its name: links, also hard ones, have the identity of their target.
 fn identity(path: &Path) -> Option<String> {
     fs::metadata(path).ok().map(|meta| format!("{}:{}", meta.dev(), meta.ino()))
 }

@@ -1,9 +1,9 @@
 //! Named moments at which the tests kill the program. A release build has none of them.
 //!
-//! In a build with debug assertions they act only where their variables are set: each process adds a line with the name of each point that it passes to the file that
-//! `AR_CRASH_TRACE` names. With `AR_CRASH_AT=NAME:N` the process that adds the N-th line of that name kills itself with
-//! SIGKILL. In a shim all names begin with `shim.`. With `AR_CRASH_RUN=COMMAND` whoever is first to pass a point runs that
-//! command there, and goes on.
+//! In a build with debug assertions they act only if their variables are set. Each process adds a line with the name of each
+//! point that it passes to the file that `AR_CRASH_TRACE` names. With `AR_CRASH_AT=NAME:N` the process that adds the N-th
+//! line of that name kills itself with SIGKILL. In a shim all names begin with `shim.`. With `AR_CRASH_RUN=COMMAND` the first
+//! process to pass a point runs that command there, and continues.
 
 #[cfg(not(debug_assertions))]
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) use armed::{in_shim, pace, point};
 #[cfg(not(debug_assertions))]
 pub(crate) const fn point(_name: &str) {}
 
-/// How long to wait where the program would wait for so long between calls.
+/// Returns the pause to make between calls.
 #[cfg(not(debug_assertions))]
 pub(crate) const fn pace(pause: Duration) -> Duration {
     pause
@@ -44,7 +44,7 @@ mod armed {
         IS_SHIM.store(true, Ordering::Relaxed);
     }
 
-    /// Where `AR_NO_PAUSES` is set, the program does not wait between calls, except for an outage.
+    /// Returns the pause to make between calls: none if `AR_NO_PAUSES` is set, except for an outage.
     pub(crate) fn pace(pause: Duration) -> Duration {
         if env::var_os("AR_NO_PAUSES").is_some() { Duration::ZERO } else { pause }
     }
@@ -66,7 +66,7 @@ mod armed {
 
     /// Adds a name to the trace and gives how often it is there.
     fn note(trace: &Path, name: &str) -> io::Result<usize> {
-        // Whoever started `ar` may remove the file meanwhile, for the next call: a shim outlives the call that it is of.
+        // A shim outlives its invocation, so the process that started `ar` may meanwhile remove the file for the next one.
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(trace)?;
         file.write_all(format!("{name}\n").as_bytes())?;
         file.rewind()?;

@@ -10,7 +10,7 @@ use super::names::in_writable_folder;
 use super::read::only_regular;
 use super::stamp::FileStamp;
 
-/// How often a file is copied again that changed meanwhile.
+/// Maximum number of attempts to copy a file that keeps changing.
 const TRIES: u32 = 3;
 
 /// Copies a regular file to `to`, where nothing stands: as a clone if the file system has those, else byte by byte if there

@@ -1,4 +1,4 @@
-//! What can go wrong with a file.
+//! Errors of file operations.
 
 use std::io::{self, ErrorKind};
 use std::iter::successors;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}", path.display())]
 pub struct FileError {
-    /// What was tried.
+    /// The action that failed.
     pub action: &'static str,
-    /// On what.
+    /// Its path.
     pub path: PathBuf,
-    /// What the system said.
+    /// The error of the system.
     pub source: io::Error,
 }
 
@@ -21,7 +21,7 @@ pub fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error
     move |source| FileError { action, path: path.to_owned(), source }
 }
 
-/// Whether an error says that there is no such file.
+/// Returns whether an error means that there is no such file.
 pub fn absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
@@ -34,18 +34,18 @@ pub fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Whether a full disk is at the bottom of an error.
+/// Returns whether a full disk or an exceeded quota caused an error.
 pub fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     has_cause(error, &[libc::ENOSPC, libc::EDQUOT])
 }
 
-/// Whether a file or folder that is missing, or that somebody changes at this moment, is at the bottom of an error.
+/// Returns whether a file or folder caused an error because it is missing or is being changed by another process.
 pub fn is_missing(error: &(dyn std::error::Error + 'static)) -> bool {
     has_cause(error, &[libc::ENOENT, libc::ENOTDIR, libc::ENOTEMPTY])
 }
 
-/// Whether one of these errors of the system is at the bottom of an error. Some libraries hide the type of a cause, but not
-/// its text.
+/// Returns whether an error was caused by one of these system errors. It compares texts, because some libraries hide the type
+/// of a cause.
 fn has_cause(error: &(dyn std::error::Error + 'static), codes: &[i32]) -> bool {
     let texts: Vec<String> = codes.iter().map(|code| io::Error::from_raw_os_error(*code).to_string()).collect();
     successors(Some(error), |error| error.source())

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use super::error::absent;
 use super::names::move_away;
 
-/// How many files and folders behind links are looked at for whether they were written to.
+/// Maximum number of files and folders behind links to check for writes.
 const MOST: usize = 10_000;
 
 /// Links `links`, relative to both, from `tree` to what is in `main`, and makes the folders above them. A link that stands there
@@ -42,8 +42,8 @@ pub fn make_links(main: &Path, tree: &Path, links: &[PathBuf]) -> io::Result<Vec
     Ok(moved)
 }
 
-/// Those of `links` in `main` behind which something was written to or removed after `since`, as far as the first 10,000 files and
-/// folders tell. Bytecode, which Python writes whenever it likes, does not count, nor do links that lead further.
+/// Lists those of `links` in `main` behind which something was written or removed after `since`. Checks at most 10,000 files
+/// and folders. Ignores bytecode, which Python writes whenever it likes, and links that lead further.
 pub fn written_to(main: &Path, links: &[PathBuf], since: SystemTime) -> Vec<PathBuf> {
     let mut left = MOST;
     links.iter().filter(|link| is_newer(&main.join(link), since, &mut left)).cloned().collect()

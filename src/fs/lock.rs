@@ -9,19 +9,21 @@ use std::time::{Duration, Instant};
 use super::error::if_exists;
 use super::read::only_regular;
 
-/// How often a lock that somebody holds is tried again. The system can wait for a lock, but not for a limited time.
+/// Interval between attempts to take a lock that another process holds. The system can wait for a lock, but not for a limited
+/// time.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long who needs a lock waits for somebody who only looks whether it is taken, and for the locks of a process that
-/// was killed while it started another one: they stay locked until that one is another program.
+/// Time to wait for a lock that another process may only be checking. It also allows for a process that was killed while it
+/// started another one: the new one holds the locks until it executes its program.
 pub const GLANCE: Duration = Duration::from_secs(2);
 
-/// How long an append waits for another one; an append takes milliseconds.
+/// Time that an append waits for another one; an append takes milliseconds.
 pub const APPEND_WAIT: Duration = Duration::from_secs(10);
 
-/// Opens a file that several processes append to or replace, makes it if it is not there, and locks it. A file that was
-/// replaced by another one while its lock was waited for is let go, and the new one locked; `true` says that it was replaced.
-/// What is no regular file is refused. Nothing when somebody else has held the lock for all of [`APPEND_WAIT`].
+/// Opens a file that several processes append to or replace, creates it if it is missing, and locks it. If it was replaced
+/// during the wait for its lock, locks the new file instead and returns `true`.
+///
+/// Refuses anything but a regular file. Returns nothing if another process held the lock for all of [`APPEND_WAIT`].
 pub fn open_locked(path: &Path) -> io::Result<Option<(File, bool)>> {
     let mut was_replaced = false;
     loop {
@@ -38,7 +40,7 @@ pub fn open_locked(path: &Path) -> io::Result<Option<(File, bool)>> {
     }
 }
 
-/// Whether an open file is the one that has this name.
+/// Returns whether `path` leads to the open `file`.
 pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let held = file.metadata()?;
     let named = if_exists(fs::metadata(path))?;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::error::{FileError, failed, if_exists};
 
-/// How much of a file's end is read, in bytes.
+/// Number of bytes to read at the end of a file.
 pub const TAIL: u64 = 64 * 1024;
 
 /// Opens a file for reading. A folder, a pipe or a device that somebody put in its place is refused, and not waited for.
@@ -58,7 +58,7 @@ pub fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether what stands at `path`, or what a link there leads to, is no regular file: a folder, a pipe or a device.
+/// Returns whether `path`, or the target of a link there, exists but is not a regular file: a folder, a FIFO or a device.
 pub fn is_odd(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| !there.is_file())
 }

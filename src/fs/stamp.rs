@@ -1,4 +1,4 @@
-//! What the file system says of a file, by which a change of it is seen without reading it.
+//! The file system's stamp of a file, which shows changes without reading the file.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// What the file system says of a file, which changes whenever somebody writes to it or puts another one in its place. The
-/// time of the last change cannot be set by who owns the file.
+/// The file system's data on a file, which change whenever a process writes to it or replaces it. The owner of the file
+/// cannot set the time of the last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     device: u64,
@@ -20,8 +20,8 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// Whether another change of the file would change this, made by now or later: a file system stamps files with a clock that
-    /// ticks some times a second, at 100 Hz or more on Linux, or keeps whole seconds alone, some of them even ones.
+    /// Returns whether any further change of the file would change this stamp. File systems stamp files with a coarse clock:
+    /// at 100 Hz or more on Linux, or in whole seconds, on some only even ones.
     pub fn is_settled(&self) -> bool {
         let keeps_parts = self.changed.1 != 0;
         self.is_older_than(if keeps_parts { Duration::from_millis(100) } else { Duration::from_secs(3) })

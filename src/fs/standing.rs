@@ -34,8 +34,8 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     standing(path, || fs::create_dir_all(path))
 }
 
-/// Whether something was deleted during an attempt. A folder that is deleted while it is created can look like something
-/// else in its place.
+/// Returns whether a file or folder was deleted during an attempt. A folder deleted while it is created can look like
+/// something else at its path.
 fn was_deleted(path: &Path, error: &io::Error) -> bool {
     match error.kind() {
         ErrorKind::NotFound => true,

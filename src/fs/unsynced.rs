@@ -1,4 +1,4 @@
-//! What was changed and is not on the disk yet.
+//! Changes that are not on the disk yet.
 
 use super::error::if_exists;
 use std::collections::BTreeSet;

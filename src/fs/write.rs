@@ -10,7 +10,7 @@ use super::read::only_regular;
 use super::{Unsynced, make_folder, standing};
 use crate::crash;
 
-/// How the names of temporary files start.
+/// The start of the names of temporary files.
 const TEMPORARY: &str = ".ar-";
 
 /// Replaces a file: temporary file beside it, fsync, rename, fsync of the folder. Who may read it stays as it is; for a

@@ -1,4 +1,4 @@
-//! What a patrol does: it restarts a loop, or nudges whoever drives. Both go on without it.
+//! The actions of a patrol: restarting a loop, or nudging its driver. Both continue without the patrol.
 
 use std::process::Command;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::state::GuardFiles;
 /// The file with the output of the last restart.
 const RESUME_LOG: &str = "resume.log";
 
-/// How much of it is told, in characters, beside an ellipsis.
+/// Longest error to report from it, in characters, without the ellipsis.
 const TOLD: usize = 199;
 
-/// What the job of a nudge is called.
+/// The name of a nudge's job.
 const NUDGE: &str = "nudge";
 
-/// How long the agent of a nudge may work: it is the driver from then on, and drives for a night.
+/// Time limit for the agent of a nudge: it is the driver from then on, and drives for a night.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// How many bytes of its output are kept.
+/// Number of bytes to keep of its output.
 const OUTPUT: u64 = 1024 * 1024;
 
 /// Restarts the loop of a session by its stored terms, detached; why that failed, if it did.

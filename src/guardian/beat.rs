@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::state::read_json;
 
-/// What each patrol writes at its end.
+/// The record that each patrol writes at its end.
 #[derive(Deserialize)]
 struct Beat {
     at: Timestamp,

@@ -68,7 +68,7 @@ pub(super) fn with_line(crontab: &[u8], line: &str) -> Vec<u8> {
     lines
 }
 
-/// Whether a line is the guard's, and not one that the user made a comment.
+/// Returns whether a line is the guard's and was not commented out by the user.
 fn is_own(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     !line.starts_with(b"#") && Path::new(MARKER).as_os_str().as_encoded_bytes() == last_word(line)

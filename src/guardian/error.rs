@@ -1,4 +1,4 @@
-//! What can go wrong on a patrol as a whole. What is wrong with one session is part of what is said about it.
+//! Errors of a patrol as a whole. Errors of one session are part of its verdict.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::session::SessionError;
 use crate::state::StateError;
 
-/// Why there is no patrol.
+/// The reason why a patrol cannot take place.
 #[derive(Debug, Error)]
 pub enum GuardError {
     /// Nobody knows where the register is.
@@ -25,7 +25,7 @@ pub enum GuardError {
     Path {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A repository that was named cannot be read.
@@ -34,7 +34,7 @@ pub enum GuardError {
 }
 
 impl GuardError {
-    /// What to type next.
+    /// Returns a hint for the user.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

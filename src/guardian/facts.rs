@@ -1,4 +1,4 @@
-//! What a patrol sees of a session: its journal, its contract and its locks, and nothing of its experiments.
+//! The facts about a session that a patrol reads: journal, contract and locks, but no experiments.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -79,12 +79,13 @@ pub(super) fn look(
     Ok(Some(Seen { watched, folder, worktree, nudge, journal }))
 }
 
-/// Whether the loop waits for the answer to what it could not solve; whoever made progress since then waits for none.
+/// Returns whether the loop waits for an answer about a problem that it could not solve. It does not wait if it made progress
+/// since.
 fn waits(journal: &Journal) -> bool {
     journal.escalation.open().is_some_and(|open| journal.results.are_none_since(open.since))
 }
 
-/// What the session has reported to the user, as a clause, with the report.
+/// Describes the session's last report to the user in a clause, with the path of the report.
 fn escalated(folder: &SessionFolder, journal: &Journal) -> Option<String> {
     let report = EscalationFiles::of(folder).report();
     match journal.escalation.last().filter(|open| open.waits || report.is_some()) {
@@ -93,7 +94,7 @@ fn escalated(folder: &SessionFolder, journal: &Journal) -> Option<String> {
     }
 }
 
-/// Why nobody knows whether the session was stopped, with the way to say so.
+/// Explains why nobody knows whether the session was stopped, and names the commands that settle it.
 fn unknown_end(journal: &Journal, tag: &Tag, is_lost: bool) -> Option<String> {
     let repair = if is_lost { format!("`ar doctor {tag} --repair` and ") } else { String::new() };
     journal.presence.is_end_unknown().then(|| {
@@ -104,7 +105,8 @@ fn unknown_end(journal: &Journal, tag: &Tag, is_lost: bool) -> Option<String> {
     })
 }
 
-/// Why a loop in place cannot go on where it was: its working tree is gone, or somebody works on another branch there.
+/// Explains why a loop in place cannot continue: its working tree is missing, is on another branch, or has commits of the
+/// user.
 fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
     let tree = journal.users_tree()?;
     if !tree.is_dir() {
@@ -117,7 +119,7 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
             "run `ar run` there to begin the next session with them, or `ar run --adopt` to measure them in this one";
         return Some(format!("your commits are on its branch {}; {ways}", tag.branch()));
     }
-    // What cannot be read is told by who needs it.
+    // If HEAD cannot be read, the code that needs it reports that.
     let Ok(Head::Branch { name, .. }) = repo.refs.head() else { return None };
     let short = name.strip_prefix("refs/heads/").unwrap_or(&name);
     // An agent may switch branches in its call.
@@ -125,7 +127,7 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
     (!is_own).then(|| format!("{} is on the branch {short} now; run `ar resume {tag}` there to go on", tree.display()))
 }
 
-/// How long the longest of the jobs may take that go on now; zero for none.
+/// Returns the time limit of the active job that may take longest, with its grace period; zero if no job is active.
 fn patience(folder: &SessionFolder, journal: &Journal, contract: &Contract) -> Duration {
     let runs = Executor::for_runs();
     let going = journal.steps().filter(|(_, open)| runs.has_job(&folder.run(open.id)));

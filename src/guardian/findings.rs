@@ -1,4 +1,4 @@
-//! What `ar doctor` says of the guard.
+//! The findings of `ar doctor` about the guard.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What installs the guard, and what removes it.
+//! Plans the steps that install or remove the guard.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::domain::{Resident, duration_text};
 pub struct Plan {
     /// The steps, in their order.
     pub steps: Vec<Step>,
-    /// What is so then, a sentence each.
+    /// Notes on the state after these steps, a sentence each.
     pub notes: Vec<String>,
     /// The next command to type, if there is one.
     pub hint: Option<String>,
@@ -101,7 +101,7 @@ pub fn plan_uninstall() -> Result<Plan, ServiceError> {
     Ok(Plan { steps, notes, hint: None })
 }
 
-/// How the guard is installed, as the files tell.
+/// Returns the way in which the guard is installed, as its files show.
 pub(super) fn installed() -> Result<Option<&'static str>, ServiceError> {
     let places = Places::find()?;
     let found =
@@ -132,7 +132,7 @@ fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// What removes the guard from one scheduler; nothing where it is not installed.
+/// Lists the steps that remove the guard from one scheduler; none if it is not installed.
 fn removal(scheduler: Scheduler, places: &Places) -> Vec<Step> {
     let there: Vec<PathBuf> = files(scheduler, places).into_iter().filter(|path| is_there(path)).collect();
     let mut steps = Vec::new();
@@ -142,7 +142,7 @@ fn removal(scheduler: Scheduler, places: &Places) -> Vec<Step> {
         }
         Scheduler::Launchd if !there.is_empty() => steps.extend(booted_out()),
         Scheduler::Cron => {
-            // Who may have no crontab has no line in it.
+            // A user who may not have a crontab has no line in it.
             let crontab = crontab().unwrap_or_default();
             let content = cron::without_line(&crontab);
             if content != crontab {

@@ -4,7 +4,7 @@ use crate::domain::{Tag, exact_time};
 use crate::rules::Driver;
 use crate::state::Journal;
 
-/// What an agent is told that is to go on with a session: why, what to do, the task, and how far it came.
+/// Writes the prompt for an agent that is to continue a session: reason, instructions, task and progress.
 pub(super) fn nudge_text(tag: &Tag, why: &str, driver: Driver, task: &str, journal: &Journal) -> String {
     let what = match driver {
         Driver::Hand => format!(include_str!("nudge_hand.md"), tag = tag, why = why),

@@ -18,10 +18,10 @@ use crate::fs::{create_folder, failed, is_disk_full, lock_within, write_atomic};
 use crate::rules::{GuardAction, Health, PatrolVerdict, Thresholds, patrol};
 use crate::state::{GuardFiles, GuardLine, StateError, guard_folder};
 
-/// How long a patrol waits for another one, which may have to end an agent that hangs.
+/// Time that a patrol waits for another one, which may have to terminate a hanging agent.
 const TURN: Duration = Duration::from_secs(60);
 
-/// What a patrol says about one session.
+/// The outcome of a patrol for one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patrolled {
     /// The main worktree of its repository.
@@ -32,15 +32,15 @@ pub struct Patrolled {
     pub verdict: PatrolVerdict,
 }
 
-/// What came of a patrol.
+/// The outcome of a patrol.
 #[derive(Debug)]
 pub struct PatrolReport {
     /// The sessions, in the order in which they were looked at.
     pub sessions: Vec<Patrolled>,
-    /// Whether the resident guard runs, if one is wanted; otherwise why not.
+    /// Success if the resident guard runs or none is wanted; otherwise the reason.
     pub resident: Result<(), ServiceError>,
-    /// Whether the patrol could note that it was made; otherwise why not, as on a full disk. Then it did nothing else that it
-    /// had to note first.
+    /// Success if the patrol could write its record; otherwise the reason, such as a full disk. On failure, it did nothing
+    /// that it had to record first.
     pub noted: Result<(), StateError>,
 }
 

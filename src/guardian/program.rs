@@ -11,7 +11,7 @@ use super::service_error::ServiceError;
 use crate::fs::{failed, move_odd_away};
 use crate::state::{self, user_folder};
 
-/// What Linux adds to the name of a program whose file was replaced.
+/// The suffix that Linux adds to the name of a program whose file was replaced.
 const REPLACED: &str = " (deleted)";
 
 /// The start of the names of this program's variables.

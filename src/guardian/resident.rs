@@ -21,11 +21,11 @@ use crate::rules::{is_beat_missing, pause_after_patrol};
 /// The hidden first argument that makes the program the resident guard.
 pub const RESIDENT_ARGUMENT: &str = "__resident";
 
-/// What the resident guard says when it ends by itself.
+/// Messages of the resident guard when it ends by itself.
 const UNWANTED: &str = "no resident guard is wanted any more";
 const UNSEATED: &str = "the lock file was removed or replaced; the next patrol starts another resident guard";
 
-/// How long a patrol that is terminated has to end by itself.
+/// Time in which a terminated patrol may end by itself.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The shortest and the longest pause between two looks at a patrol that is running.
@@ -75,7 +75,7 @@ pub fn reside(mut say: impl FnMut(&str)) -> Result<(), ServiceError> {
     }
 }
 
-/// What the resident guard knows of the patrols.
+/// The resident guard's view of the patrols.
 struct Watch {
     /// The beat that it saw last.
     beat: Option<Timestamp>,
@@ -105,7 +105,7 @@ impl Watch {
     }
 }
 
-/// How a patrol ended.
+/// The end of a patrol.
 struct Ended {
     status: ExitStatus,
     timed_out: bool,
@@ -170,7 +170,7 @@ fn terminate(child: &mut Child) -> io::Result<ExitStatus> {
     let signal = |signal| group.map(|group| kill_process_group(group, signal));
     signal(Signal::TERM);
     let ended = wait(child, GRACE)?;
-    // What its leader left behind, too.
+    // Also kills the processes that the leader left behind.
     signal(Signal::KILL);
     match ended {
         Some(status) => Ok(status),
@@ -178,7 +178,7 @@ fn terminate(child: &mut Child) -> io::Result<ExitStatus> {
     }
 }
 
-/// What a resident guard with these settings does.
+/// Describes the work of a resident guard with these settings.
 pub(super) fn settings_text(settings: &Resident) -> String {
     let (beat, wake) = (duration_text(settings.beat), duration_text(settings.wake));
     let patrol = settings.patrol.as_deref().unwrap_or("ar guard");

@@ -1,4 +1,4 @@
-//! Who calls the patrols on this machine.
+//! The program that calls the patrols on this machine.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub(super) fn launchd_domain() -> String {
     if is_desktop { desktop } else { network }
 }
 
-/// Whether systemd ends what this user started when the user logs out.
+/// Returns whether systemd terminates this user's processes at logout.
 pub(super) fn ends_at_logout() -> bool {
     let user = getuid().as_raw().to_string();
     !output(&["loginctl", "show-user", &user, "--property=Linger"])

@@ -45,7 +45,7 @@ impl Seat {
         let _ = writeln!(self.file, "{}", std::process::id());
     }
 
-    /// Whether the file is still the one that another process would lock.
+    /// Returns whether the file is still the one that another process would lock.
     pub(super) fn holds(&self) -> bool {
         is_at(&self.file, &self.path).unwrap_or(true)
     }

@@ -1,4 +1,4 @@
-//! What a scheduler has to start: a patrol, with the variables that it needs.
+//! The service that a scheduler starts: a patrol, with the variables that it needs.
 
 use std::env;
 use std::ffi::OsString;

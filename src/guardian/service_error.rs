@@ -1,4 +1,4 @@
-//! Why the guard cannot be installed or started.
+//! Errors when installing, removing or starting the guard.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::fs::FileError;
 use crate::session::ErrorKind;
 use crate::state::StateError;
 
-/// Why the guard cannot be installed, removed or started.
+/// The reason why the guard cannot be installed, removed or started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// Neither variable names a folder.
@@ -27,7 +27,7 @@ pub enum ServiceError {
     /// A path or an argument that the files of a scheduler cannot contain.
     #[error("cannot write {what} into a file of the guard: it contains a line break or is not UTF-8")]
     Unwritable {
-        /// What contains it.
+        /// A name for the path or argument.
         what: String,
     },
     /// A command of a scheduler failed.
@@ -43,7 +43,7 @@ pub enum ServiceError {
     Start {
         /// The program.
         program: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The resident guard ended by an error.

@@ -40,7 +40,7 @@ fn named(sessions: Vec<Registered>) -> Vec<(PathBuf, Tag)> {
     sessions.into_iter().map(|session| (session.repository, session.tag)).collect()
 }
 
-/// Whether a session does not exist any more, or its whole repository does not.
+/// Returns whether a session or its whole repository no longer exists.
 fn is_gone(session: &Registered) -> bool {
     !is_there(session) && !is_unmounted(&session.repository)
 }
@@ -51,7 +51,7 @@ fn is_there(session: &Registered) -> bool {
     folder.has_contract() || folder.refuse_held().is_err()
 }
 
-/// Whether a path may be on a disk that is not mounted now: what there is of it ends in an empty folder.
+/// Returns whether a path may be on a disk that is not mounted now: the nearest folder that exists is empty.
 fn is_unmounted(path: &Path) -> bool {
     let standing = path.ancestors().skip(1).find(|folder| folder.exists());
     !path.exists()

@@ -28,7 +28,7 @@ pub enum Step {
     Run {
         /// The program and its arguments.
         words: Vec<String>,
-        /// Whether its failure is no error: what it would end does not run.
+        /// True if its failure is not an error, because it ends something that may not be running.
         may_fail: bool,
     },
     /// Replaces the user's crontab.

@@ -58,7 +58,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether systemd accepts the units; `None`, and said so, where it is not installed.
+    /// Returns whether systemd accepts the units, with its output. If systemd is not installed, reports that and returns
+    /// `None`.
     fn verify(folder: &Path, service: &Service) -> Option<(bool, String)> {
         fs::write(folder.join(SERVICE), service_unit(service)).unwrap();
         fs::write(folder.join(TIMER), timer_unit(service)).unwrap();
