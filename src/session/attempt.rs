@@ -66,11 +66,11 @@ pub(super) struct Attempt {
 impl Attempt {
     /// An attempt at this step, whose run was never started.
     pub(super) fn at(open: OpenExperiment, phase: Phase) -> Attempt {
-        Attempt::left(OpenAttempt::new(phase, open))
+        Attempt::of(OpenAttempt::new(phase, open))
     }
 
     /// The attempt as the journal has it.
-    pub(super) fn left(attempt: OpenAttempt) -> Attempt {
+    pub(super) fn of(attempt: OpenAttempt) -> Attempt {
         let run = attempt.run();
         let OpenAttempt { phase, open, .. } = attempt;
         Attempt { open, phase, run, is_prepared: false }
@@ -155,7 +155,8 @@ impl Attempt {
         found: Found,
     ) -> Result<Option<Attempted>, SessionError> {
         let steps = recover(found);
-        let is_to_check = !steps.is_empty() && !found.recorded;
+        let may_run = |step: &Step| *step == Step::AwaitSlot || *step == Step::Finish && tree.is_some();
+        let is_to_check = !found.recorded && steps.iter().any(may_run);
         if is_to_check && check_again(&mut shared.store(), terms, &mut self.open)? {
             end_jobs(shared, self.open.id).await?;
         }
@@ -177,7 +178,8 @@ impl Attempt {
         Ok(ended)
     }
 
-    /// Takes a step that needs no waiting. Without a tree, what it would do there is done before the tree is used.
+    /// Takes a step that needs no waiting. Steps of a slot's tree are skipped without one: whoever uses the tree brings it to the
+    /// commit first.
     fn take(
         &mut self,
         step: Step,
@@ -193,7 +195,7 @@ impl Attempt {
                 }
             }
             (Step::CheckOut, Some(tree)) => tree.check_out(store, &self.open)?,
-            (Step::ForgetRun, Some(_)) => self.forget_run(store)?,
+            (Step::ForgetRun, _) => self.forget_run(store)?,
             (Step::Run, Some(tree)) => self.prepare_run(tree, store)?,
             (Step::RecordLost, Some(tree)) => {
                 let record = self.judge(tree, store, Measured::lost(self.run.starts), environment)?;
@@ -217,7 +219,6 @@ impl Attempt {
                 | Step::Reset
                 | Step::BringBack
                 | Step::CheckOut
-                | Step::ForgetRun
                 | Step::Run
                 | Step::RecordLost
                 | Step::AwaitSlot,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::attempt::{Attempt, Attempted};
 use super::error::SessionError;
-use super::jobs::{RUN, guard_name};
+use super::jobs::{RUN, guard_name, run_name};
 use super::lanes::{check_baseline, forget_repeats, repeat_in_other_slots};
 use super::layout_error::LayoutError;
 use super::left_over::{await_files, end_first_jobs, end_further_runs, end_jobs};
@@ -24,7 +24,7 @@ use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunRole};
 use crate::exec::OpensWatch;
 use crate::rules::{FileTerms, Forbidden, Measured, RunFound, describe_failure, may_be_code};
-use crate::state::{Aside, OpenExperiment};
+use crate::state::{Aside, OpenExperiment, OpenRun};
 
 impl Session<'_> {
     /// Finishes what is open, measures the baseline if there is none, and adopts a change if asked to.
@@ -108,7 +108,7 @@ impl Session<'_> {
         let open = self.shared.store().journal.first().cloned();
         let mut attempt = match open {
             Some(left) => {
-                let attempt = Attempt::left(left);
+                let attempt = Attempt::of(left);
                 await_files(&self.shared, &attempt).await;
                 if !matches!(self.baseline_run(), RunFound::Going | RunFound::Over) {
                     end_first_jobs(&self.shared, ExperimentId::BASELINE).await?;
@@ -232,7 +232,7 @@ impl Session<'_> {
                 };
                 record.reason = format!("in slot {slot}, {why}");
                 record.failure = Some(failure);
-                let log = format!("{}/run.log", RunRole::Baseline.folder(slot + 1));
+                let log = format!("{}/run.log", run_name(&OpenRun::new(RunRole::Baseline, slot + 1)));
                 return Err(self.refuse_baseline(record, &log, Vec::new()));
             }
             record.runs.extend(measured.counted_run(Some(&record.commit)));

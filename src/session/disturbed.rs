@@ -88,8 +88,8 @@ impl Workspace {
 }
 
 impl Attempt {
-    /// Leaves out of a disturbance what counts for nobody: files that the baseline's run changed as well. What the run changes
-    /// by which the baseline is judged is named.
+    /// Leaves out files that the baseline's run changed as well: they count for no later run. Names those that the baseline's
+    /// first run changes.
     pub(super) fn counted(&self, store: &mut Store, disturbance: Disturbance) -> Disturbance {
         let exempt = store.history.baseline().map(|baseline| &baseline.changed_while_running);
         let counted = disturbance.without(|path| exempt.is_some_and(|exempt| exempt.contains(&name_of(path))));
@@ -106,6 +106,7 @@ impl Attempt {
         let class = measured.failure.as_ref().map(|failure| failure.class);
         let is_disturbed = !self.open.id.is_baseline() && !measured.changed().is_empty();
         !self.run.repeated
+            && !self.is_beside_first()
             && (class == Some(FailureClass::Changed) || is_disturbed && class != Some(FailureClass::Protected))
     }
 

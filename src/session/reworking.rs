@@ -138,6 +138,7 @@ impl Attempt {
         }
         (self.open.commit, self.open.refused) = (None, None);
         self.run = OpenRun::new(self.run.role, 1);
+        store.journal.forget_runs(self.open.id, |_| true);
         self.open.versions.push(Version::of(draft, reference));
         workspace.remember_beside_protected(store)?;
         self.enter(store, Phase::Proposing)?;

@@ -102,7 +102,10 @@ impl Attempt {
             match shared.runs.found(&folder, RUN) {
                 RunFound::Gone if !self.is_prepared => return Ok(None),
                 RunFound::Gone | RunFound::Unstarted => {
-                    gate_of_run(shared, &commit_of(&self.open)?, !workspace.home.is_one_of_many()).await?;
+                    // Further runs and checks passed it with what asked for them.
+                    if self.run.is_first() {
+                        gate_of_run(shared, &commit_of(&self.open)?, !workspace.home.is_one_of_many()).await?;
+                    }
                     return self.start_run(workspace, &mut shared.store(), &shared.runs).map(Some);
                 }
                 RunFound::Going | RunFound::Over => {}
@@ -124,9 +127,9 @@ impl Attempt {
         }
     }
 
-    /// Returns whether events report its run while it is active. Further runs besides the first are not reported.
-    fn is_told(&self) -> bool {
-        self.run.is_first() || self.phase == Phase::Checking
+    /// Returns whether its run is a further one beside the attempt's first, which alone is told while both are active.
+    pub(super) fn is_beside_first(&self) -> bool {
+        !self.run.is_first() && self.phase != Phase::Checking
     }
 
     /// Its run, and where that takes place. A check is told that it is the best experiment, in a folder of its own: the files
@@ -171,7 +174,7 @@ impl Attempt {
         self.note_before_run(workspace, store)?;
         store.begin_watch(Actor::Run, self.open.id)?;
         let run = self.measuring(workspace, store)?.start(executor)?;
-        if self.is_told() {
+        if !self.is_beside_first() {
             store.say(Event::RunStarted {
                 id: self.open.id,
                 commit,
@@ -201,8 +204,8 @@ impl Attempt {
             };
             match ended {
                 Ending::Lost if shared.overtaken.borrow().contains(&self.open.id) => return Ok(Ending::Interrupted),
-                // One that ends with its process is asked for anew.
-                Ending::Lost if self.run.role.is_tied() => return Ok(Ending::Lost),
+                // Whoever asked for a further run decides whether it starts again.
+                Ending::Lost if !self.run.is_first() => return Ok(Ending::Lost),
                 Ending::Lost if self.run.starts <= LOST_RETRIES + u32::from(self.run.repeated) => {
                     self.run_again(workspace, &mut shared.store())?;
                 }
@@ -225,9 +228,9 @@ impl Attempt {
     ) -> Result<Ending<Box<Measured>>, SessionError> {
         let mut heartbeat = Heartbeat::new();
         let id = self.open.id;
-        let is_told = self.is_told();
+        let is_beside = self.is_beside_first();
         let tick = |elapsed: Duration, last: Option<&Number>| {
-            if !is_told {
+            if is_beside {
                 return Ok(());
             }
             shared.emit(Event::RunProgress { id, elapsed: elapsed.as_secs_f64(), last: last.cloned() })?;
@@ -311,7 +314,9 @@ impl Attempt {
         }
         store.name_written_links(exit.started);
         let metrics: Metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
-        unranged_axes(&store.contract, &store.history, &metrics).into_iter().for_each(|notice| store.say(notice));
+        if !self.is_beside_first() {
+            unranged_axes(&store.contract, &store.history, &metrics).into_iter().for_each(|notice| store.say(notice));
+        }
         let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
         Ok(Measured {
             outside_cause: verdict
@@ -331,9 +336,7 @@ impl Attempt {
     /// Restarts a run that was lost with its machine or its shim, or terminated by a process that was killed during its
     /// rollback.
     fn run_again(&mut self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
-        if self.is_told() {
-            store.say(Notice::RunRestarted(self.open.id));
-        }
+        store.say(Notice::RunRestarted(self.open.id));
         workspace.check_out(store, &self.open)?;
         self.prepare_run(workspace, store)
     }

@@ -312,7 +312,7 @@ impl Journal {
     }
 
     /// The open attempt of this number, with its step and its runs.
-    pub fn left(&self, id: ExperimentId) -> Option<&OpenAttempt> {
+    pub fn find(&self, id: ExperimentId) -> Option<&OpenAttempt> {
         self.attempts.iter().find(|attempt| attempt.open.id == id)
     }
 
@@ -329,7 +329,7 @@ impl Journal {
 
     /// The open attempt of this number.
     pub fn attempt(&self, id: ExperimentId) -> Option<&OpenExperiment> {
-        self.open_attempts().find(|open| open.id == id)
+        self.find(id).map(|found| &found.open)
     }
 
     /// The same, to be changed.
@@ -382,11 +382,18 @@ impl Journal {
         }
     }
 
-    /// Enters a run of an open attempt, unless it was never started.
+    /// Enters a run of an open attempt in the place of the one with its role and number. Removes that if the run was never
+    /// started.
     pub fn enter_run(&mut self, id: ExperimentId, run: &OpenRun) {
-        let Some(attempt) = self.attempts.iter_mut().find(|attempt| attempt.open.id == id) else { return };
-        attempt.runs.retain(|known| !known.is(run));
-        attempt.runs.extend((run.starts > 0).then(|| run.clone()));
+        self.forget_runs(id, |known| known.is(run));
+        let attempt = self.attempts.iter_mut().find(|attempt| attempt.open.id == id);
+        attempt.filter(|_| run.starts > 0).into_iter().for_each(|attempt| attempt.runs.push(run.clone()));
+    }
+
+    /// Removes runs of an open attempt.
+    pub fn forget_runs(&mut self, id: ExperimentId, which: impl Fn(&OpenRun) -> bool) {
+        let attempt = self.attempts.iter_mut().find(|attempt| attempt.open.id == id);
+        attempt.into_iter().for_each(|attempt| attempt.runs.retain(|run| !which(run)));
     }
 
     /// The number of the next attempt, at least `next`: no attempt that is open has it.
@@ -509,10 +516,10 @@ mod tests {
         journal.enter(Phase::Running, open(3));
         [&first, &further, &OpenRun::new(RunRole::Screen, 3)].iter().for_each(|run| journal.enter_run(3.into(), run));
         journal.enter(Phase::Guarding, open(3));
-        let left = journal.left(3.into()).unwrap();
+        let left = journal.find(3.into()).unwrap();
         assert_eq!((&left.runs, left.run()), (&vec![first.clone(), further.clone()], first.clone()));
         journal.enter_run(3.into(), &OpenRun::new(RunRole::Screen, 1));
-        assert_eq!(journal.left(3.into()).unwrap().runs, [further]);
+        assert_eq!(journal.find(3.into()).unwrap().runs, [further]);
 
         journal.write(state, now).unwrap();
         let mut value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();

@@ -20,12 +20,15 @@ pub struct OpenRun {
     /// The stamp of the file that holds the metric before it; see [`crate::domain::MetricSource::File`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric_file: Option<String>,
+    /// Fields of a newer program.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
 }
 
 impl OpenRun {
     /// A run that is ready.
     pub fn new(role: RunRole, number: u32) -> Self {
-        OpenRun { role, number, starts: 0, repeated: false, metric_file: None }
+        OpenRun { role, number, starts: 0, repeated: false, metric_file: None, more: Map::new() }
     }
 
     /// Returns whether it is the attempt's first run. Its files lie in the attempt's folder, those of others in folders

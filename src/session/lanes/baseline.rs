@@ -1,6 +1,7 @@
 //! Runs the baseline on every slot; their spread is the only noise estimate.
 
 use std::fs;
+use std::path::Path;
 
 use futures_util::future::join_all;
 
@@ -14,6 +15,7 @@ use crate::session::error::SessionError;
 use crate::session::jobs::RUN;
 use crate::session::left_over::end_further_runs;
 use crate::session::opened::commit_of;
+use crate::session::own_files::clear_folder;
 use crate::session::shared::Shared;
 use crate::session::supervise::Ending;
 use crate::state::{OpenExperiment, OpenRun, further_runs};
@@ -43,6 +45,7 @@ pub(in crate::session) async fn forget_repeats(shared: &Shared<'_>) -> Result<()
         let failed = |source| SessionError::Io { action: "remove", path: further.clone(), source };
         fs::remove_dir_all(&further).map_err(failed)?;
     }
+    shared.store().journal.forget_runs(ExperimentId::BASELINE, |run| !run.is_first());
     crash::point("baseline.repeats_forgotten");
     Ok(())
 }
@@ -53,7 +56,8 @@ pub(in crate::session) async fn check_baseline(
     terms: &FileTerms,
     first: &OpenExperiment,
 ) -> Result<(), SessionError> {
-    run_in(shared, terms, 0, Attempt::further(first, OpenRun::new(RunRole::Check, 1)), true).await.map(drop)
+    let mut check = Attempt::further(first, OpenRun::new(RunRole::Check, 1));
+    run_in(shared, terms, 0, &mut check, false).await.map(drop)
 }
 
 /// Runs the baseline in a slot, unless it ran there. `None` if it was interrupted, was lost too often, or may not start.
@@ -66,32 +70,47 @@ async fn repeat(
 ) -> Result<Option<(u32, Measured)>, SessionError> {
     // The first one has number 1.
     let ready = OpenRun::new(RunRole::Baseline, slot + 1);
-    let run = shared.store().journal.left(first.id).and_then(|left| left.started(&ready).cloned());
-    let attempt = Attempt::further(first, run.unwrap_or(ready));
-    let measured = run_in(shared, terms, slot, attempt, may_start).await?;
-    Ok(measured.map(|measured| (slot, measured)))
+    let run = shared.store().journal.find(first.id).and_then(|found| found.started(&ready).cloned());
+    let mut attempt = Attempt::further(first, run.unwrap_or(ready));
+    let folder = attempt.run_folder(&shared.store())?;
+    for _ in 0..=LOST_RETRIES {
+        shared.runs.await_files(&folder, RUN).await;
+        let is_there = is_there(shared, slot, &attempt, &folder);
+        if !is_there && !may_start {
+            return Ok(None);
+        }
+        match run_in(shared, terms, slot, &mut attempt, is_there).await? {
+            Ending::Done(measured) => return Ok(Some((slot, *measured))),
+            Ending::Lost => clear_folder(&folder)?,
+            // The run that counts ends in the same way.
+            Ending::Interrupted | Ending::Detached => return Ok(None),
+        }
+    }
+    Ok(None)
 }
 
-/// Picks up a further run of the baseline in a slot, or makes it, and measures it.
+/// Returns whether a repeat that the journal knows is active or finished, in a tree that still exists.
+fn is_there(shared: &Shared<'_>, slot: u32, attempt: &Attempt, folder: &Path) -> bool {
+    let store = shared.store();
+    let found = shared.runs.found(folder, RUN);
+    attempt.run.starts > 0
+        && matches!(found, RunFound::Going | RunFound::Over)
+        && store.repo.has_kept(&store.folder.slot(slot))
+}
+
+/// Picks up a further run of the baseline in a slot, or starts it, and measures it.
 async fn run_in(
     shared: &Shared<'_>,
     terms: &FileTerms,
     slot: u32,
-    mut attempt: Attempt,
-    may_start: bool,
-) -> Result<Option<Measured>, SessionError> {
+    attempt: &mut Attempt,
+    is_there: bool,
+) -> Result<Ending<Box<Measured>>, SessionError> {
     let (folder, commit) = (attempt.run_folder(&shared.store())?, commit_of(&attempt.open)?);
-    shared.runs.await_files(&folder, RUN).await;
-    let is_there = {
-        let store = shared.store();
-        let found = shared.runs.found(&folder, RUN);
-        matches!(found, RunFound::Going | RunFound::Over) && store.repo.has_kept(&store.folder.slot(slot))
-    };
-    if !is_there && (!may_start || attempt.run.starts > LOST_RETRIES) {
-        return Ok(None);
-    }
     if !is_there {
         shared.runs.stop(&folder, RUN).await?;
+        // Once the tree exists again, nothing tells that it was missing.
+        clear_folder(&folder)?;
     }
     let mut workspace = open_slot(shared, terms, slot, &commit)?;
     if !is_there {
@@ -103,9 +122,5 @@ async fn run_in(
     }
     let ended = attempt.measured(&mut workspace, shared, None).await?;
     crash::point("baseline.repeat_over");
-    match ended {
-        Ending::Done(measured) => Ok(Some(*measured)),
-        // The run that counts ends in the same way.
-        Ending::Lost | Ending::Interrupted | Ending::Detached => Ok(None),
-    }
+    Ok(ended)
 }

@@ -91,12 +91,12 @@ pub(super) fn merge_onto(
 
 /// The open attempt of this number.
 pub(super) fn open_attempt(store: &Store, id: ExperimentId) -> Result<OpenExperiment, SessionError> {
-    left_attempt(store, id).map(|attempt| attempt.open)
+    find_attempt(store, id).map(|attempt| attempt.open)
 }
 
 /// The attempt of this number as the journal has it.
-pub(super) fn left_attempt(store: &Store, id: ExperimentId) -> Result<Attempt, SessionError> {
-    let left = store.journal.left(id).cloned().map(Attempt::left);
+pub(super) fn find_attempt(store: &Store, id: ExperimentId) -> Result<Attempt, SessionError> {
+    let left = store.journal.find(id).cloned().map(Attempt::of);
     left.ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
 }
 

@@ -83,7 +83,7 @@ impl Store {
         crash::point("closing.ref_dropped");
         let is_overtaken =
             |left: &&OpenAttempt| left.open.trial.is_some() && left.open.tested.is_none() && !left.runs.is_empty();
-        let left = self.journal.left(id).filter(is_overtaken);
+        let left = self.journal.find(id).filter(is_overtaken);
         let overtaken = left.map(|left| run_finished(&left.open, "overtaken by a keep", None));
         self.journal.close(id);
         self.write_journal()?;

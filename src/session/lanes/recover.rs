@@ -8,6 +8,7 @@ use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, Stop
 use crate::rules::{Left, Shelved, Why, shelve};
 use crate::session::attempt::Attempt;
 use crate::session::error::SessionError;
+use crate::session::left_over::end_jobs;
 use crate::session::open::Session;
 use crate::session::opened::{commit_of, draft_of};
 use crate::session::recording::UsersTree;
@@ -17,9 +18,9 @@ use crate::state::{OpenAttempt, OpenExperiment};
 impl Lanes<'_, '_> {
     /// Finishes or picks up each attempt that is open, but for a baseline that is not recorded.
     pub(super) async fn recover(&mut self) -> Result<(), SessionError> {
-        let left = left_open(&self.shared.store());
+        let left = all_open(&self.shared.store());
         for left in left {
-            let mut attempt = Attempt::left(left);
+            let mut attempt = Attempt::of(left);
             let found = attempt.found(&self.shared.store(), self.shared.executor_of(&attempt.job()));
             if attempt.open.id.is_baseline() && !found.recorded {
                 continue;
@@ -35,13 +36,17 @@ impl Lanes<'_, '_> {
                 self.resume(attempt)?;
                 continue;
             }
-            let seat = attempt.open.seat.filter(|_| attempt.phase == Phase::Proposing);
+            let seat = attempt.open.seat.filter(|_| attempt.phase == Phase::Proposing && !found.recorded);
+            if seat.is_some() {
+                // No agent may be at work in a tree that is lent.
+                end_jobs(self.shared, attempt.open.id).await?;
+            }
             let mut seat = seat.map(|seat| self.seat(seat)).transpose()?.flatten();
             let tree = seat.as_deref_mut().or_else(|| self.trees.users());
             let ended = attempt.recover(tree, self.shared, &self.terms, None, found).await;
             seat.into_iter().for_each(|seat| self.give_back(seat));
             self.attempted = ended?.or(self.attempted.take());
-            if attempt.phase == Phase::Committing && self.shared.store().journal.left(attempt.open.id).is_some() {
+            if attempt.phase == Phase::Committing && self.shared.store().journal.find(attempt.open.id).is_some() {
                 self.note_ready(attempt.open.id);
             }
         }
@@ -54,7 +59,7 @@ impl Session<'_> {
     /// Puts away what waits and does not run any more: proposals become ideas with their commits, and what was to be
     /// reworked is recorded as it was measured. Winners stay open.
     pub(in crate::session) fn shelve(&mut self) -> Result<(), SessionError> {
-        let open = left_open(&self.shared.store());
+        let open = all_open(&self.shared.store());
         for attempt in open {
             let (phase, open) = (attempt.phase, attempt.open.clone());
             let store = &mut *self.shared.store();
@@ -66,7 +71,7 @@ impl Session<'_> {
                 }
                 Shelved::Recorded => record_measured(store, open, self.workspace.users())?,
                 Shelved::Idea if self.workspace.home.follows_branch() => {
-                    Attempt::left(attempt).leave_as_idea(&mut self.workspace, store)?;
+                    Attempt::of(attempt).leave_as_idea(&mut self.workspace, store)?;
                 }
                 Shelved::Idea => shelve_proposal(store, &open, &commit_of(&open)?)?,
                 Shelved::Closed => store.close_open(open.id)?,
@@ -94,7 +99,7 @@ impl Session<'_> {
 }
 
 /// The attempts that are open, as the journal has them.
-fn left_open(store: &Store) -> Vec<OpenAttempt> {
+fn all_open(store: &Store) -> Vec<OpenAttempt> {
     store.journal.attempts.clone()
 }
 

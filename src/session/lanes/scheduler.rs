@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::calls::{Called, ask_for_text, call_again, propose};
 use super::clearance::{Clearance, clear};
 use super::gpu_turn::await_gpus;
-use super::line::{Chains, left_attempt, open_attempt, settle_line};
+use super::line::{Chains, find_attempt, open_attempt, settle_line};
 use super::merging::make_fresh;
 use super::reviews::{review, to_review};
 use super::trees::{Tree, TreeOf, Trees};
@@ -480,7 +480,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     /// Runs a proposal, merged onto the incumbent where it is stale.
     fn start_run(&mut self, slot: u32, id: ExperimentId) -> Result<(), SessionError> {
         self.shared.check_room()?;
-        let mut attempt = left_attempt(&self.shared.store(), id)?;
+        let mut attempt = find_attempt(&self.shared.store(), id)?;
         if !make_fresh(&mut attempt, &mut self.shared.store(), &self.terms)? {
             // Without a run it needs no slot.
             return Ok(());
@@ -571,7 +571,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         // *In place* the review is a part of what the slot does.
         let is_begun = |id: &ExperimentId| self.reviews.contains(id) || self.slots.values().any(|busy| busy.id == *id);
         for id in waiting.into_iter().filter(|id| !is_begun(id)).collect::<Vec<_>>() {
-            let mut attempt = left_attempt(&shared.store(), id)?;
+            let mut attempt = find_attempt(&shared.store(), id)?;
             self.reviews.insert(id);
             self.jobs.push(Box::pin(async move {
                 let ended = review(&mut attempt, shared).await;
@@ -647,7 +647,8 @@ impl<'s, 'a> Lanes<'s, 'a> {
             return Ok(());
         };
         let id = open.id;
-        let mut attempt = Attempt::at(OpenExperiment { seat: named, ..open }, Phase::Proposing);
+        let mut attempt = find_attempt(&shared.store(), id)?;
+        attempt.open = OpenExperiment { seat: named, ..open };
         attempt.enter(&mut shared.store(), Phase::Proposing)?;
         self.seats.insert(seat, id);
         self.jobs.push(Box::pin(async move {

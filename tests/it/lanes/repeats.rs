@@ -135,6 +135,19 @@ fn a_run_whose_shim_is_gone_starts_again_and_the_others_are_picked_up() {
 }
 
 #[test]
+fn a_run_whose_tree_was_deleted_does_not_count_although_the_tree_was_made_again() {
+    let repo = repeating();
+    killed(&repo, "-KILL", &["--metric", "val_bpb"], &[1]);
+    fs::remove_dir_all(repo.path().join(".autoresearch/t/trees/slot-1")).unwrap();
+    let mut resume = ar_command(&repo, &repo.path(), ["resume", "t"]);
+    resume.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", "checkout.put_back:1");
+    assert_eq!(Called::from(resume.output().unwrap()).code, None, "nobody was killed");
+    assert!(!repo.exists(exit(1)));
+    assert_resumed(&repo, 2.0, 1, "in a tree that was made again");
+    assert_eq!(starts(&repo), ["0", "1", "1", "2"]);
+}
+
+#[test]
 fn runs_of_a_start_that_failed_do_not_count_for_the_next_one() {
     let repo = repeating();
     let broken = repo.outside().join("broken");
