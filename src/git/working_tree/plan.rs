@@ -9,7 +9,7 @@ use gix::bstr::{BString, ByteSlice};
 use gix::index::entry::{Mode, Stage, Stat};
 
 use super::changes::Look;
-use super::files::{Files, Large, OnDisk};
+use super::files::{Files, OnDisk};
 use super::tree::WorkingTree;
 use super::untracked::{Since, Untracked};
 use super::walk::walk;
@@ -103,12 +103,6 @@ impl Plan {
     }
 }
 
-/// Content that is not in the repository yet.
-enum Unsaved {
-    Blob(Vec<u8>),
-    Large(Large),
-}
-
 struct Planner<'repo> {
     tree: &'repo WorkingTree,
     index: &'repo Staged,
@@ -129,31 +123,23 @@ impl Planner<'_> {
         if target.is_none() && (in_index || expected.is_some()) && self.was_untracked(path, in_index)? {
             return Ok(());
         }
-        let skipped = self
-            .index
-            .entry_by_path_and_stage(path.as_ref(), Stage::Unconflicted)
-            .is_some_and(|entry| entry.flags.contains(gix::index::entry::Flags::SKIP_WORKTREE));
+        let entry = self.index.entry_by_path_and_stage(path.as_ref(), Stage::Unconflicted);
+        let skipped = entry.is_some_and(|entry| entry.flags.contains(gix::index::entry::Flags::SKIP_WORKTREE));
         // An entry is right about its file unless the file is suspect.
-        let (current, stat, read) = if skipped || (staged.is_some() && !suspect) {
-            (staged, None, None)
-        } else {
-            match self.files.read_somehow(path.as_ref(), self.index)? {
-                OnDisk::File(content) => (Some(content.version), Some(content.stat), Some(Unsaved::Blob(content.blob))),
-                OnDisk::Large(large) => {
-                    let version = self.files.large_version(path.as_ref(), &large, self.index)?;
-                    (Some(version), Some(large.stat), Some(Unsaved::Large(large)))
-                }
-                OnDisk::Absent | OnDisk::Other => (None, None, None),
+        let is_right = skipped || (staged.is_some() && !suspect);
+        let file = if is_right { OnDisk::Absent } else { self.files.read_somehow(path.as_ref(), self.index)? };
+        let (current, stat) = match &file {
+            _ if is_right => (staged, None),
+            OnDisk::File(content) => (Some(content.version), Some(content.stat)),
+            OnDisk::Large(large) => {
+                (Some(self.files.large_version(path.as_ref(), large, self.index)?), Some(large.stat))
             }
+            OnDisk::Absent | OnDisk::Other => (None, None),
         };
         let committed = |version: Option<Version>| version == expected || version == target;
         let untracked = !in_index && target.is_none();
         if !committed(current) && !untracked {
-            let kept = match (read, current) {
-                (Some(Unsaved::Blob(blob)), Some(version)) => Some(self.keep(&blob).map(|()| version)?),
-                (Some(Unsaved::Large(large)), _) => Some(self.keep_large(path, &large)?),
-                _ => current,
-            };
+            let kept = self.keep(path, &file)?.or(current);
             self.plan.save.insert(path.clone(), kept);
         }
         if let Some(version) = staged
@@ -181,7 +167,6 @@ impl Planner<'_> {
                 if let Some(stat) = stat {
                     self.plan.edits.set.insert(path.clone(), (version, stat));
                     // An entry that is merely too young to be trusted is not written again by git either.
-                    let entry = self.index.entry_by_path_and_stage(path.as_ref(), Stage::Unconflicted);
                     if entry.is_some_and(|entry| !entry.stat.matches(&stat, self.compare)) {
                         self.plan.verify.insert(path.clone(), version);
                     }
@@ -274,25 +259,25 @@ impl Planner<'_> {
     }
 
     fn save_untracked(&mut self, path: &BString) -> Result<()> {
-        let version = match self.files.read_somehow(path.as_ref(), self.index)? {
-            OnDisk::File(content) => self.keep(&content.blob).map(|()| content.version)?,
-            OnDisk::Large(large) => self.keep_large(path, &large)?,
-            OnDisk::Absent | OnDisk::Other => return Ok(()),
+        let file = self.files.read_somehow(path.as_ref(), self.index)?;
+        if let Some(version) = self.keep(path, &file)? {
+            self.plan.save.insert(path.clone(), Some(version));
+        }
+        Ok(())
+    }
+
+    /// Writes the content of a file to the repository; nothing if there is no file.
+    fn keep(&mut self, path: &BString, file: &OnDisk) -> Result<Option<Version>> {
+        let (version, id) = match file {
+            OnDisk::File(content) => (content.version, self.tree.objects.write_blob(&content.blob, "saving a file")?),
+            OnDisk::Large(large) => {
+                let version = self.files.store_large(path.as_ref(), large)?;
+                (version, version.1)
+            }
+            OnDisk::Absent | OnDisk::Other => return Ok(None),
         };
-        self.plan.save.insert(path.clone(), Some(version));
-        Ok(())
-    }
-
-    fn keep_large(&mut self, path: &BString, large: &Large) -> Result<Version> {
-        let version = self.files.store_large(path.as_ref(), large)?;
-        self.plan.written.push(version.1);
-        Ok(version)
-    }
-
-    fn keep(&mut self, blob: &[u8]) -> Result<()> {
-        let id = self.tree.objects.write_blob(blob, "saving a file")?;
         self.plan.written.push(id);
-        Ok(())
+        Ok(Some(version))
     }
 }
 

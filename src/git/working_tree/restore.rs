@@ -82,21 +82,8 @@ impl WorkingTree {
         let lock = self.index.lock()?;
         self.index.sweep(&lock)?;
         let mut staged = self.index.own()?;
-        let mut plan = Plan::new(self, &staged, (expected_tree, target_tree), known, look)?;
-        let mut saved = self.save_plan(&plan, save)?;
-        for _ in 0..SAVES {
-            if saved.is_none() {
-                break;
-            }
-            // A person who edits a file beside the loop may have gone on while it was saved.
-            let now = Plan::new(self, &staged, (expected_tree, target_tree), known, look)?;
-            let is_saved = (&now.save, &now.save_staged) == (&plan.save, &plan.save_staged);
-            plan = now;
-            if is_saved {
-                break;
-            }
-            saved = self.save_plan(&plan, save)?.or(saved);
-        }
+        let plan = || Plan::new(self, &staged, (expected_tree, target_tree), known, look);
+        let (mut plan, saved) = self.saved(plan, save)?;
         crash::point("git.restore_planned");
 
         for path in plan.remove.iter().rev() {
@@ -147,6 +134,26 @@ impl WorkingTree {
         staged.apply(written, Some(target_tree));
         self.index.write(&lock, staged, &fresh)?;
         Ok(Restored { saved })
+    }
+
+    /// A plan, once all that it wants saved is saved.
+    fn saved(&self, make: impl Fn() -> Result<Plan>, save: &SaveAs) -> Result<(Plan, Option<Saved>)> {
+        let mut plan = make()?;
+        let mut saved = self.save_plan(&plan, save)?;
+        for _ in 0..SAVES {
+            if saved.is_none() {
+                break;
+            }
+            // A person who edits a file beside the loop may have gone on while it was saved.
+            let now = make()?;
+            let is_saved = (&now.save, &now.save_staged) == (&plan.save, &plan.save_staged);
+            plan = now;
+            if is_saved {
+                break;
+            }
+            saved = self.save_plan(&plan, save)?.or(saved);
+        }
+        Ok((plan, saved))
     }
 
     /// Makes the files that `is_meant` names of a checkout of `commit` those of `other`, and removes those that `other` does not

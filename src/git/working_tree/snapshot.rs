@@ -164,24 +164,7 @@ impl WorkingTree {
         let mut taking =
             Taking { tree: self, index: &index, files, taken: Taken { edits, changed, ..Taken::default() }, staged };
         for path in &scan.untracked {
-            let native = to_path(path.as_ref());
-            if let Some(part) = self.refused_on_disk(path.as_ref()) {
-                if known.get(&native).is_none() {
-                    left_out.push(LeftOut { path: to_path(part), why: WhyLeftOut::Path });
-                }
-                continue;
-            }
-            let part = match self.kept.since(known, &native)? {
-                Since::New => true,
-                Since::Changed(original) => {
-                    taking.taken.written.push(original);
-                    true
-                }
-                Since::Unchanged | Since::Unknown => self.objects.version_in(base, path.as_ref())?.is_some(),
-            };
-            if part {
-                taking.take(path)?;
-            }
+            left_out.extend(taking.take_untracked(path, base, known)?);
         }
         for path in scan.suspects.iter().filter(|path| !self.is_left_alone(path.as_ref())) {
             taking.take(path)?;
@@ -304,6 +287,27 @@ impl Taking<'_> {
             OnDisk::Absent | OnDisk::Other => self.remove(path),
         }
         Ok(())
+    }
+
+    /// Takes an untracked file if it is part of the change. Returns what git would refuse to check out of it, if that is new.
+    fn take_untracked(&mut self, path: &BString, base: ObjectId, known: &Untracked) -> Result<Option<LeftOut>> {
+        let native = to_path(path.as_ref());
+        if let Some(part) = self.tree.refused_on_disk(path.as_ref()) {
+            let is_new = known.get(&native).is_none();
+            return Ok(is_new.then(|| LeftOut { path: to_path(part), why: WhyLeftOut::Path }));
+        }
+        let is_part = match self.tree.kept.since(known, &native)? {
+            Since::New => true,
+            Since::Changed(original) => {
+                self.taken.written.push(original);
+                true
+            }
+            Since::Unchanged | Since::Unknown => self.tree.objects.version_in(base, path.as_ref())?.is_some(),
+        };
+        if is_part {
+            self.take(path)?;
+        }
+        Ok(None)
     }
 
     /// Returns the base's version of a path: the index's, unless they differ.

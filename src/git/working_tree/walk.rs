@@ -50,6 +50,16 @@ struct Folder {
     entries: Range<usize>,
 }
 
+impl Folder {
+    fn open(&self) -> rustix::io::Result<File> {
+        let Some(path) = self.path.strip_suffix(b"/") else {
+            return self.above.try_clone().map_err(|error| errno(&error));
+        };
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        openat(&*self.above, name, DIRECTORY, FileMode::empty()).map(File::from)
+    }
+}
+
 /// The folders that are left, and how many are being read.
 #[derive(Default)]
 struct Left {
@@ -342,14 +352,7 @@ impl Walk<'_> {
     /// Looks at the tracked files of one folder; gives the folders below it that have some.
     fn folder(&self, folder: &Folder, found: &mut Found) -> rustix::io::Result<Vec<Folder>> {
         let entries = self.index.entries();
-        let opened = match folder.path.strip_suffix(b"/") {
-            None => folder.above.try_clone().map_err(|error| errno(&error)),
-            Some(path) => {
-                let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-                openat(&*folder.above, name, DIRECTORY, FileMode::empty()).map(File::from)
-            }
-        };
-        let opened = match opened {
+        let opened = match folder.open() {
             Err(errno) if is_gone(errno) => {
                 let left = folder.entries.clone().filter(|at| !is_skipped(&entries[*at]));
                 found.stamps.extend(left.clone().map(|at| (at, None)));
@@ -373,8 +376,6 @@ impl Walk<'_> {
             }
             false
         };
-        // If the file system ignores case or composition, it finds a file by the index's spelling of its name.
-        let folds = self.file_system.ignore_case || self.file_system.precompose_unicode;
         let mut below = Vec::new();
         let mut at = folder.entries.start;
         while at < folder.entries.end {
@@ -393,7 +394,7 @@ impl Walk<'_> {
                 submodules.push(rest);
                 true
             } else {
-                is_named(rest, false) || folds
+                is_named(rest, false) || self.folds()
             };
             if self.looks_at_files && !is_skipped(entry) {
                 let there = if is_there { stat_at(&opened, rest)? } else { None };
@@ -405,9 +406,22 @@ impl Walk<'_> {
             at += 1;
         }
         unknown.extend(names);
-        if folds && !unknown.is_empty() {
-            let tracked =
-                folder.entries.clone().filter_map(|at| path_of(at)[skip..].split(|byte| *byte == b'/').next());
+        self.add_unknown(folder, unknown, &submodules, found);
+        Ok(below)
+    }
+
+    /// Adds the names in a folder that the index does not have, in its spelling or another one.
+    fn add_unknown(
+        &self,
+        folder: &Folder,
+        mut unknown: Vec<(&[u8], FileType)>,
+        submodules: &[&[u8]],
+        found: &mut Found,
+    ) {
+        if self.folds() && !unknown.is_empty() {
+            let tracked = self.index.entries()[folder.entries.clone()].iter();
+            let tracked = tracked.map(|entry| &entry.path(self.index)[folder.path.len()..]);
+            let tracked = tracked.filter_map(|path| path.split(|byte| *byte == b'/').next());
             let tracked: HashSet<BString> = tracked.map(|name| self.folded(name)).collect();
             unknown.retain(|(name, _)| !tracked.contains(&self.folded(name)));
         }
@@ -418,7 +432,11 @@ impl Walk<'_> {
                 found.unknown.push((path, kind));
             }
         }
-        Ok(below)
+    }
+
+    /// Returns whether the file system ignores case or composition: it finds a file by the index's spelling of its name.
+    fn folds(&self) -> bool {
+        self.file_system.ignore_case || self.file_system.precompose_unicode
     }
 
     /// A name as such a file system compares it.
