@@ -170,15 +170,7 @@ impl fmt::Display for StopReason {
             StopReason::Flagged { after, tried, told } => {
                 let what = if tried.is_empty() { "" } else { "; tried, the newest first:" };
                 write!(f, "flagged for review after {}{what}", experiment_name(*after))?;
-                for tried in tried.iter().take(TRIED) {
-                    let best = tried.best.as_ref().map_or("no number".into(), |best| format!("best {best}"));
-                    let count = count_of(tried.experiments, "experiment");
-                    write!(f, "\n      {}: {count}, {} kept, {best}", tried.direction, tried.kept)?;
-                }
-                let left = tried.len().saturating_sub(TRIED);
-                if left > 0 {
-                    write!(f, "\n      and {} more", count_of(left, "direction"))?;
-                }
+                list_tried(f, tried)?;
                 if !told.is_empty() {
                     f.write_str("\n   told the agent since the last keep:")?;
                 }
@@ -207,6 +199,18 @@ impl fmt::Display for StopReason {
             StopReason::Detached => f.write_str("terminal closed; run `ar resume` to continue"),
             StopReason::Reached(reached) => f.write_str(&reached.text),
         }
+    }
+}
+
+fn list_tried(f: &mut fmt::Formatter<'_>, tried: &[TriedDirection]) -> fmt::Result {
+    for tried in tried.iter().take(TRIED) {
+        let best = tried.best.as_ref().map_or("no number".into(), |best| format!("best {best}"));
+        let count = count_of(tried.experiments, "experiment");
+        write!(f, "\n      {}: {count}, {} kept, {best}", tried.direction, tried.kept)?;
+    }
+    match tried.len().saturating_sub(TRIED) {
+        0 => Ok(()),
+        left => write!(f, "\n      and {} more", count_of(left, "direction")),
     }
 }
 

@@ -28,27 +28,9 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
     };
     match event {
         Event::ExperimentFinished { record, doubt, .. } => {
-            let doubted = doubt.as_ref().map(|why| format!("; doubtful: {why}")).unwrap_or_default();
-            let (id, what, why) = (record.id, &record.description, &record.reason);
-            let mut alerts = Vec::new();
-            if !id.is_baseline() && record.outcome == Outcome::Keep {
-                alerts.push(alert(
-                    AlertKind::Keep,
-                    Some(id),
-                    why,
-                    format!("experiment {id} is kept: {what}: {why}{doubted}"),
-                ));
-            }
-            if !id.is_baseline() && is_best(record, history) {
-                let number = record.metric.number().map(|number| number.to_string()).unwrap_or_default();
-                let text = format!("new best {} {number}: experiment {id}: {what}{doubted}", record.metric.name);
-                alerts.push(alert(AlertKind::Best, Some(id), why, text));
-            }
-            if record.outcome == Outcome::Crash && history.crashes_in_a_row(1) == STREAK {
-                let text = format!("{STREAK} crashes in a row, the last one experiment {id}: {why}");
-                alerts.push(alert(AlertKind::CrashStreak, Some(id), why, text));
-            }
-            alerts.into_iter().map(|alert| Alert { doubt: doubt.clone(), ..alert }).collect()
+            let of_record = |(kind, text)| alert(kind, Some(record.id), &record.reason, text);
+            let alerts = news(record, doubt.as_deref(), history).into_iter().map(of_record);
+            alerts.map(|alert| Alert { doubt: doubt.clone(), ..alert }).collect()
         }
         Event::Directed { after, directive } if matches!(directive, Directive::Pivot { .. }) => {
             let text = format!("after {}: {directive}", experiment_name(*after));
@@ -83,6 +65,26 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
         }
         _ => Vec::new(),
     }
+}
+
+/// The news in an experiment that was recorded, as alerts with their texts.
+fn news(record: &Record, doubt: Option<&str>, history: &History) -> Vec<(AlertKind, String)> {
+    let doubted = doubt.map(|why| format!("; doubtful: {why}")).unwrap_or_default();
+    let (id, what, why) = (record.id, &record.description, &record.reason);
+    let mut news = Vec::new();
+    if !id.is_baseline() && record.outcome == Outcome::Keep {
+        news.push((AlertKind::Keep, format!("experiment {id} is kept: {what}: {why}{doubted}")));
+    }
+    if !id.is_baseline() && is_best(record, history) {
+        let number = record.metric.number().map(|number| number.to_string()).unwrap_or_default();
+        let text = format!("new best {} {number}: experiment {id}: {what}{doubted}", record.metric.name);
+        news.push((AlertKind::Best, text));
+    }
+    if record.outcome == Outcome::Crash && history.crashes_in_a_row(1) == STREAK {
+        let text = format!("{STREAK} crashes in a row, the last one experiment {id}: {why}");
+        news.push((AlertKind::CrashStreak, text));
+    }
+    news
 }
 
 /// Returns whether a verdict doubts a keep.

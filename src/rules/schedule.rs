@@ -117,6 +117,12 @@ pub struct Budgets {
     pub time: Option<Duration>,
 }
 
+impl Budgets {
+    fn fit(&self, needed: Duration) -> bool {
+        self.time.is_none_or(|left| !left.is_zero() && needed <= left)
+    }
+}
+
 /// All that the scheduler knows.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
@@ -136,6 +142,51 @@ pub struct Situation<'a> {
     pub expected: Expected,
     /// The remaining budgets.
     pub budgets: Budgets,
+}
+
+impl Situation<'_> {
+    /// The expected time from the start of a new run until all that waits for it has ended.
+    fn new_run(&self) -> Duration {
+        let run = self.expected.run;
+        if self.layout.slots > 1 { run + run + run / SPARE } else { run }
+    }
+
+    /// The calls to start beside so many `free` slots and `ready` runs that found none, and the budget that prevents new
+    /// attempts.
+    fn calls(&self, demand: Demand, free: usize, ready: usize) -> (Vec<Call>, Option<Bar>) {
+        let Situation { layout, attempts, running, expected, budgets, .. } = *self;
+        let mut calls = Vec::new();
+        if !matches!(demand, Demand::New | Demand::Started) {
+            return (calls, None);
+        }
+        let used: BTreeSet<u32> = attempts.iter().filter_map(|attempt| seat_of(attempt.place)).collect();
+        let left = (call_limit(layout, expected) as usize).saturating_sub(used.len());
+        let mut seats = (0..=u32::MAX).filter(|seat| !used.contains(seat)).take(left);
+        let is_in_time = budgets.fit(expected.call + self.new_run());
+        let called = || attempts.iter().filter(|attempt| attempt.place == Place::NeedsCall);
+        if is_in_time {
+            calls.extend(called().zip(seats.by_ref()).map(|(it, seat)| Call { seat, attempt: Some(it.id) }));
+        }
+        // If one agent does not keep up, a call may also fill a slot that becomes free before the call ends. If one
+        // does, the next call waits for the result.
+        let counts_soon = layout.ahead > 0 && agents_needed(layout, expected).is_some_and(|needed| needed > 1.0);
+        let soon = running.iter().filter(|busy| counts_soon && busy.left <= expected.call).count();
+        let room = free + soon + layout.ahead as usize;
+        let wanted = match demand {
+            Demand::New => room.saturating_sub(ready + used.len() + called().count()),
+            _ => 0,
+        };
+        let allowed = budgets.experiments.map(|left| (left as usize).saturating_sub(attempts.len()));
+        if wanted > 0 && allowed == Some(0) {
+            return (calls, Some(Bar::Experiments));
+        }
+        if wanted > 0 && !is_in_time {
+            return (calls, Some(Bar::Time));
+        }
+        let count = wanted.min(allowed.unwrap_or(usize::MAX));
+        calls.extend(seats.take(count).map(|seat| Call { seat, attempt: None }));
+        (calls, None)
+    }
 }
 
 /// A run to start.
@@ -196,10 +247,8 @@ impl Plan {
 /// becomes stale.
 pub fn schedule(situation: &Situation) -> Plan {
     let Situation { layout, demand, attempts, running, trials, check_is_due, expected, budgets } = *situation;
-    let fits = |needed: Duration| budgets.time.is_none_or(|left| !left.is_zero() && needed <= left);
+    let fits = |needed: Duration| budgets.fit(needed);
     let train = expected.run;
-    let reserve = if layout.slots > 1 { train + train / SPARE } else { Duration::ZERO };
-    let new_run = expected.run + reserve;
     // Two trains may not fit any more: then the last one waits for the runs that end before it has to start.
     let is_awaited = |busy: &&Running| matches!(busy.work, Work::Run(_)) && !busy.left.is_zero();
     let last_run = running.iter().filter(is_awaited).map(|busy| busy.left).max();
@@ -225,7 +274,7 @@ pub fn schedule(situation: &Situation) -> Plan {
     }
     let ready = || attempts.iter().filter(|attempt| attempt.place == Place::Ready);
     let mut ready_left = ready().count();
-    if matches!(demand, Demand::New | Demand::Started | Demand::Open) && fits(new_run) {
+    if matches!(demand, Demand::New | Demand::Started | Demand::Open) && fits(situation.new_run()) {
         let before = starts.len();
         let taken = ready_left.min(free.len());
         let runs = ready().zip(free.drain(..taken));
@@ -233,43 +282,13 @@ pub fn schedule(situation: &Situation) -> Plan {
         ready_left -= starts.len() - before;
     }
 
-    let call_limit = call_limit(layout, expected);
-    let mut calls = Vec::new();
-    let mut bar = None;
-    if matches!(demand, Demand::New | Demand::Started) {
-        let used: BTreeSet<u32> = attempts.iter().filter_map(|attempt| seat_of(attempt.place)).collect();
-        let left = (call_limit as usize).saturating_sub(used.len());
-        let mut seats = (0..=u32::MAX).filter(|seat| !used.contains(seat)).take(left);
-        let is_in_time = fits(expected.call + new_run);
-        let called = || attempts.iter().filter(|attempt| attempt.place == Place::NeedsCall);
-        if is_in_time {
-            calls.extend(called().zip(seats.by_ref()).map(|(it, seat)| Call { seat, attempt: Some(it.id) }));
-        }
-        // If one agent does not keep up, a call may also fill a slot that becomes free before the call ends. If one
-        // does, the next call waits for the result.
-        let counts_soon = layout.ahead > 0 && agents_needed(layout, expected).is_some_and(|needed| needed > 1.0);
-        let soon = running.iter().filter(|busy| counts_soon && busy.left <= expected.call).count();
-        let room = free.len() + soon + layout.ahead as usize;
-        let wanted = match demand {
-            Demand::New => room.saturating_sub(ready_left + used.len() + called().count()),
-            _ => 0,
-        };
-        let allowed = budgets.experiments.map(|left| (left as usize).saturating_sub(attempts.len()));
-        if wanted > 0 && allowed == Some(0) {
-            bar = Some(Bar::Experiments);
-        } else if wanted > 0 && !is_in_time {
-            bar = Some(Bar::Time);
-        } else {
-            let count = wanted.min(allowed.unwrap_or(usize::MAX));
-            calls.extend(seats.take(count).map(|seat| Call { seat, attempt: None }));
-        }
-    }
+    let (calls, bar) = situation.calls(demand, free.len(), ready_left);
     let is_overtaken = |busy: &&Running| matches!(&busy.work, Work::Trial(trial) if !trials.contains(trial));
     Plan {
         stops: running.iter().filter(is_overtaken).map(|busy| busy.slot).collect(),
         starts,
         calls,
-        call_limit,
+        call_limit: call_limit(layout, expected),
         calls_are_short: calls_are_short(layout, expected),
         bar,
     }

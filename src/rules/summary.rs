@@ -99,7 +99,7 @@ pub struct Summary {
 /// of all.
 pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>, has_verdict: bool) -> Summary {
     let mut kept: Vec<KeptStep> = Vec::new();
-    let mut best: Option<(usize, f64)> = None;
+    let best = best_of(points, direction, has_verdict);
     let mut last_kept: Option<(usize, f64)> = None;
     let (mut failures, mut examples) = (BTreeMap::new(), BTreeMap::new());
     let (mut judged, mut kept_after_baseline) = (0u32, 0u32);
@@ -112,12 +112,6 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
             examples.insert(class, index);
         }
         let value = point.value.as_ref().map(|number| number.value);
-        if let Some(value) = value
-            && (point.outcome == Some(Outcome::Keep) || !has_verdict)
-            && best.is_none_or(|(_, other)| direction.better(value, other))
-        {
-            best = Some((index, value));
-        }
         let Some(outcome) = point.outcome else {
             if Some(index) == baseline {
                 last_kept = value.map(|value| (index, value)).or(last_kept);
@@ -163,6 +157,20 @@ pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>
     };
     summary.share_out(points, direction, |_| false);
     summary
+}
+
+/// The best keep with its value, of equal ones the first; in a series without verdicts, the best of all.
+fn best_of(points: &[Point], direction: Direction, has_verdict: bool) -> Option<(usize, f64)> {
+    let mut best: Option<(usize, f64)> = None;
+    for (index, point) in points.iter().enumerate() {
+        if let Some(value) = point.value.as_ref().map(|number| number.value)
+            && (point.outcome == Some(Outcome::Keep) || !has_verdict)
+            && best.is_none_or(|(_, other)| direction.better(value, other))
+        {
+            best = Some((index, value));
+        }
+    }
+    best
 }
 
 impl Summary {
