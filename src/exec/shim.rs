@@ -131,11 +131,7 @@ async fn watch_over(
     let mut exit = Exit::at(started, job);
     let oom_before = oom_kills();
     let start = Instant::now();
-    let log = match place.note_start(started_at(job, started)).and_then(|()| place.log_for_command()) {
-        // `exit.json` would keep this error, but there may be room the next time.
-        Err(error) if is_disk_full(&error) => return Err(error),
-        log => log.map_err(|error| in_words(&error)),
-    };
+    let log = note_start(job, place, started)?;
     let (handle, drain) = match log.and_then(|log| launch(job, files, stdin, log)) {
         Ok(launched) => launched,
         Err(error) => {
@@ -180,25 +176,42 @@ async fn watch_over(
         over = (Timestamp::now(), start.elapsed());
     }
     if exit.survivors == 0 {
-        // Only this reaps the leader and frees its id.
-        let _ = handle.wait();
-        leave_no_child().await;
-        // It holds the last end of the pipe.
-        drop(handle);
-        drain.map(JoinHandle::join);
+        release(handle, drain).await;
     }
 
     exit.watched = job.watched.as_ref().map(|path| Watched::look(&job.cwd.join(path)));
     lasting.map(JoinHandle::join);
     (exit.finished, exit.seconds) = (over.0, over.1.as_secs_f64());
-    exit.exit = ended.as_ref().and_then(WaitIdStatus::exit_status);
-    exit.signal = ended.as_ref().and_then(WaitIdStatus::terminating_signal);
+    note_ending(&mut exit, ended.as_ref(), oom_before);
+    sampler.note_peaks(&mut exit);
+    Ok(exit)
+}
+
+/// Notes that the command starts, and opens its log. An error in words prevents the start, but a full disk is one of the
+/// shim: `exit.json` would keep it, and there may be room the next time.
+fn note_start(job: &Job, place: &mut Place<'_>, started: Timestamp) -> Result<Result<File, String>, ExecError> {
+    match place.note_start(started_at(job, started)).and_then(|()| place.log_for_command()) {
+        Err(error) if is_disk_full(&error) => Err(error),
+        log => Ok(log.map_err(|error| in_words(&error))),
+    }
+}
+
+/// Reaps a command of which nothing runs, and lets its log be written to the end.
+async fn release(handle: Handle, drain: Option<JoinHandle<()>>) {
+    // Only this reaps the leader and frees its id.
+    let _ = handle.wait();
+    leave_no_child().await;
+    // It holds the last end of the pipe.
+    drop(handle);
+    drain.map(JoinHandle::join);
+}
+
+/// Notes how the command's shell ended; `oom_before` counts what the kernel killed for lack of memory before.
+fn note_ending(exit: &mut Exit, ended: Option<&WaitIdStatus>, oom_before: Option<u64>) {
+    exit.exit = ended.and_then(WaitIdStatus::exit_status);
+    exit.signal = ended.and_then(WaitIdStatus::terminating_signal);
     let killed = exit.signal == Some(9) || exit.exit == Some(128 + 9);
     exit.oom_killed = killed && !exit.timed_out && !exit.stopped && oom_kills() > oom_before;
-    exit.peak_rss_bytes = sampler.peak_rss();
-    exit.gpu_peak_bytes = sampler.gpu_peak();
-    exit.gpu_other_bytes = sampler.gpu_others();
-    Ok(exit)
 }
 
 fn started_at(job: &Job, started: Timestamp) -> Started {

@@ -8,6 +8,7 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Pid, getpid};
 use tokio::time::Instant;
 
+use super::Exit;
 use super::beat::beat;
 use super::gpu::GpuWatch;
 use super::place::Written;
@@ -91,20 +92,12 @@ impl Sampler {
         is_over.then_some(silence.after)
     }
 
-    /// The largest resident set, in bytes, at least what the kernel counted for the largest single process. Valid when all
-    /// children are reaped.
-    pub(super) fn peak_rss(&self) -> u64 {
-        self.peak_rss.max(peak_rss_of_reaped())
-    }
-
-    /// The most GPU memory in use, in bytes.
-    pub(super) fn gpu_peak(&self) -> Option<u64> {
-        self.gpu.as_ref().and_then(GpuWatch::peak)
-    }
-
-    /// The most memory that other processes had in use on the same GPUs, in bytes.
-    pub(super) fn gpu_others(&self) -> Option<u64> {
-        self.gpu.as_ref().and_then(GpuWatch::others)
+    /// Notes the largest memory use in `exit`. The resident set is at least what the kernel counted for the largest single
+    /// process; it is valid when all children are reaped.
+    pub(super) fn note_peaks(&self, exit: &mut Exit) {
+        exit.peak_rss_bytes = self.peak_rss.max(peak_rss_of_reaped());
+        exit.gpu_peak_bytes = self.gpu.as_ref().and_then(GpuWatch::peak);
+        exit.gpu_other_bytes = self.gpu.as_ref().and_then(GpuWatch::others);
     }
 }
 
