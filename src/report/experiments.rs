@@ -66,83 +66,109 @@ pub fn record_grid(
     notes: &[Note],
     screen: Option<Clock>,
 ) -> Grid {
-    let mut grid = Grid::new([("field", Align::Left), ("value", Align::Left)]);
-    let mut add = |name: &str, value: String| {
-        if !value.is_empty() {
-            grid.push([name.to_owned(), value]);
-        }
-    };
-    add("experiment", format!("{} of {}", record.id, record.tag));
-    add("description", record.description.clone());
-    add("direction", record.direction.clone().unwrap_or_default());
-    add("outcome", Ended::of_record(record).to_string());
-    add("reason", record.reason.clone());
-    add("failure", record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default());
-    add(&record.metric.name, record.metric.number().map(|number| number.raw).unwrap_or_default());
-    if let Some(composite) = composite {
-        let values = axis_values(composite, &record.metrics);
-        add("axes", axes_sentence(composite, &values).unwrap_or_default());
-        add("forms", forms_sentence(composite, &values).unwrap_or_default());
-    }
+    let mut fields = Fields(Grid::new([("field", Align::Left), ("value", Align::Left)]));
+    fields.add_result(record, composite);
     for (name, sentence) in beside(record, replaced_by) {
-        add(name, sentence);
+        fields.add(name, sentence);
     }
-    add("memory", record.memory_gb.map(|memory| format!("{memory:.3} GiB")).unwrap_or_default());
-    add("commit", record.commit.short(usize::MAX).to_owned());
-    add("base", record.base.short(usize::MAX).to_owned());
-    if record.commit.is_known() {
-        add("change", record.diff.to_string());
-    }
-    for artifact in record.artifacts.iter().take(MOST_ARTIFACTS) {
-        add("artifact", format!("{} ({})", one_line(&artifact.path), bytes_text(artifact.bytes)));
-    }
-    let more = record.artifacts.len().saturating_sub(MOST_ARTIFACTS);
-    add("artifact", if more > 0 { format!("and {more} more") } else { String::new() });
-    let mut runs = record.runs.iter();
-    for (number, version) in (1..).zip(&record.versions) {
-        let kept = version.saved.rsplit('/').next().unwrap_or_default();
-        add(&format!("version {number}"), format!("{} (saved/{kept}): {}", version.commit.short(8), version.reason));
-        runs.by_ref().take(1).for_each(|run| add("run", run_text(run)));
-        version.guards.iter().for_each(|guard| add("guard", guard_text(guard)));
-    }
-    if !record.versions.is_empty() {
-        add(&format!("version {}", record.versions.len() + 1), format!("{}, this one", record.commit.short(8)));
-    }
-    runs.for_each(|run| add("run", run_text(run)));
-    record.guards.iter().for_each(|guard| add("guard", guard_text(guard)));
-    let review = record.review.as_ref();
-    add("review", review.map(|it| format!("{} ({:.1} s)", it.sentence(), it.seconds)).unwrap_or_default());
-    add(
-        "agent",
-        record.agent.as_ref().map(|call| format!("{} ({:.1} s)", call.command, call.seconds)).unwrap_or_default(),
-    );
-    if let Some(call) = &record.agent {
-        let used = [call.model.clone(), call.cost.map(money_text), tokens_sentence(call.tokens)];
-        let used: Vec<String> = used.into_iter().flatten().collect();
-        if !used.is_empty() {
-            add("used", used.join("; "));
-        }
-    }
+    fields.add("memory", record.memory_gb.map(|memory| format!("{memory:.3} GiB")).unwrap_or_default());
+    fields.add_change(record);
+    fields.add_runs(record);
+    fields.add_calls(record);
     for (name, value) in record.environment.known() {
-        add(name, one_line(value));
+        fields.add(name, one_line(value));
     }
     for note in notes {
         let by = note.by.as_ref().zip(note.at).map(|(by, at)| format!(" ({by}, {})", time(at, screen)));
-        add("note", format!("{}{}", note.text, by.unwrap_or_default()));
+        fields.add("note", format!("{}{}", note.text, by.unwrap_or_default()));
     }
     if record.imported.is_some() {
-        add("imported", time(record.finished, screen));
+        fields.add("imported", time(record.finished, screen));
     } else {
-        add("started", time(record.started, screen));
-        add("finished", time(record.finished, screen));
+        fields.add("started", time(record.started, screen));
+        fields.add("finished", time(record.finished, screen));
     }
     for (name, value) in record.metrics.iter() {
         let is_axis = composite.is_some_and(|composite| composite.axes.contains_key(name));
         if name != record.metric.name && !is_axis {
-            add(name, value.to_string());
+            fields.add(name, value.to_string());
         }
     }
-    grid
+    fields.0
+}
+
+/// The rows for the fields of one record.
+struct Fields(Grid);
+
+impl Fields {
+    /// Adds a row, unless its value is empty.
+    fn add(&mut self, name: &str, value: String) {
+        if !value.is_empty() {
+            self.0.push([name.to_owned(), value]);
+        }
+    }
+
+    fn add_result(&mut self, record: &Record, composite: Option<&Composite>) {
+        self.add("experiment", format!("{} of {}", record.id, record.tag));
+        self.add("description", record.description.clone());
+        self.add("direction", record.direction.clone().unwrap_or_default());
+        self.add("outcome", Ended::of_record(record).to_string());
+        self.add("reason", record.reason.clone());
+        self.add("failure", record.failure.as_ref().map(|failure| failure.class.to_string()).unwrap_or_default());
+        self.add(&record.metric.name, record.metric.number().map(|number| number.raw).unwrap_or_default());
+        if let Some(composite) = composite {
+            let values = axis_values(composite, &record.metrics);
+            self.add("axes", axes_sentence(composite, &values).unwrap_or_default());
+            self.add("forms", forms_sentence(composite, &values).unwrap_or_default());
+        }
+    }
+
+    fn add_change(&mut self, record: &Record) {
+        self.add("commit", record.commit.short(usize::MAX).to_owned());
+        self.add("base", record.base.short(usize::MAX).to_owned());
+        if record.commit.is_known() {
+            self.add("change", record.diff.to_string());
+        }
+        for artifact in record.artifacts.iter().take(MOST_ARTIFACTS) {
+            self.add("artifact", format!("{} ({})", one_line(&artifact.path), bytes_text(artifact.bytes)));
+        }
+        let more = record.artifacts.len().saturating_sub(MOST_ARTIFACTS);
+        self.add("artifact", if more > 0 { format!("and {more} more") } else { String::new() });
+    }
+
+    /// Adds the runs and guards of each version.
+    fn add_runs(&mut self, record: &Record) {
+        let mut runs = record.runs.iter();
+        for (number, version) in (1..).zip(&record.versions) {
+            let kept = version.saved.rsplit('/').next().unwrap_or_default();
+            self.add(
+                &format!("version {number}"),
+                format!("{} (saved/{kept}): {}", version.commit.short(8), version.reason),
+            );
+            runs.by_ref().take(1).for_each(|run| self.add("run", run_text(run)));
+            version.guards.iter().for_each(|guard| self.add("guard", guard_text(guard)));
+        }
+        if !record.versions.is_empty() {
+            self.add(
+                &format!("version {}", record.versions.len() + 1),
+                format!("{}, this one", record.commit.short(8)),
+            );
+        }
+        runs.for_each(|run| self.add("run", run_text(run)));
+        record.guards.iter().for_each(|guard| self.add("guard", guard_text(guard)));
+    }
+
+    /// Adds the calls of reviewer and agent.
+    fn add_calls(&mut self, record: &Record) {
+        if let Some(review) = &record.review {
+            self.add("review", format!("{} ({:.1} s)", review.sentence(), review.seconds));
+        }
+        if let Some(call) = &record.agent {
+            self.add("agent", format!("{} ({:.1} s)", call.command, call.seconds));
+            let used = [call.model.clone(), call.cost.map(money_text), tokens_sentence(call.tokens)];
+            self.add("used", used.into_iter().flatten().collect::<Vec<_>>().join("; "));
+        }
+    }
 }
 
 /// Returns whether a reviewer was asked about an experiment and its verdict is not "earned".

@@ -107,6 +107,10 @@ impl SessionStatus {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
+    fn has_agent(&self) -> bool {
+        self.contract.as_ref().is_some_and(|contract| contract.agent.is_some())
+    }
+
     fn is_imported(&self) -> bool {
         self.contract.as_ref().is_some_and(|contract| contract.imported)
     }
@@ -146,10 +150,7 @@ impl SessionStatus {
     /// The commands to type if the tip of the session's branch is not an experiment: a loop does not continue there.
     fn ways_on_from_tip(&self) -> Option<Vec<(String, Cow<'static, str>)>> {
         let tag = &self.tag;
-        let agent = match self.contract.as_ref().is_some_and(|contract| contract.agent.is_some()) {
-            true => "",
-            false => " --agent COMMAND",
-        };
+        let agent = if self.has_agent() { "" } else { " --agent COMMAND" };
         Some(match self.unrecorded_tip.as_ref()? {
             UnrecordedTip::OfUser(next) => {
                 let begins = format!("begins session {next} with your commits");
@@ -168,13 +169,6 @@ impl SessionStatus {
 
     /// The commands for the loop, the run or the next experiment, with their effects.
     fn ways_on(&self) -> Vec<(String, &'static str)> {
-        let tag = &self.tag;
-        let has_agent = self.contract.as_ref().is_some_and(|contract| contract.agent.is_some());
-        let reached = self.reached_cap();
-        let is_concurrent = self.lanes.is_concurrent;
-        let ends =
-            if is_concurrent { "terminates the runs and rolls back" } else { "terminates its run and rolls back" };
-        let mut next = Vec::new();
         match self.activity {
             Activity::Waiting
             | Activity::Proposing
@@ -185,65 +179,80 @@ impl SessionStatus {
             | Activity::Checking
             | Activity::Recording
             | Activity::Between
-            | Activity::Working => {
-                if self.escalation.is_some() {
-                    next.push((format!("ar tell --tag {tag} \"it is solved\""), "continues at once"));
-                }
-                if self.stopping.is_none() {
-                    let what = if is_concurrent { "stops after these runs" } else { "stops after this experiment" };
-                    next.push((format!("ar stop {tag}"), what));
-                }
-                next.push((format!("ar stop {tag} --now"), ends));
-            }
-            Activity::RunningAlone | Activity::RunOver | Activity::Left => {
-                if has_agent || is_concurrent {
-                    let what = match (is_concurrent, has_agent) {
-                        (false, _) => "finishes it and continues",
-                        (true, true) => "finishes them and continues",
-                        (true, false) => "finishes them",
-                    };
-                    next.push((format!("ar resume {tag}"), what));
-                } else {
-                    next.push((format!("ar try --continue --tag {tag}"), "finishes it"));
-                }
-                if self.activity == Activity::RunningAlone {
-                    next.push((format!("ar stop {tag} --now"), ends));
-                }
-            }
-            Activity::Idle if self.is_imported() => {
-                next.push((format!("ar restore best --tag {tag}"), "puts its best code on a branch"));
-            }
-            Activity::Idle if self.is_fetched && reached.is_none() => {
-                next.push((format!("ar resume {tag}"), "continues it here, by the contract in its baseline's record"));
-            }
-            Activity::Idle if reached.is_some() => {
-                next.extend(reached.iter().flat_map(|cap| cap.ways_on(tag, has_agent)))
-            }
-            Activity::Idle if has_agent && self.is_at_goal() => {
-                next.push((format!("ar resume {tag} --goal X"), "continues to another goal"));
-            }
-            Activity::Idle if has_agent && self.is_at_end() => {
-                next.push((
-                    format!("ar resume {tag} --stop-rule RULE"),
-                    "continues up to another rule, such as plateau:100",
-                ));
-            }
-            Activity::Idle if has_agent && self.is_night_too_short() => {
-                next.push((format!("ar run --tag {tag}"), "begins another night"));
-            }
-            Activity::Idle if has_agent && self.night.as_ref().is_some_and(|night| night.end == NightEnd::Over) => {
-                next.push((format!("ar resume {tag}"), "continues this night"));
-                next.push((format!("ar run --tag {tag}"), "begins another night"));
-            }
-            Activity::Idle if has_agent => next.push((format!("ar resume {tag}"), "continues")),
-            Activity::Idle => {
-                if !is_concurrent {
-                    next.push((format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one"));
-                }
-                next.push((format!("ar run --agent COMMAND --tag {tag}"), "lets an agent make the next ones"));
-            }
+            | Activity::Working => self.ways_on_from_loop(),
+            Activity::RunningAlone | Activity::RunOver | Activity::Left => self.ways_on_from_run(),
+            Activity::Idle => self.ways_on_from_idle(),
+        }
+    }
+
+    fn ways_on_from_loop(&self) -> Vec<(String, &'static str)> {
+        let tag = &self.tag;
+        let mut next = Vec::new();
+        if self.escalation.is_some() {
+            next.push((format!("ar tell --tag {tag} \"it is solved\""), "continues at once"));
+        }
+        if self.stopping.is_none() {
+            let what = if self.lanes.is_concurrent { "stops after these runs" } else { "stops after this experiment" };
+            next.push((format!("ar stop {tag}"), what));
+        }
+        next.push(self.way_to_end());
+        next
+    }
+
+    /// The commands if an earlier process left a run.
+    fn ways_on_from_run(&self) -> Vec<(String, &'static str)> {
+        let tag = &self.tag;
+        let mut next = vec![match (self.lanes.is_concurrent, self.has_agent()) {
+            (false, false) => (format!("ar try --continue --tag {tag}"), "finishes it"),
+            (false, true) => (format!("ar resume {tag}"), "finishes it and continues"),
+            (true, true) => (format!("ar resume {tag}"), "finishes them and continues"),
+            (true, false) => (format!("ar resume {tag}"), "finishes them"),
+        }];
+        if self.activity == Activity::RunningAlone {
+            next.push(self.way_to_end());
         }
         next
+    }
+
+    fn way_to_end(&self) -> (String, &'static str) {
+        let what = match self.lanes.is_concurrent {
+            true => "terminates the runs and rolls back",
+            false => "terminates its run and rolls back",
+        };
+        (format!("ar stop {} --now", self.tag), what)
+    }
+
+    fn ways_on_from_idle(&self) -> Vec<(String, &'static str)> {
+        let tag = &self.tag;
+        let has_agent = self.has_agent();
+        let reached = self.reached_cap();
+        let resume = format!("ar resume {tag}");
+        if self.is_imported() {
+            return vec![(format!("ar restore best --tag {tag}"), "puts its best code on a branch")];
+        }
+        if self.is_fetched && reached.is_none() {
+            return vec![(resume, "continues it here, by the contract in its baseline's record")];
+        }
+        if let Some(cap) = reached {
+            return cap.ways_on(tag, has_agent);
+        }
+        if !has_agent {
+            let by_agent = (format!("ar run --agent COMMAND --tag {tag}"), "lets an agent make the next ones");
+            let by_hand = (format!("ar try -m \"what it changes\" --tag {tag}"), "makes the next one");
+            return if self.lanes.is_concurrent { vec![by_agent] } else { vec![by_hand, by_agent] };
+        }
+        let another_night = (format!("ar run --tag {tag}"), "begins another night");
+        if self.is_at_goal() {
+            vec![(format!("{resume} --goal X"), "continues to another goal")]
+        } else if self.is_at_end() {
+            vec![(format!("{resume} --stop-rule RULE"), "continues up to another rule, such as plateau:100")]
+        } else if self.is_night_too_short() {
+            vec![another_night]
+        } else if self.night.as_ref().is_some_and(|night| night.end == NightEnd::Over) {
+            vec![(resume, "continues this night"), another_night]
+        } else {
+            vec![(resume, "continues")]
+        }
     }
 
     /// Returns whether the rest of the night is too short for another experiment.
@@ -302,21 +311,8 @@ impl SessionStatus {
             "doing": self.doing(),
             "stopping": self.stopping,
             "ended": self.ended,
-            "outage": self.outage.as_ref().map(|outage| json!({
-                "kind": outage.outage.kind,
-                "said": outage.outage.said,
-                "since": exact_time(outage.since),
-                "until": exact_time(outage.again),
-            })),
-            "escalation": self.escalation.as_ref().map(|open| json!({
-                "kind": open.kind,
-                "what": open.what,
-                "needed": open.needed,
-                "since": exact_time(open.since),
-                "times": open.times,
-                "report": self.report,
-                "waits": open.waits && self.owner.is_some(),
-            })),
+            "outage": self.outage_json(),
+            "escalation": self.escalation_json(),
             "sleep": self.sleep.as_ref().map(|sleep| json!({"until": exact_time(sleep.until), "why": sleep.why})),
             "open": self.open().map(open_json),
             "attempts": self.attempts.iter().map(open_json).collect::<Vec<_>>(),
@@ -358,6 +354,29 @@ impl SessionStatus {
         status["night"] = json!(self.night_json());
         status["session_caps"] = json!(self.session_caps_json());
         status
+    }
+
+    fn outage_json(&self) -> Option<Value> {
+        let outage = self.outage.as_ref()?;
+        Some(json!({
+            "kind": outage.outage.kind,
+            "said": outage.outage.said,
+            "since": exact_time(outage.since),
+            "until": exact_time(outage.again),
+        }))
+    }
+
+    fn escalation_json(&self) -> Option<Value> {
+        let open = self.escalation.as_ref()?;
+        Some(json!({
+            "kind": open.kind,
+            "what": open.what,
+            "needed": open.needed,
+            "since": exact_time(open.since),
+            "times": open.times,
+            "report": self.report,
+            "waits": open.waits && self.owner.is_some(),
+        }))
     }
 
     /// The facts about the session, each with its name.
