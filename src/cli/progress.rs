@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use autoresearch::agent::Call;
@@ -92,6 +93,7 @@ impl Progress {
     pub(super) fn show(&mut self, event: &Event) {
         match self.format {
             StreamFormat::Json => self.show_json(event),
+            StreamFormat::Table if output::manners().quiet && !is_answer(event) => {}
             StreamFormat::Table => self.show_line(event),
         }
     }
@@ -106,10 +108,6 @@ impl Progress {
     }
 
     fn show_line(&mut self, event: &Event) {
-        let is_answer = matches!(event, Event::ExperimentFinished { .. } | Event::SessionStopped { .. });
-        if output::manners().quiet && !is_answer {
-            return;
-        }
         match event {
             Event::SessionStarted { tag, experiments, continued, .. } => {
                 let what = if *continued { "continuing" } else { "starting" };
@@ -127,8 +125,53 @@ impl Progress {
             Event::ChangesSaved { reference, paths } => {
                 self.print_note(&format!("saved uncommitted changes to {} as {reference}", paths.join(", ")));
             }
+            Event::AgentStarted { .. }
+            | Event::AgentFinished { .. }
+            | Event::CalledAgain { .. }
+            | Event::Searched { .. }
+            | Event::Summary { .. }
+            | Event::Explored { .. } => self.show_call(event),
+            Event::Outage { .. }
+            | Event::OutageOver { .. }
+            | Event::Sleep { .. }
+            | Event::IdlePause { .. }
+            | Event::Escalated { .. }
+            | Event::EscalationOver { .. }
+            | Event::Flagged { .. } => self.show_pause(event),
+            Event::RunStarted { .. }
+            | Event::RunProgress { .. }
+            | Event::GuardStarted { .. }
+            | Event::GuardFinished { .. }
+            | Event::ReviewStarted { .. }
+            | Event::ReviewFinished { .. }
+            | Event::RunFinished { .. }
+            | Event::ExperimentFinished { .. } => self.show_run(event),
+            Event::Told { id, text, .. } => {
+                self.end_idle(None);
+                self.print_fitting(&format!("      told, word {id}: {text}"));
+            }
+            Event::Checkpoint { path, .. } => {
+                self.print(&format!("      checkpoint in {}", self.as_seen_here(path)));
+            }
+            Event::Directed { directive, .. } if !self.aside => {
+                self.end_idle(None);
+                self.print(&format!("      next: {directive}"));
+            }
+            // The answer ends with the directive.
+            Event::Directed { .. } => {}
+            Event::SessionStopped { reason, .. } => {
+                self.live = None;
+                self.end_idle(None);
+                self.print(&format!("stopped: {}", reason));
+            }
+        }
+    }
+
+    /// Shows a call of an agent, for a change or for text.
+    fn show_call(&mut self, event: &Event) {
+        match event {
             Event::AgentStarted { id } => {
-                self.print_detail(|| format!("{id:>4}  {:<8} calling the agent", "-"));
+                self.print_detail(|| open_line(*id, "calling the agent"));
                 self.begin(*id, "the agent is working".into());
             }
             Event::AgentFinished { id, changed: true, timed_out, .. } => {
@@ -136,10 +179,33 @@ impl Progress {
                 self.end(*id);
                 if *timed_out {
                     let what = "the agent reached its time limit; measuring what it changed";
-                    self.print_fitting(&format!("{id:>4}  {:<8} {what}", "-"));
+                    self.print_fitting(&open_line(*id, what));
                 }
             }
             Event::AgentFinished { id, timed_out, said, .. } => self.show_idle(*id, *timed_out, said),
+            Event::CalledAgain { id, reason, time, limit } => {
+                let what = format_args!("{reason}; calling the agent again, {time} of {limit}");
+                self.print_fitting(&open_line(*id, what));
+            }
+            Event::Searched { answers, ideas, .. } => {
+                let (answers, ideas) = (count_of(*answers, "answer"), count_of(*ideas, "new idea"));
+                self.print(&format!("      searched: {answers}, {ideas}"));
+            }
+            Event::Summary { id, path, .. } => {
+                self.print(&format!("      the agent's summary is in {}", self.as_seen_here(path)));
+                self.end(*id);
+            }
+            Event::Explored { id, role, .. } => {
+                self.print(&format!("      proposal to {role}"));
+                self.end(*id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Shows a wait of the loop and its end, or a call for the user.
+    fn show_pause(&mut self, event: &Event) {
+        match event {
             Event::Outage { id, outage, again, .. } => self.show_outage(*id, outage, *again),
             Event::OutageOver { seconds, .. } => {
                 self.outage = None;
@@ -158,7 +224,7 @@ impl Progress {
             Event::Escalated { what, needed, waits, report, .. } => {
                 self.end_idle(None);
                 self.print(&format!("      needs you: {what}"));
-                let report = report.as_ref().map(|report| shell_word(self.as_seen_here(report)));
+                let report = report.as_ref().map(|report| self.as_seen_here(report));
                 let report = report_clause(report.as_deref().map(Path::new));
                 self.print(&format!("      {needed}; {report}"));
                 if *waits {
@@ -166,29 +232,25 @@ impl Progress {
                 }
             }
             Event::EscalationOver { why, .. } => self.print(&format!("      continuing: {why}")),
-            Event::Told { id, text, .. } => {
+            Event::Flagged { after, times, report, .. } => {
                 self.end_idle(None);
-                self.print_fitting(&format!("      told, word {id}: {text}"));
+                let times = if *times > 1 { format!(", {} so far", count_of(*times, "time")) } else { String::new() };
+                self.print(&format!("      flagged for review after {}{times}", experiment_name(*after)));
+                if let Some(report) = report {
+                    self.print(&format!("      the report is {}", self.as_seen_here(report)));
+                }
             }
-            Event::Searched { answers, ideas, .. } => {
-                let (answers, ideas) = (count_of(*answers, "answer"), count_of(*ideas, "new idea"));
-                self.print(&format!("      searched: {answers}, {ideas}"));
-            }
-            Event::Checkpoint { path, .. } => {
-                self.print(&format!("      checkpoint in {}", shell_word(self.as_seen_here(path))));
-            }
-            Event::Summary { id, path, .. } => {
-                self.print(&format!("      the agent's summary is in {}", shell_word(self.as_seen_here(path))));
-                self.end(*id);
-            }
-            Event::Explored { id, role, .. } => {
-                self.print(&format!("      proposal to {role}"));
-                self.end(*id);
-            }
+            _ => {}
+        }
+    }
+
+    /// Shows a run with its guards and its review, up to the record.
+    fn show_run(&mut self, event: &Event) {
+        match event {
             Event::RunStarted { id, description, timeout, incumbent, commit, log } => {
                 self.print_detail(|| {
-                    let commit = commit.short(8);
-                    format!("{id:>4}  {:<8} commit {commit} runs, log {}", "-", shell_word(self.as_seen_here(log)))
+                    let (commit, log) = (commit.short(8), self.as_seen_here(log));
+                    open_line(*id, format_args!("commit {commit} runs, log {log}"))
                 });
                 self.begin(*id, description.clone());
                 self.runs.insert(*id, ActiveRun { limit: *timeout, to_beat: incumbent.clone() });
@@ -198,7 +260,7 @@ impl Progress {
             Event::GuardStarted { id, command, .. } => self.begin(*id, format!("guard {command}")),
             Event::GuardFinished { id, guard } => self.print_detail(|| {
                 let passed = if guard.passed { "passed" } else { "failed" };
-                format!("{id:>4}  {:<8} guard {} {passed}: {}", "-", guard.command, guard.ended())
+                open_line(*id, format_args!("guard {} {passed}: {}", guard.command, guard.ended()))
             }),
             Event::ReviewStarted { id } => self.begin(*id, "review".to_owned()),
             Event::ReviewFinished { id, review, late } => {
@@ -210,12 +272,6 @@ impl Progress {
                 if *late {
                     self.end(*id);
                 }
-            }
-            Event::CalledAgain { id, reason, time, limit } => {
-                self.print_fitting(&format!(
-                    "{id:>4}  {:<8} {reason}; calling the agent again, {time} of {limit}",
-                    "-"
-                ));
             }
             Event::RunFinished { id, description, reason, trial, value } => {
                 self.end(*id);
@@ -235,25 +291,7 @@ impl Progress {
                     self.print(&line);
                 }
             }
-            Event::Flagged { after, times, report, .. } => {
-                self.end_idle(None);
-                let times = if *times > 1 { format!(", {} so far", count_of(*times, "time")) } else { String::new() };
-                self.print(&format!("      flagged for review after {}{times}", experiment_name(*after)));
-                if let Some(report) = report {
-                    self.print(&format!("      the report is {}", shell_word(self.as_seen_here(report))));
-                }
-            }
-            Event::Directed { directive, .. } if !self.aside => {
-                self.end_idle(None);
-                self.print(&format!("      next: {directive}"));
-            }
-            // The answer ends with the directive.
-            Event::Directed { .. } => {}
-            Event::SessionStopped { reason, .. } => {
-                self.live = None;
-                self.end_idle(None);
-                self.print(&format!("stopped: {}", reason));
-            }
+            _ => {}
         }
     }
 
@@ -261,7 +299,7 @@ impl Progress {
     fn show_idle(&mut self, id: ExperimentId, timed_out: bool, said: &str) {
         let why = if timed_out { "reached its time limit and " } else { "" };
         let what = format!("the agent {why}changed nothing");
-        let line = format!("{id:>4}  {:<8} {what}{}", "-", prefixed(": ", said));
+        let line = open_line(id, format_args!("{what}{}", prefixed(": ", said)));
         self.end(id);
         if let Some(idle) = self.idle.get_mut(&id).filter(|idle| idle.line == line) {
             idle.again += 1;
@@ -281,7 +319,7 @@ impl Progress {
         self.end_idle(None);
         let line = format!("{}{}", outage.kind, prefixed(": ", &outage.said));
         if self.outage.as_ref() != Some(&line) {
-            self.print_fitting(&format!("{id:>4}  {:<8} {line}", "-"));
+            self.print_fitting(&open_line(id, &line));
             if outage.kind == OutageKind::Failed {
                 self.print_agent_log(id);
             }
@@ -295,12 +333,12 @@ impl Progress {
     fn print_agent_log(&self, id: ExperimentId) {
         let Some(tag) = &self.tag else { return };
         let log = Call { folder: SessionFolder::new(&self.main_worktree, tag).run(id) }.log();
-        self.print(&format!("      | {}", shell_word(self.as_seen_here(&log))));
+        self.print(&format!("      | {}", self.as_seen_here(&log)));
     }
 
-    /// A path relative to the current folder, if it is below that.
-    fn as_seen_here<'a>(&self, path: &'a Path) -> &'a Path {
-        path.strip_prefix(&self.here).unwrap_or(path)
+    /// A path as a word for a shell, relative to the current folder if it is below that.
+    fn as_seen_here(&self, path: &Path) -> String {
+        shell_word(path.strip_prefix(&self.here).unwrap_or(path))
     }
 
     /// Prints a line if `--verbose` is given.
@@ -319,7 +357,7 @@ impl Progress {
                 let again = format!("and the same {} more", count_of(idle.again, "time"));
                 // Lines of others may stand between.
                 let is_below = self.idle_line.get() == Some(id);
-                self.print(&if is_below { format!("      | {again}") } else { format!("{id:>4}  {:<8} {again}", "-") });
+                self.print(&if is_below { format!("      | {again}") } else { open_line(id, again) });
             }
         }
     }
@@ -397,6 +435,15 @@ impl Progress {
         }
         figures
     }
+}
+
+fn is_answer(event: &Event) -> bool {
+    matches!(event, Event::ExperimentFinished { .. } | Event::SessionStopped { .. })
+}
+
+/// A line about an attempt that is not recorded yet.
+fn open_line(id: ExperimentId, text: impl Display) -> String {
+    format!("{id:>4}  {:<8} {text}", "-")
 }
 
 /// A text with something before it, unless it is empty.

@@ -40,20 +40,7 @@ pub(super) fn run(args: InitArgs, question: &str) -> Result<ExitCode, CliError> 
     let given = Settings::read(args.settings, root)?.given;
     refuse_own(&given)?;
     let has_agent = given.agent.is_some();
-    let topics = match (args.subtopics, &given.agent) {
-        (topics, _) if !topics.is_empty() => topics,
-        (_, Some(agent)) => {
-            let (command, _) = agent_terms(agent);
-            let limit = given.agent_timeout.unwrap_or(DEFAULT_AGENT_TIMEOUT);
-            output::note("asking the agent for sub-topics");
-            runtime()?.block_on(ask_subtopics(&command.unwrap_or_default(), limit, &question))?
-        }
-        (_, None) => {
-            let hint =
-                "name them: --subtopic \"Memory\" --subtopic \"Speed\"; or pass --agent COMMAND to have them proposed";
-            return Err(CliError::usage("there are no sub-topics", hint));
-        }
-    };
+    let topics = if args.subtopics.is_empty() { propose_subtopics(&given, &question)? } else { args.subtopics };
     let kind = args.kind.unwrap_or_else(|| PRESETS[0].0.to_owned());
     let terms = terms_template(&question, &kind, &topics);
     ResearchTerms::read(&terms).map_err(|error| {
@@ -97,6 +84,19 @@ pub(super) fn run(args: InitArgs, question: &str) -> Result<ExitCode, CliError> 
     let agent = if has_agent { "" } else { " --agent claude" };
     output::line(&format!("next: `ar run{agent} --for 8h`"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the agent for the sub-topics that the user did not name.
+fn propose_subtopics(given: &Asked, question: &str) -> Result<Vec<String>, CliError> {
+    let Some(agent) = &given.agent else {
+        let hint =
+            "name them: --subtopic \"Memory\" --subtopic \"Speed\"; or pass --agent COMMAND to have them proposed";
+        return Err(CliError::usage("there are no sub-topics", hint));
+    };
+    let (command, _) = agent_terms(agent);
+    let limit = given.agent_timeout.unwrap_or(DEFAULT_AGENT_TIMEOUT);
+    output::note("asking the agent for sub-topics");
+    Ok(runtime()?.block_on(ask_subtopics(&command.unwrap_or_default(), limit, question))?)
 }
 
 /// The repository that a folder is in; nothing where there is none and the folder is empty, so that one can be made.
