@@ -81,6 +81,20 @@ pub struct Verdicts {
     pub novelty: Option<Result<f64, String>>,
 }
 
+impl Verdicts {
+    fn of_verify(&self) -> Result<Option<&BTreeMap<Request, bool>>, &String> {
+        self.verify.as_ref().map(Result::as_ref).transpose()
+    }
+
+    /// The commands that gave no answer, each with the reason.
+    fn failures(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let novelty = self.novelty.as_ref().and_then(|it| it.as_ref().err());
+        [("verify", self.of_verify().err()), ("novelty", novelty)]
+            .into_iter()
+            .filter_map(|(name, why)| Some((name, why?)))
+    }
+}
+
 /// The state before an iteration, for the second version of scoring. Absent in sessions of the first, where all kept claims
 /// count for coverage and the chosen form decides.
 #[derive(Debug)]
@@ -117,6 +131,21 @@ pub struct Judged {
     pub is_verified: bool,
     /// The ids under which the sources of the citations that support it count, one for each citation.
     pub supporting: Vec<String>,
+}
+
+/// The new claims of an artifact, judged.
+struct Findings<'a> {
+    new: Vec<&'a Claim>,
+    /// The claims that were like kept ones when they came, by their keys.
+    repeats: BTreeMap<&'a str, Repeat>,
+    /// The number of verified ones.
+    verified: usize,
+    /// The ids under which the sources that support them count, one for each citation.
+    supporting: Vec<String>,
+    /// The sub-topics with a verified claim in the kept state.
+    before: BTreeSet<usize>,
+    /// The sub-topics with a new verified claim.
+    now: BTreeSet<usize>,
 }
 
 /// The score of an artifact.
@@ -225,83 +254,26 @@ impl<'a> Scoring<'a> {
 
     /// The score, with what the commands said. With `is_batch` the citations of kept claims are verified anew, too.
     pub fn score(&self, verdicts: &Verdicts, is_batch: bool) -> Score {
-        let new = self.new_claims();
-        let mut problems = self.artifact.problems.clone();
-        problems.extend(self.library.problems.iter().cloned());
-        let known: Result<Option<&BTreeMap<Request, bool>>, &String> =
-            verdicts.verify.as_ref().map(Result::as_ref).transpose();
-        let terms_problem = |key: &str, what: &String| Problem::at(super::TERMS_FILE, 1, format!("{key}: {what}"));
-        if let Err(why) = known {
-            problems.push(terms_problem("verify", why));
-        }
-        let repeats = self.repeats();
-        let judge = |claim: &Claim| {
-            let mut judged = self.library.judge(claim, known.ok()?);
-            judged.is_verified &= !repeats.contains_key(claim.key.as_str());
-            Some(judged)
-        };
-        let judged: Option<Vec<Judged>> = new.iter().map(|claim| judge(claim)).collect();
-        let verified = judged.iter().flatten().filter(|judged| judged.is_verified).count();
-        let supporting: Vec<&str> =
-            judged.iter().flatten().flat_map(|judged| judged.supporting.iter().map(String::as_str)).collect();
-
-        let of_claims = |claims: &[&Claim]| -> Vec<Problem> {
-            claims.iter().flat_map(|claim| self.problems_of(claim, known.ok().flatten())).collect()
-        };
-        problems.extend(of_claims(&new));
-        problems.extend(new.iter().filter_map(|claim| {
-            let Repeat { similarity, kept } = repeats.get(claim.key.as_str())?;
-            let what = format!(
-                "this claim is {similarity:.2} like the kept \"{}\"; a repeat is never verified",
-                cut(kept, 80)
-            );
-            Some(Problem::at(&self.terms.artifact.to_string_lossy(), claim.line, what))
-        }));
-        let batch = is_batch.then(|| {
-            let all: Vec<&Claim> = self.artifact.claims.iter().collect();
-            let of_all = of_claims(&all);
-            let counts = (all.iter().map(|claim| claim.citations.len()).sum(), of_all.len());
-            problems.extend(of_all);
-            counts
-        });
-
-        let is_verified = |claim: &&Claim| judge(claim).is_some_and(|judged| judged.is_verified);
-        let before: BTreeSet<usize> =
-            (0..self.topics()).filter(|topic| self.kept_claims(*topic).iter().any(is_verified)).collect();
-        let of_new = new.iter().zip(judged.iter().flatten()).filter(|(_, judged)| judged.is_verified);
-        let now: BTreeSet<usize> = of_new.map(|(claim, _)| claim.topic).collect();
-        let covered = if self.standing.is_some() { now.clone() } else { before.union(&now).copied().collect() };
-        let newly: BTreeSet<usize> = now.difference(&before).copied().collect();
+        let known = verdicts.of_verify();
+        let Findings { new, repeats, verified, supporting, before, now } = self.findings(known.ok());
+        let supporting: Vec<&str> = supporting.iter().map(String::as_str).collect();
+        let (problems, batch) = self.problems(verdicts, &new, &repeats, is_batch);
         let addressed: BTreeSet<usize> = before.union(&now).copied().collect();
-
-        let cited = self.artifact.claims.iter().flat_map(|claim| &claim.citations);
-        let cited = cited.filter_map(|citation| self.library.counts_as(&citation.id));
-        let cited: BTreeSet<String> = cited.map(str::to_owned).collect();
-        let of_new = new.iter().flat_map(|claim| &claim.citations).filter_map(|it| self.library.counts_as(&it.id));
-        let first_stored: BTreeSet<&str> = of_new.filter(|id| !self.stored.contains(*id)).collect();
+        let covered = if self.standing.is_some() { now.len() } else { addressed.len() };
+        let cited = self.cited(&self.artifact.claims);
         let so_far = self.earlier.sources.union(&cited).count();
-
         let closest = self.closest(&new);
         let novelty = match &verdicts.novelty {
             _ if new.is_empty() => None,
-            Some(Ok(value)) => Some(*value),
-            Some(Err(why)) => {
-                problems.push(terms_problem("novelty", why));
-                None
-            }
+            Some(value) => value.as_ref().ok().copied(),
             None => Some(closest.as_ref().map_or(1.0, |(_, _, similarity)| 1.0 - similarity)),
         };
-        let judged_by = |value: Option<f64>| value.filter(|_| known.is_ok());
-        let values = [
-            judged_by(claim_density(new.len(), verified)),
-            judged_by(source_diversity(&counts(&supporting), so_far)),
-            judged_by(topic_coverage(covered.len(), self.topics())),
-            novelty,
+        let judged = [
+            claim_density(new.len(), verified),
+            source_diversity(&counts(&supporting), so_far),
+            topic_coverage(covered, self.topics()),
         ];
-        let mut axes: Vec<_> = RESEARCH_AXES.into_iter().zip(values).collect();
-        if self.terms.composite.axes.contains_key(FRESHNESS) {
-            axes.push((FRESHNESS, self.freshness(&cited)));
-        }
+        let mut axes = self.axes(judged.map(|value| value.filter(|_| known.is_ok())), novelty, &cited);
         for (_, value) in &mut axes {
             *value = value.and_then(four_decimals);
         }
@@ -316,11 +288,8 @@ impl<'a> Scoring<'a> {
             let novelty = values.get(NOVELTY).copied().flatten().filter(|_| whole.is_some() && !standing.is_baseline);
             self.whole(standing, is_kept.then_some(&repeats), novelty, known.ok())
         });
-        problems.sort();
-        problems.dedup();
-        let is_failed = [("verify", known.is_err()), ("novelty", matches!(verdicts.novelty, Some(Err(_))))];
         Score {
-            failed: is_failed.into_iter().filter_map(|(name, failed)| failed.then_some(name)).collect(),
+            failed: verdicts.failures().map(|(name, _)| name).collect(),
             form,
             composite: whole,
             artifact,
@@ -329,16 +298,12 @@ impl<'a> Scoring<'a> {
             claims: (new.len(), verified),
             repeats: self.standing.map(|_| new.iter().filter(|it| repeats.contains_key(it.key.as_str())).count()),
             removed: self.removed(),
+            newly: now.difference(&before).copied().collect(),
             added: now,
             addressed,
-            newly,
             sources: (so_far, supporting.len()),
-            stored: self.standing.map(|standing| {
-                let stored: BTreeSet<&str> = self.library.ids().collect();
-                let kept = if is_kept { stored.len() } else { self.stored.len() };
-                (kept, stored.union(&standing.stored.iter().map(String::as_str).collect()).count())
-            }),
-            first_stored: first_stored.len(),
+            stored: self.standing.map(|standing| self.stored_sources(standing, is_kept)),
+            first_stored: self.first_stored(&new),
             diversity: self.diversity(&supporting, &cited),
             closest,
             batch,
@@ -346,6 +311,94 @@ impl<'a> Scoring<'a> {
             problems,
             axes,
         }
+    }
+
+    /// Judges the new claims, and finds the sub-topics that were addressed before. Nothing is verified without an answer of
+    /// `verify`.
+    fn findings(&self, verdicts: Option<Option<&BTreeMap<Request, bool>>>) -> Findings<'a> {
+        let (new, repeats) = (self.new_claims(), self.repeats());
+        let judge = |claim: &Claim| {
+            let mut judged = self.library.judge(claim, verdicts?);
+            judged.is_verified &= !repeats.contains_key(claim.key.as_str());
+            Some(judged)
+        };
+        let is_verified = |claim: &&Claim| judge(claim).is_some_and(|judged| judged.is_verified);
+        let before = (0..self.topics()).filter(|topic| self.kept_claims(*topic).iter().any(is_verified)).collect();
+        let judged: Vec<(usize, Judged)> =
+            new.iter().filter_map(|claim| judge(claim).map(|judged| (claim.topic, judged))).collect();
+        let verified = || judged.iter().filter(|(_, judged)| judged.is_verified);
+        let (now, verified) = (verified().map(|(topic, _)| *topic).collect(), verified().count());
+        let supporting = judged.into_iter().flat_map(|(_, judged)| judged.supporting).collect();
+        Findings { new, repeats, verified, supporting, before, now }
+    }
+
+    /// The problems with the artifact, its sources and the commands, sorted. A batch also has those of kept claims, and their
+    /// number after that of all citations.
+    fn problems(
+        &self,
+        verdicts: &Verdicts,
+        new: &[&Claim],
+        repeats: &BTreeMap<&str, Repeat>,
+        is_batch: bool,
+    ) -> (Vec<Problem>, Option<(usize, usize)>) {
+        let known = verdicts.of_verify().ok().flatten();
+        let mut problems = self.artifact.problems.clone();
+        problems.extend(self.library.problems.iter().cloned());
+        // Without new claims novelty does not matter.
+        let failures = verdicts.failures().filter(|(key, _)| *key != "novelty" || !new.is_empty());
+        problems.extend(failures.map(|(key, why)| Problem::at(super::TERMS_FILE, 1, format!("{key}: {why}"))));
+        problems.extend(new.iter().flat_map(|claim| self.problems_of(claim, known)));
+        problems.extend(new.iter().filter_map(|claim| {
+            let Repeat { similarity, kept } = repeats.get(claim.key.as_str())?;
+            let what = format!(
+                "this claim is {similarity:.2} like the kept \"{}\"; a repeat is never verified",
+                cut(kept, 80)
+            );
+            Some(Problem::at(&self.terms.artifact.to_string_lossy(), claim.line, what))
+        }));
+        let batch = is_batch.then(|| {
+            let all = &self.artifact.claims;
+            let of_all: Vec<Problem> = all.iter().flat_map(|claim| self.problems_of(claim, known)).collect();
+            let counts = (all.iter().map(|claim| claim.citations.len()).sum(), of_all.len());
+            problems.extend(of_all);
+            counts
+        });
+        problems.sort();
+        problems.dedup();
+        (problems, batch)
+    }
+
+    /// The axes in the order in which they are printed; the first three need the answers of `verify`.
+    fn axes(
+        &self,
+        [density, diversity, coverage]: [Option<f64>; 3],
+        novelty: Option<f64>,
+        cited: &BTreeSet<String>,
+    ) -> Vec<(&'static str, Option<f64>)> {
+        let mut axes: Vec<_> = RESEARCH_AXES.into_iter().zip([density, diversity, coverage, novelty]).collect();
+        if self.terms.composite.axes.contains_key(FRESHNESS) {
+            axes.push((FRESHNESS, self.freshness(cited)));
+        }
+        axes
+    }
+
+    /// The ids under which the sources count that claims cite.
+    fn cited(&self, claims: &[Claim]) -> BTreeSet<String> {
+        let cited = claims.iter().flat_map(|claim| &claim.citations);
+        cited.filter_map(|citation| self.library.counts_as(&citation.id)).map(str::to_owned).collect()
+    }
+
+    /// Counts the sources that the new claims cite and the kept state lacks.
+    fn first_stored(&self, new: &[&Claim]) -> usize {
+        let cited = new.iter().flat_map(|claim| &claim.citations).filter_map(|it| self.library.counts_as(&it.id));
+        cited.filter(|id| !self.stored.contains(*id)).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Counts the kept sources, and those that any iteration stored so far.
+    fn stored_sources(&self, standing: &Standing<'_>, is_kept: bool) -> (usize, usize) {
+        let stored: BTreeSet<&str> = self.library.ids().collect();
+        let kept = if is_kept { stored.len() } else { self.stored.len() };
+        (kept, stored.union(&standing.stored.iter().map(String::as_str).collect()).count())
     }
 
     /// Scores the whole artifact: with this iteration if it is kept, whose repeats are in `kept`, else as it was before.
@@ -368,21 +421,16 @@ impl<'a> Scoring<'a> {
         let topics: BTreeSet<usize> = verified.iter().map(|claim| claim.topic).collect();
         let supporting: Vec<&str> =
             judged.iter().flat_map(|(_, judged)| judged.supporting.iter().map(String::as_str)).collect();
-        let cited = claims.iter().flat_map(|claim| &claim.citations);
-        let cited: BTreeSet<String> =
-            cited.filter_map(|citation| self.library.counts_as(&citation.id)).map(str::to_owned).collect();
+        let cited = self.cited(claims);
         let novelties: Vec<f64> = standing.novelties.iter().copied().chain(novelty).collect();
-        let judged_by = |value: Option<f64>| value.filter(|_| verdicts.is_some());
-        let values = [
-            judged_by(claim_density(claims.len(), verified.len())),
-            judged_by(source_diversity(&counts(&supporting), cited.len())),
-            judged_by(topic_coverage(topics.len(), self.topics())),
-            mean_novelty(&novelties, NOVELTY_WINDOW),
+        let judged = [
+            claim_density(claims.len(), verified.len()),
+            source_diversity(&counts(&supporting), cited.len()),
+            topic_coverage(topics.len(), self.topics()),
         ];
-        let mut axes: AxisValues = RESEARCH_AXES.into_iter().map(str::to_owned).zip(values).collect();
-        if self.terms.composite.axes.contains_key(FRESHNESS) {
-            axes.insert(FRESHNESS.to_owned(), self.freshness(&cited));
-        }
+        let novelty = mean_novelty(&novelties, NOVELTY_WINDOW);
+        let axes = self.axes(judged.map(|value| value.filter(|_| verdicts.is_some())), novelty, &cited);
+        let axes = axes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         ArtifactPoint::new(&self.terms.composite, self.terms.composite.form, axes)
     }
 
