@@ -103,9 +103,8 @@ impl Store {
             let doubt = doubtful_gain(&self.contract, &self.history, record.id);
             self.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
             self.say_steps(before, NO_KEEP);
-            match record.outcome {
-                Outcome::Keep => kept.push(record.id),
-                _ => self.journal.line.left(record.id),
+            if record.outcome == Outcome::Keep {
+                kept.push(record.id);
             }
         }
         if !kept.is_empty() {

@@ -203,6 +203,17 @@ impl Store {
         self.write_journal()
     }
 
+    /// Closes an attempt that is settled, or that came to nothing.
+    pub(super) fn close(&mut self, id: ExperimentId) -> Result<(), SessionError> {
+        self.journal.close(id);
+        if self.history.get(id).is_none() {
+            return self.write_journal();
+        }
+        // The next step says the same; until then the record's ref says that the experiment is over.
+        self.written.journal = self.journal.clone();
+        Ok(())
+    }
+
     /// Writes a record, and the journal before its ref. The ref must be a new one, or lead to the object that it `replaces`.
     pub(super) fn write_record(&mut self, record: &Record, replaces: Option<&str>) -> Result<(), SessionError> {
         let (tag, unsynced) = self.refs().prepare_record(record, replaces)?;

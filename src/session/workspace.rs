@@ -354,12 +354,7 @@ impl Workspace {
         let Some(users) = self.users() else { return store.close_open(id) };
         users.remember_untracked_of(store, look)?;
         crash::point("idle.untracked_remembered");
-        store.journal.close(id);
-        match store.history.get(id).is_some() {
-            // The next step says the same; until then the record's ref says that the experiment is over.
-            true => store.written.journal = store.journal.clone(),
-            false => store.write_journal()?,
-        }
+        store.close(id)?;
         users.untracked.listed = Some(Seen::now(store, ()));
         crash::point("idle.entered");
         if store.history.get(id).is_none() {

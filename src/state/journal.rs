@@ -370,8 +370,14 @@ impl Journal {
         self.home().is_one_of_many() && (!self.attempts.is_empty() || !self.line.is_empty())
     }
 
-    /// Enters a step of an attempt, which is opened if it is not.
+    /// Enters a step of an attempt, which is opened if it is not. A winner that waits is merged again; one that is to be run
+    /// again is none.
     pub fn enter(&mut self, phase: Phase, open: OpenExperiment) {
+        match phase {
+            Phase::Waiting => self.line.answered(open.id),
+            Phase::Committing => self.line.left(open.id),
+            _ => {}
+        }
         let known = self.attempts.iter().position(|attempt| attempt.open.id == open.id);
         if self.home().is_one_of_many() || (known.is_none() && !self.attempts.is_empty()) {
             self.given = self.given.max(Some(open.id));
@@ -410,13 +416,16 @@ impl Journal {
         self.given = self.given.map(|given| if given == id { given.previous() } else { given });
     }
 
-    /// Closes an attempt.
-    pub fn close(&mut self, id: ExperimentId) {
-        self.attempts.retain(|attempt| attempt.open.id != id);
+    /// Closes an attempt, which is no winner then. Returns it as it was.
+    pub fn close(&mut self, id: ExperimentId) -> Option<OpenAttempt> {
+        self.line.left(id);
+        let place = self.attempts.iter().position(|attempt| attempt.open.id == id);
+        let closed = place.map(|place| self.attempts.remove(place));
         // A trial may have had a number that no record has.
         if self.attempts.is_empty() && !self.home().is_one_of_many() {
             self.given = None;
         }
+        closed
     }
 
     /// The first line of guardians that the session has not copied, of so many. Files that were begun anew have fewer.
@@ -452,6 +461,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::Car;
 
     fn open(id: u32) -> OpenExperiment {
         OpenExperiment::new(id.into(), CommitId::new("a".repeat(40)), Timestamp::UNIX_EPOCH)
@@ -529,6 +539,20 @@ mod tests {
         write_json_unsynced(&state.join(PROGRESS), &value).unwrap();
         let read = Journal::read(state).unwrap().unwrap();
         assert_eq!((&read.attempts[0].runs, read.attempts[0].open.more.len()), (&vec![first], 0));
+    }
+
+    #[test]
+    fn a_winner_is_in_the_line_until_it_is_run_again_or_closed() {
+        let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
+        for (id, phase) in [(3, Phase::Committing), (4, Phase::Waiting)] {
+            journal.enter(Phase::Waiting, open(id));
+            journal.line.won(Car::new(id.into(), ExperimentId::BASELINE, "1".parse().unwrap(), 1.0));
+            journal.enter(phase, open(id));
+        }
+        let winners = |journal: &Journal| journal.line.cars().map(|car| car.id).collect::<Vec<_>>();
+        assert_eq!(winners(&journal), [4.into()]);
+        assert_eq!(journal.close(4.into()).map(|closed| closed.open.id), Some(4.into()));
+        assert_eq!((winners(&journal), journal.close(4.into())), (vec![], None));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::recover::all_open;
 use crate::domain::{Beside, Phase};
 use crate::rules::{GpuSlot, History};
 use crate::session::attempt::Attempt;
@@ -10,7 +11,7 @@ use crate::session::error::SessionError;
 use crate::session::layout_error::LayoutError;
 use crate::session::left_over::end_jobs;
 use crate::session::shared::Shared;
-use crate::state::OpenExperiment;
+use crate::state::{OpenAttempt, OpenExperiment};
 
 /// The model of GPUs that a record, or an open attempt, of such a session names.
 fn model_in(more: &Map<String, Value>) -> Option<&str> {
@@ -36,18 +37,15 @@ pub(in crate::session) async fn leave_other_models(shared: &Shared<'_>) -> Resul
     let (first, open) = {
         let store = shared.store();
         let Some(first) = first_model(&store.history) else { return Ok(()) };
-        let open: Vec<(Phase, OpenExperiment)> =
-            store.journal.steps().map(|(phase, open)| (phase, open.clone())).collect();
-        (first.to_owned(), open)
+        (first.to_owned(), all_open(&store))
     };
-    for (phase, open) in open {
+    for OpenAttempt { phase, open, .. } in open {
         // An attempt that is being recorded has its final value.
         if phase == Phase::Recording || model_in(&open.more).is_none_or(|model| model == first) {
             continue;
         }
         end_jobs(shared, open.id).await?;
         let store = &mut *shared.store();
-        store.journal.line.left(open.id);
         if open.trial.is_some() {
             store.close_open(open.id)?;
             continue;

@@ -166,7 +166,6 @@ async fn end_merge(
                 *review = Review::of(ReviewVerdict::Unreviewed, "the agent merged it with what was kept since");
             }
         }
-        store.journal.line.answered(id);
         (attempt.open.merge_with, attempt.open.seat) = (None, None);
         attempt.enter(store, Phase::Waiting)?;
         return Ok(Called::Over);

@@ -82,10 +82,9 @@ impl Store {
         self.refs().drop_all_of(id)?;
         crash::point("closing.ref_dropped");
         let is_overtaken =
-            |left: &&OpenAttempt| left.open.trial.is_some() && left.open.tested.is_none() && !left.runs.is_empty();
-        let left = self.journal.find(id).filter(is_overtaken);
+            |left: &OpenAttempt| left.open.trial.is_some() && left.open.tested.is_none() && !left.runs.is_empty();
+        let left = self.journal.close(id).filter(is_overtaken);
         let overtaken = left.map(|left| run_finished(&left.open, "overtaken by a keep", None));
-        self.journal.close(id);
         self.write_journal()?;
         self.said.or_unsettled(id, self.folder.forget_artifacts(id));
         overtaken.into_iter().for_each(|event| self.say(event));

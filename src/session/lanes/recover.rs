@@ -66,7 +66,6 @@ impl Session<'_> {
             match shelve(left(phase, &open)) {
                 Shelved::Stays => continue,
                 Shelved::Waits => {
-                    store.journal.line.answered(open.id);
                     store.enter(Phase::Waiting, OpenExperiment { merge_with: None, seat: None, ..open })?;
                 }
                 Shelved::Recorded => record_measured(store, open, self.workspace.users())?,
@@ -99,7 +98,7 @@ impl Session<'_> {
 }
 
 /// The attempts that are open, as the journal has them.
-fn all_open(store: &Store) -> Vec<OpenAttempt> {
+pub(super) fn all_open(store: &Store) -> Vec<OpenAttempt> {
     store.journal.attempts.clone()
 }
 
