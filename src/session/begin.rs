@@ -295,13 +295,12 @@ impl Session<'_> {
     /// Makes the change that was set aside, if there is one, the next experiment.
     async fn attempt_aside(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
         let store = self.shared.store.get_mut();
-        let Some(aside) = store.journal.tree.take_aside() else { return Ok(Attempted::Recorded) };
+        let Some(aside) = store.journal.adopt_aside() else { return Ok(Attempted::Recorded) };
         let Aside { commit, description, direction, proposal, .. } = aside;
         let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
         let mut open = OpenExperiment { description, direction, proposal, by_hand: true, ..open };
         self.workspace.check(store, &mut open, &commit, &[], &Forbidden::default())?;
         open.commit = Some(commit);
-        store.journal.calls.count(false);
         remove_file(&store.folder.state().join(INDEX_BEFORE))?;
         crash::point("aside.index_forgotten");
         let mut attempt = Attempt::at(open, Phase::Idle);

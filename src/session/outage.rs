@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use super::error::SessionError;
 use super::escalating::escalate_outage;
 use super::shared::{Heartbeat, Shared};
-use super::store::Store;
 use super::words::newer_words;
 use crate::crash;
 use crate::domain::{Event, Notice, Outage, StopReason, exact_time};
@@ -18,9 +17,12 @@ use crate::rules::{Patience, patience, pause_after_idle, pause_on};
 /// Waits until the agent is to be called again, at most until the end of this invocation. Any request ends it at once.
 /// Returns why the loop stops if the outage takes too long.
 pub(super) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, SessionError> {
-    let Some(open) = shared.store().journal.pauses.outage().cloned() else { return Ok(None) };
+    let found = {
+        let store = shared.store();
+        store.journal.outage(&store.history)
+    };
+    let Some((open, so_far)) = found else { return Ok(None) };
     shared.store().expected.forget_logs();
-    let so_far = open.so_far(has_never_worked(&shared.store()));
     let now = Timestamp::now();
     let limit = shared.store().contract.outage_limit;
     let pause = match patience(&open.outage, so_far, limit, now) {
@@ -51,7 +53,7 @@ pub(super) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, 
 pub(super) async fn pause_when_idle(shared: &Shared<'_>, seconds: f64) -> Result<(), SessionError> {
     let (idle_calls, most_calls, limit) = {
         let store = shared.store();
-        (store.journal.calls.idle(), store.most_calls(), store.contract.max_idle)
+        (store.journal.calls.idle(), store.journal.most_calls(), store.contract.max_idle)
     };
     // Each agent has its own row of calls.
     let in_a_row = idle_calls.div_ceil(most_calls);
@@ -108,9 +110,4 @@ pub(super) async fn pause_for(
     };
     note();
     Ok(is_over)
-}
-
-/// Returns whether the agent has produced nothing so far: no call was counted, and no record names an agent.
-fn has_never_worked(store: &Store) -> bool {
-    store.journal.expenses.spent().calls == 0 && store.history.records().iter().all(|record| record.agent.is_none())
 }

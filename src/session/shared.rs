@@ -23,7 +23,7 @@ use super::words::hear_words;
 use crate::agent::Finding;
 use crate::domain::{Environment, Event, ExperimentId, Notice, StopReason};
 use crate::exec::Executor;
-use crate::rules::{NO_CHANGE, StopFacts, stop_before_next};
+use crate::rules::NO_CHANGE;
 
 /// Interval between heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(60);
@@ -134,19 +134,7 @@ impl Shared<'_> {
     /// experiment.
     pub(super) fn rule_to_stop(&self, first: u32) -> Option<StopReason> {
         let store = &mut *self.store();
-        if let Some(reason) = store.journal.ladder.stop_for_flag(&store.history) {
-            return Some(reason);
-        }
-        let facts = StopFacts {
-            contract: &store.contract,
-            history: &store.history,
-            expenses: &store.journal.expenses,
-            first,
-            // Each agent has its own row of calls.
-            idle_calls: store.journal.calls.idle() / store.most_calls(),
-        };
-        let reason = stop_before_next(&facts)?;
-        store.journal.calls.end_idle_row();
+        let reason = store.journal.rule_to_stop(&store.contract, &store.history, first)?;
         if reason.is_rule(NO_CHANGE) {
             let log = store.folder.run(store.history.next_id()).join("agent.log");
             store.say(Notice::AgentsLog(log));

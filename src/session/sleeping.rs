@@ -14,7 +14,7 @@ use super::store::Store;
 use crate::crash;
 use crate::domain::{Cadence, Event, Record, StopReason};
 use crate::rules::{LastIteration, Pace, pace};
-use crate::state::{IdeaFile, Sleep};
+use crate::state::{IdeaFile, Rest, Sleep};
 
 /// The next step before a call of the agent.
 pub(super) enum Paced {
@@ -32,13 +32,13 @@ pub(super) enum Paced {
 /// idea and a word of the user's end the pause at once. `is_begun` says that the iteration was made by an earlier process.
 pub(super) async fn keep_pace(shared: &Shared<'_>, is_begun: bool) -> Result<Paced, SessionError> {
     let Some(cadence) = shared.store().contract.cadence else { return Ok(Paced::Ready) };
-    if shared.store().journal.calls.iteration() == 0 {
-        return Ok(Paced::Ready);
-    }
-    let known = shared.store().journal.sleep().filter(|sleep| sleep.cadence == cadence).cloned();
-    let decided = || decided(&shared.store(), cadence, is_begun);
-    let sleep = known.map_or_else(decided, |sleep| Ok(Ok((sleep, false))))?;
-    let (sleep, sums_up) = match sleep {
+    let rest = shared.store().journal.rest(cadence);
+    let decided = match rest {
+        Rest::None => return Ok(Paced::Ready),
+        Rest::Known(sleep) => Ok((sleep, false)),
+        Rest::Due { after, was_out } => decided(&shared.store(), cadence, (after, was_out), is_begun)?,
+    };
+    let (sleep, sums_up) = match decided {
         Ok(decided) => decided,
         Err(reason) => return Ok(Paced::Ends(reason)),
     };
@@ -79,16 +79,20 @@ fn wake(store: &mut Store, sleep: Sleep) -> Result<(), SessionError> {
     Ok(())
 }
 
-/// The pause that follows the last iteration, one that is over for none, and whether the session is written down and summed
+/// The pause that follows the iteration `after`, one that is over for none, and whether the session is written down and summed
 /// up before it; or why the loop ends.
-fn decided(store: &Store, cadence: Cadence, is_begun: bool) -> Result<Result<(Sleep, bool), StopReason>, SessionError> {
+fn decided(
+    store: &Store,
+    cadence: Cadence,
+    (after, was_out): (u32, bool),
+    is_begun: bool,
+) -> Result<Result<(Sleep, bool), StopReason>, SessionError> {
     let last = store.history.records().last().filter(|record| !record.id.is_baseline());
     let added_files = match (cadence, last) {
         (Cadence::Adaptive, Some(record)) => adds_files(store, record)?,
         _ => false,
     };
-    let iteration = LastIteration { added_files, was_out: store.journal.pauses.was_out() };
-    let (pause, why, sums_up) = match pace(&store.contract, &store.history, iteration) {
+    let (pause, why, sums_up) = match pace(&store.contract, &store.history, LastIteration { added_files, was_out }) {
         Pace::Go => (Duration::ZERO, String::new(), false),
         Pace::Pause { pause, why, sums_up } => (pause, why, sums_up),
         Pace::End(reason) => return Ok(Err(reason)),
@@ -98,7 +102,7 @@ fn decided(store: &Store, cadence: Cadence, is_begun: bool) -> Result<Result<(Sl
     let from = last.filter(|_| is_begun).map_or(now, |record| record.finished.min(now));
     let until = SignedDuration::try_from(pause).ok().and_then(|pause| from.checked_add(pause).ok());
     let sleep = Sleep {
-        after: store.journal.calls.iteration(),
+        after,
         cadence,
         until: Some(until.unwrap_or(Timestamp::MAX)),
         seconds: pause.as_secs_f64(),

@@ -19,7 +19,7 @@ use crate::domain::{
 use crate::fs::Unsynced;
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
-use crate::rules::{History, most_calls, stall};
+use crate::rules::{History, stall};
 use crate::state::{
     FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LessonFile, Memory, OpenExperiment, OwnerLock, PROGRESS,
     SessionFolder, StateError,
@@ -240,11 +240,6 @@ impl Store {
             self.say_once(Notice::NotPacked(with_causes(&error)));
         }
         Ok(())
-    }
-
-    /// The most agents that are called at a time.
-    pub(super) fn most_calls(&self) -> u32 {
-        self.journal.layout.as_ref().map_or(1, most_calls)
     }
 
     /// Counts a call that changed nothing.

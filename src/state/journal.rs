@@ -14,7 +14,7 @@ use crate::domain::{
     AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Home, Layout, Phase, Record, RunRole, Version,
 };
 use crate::fs::Unsynced;
-use crate::rules::{Expenses, LadderState, Line, Tested, Trial};
+use crate::rules::{Expenses, LadderState, Line, Tested, Trial, most_calls};
 
 /// The experiment that is open.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -273,6 +273,11 @@ impl Journal {
     /// The place where its experiments are made and run.
     pub fn home(&self) -> Home {
         Home::of(self.layout.as_ref())
+    }
+
+    /// The most agents that are called at a time.
+    pub fn most_calls(&self) -> u32 {
+        self.layout.as_ref().map_or(1, most_calls)
     }
 
     /// The user's working tree, if its experiments are made and run there.

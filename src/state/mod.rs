@@ -67,5 +67,6 @@ pub use run_logs::{further_runs, is_compressed, plain_log, read_log_tail};
 pub use sleep::Sleep;
 pub use stopping::{Stopping, StoppingBeside};
 pub use tree_state::{Aside, TreeState};
+pub use turns::Rest;
 pub use user_folder::user_folder;
 pub use words::{Heard, WordFile, WordKey, WordLine, WordMarks, words_of};

@@ -2,9 +2,25 @@
 
 use std::path::Path;
 
-use super::{Journal, OpenOutage, WordMarks};
-use crate::domain::{CommitId, Contract, Spent, StopReason, Usage, Word};
-use crate::rules::{Driver, History, Night};
+use super::{Aside, Journal, OpenOutage, Sleep, WordMarks};
+use crate::domain::{Cadence, CommitId, Contract, Spent, StopReason, Usage, Word};
+use crate::rules::{Driver, History, Night, SoFar, StopFacts, stop_before_next};
+
+/// The pause before a call of the agent.
+#[derive(Debug, PartialEq)]
+pub enum Rest {
+    /// None, as no iteration came before.
+    None,
+    /// One that is noted, over or not.
+    Known(Sleep),
+    /// One that is still to be decided.
+    Due {
+        /// The iteration that it follows.
+        after: u32,
+        /// True if an outage ended since the last pause.
+        was_out: bool,
+    },
+}
 
 impl Journal {
     /// Notes on which boot and in which working tree a session goes on, with the night that its loop enters. Without a `driver`
@@ -78,6 +94,44 @@ impl Journal {
     pub fn spend(&mut self, usage: &Usage) -> &Spent {
         self.expenses.spend(usage, self.presence.is_loop());
         self.expenses.spent()
+    }
+
+    /// Gives the rule by which a loop, whose first experiment is at the place `first`, stops before its next call of the agent,
+    /// if there is one. Whoever goes on after that begins another row of calls.
+    pub fn rule_to_stop(&mut self, contract: &Contract, history: &History, first: u32) -> Option<StopReason> {
+        if let Some(flagged) = self.ladder.stop_for_flag(history) {
+            return Some(flagged);
+        }
+        // Each agent has its own row of calls.
+        let idle_calls = self.calls.idle() / self.most_calls();
+        let reason = stop_before_next(&StopFacts { contract, history, expenses: &self.expenses, first, idle_calls })?;
+        self.calls.end_idle_row();
+        Some(reason)
+    }
+
+    /// Gives the pause by a cadence before the next call of the agent, as far as it is known.
+    pub fn rest(&self, cadence: Cadence) -> Rest {
+        let after = self.calls.iteration();
+        match self.pauses.sleep_after(after) {
+            _ if after == 0 => Rest::None,
+            Some(sleep) if sleep.cadence == cadence => Rest::Known(sleep.clone()),
+            _ => Rest::Due { after, was_out: self.pauses.was_out() },
+        }
+    }
+
+    /// Gives the outage that is not over, and its progress.
+    pub fn outage(&self, history: &History) -> Option<(OpenOutage, SoFar)> {
+        let open = self.pauses.outage()?;
+        let has_worked =
+            self.expenses.spent().calls > 0 || history.records().iter().any(|record| record.agent.is_some());
+        Some((open.clone(), open.so_far(!has_worked)))
+    }
+
+    /// Gives the change that was set aside for the baseline and counts it as a call, as it becomes an experiment.
+    pub fn adopt_aside(&mut self) -> Option<Aside> {
+        let aside = self.tree.take_aside()?;
+        self.calls.count(false);
+        Some(aside)
     }
 
     /// Notes the end of a loop, whose agent this is.
@@ -155,6 +209,20 @@ mod tests {
         assert_eq!((journal.calls.iteration(), journal.words.is_delivered(&word(1))), (1, true));
         journal.uncount_call(before);
         assert_eq!((journal.calls.iteration(), journal.words.is_delivered(&word(1))), (0, false));
+    }
+
+    #[test]
+    fn a_pause_is_known_for_the_last_iteration_and_its_cadence() {
+        let mut journal = journal();
+        assert_eq!(journal.rest(Cadence::Adaptive), Rest::None);
+        journal.count_call(&[], None);
+        assert_eq!(journal.rest(Cadence::Adaptive), Rest::Due { after: 1, was_out: false });
+        let (cadence, why) = (Cadence::Adaptive, String::new());
+        let sleep = Sleep { after: 1, cadence, until: None, seconds: 0.0, why, ideas: 0 };
+        journal.pauses.sleep(sleep.clone());
+        assert_eq!(journal.rest(cadence), Rest::Known(sleep));
+        journal.count_call(&[], None);
+        assert_eq!(journal.rest(cadence), Rest::Due { after: 2, was_out: false });
     }
 
     #[test]

@@ -719,7 +719,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
                     Called::Outage => {}
                     Called::Detached => self.is_detached = true,
                     // One cause may kill the calls in all seats at once.
-                    Called::Lost if self.lost == LOST_RETRIES * self.shared.store().most_calls() => {
+                    Called::Lost if self.lost == LOST_RETRIES * self.shared.store().journal.most_calls() => {
                         self.ending = Some(StopReason::Agent { detail: "its shim was killed each time".into() });
                     }
                     Called::Lost => self.lost += 1,
