@@ -102,10 +102,12 @@ impl LadderState {
         }
     }
 
-    /// Counts a call that changed nothing.
-    pub fn count_idle(&mut self, contract: &Contract, history: &History) {
+    /// Counts a call that changed nothing. Returns the rung of before.
+    pub fn count_idle(&mut self, contract: &Contract, history: &History) -> Rung {
+        let before = self.rung;
         self.stale_count += 1;
         self.take(contract, history, Turn::Idle);
+        before
     }
 
     /// Begins anew in an untried direction, with a flag. Returns the rung of before.

@@ -35,9 +35,7 @@ impl Workspace {
             }
             // One that comes so far was asked for another direction before.
             None if open.versions.is_empty()
-                && let Store { journal, contract, history, .. } = store
-                && let Some(direction) =
-                    journal.ladder.repeated_direction(contract, history, open.direction.as_deref(), open.seat) =>
+                && let Some(direction) = repeated_direction(store, open.direction.as_deref(), open.seat) =>
             {
                 Some(Failure { class: FailureClass::Repeated, excerpt: direction })
             }
@@ -103,6 +101,11 @@ pub(super) fn check_again(
     store.say(Notice::NotToRun { id: open.id, why: refused.excerpt.replace('\n', ", ") });
     open.refused = Some(refused);
     Ok(true)
+}
+
+/// The direction that a change made in a seat names although it was tried and a new one was asked for.
+pub(super) fn repeated_direction(store: &Store, direction: Option<&str>, seat: Option<u32>) -> Option<String> {
+    store.journal.ladder.repeated_direction(&store.contract, &store.history, direction, seat)
 }
 
 /// The attempt that is open beside this one with the same change.

@@ -2,6 +2,7 @@
 
 use super::attempt::Attempt;
 use super::calling::{Calling, Work};
+use super::check::repeated_direction;
 use super::error::SessionError;
 use super::jobs::AGENT;
 use super::learning::note_offer;
@@ -44,11 +45,8 @@ impl Attempt {
             Ok(None) => return Ok(Ending::Done(CallResult::Outage)),
             Err(ending) => return Ok(ending),
         };
-        let repeated = {
-            let Store { journal, contract, history, .. } = &*shared.store();
-            let direction = work.proposal.direction.as_deref();
-            journal.ladder.repeated_direction(contract, history, direction, attempt.open.seat)
-        };
+        let direction = work.proposal.direction.as_deref();
+        let repeated = repeated_direction(&shared.store(), direction, attempt.open.seat);
         if let Some(direction) = repeated {
             shared.emit(Notice::AskedAgain(direction.clone()))?;
             workspace.reset_to(&mut shared.store(), &attempt.open.base, id)?;
@@ -125,16 +123,16 @@ impl Attempt {
             store.say_unnamed(id);
             return Ok(CallResult::Change(Box::new(self)));
         }
-        let before = store.journal.ladder.rung();
         if cut_short {
             // Its outcome is unknown, so it is repeated.
             store.journal.uncount_call(counted);
+            store.note_findings(id, &proposal.learned())?;
         } else {
-            store.note_idle_call(&said.unwrap_or_default())?;
+            let before = store.note_idle_call(&said.unwrap_or_default())?;
+            store.note_findings(id, &proposal.learned())?;
+            store.learning().learn_from_pivot(before)?;
+            store.say_steps(before, NO_KEEP);
         }
-        store.note_findings(id, &proposal.learned())?;
-        store.learning().learn_from_pivot(before)?;
-        store.say_steps(before, NO_KEEP);
         workspace.enter_idle(store, id, None)?;
         Ok(CallResult::Nothing { seconds: exit.seconds })
     }

@@ -95,8 +95,7 @@ impl Store {
             let limit = self.contract.keep_artifacts;
             let settled = settle_artifacts(&self.folder, &self.history, limit, (record, from));
             self.said.or_unsettled(record.id, settled);
-            let before = self.journal.ladder.rung();
-            self.remember(record)?;
+            let before = self.remember(record)?;
             crash::point("settling.remembered");
             self.learning().learn_from(record, before)?;
             let incumbent = self.history.to_beat(&self.contract);

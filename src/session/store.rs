@@ -242,10 +242,10 @@ impl Store {
         Ok(())
     }
 
-    /// Counts a call that changed nothing.
-    pub(super) fn note_idle_call(&mut self, said: &str) -> Result<(), SessionError> {
+    /// Counts a call that changed nothing. Returns the rung of before.
+    pub(super) fn note_idle_call(&mut self, said: &str) -> Result<Rung, SessionError> {
         self.journal.calls.count_idle();
-        self.journal.ladder.count_idle(&self.contract, &self.history);
+        let before = self.journal.ladder.count_idle(&self.contract, &self.history);
         self.log_iteration(&Iteration {
             ts: self.now(),
             iteration: self.journal.calls.iteration(),
@@ -254,7 +254,8 @@ impl Store {
             description: said,
             stale_count: self.journal.ladder.stale_count(),
             stall: stall(false, Some(said)),
-        })
+        })?;
+        Ok(before)
     }
 
     fn log_iteration(&mut self, iteration: &Iteration<'_>) -> Result<(), SessionError> {
@@ -264,11 +265,12 @@ impl Store {
         Ok(())
     }
 
-    /// Updates the memory files and the counters with an experiment that is over.
-    pub(super) fn remember(&mut self, record: &Record) -> Result<(), SessionError> {
+    /// Updates the memory files and the counters with an experiment that is over. Returns the rung of before.
+    pub(super) fn remember(&mut self, record: &Record) -> Result<Rung, SessionError> {
         self.journal.results.note(0, self.now());
+        let before = self.journal.ladder.rung();
         if record.id.is_baseline() {
-            return Ok(());
+            return Ok(before);
         }
         self.journal.calls.end_idle_row();
         forget_escalation(self);
@@ -287,7 +289,8 @@ impl Store {
         crash::point("settling.direction_noted");
         let of_record = Iteration::of(record, self.journal.calls.iteration(), self.journal.ladder.stale_count());
         let stall = self.journal.calls.last().question.as_ref().map(|_| Stall::Question);
-        self.log_iteration(&Iteration { stall, ..of_record })
+        self.log_iteration(&Iteration { stall, ..of_record })?;
+        Ok(before)
     }
 
     /// Keeps what an experiment found, or a call of the agent that made none.
