@@ -281,12 +281,11 @@ impl Session<'_> {
     /// working tree is there again, staged.
     pub(super) fn take_back(&mut self) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
+        let start = store.contract.start.clone();
+        let left = store.journal.left_in_tree(&start).cloned();
         // Without a run, only the user has touched the working tree.
-        if !store.journal.attempts.is_empty() {
-            let start = store.contract.start.clone();
-            // An earlier call that was killed may have put the change that was set aside back already.
-            let aside = store.journal.tree.aside().map(|aside| aside.commit.clone());
-            self.workspace.put_back(store, &start, aside.as_ref().unwrap_or(&start))?;
+        if let Some(left) = left {
+            self.workspace.put_back(store, &start, &left)?;
         }
         self.workspace.take_out(store)?;
         self.abandon()

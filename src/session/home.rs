@@ -80,21 +80,20 @@ pub(super) fn session_begun_here(repo: &Repo, wanted: &Wanted, head: &Head) -> R
 }
 
 /// The branch to which the user's working tree goes back, so that a session can go on in slots whose branch, or the one
-/// before it, is checked out; `None` where neither is, or where the branch is gone or used elsewhere.
+/// before it, is checked out; `None` where neither is, or where the branch is gone or used elsewhere. If it was begun, a kill
+/// may have left it half done.
 pub(super) fn way_home(
     repo: &Repo,
     contract: &Contract,
     head: &Head,
     dirty: &[PathBuf],
-    journal: Option<&Journal>,
+    was_begun: bool,
 ) -> Result<Option<String>, SessionError> {
     let Head::Branch { name, .. } = head else { return Ok(None) };
     let former = contract.follows.as_ref().map(|follows| follows.tag.branch_ref());
     if *name != contract.tag.branch_ref() && Some(name) != former.as_ref() {
         return Ok(None);
     }
-    // A kill may have left it half done.
-    let was_begun = journal.is_some_and(|journal| journal.tree.is_homeward());
     if !dirty.is_empty() && !was_begun {
         return Err(SessionError::Dirty(dirty.to_vec()));
     }

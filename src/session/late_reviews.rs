@@ -122,8 +122,8 @@ impl SessionView {
     pub fn unreviewed_keeps(&self) -> Result<usize, SessionError> {
         let count = self.history.records().iter().filter(|record| record.is_unreviewed()).count();
         let has_reviewer = self.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some());
-        let journal = self.journal().filter(|journal| journal.presence.is_by_hand() && !journal.has_open());
-        let Some(journal) = journal.filter(|_| count > 0 && has_reviewer) else { return Ok(0) };
+        let journal = self.journal().filter(|journal| count > 0 && has_reviewer && journal.is_between_tries());
+        let Some(journal) = journal else { return Ok(0) };
         let is_idle = matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
         let is_ready = !journal.home().has_user()
             || session_of_head(&self.repo.refs.head()?).as_ref() == Some(&self.tag)

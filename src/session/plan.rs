@@ -175,8 +175,9 @@ impl Plan {
         let mut home = None;
         if !tree.has_user() {
             let head = repo.refs.head()?;
-            if drive == Drive::TYPED || journal.is_some_and(|journal| journal.tree.is_homeward()) {
-                home = way_home(&repo, &contract, &head, &changes.tracked_paths(), journal)?;
+            let was_begun = journal.is_some_and(|journal| journal.tree.is_homeward());
+            if drive == Drive::TYPED || was_begun {
+                home = way_home(&repo, &contract, &head, &changes.tracked_paths(), was_begun)?;
             }
             let open_in_place = subject.open().filter(|_| before.is_none());
             refuse_in_the_way(&repo, &contract, &head, open_in_place, home.is_some())?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Aside, Journal, OpenOutage, Sleep, WordMarks};
+use super::{Aside, Journal, OpenExperiment, OpenOutage, Sleep, WordMarks};
 use crate::domain::{Cadence, CommitId, Contract, Spent, StopReason, Usage, Word};
 use crate::rules::{Driver, History, Night, SoFar, StopFacts, stop_before_next};
 
@@ -127,6 +127,18 @@ impl Journal {
         Some((open.clone(), open.so_far(!has_worked)))
     }
 
+    /// Gives the commit that the user's working tree may be at although it began at `start`, if anything is open: an earlier
+    /// call that was killed may have put the change that was set aside back.
+    pub fn left_in_tree<'a>(&'a self, start: &'a CommitId) -> Option<&'a CommitId> {
+        self.first()?;
+        Some(self.tree.aside().map_or(start, |aside| &aside.commit))
+    }
+
+    /// Returns whether the agent may be called to rework a change that is open.
+    pub fn has_change_to_rework(&self) -> bool {
+        self.pauses.outage().is_none() && self.open_attempts().any(OpenExperiment::is_made)
+    }
+
     /// Gives the change that was set aside for the baseline and counts it as a call, as it becomes an experiment.
     pub fn adopt_aside(&mut self) -> Option<Aside> {
         let aside = self.tree.take_aside()?;
@@ -155,6 +167,11 @@ impl Journal {
         }
         self.presence.end_by_hand(runs_alone, reason);
         self.ladder.dismiss_flag();
+    }
+
+    /// Returns whether a session by hand has nothing open.
+    pub fn is_between_tries(&self) -> bool {
+        self.presence.is_by_hand() && !self.has_open()
     }
 
     /// Returns whether `ar stop` has something to note although nobody is active: the end of the session, or that the user has

@@ -37,6 +37,12 @@ impl Journal {
         self.open_attempts().find(|open| open.trial.as_ref() == Some(trial))
     }
 
+    /// The winners, and the attempts that are reviewed before they are.
+    pub fn winners(&self) -> Vec<ExperimentId> {
+        let reviewed = self.in_phase(Phase::Reviewing).map(|open| open.id);
+        self.line.cars().map(|car| car.id).chain(reviewed).collect()
+    }
+
     /// The runs that are under way.
     fn running_trials(&self) -> Vec<Trial> {
         let running = self.steps().filter(|(phase, _)| !matches!(phase, Phase::Waiting | Phase::Recording));

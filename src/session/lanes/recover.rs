@@ -1,7 +1,6 @@
 //! Picks up attempts that an earlier process left open, and saves unfinished work when a loop ends.
 
 use super::line::{close_trials, discard};
-use super::reviews::to_review;
 use super::scheduler::Lanes;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason};
@@ -85,8 +84,7 @@ impl Session<'_> {
     /// Ends the session for good: winners that wait for a train are recorded as discarded. Returns which.
     pub fn end_for_good(&mut self) -> Result<Vec<ExperimentId>, SessionError> {
         self.shelve()?;
-        let mut winners: Vec<ExperimentId> = self.shared.store().journal.line.cars().map(|car| car.id).collect();
-        winners.extend(to_review(&self.shared.store()));
+        let winners = self.shared.store().journal.winners();
         for id in &winners {
             discard(&mut self.shared.store(), *id, Why::SessionEnds)?;
         }

@@ -285,11 +285,10 @@ impl<'s, 'a> Lanes<'s, 'a> {
             return Demand::Open;
         }
         let is_ending = asked != Interrupt::None || self.ending.is_some();
-        let is_out = self.shared.store().journal.pauses.outage().is_some()
-            || matches!(self.ending, Some(StopReason::Agent { .. }));
         // *In place* one attempt is open at most, and its rework is a part of it.
-        let is_made = self.shared.store().journal.open_attempts().any(OpenExperiment::is_made);
-        if is_ending && is_made && !is_out && !self.trees.are_own() && self.shared.calls_agent {
+        let may_rework = self.shared.store().journal.has_change_to_rework()
+            && !matches!(self.ending, Some(StopReason::Agent { .. }));
+        if is_ending && may_rework && !self.trees.are_own() && self.shared.calls_agent {
             return Demand::Started;
         }
         if asked != Interrupt::None {
