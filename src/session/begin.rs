@@ -33,11 +33,12 @@ impl Session<'_> {
     ///
     /// The user's change was refused, and the rest of it stays in the working tree: an agent's change would contain it.
     pub(super) async fn begin(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
-        let (first, open) = {
+        let (first, open, phase) = {
             let store = self.shared.store();
-            (store.history.next_sequence(), store.journal.first().map(|first| first.open.id))
+            let (open, phase) = store.journal.first().map(|first| (first.open.id, first.phase)).unzip();
+            (store.history.next_sequence(), open, phase)
         };
-        let attempted = self.begin_with(drive).await?;
+        let attempted = self.begin_with(drive, phase).await?;
         let store = self.shared.store.get_mut();
         let is_new = |record: &&Record| record.sequence() >= first || Some(record.id) == open;
         let newest = store.history.records().last().filter(is_new);
@@ -54,9 +55,9 @@ impl Session<'_> {
         Ok(attempted)
     }
 
-    async fn begin_with(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
+    /// Does so; `open` is the step of the attempt that was opened first, if any is open.
+    async fn begin_with(&mut self, drive: Drive, open: Option<Phase>) -> Result<Attempted, SessionError> {
         self.end_unseen().await?;
-        let open = self.shared.store().journal.first().map(|first| first.phase);
         // The loop itself picks up attempts on slots and interrupted calls.
         let is_first = |phase: &Phase| drive.adopts() || *phase != Phase::Proposing;
         if !self.workspace.home.is_one_of_many() && open.as_ref().is_some_and(is_first) {
@@ -181,7 +182,7 @@ impl Session<'_> {
         }
         let (terms, first) = (self.workspace.file_terms.clone(), attempt.open.clone());
         let is_over = self.baseline_run() == RunFound::Over;
-        let opens = if is_over { None } else { watch_opens(&self.shared.store())? };
+        let opens = if is_over || self.workspace.home.has_user() { None } else { watch_opens(&self.shared.store())? };
         let beside = repeat_in_other_slots(&self.shared, &terms, &first, !is_over);
         let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
         let measured = match measured? {
@@ -314,9 +315,6 @@ impl Session<'_> {
 
 /// Watches which code of the user's working tree is opened while the baseline runs in other trees.
 fn watch_opens(store: &Store) -> Result<Option<OpensWatch>, SessionError> {
-    if store.journal.home().has_user() {
-        return Ok(None);
-    }
     let files = store.repo.objects.files_at(&store.contract.start, may_be_code)?;
     // If the system provides no watch, the other checks must suffice.
     Ok(OpensWatch::start(store.repo.worktree(), &files).ok())

@@ -152,9 +152,7 @@ impl<'a> Calling<'a> {
             Purpose::Change => {
                 let store = &mut *shared.store();
                 note_words(store);
-                let proposing: Vec<ExperimentId> =
-                    store.journal.in_phase(Phase::Proposing).map(|open| open.id).collect();
-                store.words.claim(self.attempt.open.id, &store.journal.words, &proposing)
+                store.words.claim(self.attempt.open.id, &store.journal)
             }
             Purpose::Summary | Purpose::Proposal(_) => Vec::new(),
         };

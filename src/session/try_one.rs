@@ -90,7 +90,7 @@ impl Session<'_> {
     pub fn words(&self) -> Vec<Word> {
         let store = &mut *self.shared.store();
         note_words(store);
-        store.words.coming(&store.journal.words)
+        store.words.coming(&store.journal)
     }
 
     /// Notes that these words were printed.

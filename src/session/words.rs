@@ -8,7 +8,7 @@ use super::error::SessionError;
 use super::shared::Shared;
 use super::store::Store;
 use crate::crash;
-use crate::domain::{Clock, Event, ExperimentId, Notice, Tag, Word, bytes_text, cut, one_line, with_causes};
+use crate::domain::{Clock, Event, ExperimentId, Notice, Phase, Tag, Word, bytes_text, cut, one_line, with_causes};
 use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::measure::PlainText;
@@ -122,25 +122,26 @@ impl HeardWords {
     }
 
     /// The words for the prompt of the next call for this experiment. Those that only one prompt has are given to no call
-    /// for another experiment, as long as that one is among those that agents are `proposing`.
-    pub(super) fn claim(&mut self, id: ExperimentId, marks: &WordMarks, proposing: &[ExperimentId]) -> Vec<Word> {
+    /// for another experiment, as long as an agent proposes that one.
+    pub(super) fn claim(&mut self, id: ExperimentId, journal: &Journal) -> Vec<Word> {
+        let proposing: Vec<ExperimentId> = journal.in_phase(Phase::Proposing).map(|open| open.id).collect();
         self.claims.retain(|_, of| proposing.contains(of));
-        let mut words = self.coming(marks);
+        let mut words = self.coming(journal);
         words.retain(|word| word.standing || self.claims.get(&word.id).is_none_or(|of| *of == id));
         self.claims.extend(words.iter().map(|word| (word.id, id)));
         words
     }
 
     /// The words that a coming prompt has.
-    pub(super) fn coming(&self, marks: &WordMarks) -> Vec<Word> {
+    pub(super) fn coming(&self, journal: &Journal) -> Vec<Word> {
         let mut words = self.all();
-        words.retain(|word| marks.is_coming(word));
+        words.retain(|word| journal.words.is_coming(word));
         words
     }
 
     /// Returns whether there are undelivered words.
-    pub(super) fn are_waiting(&self, marks: &WordMarks) -> bool {
-        self.all().iter().any(|word| !marks.is_delivered(word))
+    pub(super) fn are_waiting(&self, journal: &Journal) -> bool {
+        self.all().iter().any(|word| !journal.words.is_delivered(word))
     }
 }
 

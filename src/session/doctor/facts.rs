@@ -217,7 +217,7 @@ impl Facts {
 
     /// The place where experiments are made and run, by the journal's layout.
     pub(super) fn home(&self) -> Home {
-        Home::of(self.known_journal().and_then(|journal| journal.layout.as_ref()))
+        self.known_journal().map_or(Home::of(None), Journal::home)
     }
 }
 
