@@ -521,24 +521,5 @@ impl SessionError {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::str::FromStr;
-
-    use super::{ErrorKind, SessionError};
-
-    #[test]
-    fn a_number_without_a_record_is_told_from_one_that_is_too_high() {
-        let error =
-            |name: &str| SessionError::NoExperiment { tag: "t".into(), name: name.into(), last: Some(50.into()) };
-        let hint = |name: &str| error(name).hint().unwrap_or_default();
-        assert_eq!(["27", "51", "abc"].map(|name| hint(name).starts_with("it has 0 to 50;")), [false, true, true]);
-    }
-
-    #[test]
-    fn each_kind_at_a_variant_is_one() {
-        let kinds =
-            include_str!("error.rs").lines().filter_map(|line| line.trim().strip_prefix("#[strum(props(kind = \""));
-        let kinds: Vec<&str> = kinds.filter_map(|rest| rest.split('"').next()).collect();
-        assert!(kinds.len() > 10 && kinds.iter().all(|kind| ErrorKind::from_str(kind).is_ok()), "{kinds:?}");
-    }
-}
+#[path = "error_tests.rs"]
+mod tests;
