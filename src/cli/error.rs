@@ -82,7 +82,7 @@ impl fmt::Display for CliError {
 impl From<SessionError> for CliError {
     fn from(error: SessionError) -> Self {
         let excerpt = match &error {
-            SessionError::BaselineFailed { excerpt, .. } => excerpt.to_string(),
+            SessionError::Baseline(failed) => failed.excerpt.clone(),
             _ => String::new(),
         };
         CliError { code: exit::of_error(error.kind()), hint: error.hint(), excerpt, source: Box::new(error) }

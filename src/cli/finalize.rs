@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use autoresearch::domain::{Asked, Tag, count_of};
 use autoresearch::git::Repo;
 use autoresearch::report::fit;
-use autoresearch::session::{self, Drive, FinalizeTerms as Wanted, Interrupt, Interrupts, Plan, Session, SessionError};
+use autoresearch::session::{
+    self, Drive, FinalizeTerms as Wanted, Interrupt, Interrupts, KeepsError, Plan, Session, SessionError,
+};
 
 use super::args::FinalizeArgs;
 use super::error::CliError;
@@ -19,7 +21,7 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
     let mut view = chosen::open(args.session.tag())?;
     if view.has_idle_winners() {
         if !args.drop_winners {
-            return Err(SessionError::WinnersWait(view.tag).into());
+            return Err(SessionError::from(KeepsError::WinnersWait(view.tag)).into());
         }
         end_for_good(&view.tag)?;
         view = chosen::open(Some(view.tag))?;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use autoresearch::domain::{Asked, Clock, ExperimentId, StopWhen, Tag, experiment_name, experiment_names, with_causes};
 use autoresearch::git::Repo;
 use autoresearch::session::{
-    Drive, Interrupt, Plan, Session, SessionError, Stopped, StoppingBeside, Tried, ask_to_stop, end_run_only,
+    Drive, Interrupt, Plan, Session, SessionError, Stopped, StoppingBeside, Tried, TryError, ask_to_stop, end_run_only,
     note_stopped,
 };
 
@@ -106,7 +106,7 @@ fn end_open(repo: Repo, tag: &Tag, id: ExperimentId, was_left: bool, clock: Cloc
                 None
             }
             // It had no commit yet: closing it was all there was to do.
-            Err(SessionError::NothingOpen) => Some(Tried::RolledBack),
+            Err(SessionError::Try(TryError::NothingOpen)) => Some(Tried::RolledBack),
             tried => Some(tried?),
         })
     });

@@ -7,6 +7,7 @@ use futures_util::future::join;
 use serde_json::json;
 
 use super::attempt::{Attempt, Attempted};
+use super::baseline_error::FailedBaseline;
 use super::error::SessionError;
 use super::jobs::{RUN, guard_name, run_name};
 use super::lanes::{check_baseline, forget_repeats, repeat_in_other_slots};
@@ -19,6 +20,7 @@ use super::own_files::{INDEX_BEFORE, remove_file};
 use super::plan::Drive;
 use super::store::Store;
 use super::supervise::{Deadline, Ending};
+use super::try_error::TryError;
 use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunRole};
@@ -49,7 +51,7 @@ impl Session<'_> {
             let tracked = self.workspace.repo.working_tree.changes()?.tracked;
             let left: Vec<PathBuf> = tracked.into_iter().map(|(path, _)| path).collect();
             if !left.is_empty() {
-                return Err(SessionError::RefusedStays { tag: store.contract.tag.clone(), id: refused.id, left });
+                return Err(TryError::RefusedStays { tag: store.contract.tag.clone(), id: refused.id, left }.into());
             }
         }
         Ok(attempted)
@@ -267,15 +269,15 @@ impl Session<'_> {
             return error;
         }
         let store = self.shared.store.get_mut();
-        SessionError::BaselineFailed {
+        SessionError::Baseline(Box::new(FailedBaseline {
             class: record.failure.as_ref().map(|failure| failure.class),
-            metric: store.contract.metric.name.as_str().into(),
-            reason: record.reason.into(),
-            read_from: Box::new(store.contract.metric.source.clone()),
+            metric: store.contract.metric.name.clone(),
+            reason: record.reason,
+            read_from: store.contract.metric.source.clone(),
             printed,
             log: store.folder.run(ExperimentId::BASELINE).join(log),
-            excerpt: record.failure.map(|failure| failure.excerpt.into()).unwrap_or_default(),
-        }
+            excerpt: record.failure.map(|failure| failure.excerpt).unwrap_or_default(),
+        }))
     }
 
     /// Takes the opening of the session back, with everything as it was before: also a change that was taken out of the

@@ -3,9 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::branch_error::BranchError;
 use super::error::SessionError;
 use super::home::note_finalized;
 use super::interrupts::Interrupts;
+use super::keeps_error::KeepsError;
 use super::view::SessionView;
 use super::watchdog::{watch_programs, watch_programs_until};
 use crate::domain::{CommitId, ExperimentId, Outcome, Record, ReviewVerdict, Tag};
@@ -98,10 +100,10 @@ impl SessionView {
         let full = self.free_branch(&branch)?;
         let chain = self.kept_chain()?;
         let [baseline, kept @ ..] = chain.as_slice() else {
-            return Err(SessionError::NothingKept(self.tag.to_string()));
+            return Err(KeepsError::NothingKept(self.tag.to_string()).into());
         };
         if let Some(id) = wanted.without.iter().find(|id| !kept.iter().any(|record| record.id == **id)) {
-            return Err(SessionError::NotKept { tag: self.tag.clone(), id: *id });
+            return Err(KeepsError::NotKept { tag: self.tag.clone(), id: *id }.into());
         }
         let is_left_out = |record: &Record| wanted.without.contains(&record.id);
         let is_doubted = |record: &&&Record| {
@@ -110,12 +112,12 @@ impl SessionView {
         };
         let doubted: Vec<ExperimentId> = kept.iter().filter(is_doubted).map(|record| record.id).collect();
         if !doubted.is_empty() && !wanted.with_not_earned {
-            return Err(SessionError::NotEarned { tag: self.tag.clone(), ids: doubted });
+            return Err(KeepsError::NotEarned { tag: self.tag.clone(), ids: doubted }.into());
         }
         let follows = self.follows(&baseline.commit)?;
         let subject = |message: &str| message.lines().next().unwrap_or_default().to_owned();
         let Some(last) = kept.iter().rfind(|record| !is_left_out(record)) else {
-            return Err(SessionError::NothingKept(self.tag.to_string()));
+            return Err(KeepsError::NothingKept(self.tag.to_string()).into());
         };
         watch_programs(&self.repo, None)?;
         let start = baseline.commit.clone();
@@ -169,7 +171,9 @@ impl SessionView {
         let objects = &self.repo.objects;
         match objects.merge(&record.base, tip, &record.commit)? {
             Merged::Tree(tree) => Ok(objects.commit_merged(&tree, tip, message)?),
-            Merged::Conflicts(paths) => Err(SessionError::NeedsLeftOut { tag: self.tag.clone(), id: record.id, paths }),
+            Merged::Conflicts(paths) => {
+                Err(KeepsError::NeedsLeftOut { tag: self.tag.clone(), id: record.id, paths }.into())
+            }
         }
     }
 
@@ -182,10 +186,10 @@ impl SessionView {
         match chain.windows(2).find(|pair| pair[1].base != pair[0].commit) {
             // Another tool may have merged, or amended what it kept.
             Some(pair) if pair[1].imported.is_some() => {
-                Err(SessionError::NoChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id })
+                Err(KeepsError::NoChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id }.into())
             }
             Some(pair) => {
-                Err(SessionError::BrokenChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id })
+                Err(KeepsError::BrokenChain { tag: self.tag.to_string(), id: pair[1].id, before: pair[0].id }.into())
             }
             None => Ok(chain),
         }
@@ -207,7 +211,7 @@ impl SessionView {
             return Ok(None);
         }
         match self.repo.refs.checked_out_elsewhere(&full)? {
-            Some(worktree) => Err(SessionError::RestoredAlready { branch: branch.to_owned(), worktree }),
+            Some(worktree) => Err(BranchError::RestoredAlready { branch: branch.to_owned(), worktree }.into()),
             None => Ok(Some(full)),
         }
     }
@@ -217,13 +221,13 @@ impl SessionView {
         let full = self.repo.refs.branch_ref(branch)?;
         let is_session = branch.strip_prefix(SESSION_BRANCHES).is_some_and(|tag| tag.parse::<Tag>().is_ok());
         if is_session || full == self.tag.branch_ref() {
-            return Err(SessionError::SessionBranch(branch.to_owned()));
+            return Err(BranchError::SessionBranch(branch.to_owned()).into());
         }
         if self.repo.refs.has_ref(&full)? {
-            return Err(SessionError::BranchTaken(branch.to_owned()));
+            return Err(BranchError::BranchTaken(branch.to_owned()).into());
         }
         match self.repo.refs.branch_in_the_way(branch)? {
-            Some(blocking) => Err(SessionError::BranchInTheWay { blocking, branch: branch.to_owned() }),
+            Some(blocking) => Err(BranchError::BranchInTheWay { blocking, branch: branch.to_owned() }.into()),
             None => Ok(full),
         }
     }

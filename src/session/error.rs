@@ -5,24 +5,29 @@ use std::path::PathBuf;
 use strum::{EnumProperty, EnumString};
 
 use super::axes_error::AxesError;
+use super::baseline_error::FailedBaseline;
+use super::branch_error::BranchError;
 use super::error_texts::{
-    axes_hint, changed_terms, drift_hint, drifted, import_hint, missing_command, names, pointer_hint,
+    changed_terms, drift_hint, drifted, experiments_hint, hint_before_start, missing_command, resume_hint,
+    sessions_hint,
 };
+use super::keeps_error::KeepsError;
 use super::layout_error::LayoutError;
 use super::loop_agent::NoAgent;
 use super::research::ResearchError;
 use super::scoring::ScoreError;
+use super::try_error::TryError;
 use super::words::WordError;
 use crate::domain::{
-    COMPOSITE, Drift, ExperimentId, FailureClass, MetricSource, RECORD_VERSION, Space, StopReason, StopWhen, Tag,
-    TagError, bytes_text, count_of, experiment_name, few, list, nearest, shell_word,
+    Drift, ExperimentId, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text, count_of,
+    experiment_name, list, shell_word,
 };
 use crate::exec::ExecError;
 use crate::fs::{FileError, is_disk_full, is_missing, move_command};
 use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
-use crate::rules::{GlobError, listed};
+use crate::rules::GlobError;
 use crate::state::{SEE_DOCTOR, StateError};
 
 /// The kind of an error, which the command line maps to an exit code.
@@ -105,12 +110,8 @@ pub enum SessionError {
     #[error("nothing to adopt: the working tree has no uncommitted change")]
     #[strum(props(hint = "omit --adopt"))]
     NothingToAdopt,
-    #[error("cannot adopt the commits on {0}: this working tree does not have them checked out")]
-    AdoptedElsewhere(String),
-    #[error("branch {0} exists but belongs to no session")]
-    ForeignBranch(String),
-    #[error("cannot create branch {branch}: git does not allow it beside the existing branch {blocking}")]
-    BranchInTheWay { blocking: String, branch: String },
+    #[error(transparent)]
+    Branch(#[from] BranchError),
     #[error("the session {tag} was approved with {}", drifted(drifts, "is asked for"))]
     Drift { tag: String, drifts: Vec<Drift> },
     #[error("{} was changed after it was approved{}", path.display(), changed_terms(drifts))]
@@ -148,10 +149,6 @@ pub enum SessionError {
     ProtectedLost(Vec<PathBuf>),
     #[error("{} is not a folder", .0.display())]
     NoFolder(PathBuf),
-    #[error("the branch {branch} is checked out in {}", worktree.display())]
-    CheckedOutElsewhere { branch: String, worktree: PathBuf },
-    #[error("branch {branch} is at {tip}, which is not an experiment: {subject}")]
-    UnrecordedTip { branch: String, tip: String, subject: String, base: String, is_on_top: bool },
     #[error("no session{} found", tag.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
     NoSession { tag: Option<Tag>, there: Vec<Tag> },
     #[error("session {tag} has no experiment {name}")]
@@ -159,19 +156,11 @@ pub enum SessionError {
     #[error("`{name}` matches several commits of session {tag}: {}", candidates.join(", "))]
     #[strum(props(kind = "usage", hint = "write more digits, or use the experiment number"))]
     AmbiguousExperiment { tag: String, name: String, candidates: Vec<String> },
-    #[error("branch {0} already exists")]
-    BranchTaken(String),
-    #[error("branch {branch} already exists, checked out in {}", worktree.display())]
-    RestoredAlready { branch: String, worktree: PathBuf },
-    #[error("branch {0} belongs to a session or is named like one")]
-    #[strum(props(hint = "name another one with --branch"))]
-    SessionBranch(String),
     #[error("{name} is not in session {tag}")]
     #[strum(props(kind = "usage", hint = "omit --tag"))]
     OtherSession { tag: String, name: String },
-    #[error("experiment {id} of session {tag} was kept but is not based on experiment {before}, the keep before it")]
-    #[strum(props(kind = "damaged"))]
-    BrokenChain { tag: String, id: ExperimentId, before: ExperimentId },
+    #[error(transparent)]
+    Keeps(#[from] KeepsError),
     #[error("{} is not in the working tree {}", path.display(), root.display())]
     NotInWorktree { path: PathBuf, root: PathBuf },
     #[error("cannot link {}: it does not exist", .0.display())]
@@ -179,24 +168,9 @@ pub enum SessionError {
     NothingToLink(PathBuf),
     #[error("cannot link {}: it already exists in the new working tree", .0.display())]
     LinkedAlready(PathBuf),
-    #[error("session {0} has no kept experiment")]
-    NothingKept(String),
-    #[error("experiment {id} of session {tag} was not kept, so it cannot be left out")]
-    NotKept { tag: Tag, id: ExperimentId },
-    #[error("the reviewer calls what was kept not earned: {}", listed(ids))]
-    NotEarned { tag: Tag, ids: Vec<ExperimentId> },
-    #[error("experiment {id} of session {tag} builds on what is left out: {}", list(paths))]
-    NeedsLeftOut { tag: Tag, id: ExperimentId, paths: Vec<PathBuf> },
-    #[error("winners of session {0} wait to be measured together")]
-    WinnersWait(Tag),
     #[error("the backlog has no idea {0}")]
     #[strum(props(hint = "run `ar idea list` to see them"))]
     NoIdea(u32),
-    #[error(
-        "the kept experiments of session {tag} do not form a chain: experiment {id} is not based on experiment \
-        {before}"
-    )]
-    NoChain { tag: String, id: ExperimentId, before: ExperimentId },
     #[error("session {0} was imported: it has no command and cannot continue")]
     ImportedSession(String),
     #[error("the commit of experiment {id} of session {tag} is unknown: {why}")]
@@ -220,47 +194,11 @@ pub enum SessionError {
     #[error("session {tag} has no record of experiment {id}, but has later ones")]
     #[strum(props(kind = "damaged"))]
     LostRecord { tag: String, id: ExperimentId },
-    #[error("the baseline failed: {reason}")]
+    #[error(transparent)]
     #[strum(props(kind = "baseline_failed"))]
-    BaselineFailed {
-        class: Option<FailureClass>,
-        metric: Box<str>,
-        reason: Box<str>,
-        read_from: Box<MetricSource>,
-        printed: Vec<String>,
-        log: PathBuf,
-        excerpt: Box<str>,
-    },
-    #[error("nothing to try: the working tree is the same as the incumbent")]
-    #[strum(props(hint = "edit a file first, or `git add` the files that belong to the change"))]
-    NothingToTry,
-    #[error("the direction \"{direction}\" was tried before and a new one is required; tried: {}", few(tried).join(", "))]
-    #[strum(props(
-        hint = "nothing was recorded; name another with --direction: if this one is named again, the change is recorded as refused"
-    ))]
-    RepeatedDirection { direction: String, tried: Vec<String> },
-    #[error("no change to bring back: the last experiment did not fail a guard")]
-    #[strum(props(hint = "run `ar log` to see what became of each experiment"))]
-    NothingToRework,
-    #[error("experiment {id} was already reworked {limit} times")]
-    #[strum(props(hint = "try an idea that does not break the guard"))]
-    ReworkedOften { id: ExperimentId, limit: u32 },
-    #[error("cannot bring a change back: the working tree has changes: {}", list(.0))]
-    #[strum(props(hint = "run `ar try` to measure them, or `git stash` to set them aside"))]
-    DirtyBeforeRework(Vec<PathBuf>),
-    #[error("nothing to try: the working tree is the same as an earlier version of experiment {0}")]
-    #[strum(props(hint = "edit a file so that the guard passes, then run `ar try` again"))]
-    SameVersion(ExperimentId),
-    #[error("experiment {id} was refused, and the rest of your change is still in the working tree: {}", list(left))]
-    #[strum(props(kind = "needs_person"))]
-    RefusedStays { tag: Tag, id: ExperimentId, left: Vec<PathBuf> },
-    #[error("experiment {0} of this session is still open")]
-    #[strum(props(hint = "run `ar try --continue` to finish it, or `ar stop --now` to save its change and close it"))]
-    StillOpen(ExperimentId),
-    #[error("experiment {id} of session {tag} is still open in this working tree")]
-    OtherOpen { tag: String, id: ExperimentId },
-    #[error("{} is too large to commit: {} MiB", path.display(), size / (1024 * 1024))]
-    TooLarge { path: PathBuf, size: u64 },
+    Baseline(#[from] Box<FailedBaseline>),
+    #[error(transparent)]
+    Try(#[from] TryError),
     #[error("{0}")]
     #[strum(props(hint = "stop here; only the user may raise the limit, with --session-max-experiments"))]
     AtCap(Box<StopReason>),
@@ -284,9 +222,6 @@ pub enum SessionError {
     NotStopped { tag: String, holder: String },
     #[error("cannot write the request to stop: the disk is full")]
     NotAsked { process: u32, when: StopWhen, source: StateError },
-    #[error("no experiment to continue")]
-    #[strum(props(hint = "start one with `ar try -m \"what it changes\"`"))]
-    NothingOpen,
     #[error("{0} has no contract, and neither do its records")]
     #[strum(props(kind = "damaged"))]
     NoContract(PathBuf),
@@ -319,6 +254,8 @@ impl SessionError {
             SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
             SessionError::Layout(error) => error.kind(),
             SessionError::Axes(error) => error.kind(),
+            SessionError::Keeps(error) => error.kind(),
+            SessionError::Try(error) => error.kind(),
             SessionError::Word(WordError::Empty | WordError::TooLong(_)) => ErrorKind::Usage,
             SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
             _ => self.get_str("kind").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::CannotStart),
@@ -327,167 +264,56 @@ impl SessionError {
 
     /// The next command to type, where there is one.
     pub fn hint(&self) -> Option<String> {
-        if let Some(hint) = self.get_str("hint") {
-            return Some(hint.to_owned());
-        }
-        Some(match self {
+        match self {
             SessionError::Git(error @ (GitError::Git { .. } | GitError::Damaged(_))) => {
-                return error.hint().or(Some(SEE_DOCTOR.into()));
+                error.hint().or(Some(SEE_DOCTOR.into()))
             }
-            SessionError::Git(error) => return error.hint(),
-            SessionError::State(error) => return error.hint(),
-            SessionError::Ledger(error) => return error.hint(),
-            SessionError::LedgerBeforeStart(error) => match (error, error.hint()) {
-                (LedgerError::OtherMetric { found, .. }, Some(hint)) => {
-                    format!("`--metric {}` continues it; or {hint}", shell_word(found.as_ref()))
-                }
-                (_, hint) => return hint,
-            },
-            SessionError::Exec(error) => return error.hint(),
-            SessionError::Layout(error) => return error.hint(),
-            SessionError::Axes(error) => return error.hint(),
-            SessionError::Score(error) => error.hint(),
-            SessionError::Research(error) => return error.get_str("hint").map(str::to_owned),
-            SessionError::Word(error) => return error.get_str("hint").map(str::to_owned),
-            SessionError::Pattern(error) => return error.hint(),
-            SessionError::ForeignBranch(branch) => {
-                format!(
-                    "choose another name with --tag, or rename the branch: git branch -m {branch} NEW-NAME; run `ar \
-                        doctor` to see whether a session left work of yours there"
-                )
-            }
-            SessionError::BranchInTheWay { blocking, branch }
-                if blocking.starts_with("autoresearch/") && branch.starts_with(blocking.as_str()) =>
-            {
-                format!("{blocking} is a session's branch; choose another name with --branch or --tag")
-            }
-            SessionError::AdoptedElsewhere(branch) => format!("git switch {branch}"),
-            SessionError::BranchInTheWay { blocking, .. } => format!("git branch -m {blocking} NEW-NAME"),
+            SessionError::Git(error) => error.hint(),
+            SessionError::State(error) => error.hint(),
+            SessionError::Ledger(error) => error.hint(),
+            SessionError::LedgerBeforeStart(error) => hint_before_start(error),
+            SessionError::Exec(error) => error.hint(),
+            SessionError::Layout(error) => error.hint(),
+            SessionError::Axes(error) => error.hint(),
+            SessionError::Score(error) => Some(error.hint()),
+            SessionError::Research(error) => error.get_str("hint").map(str::to_owned),
+            SessionError::Word(error) => error.get_str("hint").map(str::to_owned),
+            SessionError::Pattern(error) => error.hint(),
+            SessionError::Branch(error) => Some(error.hint()),
+            SessionError::Keeps(error) => Some(error.hint()),
+            SessionError::Try(error) => error.hint(),
+            SessionError::Baseline(failed) => Some(failed.hint()),
+            SessionError::Stopped(error) => Some(resume_hint(error)),
+            _ => self.get_str("hint").map(str::to_owned).or_else(|| self.hint_of_details()),
+        }
+    }
+
+    /// The hint for an error that wraps no other, made of what it carries.
+    fn hint_of_details(&self) -> Option<String> {
+        Some(match self {
             SessionError::BestLost { log, .. } => format!("read {}, and restore what the run needs", shell_word(log)),
             SessionError::Drift { drifts, .. } => drift_hint(drifts),
             SessionError::NoCommand { what, word } => missing_command(what, word),
-            SessionError::RefusedStays { tag, .. } => format!(
-                "correct it and run `ar try -m TEXT`, or set it aside with `git stash`; then run `ar resume {tag}` to continue"
-            ),
             SessionError::Tracked(path) => {
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
             }
-            SessionError::NoFolder(path) => {
-                format!("{SEE_DOCTOR}; to move it away: {}", move_command(path, ".old"))
-            }
-            SessionError::CheckedOutElsewhere { worktree, .. } => {
-                format!("continue it there: cd {}; or start another session here with --tag", shell_word(worktree))
-            }
-            SessionError::UnrecordedTip { is_on_top: true, .. } => {
-                "run `ar run` to begin the next session with it, or `ar run --adopt` to measure it in this one".into()
-            }
-            SessionError::UnrecordedTip { base, .. } => {
-                format!(
-                    "name what is there with `git branch NAME`, then move the branch back with `git reset --keep {base}`"
-                )
-            }
-            SessionError::NoSession { tag, there } => {
-                let meant = tag.as_ref().and_then(|tag| nearest(tag.as_str(), there.iter().map(Tag::as_str)));
-                let there = match there.as_slice() {
-                    [] => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
-                    [only] => format!("the only session is {only}"),
-                    there => format!("the sessions are {}", names(there)),
-                };
-                meant.map_or(there.clone(), |meant| format!("did you mean {meant}? {there}"))
-            }
-            SessionError::NoExperiment { tag, name, last: Some(last) } => match name.parse::<u32>() {
-                Ok(number) if number < last.number() => {
-                    format!("a number without a record was given up, or is a run of winners; `ar log {tag}` lists all")
-                }
-                _ => format!("it has 0 to {last}; `ar log {tag}` lists them"),
-            },
-            SessionError::NoExperiment { tag, last: None, .. } => {
-                format!("it has none yet; `ar status {tag}` tells more")
-            }
-            SessionError::BranchTaken(branch) => {
-                format!("see what it has with `git log {branch}`, or name another one with --branch {branch}-2")
-            }
-            SessionError::RestoredAlready { worktree, .. } => format!(
-                "name another one with --branch; if an earlier invocation was killed and left it unfinished, run \
-                    `git worktree remove --force {}` and retry",
-                shell_word(worktree)
-            ),
+            SessionError::NoFolder(path) => format!("{SEE_DOCTOR}; to move it away: {}", move_command(path, ".old")),
+            SessionError::NoSession { tag, there } => sessions_hint(tag.as_ref(), there),
+            SessionError::NoExperiment { tag, name, last } => experiments_hint(tag, name, *last),
             SessionError::NotInWorktree { root, .. } => format!("name a file or folder below {}", shell_word(root)),
             SessionError::LinkedAlready(path) => {
                 format!("omit --link {}: git checks out tracked files there", shell_word(path))
-            }
-            SessionError::NotKept { tag, .. } => format!("run `ar log {tag} --outcome keep` to see the keeps"),
-            SessionError::NotEarned { tag, ids } => {
-                let without = ids.iter().map(|id| format!(" --without {id}")).collect::<String>();
-                format!(
-                    "run `ar finalize {tag}{without}` to leave them out, or `ar finalize {tag} --with-not-earned` to include \
-                     them; `ar show {} --tag {tag}` prints the reason",
-                    ids.first().copied().unwrap_or(ExperimentId::BASELINE)
-                )
-            }
-            SessionError::NeedsLeftOut { id, .. } => format!("leave it out as well, with --without {id}"),
-            SessionError::WinnersWait(tag) => format!(
-                "run `ar resume {tag}` to measure them, or `ar finalize {tag} --drop-winners` to record them as discards"
-            ),
-            SessionError::NothingKept(tag) => format!("run `ar log {tag}` to see the outcomes"),
-            SessionError::BaselineFailed { class: Some(FailureClass::Timeout), log, .. } => format!(
-                "if the run needs more time, raise the limit, for example with --timeout 1h; the log is {}",
-                shell_word(log)
-            ),
-            SessionError::BaselineFailed { class: Some(FailureClass::GuardFailed), log, .. } => format!(
-                "make the guard pass on the starting commit, or omit it: it would refuse every change; its output is \
-                    in {}",
-                shell_word(log)
-            ),
-            SessionError::BaselineFailed { class: Some(FailureClass::ImportError), log, excerpt, .. } => {
-                import_hint(excerpt, log)
-            }
-            SessionError::BaselineFailed { metric, read_from, .. }
-                if **metric == *COMPOSITE
-                    && let MetricSource::File { path, .. } = &**read_from =>
-            {
-                pointer_hint(path)
-            }
-            SessionError::BaselineFailed { printed, log, .. } if printed.is_empty() => {
-                format!("read {0}, or try a metric on it with `ar extract --metric NAME {0}`", shell_word(log))
-            }
-            SessionError::BaselineFailed { metric, printed, reason, .. } if **metric == *COMPOSITE => {
-                axes_hint(reason, printed)
-            }
-            SessionError::BaselineFailed { metric, printed, .. } => {
-                let meant = nearest(metric, printed).map(|meant| format!("did you mean --metric {meant}? "));
-                format!(
-                    "{}pass --metric with a number that the log prints: {}",
-                    meant.unwrap_or_default(),
-                    few(printed).join(", ")
-                )
             }
             SessionError::ImportedSession(tag) => format!(
                 "put its best code on a branch with `ar restore best --tag {tag}`; from there start a session with \
                     `ar run --tag NEW --metric NAME --cmd COMMAND`"
             ),
-            SessionError::NoChain { tag, id, .. } => {
-                format!("extract one of them with `ar restore {id} --tag {tag}`")
-            }
             SessionError::NeverRan { id, .. } => {
                 format!("see its change with `ar show {id}`, or extract it with `ar restore {id}`")
             }
             SessionError::NothingToImport(path) => {
                 format!("run `ar log --ledger {}` to see what can be read", shell_word(path))
             }
-            SessionError::OtherOpen { tag, .. } => {
-                format!(
-                    "run `ar resume {tag}` to continue it, or `ar stop {tag} --now` to save its change and close it"
-                )
-            }
-            SessionError::TooLarge { path, .. } => {
-                format!("keep it out of the change: git stash push -- {}", shell_word(path))
-            }
-            SessionError::Stopped(error) => match error.hint() {
-                Some(hint) if hint.contains("`ar resume`") => hint,
-                Some(hint) => format!("{hint}; then run `ar resume` to continue"),
-                None => "run `ar resume` to continue".into(),
-            },
             SessionError::NotStopped { tag, .. } => {
                 format!("run `ar status {tag}` to see what it is doing; the request stays")
             }

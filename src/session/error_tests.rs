@@ -2,7 +2,7 @@ use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{ErrorKind, SessionError};
+use super::{BranchError, ErrorKind, FailedBaseline, KeepsError, SessionError, TryError};
 use crate::domain::{Drift, FailureClass, MetricSource, Space, StopWhen, Tag};
 use crate::git::GitError;
 use crate::ledger::LedgerError;
@@ -65,22 +65,26 @@ fn errors() -> Vec<SessionError> {
         SessionError::NothingToImport(path()),
         SessionError::BadRecord { reference: "refs/x".into(), source: json_error() },
         SessionError::LostRecord { tag: "t".into(), id: 3.into() },
-        SessionError::NothingToTry,
-        SessionError::RepeatedDirection { direction: "lr".into(), tried: vec!["wd".into()] },
-        SessionError::NothingToRework,
-        SessionError::ReworkedOften { id: 3.into(), limit: 2 },
-        SessionError::DirtyBeforeRework(vec![path()]),
-        SessionError::SameVersion(3.into()),
-        SessionError::RefusedStays { tag: t(), id: 3.into(), left: vec![path()] },
-        SessionError::StillOpen(3.into()),
-        SessionError::OtherOpen { tag: "t".into(), id: 3.into() },
-        SessionError::TooLarge { path: path(), size: 1 << 30 },
-        SessionError::NothingOpen,
+        SessionError::Try(TryError::NothingToTry),
+        SessionError::Try(TryError::RepeatedDirection { direction: "lr".into(), tried: vec!["wd".into()] }),
+        SessionError::Try(TryError::NothingToRework),
+        SessionError::Try(TryError::ReworkedOften { id: 3.into(), limit: 2 }),
+        SessionError::Try(TryError::DirtyBeforeRework(vec![path()])),
+        SessionError::Try(TryError::SameVersion(3.into())),
+        SessionError::Try(TryError::RefusedStays { tag: t(), id: 3.into(), left: vec![path()] }),
+        SessionError::Try(TryError::StillOpen(3.into())),
+        SessionError::Try(TryError::OtherOpen { tag: "t".into(), id: 3.into() }),
+        SessionError::Try(TryError::TooLarge { path: path(), size: 1 << 30 }),
+        SessionError::Try(TryError::NothingOpen),
         SessionError::Stopped(Box::new(SessionError::Contradiction("one"))),
-        SessionError::Stopped(Box::new(SessionError::NothingToTry)),
-        SessionError::Stopped(Box::new(SessionError::WinnersWait(t()))),
+        SessionError::Stopped(Box::new(SessionError::Try(TryError::NothingToTry))),
+        SessionError::Stopped(Box::new(SessionError::Keeps(KeepsError::WinnersWait(t())))),
         SessionError::Stopped(Box::new(SessionError::ArtifactOutside { id: 3.into(), path: path() })),
-        SessionError::Stopped(Box::new(SessionError::RefusedStays { tag: t(), id: 3.into(), left: vec![path()] })),
+        SessionError::Stopped(Box::new(SessionError::Try(TryError::RefusedStays {
+            tag: t(),
+            id: 3.into(),
+            left: vec![path()],
+        }))),
         SessionError::BestLost { id: 3.into(), why: "no".into(), crashes: 3, log: path() },
         SessionError::Contradiction("one"),
         SessionError::NoCommit(3.into()),
@@ -106,16 +110,17 @@ fn errors() -> Vec<SessionError> {
 /// Failed baselines of each kind.
 fn baselines() -> Vec<SessionError> {
     let file = || MetricSource::File { path: "m.json".into(), pointer: String::new() };
-    let failed =
-        |class, metric: &str, reason: &str, read_from: MetricSource, printed: &[&str]| SessionError::BaselineFailed {
+    let failed = |class, metric: &str, reason: &str, read_from: MetricSource, printed: &[&str]| {
+        SessionError::Baseline(Box::new(FailedBaseline {
             class,
             metric: metric.into(),
             reason: reason.into(),
-            read_from: Box::new(read_from),
+            read_from,
             printed: printed.iter().map(|&name| name.to_owned()).collect(),
             log: "a b/run.log".into(),
             excerpt: "ModuleNotFoundError: No module named 'torch'".into(),
-        };
+        }))
+    };
     vec![
         failed(Some(FailureClass::Timeout), "loss", "too slow", MetricSource::Log, &[]),
         failed(Some(FailureClass::GuardFailed), "loss", "guard", MetricSource::Log, &[]),
@@ -131,31 +136,36 @@ fn baselines() -> Vec<SessionError> {
 /// Errors about branches, and about what is taken from a session to one.
 fn branches() -> Vec<SessionError> {
     let path = || PathBuf::from("a b/c");
-    let tip = |is_on_top| SessionError::UnrecordedTip {
-        branch: "autoresearch/t".into(),
-        tip: "1234".into(),
-        subject: "mine".into(),
-        base: "5678".into(),
-        is_on_top,
+    let tip = |is_on_top| {
+        SessionError::Branch(BranchError::UnrecordedTip {
+            branch: "autoresearch/t".into(),
+            tip: "1234".into(),
+            subject: "mine".into(),
+            base: "5678".into(),
+            is_on_top,
+        })
     };
     vec![
-        SessionError::ForeignBranch("autoresearch/t".into()),
-        SessionError::BranchInTheWay { blocking: "autoresearch/t".into(), branch: "autoresearch/t/x".into() },
-        SessionError::BranchInTheWay { blocking: "a".into(), branch: "a/x".into() },
-        SessionError::AdoptedElsewhere("main".into()),
-        SessionError::CheckedOutElsewhere { branch: "autoresearch/t".into(), worktree: path() },
+        SessionError::Branch(BranchError::ForeignBranch("autoresearch/t".into())),
+        SessionError::Branch(BranchError::BranchInTheWay {
+            blocking: "autoresearch/t".into(),
+            branch: "autoresearch/t/x".into(),
+        }),
+        SessionError::Branch(BranchError::BranchInTheWay { blocking: "a".into(), branch: "a/x".into() }),
+        SessionError::Branch(BranchError::AdoptedElsewhere("main".into())),
+        SessionError::Branch(BranchError::CheckedOutElsewhere { branch: "autoresearch/t".into(), worktree: path() }),
         tip(true),
         tip(false),
-        SessionError::BranchTaken("best".into()),
-        SessionError::RestoredAlready { branch: "best".into(), worktree: path() },
-        SessionError::SessionBranch("autoresearch/t".into()),
-        SessionError::NothingKept("t".into()),
-        SessionError::NotKept { tag: tag("t"), id: 3.into() },
-        SessionError::NotEarned { tag: tag("t"), ids: vec![3.into(), 4.into()] },
-        SessionError::NeedsLeftOut { tag: tag("t"), id: 3.into(), paths: vec![path()] },
-        SessionError::WinnersWait(tag("t")),
-        SessionError::NoChain { tag: "t".into(), id: 4.into(), before: 3.into() },
-        SessionError::BrokenChain { tag: "t".into(), id: 4.into(), before: 3.into() },
+        SessionError::Branch(BranchError::BranchTaken("best".into())),
+        SessionError::Branch(BranchError::RestoredAlready { branch: "best".into(), worktree: path() }),
+        SessionError::Branch(BranchError::SessionBranch("autoresearch/t".into())),
+        SessionError::Keeps(KeepsError::NothingKept("t".into())),
+        SessionError::Keeps(KeepsError::NotKept { tag: tag("t"), id: 3.into() }),
+        SessionError::Keeps(KeepsError::NotEarned { tag: tag("t"), ids: vec![3.into(), 4.into()] }),
+        SessionError::Keeps(KeepsError::NeedsLeftOut { tag: tag("t"), id: 3.into(), paths: vec![path()] }),
+        SessionError::Keeps(KeepsError::WinnersWait(tag("t"))),
+        SessionError::Keeps(KeepsError::NoChain { tag: "t".into(), id: 4.into(), before: 3.into() }),
+        SessionError::Keeps(KeepsError::BrokenChain { tag: "t".into(), id: 4.into(), before: 3.into() }),
     ]
 }
 

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use super::error::SessionError;
 use crate::agent::{PRESETS, Preset};
-use crate::domain::{Drift, Tag, few, nearest, shell_word};
+use crate::domain::{Drift, ExperimentId, Tag, few, nearest, shell_word};
+use crate::ledger::LedgerError;
 use crate::rules::NO_NUMBER_FOR;
 
 /// Returns the hint for a program that was not found.
@@ -80,7 +82,44 @@ pub(super) fn changed_terms(drifts: &[Drift]) -> String {
     if drifts.is_empty() { String::new() } else { format!(": {}", drifted(drifts, "stands there")) }
 }
 
-/// Sessions in a row.
-pub(super) fn names(tags: &[Tag]) -> String {
-    tags.iter().map(Tag::as_str).collect::<Vec<_>>().join(", ")
+/// Returns the hint for a ledger that a session which is about to start cannot continue: it can still take the ledger's metric.
+pub(super) fn hint_before_start(error: &LedgerError) -> Option<String> {
+    let hint = error.hint()?;
+    Some(match error {
+        LedgerError::OtherMetric { found, .. } => {
+            format!("`--metric {}` continues it; or {hint}", shell_word(found.as_ref()))
+        }
+        _ => hint,
+    })
+}
+
+/// Returns the hint for a session that is not among those that are `there`.
+pub(super) fn sessions_hint(tag: Option<&Tag>, there: &[Tag]) -> String {
+    let meant = tag.and_then(|tag| nearest(tag.as_str(), there.iter().map(Tag::as_str)));
+    let there = match there {
+        [] => "start one with `ar run --metric NAME --cmd COMMAND`".into(),
+        [only] => format!("the only session is {only}"),
+        there => format!("the sessions are {}", there.iter().map(Tag::as_str).collect::<Vec<_>>().join(", ")),
+    };
+    meant.map_or(there.clone(), |meant| format!("did you mean {meant}? {there}"))
+}
+
+/// Returns the hint for an experiment that a session does not have, whose `last` one is that.
+pub(super) fn experiments_hint(tag: &str, name: &str, last: Option<ExperimentId>) -> String {
+    match (last, name.parse::<u32>()) {
+        (None, _) => format!("it has none yet; `ar status {tag}` tells more"),
+        (Some(last), Ok(number)) if number < last.number() => {
+            format!("a number without a record was given up, or is a run of winners; `ar log {tag}` lists all")
+        }
+        (Some(last), _) => format!("it has 0 to {last}; `ar log {tag}` lists them"),
+    }
+}
+
+/// Returns the hint for the error that stopped a loop.
+pub(super) fn resume_hint(error: &SessionError) -> String {
+    match error.hint() {
+        Some(hint) if hint.contains("`ar resume`") => hint,
+        Some(hint) => format!("{hint}; then run `ar resume` to continue"),
+        None => "run `ar resume` to continue".into(),
+    }
 }

@@ -1,6 +1,7 @@
 //! The next session: a typed `ar run` begins one with what the user committed after a session's last experiment, on its branch
 //! or on their own.
 
+use super::branch_error::BranchError;
 use super::error::SessionError;
 use super::home::{is_over_on_slots, layout_before};
 use super::reading::{expected_tip, read_history, session_of_head, session_tags, stored_contract};
@@ -46,13 +47,14 @@ impl UserCommits {
 
     /// Says that they keep a session from continuing.
     pub(super) fn refuse(&self, repo: &Repo, tag: &Tag) -> Result<SessionError, SessionError> {
-        Ok(SessionError::UnrecordedTip {
+        Ok(BranchError::UnrecordedTip {
             branch: tag.branch(),
             tip: self.tip.short(8).to_owned(),
             subject: repo.objects.subject(&self.tip)?,
             base: self.incumbent.short(12).to_owned(),
             is_on_top: self.is_on_top,
-        })
+        }
+        .into())
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::artifacts::refuse_artifacts;
 use super::axes_error::AxesError;
+use super::branch_error::BranchError;
 use super::choosing::session_there;
 use super::conventions::Conventions;
 use super::error::SessionError;
@@ -25,6 +26,7 @@ use super::reading::{
 use super::research::with_research;
 use super::room::refuse_full;
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
+use super::try_error::TryError;
 use super::watchdog::watch_programs;
 use crate::agent::{reports, tells_rounds};
 use crate::domain::{Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Spent, Tag, list, with_causes};
@@ -158,7 +160,7 @@ impl Plan {
         let placing = Placing::new(layout, asked_layout, before.as_ref(), &contract.tag, drive)?;
         refuse_several(&contract, placing.layout.as_ref(), before.as_ref())?;
         if let (Some(id), Drive::WorkingTree { resume: false }) = (subject.open(), drive) {
-            return Err(SessionError::StillOpen(id));
+            return Err(TryError::StillOpen(id).into());
         }
         for path in ["results.tsv", ".autoresearch"] {
             if repo.working_tree.is_tracked(Path::new(path))? {
@@ -166,7 +168,7 @@ impl Plan {
             }
         }
         if let Some(worktree) = repo.refs.checked_out_elsewhere(&contract.tag.branch_ref())? {
-            return Err(SessionError::CheckedOutElsewhere { branch: contract.tag.branch(), worktree });
+            return Err(BranchError::CheckedOutElsewhere { branch: contract.tag.branch(), worktree }.into());
         }
         let ledger =
             LedgerFile::open(&repo.main_worktree().join("results.tsv"), &contract.metric.name, contract.ledger)
@@ -322,7 +324,9 @@ impl<'a> Subject<'a> {
                 refuse_changed(repo, &stored.tag, stored)?;
                 continue_contract(stored.clone(), wanted, drive)
             }
-            _ if matches!(drive, Drive::WorkingTree { resume: true } | Drive::Ending) => Err(SessionError::NothingOpen),
+            _ if matches!(drive, Drive::WorkingTree { resume: true } | Drive::Ending) => {
+                Err(TryError::NothingOpen.into())
+            }
             (None, Some(successor)) => successor.contract(repo, wanted, dialect, clock),
             (None, None) => new_contract(repo, self.tag.clone(), &self.asked, &self.head, dialect, clock),
         }
@@ -356,7 +360,7 @@ fn check_tree(plan: &Plan, subject: &Subject, changes: &Changes) -> Result<(), S
     match (commits, drive) {
         (Some(commits), _) if !commits.is_on_top => Err(commits.refuse(repo, &contract.tag)?),
         (Some(commits), _) if subject.head.commit() != Some(&commits.tip) => {
-            Err(SessionError::AdoptedElsewhere(contract.tag.branch()))
+            Err(BranchError::AdoptedElsewhere(contract.tag.branch()).into())
         }
         (None, Drive::Loop { adopt: true, .. }) if dirty.is_empty() => Err(SessionError::NothingToAdopt),
         (None, Drive::Loop { adopt: false, .. }) if !dirty.is_empty() => Err(SessionError::Dirty(dirty)),
@@ -368,7 +372,7 @@ fn check_tree(plan: &Plan, subject: &Subject, changes: &Changes) -> Result<(), S
 
 fn check_change(plan: &Plan, _: &Subject, changes: &Changes) -> Result<(), SessionError> {
     let is_tried = !plan.continued && matches!(plan.drive, Drive::WorkingTree { .. });
-    if is_tried && changes.tracked.is_empty() { Err(SessionError::NothingToTry) } else { Ok(()) }
+    if is_tried && changes.tracked.is_empty() { Err(TryError::NothingToTry.into()) } else { Ok(()) }
 }
 
 /// Refuses command lines that cannot start.
@@ -533,7 +537,7 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
             Ok(journal) => journal,
         };
         if let Some(id) = journal.and_then(|journal| journal.open_in(repo.worktree())) {
-            return Err(SessionError::OtherOpen { tag: other.to_string(), id });
+            return Err(TryError::OtherOpen { tag: other.to_string(), id }.into());
         }
     }
     Ok(unread)

@@ -1,6 +1,7 @@
 //! From what the user asks for to a session's terms.
 
 use super::axes_error::AxesError;
+use super::branch_error::BranchError;
 use super::error::SessionError;
 use super::plan::Drive;
 use super::reading::is_session;
@@ -69,10 +70,10 @@ pub(super) fn new_contract(
         None => free_tag(repo, clock)?,
     };
     if repo.refs.branch(&tag.branch_ref())?.is_some() {
-        return Err(SessionError::ForeignBranch(tag.branch()));
+        return Err(BranchError::ForeignBranch(tag.branch()).into());
     }
     if let Some(blocking) = repo.refs.branch_in_the_way(&tag.branch())? {
-        return Err(SessionError::BranchInTheWay { blocking, branch: tag.branch() });
+        return Err(BranchError::BranchInTheWay { blocking, branch: tag.branch() }.into());
     }
     let (start, started_from) = match head {
         Head::Branch { name, commit } => (commit.clone(), Some(name.clone())),

@@ -10,6 +10,7 @@ use super::error::SessionError;
 use super::open::Session;
 use super::opened::{Texts, add_said};
 use super::store::Store;
+use super::try_error::TryError;
 use super::words::note_words;
 use crate::agent::Proposal;
 use crate::crash;
@@ -127,7 +128,7 @@ impl Session<'_> {
                 self.or_take_back(first)?
             }
             Some(attempted) => attempted,
-            None => return Err(SessionError::NothingOpen),
+            None => return Err(TryError::NothingOpen.into()),
         };
         self.tried(attempted)
     }
@@ -141,7 +142,7 @@ impl Session<'_> {
         let Some(direction) = refused else { return Ok(()) };
         let tried = directions_tried(store.history.records()).into_iter().map(|tried| tried.direction).collect();
         store.write_journal()?;
-        Err(SessionError::RepeatedDirection { direction, tried })
+        Err(TryError::RepeatedDirection { direction, tried }.into())
     }
 
     /// Commits the change in the working tree as the next experiment.
@@ -156,7 +157,7 @@ impl Session<'_> {
         store.journal.count_try(proposal.direction.as_deref());
         let texts = Texts { own: proposal.description, fallback: None, before: None };
         let mut attempt = Attempt::at(open, Phase::Idle);
-        attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(SessionError::NothingToTry)?;
+        attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(TryError::NothingToTry)?;
         store.say_unnamed(attempt.open.id);
         Ok(attempt)
     }
@@ -215,7 +216,7 @@ impl Session<'_> {
         let dirty: Vec<_> =
             self.workspace.repo.working_tree.changes()?.tracked.into_iter().map(|(path, _)| path).collect();
         if !dirty.is_empty() {
-            return Err(SessionError::DirtyBeforeRework(dirty));
+            return Err(TryError::DirtyBeforeRework(dirty).into());
         }
         self.workspace.put_back(store, &record.commit, &record.base)?;
         crash::point("rework.put_back");
@@ -244,7 +245,7 @@ impl Session<'_> {
         let tree = self.workspace.repo.working_tree.propose(&open.base, &known)?.tree();
         for version in open.versions.iter().map(|version| &version.commit).chain([&record.commit]) {
             if store.repo.objects.tree_of(version)? == tree {
-                return Err(SessionError::SameVersion(record.id));
+                return Err(TryError::SameVersion(record.id).into());
             }
         }
         let subject = format!("experiment {}, version {}", open.id, open.versions.len() + 1);
@@ -256,7 +257,7 @@ impl Session<'_> {
         store.journal.calls.count_try(false);
         let texts = Texts { own: proposal.description, fallback: None, before: Some(record.description) };
         let mut attempt = Attempt::at(open, Phase::Idle);
-        attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(SessionError::NothingToTry)?;
+        attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(TryError::NothingToTry)?;
         store.journal.calls.set_rework(None);
         Ok(attempt)
     }
@@ -281,9 +282,9 @@ fn reworkable(history: &History) -> Result<(Record, Again), SessionError> {
         record.outcome == Outcome::Discard
             && record.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::GuardFailed)
     };
-    let record = history.records().last().filter(is_guard).ok_or(SessionError::NothingToRework)?;
+    let record = history.records().last().filter(is_guard).ok_or(TryError::NothingToRework)?;
     let again = again(record.failure.as_ref(), &record.versions);
-    let again = again.ok_or(SessionError::ReworkedOften { id: record.id, limit: REWORKS })?;
+    let again = again.ok_or(TryError::ReworkedOften { id: record.id, limit: REWORKS })?;
     Ok((record.clone(), again))
 }
 

@@ -10,6 +10,7 @@ use super::choosing::{Choice, Chosen, choose_session};
 use super::course::{command, waits};
 use super::error::SessionError;
 use super::failed_log::last_failed_log;
+use super::keeps_error::KeepsError;
 use super::learning::{Files, memories};
 use super::reading::{
     no_experiment, no_session, parse_record, read_history, refuse_changed, session_tags, stored_contract,
@@ -143,7 +144,7 @@ impl SessionView {
         let (tag, name) = (self.tag.to_string(), which.to_string());
         find_experiment(&self.history, which).map_err(|unfound| match unfound {
             Unfound::Missing => no_experiment(&self.history, &self.tag, name),
-            Unfound::NothingKept => SessionError::NothingKept(tag),
+            Unfound::NothingKept => KeepsError::NothingKept(tag).into(),
             Unfound::Ambiguous(found) => {
                 let candidate = |record: &&Record| format!("{} ({})", record.id, record.commit.short(12));
                 SessionError::AmbiguousExperiment { tag, name, candidates: found.iter().map(candidate).collect() }

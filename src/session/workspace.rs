@@ -13,6 +13,7 @@ use super::protected::Protected;
 use super::recording::UsersTree;
 use super::settings_file::SettingsBefore;
 use super::store::Store;
+use super::try_error::TryError;
 use super::watch::move_odd;
 use crate::agent::Proposal;
 use crate::crash;
@@ -418,10 +419,10 @@ impl Workspace {
         let known = self.known_untracked()?;
         let change = self.repo.working_tree.propose(&base, &known)?;
         if let Some(file) = change.too_large().first() {
-            return Err(SessionError::TooLarge { path: file.path.clone(), size: file.size });
+            return Err(TryError::TooLarge { path: file.path.clone(), size: file.size }.into());
         }
         if change.is_empty() {
-            return Err(SessionError::NothingToTry);
+            return Err(TryError::NothingToTry.into());
         }
         let stat = self.repo.working_tree.proposal_stat(&change)?;
         let (direction, more) = (proposal.direction.clone(), proposal.more());

@@ -8,6 +8,7 @@ use super::patients::finding_of;
 use crate::domain::{Area, CommitId, ExperimentId, Finding, Severity, Tag, with_causes};
 use crate::git::{BrokenRef, Head, Notes, Repo};
 use crate::rules::{Tip, UnrecordedTip};
+use crate::session::branch_error::BranchError;
 use crate::session::error::SessionError;
 use crate::session::next_session::unrecorded_tip;
 use crate::session::ratings::RATINGS;
@@ -178,7 +179,13 @@ fn branch<'a>(repo: &'a Repo, facts: &'a Facts) -> Result<Vec<Difference<'a>>, S
             let finding = match next_session(repo, facts)? {
                 Some(next) => of_user(facts, &format!("{tip}: {subject}"), &next),
                 None => {
-                    let error = SessionError::UnrecordedTip { branch: name.clone(), tip, subject, base, is_on_top };
+                    let error = SessionError::Branch(BranchError::UnrecordedTip {
+                        branch: name.clone(),
+                        tip,
+                        subject,
+                        base,
+                        is_on_top,
+                    });
                     // The user decides whether to measure it or give it up.
                     Finding { level: Severity::Damaged, ..finding_of(Area::Refs, &error) }
                 }
@@ -187,7 +194,7 @@ fn branch<'a>(repo: &'a Repo, facts: &'a Facts) -> Result<Vec<Difference<'a>>, S
         }
     }
     if let Some(worktree) = repo.refs.checked_out_elsewhere(&branch)? {
-        let error = SessionError::CheckedOutElsewhere { branch: name, worktree };
+        let error = SessionError::Branch(BranchError::CheckedOutElsewhere { branch: name, worktree });
         let finding = finding_of(Area::Refs, &error);
         found.push(Finding { level: Severity::Warning, ..finding }.into());
     } else if facts.is_only
