@@ -83,7 +83,7 @@ impl WorkingTree {
         self.index.sweep(&lock)?;
         let mut staged = self.index.own()?;
         let plan = || Plan::new(self, &staged, (expected_tree, target_tree), known, look);
-        let (mut plan, saved) = self.saved(plan, save)?;
+        let (mut plan, saved) = self.plan_and_save(plan, save)?;
         crash::point("git.restore_planned");
 
         for path in plan.remove.iter().rev() {
@@ -136,8 +136,8 @@ impl WorkingTree {
         Ok(Restored { saved })
     }
 
-    /// A plan, once all that it wants saved is saved.
-    fn saved(&self, make: impl Fn() -> Result<Plan>, save: &SaveAs) -> Result<(Plan, Option<Saved>)> {
+    /// Makes a plan, and saves what it names until that no longer changes.
+    fn plan_and_save(&self, make: impl Fn() -> Result<Plan>, save: &SaveAs) -> Result<(Plan, Option<Saved>)> {
         let mut plan = make()?;
         let mut saved = self.save_plan(&plan, save)?;
         for _ in 0..SAVES {
