@@ -2,26 +2,26 @@
 
 use super::facts::REPAIR;
 use crate::domain::{Clock, Finding, Tag};
-use crate::session::error::SessionError;
+use crate::session::errors::SessionError;
 
 /// Removes a difference. Whatever is replaced is kept beside it.
 type Fix<'a> = Box<dyn FnOnce(&mut Repairs) -> Result<(), SessionError> + 'a>;
 
 /// A finding, and what `ar doctor --repair` does about it; nothing where the user must decide.
-pub(super) struct Difference<'a> {
-    pub(super) finding: Finding,
+pub(crate) struct Difference<'a> {
+    pub(crate) finding: Finding,
     fix: Option<Fix<'a>>,
 }
 
 impl<'a> Difference<'a> {
     /// Creates one that `fix` removes without a guess.
-    pub(super) fn new(finding: Finding, fix: impl FnOnce(&mut Repairs) -> Result<(), SessionError> + 'a) -> Self {
+    pub(crate) fn new(finding: Finding, fix: impl FnOnce(&mut Repairs) -> Result<(), SessionError> + 'a) -> Self {
         let finding = if finding.hint.is_some() { finding } else { finding.hint(REPAIR) };
         Difference { finding, fix: Some(Box::new(fix)) }
     }
 
     /// Sets the session.
-    pub(super) fn of(self, tag: &Tag) -> Self {
+    pub(crate) fn of(self, tag: &Tag) -> Self {
         Difference { finding: self.finding.of(tag), ..self }
     }
 }
@@ -33,20 +33,20 @@ impl From<Finding> for Difference<'_> {
 }
 
 /// The repairs done so far.
-pub(super) struct Repairs {
+pub(crate) struct Repairs {
     /// One sentence per repair.
-    pub(super) done: Vec<String>,
-    pub(super) clock: Clock,
+    pub(crate) done: Vec<String>,
+    pub(crate) clock: Clock,
 }
 
 impl Repairs {
     /// Adds a sentence.
-    pub(super) fn did(&mut self, sentence: impl Into<String>) {
+    pub(crate) fn did(&mut self, sentence: impl Into<String>) {
         self.done.push(sentence.into());
     }
 
     /// Removes differences, in their order. Nobody else must be active.
-    pub(super) fn remove(&mut self, differences: Vec<Difference<'_>>) -> Result<(), SessionError> {
+    pub(crate) fn remove(&mut self, differences: Vec<Difference<'_>>) -> Result<(), SessionError> {
         differences.into_iter().filter_map(|found| found.fix).try_for_each(|fix| fix(self))
     }
 }

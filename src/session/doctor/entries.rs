@@ -3,10 +3,10 @@
 use super::facts::{Facts, REPAIR};
 use crate::domain::{Area, Finding, shell_word};
 use crate::git::{HeadTarget, LinkedEntry, Oddity, Repo};
-use crate::session::error::SessionError;
+use crate::session::errors::SessionError;
 
 /// Lists odd entries. Git and sessions skip most of them.
-pub(super) fn look(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
+pub(crate) fn look(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
     let entries = repo.linked_entries()?.into_iter();
     let finding = |entry: LinkedEntry| Some(finding(repo, &entry, entry.oddity?));
     let mut found = entries.filter_map(finding).collect::<Result<Vec<_>, _>>()?;
@@ -52,7 +52,7 @@ fn finding(repo: &Repo, entry: &LinkedEntry, oddity: Oddity) -> Result<Finding, 
 }
 
 /// Mends what needs no guess. Nobody else must be active.
-pub(super) fn mend(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
+pub(crate) fn mend(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
     for entry in repo.linked_entries()? {
         let path = entry.path.clone();
         let mut entry = Some(entry);
@@ -69,7 +69,7 @@ pub(super) fn mend(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionErr
 
 /// The target to which a torn `HEAD` is restored: the last one in its log, else the branch of the only session that was
 /// active in this working tree.
-pub(super) fn head_before<'a>(
+pub(crate) fn head_before<'a>(
     repo: &Repo,
     sessions: impl Iterator<Item = &'a Facts>,
 ) -> Result<Option<HeadTarget>, SessionError> {
@@ -84,7 +84,7 @@ pub(super) fn head_before<'a>(
 }
 
 /// Restores a torn `HEAD`.
-pub(super) fn mend_head<'a>(
+pub(crate) fn mend_head<'a>(
     repo: &Repo,
     sessions: impl Iterator<Item = &'a Facts>,
     done: &mut Vec<String>,

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::facts::REPAIR;
-use super::patients::{LOOK, Part, Patients, finding_of};
-use super::{beside, host, ledger, records, refs, repository, shared, state};
+use super::sessions::{LOOK, Part, Patients, finding_of};
+use super::{host, ledger, open_refs, records, refs, repository, shared, state};
 use crate::domain::{Area, Asked, Finding, Severity, Tag};
 use crate::git::Repo;
 use crate::rules::worst;
-use crate::session::error::SessionError;
+use crate::session::errors::SessionError;
 
 /// The result of examining sessions and their repository.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
             .extend(refs::look_at_remains(&repo, facts).unwrap_or_else(|error| vec![finding_of(Area::Refs, &error)]));
         findings.extend(state::unknown_runs(facts, &[], "ar doctor").into_iter().map(|found| found.of(&facts.tag)));
     }
-    let parts: [Part; 4] = [refs::look, records::look, state::look, beside::look];
+    let parts: [Part; 4] = [refs::look, records::look, state::look, open_refs::look];
     let differences = parts.into_iter().flat_map(|part| patients.compare(&repo, part));
     let differences = differences.chain(ledger::look(&repo, &patients)).chain(shared::look(&repo));
     findings.extend(differences.map(|found| found.finding));

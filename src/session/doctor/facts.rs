@@ -6,59 +6,59 @@ use crate::domain::{CommitId, Contract, ExperimentId, Home, Record, Tag, with_ca
 use crate::fs::absent;
 use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, Tip, gaps, judge_tip, lost_ids};
-use crate::session::error::SessionError;
-use crate::session::fetched::is_fetched;
-use crate::session::reading::{expected_tip, parse_record, record_id, recorded_terms};
+use crate::session::errors::SessionError;
+use crate::session::files::fetched::is_fetched;
+use crate::session::files::reading::{expected_tip, parse_record, record_id, recorded_terms};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError};
 
 /// The repair command, for hints.
-pub(super) const REPAIR: &str = "ar doctor --repair";
+pub(crate) const REPAIR: &str = "ar doctor --repair";
 
 /// Hint for damage that is repairable only after the user decided about other damage.
-pub(super) const DECIDE_FIRST: &str = "decide about the damage first, then run `ar doctor --repair`";
+pub(crate) const DECIDE_FIRST: &str = "decide about the damage first, then run `ar doctor --repair`";
 
 /// A ref that should name a record.
 #[derive(Debug)]
-pub(super) struct RecordRef {
-    pub(super) id: ExperimentId,
-    pub(super) name: String,
+pub(crate) struct RecordRef {
+    pub(crate) id: ExperimentId,
+    pub(crate) name: String,
     /// The object that it names, or named before its file was torn.
-    pub(super) object: String,
+    pub(crate) object: String,
     /// The commit that the object is on, where it is an annotated tag.
-    pub(super) tagged: Option<CommitId>,
+    pub(crate) tagged: Option<CommitId>,
     /// The record, or why there is none.
-    pub(super) record: Result<Record, SessionError>,
+    pub(crate) record: Result<Record, SessionError>,
 }
 
 /// The state of a session, as far as it is readable.
 #[derive(Debug)]
-pub(super) struct Facts {
-    pub(super) tag: Tag,
-    pub(super) folder: SessionFolder,
+pub(crate) struct Facts {
+    pub(crate) tag: Tag,
+    pub(crate) folder: SessionFolder,
     /// Its records in the order of their numbers: those that have a readable ref, and those whose ref can be put back.
-    pub(super) refs: Vec<RecordRef>,
+    pub(crate) refs: Vec<RecordRef>,
     /// The records that can be read.
     history: History,
     /// The refs that records were made for, with their tag objects; looked for only when refs are lost.
     tag_objects: Vec<(String, String)>,
     /// Its refs whose files name nothing, its branch among them.
-    pub(super) broken: Vec<BrokenRef>,
+    pub(crate) broken: Vec<BrokenRef>,
     /// The contract of its folder.
-    pub(super) contract: Result<Option<Contract>, StateError>,
+    pub(crate) contract: Result<Option<Contract>, StateError>,
     /// True if this clone fetched its refs and has no files of it.
-    pub(super) is_fetched: bool,
+    pub(crate) is_fetched: bool,
     /// True if the contract's hash shows a change after the approval.
-    pub(super) is_changed: bool,
-    pub(super) journal: Result<Option<Journal>, StateError>,
+    pub(crate) is_changed: bool,
+    pub(crate) journal: Result<Option<Journal>, StateError>,
     /// The process that holds its lock.
-    pub(super) holder: Option<String>,
+    pub(crate) holder: Option<String>,
     /// Set if this is the only session that is examined.
-    pub(super) is_only: bool,
+    pub(crate) is_only: bool,
 }
 
 impl Facts {
     /// Reads all there is.
-    pub(super) fn read(repo: &Repo, tag: &Tag) -> Result<Facts, SessionError> {
+    pub(crate) fn read(repo: &Repo, tag: &Tag) -> Result<Facts, SessionError> {
         let folder = SessionFolder::new(&repo.main_worktree(), tag);
         let branch = tag.branch_ref();
         let mut broken = repo.refs.broken_refs(&tag.ref_prefix())?;
@@ -120,28 +120,28 @@ impl Facts {
     }
 
     /// Returns whether only remains are left: no contract, journal or record, and no process that holds the lock.
-    pub(super) fn is_remains(&self) -> bool {
+    pub(crate) fn is_remains(&self) -> bool {
         let has_files = !matches!((&self.contract, &self.journal), (Ok(None), Ok(None)));
         !has_files && self.refs.is_empty() && self.broken.is_empty() && self.holder.is_none()
     }
 
     /// Returns whether the session was created from another tool's ledger. Such a session has only records.
-    pub(super) fn is_imported(&self) -> bool {
+    pub(crate) fn is_imported(&self) -> bool {
         self.terms().is_some_and(|terms| terms.imported)
     }
 
     /// Returns whether the session should have files besides its records.
-    pub(super) fn has_files(&self) -> bool {
+    pub(crate) fn has_files(&self) -> bool {
         !self.is_imported() && !self.is_fetched
     }
 
     /// The records that can be read.
-    pub(super) fn history(&self) -> &History {
+    pub(crate) fn history(&self) -> &History {
         &self.history
     }
 
     /// The experiments that have lost their records and refs, as far as the records that can be read tell.
-    pub(super) fn lost_ids(&self) -> Vec<ExperimentId> {
+    pub(crate) fn lost_ids(&self) -> Vec<ExperimentId> {
         let there = self.history.records().iter().map(|record| (record.id, record.sequence()));
         let mut lost = lost_ids(there);
         lost.retain(|id| self.refs.iter().all(|found| found.id != *id));
@@ -149,7 +149,7 @@ impl Facts {
     }
 
     /// Returns whether all records exist and are readable. Otherwise the next step is unknown.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         let lost = |broken: &BrokenRef| {
             record_id(&broken.name, &self.tag).is_some_and(|id| self.refs.iter().all(|found| found.id != id))
         };
@@ -159,13 +159,13 @@ impl Facts {
     }
 
     /// The terms as the baseline's record has them.
-    pub(super) fn recorded_terms(&self) -> Option<Contract> {
+    pub(crate) fn recorded_terms(&self) -> Option<Contract> {
         let record = sound(self.refs.first()?, &self.tag).filter(|record| record.id.is_baseline())?;
         recorded_terms(record).ok().flatten()
     }
 
     /// The terms, from wherever they can be had.
-    pub(super) fn terms(&self) -> Option<Contract> {
+    pub(crate) fn terms(&self) -> Option<Contract> {
         match &self.contract {
             Ok(Some(contract)) => Some(contract.clone()),
             _ => self.recorded_terms(),
@@ -173,7 +173,7 @@ impl Facts {
     }
 
     /// The commit that the branch should be at between two experiments, where the records tell.
-    pub(super) fn expected_tip(&self) -> Option<CommitId> {
+    pub(crate) fn expected_tip(&self) -> Option<CommitId> {
         let history = self.history();
         let terms = self.recorded_terms().or_else(|| self.terms())?;
         self.is_complete().then(|| expected_tip(&terms, history.incumbent().map(|record| &record.commit)))
@@ -181,7 +181,7 @@ impl Facts {
 
     /// Judges the tip of the branch. Returns `None` if the ref is torn, if its expected commit is unknown, or if a fetched
     /// session has no branch. An imported session also gives `None`.
-    pub(super) fn tip(&self, repo: &Repo) -> Result<Option<Tip>, SessionError> {
+    pub(crate) fn tip(&self, repo: &Repo) -> Result<Option<Tip>, SessionError> {
         let branch = self.tag.branch_ref();
         if self.is_imported() || self.broken.iter().any(|broken| broken.name == branch) {
             return Ok(None);
@@ -196,27 +196,27 @@ impl Facts {
     }
 
     /// The tag objects that were made for a ref that is lost.
-    pub(super) fn tag_objects(&self, refname: &str) -> Vec<&str> {
+    pub(crate) fn tag_objects(&self, refname: &str) -> Vec<&str> {
         objects_of(&self.tag_objects, refname)
     }
 
     /// Returns whether the journal is missing or cannot be parsed.
-    pub(super) fn has_lost_journal(&self) -> bool {
+    pub(crate) fn has_lost_journal(&self) -> bool {
         matches!(self.journal, Ok(None) | Err(StateError::Json { .. }))
     }
 
     /// The journal, as far as it can be read.
-    pub(super) fn known_journal(&self) -> Option<&Journal> {
+    pub(crate) fn known_journal(&self) -> Option<&Journal> {
         self.journal.as_ref().ok()?.as_ref()
     }
 
     /// The attempts that the journal says are open.
-    pub(super) fn open_ids(&self) -> Vec<ExperimentId> {
+    pub(crate) fn open_ids(&self) -> Vec<ExperimentId> {
         self.known_journal().map(Journal::open_ids).unwrap_or_default()
     }
 
     /// The place where experiments are made and run, by the journal's layout.
-    pub(super) fn home(&self) -> Home {
+    pub(crate) fn home(&self) -> Home {
         self.known_journal().map_or(Home::of(None), Journal::home)
     }
 }
@@ -232,7 +232,7 @@ fn objects_of<'a>(tag_objects: &'a [(String, String)], refname: &str) -> Vec<&'a
 
 /// The sorted tags of all sessions that left anything: a record's ref, even a torn one, a saved commit, a branch, or a
 /// contract.
-pub(super) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
+pub(crate) fn known_tags(repo: &Repo) -> Result<Vec<Tag>, SessionError> {
     const PREFIX: &str = "refs/autoresearch";
     let readable = repo.refs.readable_refs_under(PREFIX)?.into_iter().map(|(name, _)| name);
     let broken = repo.refs.broken_refs(PREFIX)?.into_iter().map(|broken| broken.name);

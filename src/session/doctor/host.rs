@@ -7,18 +7,18 @@ use std::path::Path;
 use strum::VariantArray;
 
 use super::facts::Facts;
-use super::patients::finding_of;
+use super::sessions::finding_of;
 use crate::agent::{PRESETS, Preset, agent_terms};
 use crate::domain::{Area, Asked, Finding, LedgerDialect, Severity, bytes_text, shell_word};
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::{NamedFile, calls_score, judge_space, named_files};
-use crate::session::conventions::{Conventions, installed_agents};
-use crate::session::programs::check_command;
-use crate::session::scoring::read_terms;
+use crate::session::files::command_lines::check_command;
+use crate::session::files::conventions::{Conventions, installed_agents};
+use crate::session::research::scoring::read_terms;
 
 /// Looks at the file systems that are written to, and for the programs that are called.
-pub(super) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
+pub(crate) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
     let mut found = disks(repo);
     let asked_agent = asked.agent.as_deref().and_then(|line| agent_terms(line).0);
     let mut commands: Vec<(Area, &'static str, String)> = Vec::new();

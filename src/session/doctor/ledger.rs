@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use super::difference::{Difference, Repairs};
 use super::facts::REPAIR;
-use super::patients::Patients;
+use super::sessions::Patients;
 use crate::domain::{Area, ExperimentId, Finding, LedgerDialect, Record, count_of, one_line, with_causes};
 use crate::fs::folder_of;
 use crate::git::Repo;
 use crate::ledger::{LedgerError, LedgerFile};
-use crate::session::error::SessionError;
+use crate::session::errors::SessionError;
 
 /// The ledger of a repository, with the records that should be in it.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl<'a> Books<'a> {
 }
 
 /// Compares results.tsv.
-pub(super) fn look<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference<'a>> {
+pub(crate) fn look<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference<'a>> {
     let Some(books) = Books::of(repo, patients) else { return Vec::new() };
     let found = match LedgerFile::compare(&books.path, &books.metric, books.dialect, &books.records) {
         Ok(found) => found,

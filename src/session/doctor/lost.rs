@@ -12,9 +12,9 @@ use crate::fs::read_at_most;
 use crate::git::Repo;
 use crate::ledger::{Ledger, Row, Said, read};
 use crate::rules::gaps;
-use crate::session::finished_log::read_log;
-use crate::session::jobs::{AGENT, RUN};
-use crate::session::reading::record_message;
+use crate::session::files::log_end::read_log;
+use crate::session::files::reading::record_message;
+use crate::session::store::jobs::{AGENT, RUN};
 
 /// The size in bytes up to which an event log or results.tsv is read.
 const LARGEST: u64 = 64 << 20;
@@ -30,7 +30,7 @@ fn place_of(facts: &Facts, id: ExperimentId) -> u32 {
 }
 
 /// The record of a ref whose object is gone, with its tag's message; `None` where what is left does not tell.
-pub(super) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(Record, String)> {
+pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(Record, String)> {
     if found.record.is_ok() || repo.objects.has_object(&found.object) {
         return None;
     }

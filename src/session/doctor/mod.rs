@@ -4,7 +4,6 @@
 //! [`Difference`](difference::Difference)s: a [`Finding`](crate::domain::Finding) and its repair. Decisions that need no
 //! disk access are in [`rules`](crate::rules).
 
-mod beside;
 mod difference;
 mod entries;
 mod examine;
@@ -12,11 +11,12 @@ mod facts;
 mod host;
 mod ledger;
 mod lost;
-mod patients;
+mod open_refs;
 mod records;
 mod refs;
 mod repair;
 mod repository;
+mod sessions;
 mod shared;
 mod start;
 mod state;

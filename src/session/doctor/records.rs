@@ -2,18 +2,18 @@
 
 use super::difference::Difference;
 use super::facts::{Facts, RecordRef};
-use super::patients::finding_of;
+use super::sessions::finding_of;
 use super::state::keep;
 use super::{lost, repository};
 use crate::agent::task_spec;
 use crate::domain::{Area, Drift, ExperimentId, Finding, count_of, with_causes};
 use crate::git::Repo;
 use crate::rules::ignored_changes;
-use crate::session::error::SessionError;
+use crate::session::errors::SessionError;
 use crate::state::StateError;
 
 /// Compares the terms and the records of a session.
-pub(super) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+pub(crate) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
     let mut found: Vec<Difference<'a>> = facts.refs.iter().filter_map(|found| record(repo, facts, found)).collect();
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(contract(facts));

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 
 use super::difference::Difference;
 use super::facts::{Facts, RecordRef};
-use super::patients::finding_of;
+use super::sessions::finding_of;
 use crate::domain::{Area, CommitId, ExperimentId, Finding, Severity, Tag, with_causes};
 use crate::git::{BrokenRef, Head, Notes, Repo};
 use crate::rules::{Tip, UnrecordedTip};
-use crate::session::branch_error::BranchError;
-use crate::session::error::SessionError;
-use crate::session::next_session::unrecorded_tip;
-use crate::session::ratings::RATINGS;
-use crate::session::reading::record_id;
-use crate::session::view::NOTES;
+use crate::session::errors::BranchError;
+use crate::session::errors::SessionError;
+use crate::session::files::reading::record_id;
+use crate::session::plan::next_session::unrecorded_tip;
+use crate::session::view::ratings::RATINGS;
+use crate::session::view::session_view::NOTES;
 use crate::state::Journal;
 
 /// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object
@@ -31,7 +31,7 @@ fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
 }
 
 /// Compares the refs of a session.
-pub(super) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+pub(crate) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
     let plain = |found: Vec<Finding>| found.into_iter().map(Difference::from).collect();
     let mut found = broken(repo, facts);
     found.extend(missing(facts).into_iter().map(Difference::from));
@@ -65,7 +65,7 @@ fn notes(repo: &Repo, facts: &Facts) -> Vec<Finding> {
 }
 
 /// Looks at what is left of a session that has neither terms nor records: its branch, and what it saved.
-pub(super) fn look_at_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
+pub(crate) fn look_at_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
     let (tag, branch) = (&facts.tag, facts.tag.branch());
     let saved = repo.refs.readable_refs_under(&format!("{}/saved", tag.ref_prefix()))?;
     let names: Vec<&str> = saved.iter().map(|(name, _)| name.as_str()).collect();

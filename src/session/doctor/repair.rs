@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use super::difference::Repairs;
 use super::examine::{Examination, examine};
 use super::facts::Facts;
-use super::patients::{Part, Patients};
 use super::repository::in_the_way;
-use super::{beside, entries, ledger, records, refs, shared, state};
+use super::sessions::{Part, Patients};
+use super::{entries, ledger, open_refs, records, refs, shared, state};
 use crate::domain::{Asked, Clock, Tag};
 use crate::exec::{Job, may_be_held};
 use crate::git::{LockOwner, Repo};
-use crate::session::error::SessionError;
-use crate::session::jobs::AGENT;
-use crate::session::own_files::OWN_FILES;
+use crate::session::errors::SessionError;
+use crate::session::files::layout::OWN_FILES;
+use crate::session::store::jobs::AGENT;
 use crate::state::{SessionFolder, lock_all, refuse_held};
 
 /// Mends what can be mended without a guess, and looks again; see [`examine`].
@@ -47,7 +47,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     entries::mend_head(&repo, sessions(), &mut repairs.done)?;
     entries::mend(&repo, &mut repairs.done)?;
     // Each part may restore facts that the next parts need, such as the contract, so they are read again.
-    let parts: [Part; 5] = [records::look, refs::look, records::look, state::look, beside::look];
+    let parts: [Part; 5] = [records::look, refs::look, records::look, state::look, open_refs::look];
     for part in parts {
         let patients = Patients::find_held(&repo, tag)?;
         repairs.remove(patients.compare(&repo, part))?;

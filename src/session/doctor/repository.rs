@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use super::entries::{self, head_before};
 use super::facts::{Facts, REPAIR};
-use super::patients::finding_of;
+use super::sessions::finding_of;
 use crate::domain::{Area, Finding, shell_word, with_causes};
 use crate::fs::move_command;
 use crate::git::{GitError, Head, LockFile, LockOwner, Repo};
-use crate::session::error::SessionError;
-use crate::session::repro::left_worktrees;
+use crate::session::errors::SessionError;
+use crate::session::tree::linked::left_worktrees;
 use crate::state::SESSIONS_FOLDER;
 
 /// The age from which on a lock of another program is taken for one that was left behind.
 const OLD: Duration = Duration::from_secs(60);
 
 /// Looks at the repository.
-pub(super) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
+pub(crate) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut take = |area, looked: Result<Vec<Finding>, SessionError>| match looked {
         Ok(findings) => found.extend(findings),
@@ -133,7 +133,7 @@ fn own_folder(repo: &Repo) -> PathBuf {
 }
 
 /// A non-directory at the path of `.autoresearch`.
-pub(super) fn in_the_way(repo: &Repo) -> Option<Finding> {
+pub(crate) fn in_the_way(repo: &Repo) -> Option<Finding> {
     let own = own_folder(repo);
     let meta = fs::symlink_metadata(&own).ok().filter(|_| !own.is_dir())?;
     let what = if meta.is_symlink() { "is a link that does not lead to a folder" } else { "is not a folder" };

@@ -2,17 +2,19 @@
 
 use std::path::Path;
 
-use super::patients::finding_of;
+use super::sessions::finding_of;
 use crate::agent::agent_terms;
 use crate::domain::{Area, Asked, Clock, Finding, Severity, Tag};
 use crate::git::{GitError, Repo};
 use crate::rules::{AgentLack, AgentSetting, LoopAgent};
-use crate::session::choosing::find_session;
-use crate::session::error::{ErrorKind, SessionError};
-use crate::session::loop_agent::{LoopWish, NoAgent, choose, setting_of};
-use crate::session::plan::{Drive, Plan};
-use crate::session::reading::{session_of_head, stored_contract};
-use crate::session::terms::Wanted;
+use crate::session::errors::NoAgent;
+use crate::session::errors::{ErrorKind, SessionError};
+use crate::session::files::choosing::find_session;
+use crate::session::files::reading::{session_of_head, stored_contract};
+use crate::session::plan::Plan;
+use crate::session::plan::invocation::Drive;
+use crate::session::plan::loop_agent::{LoopWish, choose, setting_of};
+use crate::session::plan::terms::Wanted;
 use crate::state::SessionFolder;
 
 /// Lists what `ar run` would refuse if it were typed now, and what it would do about its agent. Changes nothing.

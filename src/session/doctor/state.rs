@@ -8,19 +8,19 @@ use serde_json::Value;
 
 use super::difference::{Difference, Repairs};
 use super::facts::{DECIDE_FIRST, Facts, REPAIR};
-use super::patients::finding_of;
 use super::repository;
+use super::sessions::finding_of;
 use crate::domain::{Area, ExperimentId, Finding, count_of, experiment_name, shell_word, with_causes};
 use crate::exec::{Executor, Exit, JobFiles, Started};
 use crate::fs::{copy_beside, move_command, read_regular, write_atomic};
 use crate::git::{Repo, Untracked};
 use crate::rules::Tip;
-use crate::session::contradiction::{contradiction, trouble_text};
-use crate::session::error::SessionError;
-use crate::session::guardians::guard_lines;
-use crate::session::heal::{Remains, rebuilt_journal};
-use crate::session::jobs::RUN;
-use crate::session::own_files::remove_file;
+use crate::session::errors::SessionError;
+use crate::session::files::layout::remove_file;
+use crate::session::store::contradiction::{contradiction, trouble_text};
+use crate::session::store::jobs::RUN;
+use crate::session::store::repair::{Remains, rebuilt_journal};
+use crate::session::wait::guardians::guard_lines;
 use crate::state::{
     DIRECTIONS, EVENT_LOGS, EventLog, FINDINGS, ITERATIONS, Journal, Memory, OpenExperiment, StateError, read_json,
 };
@@ -32,7 +32,7 @@ const MEMORY: [&str; 3] = [FINDINGS, ITERATIONS, DIRECTIONS];
 const UNTRACKED: &str = "untracked.json";
 
 /// Compares the state folder of a session.
-pub(super) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+pub(crate) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
     let mut found = Vec::new();
     // Another part reports a non-directory at the folder's path.
     if repository::in_the_way(repo).is_none() && facts.has_files() {
@@ -68,7 +68,7 @@ fn journal<'a>(repo: &'a Repo, facts: &'a Facts) -> Result<Vec<Difference<'a>>, 
 }
 
 /// The runs that go on and are of no experiment in `open`; `then` is to be called when they are over.
-pub(super) fn unknown_runs(facts: &Facts, open: &[ExperimentId], then: &str) -> Vec<Finding> {
+pub(crate) fn unknown_runs(facts: &Facts, open: &[ExperimentId], then: &str) -> Vec<Finding> {
     let unknown = going_on(facts).into_iter().filter(|(id, _)| !open.contains(id));
     unknown
         .map(|(id, pid)| {
@@ -281,7 +281,7 @@ fn log_last_iteration(facts: &Facts, path: &Path, lines: &[&[u8]]) -> Result<(),
 }
 
 /// Copies what is at `path` to a free name beside it; gives a clause that names the copy, nothing if nothing is there.
-pub(super) fn keep(path: &Path, suffix: &str) -> Result<String, SessionError> {
+pub(crate) fn keep(path: &Path, suffix: &str) -> Result<String, SessionError> {
     if !path.exists() {
         return Ok(String::new());
     }

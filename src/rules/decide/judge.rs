@@ -1,0 +1,258 @@
+//! The verdict on an experiment that was measured, or refused before it ran.
+
+use std::path::PathBuf;
+
+use super::limits::unmet;
+use super::outcome::{Verdict, decide, decide_by_threshold, describe_failure};
+use super::simplicity::{Rivals, decide_by_simplicity};
+use crate::domain::{
+    COMPOSITE, CommitId, Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record, Run,
+};
+use crate::rules::change::disturbance::Disturbance;
+use crate::rules::history::records::{best_kept_of, best_of};
+
+/// The text at the end of a reason that introduces the axes without a number.
+pub const NO_NUMBER_FOR: &str = ": no number for ";
+
+/// The outcome of a run, or why there was none.
+#[derive(Debug, Clone, Default)]
+pub struct Measured {
+    /// The metric's number, where there is one.
+    pub value: Option<Number>,
+    /// The failure, if there was one: then no value counts.
+    pub failure: Option<Failure>,
+    /// Every number that the log's summary gives.
+    pub metrics: Metrics,
+    /// Peak memory in GiB.
+    pub memory_gb: Option<f64>,
+    /// The run itself, where there was one, without its value.
+    pub run: Option<Run>,
+    /// The end of the run, in words.
+    pub ended: String,
+    /// The files that anyone changed during the run, as far as they count.
+    pub disturbance: Disturbance,
+    /// A possible cause of the failure other than the change.
+    pub outside_cause: Option<String>,
+}
+
+impl Measured {
+    /// An experiment that was refused before it ran.
+    pub fn refused(failure: Failure) -> Measured {
+        let ended = failure.excerpt.replace('\n', ", ");
+        Measured { failure: Some(failure), ended, ..Measured::default() }
+    }
+
+    /// A run that was lost more often than it is restarted.
+    pub fn lost(times: u32) -> Measured {
+        let failure = Failure { class: FailureClass::Lost, excerpt: String::new() };
+        Measured { failure: Some(failure), ended: format!("{times} times"), ..Measured::default() }
+    }
+
+    /// The files that anyone changed during the run, each once.
+    pub fn changed(&self) -> Vec<PathBuf> {
+        self.disturbance.paths()
+    }
+
+    /// The run for a record, with its value where that counts, and with the `commit` that was executed.
+    pub fn counted_run(&self, commit: Option<&CommitId>) -> Option<Run> {
+        let value = self.value.as_ref().filter(|_| self.failure.is_none()).map(|number| number.value);
+        self.run.clone().map(|run| Run { value, commit: commit.cloned(), ..run })
+    }
+
+    /// The limits of the contract that the run exceeded, in words.
+    pub fn unmet_limits(&self, contract: &Contract) -> Vec<String> {
+        unmet(&contract.limits, |name| match name {
+            "memory_gb" => self.memory_gb,
+            name if name == contract.metric.name => self.value.as_ref().map(|number| number.value),
+            name => self.metrics.get(name),
+        })
+    }
+}
+
+/// Returns whether a baseline with this end only has nothing to measure yet, such as a text without claims. It printed
+/// a composite or an axis that is not finite. Such a baseline is recorded without a value.
+pub fn is_empty_baseline(contract: &Contract, class: FailureClass, exit: Option<i32>) -> bool {
+    contract.metric.name == COMPOSITE && class == FailureClass::Nan && exit == Some(0)
+}
+
+/// The verdict on experiment `id`, whose change has this size, and the limits that count against it.
+///
+/// A failure is a crash. A number is compared with the contract's threshold, if there is one, else with the incumbent's, where
+/// the contract says so by simplicity first. One that would be kept is discarded if the run exceeded a limit. The baseline may
+/// exceed limits and miss the threshold, and may have no number; see [`is_empty_baseline`].
+///
+/// The `records` are those up to its base, which may not be the incumbent any more: it is compared with its own base. One
+/// that would be kept is a winner if it is stale.
+pub fn judge(
+    contract: &Contract,
+    records: &[Record],
+    id: ExperimentId,
+    diff: DiffStat,
+    measured: &Measured,
+) -> (Verdict, Vec<String>) {
+    let mut verdict = match (&measured.value, &measured.failure) {
+        (_, Some(failure)) => {
+            let reason = describe_failure(failure, &contract.metric.name, &measured.ended, measured.run.as_ref());
+            Verdict { outcome: Outcome::Crash, reason }
+        }
+        (Some(value), None) => match contract.keep_above.filter(|_| !id.is_baseline()) {
+            Some(threshold) => decide_by_threshold(&contract.metric, value, threshold),
+            None => verdict_on(contract, records, diff, value),
+        },
+        // Only a baseline without anything to measure yet.
+        (None, None) => {
+            let reason = format!("{} has no number yet; the next one has nothing to beat", contract.metric.name);
+            Verdict { outcome: Outcome::Keep, reason }
+        }
+    };
+    if let (Some(axes), Some(failure)) = (contract.deciding_composite(), &measured.failure)
+        && matches!(failure.class, FailureClass::Nan | FailureClass::NoMetric)
+    {
+        let without: Vec<&str> =
+            axes.axes.keys().map(String::as_str).filter(|name| measured.metrics.get(name).is_none()).collect();
+        if !without.is_empty() {
+            verdict.reason += &format!("{NO_NUMBER_FOR}{}", without.join(", "));
+        }
+    }
+    let counts = !id.is_baseline() && measured.failure.is_none();
+    let unmet = if counts { measured.unmet_limits(contract) } else { Vec::new() };
+    if verdict.outcome == Outcome::Keep && !unmet.is_empty() {
+        verdict.outcome = Outcome::Discard;
+        verdict.reason += &format!(", but {}", unmet.join(", "));
+    }
+    if let Some(cause) = &measured.outside_cause {
+        verdict.reason += &format!("; {cause}");
+    }
+    (verdict, unmet)
+}
+
+/// The verdict on a value, by those of the records.
+fn verdict_on(contract: &Contract, records: &[Record], diff: DiffStat, value: &Number) -> Verdict {
+    let (metric, best) = (&contract.metric, best_of(records));
+    let by_simplicity = || {
+        let margin = contract.simpler_wins?;
+        let ((id, incumbent), best) = best.as_ref().zip(Some(best_kept_of(records)?.1))?;
+        decide_by_simplicity(metric, value, Rivals { id: *id, incumbent, best: &best }, margin, diff)
+    };
+    let incumbent = best.as_ref().map(|(id, number)| (*id, number));
+    by_simplicity().unwrap_or_else(|| decide(metric, value, incumbent, contract.min_delta))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::{CommitId, Composite, Direction, MetricSource, MetricSpec};
+    use crate::rules::history::records::History;
+    use crate::rules::sample::record;
+
+    fn contract(limits: &[&str]) -> Contract {
+        let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
+        let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));
+        let contract = Contract::new(tag, metric, "true".into(), start, jiff::Timestamp::UNIX_EPOCH);
+        Contract { limits: limits.iter().map(|limit| limit.parse().unwrap()).collect(), ..contract }
+    }
+
+    fn measured(loss: &str) -> Measured {
+        let value = Some(Number { value: loss.parse().unwrap(), raw: loss.into() });
+        Measured { value, memory_gb: Some(44.0), ..Measured::default() }
+    }
+
+    fn outcome(contract: &Contract, id: u32, measured: &Measured) -> (Outcome, String, usize) {
+        let history = History::new(if id == 0 { Vec::new() } else { vec![record(json!({"value": "2.0"}))] });
+        let (verdict, unmet) = judge(contract, history.records(), id.into(), DiffStat::default(), measured);
+        (verdict.outcome, verdict.reason, unmet.len())
+    }
+
+    #[test]
+    fn a_limit_counts_against_a_better_number_and_not_against_the_baseline() {
+        let (free, limited) = (contract(&[]), contract(&["memory_gb<=40"]));
+        assert_eq!(outcome(&free, 1, &measured("1.5")).0, Outcome::Keep);
+        let (kept, reason, unmet) = outcome(&limited, 1, &measured("1.5"));
+        assert_eq!((kept, unmet), (Outcome::Discard, 1));
+        assert!(reason.ends_with(", but memory_gb is 44 and must be <= 40"), "{reason}");
+        assert_eq!(outcome(&limited, 0, &measured("1.5")).0, Outcome::Keep);
+        let (worse, reason, unmet) = outcome(&limited, 1, &measured("2.5"));
+        assert_eq!((worse, unmet, reason.contains("but")), (Outcome::Discard, 1, false));
+    }
+
+    #[test]
+    fn what_reaches_the_threshold_is_kept_whatever_the_best_is() {
+        let contract = Contract { keep_above: Some(3.0), ..contract(&["memory_gb<=50"]) };
+        let outcomes = [(0, "4.0"), (1, "2.5"), (1, "3.0"), (1, "3.5")]
+            .map(|(id, loss)| outcome(&contract, id, &measured(loss)).0);
+        assert_eq!(outcomes, [Outcome::Keep, Outcome::Keep, Outcome::Keep, Outcome::Discard], "the best is 2.0");
+        let limited = Contract { limits: vec!["memory_gb<=40".parse().unwrap()], ..contract };
+        assert_eq!(outcome(&limited, 1, &measured("2.5")).0, Outcome::Discard, "limits count");
+    }
+
+    #[test]
+    fn a_baseline_with_nothing_to_measure_yet_is_kept_and_compared_with_nothing() {
+        let with_axes = |contract: Contract| {
+            let mut contract = Contract { composite: Composite::preset("equal"), ..contract };
+            contract.metric = MetricSpec { name: "composite".into(), direction: Direction::Higher, ..contract.metric };
+            contract
+        };
+        let (plain, axes) = (contract(&[]), with_axes(contract(&[])));
+        let threshold = Contract { keep_above: Some(3.0), ..contract(&[]) };
+        let is_empty = |contract: &Contract, class, exit| is_empty_baseline(contract, class, exit);
+        assert!(is_empty(&axes, FailureClass::Nan, Some(0)) && !is_empty(&axes, FailureClass::NoMetric, Some(0)));
+        assert!(!is_empty(&plain, FailureClass::Nan, Some(0)) && !is_empty(&threshold, FailureClass::Nan, Some(0)));
+        assert!(!is_empty(&axes, FailureClass::Nan, Some(1)));
+        let (kept, reason, _) = outcome(&axes, 0, &Measured::default());
+        assert_eq!(
+            (kept, reason.as_str()),
+            (Outcome::Keep, "composite has no number yet; the next one has nothing to beat")
+        );
+        let empty = History::new(vec![record(json!({}))]);
+        let first = |contract: &Contract, loss: &str| {
+            judge(contract, empty.records(), 1.into(), DiffStat::default(), &measured(loss)).0.outcome
+        };
+        assert_eq!(first(&axes, "0.01"), Outcome::Keep, "the first one with a number");
+        assert_eq!([first(&threshold, "2.5"), first(&threshold, "3.5")], [Outcome::Keep, Outcome::Discard]);
+    }
+
+    #[test]
+    fn an_axis_without_a_number_is_named() {
+        let mut contract = Contract { composite: Composite::preset("equal"), ..contract(&[]) };
+        contract.metric.name = "composite".into();
+        let failure = Some(Failure { class: FailureClass::Nan, excerpt: String::new() });
+        let metrics = ["claim_density", "source_diversity", "topic_coverage"].map(|name| (name.to_owned(), 0.5));
+        let failed = Measured { failure, metrics: metrics.into_iter().collect(), ..Measured::default() };
+        let (crashed, reason, _) = outcome(&contract, 1, &failed);
+        assert_eq!(crashed, Outcome::Crash);
+        assert!(reason.ends_with(": no number for novelty"), "{reason}");
+    }
+
+    #[test]
+    fn a_stale_experiment_is_compared_with_its_own_base() {
+        let kept =
+            |id: u32, sequence: u32, value: &str| record(json!({"id": id, "sequence": sequence, "value": value}));
+        let history = History::new(vec![kept(0, 0, "2.0"), kept(4, 1, "1.75"), kept(2, 2, "1.0")]);
+        let contract = contract(&["memory_gb<=50"]);
+        let judged = |base: u32, loss: &str| {
+            judge(&contract, history.as_of(base.into()), 5.into(), DiffStat::default(), &measured(loss)).0
+        };
+        let outcomes = [(0, "1.9"), (4, "1.9"), (4, "1.5"), (2, "1.5"), (2, "0.5")];
+        let found = outcomes.map(|(base, loss)| judged(base, loss).outcome);
+        assert_eq!(found, [Outcome::Keep, Outcome::Discard, Outcome::Keep, Outcome::Discard, Outcome::Keep]);
+        assert!(judged(4, "1.5").reason.contains("of experiment 4"));
+        let simpler = Contract { simpler_wins: Some(0.5), ..contract.clone() };
+        let less = DiffStat { files: 1, added: 0, deleted: 9 };
+        let (verdict, _) = judge(&simpler, history.as_of(4.into()), 5.into(), less, &measured("2.0"));
+        assert_eq!(verdict.outcome, Outcome::Keep, "within the margin of what was best then: {}", verdict.reason);
+    }
+
+    #[test]
+    fn a_failure_is_a_crash_whatever_was_printed_and_names_a_cause_outside_the_change() {
+        let failure = Some(Failure { class: FailureClass::Oom, excerpt: String::new() });
+        let outside_cause = Some("other processes had 20 GB of the GPU".to_owned());
+        let failed = Measured { failure, outside_cause, ended: "exit 1".into(), ..measured("1.5") };
+        let (crashed, reason, unmet) = outcome(&contract(&["memory_gb<=40"]), 1, &failed);
+        assert_eq!((crashed, unmet), (Outcome::Crash, 0));
+        assert!(reason.ends_with("; other processes had 20 GB of the GPU"), "{reason}");
+        let lost = outcome(&contract(&[]), 1, &Measured::lost(3));
+        assert!(lost.0 == Outcome::Crash && lost.1.contains("3 times"), "{lost:?}");
+    }
+}

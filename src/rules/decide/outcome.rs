@@ -1,0 +1,205 @@
+//! Keep or discard.
+
+use crate::domain::{Direction, ExperimentId, Failure, MetricSpec, Number, Outcome, Run, percent_text, span_text};
+
+/// An outcome with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The reason in one sentence, with values.
+    pub reason: String,
+}
+
+/// Decides on a measured value against the incumbent.
+///
+/// A value is kept if it is better than the incumbent's by more than `min_delta` (0 or more, in the metric's unit); an
+/// equal one is discarded. Without an incumbent (the baseline) it is kept.
+pub fn decide(
+    metric: &MetricSpec,
+    measured: &Number,
+    incumbent: Option<(ExperimentId, &Number)>,
+    min_delta: f64,
+) -> Verdict {
+    let name = &metric.name;
+    let Some((id, best)) = incumbent else {
+        return Verdict { outcome: Outcome::Keep, reason: format!("{name} is {measured}, the number to beat") };
+    };
+    let gain = metric.direction.gain(measured.value, best.value);
+    let size = format_gain(measured, best);
+    let (outcome, reason) = if gain == 0.0 {
+        (Outcome::Discard, format!("{name} {measured} equals experiment {id}"))
+    } else if gain < 0.0 {
+        (Outcome::Discard, format!("{name} {measured} is worse than {best} of experiment {id} by {size}"))
+    } else if exceeds(gain, min_delta, measured, best) {
+        (Outcome::Keep, format!("{name} {measured} is better than {best} of experiment {id} by {size}"))
+    } else {
+        let reason = format!(
+            "{name} {measured} is better than {best} of experiment {id} by {size}, which is not more than the \
+             minimum of {min_delta}"
+        );
+        (Outcome::Discard, reason)
+    };
+    Verdict { outcome, reason }
+}
+
+/// Decides on a measured value by a threshold, whatever was kept before: what reaches it is kept.
+pub(crate) fn decide_by_threshold(metric: &MetricSpec, measured: &Number, threshold: f64) -> Verdict {
+    let is_missed = metric.direction.better(threshold, measured.value);
+    let (outcome, how) = match (is_missed, metric.direction) {
+        (false, _) => (Outcome::Keep, "reaches"),
+        (true, Direction::Higher) => (Outcome::Discard, "is below"),
+        (true, Direction::Lower) => (Outcome::Discard, "is above"),
+    };
+    Verdict { outcome, reason: format!("{} {measured} {how} the threshold of {threshold}", metric.name) }
+}
+
+/// Returns whether `gain` exceeds `min_delta`. A difference of exactly `min_delta` between decimal numbers does not,
+/// despite binary rounding: a difference is off by at most two roundings of the larger number.
+pub(crate) fn exceeds(gain: f64, min_delta: f64, a: &Number, b: &Number) -> bool {
+    let rounding = if min_delta == 0.0 { 0.0 } else { 4.0 * f64::EPSILON * a.value.abs().max(b.value.abs()) };
+    gain > min_delta + rounding
+}
+
+/// The most decimals of a difference; finer ones read better in scientific notation.
+const MOST_DECIMALS: usize = 12;
+
+/// 2 to the power of 53: from here a number holds fewer digits than stand before its decimal point.
+const TOO_LARGE: f64 = 9_007_199_254_740_992.0;
+
+/// Formats the distance of two numbers with the decimals of the more precise one; never all zeros if they differ.
+pub fn format_distance(a: &Number, b: &Number) -> String {
+    let distance = (a.value - b.value).abs();
+    let decimals = a.decimals().max(b.decimals());
+    if distance < TOO_LARGE {
+        let text = format!("{distance:.*}", decimals.min(MOST_DECIMALS));
+        // If a number is written to its last bit, trailing zeros of a difference mean nothing.
+        let text = if decimals > MOST_DECIMALS { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+        if distance == 0.0 || text.contains(|c: char| ('1'..='9').contains(&c)) {
+            return text.to_owned();
+        }
+    }
+    format!("{distance:.3e}")
+}
+
+/// Formats the distance of two numbers, see [`format_distance`], also relative to the second: `0.0531 (2.9%)`.
+pub fn format_gain(a: &Number, b: &Number) -> String {
+    let absolute = format_distance(a, b);
+    match relative_gain(Direction::Higher, a.value, b.value) {
+        Some(ratio) => format!("{absolute} ({})", percent_text(ratio.abs())),
+        None => absolute,
+    }
+}
+
+/// Formats the distance of two different numbers, see [`format_gain`], with its sense: `0.0531 (2.9%) better`.
+pub fn format_step(direction: Direction, a: &Number, b: &Number) -> String {
+    let way = if direction.gain(a.value, b.value) < 0.0 { "worse" } else { "better" };
+    format!("{} {way}", format_gain(a, b))
+}
+
+/// The gain of `a` over `b`, relative to the size of `b`; `None` if `b` is 0.
+pub fn relative_gain(direction: Direction, a: f64, b: f64) -> Option<f64> {
+    let ratio = direction.gain(a, b) / b.abs();
+    ratio.is_finite().then_some(ratio)
+}
+
+/// One sentence that says why an experiment has no number. `run` is the one that failed, if there was one.
+pub fn describe_failure(failure: &Failure, metric: &str, ended: &str, run: Option<&Run>) -> String {
+    if let Some(seconds) = run.and_then(|run| run.silent) {
+        return format!("silent for {} ({ended})", span_text(seconds));
+    }
+    failure.class.texts().reason.replace("{metric}", metric).replace("{ended}", ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::MetricSource;
+
+    fn spec(direction: Direction) -> MetricSpec {
+        MetricSpec { name: "val_bpb".into(), direction, source: MetricSource::Log }
+    }
+
+    fn number(text: &str) -> Number {
+        text.parse().unwrap()
+    }
+
+    fn judge(direction: Direction, new: &str, old: &str, min_delta: f64) -> (Outcome, String) {
+        let verdict = decide(&spec(direction), &number(new), Some((3.into(), &number(old))), min_delta);
+        (verdict.outcome, verdict.reason)
+    }
+
+    #[test]
+    fn a_threshold_is_reached_at_it_and_beyond_it() {
+        let judge = |direction, value| decide_by_threshold(&spec(direction), &number(value), 0.45);
+        for (direction, value, outcome, reason) in [
+            (Direction::Higher, "0.4500", Outcome::Keep, "val_bpb 0.4500 reaches the threshold of 0.45"),
+            (Direction::Higher, "0.4499", Outcome::Discard, "val_bpb 0.4499 is below the threshold of 0.45"),
+            (Direction::Lower, "0.4500", Outcome::Keep, "val_bpb 0.4500 reaches the threshold of 0.45"),
+            (Direction::Lower, "0.4501", Outcome::Discard, "val_bpb 0.4501 is above the threshold of 0.45"),
+        ] {
+            assert_eq!(judge(direction, value), Verdict { outcome, reason: reason.into() });
+        }
+    }
+
+    #[test]
+    fn every_sentence_has_its_numbers() {
+        let cases = [
+            (
+                "1.7811",
+                "1.8342",
+                0.0,
+                Outcome::Keep,
+                "val_bpb 1.7811 is better than 1.8342 of experiment 3 by 0.0531 (2.9%)",
+            ),
+            (
+                "1.8589",
+                "1.8342",
+                0.0,
+                Outcome::Discard,
+                "val_bpb 1.8589 is worse than 1.8342 of experiment 3 by 0.0247 (1.3%)",
+            ),
+            ("1.8342", "1.8342", 0.0, Outcome::Discard, "val_bpb 1.8342 equals experiment 3"),
+            ("1.83420", "1.8342", 0.0, Outcome::Discard, "val_bpb 1.83420 equals experiment 3"),
+            (
+                "1.8340",
+                "1.8342",
+                0.001,
+                Outcome::Discard,
+                "val_bpb 1.8340 is better than 1.8342 of experiment 3 by 0.0002 (0.011%), which is not more than \
+                    the minimum of 0.001",
+            ),
+        ];
+        for (new, old, delta, outcome, reason) in cases {
+            assert_eq!(judge(Direction::Lower, new, old, delta), (outcome, reason.to_owned()));
+        }
+    }
+
+    #[test]
+    fn direction_turns_the_verdict() {
+        assert_eq!(judge(Direction::Higher, "0.91", "0.90", 0.0).0, Outcome::Keep);
+        assert_eq!(judge(Direction::Higher, "0.89", "0.90", 0.0).0, Outcome::Discard);
+        assert_eq!(judge(Direction::Lower, "-2", "-1", 0.0).0, Outcome::Keep);
+    }
+
+    #[test]
+    fn a_gain_of_exactly_the_minimum_is_not_more_than_it() {
+        // 1.1 - 1.0 is 0.10000000000000009 in binary.
+        assert_eq!(judge(Direction::Lower, "1.0", "1.1", 0.1).0, Outcome::Discard);
+        assert_eq!(judge(Direction::Lower, "0.99", "1.1", 0.1).0, Outcome::Keep);
+        assert_eq!(judge(Direction::Lower, "0.3", "0.30000000000000004", 0.0).0, Outcome::Keep);
+    }
+
+    #[test]
+    fn small_gains_keep_their_digits() {
+        assert_eq!(format_gain(&number("0.9979"), &number("0.9980")), "0.0001 (0.010%)");
+        assert_eq!(format_gain(&number("1.5e-7"), &number("2e-7")), "0.00000005 (25%)");
+        assert_eq!(format_gain(&number("1.99e2"), &number("1.00e2")), "99 (99%)");
+        assert_eq!(format_gain(&number("1.1000000000000001"), &number("1.3")), "0.2 (15%)");
+        assert_eq!(format_gain(&number("0.3"), &number("0.30000000000000004")), "5.551e-17 (1.9e-14%)");
+        assert_eq!(format_gain(&number("1e-20"), &number("3e-20")), "2.000e-20 (67%)");
+        assert_eq!(format_gain(&number("1e30"), &number("3e30")), "2.000e30 (67%)");
+        assert_eq!(format_gain(&number("2.50"), &number("2.5")), "0.00 (0%)");
+        assert_eq!(format_gain(&number("3"), &number("0")), "3");
+    }
+}

@@ -1,0 +1,381 @@
+//! Winners that wait for the incumbent, and the train that tries them on it.
+//!
+//! A run that beat its own base while another experiment was kept is a *winner*, and waits. A *train* is all winners that
+//! wait, merged onto the incumbent and measured together. [`Line`] holds both and says the next step. It is plain data:
+//! whoever stores it with the journal asks again after a kill and gets the same step.
+//!
+//! A train that does not hold is halved, down to single winners, and two of its parts are tried side by side. Once one
+//! holds, the other one is awaited if it runs, and not started otherwise. The better one is kept. One that held as well
+//! joins the next train, and all others are merged onto the new incumbent and tried again. Failed guards and crashes do not
+//! hold. So each run of a train ends it, halves it, or takes a winner out of the line.
+
+use serde::{Deserialize, Serialize};
+
+use super::outcome::exceeds;
+use super::train_steps::{Afresh, Car, LineStep, Merged, Standing, Tested, Trial, Why};
+use crate::domain::{ExperimentId, Number};
+
+/// The number of groups of a train that are tried side by side: its two halves.
+const SIDE_BY_SIDE: usize = 2;
+
+/// The number of winners that may wait for each slot. If there are more, those with the smallest gains are discarded.
+const WAITING_PER_SLOT: usize = 2;
+
+/// Winners of a train that are tried together on the incumbent, in the order of their merge.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Group {
+    cars: Vec<Car>,
+    /// The outcome of its run on this incumbent.
+    tested: Option<Tested>,
+}
+
+impl Group {
+    fn ids(&self) -> Vec<ExperimentId> {
+        ids(&self.cars)
+    }
+}
+
+/// The winners of a session, each in one place.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// They wait for the next train.
+    waiting: Vec<Car>,
+    /// The agent merges them with the incumbent.
+    asking: Vec<Car>,
+    /// They conflict with the incumbent, also after the agent's work: their own trees run again.
+    alone: Vec<Car>,
+    /// The train, whole or what is left of it; empty if there is none.
+    groups: Vec<Group>,
+    /// Known merges onto the incumbent. They are found out again after a kill.
+    #[serde(skip)]
+    merges: Vec<(Vec<ExperimentId>, ExperimentId, Merged)>,
+}
+
+/// A change of places within a line.
+enum Move {
+    Uncouple(ExperimentId),
+    Isolate(ExperimentId),
+    Split,
+}
+
+enum Decided {
+    Step(LineStep),
+    Move(Move),
+}
+
+impl Line {
+    /// Returns whether a train is in progress. Until it ends, every winner waits.
+    pub fn has_train(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// Returns whether there are no winners.
+    pub fn is_empty(&self) -> bool {
+        self.cars().next().is_none()
+    }
+
+    /// All winners: those of the train, those that wait, and those that the agent merges.
+    pub fn cars(&self) -> impl Iterator<Item = &Car> {
+        let riding = self.groups.iter().flat_map(|group| &group.cars);
+        riding.chain(&self.waiting).chain(&self.asking).chain(&self.alone)
+    }
+
+    /// The winner of this number.
+    pub fn car(&self, id: ExperimentId) -> Option<&Car> {
+        self.cars().find(|car| car.id == id)
+    }
+
+    /// Returns whether a run for the winners is still useful on this incumbent.
+    pub fn uses(&self, trial: &Trial, incumbent: Option<ExperimentId>) -> bool {
+        let is_on = |on: ExperimentId| Some(on) == incumbent;
+        let stands = match trial {
+            Trial::Train { on, .. } => is_on(*on),
+            Trial::Afresh(_) => true,
+        };
+        stands && trial.cars().iter().all(|id| self.car(*id).is_some())
+    }
+
+    fn cars_mut(&mut self) -> impl Iterator<Item = &mut Car> {
+        let riding = self.groups.iter_mut().flat_map(|group| &mut group.cars);
+        riding.chain(&mut self.waiting).chain(&mut self.asking).chain(&mut self.alone)
+    }
+
+    /// Adds a winner.
+    pub fn won(&mut self, car: Car) {
+        self.waiting.push(car);
+    }
+
+    /// Takes note of a merge onto the incumbent.
+    pub fn merged(&mut self, onto: &[ExperimentId], car: ExperimentId, merged: Merged) {
+        self.merges.push((onto.to_vec(), car, merged));
+    }
+
+    /// Takes note that a run starts. A train departs by that: winners that come later wait for the next one.
+    pub fn started(&mut self, on: &Standing, trial: &Trial) {
+        if let Trial::Train { on: measured_on, cars } = trial
+            && *measured_on == on.incumbent
+            && !self.has_train()
+        {
+            let cars: Vec<Car> = cars.iter().filter_map(|id| take(&mut self.waiting, *id)).collect();
+            self.groups.extend((!cars.is_empty()).then_some(Group { cars, tested: None }));
+        }
+    }
+
+    /// Takes note of what came of a train. That of an overtaken one counts no more.
+    pub fn tested(&mut self, on: &Standing, trial: &Trial, tested: Tested) {
+        if let Trial::Train { on: measured_on, cars } = trial
+            && *measured_on == on.incumbent
+            && let Some(group) = self.groups.iter_mut().find(|group| group.ids() == *cars)
+        {
+            group.tested = Some(tested);
+        }
+    }
+
+    /// Takes note of what came of a winner's own tree.
+    pub fn ran_afresh(&mut self, id: ExperimentId, afresh: Afresh) {
+        if let Some(car) = self.cars_mut().find(|car| car.id == id) {
+            car.afresh = Some(afresh);
+        }
+        self.waiting.extend(take(&mut self.alone, id));
+    }
+
+    /// Takes note that the agent is called to merge a winner with the incumbent.
+    pub fn asked(&mut self, on: &Standing, id: ExperimentId) {
+        let asked = take(&mut self.waiting, id).map(|car| Car { asked: Some(on.incumbent), ..car });
+        self.asking.extend(asked);
+    }
+
+    /// Takes note that the agent's call for a winner ended, whatever came of it: its change is merged again.
+    pub fn answered(&mut self, id: ExperimentId) {
+        self.merges.retain(|(_, car, _)| *car != id);
+        self.waiting.extend(take(&mut self.asking, id));
+    }
+
+    /// Takes note that these were recorded as kept, and the last one is the incumbent now.
+    pub fn kept(&mut self, ids: &[ExperimentId]) {
+        ids.iter().for_each(|id| self.left(*id));
+        // All other results and merges are based on the earlier incumbent. A group that held there joins the next
+        // train.
+        for mut group in std::mem::take(&mut self.groups) {
+            match group.tested.take() {
+                Some(Tested::Holds(_)) => self.waiting.extend(group.cars),
+                _ => self.groups.push(group),
+            }
+        }
+        self.merges.clear();
+    }
+
+    /// Takes note that a winner was recorded.
+    pub fn left(&mut self, id: ExperimentId) {
+        self.take(id);
+    }
+
+    /// The next step. It stays the same until its result is told.
+    pub fn next(&mut self, on: &Standing) -> LineStep {
+        loop {
+            match self.decide(on) {
+                Decided::Step(step) => return step,
+                Decided::Move(Move::Uncouple(id)) => {
+                    let car = self.take(id);
+                    self.waiting.extend(car);
+                }
+                Decided::Move(Move::Isolate(id)) => {
+                    let car = self.take(id);
+                    self.alone.extend(car);
+                }
+                Decided::Move(Move::Split) => self.groups = self.groups.drain(..).flat_map(halves).collect(),
+            }
+        }
+    }
+
+    fn decide(&self, on: &Standing) -> Decided {
+        if self.has_train() { self.resolve(on) } else { self.form(on) }
+    }
+
+    /// Forms a train of all that wait, in the order of their gain. Until it departs, others may join it.
+    fn form(&self, on: &Standing) -> Decided {
+        let by_gain = self.by_gain();
+        if let Some(car) = by_gain.iter().find(|car| car.base == on.incumbent) {
+            // Its tree was measured on this incumbent, and is better.
+            return Decided::Step(LineStep::Keep { cars: vec![car.id], number: car.number.clone() });
+        }
+        let mut train = Vec::new();
+        for car in by_gain {
+            let Some(merged) = self.merge_of(&train, car.id) else { return merge(&train, car.id) };
+            let on_incumbent = match merged {
+                Merged::Clean => {
+                    train.push(car.id);
+                    continue;
+                }
+                other if train.is_empty() => other,
+                _ => match self.merge_of(&[], car.id) {
+                    Some(other) => other,
+                    None => return merge(&[], car.id),
+                },
+            };
+            match on_incumbent {
+                // It conflicts with a car, or is the same: it waits.
+                Merged::Clean => {}
+                Merged::Conflict => return conflicting(car, on),
+                Merged::Empty => return discard(car.id, Why::Duplicate(on.incumbent)),
+            }
+        }
+        let train = (!train.is_empty()).then_some(Trial::Train { on: on.incumbent, cars: train });
+        self.try_trials(train.into_iter().collect())
+    }
+
+    /// Tries the train, its halves, or what is left of them.
+    fn resolve(&self, on: &Standing) -> Decided {
+        if self.waiting.len() > WAITING_PER_SLOT * on.slots.max(1) as usize
+            && let Some(smallest) = self.by_gain().last()
+        {
+            return discard(smallest.id, Why::NotReplayed);
+        }
+        let untried = || self.groups.iter().filter(|group| group.tested.is_none());
+        if let Some((cars, number)) = self.best_that_holds(on) {
+            let trials = untried().map(|group| Trial::Train { on: on.incumbent, cars: group.ids() });
+            let running: Vec<Trial> = trials.filter(|trial| on.running.contains(trial)).collect();
+            return match running.is_empty() {
+                true => Decided::Step(LineStep::Keep { cars, number }),
+                false => self.try_trials(running),
+            };
+        }
+        let mut trials = Vec::new();
+        for group in untried().take(SIDE_BY_SIDE) {
+            let cars = group.ids();
+            for (place, id) in cars.iter().enumerate() {
+                match self.merge_of(&cars[..place], *id) {
+                    None => return merge(&cars[..place], *id),
+                    Some(Merged::Clean) => {}
+                    Some(Merged::Conflict | Merged::Empty) => return Decided::Move(Move::Uncouple(*id)),
+                }
+            }
+            trials.push(Trial::Train { on: on.incumbent, cars });
+        }
+        if !trials.is_empty() {
+            return self.try_trials(trials);
+        }
+        if self.groups.iter().any(|group| group.cars.len() > 1) {
+            return Decided::Move(Move::Split);
+        }
+        let tested = || self.groups.iter().filter_map(|group| only(group).zip(group.tested.as_ref()));
+        let decided = tested().find_map(|(car, tested)| after_single(car, tested, on));
+        decided.map_or_else(|| self.try_trials(tested().map(|(car, _)| Trial::Afresh(car.id)).collect()), Decided::Step)
+    }
+
+    /// The part of the train with the best value of those that hold; of equal ones the first.
+    fn best_that_holds(&self, on: &Standing) -> Option<(Vec<ExperimentId>, Number)> {
+        let holding = self.groups.iter().filter_map(|group| match &group.tested {
+            Some(Tested::Holds(number)) => Some((group.ids(), number.clone())),
+            _ => None,
+        });
+        holding.reduce(|best, other| if on.direction.gain(other.1.value, best.1.value) > 0.0 { other } else { best })
+    }
+
+    /// These runs, and those of winners that run alone beside the train.
+    fn try_trials(&self, mut trials: Vec<Trial>) -> Decided {
+        trials.extend(self.alone.iter().map(|car| Trial::Afresh(car.id)));
+        Decided::Step(LineStep::Try(trials))
+    }
+
+    fn merge_of(&self, onto: &[ExperimentId], id: ExperimentId) -> Option<Merged> {
+        self.merges.iter().find(|(known, car, _)| known == onto && *car == id).map(|(_, _, merged)| *merged)
+    }
+
+    /// The winners that wait: the largest gain first, the older of equal ones.
+    fn by_gain(&self) -> Vec<&Car> {
+        let mut cars: Vec<&Car> = self.waiting.iter().collect();
+        cars.sort_by(|one, other| other.gain.total_cmp(&one.gain).then(one.id.cmp(&other.id)));
+        cars
+    }
+
+    fn take(&mut self, id: ExperimentId) -> Option<Car> {
+        let riding = self.groups.iter_mut().find_map(|group| {
+            let car = take(&mut group.cars, id)?;
+            // The rest is another tree.
+            group.tested = None;
+            Some(car)
+        });
+        self.groups.retain(|group| !group.cars.is_empty());
+        let places = [&mut self.waiting, &mut self.asking, &mut self.alone];
+        riding.or_else(|| places.into_iter().find_map(|place| take(place, id)))
+    }
+}
+
+fn take(cars: &mut Vec<Car>, id: ExperimentId) -> Option<Car> {
+    let place = cars.iter().position(|car| car.id == id)?;
+    Some(cars.remove(place))
+}
+
+fn ids(cars: &[Car]) -> Vec<ExperimentId> {
+    cars.iter().map(|car| car.id).collect()
+}
+
+fn only(group: &Group) -> Option<&Car> {
+    match group.cars.as_slice() {
+        [car] => Some(car),
+        _ => None,
+    }
+}
+
+/// Two halves, the first of which has one more if the count is odd; a single one stays as it is.
+fn halves(mut group: Group) -> Vec<Group> {
+    if group.cars.len() < 2 {
+        return vec![group];
+    }
+    let second = group.cars.split_off(group.cars.len().div_ceil(2));
+    vec![Group { tested: None, ..group }, Group { cars: second, tested: None }]
+}
+
+fn merge(onto: &[ExperimentId], car: ExperimentId) -> Decided {
+    Decided::Step(LineStep::Merge { onto: onto.to_vec(), car })
+}
+
+fn discard(car: ExperimentId, why: Why) -> Decided {
+    Decided::Step(LineStep::Discard { car, why })
+}
+
+/// The next step for a winner that conflicts with the incumbent.
+fn conflicting(car: &Car, on: &Standing) -> Decided {
+    match &car.afresh {
+        Some(afresh) => Decided::Step(replace(car, afresh, None, on).unwrap_or_else(|| does_not_add(car, on))),
+        None if car.asked == Some(on.incumbent) || !on.may_ask => Decided::Move(Move::Isolate(car.id)),
+        None => Decided::Step(LineStep::Ask(car.id)),
+    }
+}
+
+/// The end of a winner that does not hold on the incumbent by itself, once its own tree ran afresh.
+fn after_single(car: &Car, tested: &Tested, on: &Standing) -> Option<LineStep> {
+    let (merged, is_better) = match tested {
+        Tested::Holds(number) | Tested::Better(number) => (Some(number), true),
+        Tested::NotBetter(number) => (number.as_ref(), false),
+    };
+    let replace = replace(car, car.afresh.as_ref()?, merged, on);
+    let keep = || {
+        let number = merged.filter(|_| is_better)?.clone();
+        Some(LineStep::Keep { cars: vec![car.id], number })
+    };
+    Some(replace.or_else(keep).unwrap_or_else(|| does_not_add(car, on)))
+}
+
+fn does_not_add(car: &Car, on: &Standing) -> LineStep {
+    LineStep::Discard { car: car.id, why: Why::DoesNotAdd(on.incumbent) }
+}
+
+/// Puts the winner's own tree on top if its fresh value beats both the incumbent and the merged tree.
+fn replace(car: &Car, afresh: &Afresh, merged: Option<&Number>, on: &Standing) -> Option<LineStep> {
+    let Afresh::Value(number) = afresh else { return None };
+    let beats = |other: &Number| exceeds(on.direction.gain(number.value, other.value), on.min_delta, number, other);
+    let replaces = on.kept.iter().rev().take_while(|id| **id != car.base).copied();
+    let mut replaces: Vec<ExperimentId> = replaces.collect();
+    replaces.reverse();
+    (on.number.is_none_or(beats) && merged.is_none_or(beats)).then(|| LineStep::Replace {
+        car: car.id,
+        number: number.clone(),
+        replaces,
+    })
+}
+
+#[cfg(test)]
+#[path = "trains_tests.rs"]
+mod tests;

@@ -1,0 +1,401 @@
+//! A session's experiments so far.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::{CommitId, Contract, ExperimentId, FailureClass, Layout, Number, Outcome, Record, Spent};
+
+/// The records of one session in the order in which they were made; an experiment's number says when it was opened.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    records: Vec<Record>,
+}
+
+/// The places of the keeps with a number of their own, in order, all and by commit.
+struct OwnKeeps<'a> {
+    places: Vec<usize>,
+    of_commit: BTreeMap<&'a CommitId, Vec<usize>>,
+}
+
+impl OwnKeeps<'_> {
+    fn of(records: &[Record]) -> OwnKeeps<'_> {
+        let mut keeps = OwnKeeps { places: Vec::new(), of_commit: BTreeMap::new() };
+        let is_own = |record: &Record| record.outcome == Outcome::Keep && record.number_of().is_none();
+        for (place, record) in records.iter().enumerate().filter(|(_, record)| is_own(record)) {
+            keeps.places.push(place);
+            keeps.of_commit.entry(&record.commit).or_default().push(place);
+        }
+        keeps
+    }
+}
+
+impl History {
+    /// The usage of the agent calls that led to experiments.
+    pub fn spent(&self) -> Spent {
+        let mut spent = Spent::default();
+        for agent in self.records.iter().filter_map(|record| record.agent.as_ref()) {
+            spent.calls = spent.calls.saturating_add(1);
+            spent.add(agent.tokens, agent.cost);
+        }
+        for review in self.records.iter().filter_map(|record| record.review.as_ref()) {
+            spent.add(review.tokens, review.cost);
+        }
+        spent
+    }
+
+    /// Creates a history from records in any order.
+    pub fn new(mut records: Vec<Record>) -> Self {
+        records.sort_by_key(|record| (record.sequence(), record.id));
+        History { records }
+    }
+
+    /// All records.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// Adds a record, or replaces the one with the same number.
+    pub fn push(&mut self, record: Record) {
+        self.records.retain(|known| known.id != record.id);
+        self.records.push(record);
+    }
+
+    /// Replaces the record with the same number, which keeps its place.
+    pub fn amend(&mut self, record: Record) {
+        if let Some(known) = self.records.iter_mut().find(|known| known.id == record.id) {
+            *known = record;
+        }
+    }
+
+    /// Removes an experiment that is being measured again, until it is recorded again.
+    pub fn forget(&mut self, id: ExperimentId) {
+        self.records.retain(|known| known.id != id);
+    }
+
+    /// The newest experiment; the baseline before any is recorded.
+    pub fn last_id(&self) -> ExperimentId {
+        self.records.last().map_or(ExperimentId::BASELINE, |record| record.id)
+    }
+
+    /// The record of experiment `id`.
+    pub fn get(&self, id: ExperimentId) -> Option<&Record> {
+        // Without gaps an experiment stands at its number.
+        let expected = self.records.get(id.number() as usize).filter(|record| record.id == id);
+        expected.or_else(|| self.records.iter().find(|record| record.id == id))
+    }
+
+    /// The baseline, if measured.
+    pub fn baseline(&self) -> Option<&Record> {
+        self.get(ExperimentId::BASELINE)
+    }
+
+    /// The experiment to beat: the last keep.
+    pub fn incumbent(&self) -> Option<&Record> {
+        incumbent_of(&self.records)
+    }
+
+    /// The keep whose number an experiment had to beat. Of one that was not kept it is its base: other experiments may have
+    /// been kept while it was open. Of a keep, and where the base is not known, it is the last one with a number of its own,
+    /// before `record` and the train that it was kept with.
+    pub fn had_to_beat(&self, record: &Record) -> Option<&Record> {
+        self.rival(&OwnKeeps::of(&self.records), record).map(|place| &self.records[place])
+    }
+
+    /// The places among the records of those that the experiments had to beat, in the order of the records.
+    pub fn rivals(&self) -> Vec<Option<usize>> {
+        let keeps = OwnKeeps::of(&self.records);
+        self.records.iter().map(|record| self.rival(&keeps, record)).collect()
+    }
+
+    fn rival(&self, keeps: &OwnKeeps<'_>, record: &Record) -> Option<usize> {
+        let in_train = |id| record.beside.train.as_ref().is_some_and(|train| train.members.contains(&id));
+        let end = self.records.partition_point(|known| known.sequence() < record.sequence());
+        let before = |places: &[usize]| places.partition_point(|place| *place < end);
+        let has_base = record.outcome != Outcome::Keep && record.base.is_known();
+        let base = keeps.of_commit.get(&record.base).filter(|_| has_base);
+        let base = base.and_then(|places| places[..before(places)].last().copied());
+        let keeps = &keeps.places[..before(&keeps.places)];
+        base.or_else(|| keeps.iter().rev().copied().find(|place| !in_train(self.records[*place].id)))
+    }
+
+    /// The keeps whose changes a later one, put on top, removed, each with that one.
+    pub fn replaced(&self) -> BTreeMap<ExperimentId, ExperimentId> {
+        replaced(&self.records)
+    }
+
+    /// The records up to that of experiment `id`; all of them if it has none.
+    pub fn as_of(&self, id: ExperimentId) -> &[Record] {
+        let end = self.records.iter().position(|record| record.id == id).map_or(self.records.len(), |at| at + 1);
+        &self.records[..end]
+    }
+
+    /// The incumbent's value, with its experiment number.
+    pub fn best(&self) -> Option<(ExperimentId, Number)> {
+        best_of(&self.records)
+    }
+
+    /// The value that the next experiment has to beat, with its experiment; `None` where a threshold decides.
+    pub fn to_beat(&self, contract: &Contract) -> Option<(ExperimentId, Number)> {
+        self.best().filter(|_| contract.keep_above.is_none())
+    }
+
+    /// The newest slots that a record tells of.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.records.iter().rev().find_map(|record| record.layout.as_ref())
+    }
+
+    /// The last keep that is no part of a train without the number of that: what experiments are merged onto, with its number.
+    /// A baseline that had nothing to measure yet has none.
+    pub fn standing(&self) -> Option<(ExperimentId, Option<Number>)> {
+        let record = self.records.iter().rev().find(|record| is_numbered_keep(record))?;
+        Some((record.id, record.metric.number()))
+    }
+
+    /// The best value ever kept. It is the incumbent's unless a kept simplification cost something.
+    pub fn best_kept(&self) -> Option<Number> {
+        self.best_kept_record()?.metric.number()
+    }
+
+    /// The experiment with [`History::best_kept`]; the first of equals.
+    pub fn best_kept_record(&self) -> Option<&Record> {
+        best_kept_of(&self.records).map(|(record, _)| record)
+    }
+
+    /// The experiment with the best number, kept or not; the first of equals.
+    pub fn best_measured(&self) -> Option<&Record> {
+        let is_better = |one: &Record, other: &Record| {
+            let values = one.metric.value.zip(other.metric.value);
+            values.is_some_and(|(value, other)| one.metric.direction.better(value, other))
+        };
+        let measured = self.records.iter().filter(|record| record.metric.value.is_some());
+        measured.reduce(|best, record| if is_better(record, best) { record } else { best })
+    }
+
+    /// The number of crashes in a row at the end, among records from place `first` on. Lost runs do not count.
+    pub fn crashes_in_a_row(&self, first: u32) -> u32 {
+        let is_lost = |record: &&Record| record.failure.as_ref().is_some_and(|it| it.class == FailureClass::Lost);
+        let newest =
+            self.records.iter().rev().take_while(|record| record.sequence() >= first).filter(|it| !is_lost(it));
+        newest.take_while(|record| record.outcome == Outcome::Crash).count() as u32
+    }
+
+    /// The runs in a row at the end that crashed, the newest first. Lost runs do not count, and neither do changes that were
+    /// refused without a run.
+    pub fn crashed_runs(&self) -> impl Iterator<Item = &Record> {
+        let counts = |class: FailureClass| class != FailureClass::Lost && !class.is_refusal();
+        let has_run = move |record: &&Record| record.failure.as_ref().is_none_or(|failure| counts(failure.class));
+        let runs = self.records.iter().rev().filter(has_run);
+        runs.take_while(|record| record.outcome == Outcome::Crash)
+    }
+
+    /// The experiments without the baseline, in the order of their records.
+    pub fn without_baseline(&self) -> impl DoubleEndedIterator<Item = &Record> {
+        self.records.iter().filter(|record| !record.id.is_baseline())
+    }
+
+    /// The number of experiments without the baseline.
+    pub fn experiments(&self) -> u32 {
+        self.without_baseline().count() as u32
+    }
+
+    /// The number of the next experiment.
+    pub fn next_id(&self) -> ExperimentId {
+        self.records.iter().map(|record| record.id.next()).max().unwrap_or(ExperimentId::BASELINE)
+    }
+
+    /// The place of the next record.
+    pub fn next_sequence(&self) -> u32 {
+        self.records.last().map_or(0, |record| record.sequence() + 1)
+    }
+
+    /// Returns whether an open attempt can have a number: no record has it, and it is at most the next one or `given`.
+    /// `given` is the highest number that was given while several attempts were open.
+    pub fn is_free(&self, id: ExperimentId, given: Option<ExperimentId>) -> bool {
+        Some(id) <= given.max(Some(self.next_id())) && self.get(id).is_none()
+    }
+
+    /// The number of experiments since the last keep.
+    pub fn since_keep(&self) -> u32 {
+        self.records.iter().rev().take_while(|record| record.outcome != Outcome::Keep).count() as u32
+    }
+
+    /// The kept experiment whose commit this is.
+    pub fn kept_at(&self, commit: &CommitId) -> Option<ExperimentId> {
+        let kept = self.records.iter().rev().find(|record| record.outcome == Outcome::Keep && record.commit == *commit);
+        kept.map(|record| record.id)
+    }
+
+    /// Returns whether `commit` belongs to an experiment.
+    pub fn knows(&self, commit: &CommitId) -> bool {
+        self.records.iter().any(|record| record.commit == *commit)
+    }
+}
+
+/// The keeps among these records that a later one replaced, each with that one.
+pub(crate) fn replaced<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeMap<ExperimentId, ExperimentId> {
+    let kept = records.into_iter().filter(|record| record.outcome == Outcome::Keep);
+    kept.flat_map(|by| by.beside.replaces.iter().map(|id| (*id, by.id))).collect()
+}
+
+fn incumbent_of(records: &[Record]) -> Option<&Record> {
+    records.iter().rev().find(|record| record.outcome == Outcome::Keep)
+}
+
+/// Returns whether a record is a keep with its own value, instead of that of the last one of its train.
+fn is_numbered_keep(record: &Record) -> bool {
+    record.outcome == Outcome::Keep && record.number_of().is_none()
+}
+
+/// The value of the last keep, with its experiment number.
+pub(crate) fn best_of(records: &[Record]) -> Option<(ExperimentId, Number)> {
+    let record = records.iter().rev().find(|record| is_numbered_keep(record))?;
+    Some((record.id, record.metric.number()?))
+}
+
+/// The kept record with the best value, and that value; the first of equals.
+pub(crate) fn best_kept_of(records: &[Record]) -> Option<(&Record, Number)> {
+    let kept = records.iter().filter(|it| it.outcome == Outcome::Keep);
+    let numbered = kept.filter_map(|record| Some((record, record.metric.number()?)));
+    numbered.reduce(|best, other| {
+        let is_better = other.0.metric.direction.better(other.1.value, best.1.value);
+        if is_better { other } else { best }
+    })
+}
+
+/// The experiments that were recorded and have no record any more, of the numbers and places of those that have one: numbers
+/// may have gaps, places may not.
+pub fn lost_ids(there: impl IntoIterator<Item = (ExperimentId, u32)>) -> Vec<ExperimentId> {
+    let (ids, places): (Vec<u32>, Vec<u32>) = there.into_iter().map(|(id, place)| (id.number(), place)).unzip();
+    let lost = gaps(places);
+    let unused = gaps(ids);
+    // A number that nobody has can be that of a lost record, or of an attempt that was given up.
+    let lost = if lost.is_empty() || unused.is_empty() { lost } else { unused };
+    lost.into_iter().map(ExperimentId::from).collect()
+}
+
+/// The missing numbers below the last one.
+pub fn gaps(numbers: impl IntoIterator<Item = u32>) -> Vec<u32> {
+    let there: BTreeSet<u32> = numbers.into_iter().collect();
+    (0..there.last().map_or(0, |last| last + 1)).filter(|number| !there.contains(number)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample::record;
+
+    #[test]
+    fn records_go_by_their_places_and_numbers_may_have_gaps() {
+        let made =
+            |id: u32, sequence: u32, outcome| record(json!({"id": id, "sequence": sequence, "outcome": outcome}));
+        // Opened side by side: 3 was recorded before 2, and 1 was given up.
+        let history =
+            History::new(vec![made(0, 0, "keep"), made(2, 2, "keep"), made(3, 1, "keep"), made(5, 3, "crash")]);
+        let ids: Vec<u32> = history.records().iter().map(|record| record.id.number()).collect();
+        assert_eq!(ids, [0, 3, 2, 5]);
+        assert_eq!(
+            history.incumbent().map(|record| record.id),
+            Some(2.into()),
+            "the last one that was recorded as kept"
+        );
+        assert_eq!([history.next_id().number(), history.next_sequence()], [6, 4]);
+        let is_free = |id: u32, given: Option<u32>| history.is_free(id.into(), given.map(ExperimentId::from));
+        assert_eq!([1, 2, 4, 6, 7].map(|id| is_free(id, None)), [true, false, true, true, false]);
+        assert!(is_free(7, Some(7)));
+        assert_eq!(history.get(3.into()).map(|record| record.sequence()), Some(1));
+        assert_eq!([history.crashes_in_a_row(3), history.crashes_in_a_row(4)], [1, 0]);
+        assert!(history.get(4.into()).is_none());
+    }
+
+    #[test]
+    fn the_number_of_a_train_is_that_of_its_last_record() {
+        let train = json!({"last": 5, "members": [3, 4, 5]});
+        let history = History::new(vec![
+            record(json!({"id": 0, "value": "3"})),
+            record(json!({"id": 3, "sequence": 1, "train": train})),
+            record(json!({"id": 4, "sequence": 2, "train": train})),
+        ]);
+        assert_eq!(history.best().map(|(id, number)| (id.number(), number.value)), Some((0, 3.0)), "half recorded");
+        let mut history = history;
+        history.push(record(json!({"id": 5, "sequence": 3, "value": "2", "train": train})));
+        history.push(record(json!({"id": 6, "sequence": 4, "outcome": "discard", "value": "4"})));
+        assert_eq!(history.best().map(|(id, _)| id.number()), Some(5));
+        let beaten = |id: u32| history.had_to_beat(history.get(id.into()).unwrap()).map(|record| record.id.number());
+        assert_eq!([beaten(0), beaten(3), beaten(5), beaten(6)], [None, Some(0), Some(0), Some(5)]);
+        assert_eq!(history.since_keep(), 1);
+    }
+
+    #[test]
+    fn an_experiment_had_to_beat_its_own_base_although_others_were_kept_meanwhile() {
+        let made = |id: u32, base: &str, outcome| {
+            record(json!({"id": id, "value": "1", "commit": format!("c{id}"), "base": base, "outcome": outcome}))
+        };
+        let history = History::new(vec![
+            made(0, "c0", "keep"),
+            made(1, "c0", "keep"),
+            made(2, "c0", "discard"),
+            made(3, "c1", "keep"),
+            made(4, "c1", "crash"),
+            made(5, "elsewhere", "discard"),
+        ]);
+        let rivals = [None, Some(0), Some(0), Some(1), Some(1), Some(3)];
+        assert_eq!(history.rivals(), rivals);
+        for (record, rival) in history.records().iter().zip(rivals) {
+            assert_eq!(history.had_to_beat(record).map(|record| record.id.number() as usize), rival);
+        }
+    }
+
+    #[test]
+    fn a_keep_that_was_removed_again_is_replaced_by_the_one_put_on_top() {
+        let replaced = |outcome| {
+            let last = record(json!({"id": 2, "outcome": outcome, "replaces": [1]}));
+            let all = History::new(vec![record(json!({"id": 0})), record(json!({"id": 1})), last]).replaced();
+            all.into_iter().map(|(id, by)| (id.number(), by.number())).collect::<Vec<_>>()
+        };
+        assert_eq!([replaced("keep"), replaced("discard")], [vec![(1, 2)], vec![]]);
+    }
+
+    #[test]
+    fn a_record_without_a_place_has_its_number() {
+        let history = History::new(vec![record(json!({"id": 1})), record(json!({"id": 0}))]);
+        assert_eq!([history.next_id().number(), history.next_sequence()], [2, 2]);
+        assert_eq!(history.records()[1].sequence(), 1);
+    }
+
+    #[test]
+    fn only_runs_count_among_those_that_crashed_in_a_row() {
+        let crash = |id: u32, class: &str| {
+            record(json!({"id": id, "outcome": "crash", "failure": {"class": class, "excerpt": ""}}))
+        };
+        let records = vec![
+            record(json!({"id": 0})),
+            crash(1, "crash"),
+            record(json!({"id": 2, "outcome": "discard"})),
+            crash(3, "oom"),
+            crash(4, "protected"),
+            crash(5, "duplicate"),
+            crash(6, "lost"),
+            crash(7, "no_metric"),
+        ];
+        assert_eq!(History::new(records).crashed_runs().count(), 2);
+    }
+
+    #[test]
+    fn a_gap_in_numbers_is_no_loss_and_one_in_places_is() {
+        let lost = |there: &[(u32, u32)]| -> Vec<u32> {
+            let there = there.iter().map(|(id, place)| (ExperimentId::from(*id), *place));
+            lost_ids(there).into_iter().map(ExperimentId::number).collect()
+        };
+        assert_eq!(lost(&[(0, 0), (3, 1), (2, 2)]), [0u32; 0]);
+        assert_eq!(lost(&[(0, 0), (2, 2), (3, 3)]), [1]);
+        assert_eq!(lost(&[(1, 1), (2, 2)]), [0]);
+    }
+
+    #[test]
+    fn gaps_are_numbers_below_the_last_one() {
+        assert_eq!(gaps([]), [0u32; 0]);
+        assert_eq!(gaps([0, 1, 2]), [0u32; 0]);
+        assert_eq!(gaps([4, 1, 2]), [0, 3]);
+    }
+}

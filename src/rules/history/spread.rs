@@ -1,0 +1,202 @@
+//! The spread of repeated measurements of the same code.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::domain::{CommitId, Environment, ExperimentId, Number, Record, Run};
+
+/// The largest difference of two measurements of the same code in 19 of 20 cases, in standard deviations: the
+/// repeatability limit of ISO 5725-6, which is 1.96 times the square root of 2.
+const LIMIT: f64 = 2.8;
+
+/// The baseline value of another session, for a commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Elsewhere {
+    /// The session.
+    pub tag: String,
+    /// The commit.
+    pub commit: CommitId,
+    /// The value of the same metric by the same command.
+    pub number: Number,
+    /// Its environment.
+    pub environment: Arc<Environment>,
+}
+
+/// Code measured more than once on the same machine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Repeated {
+    /// The experiments that measured it.
+    pub experiments: Vec<ExperimentId>,
+    /// The other sessions that have it as their baseline.
+    pub sessions: Vec<String>,
+    /// The number of values; 2 or more.
+    pub count: usize,
+    /// The smallest value, as printed.
+    #[serde(serialize_with = "value")]
+    pub min: Number,
+    /// The largest.
+    #[serde(serialize_with = "value")]
+    pub max: Number,
+    /// The sample's standard deviation, in the metric's unit.
+    pub deviation: f64,
+}
+
+/// The spread of repeated measurements.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Spread {
+    /// The repeated measurements, most frequent first.
+    pub repeated: Vec<Repeated>,
+    /// The pooled standard deviation, in the metric's unit.
+    pub deviation: f64,
+    /// The largest difference of two measurements of the same code in 19 of 20 cases.
+    pub limit: f64,
+}
+
+fn value<S: serde::Serializer>(number: &Number, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(number.value)
+}
+
+/// The spread of repeated measurements: an experiment with several runs, several experiments with the same tree, or a
+/// commit that is also another session's baseline. `None` without repeats.
+///
+/// Values from other machines or GPUs do not count: they differ for other reasons.
+pub fn spread(records: &[Record], elsewhere: &[Elsewhere]) -> Option<Spread> {
+    let mut groups: BTreeMap<(&str, &str, Option<&str>), Group> = BTreeMap::new();
+    for record in records {
+        let numbers = numbers(record);
+        if numbers.is_empty() || !record.commit.is_known() {
+            continue;
+        }
+        let code = record.fingerprint.as_ref().map_or(record.commit.as_str(), |fingerprint| &fingerprint.tree);
+        let group = groups.entry(key(code, &record.environment)).or_default();
+        group.experiments.push(record.id);
+        group.numbers.extend(numbers);
+        for other in elsewhere.iter().filter(|other| other.commit == record.commit) {
+            if key(code, &other.environment) == key(code, &record.environment) {
+                group.sessions.push(other.tag.clone());
+                group.numbers.push(other.number.clone());
+            }
+        }
+    }
+    let mut repeated: Vec<Repeated> = groups.into_values().filter_map(Group::close).collect();
+    repeated.sort_by_key(|group| (std::cmp::Reverse(group.count), group.experiments.first().copied()));
+    let freedom: f64 = repeated.iter().map(|group| (group.count - 1) as f64).sum();
+    let squares: f64 = repeated.iter().map(|group| (group.count - 1) as f64 * group.deviation.powi(2)).sum();
+    let deviation = (squares / freedom).sqrt();
+    (!repeated.is_empty()).then_some(Spread { repeated, deviation, limit: LIMIT * deviation })
+}
+
+/// The code and its environment.
+fn key<'a>(code: &'a str, environment: &'a Environment) -> (&'a str, &'a str, Option<&'a str>) {
+    (code, &environment.host, environment.gpu.as_deref())
+}
+
+/// The values measured for a record's commit, without those of other commits that its runs name. If the change was reworked, only
+/// the last run belongs to it.
+fn numbers(record: &Record) -> Vec<Number> {
+    let Some(own) = record.metric.number() else { return Vec::new() };
+    let is_own = |run: &&Run| run.commit.as_ref().is_none_or(|commit| *commit == record.commit);
+    let runs: Vec<f64> = record.runs.iter().filter(is_own).filter_map(|run| run.value).collect();
+    if !record.versions.is_empty() || runs.len() < 2 {
+        return vec![own];
+    }
+    let number = |value: f64| if value == own.value { own.clone() } else { Number { value, raw: value.to_string() } };
+    runs.into_iter().map(number).collect()
+}
+
+#[derive(Default)]
+struct Group {
+    experiments: Vec<ExperimentId>,
+    sessions: Vec<String>,
+    numbers: Vec<Number>,
+}
+
+impl Group {
+    fn close(mut self) -> Option<Repeated> {
+        let count = self.numbers.len();
+        if count < 2 {
+            return None;
+        }
+        self.numbers.sort_by(|one, other| one.value.total_cmp(&other.value));
+        let mean = self.numbers.iter().map(|number| number.value / count as f64).sum::<f64>();
+        let squares: f64 = self.numbers.iter().map(|number| (number.value - mean).powi(2)).sum();
+        let (min, max) = (self.numbers.first()?.clone(), self.numbers.last()?.clone());
+        // The mean of equal numbers may be off by a rounding.
+        let deviation = if min.value == max.value { 0.0 } else { (squares / (count - 1) as f64).sqrt() };
+        Some(Repeated { experiments: self.experiments, sessions: self.sessions, count, min, max, deviation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample::{record, run};
+
+    fn measured(id: u32, tree: &str, value: &str, host: &str) -> Record {
+        record(json!({"id": id, "commit": format!("c{id}"), "value": value, "fingerprint": {"tree": tree, "patch": ""},
+            "environment": {"host": host, "gpu": null, "driver": null, "lockfile": null}}))
+    }
+
+    #[test]
+    fn the_same_code_on_the_same_machine_is_one_group() {
+        let records = [
+            record(json!({"value": "2.0", "runs": [run(1.0, Some(2.0)), run(1.0, None), run(1.0, Some(2.5))]})),
+            measured(1, "a", "1.0", "box"),
+            measured(2, "b", "1.5", "box"),
+            measured(3, "a", "2.0", "box"),
+            measured(4, "a", "9.0", "other"),
+            record(json!({"id": 5, "commit": "c5", "outcome": "crash", "fingerprint": {"tree": "b", "patch": ""}})),
+        ];
+        let found = spread(&records, &[]).unwrap();
+        let groups: Vec<_> = found
+            .repeated
+            .iter()
+            .map(|it| (it.experiments.clone(), it.min.raw.as_str(), it.max.raw.as_str()))
+            .collect();
+        assert_eq!(
+            groups,
+            [(vec![ExperimentId::BASELINE], "2.0", "2.5"), (vec![1.into(), 3.into()], "1.0", "2.0")],
+            "not of a crash, not of another host"
+        );
+        // For two values it is their distance divided by the square root of two; for both groups, the mean square.
+        assert!((found.deviation - (0.5 * (0.125 + 0.5_f64)).sqrt()).abs() < 1e-12, "{found:?}");
+        assert!((found.limit - 2.8 * found.deviation).abs() < 1e-12);
+        assert_eq!(spread(&records[1..3], &[]), None, "nothing twice");
+    }
+
+    #[test]
+    fn runs_of_versions_that_were_worked_on_again_are_of_other_code() {
+        let version = json!({"commit": "v", "saved": "s", "failure": null, "reason": "", "value": 3.0});
+        let reworked =
+            record(json!({"value": "2.0", "runs": [run(1.0, Some(3.0)), run(1.0, Some(2.0))], "versions": [version]}));
+        assert_eq!(spread(&[reworked], &[]), None);
+    }
+
+    #[test]
+    fn a_baseline_of_another_session_counts_where_it_is_of_the_same_machine() {
+        let records = [record(json!({"value": "2.0"}))];
+        let other = |tag: &str, host: &str| Elsewhere {
+            tag: tag.into(),
+            commit: CommitId::new("c0"),
+            number: "2.0".parse().unwrap(),
+            environment: Arc::new(Environment { host: host.into(), ..Environment::default() }),
+        };
+        let found = spread(&records, &[other("u", "box"), other("v", "laptop")]).unwrap();
+        assert_eq!(
+            (&found.repeated[0].sessions, found.repeated[0].count, found.limit),
+            (&vec!["u".to_owned()], 2, 0.0)
+        );
+        assert_eq!(spread(&records, &[other("v", "laptop")]), None);
+    }
+
+    #[test]
+    fn a_run_of_another_commit_is_no_repeat() {
+        let mut other = run(1.0, Some(3.0));
+        other["commit"] = json!("c9");
+        assert_eq!(spread(&[record(json!({"value": "2.0", "runs": [other, run(1.0, Some(2.0))]}))], &[]), None);
+    }
+}

@@ -1,0 +1,9 @@
+//! What guardians, `ar status` and `ar doctor` conclude from observations.
+
+pub(super) mod activity;
+pub(super) mod alerts;
+pub(super) mod beat;
+pub(super) mod doctor;
+pub(super) mod layer;
+pub(super) mod sanity;
+pub(super) mod status;

@@ -1,0 +1,316 @@
+//! Observations of a session in which a loop may be active.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::activity::Activity;
+use crate::domain::{Contract, Escalation, ExperimentId, Home, Layout, Number, Outage, Phase, Spent, StopWhen, Tag};
+use crate::rules::decide::train_steps::Trial;
+use crate::rules::history::records::History;
+use crate::rules::schedule::lanes::slots_so_far;
+use crate::rules::schedule::starts::{Capacity, Expected, call_limit, calls_are_short};
+use crate::rules::stop::budget::{End, expected_call, expected_run};
+use crate::rules::stop::night::Night;
+
+/// The observed state of a session at one moment.
+#[derive(Debug, Clone)]
+pub struct SessionStatus {
+    /// The session.
+    pub tag: Tag,
+    /// The session's working tree, if it is not the caller's.
+    pub worktree: Option<PathBuf>,
+    /// Its activity.
+    pub activity: Activity,
+    /// True if only its refs exist here, as in a clone that fetched them.
+    pub is_fetched: bool,
+    /// The reason why the last loop ended, if none is active.
+    pub ended: Option<String>,
+    /// The outage for whose end the loop waits.
+    pub outage: Option<OutageStatus>,
+    /// The problem that the session could not solve by itself. The loop waits for an answer, or ended because of it.
+    pub escalation: Option<Escalation>,
+    /// The report of that, if there is one.
+    pub report: Option<PathBuf>,
+    /// The pause between two experiments that the loop makes.
+    pub sleep: Option<SleepStatus>,
+    /// The open attempts, in the order in which they were opened; *in place* at most one.
+    pub attempts: Vec<OpenStatus>,
+    /// The slots and the seats.
+    pub lanes: LanesStatus,
+    /// The active process, by its own description.
+    pub owner: Option<String>,
+    /// The request of `ar stop` to the active process.
+    pub stopping: Option<StopWhen>,
+    /// The id of the active process.
+    pub process: Option<u32>,
+    /// The time that it has been active, in seconds.
+    pub at_work: Option<f64>,
+    /// When the journal was written last.
+    pub last_seen: Option<Timestamp>,
+    /// The seconds since then, or since the last write to the active log if that is shorter.
+    pub silent: Option<f64>,
+    /// The contract.
+    pub contract: Option<Contract>,
+    /// The log of the active agent, run or guard; else that of the newest run, compressed or not.
+    pub log: Option<PathBuf>,
+    /// The experiments.
+    pub history: Arc<History>,
+    /// The usage of all agent calls.
+    pub spent: Spent,
+    /// The night that it is in, or was in last.
+    pub night: Option<Night>,
+    /// The time that `--for` still leaves to that night, in seconds.
+    pub time_left: Option<f64>,
+    /// The nearest end of that night, by `--for` or `--until`.
+    pub night_end: Option<End>,
+    /// Unrecorded commits at the tip of its branch, while nothing is open.
+    pub unrecorded_tip: Option<UnrecordedTip>,
+    /// The data that could not be read, one sentence each.
+    pub damage: Vec<String>,
+}
+
+/// Commits at the tip of an idle session's branch that are no experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnrecordedTip {
+    /// The user's, on top of the incumbent: a typed `ar run` begins this session with them, or continues it.
+    OfUser(Tag),
+    /// The branch was moved away from the incumbent.
+    Moved,
+}
+
+/// An outage of the agent for whose end the loop waits.
+#[derive(Debug, Clone)]
+pub struct OutageStatus {
+    /// Its cause, and the agent's message.
+    pub outage: Outage,
+    /// When it started.
+    pub since: Timestamp,
+    /// When the loop calls the agent again.
+    pub again: Timestamp,
+}
+
+/// A pause between two experiments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SleepStatus {
+    /// When it ends.
+    pub until: Timestamp,
+    /// The reason for it, as a clause.
+    pub why: String,
+}
+
+/// An open attempt of a session.
+#[derive(Debug, Clone)]
+pub struct OpenStatus {
+    /// Its number.
+    pub id: ExperimentId,
+    /// Its step.
+    pub phase: Phase,
+    /// The slot of its run, or its last one; absent *in place* and before a run.
+    pub slot: Option<u32>,
+    /// The seat of the agent that works on it; absent *in place*.
+    pub seat: Option<u32>,
+    /// The run that it is for winners that wait; absent for an experiment of its own.
+    pub trial: Option<Trial>,
+    /// Its description; empty while the agent works.
+    pub description: String,
+    /// True if an earlier version of it was measured.
+    pub is_again: bool,
+    /// When its agent, run or guard started; absent if none is active.
+    pub since: Option<Timestamp>,
+    /// The time that its agent, run or guard has been active, in seconds.
+    pub elapsed: Option<f64>,
+    /// Its time limit, in seconds.
+    pub deadline: Option<f64>,
+    /// The newest value in its run's log.
+    pub newest: Option<Number>,
+}
+
+impl SessionStatus {
+    /// The attempt that was opened first.
+    pub fn open(&self) -> Option<&OpenStatus> {
+        self.attempts.first()
+    }
+}
+
+impl OpenStatus {
+    /// Returns whether it has a commit and waits for a slot.
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Committing && self.trial.is_none()
+    }
+
+    /// Returns whether it is a winner that waits for a train.
+    pub fn is_winner(&self) -> bool {
+        self.phase == Phase::Waiting && self.trial.is_none()
+    }
+
+    /// Returns whether an agent works on it in one of several seats.
+    pub fn is_called(&self) -> bool {
+        self.phase == Phase::Proposing && self.seat.is_some()
+    }
+
+    /// Returns whether it waits for an agent to merge or rework it. Meaningful with several seats only.
+    pub fn needs_call(&self) -> bool {
+        self.phase == Phase::Proposing && self.seat.is_none()
+    }
+
+    /// Returns whether its run or guards are active.
+    pub fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Guarding)
+    }
+}
+
+/// The slots and seats of a session.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LanesStatus {
+    /// True if experiments are made and run side by side, instead of *in place*.
+    pub is_concurrent: bool,
+    /// The slots, by their numbers; *in place* one.
+    pub slots: Vec<LaneStatus>,
+    /// The seats, likewise.
+    pub seats: Vec<LaneStatus>,
+    /// The share of the time so far in which slots had a run; absent without runs.
+    pub busy_share: Option<f64>,
+    /// True if slots wait for agents although no more agents may work.
+    pub calls_are_short: bool,
+}
+
+/// A slot or a seat.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LaneStatus {
+    /// The UUIDs of its GPUs, with commas; absent for a seat, and where nothing says them.
+    pub gpu: Option<String>,
+    /// The attempt in it; absent if it is idle.
+    pub experiment: Option<ExperimentId>,
+    /// The step of that.
+    pub phase: Option<Phase>,
+    /// When its run or call started, if that is known.
+    pub since: Option<Timestamp>,
+    /// The expected time left, in seconds, by the durations of others and its time limit; absent once it takes longer
+    /// than others did.
+    pub left: Option<f64>,
+    /// True if it takes longer than others did.
+    pub is_late: bool,
+}
+
+/// The slots and seats with their attempts. `gpus` names the GPUs of each slot, as far as they are known. `now` is
+/// absent if the session is idle.
+pub fn lanes_status(
+    history: &History,
+    layout: Option<&Layout>,
+    attempts: &[OpenStatus],
+    gpus: &[String],
+    now: Option<Timestamp>,
+) -> LanesStatus {
+    let expected = Expected { run: expected_run(history), call: expected_call(history) };
+    let capacity = layout.map(|layout| Capacity::of(Some(layout)));
+    let in_slot = |open: &OpenStatus| match layout {
+        Some(_) => open.slot.filter(|_| open.is_running()),
+        None => open.is_running().then_some(0),
+    };
+    let in_seat = |open: &OpenStatus| match layout {
+        _ if open.phase != Phase::Proposing => None,
+        Some(_) => open.seat,
+        None => Some(0),
+    };
+    let lane = |lane: u32, place: &dyn Fn(&OpenStatus) -> Option<u32>, takes: f64| {
+        let open = attempts.iter().find(|open| place(open) == Some(lane));
+        let elapsed = open.and_then(|open| open.elapsed);
+        let left = elapsed.map(|elapsed| takes - elapsed);
+        let is_late = left.is_some_and(|left| left <= 0.0);
+        let limit = open.and_then(|open| open.deadline).zip(elapsed).map(|(limit, elapsed)| (limit - elapsed).max(0.0));
+        LaneStatus {
+            gpu: None,
+            experiment: open.map(|open| open.id),
+            phase: open.map(|open| open.phase),
+            since: open.and_then(|open| open.since),
+            left: left.filter(|_| !is_late).map(|left| limit.map_or(left, |limit| left.min(limit))),
+            is_late,
+        }
+    };
+    let count = |least: u32, place: &dyn Fn(&OpenStatus) -> Option<u32>| {
+        attempts.iter().filter_map(place).map(|lane| lane + 1).fold(least, u32::max)
+    };
+    let slots = count(layout.map_or(1, |layout| layout.slots), &in_slot);
+    let seats = count(capacity.map_or(1, |capacity| call_limit(capacity, expected)), &in_seat);
+    let slot = |slot: u32| LaneStatus {
+        gpu: gpus.get(slot as usize).cloned(),
+        ..lane(slot, &in_slot, expected.run.as_secs_f64())
+    };
+    let running = attempts.iter().filter(|open| in_slot(open).is_some()).filter_map(|open| open.since);
+    LanesStatus {
+        is_concurrent: Home::of(layout).is_one_of_many(),
+        slots: (0..slots).map(slot).collect(),
+        seats: (0..seats).map(|seat| lane(seat, &in_seat, expected.call.as_secs_f64())).collect(),
+        busy_share: slots_so_far(history.records(), layout, running, now).busy_share,
+        calls_are_short: capacity.is_some_and(|capacity| calls_are_short(capacity, expected)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample::{record, run};
+
+    fn open(id: u32, phase: Phase) -> OpenStatus {
+        OpenStatus {
+            id: id.into(),
+            phase,
+            slot: None,
+            seat: None,
+            trial: None,
+            description: String::new(),
+            is_again: false,
+            since: Some("2026-11-20T22:05:00Z".parse().unwrap()),
+            elapsed: Some(60.0),
+            deadline: Some(600.0),
+            newest: None,
+        }
+    }
+
+    fn history() -> History {
+        History::new(vec![record(json!({"runs": [run(300.0, None)], "agent": {"command": "a", "seconds": 40.0}}))])
+    }
+
+    fn seen(layout: Option<&Layout>, attempts: &[OpenStatus]) -> LanesStatus {
+        let gpus = ["GPU-1".to_owned()];
+        lanes_status(&history(), layout, attempts, &gpus, Some("2026-11-20T22:10:00Z".parse().unwrap()))
+    }
+
+    fn shown(lanes: &[LaneStatus]) -> Vec<Option<(u32, Option<f64>)>> {
+        lanes.iter().map(|lane| Some((lane.experiment?.number(), lane.left))).collect()
+    }
+
+    #[test]
+    fn in_place_there_is_one_slot_and_one_seat() {
+        let running = seen(None, &[open(1, Phase::Running)]);
+        assert_eq!((shown(&running.slots), shown(&running.seats)), (vec![Some((1, Some(240.0)))], vec![None]));
+        assert_eq!((running.is_concurrent, running.busy_share), (false, Some(1.0)));
+        let proposing = seen(None, &[open(1, Phase::Proposing)]);
+        assert_eq!((shown(&proposing.slots), shown(&proposing.seats)), (vec![None], vec![Some((1, None))]));
+        assert!(proposing.seats[0].is_late && !running.slots[0].is_late, "others took 40 s");
+        let close = OpenStatus { deadline: Some(70.0), ..open(1, Phase::Running) };
+        assert_eq!(shown(&seen(None, &[close]).slots), [Some((1, Some(10.0)))], "it has no more time than its limit");
+    }
+
+    #[test]
+    fn an_attempt_is_where_its_step_takes_place() {
+        let attempts = [
+            OpenStatus { slot: Some(1), ..open(3, Phase::Running) },
+            OpenStatus { seat: Some(2), ..open(4, Phase::Proposing) },
+            open(5, Phase::Committing),
+            OpenStatus { slot: Some(0), ..open(6, Phase::Waiting) },
+        ];
+        let lanes = seen(Some(&Layout { calls: Some(1), ..Layout::of(2) }), &attempts);
+        assert_eq!(shown(&lanes.slots), [None, Some((3, Some(240.0)))]);
+        assert_eq!(shown(&lanes.seats), [None, None, Some((4, None))]);
+        assert_eq!((lanes.slots[0].gpu.as_deref(), lanes.slots[1].gpu.as_deref()), (Some("GPU-1"), None));
+        assert!(attempts[2].is_ready() && attempts[3].is_winner());
+        // One slot was busy for five of ten minutes, the other for the last five.
+        assert_eq!((lanes.busy_share, lanes.calls_are_short), (Some(0.5), false));
+        assert!(seen(Some(&Layout { calls: Some(1), ..Layout::of(16) }), &[]).calls_are_short);
+    }
+}

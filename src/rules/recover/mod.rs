@@ -1,0 +1,3 @@
+//! The steps that an attempt which was left open still needs.
+
+pub(super) mod recovery;

@@ -1,0 +1,248 @@
+//! Warnings about everything beside the values: machine, branch, ledger, reviews.
+
+use super::evidence::{Evidence, Warning};
+use super::evidence::{listed, listed_names, next_tag};
+use super::summary::Point;
+use crate::domain::{Direction, ExperimentId, ReviewVerdict, count_of, cut, experiment_name, shell_word};
+
+/// The most changes of the environment named.
+const CHANGES: usize = 3;
+
+/// A change of machine, GPU, driver, tool or lock file within the session.
+pub(crate) fn environment_changed(evidence: Evidence<'_>) -> Option<Warning> {
+    let changes = evidence.changes.iter().take(CHANGES);
+    let mut named: Vec<String> =
+        changes.map(|change| format!("{change} from experiment {} on", change.experiment)).collect();
+    if let Some(more) = evidence.changes.len().checked_sub(CHANGES).filter(|more| *more > 0) {
+        named.push(format!("{more} more"));
+    }
+    (!named.is_empty()).then(|| Warning {
+        kind: "environment_changed",
+        what: format!("{}: numbers before and after are not comparable", named.join(", ")),
+        hint: evidence
+            .tag
+            .map(|tag| format!("`ar run --tag {}`, with its other terms, measures a new baseline here", next_tag(tag))),
+    })
+}
+
+/// Keeps whose values may come from other code than their commits.
+pub(crate) fn changed_while_running(evidence: Evidence<'_>) -> Option<Warning> {
+    let ids = evidence.changed_while_running;
+    let last = ids.last()?;
+    Some(Warning {
+        kind: "changed_while_running",
+        what: format!(
+            "files changed while kept experiments ran, so their numbers may belong to other code: {}",
+            listed(ids)
+        ),
+        hint: evidence.tag.map(|tag| format!("run `ar show {last} --tag {tag}` to see which files")),
+    })
+}
+
+/// Values that files outside the commits may have changed.
+pub(crate) fn ignored_changed(evidence: Evidence<'_>) -> Option<Warning> {
+    let (last, files) = evidence.ignored_changed.last()?;
+    let ids: Vec<ExperimentId> = evidence.ignored_changed.iter().map(|(id, _)| *id).collect();
+    Some(Warning {
+        kind: "ignored_files_changed",
+        what: format!(
+            "ignored files changed before the runs of {}, and no commit has them: {} (experiment {last})",
+            listed(&ids),
+            cut(&files.join(", "), 200)
+        ),
+        hint: Some("pass --protect FILE to pin an input, or track it with git".into()),
+    })
+}
+
+/// Keeps whose number an independent reviewer doubts.
+pub(crate) fn doubted_by_the_reviewer(evidence: Evidence<'_>) -> Option<Warning> {
+    let doubted: Vec<_> =
+        evidence.reviews.iter().filter(|(_, verdict)| *verdict != ReviewVerdict::Unreviewed).collect();
+    let (first, _) = doubted.first()?;
+    let name =
+        |(id, verdict): &&(ExperimentId, ReviewVerdict)| format!("{id} ({})", verdict.to_string().replace('_', " "));
+    let names: Vec<String> = doubted.iter().map(name).collect();
+    Some(Warning {
+        kind: "doubted_by_the_reviewer",
+        what: format!("the reviewer doubts what was kept: {}", listed_names(names)),
+        hint: evidence.tag.map(|tag| format!("run `ar show {first} --tag {tag}` to see why")),
+    })
+}
+
+/// Keeps that no reviewer has judged, in a session that has one, or had.
+pub(crate) fn unreviewed(evidence: Evidence<'_>) -> Option<Warning> {
+    let is_left = |(_, verdict): &&(ExperimentId, ReviewVerdict)| *verdict == ReviewVerdict::Unreviewed;
+    let ids: Vec<ExperimentId> = evidence.reviews.iter().filter(is_left).map(|(id, _)| *id).collect();
+    let reviewer = if evidence.has_reviewer { "" } else { " --reviewer COMMAND" };
+    let have = if ids.len() == 1 { "has" } else { "have" };
+    (!ids.is_empty()).then(|| Warning {
+        kind: "unreviewed",
+        what: format!("{} {have} no review: {}", count_of(ids.len(), "keep"), listed(&ids)),
+        hint: evidence.tag.map(|tag| format!("run `ar resume {tag}{reviewer}` to have them reviewed")),
+    })
+}
+
+/// A session flagged for review.
+pub(crate) fn flagged(evidence: Evidence<'_>) -> Option<Warning> {
+    let last = evidence.flagged.last()?;
+    let times = match evidence.flagged.len() {
+        1 => String::new(),
+        times => format!("{}, last ", count_of(times, "time")),
+    };
+    Some(Warning {
+        kind: "flagged",
+        what: format!("flagged for review {times}after {}: no recent keeps", experiment_name(*last)),
+        hint: Some("give the agent something new to try with `ar idea add TEXT`".into()),
+    })
+}
+
+/// A branch whose tip is not the last keep, or not the best experiment where a comparison decides.
+pub(crate) fn best_is_not_the_tip(evidence: Evidence<'_>) -> Option<Warning> {
+    let (tag, tip) = (evidence.tag?, evidence.tip?);
+    let (best, last) =
+        (&evidence.points[evidence.summary.best?], &evidence.points[evidence.summary.kept.last()?.index]);
+    let is_at = |point: &Point| point.commit.as_deref() == Some(tip);
+    let kind = "best_is_not_the_tip";
+    if !is_at(last) {
+        return Some(Warning {
+            kind,
+            what: format!("the branch is at {}, which is not {}", cut(tip, 8), experiment_name(last.id)),
+            hint: Some(format!("run `ar doctor {tag}` for the fix")),
+        });
+    }
+    (!evidence.has_threshold && !is_at(best)).then(|| Warning {
+        kind,
+        what: format!(
+            "the branch is at {}, which was kept without being better; the best is {}",
+            experiment_name(last.id),
+            experiment_name(best.id)
+        ),
+        hint: Some(format!("run `ar show {} --tag {tag}` for the commit and diff of the best one", best.id)),
+    })
+}
+
+/// Work that `ar` saved.
+pub(crate) fn saved(evidence: Evidence<'_>) -> Option<Warning> {
+    let tag = evidence.tag?;
+    (evidence.saved > 0).then(|| Warning {
+        kind: "saved",
+        what: format!("saved unfinished or uncommitted work {}", count_of(evidence.saved, "time")),
+        hint: Some(format!("list it with `git for-each-ref refs/autoresearch/{tag}/saved`")),
+    })
+}
+
+/// A ledger whose keeps get worse over time, or whose best keep is worse than its first row: the assumed direction may
+/// be wrong.
+pub(crate) fn direction_doubted(evidence: Evidence<'_>) -> Option<Warning> {
+    let gains: Vec<f64> = evidence.summary.kept.iter().filter_map(|step| step.gain).collect();
+    let worse = gains.iter().filter(|gain| **gain < 0.0).count();
+    let better = gains.iter().filter(|gain| **gain > 0.0).count();
+    let (said, other) = match evidence.direction {
+        Direction::Lower => ("less", "--higher"),
+        Direction::Higher => ("more", "--lower"),
+    };
+    let what = if worse > better {
+        let (of, are) = if gains.len() == 1 {
+            ("the one keep".to_owned(), "is")
+        } else {
+            (format!("{worse} of {}", count_of(gains.len(), "keep")), if worse == 1 { "is" } else { "are" })
+        };
+        format!("{of} {are} worse than the one before, if {said} is better")
+    } else if evidence.summary.gain.is_some_and(|gain| gain < 0.0) {
+        format!("the best keep is worse than the first row, if {said} is better")
+    } else {
+        return None;
+    };
+    evidence.tag.is_none().then(|| Warning {
+        kind: "direction_doubted",
+        what,
+        hint: Some(format!("`{other}` added to the command reads it the other way")),
+    })
+}
+
+/// Ledger rows or values that cannot be read.
+pub(crate) fn unreadable(evidence: Evidence<'_>) -> Option<Warning> {
+    let parts = [
+        (evidence.malformed, "row", "is left out", "are left out"),
+        (evidence.without_number, "number", "counts as none", "count as none"),
+    ];
+    let told: Vec<String> = parts
+        .iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, what, one, more)| {
+            format!("{} cannot be read and {}", count_of(*count, what), if *count == 1 { one } else { more })
+        })
+        .collect();
+    let name = |file| format!("run `ar report --ledger {} -v` to see the lines and their problems", shell_word(file));
+    (!told.is_empty()).then(|| Warning { kind: "malformed", what: told.join("; "), hint: evidence.ledger.map(name) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::evidence::tests::warned;
+    use super::super::warnings::warnings;
+    use super::*;
+    use crate::domain::EnvironmentChange;
+    use crate::domain::Outcome::{Discard, Keep};
+
+    #[test]
+    fn what_stands_beside_the_numbers_is_said_once_each() {
+        let changes = [EnvironmentChange {
+            experiment: 2.into(),
+            field: "gpu".into(),
+            before: "A100".into(),
+            after: "H100".into(),
+        }];
+        let evidence = |evidence: Evidence<'_>| {
+            warnings(Evidence {
+                changes: &changes,
+                changed_while_running: &[1.into()],
+                reviews: &[
+                    (1.into(), ReviewVerdict::Unclear),
+                    (2.into(), ReviewVerdict::Unreviewed),
+                    (3.into(), ReviewVerdict::NotEarned),
+                ],
+                flagged: &[5, 9].map(ExperimentId::from),
+                saved: 2,
+                malformed: 1,
+                without_number: 2,
+                tip: Some("0123456789"),
+                ..evidence
+            })
+        };
+        let said: Vec<_> = warned(&[("2", Keep), ("1", Keep)], evidence, |_| ());
+        let said: Vec<_> = said.iter().map(|warning| warning.what.as_str()).collect();
+        assert_eq!(
+            said,
+            [
+                "gpu A100 → H100 from experiment 2 on: numbers before and after are not comparable",
+                "files changed while kept experiments ran, so their numbers may belong to other code: 1",
+                "the reviewer doubts what was kept: 1 (unclear) and 3 (not earned)",
+                "1 keep has no review: 2",
+                "flagged for review 2 times, last after experiment 9: no recent keeps",
+                "the branch is at 01234567…, which is not experiment 1",
+                "saved unfinished or uncommitted work 2 times",
+                "1 row cannot be read and is left out; 2 numbers cannot be read and count as none",
+            ]
+        );
+    }
+
+    #[test]
+    fn keeps_that_get_worse_cast_doubt_on_the_direction_of_a_ledger() {
+        let doubts = |tag: Option<&'static str>, points: &[_]| {
+            let rule = |evidence: Evidence<'_>| direction_doubted(Evidence { tag, ..evidence }).into_iter().collect();
+            warned(points, rule, |_| ()).pop().map(|warning| warning.what)
+        };
+        let worse = [("1", Keep), ("2", Keep), ("5", Discard), ("3", Keep), ("2.5", Keep)];
+        assert_eq!(
+            doubts(None, &worse).as_deref(),
+            Some("2 of 3 keeps are worse than the one before, if less is better")
+        );
+        assert_eq!(doubts(Some("t"), &worse), None, "simplifications; a session knows its direction");
+        assert_eq!(doubts(None, &worse[1..]), None, "as many are better");
+        let said = |points: &[_]| doubts(None, points).unwrap_or_default();
+        assert_eq!(said(&worse[..2]), "the one keep is worse than the one before, if less is better");
+        let first = [("1", Discard), ("2", Keep)];
+        assert_eq!(said(&first), "the best keep is worse than the first row, if less is better");
+    }
+}

@@ -1,0 +1,284 @@
+//! The summary of a series of experiments.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::domain::{Direction, ExperimentId, FailureClass, Number, Outcome};
+use crate::rules::decide::outcome::relative_gain;
+use crate::rules::history::counts::Ended;
+
+/// One experiment for the summary, from a session's record or a foreign ledger's row.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Point {
+    /// Its number, or its index in the ledger.
+    pub id: ExperimentId,
+    /// Its commit as written in the source.
+    pub commit: Option<Box<str>>,
+    /// Its metric value.
+    #[serde(flatten, serialize_with = "Number::fields")]
+    pub value: Option<Number>,
+    /// Its outcome; absent for a row with another verdict.
+    pub outcome: Option<Outcome>,
+    /// The class of its failure, if it failed.
+    pub failure: Option<FailureClass>,
+    /// Its description.
+    pub description: Box<str>,
+    /// The reason for the outcome, in a sentence; empty if the source has none.
+    #[serde(skip)]
+    pub reason: Box<str>,
+    /// The lines of the log that show the failure, or empty.
+    #[serde(skip)]
+    pub excerpt: Box<str>,
+}
+
+impl Point {
+    /// Its outcome, in the categories of summaries.
+    pub fn ended(&self) -> Ended {
+        Ended::of(self.outcome, self.failure)
+    }
+}
+
+/// A keep and its gain over the keep before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptStep {
+    /// The index of the experiment among the points.
+    pub index: usize,
+    /// The index of the one that it improved on: the keep before, or a baseline without a verdict.
+    pub over: Option<usize>,
+    /// The gain over that, in the metric's unit; absent for the first, and for one without a number of its own.
+    pub gain: Option<f64>,
+    /// The number of keeps that share the gain: itself, and those of the same train just before it, which have no
+    /// number.
+    pub keeps: u32,
+    /// The same relative to the number before.
+    pub relative_gain: Option<f64>,
+    /// Its share of the best one's gain over the baseline; absent without such a gain. A keep that a later one replaced has
+    /// none: the gain of that one is over the keep before those that it replaced.
+    pub share: Option<f64>,
+}
+
+impl KeptStep {
+    /// Makes it one that had nothing to gain.
+    pub fn forget_gain(&mut self) {
+        (self.gain, self.relative_gain, self.share) = (None, None, None);
+    }
+
+    /// The gain, shared out among the keeps that it belongs to.
+    pub(crate) fn gain_of_each(&self) -> Option<f64> {
+        Some(self.gain? / f64::from(self.keeps))
+    }
+}
+
+/// The summary of a series of experiments.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Summary {
+    /// The index of the best keep among the points.
+    pub best: Option<usize>,
+    /// The gain of the best over the baseline, in the metric's unit.
+    pub gain: Option<f64>,
+    /// The same relative to the baseline.
+    pub relative_gain: Option<f64>,
+    /// The keeps in order.
+    pub kept: Vec<KeptStep>,
+    /// Keeps per experiment with a verdict, without the baseline and refused changes.
+    pub keep_rate: Option<f64>,
+    /// The number of failures by class.
+    pub failures: BTreeMap<FailureClass, u32>,
+    /// The index of the newest failure of each class.
+    pub examples: BTreeMap<FailureClass, usize>,
+    /// The longest streak without a keep.
+    pub longest_streak: u32,
+    /// The indices of its first and last experiment.
+    pub streak: Option<(usize, usize)>,
+}
+
+/// Summarises a series. `baseline` is the index of the baseline among the points; `has_verdict` tells whether the
+/// series has outcomes.
+///
+/// The best is the best value among keeps, never from a crash or a discard. In a series without verdicts it is the best
+/// of all.
+pub fn summarize(points: &[Point], direction: Direction, baseline: Option<usize>, has_verdict: bool) -> Summary {
+    let mut kept: Vec<KeptStep> = Vec::new();
+    let best = best_of(points, direction, has_verdict);
+    let mut last_kept: Option<(usize, f64)> = None;
+    let (mut failures, mut examples) = (BTreeMap::new(), BTreeMap::new());
+    let (mut judged, mut kept_after_baseline) = (0u32, 0u32);
+    let (mut began, mut since_keep) = (None, 0u32);
+    let mut keeps = 0;
+    let (mut longest_streak, mut streak) = (0u32, None);
+    for (index, point) in points.iter().enumerate() {
+        if let Some(class) = point.failure {
+            *failures.entry(class).or_default() += 1;
+            examples.insert(class, index);
+        }
+        let value = point.value.as_ref().map(|number| number.value);
+        let Some(outcome) = point.outcome else {
+            if Some(index) == baseline {
+                last_kept = value.map(|value| (index, value)).or(last_kept);
+            }
+            continue;
+        };
+        let after_baseline = Some(index) != baseline;
+        judged += u32::from(after_baseline && point.ended().is_judged());
+        if outcome != Outcome::Keep {
+            let first = *began.get_or_insert(index);
+            since_keep += 1;
+            if since_keep > longest_streak {
+                (longest_streak, streak) = (since_keep, Some((first, index)));
+            }
+            continue;
+        }
+        (began, since_keep) = (None, 0);
+        kept_after_baseline += u32::from(after_baseline);
+        keeps += 1;
+        let both = value.zip(last_kept);
+        let over = both.map(|(_, (over, _))| over);
+        let gain = both.map(|(value, (_, before))| direction.gain(value, before));
+        let relative_gain = both.and_then(|(value, (_, before))| relative_gain(direction, value, before));
+        kept.push(KeptStep { index, over, gain, keeps, relative_gain, share: None });
+        if let Some(value) = value {
+            (last_kept, keeps) = (Some((index, value)), 0);
+        }
+    }
+    let value_of = |index: usize| points[index].value.as_ref().map(|number| number.value);
+    let start = baseline.and_then(value_of);
+    let ends = best.map(|(_, value)| value).zip(start);
+    let gain = ends.map(|(value, start)| direction.gain(value, start));
+    let mut summary = Summary {
+        best: best.map(|(index, _)| index),
+        gain,
+        relative_gain: ends.and_then(|(value, start)| relative_gain(direction, value, start)),
+        kept,
+        keep_rate: (judged > 0).then(|| f64::from(kept_after_baseline) / f64::from(judged)),
+        failures,
+        examples,
+        longest_streak,
+        streak,
+    };
+    summary.share_out(points, direction, |_| false);
+    summary
+}
+
+/// The best keep with its value, of equal ones the first; in a series without verdicts, the best of all.
+fn best_of(points: &[Point], direction: Direction, has_verdict: bool) -> Option<(usize, f64)> {
+    let mut best: Option<(usize, f64)> = None;
+    for (index, point) in points.iter().enumerate() {
+        if let Some(value) = point.value.as_ref().map(|number| number.value)
+            && (point.outcome == Some(Outcome::Keep) || !has_verdict)
+            && best.is_none_or(|(_, other)| direction.better(value, other))
+        {
+            best = Some((index, value));
+        }
+    }
+    best
+}
+
+impl Summary {
+    /// Shares the gain of the best out among the keeps, without those that a later one replaced: it gained on the keep before
+    /// them.
+    pub fn share_out(&mut self, points: &[Point], direction: Direction, is_replaced: impl Fn(ExperimentId) -> bool) {
+        let Some(all) = self.gain.filter(|all| *all > 0.0) else { return };
+        let value_of = |index: usize| points[index].value.as_ref().map(|number| number.value);
+        let mut before = None;
+        for step in &mut self.kept {
+            let stands = !is_replaced(points[step.index].id);
+            let value = value_of(step.index).filter(|_| stands);
+            let over = before.or(step.over).and_then(value_of);
+            step.share = value.zip(over).map(|(value, over)| direction.gain(value, over) / all);
+            before = value.map(|_| step.index).or(before);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(in crate::rules) fn point(id: u32, value: Option<&str>, outcome: Outcome) -> Point {
+        Point {
+            id: id.into(),
+            value: value.map(|text| text.parse().unwrap()),
+            outcome: Some(outcome),
+            failure: (outcome == Outcome::Crash).then_some(FailureClass::Oom),
+            ..Point::default()
+        }
+    }
+
+    #[test]
+    fn the_best_is_a_kept_one_and_a_zero_of_a_crash_never() {
+        let points = [
+            point(0, Some("2.0"), Outcome::Keep),
+            point(1, Some("0.5"), Outcome::Discard),
+            point(2, None, Outcome::Crash),
+            point(3, Some("1.5"), Outcome::Keep),
+            point(4, Some("0.0"), Outcome::Crash),
+        ];
+        let summary = summarize(&points, Direction::Lower, Some(0), true);
+        assert_eq!(summary.best, Some(3));
+        assert_eq!((summary.gain, summary.relative_gain), (Some(0.5), Some(0.25)));
+        assert_eq!(summary.keep_rate, Some(0.25));
+        assert_eq!(summary.kept.iter().map(|step| step.gain).collect::<Vec<_>>(), [None, Some(0.5)]);
+        assert_eq!(summary.failures, BTreeMap::from([(FailureClass::Oom, 2)]));
+        assert_eq!((&summary.examples, summary.kept[1].share), (&BTreeMap::from([(FailureClass::Oom, 4)]), Some(1.0)));
+        assert_eq!((summary.longest_streak, summary.streak), (2, Some((1, 2))));
+    }
+
+    #[test]
+    fn a_baseline_without_a_verdict_is_what_the_first_keep_gained_on() {
+        let points =
+            [Point { outcome: None, ..point(0, Some("3"), Outcome::Keep) }, point(1, Some("2"), Outcome::Keep)];
+        let steps = summarize(&points, Direction::Lower, Some(0), true).kept;
+        assert_eq!(steps.iter().map(|step| (step.over, step.gain)).collect::<Vec<_>>(), [(Some(0), Some(1.0))]);
+        let steps = summarize(&points, Direction::Lower, None, true).kept;
+        assert_eq!(steps[0].gain, None);
+    }
+
+    #[test]
+    fn what_was_refused_lowers_no_keep_rate() {
+        let refused = Point { failure: Some(FailureClass::Scope), ..point(2, None, Outcome::Crash) };
+        let points = [point(0, Some("3"), Outcome::Keep), point(1, Some("2"), Outcome::Keep), refused];
+        assert_eq!(summarize(&points, Direction::Lower, Some(0), true).keep_rate, Some(1.0));
+    }
+
+    #[test]
+    fn the_gain_of_a_train_is_that_of_all_its_keeps() {
+        let points = [
+            point(0, Some("3"), Outcome::Keep),
+            point(12, None, Outcome::Keep),
+            point(14, None, Outcome::Keep),
+            point(9, Some("2.5"), Outcome::Discard),
+            point(15, Some("2"), Outcome::Keep),
+            point(16, Some("1.5"), Outcome::Keep),
+        ];
+        let summary = summarize(&points, Direction::Lower, Some(0), true);
+        let steps: Vec<_> = summary.kept.iter().map(|step| (step.index, step.over, step.gain, step.keeps)).collect();
+        let expected = [
+            (0, None, None, 1),
+            (1, None, None, 1),
+            (2, None, None, 2),
+            (4, Some(0), Some(1.0), 3),
+            (5, Some(4), Some(0.5), 1),
+        ];
+        assert_eq!(steps, expected);
+        assert_eq!((summary.keep_rate, summary.longest_streak), (Some(0.8), 1), "each of them is a keep");
+    }
+
+    #[test]
+    fn what_a_keep_removed_has_no_share_in_the_gain() {
+        let points: Vec<Point> =
+            (0..).zip(["4", "3", "2.5", "2"]).map(|(id, value)| point(id, Some(value), Outcome::Keep)).collect();
+        let mut summary = summarize(&points, Direction::Lower, Some(0), true);
+        summary.share_out(&points, Direction::Lower, |id| id == 2.into());
+        let steps: Vec<_> = summary.kept.iter().map(|step| (step.gain, step.share)).collect();
+        let expected = [(None, None), (Some(1.0), Some(0.5)), (Some(0.5), None), (Some(0.5), Some(0.5))];
+        assert_eq!(steps, expected, "the staircase stays as it was recorded");
+    }
+
+    #[test]
+    fn nothing_kept_is_no_best() {
+        let points = [point(0, Some("1"), Outcome::Discard)];
+        let summary = summarize(&points, Direction::Lower, None, true);
+        assert_eq!((summary.best, summary.gain, summary.keep_rate), (None, None, Some(0.0)));
+    }
+}

@@ -1,0 +1,68 @@
+//! When the loop ends.
+//!
+//! A stop rule is one function of [`RULES`], and one setting of `domain::settings`.
+
+use serde_json::json;
+
+use super::expenses::Expenses;
+use super::stop_rules::course;
+use crate::domain::{Contract, Direction, StopReason, count_of};
+use crate::rules::history::records::History;
+
+/// The name of the rule on calls in a row without changes.
+pub const NO_CHANGE: &str = "no_change";
+
+/// Facts by which to decide whether a session stops.
+#[derive(Debug, Clone, Copy)]
+pub struct StopFacts<'a> {
+    /// Its terms.
+    pub contract: &'a Contract,
+    /// Its experiments.
+    pub history: &'a History,
+    /// Its expenses.
+    pub expenses: &'a Expenses,
+    /// The place of the first record of this call of the loop: what crashed before is known to whoever made the call.
+    pub first: u32,
+    /// The number of agent calls in a row that changed nothing.
+    pub idle_calls: u32,
+}
+
+/// The rules, in the order in which they are asked.
+const RULES: [fn(&StopFacts) -> Option<StopReason>; 6] = [
+    goal,
+    |facts| facts.expenses.night(facts.contract).experiments_enough(facts.contract, facts.history),
+    |facts| facts.expenses.calls_enough(facts.contract, true),
+    |facts| course(facts.contract, facts.history),
+    max_crashes,
+    no_change,
+];
+
+/// Returns the reason to start no further experiment, if there is one.
+pub fn stop_before_next(facts: &StopFacts) -> Option<StopReason> {
+    RULES.iter().find_map(|rule| rule(facts))
+}
+
+/// Returns whether a value reached the goal.
+pub fn reached_goal(direction: Direction, value: f64, goal: f64) -> bool {
+    !direction.better(goal, value)
+}
+
+fn goal(facts: &StopFacts) -> Option<StopReason> {
+    let goal = facts.contract.goal?;
+    let best = facts.history.best_kept()?;
+    let is_reached = reached_goal(facts.contract.metric.direction, best.value, goal);
+    is_reached
+        .then(|| StopReason::reached("goal", true, json!({"goal": goal}), format!("the goal of {goal} is reached")))
+}
+
+fn max_crashes(facts: &StopFacts) -> Option<StopReason> {
+    let (limit, count) = (facts.contract.max_crashes?, facts.history.crashes_in_a_row(facts.first));
+    let text = || format!("{} in a row", count_of(count, "crash"));
+    (count >= limit).then(|| StopReason::reached("crashes", false, json!({"count": count}), text()))
+}
+
+fn no_change(facts: &StopFacts) -> Option<StopReason> {
+    let (limit, calls) = (facts.contract.max_idle, facts.idle_calls);
+    let text = || format!("the agent changed nothing in {} in a row", count_of(calls, "call"));
+    (limit > 0 && calls >= limit).then(|| StopReason::reached(NO_CHANGE, false, json!({"calls": calls}), text()))
+}

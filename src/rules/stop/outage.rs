@@ -1,0 +1,257 @@
+//! Detecting outages of the agent, and how long to wait.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, Zoned};
+
+use super::reset::{reset_time, reset_time_beside};
+use crate::domain::{Outage, OutageKind, Refusal, WordList, one_line, word_list};
+
+/// The number of lines at the end of the log that may report an outage: agents print service errors as JSON over many
+/// lines, followed by a stack trace.
+const LINES: usize = 50;
+
+/// The same for an agent that changed something or succeeded: its messages about errors may concern its work.
+const LINES_OF_WORK: usize = 10;
+
+/// The most bytes of a line to search, and the most characters to keep.
+const LINE: usize = 4096;
+const SAID: usize = 300;
+
+/// Exit statuses of a shell that cannot execute or find a program.
+const NOT_STARTED: [i32; 2] = [126, 127];
+
+/// The most calls in a row of an agent that does not start, or that is not logged in and has never worked in this
+/// session: waiting helps neither. For an agent that has worked, the loop waits, because logins are refreshed.
+const TRIES: u32 = 3;
+
+/// The number of last lines that explain why an agent does not start.
+const LAST_LINES: usize = 5;
+
+/// The first and the longest pause: short enough to notice the reset of an hourly limit, long enough not to pester the
+/// service.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
+
+/// The first pause after an unknown failure: mostly the next call works.
+const FIRST_PAUSE_OF_FAILED: Duration = Duration::from_millis(100);
+
+/// The longest time that an agent may fail for unknown reasons. A restart of a service or machine takes less, and a
+/// broken command line costs only an hour and about eighteen calls.
+const FAILED_LIMIT: Duration = Duration::from_secs(3600);
+
+/// The duration in seconds from which a call without changes is repeated without a pause.
+const SHORT_CALL: f64 = 60.0;
+
+/// The first and the longest pause after a short call without changes: the nine pauses of ten calls take 16 minutes, in which
+/// most disturbances pass.
+const FIRST_PAUSE_OF_IDLE: Duration = Duration::from_secs(3);
+const LONGEST_PAUSE_OF_IDLE: Duration = Duration::from_secs(5 * 60);
+
+/// The pause before the next call after `idle_calls` in a row without changes, the last of which took `seconds`.
+pub fn pause_after_idle(idle_calls: u32, seconds: f64) -> Duration {
+    match idle_calls.checked_sub(1) {
+        Some(before) if seconds < SHORT_CALL => {
+            FIRST_PAUSE_OF_IDLE.saturating_mul(1 << before.min(16)).min(LONGEST_PAUSE_OF_IDLE)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
+/// The end of an agent call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallEnd {
+    /// Its exit status; absent if a signal terminated it.
+    pub exit: Option<i32>,
+    /// True if `ar` terminated it at its time limit.
+    pub timed_out: bool,
+    /// True if it changed the working tree.
+    pub changed: bool,
+    /// True if it reports output tokens of its service.
+    pub answered: bool,
+}
+
+/// The outage that made the call fail, if any. `log` is the end of its output, without escape sequences; `now` has the
+/// time zone for times without one.
+///
+/// A failed call without changes is always an outage, even without a known message. A successful one is an outage if it
+/// changed nothing and has a known message: many programs exit with 0 when their service refuses. It is none if the
+/// agent reports output tokens: then the message is about something else, such as a price list. A call that worked until
+/// its time limit is none.
+pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
+    let ended_well = end.exit == Some(0);
+    if end.changed && (ended_well || end.timed_out) || end.answered && ended_well {
+        return None;
+    }
+    let newest_first = log.lines().rev().map(head).filter(|line| !line.trim().is_empty());
+    let lines: Vec<&str> = newest_first.take(if end.changed || ended_well { LINES_OF_WORK } else { LINES }).collect();
+    let told = lines.iter().find_map(|line| kind_of(line, end.changed).map(|kind| (kind, *line)));
+    let not_started = !end.changed && end.exit.is_some_and(|status| NOT_STARTED.contains(&status));
+    let last = lines.first().copied().unwrap_or_default();
+    let (kind, line) = match told {
+        Some(told) => told,
+        None if not_started => {
+            let last: Vec<&str> = lines.iter().take(LAST_LINES).rev().copied().collect();
+            return Some(Outage { kind: OutageKind::NotStarted, said: short(&last.join(" | ")), until: None });
+        }
+        None if !end.changed && !ended_well && !end.timed_out => {
+            let how = end.exit.map_or("ended by a signal".to_owned(), |status| format!("exit {status}"));
+            let said = if last.is_empty() { how } else { format!("{how}: {}", short(last)) };
+            return Some(Outage { kind: OutageKind::Failed, said, until: None });
+        }
+        None => return None,
+    };
+    let until = reset_time(line, now).or_else(|| lines.iter().find_map(|line| reset_time_beside(line, now)));
+    Some(Outage { kind, said: short(line), until })
+}
+
+/// The outage in an agent's machine-readable answer, regardless of its exit status. After changes, only a known refusal
+/// by the service counts: the change is half done then. Other errors, such as too many turns, end the work of an agent
+/// that has worked.
+pub fn refused(refusal: &Refusal, end: CallEnd, now: &Zoned) -> Option<Outage> {
+    if end.changed && end.timed_out {
+        return None;
+    }
+    let lines = || refusal.said.lines().map(head).filter(|line| !line.trim().is_empty());
+    let told = lines().find_map(|line| kind_of(line, end.changed).map(|kind| (kind, line)));
+    let of_status = refusal.status.and_then(|status| kind_of(&format!("status {status}"), false));
+    let first = lines().next().unwrap_or_default();
+    let (kind, line) = match (of_status, told) {
+        (Some(kind), told) => (kind, told.map_or(first, |(_, line)| line)),
+        (None, Some(told)) => told,
+        (None, None) if end.changed || end.timed_out => return None,
+        (None, None) => (OutageKind::Failed, first),
+    };
+    let named = refusal.until.filter(|until| *until > now.timestamp());
+    let until = named.or_else(|| lines().find_map(|line| reset_time(line, now)));
+    Some(Outage { kind, said: short(line), until: until.filter(|_| kind != OutageKind::Failed) })
+}
+
+/// A line as `ar` quotes it.
+fn short(line: &str) -> String {
+    one_line(line).chars().take(SAID).collect()
+}
+
+/// The progress of an outage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SoFar {
+    /// The number of times that the loop has waited.
+    pub waits: u32,
+    /// Its duration.
+    pub lasted: Duration,
+    /// The time that the agent has failed for unknown reasons, without interruption.
+    pub failed: Duration,
+    /// The number of calls in a row with the same cause.
+    pub repeats: u32,
+    /// True if no earlier call of the session succeeded.
+    pub is_first: bool,
+}
+
+/// The next step in an outage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Call the agent again after this time.
+    Wait(Duration),
+    /// Give up: it exceeds its limit, or will.
+    GiveUp,
+}
+
+/// The next step in an outage that may last for `limit`. The loop waits until the time that the agent names, else for a
+/// doubling pause. An agent that repeatedly names a near time is called no more often than one that names none.
+pub fn patience(outage: &Outage, so_far: SoFar, limit: Duration, now: Timestamp) -> Patience {
+    let SoFar { waits, lasted, failed, repeats, is_first } = so_far;
+    let (first, left) = match outage.kind {
+        OutageKind::Failed => {
+            (FIRST_PAUSE_OF_FAILED, limit.saturating_sub(lasted).min(FAILED_LIMIT.saturating_sub(failed)))
+        }
+        _ => (FIRST_PAUSE, limit.saturating_sub(lasted)),
+    };
+    // Waiting helps with neither.
+    let is_lasting = outage.kind == OutageKind::NotStarted || outage.kind == OutageKind::Login && is_first;
+    if left.is_zero() || is_lasting && repeats >= TRIES {
+        return Patience::GiveUp;
+    }
+    let pause = |step: u32| first.saturating_mul(1 << step.min(13)).min(LONGEST_PAUSE);
+    match outage.until.and_then(|until| Duration::try_from(until.duration_since(now)).ok()) {
+        Some(named) if named > left => Patience::GiveUp,
+        Some(named) => Patience::Wait(named.max(waits.checked_sub(1).map_or(Duration::ZERO, pause)).min(left)),
+        None => Patience::Wait(pause(waits).min(left)),
+    }
+}
+
+/// The pause before the next call in an outage that is waited out for however long it takes.
+pub fn pause_on(outage: &Outage, so_far: SoFar, now: Timestamp) -> Duration {
+    let so_far = SoFar { lasted: Duration::ZERO, failed: Duration::ZERO, repeats: 0, ..so_far };
+    let outage = Outage { kind: OutageKind::Overloaded, ..outage.clone() };
+    match patience(&outage, so_far, Duration::MAX, now) {
+        Patience::Wait(pause) => pause,
+        Patience::GiveUp => LONGEST_PAUSE,
+    }
+}
+
+/// The pause before the session tries again after trouble that it met `times` times in a row, from 1: it doubles.
+pub fn retry_pause(times: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << times.saturating_sub(1).min(13)).min(LONGEST_PAUSE)
+}
+
+/// Cuts a line to its first bytes.
+fn head(line: &str) -> &str {
+    let end = (0..=LINE.min(line.len())).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
+    &line[..end]
+}
+
+/// The outage that a line reports, by fixed wordings. The first match counts: a line about a limit often also names the
+/// closed connection. If the agent `worked`, a connection may belong to its work.
+fn kind_of(line: &str, worked: bool) -> Option<OutageKind> {
+    let words = words_of(line);
+    let has = |phrase: &str| words.contains(&format!(" {phrase} "));
+    let says = |code: &str| CODES.iter().any(|before| has(&format!("{before} {code}")));
+    WORDINGS
+        .iter()
+        .find(|(_, codes, phrases)| phrases.iter().any(|phrase| has(phrase)) || codes.iter().any(|code| says(code)))
+        .map(|(kind, ..)| *kind)
+        .or_else(|| hit_your_limit(&words).then_some(OutageKind::RateLimit))
+        .or_else(|| (!worked && CONNECTIONS.iter().any(|phrase| has(phrase))).then_some(OutageKind::Offline))
+}
+
+/// The words of a line in lower case, each between two spaces; anything but letters and digits separates words.
+fn words_of(line: &str) -> String {
+    let mut words = String::from(" ");
+    for word in line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        words.extend(word.chars().flat_map(char::to_lowercase));
+        words.push(' ');
+    }
+    words
+}
+
+/// Returns whether the text contains "hit your limit", with up to four words in between.
+fn hit_your_limit(words: &str) -> bool {
+    let after = words.split(" hit your ").skip(1);
+    after.into_iter().any(|rest| rest.split(' ').take(5).any(|word| matches!(word, "limit" | "limits")))
+}
+
+/// Words that may precede an HTTP status.
+const CODES: &[&str] =
+    &["http", "http 1 1", "http 2", "status", "status code", "statuscode", "error", "error code", "api error", "code"];
+
+/// The wordings of claude, codex, gemini, opencode and aider, of their services and of the network, as [`words_of`]
+/// returns them, with equivalent HTTP statuses. Each one states an error: merely mentioning a rate limit does not
+/// match.
+static WORDINGS: [(OutageKind, &[&str], WordList); 5] = [
+    (OutageKind::Credit, &["402"], WordList::new(|| word_list(include_str!("../lists/outage_credit.txt")))),
+    (OutageKind::RateLimit, &["429"], WordList::new(|| word_list(include_str!("../lists/outage_rate_limit.txt")))),
+    (OutageKind::Login, &["401"], WordList::new(|| word_list(include_str!("../lists/outage_login.txt")))),
+    (
+        OutageKind::Overloaded,
+        &["500", "502", "503", "504", "529"],
+        WordList::new(|| word_list(include_str!("../lists/outage_overloaded.txt"))),
+    ),
+    (OutageKind::Offline, &[], WordList::new(|| word_list(include_str!("../lists/outage_offline.txt")))),
+];
+
+/// The wordings of any failed connection.
+static CONNECTIONS: WordList = WordList::new(|| word_list(include_str!("../lists/connections.txt")));
+
+#[cfg(test)]
+#[path = "outage_tests.rs"]
+mod tests;

@@ -1,0 +1,195 @@
+//! The artifacts of kept runs: set aside once the run is over, settled once its experiment is recorded.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use super::measuring::metric_file_of;
+use super::stages::Attempt;
+use crate::crash;
+use crate::domain::{Artifact, ExperimentId, Notice, Outcome, Record, SizeLimit, Space};
+use crate::exec;
+use crate::rules::{ArtifactGlobs, ExperimentArtifacts, History, artifacts_to_drop, too_little_room};
+use crate::session::errors::SessionError;
+use crate::session::files::layout::is_own;
+use crate::session::store::Store;
+use crate::session::store::notices::Said;
+use crate::session::store::requests::Interrupt;
+use crate::session::tree::Workspace;
+use crate::session::wait::shared::Shared;
+use crate::state::{BeforeRun, Matching, SessionFolder, SetAside, StateError, Taken};
+
+/// Maximum number of artifacts per run, because the record lists their names.
+const MOST: usize = 1000;
+
+/// Returns whether a disk has room for this many bytes and another experiment after them.
+fn is_room(path: &Path, bytes: u64) -> bool {
+    // If the free space is unknown, assume there is room.
+    exec::disk_space(path).map_or(true, |space| {
+        let free = space.free.checked_sub(bytes);
+        space.total == 0 || free.is_some_and(|free| !too_little_room(Space { free, ..space }, 0))
+    })
+}
+
+impl Attempt {
+    /// Returns whether its run leaves artifacts. Runs that repeat a measurement or use another GPU leave none.
+    fn leaves_artifacts(&self) -> bool {
+        self.run.is_first()
+    }
+
+    /// Saves the state of files that match the artifact globs before its run.
+    pub(crate) fn note_before_run(&self, workspace: &Workspace, store: &Store) -> Result<(), SessionError> {
+        let globs = ArtifactGlobs::of(&store.contract.artifacts)?;
+        if !globs.is_empty() && self.leaves_artifacts() {
+            store.folder.store_before_run(self.open.id, &BeforeRun::look(workspace.root(), &globs))?;
+            crash::point("artifacts.noted");
+        }
+        Ok(())
+    }
+
+    /// Sets aside what its run, which is over, left as artifacts. `None` if the terminal went away meanwhile: then it is done
+    /// when the session continues.
+    pub(crate) async fn set_artifacts_aside(
+        &self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+    ) -> Result<Option<Vec<Artifact>>, SessionError> {
+        let aside = self.find_artifacts(workspace, &mut shared.store())?;
+        let Some(aside) = aside else { return Ok(Some(Vec::new())) };
+        if aside.moves {
+            shared.store().note_activity();
+        }
+        let (folder, id) = (shared.store().folder.clone(), self.open.id);
+        let (over, mut taken) = oneshot::channel();
+        // Copying a large file takes minutes, and other runs continue meanwhile.
+        let take = move || over.send(aside.take(&folder, id)).is_ok();
+        thread::Builder::new().spawn(take).map_err(SessionError::Watchdog)?;
+        let mut listener = shared.interrupts.listen();
+        let Taken { artifacts, missed } = loop {
+            tokio::select! {
+                taken = &mut taken => break taken.unwrap_or_default(),
+                () = listener.signal_or_look() => {}
+            }
+            shared.show_life()?;
+            if shared.asked()? == Interrupt::Detach {
+                return Ok(None);
+            }
+        };
+        crash::point("artifacts.set_aside");
+        if !missed.is_empty() {
+            let name = |(path, error): (PathBuf, io::Error)| format!("{} ({error})", path.display());
+            shared.store().say(Notice::ArtifactsMissed { id, files: missed.into_iter().map(name).collect() });
+        }
+        Ok(Some(artifacts))
+    }
+
+    /// Finds the artifacts that its run left. `None` if this kind of run leaves none, or if the state before the run is
+    /// unknown.
+    fn find_artifacts(&self, workspace: &Workspace, store: &mut Store) -> Result<Option<SetAside>, SessionError> {
+        let id = self.open.id;
+        if !self.leaves_artifacts() {
+            return Ok(None);
+        }
+        // If that file is damaged, the experiment still counts.
+        let before = store.folder.before_run(id).ok().flatten();
+        let known = before.and_then(|before| Some((ArtifactGlobs::of(&before.globs).ok()?, before)));
+        let Some((globs, before)) = known else {
+            if !ArtifactGlobs::of(&store.contract.artifacts)?.is_empty() {
+                store.say(Notice::ArtifactsUnknown(id));
+            }
+            return Ok(None);
+        };
+        let root = workspace.root();
+        let Matching { files, odd } = Matching::below(root, &globs);
+        if !odd.is_empty() {
+            store.say_once(Notice::ArtifactsOdd(odd));
+        }
+        let changed = files.into_iter().filter(|(path, now)| !before.has_same(path, now)).map(|(path, _)| path);
+        let (changed, unnamed): (Vec<_>, Vec<_>) = changed.partition(|path| path.to_str().is_some());
+        if !unnamed.is_empty() {
+            let name = |path: PathBuf| format!("{} (its name is not UTF-8)", path.display());
+            store.say(Notice::ArtifactsMissed { id, files: unnamed.into_iter().map(name).collect() });
+        }
+        let mut files = Vec::new();
+        for path in changed {
+            if !is_own(&path)
+                && !workspace.file_terms.is_named_protected(&path)
+                && !workspace.repo.working_tree.is_tracked(&path)?
+            {
+                files.push(path);
+            }
+        }
+        if files.len() > MOST {
+            store.say(Notice::TooManyArtifacts { id, count: files.len(), most: MOST });
+            files.clear();
+        }
+        let metric_file = metric_file_of(&store.contract);
+        // A guard may read what the run left.
+        let moves = workspace.home.is_disposable() && store.contract.guards.is_empty();
+        Ok(Some(SetAside { root: root.to_owned(), files, moves, metric_file, is_room }))
+    }
+}
+
+/// Gives a recorded experiment the artifacts of the attempt `from`, or deletes them if it was not kept. Then deletes
+/// artifacts beyond `limit`. The caller reports a failure; the next opening of the session tries again.
+pub(crate) fn settle_artifacts(
+    folder: &SessionFolder,
+    history: &History,
+    limit: SizeLimit,
+    (record, from): (&Record, ExperimentId),
+) -> Result<(), StateError> {
+    let settled = match record.artifacts.is_empty() {
+        true => folder.forget_artifacts(record.id).and_then(|()| folder.forget_artifacts(from)),
+        false => folder.settle_artifacts(record.id, from).and_then(|()| limit_artifacts(folder, history, limit)),
+    };
+    crash::point("artifacts.settled");
+    settled
+}
+
+/// Settles what an earlier process left of experiments that are not among the `open` ones any more, and keeps to the `limit`.
+pub(crate) fn settle_left_artifacts(
+    folder: &SessionFolder,
+    history: &History,
+    limit: SizeLimit,
+    open: &[ExperimentId],
+    said: &mut Said,
+) {
+    for id in folder.unsettled_artifacts().into_iter().filter(|id| !open.contains(id)) {
+        let is_settled = folder.artifacts(id).is_dir() || folder.why_artifacts_dropped(id).is_some();
+        let settled = match history.get(id).filter(|_| !is_settled) {
+            Some(record) => settle_artifacts(folder, history, limit, (record, id)),
+            None => folder.forget_artifacts(id),
+        };
+        said.or_unsettled(id, settled);
+    }
+    if open.is_empty() {
+        said.or_unsettled(history.last_id(), limit_artifacts(folder, history, limit));
+    }
+}
+
+/// Deletes artifacts that are more than the session may have.
+fn limit_artifacts(folder: &SessionFolder, history: &History, limit: SizeLimit) -> Result<(), StateError> {
+    let best = history.best().map(|(id, _)| id);
+    let there = |record: &&Record| !record.artifacts.is_empty() && folder.artifacts(record.id).is_dir();
+    let all = history.records().iter().filter(there).map(|record| ExperimentArtifacts {
+        id: record.id,
+        bytes: record.artifacts.iter().map(|artifact| artifact.bytes).sum(),
+        is_best: Some(record.id) == best,
+    });
+    let all: Vec<ExperimentArtifacts> = all.collect();
+    let why = |id| format!("deleted the artifacts of experiment {id} to stay within --keep-artifacts {limit}");
+    artifacts_to_drop(&all, limit).into_iter().try_for_each(|id| folder.drop_artifacts(id, &why(id)))
+}
+
+impl Record {
+    /// The record as it is written: only what was kept has artifacts.
+    #[must_use]
+    pub(crate) fn with_artifacts_of_keep(mut self) -> Record {
+        if self.outcome != Outcome::Keep {
+            self.artifacts.clear();
+        }
+        self
+    }
+}

@@ -1,0 +1,515 @@
+//! One call of the agent: its start, the wait for it, and what it left in the working tree.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use jiff::Zoned;
+
+use super::agent_training::{RunLogBefore, own_training};
+use super::left_over::put_right_after;
+use super::running::DELETIONS;
+use super::searching::search;
+use super::stages::Attempt;
+use crate::agent::{self, Answer, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
+use crate::crash;
+use crate::domain::{
+    Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Role, Usage, Word,
+    span_text,
+};
+use crate::exec::{self, ExecError, Executor, Job, Running};
+use crate::fs::write_unsynced;
+use crate::rules::{Again, CallEnd, Silence, described, idle_limits, outage, priced, question, refused};
+use crate::session::errors::SessionError;
+use crate::session::files::conventions::{PROGRAM, read_program};
+use crate::session::files::disk_space::refuse_spoilt;
+use crate::session::files::layout::remove_file;
+use crate::session::files::program_path::own_path;
+use crate::session::store::Store;
+use crate::session::store::jobs::{AGENT, clear_run_folder};
+use crate::session::store::log_excerpt::{end_of_log, last_failed_log};
+use crate::session::store::messages::note_words;
+use crate::session::store::open_attempt::add_said;
+use crate::session::store::trouble_report::close_escalation;
+use crate::session::tree::Workspace;
+use crate::session::wait::shared::Shared;
+use crate::session::wait::supervise::{Ending, Exited};
+use crate::state::{Journal, OpenExperiment, SessionFolder};
+
+/// The result of a finished call.
+pub(crate) struct Work {
+    /// Exit status and duration of its process.
+    pub(crate) exit: exec::Exit,
+    /// True if it was terminated at the loop's time limit, before its own.
+    pub(crate) cut_short: bool,
+    /// Its tokens and cost.
+    pub(crate) usage: Usage,
+    /// Its proposal.
+    pub(crate) proposal: Proposal,
+    /// Its own words, at most 64 KiB of them.
+    pub(crate) speech: String,
+    /// Its last line of output.
+    pub(crate) said: Option<String>,
+    /// The last line of its output that can describe the change.
+    pub(crate) described: Option<String>,
+    /// The lessons, findings and offers in its prompt.
+    pub(crate) memories: Memories,
+    /// The user's messages in its prompt.
+    pub(crate) words: Vec<Word>,
+}
+
+impl Work {
+    /// Adds the time, usage and proposal of a further call to an open experiment, and marks the call's messages as delivered.
+    pub(crate) fn add_to(&self, open: &mut OpenExperiment, store: &mut Store) {
+        store.journal.words.deliver(&self.words);
+        open.agent = open.agent.take().map(|agent| agent.with(self.exit.seconds, self.usage.clone()));
+        add_said(&mut open.proposal, self.proposal.more());
+    }
+}
+
+/// Facts about a call, gathered before its work is read.
+struct Before {
+    /// Length of its log at the start, in bytes.
+    log_from: u64,
+    /// Length of HEAD's log at the start, in bytes.
+    commits_from: u64,
+    /// Number of rows removed from results.tsv after the call.
+    rows: u32,
+    /// True if the loop had less time left than a call may take.
+    is_capped: bool,
+    /// True if it was terminated for using too many rounds.
+    over_rounds: bool,
+    /// True if it rewrote `run.log`.
+    rewrote_log: bool,
+    memories: Memories,
+    words: Vec<Word>,
+}
+
+/// Parts of a prompt that are specific to one call.
+struct Told<'a> {
+    memories: &'a Memories,
+    words: &'a [Word],
+    found: &'a [Finding],
+    asked_again: Option<&'a str>,
+}
+
+/// A call of the agent for an attempt.
+pub(crate) struct Calling<'a> {
+    pub(crate) attempt: &'a Attempt,
+    pub(crate) files: Call,
+    /// The merge that the agent is to make, if the call is for one.
+    merging: Option<Merging>,
+    pub(crate) purpose: Purpose,
+}
+
+/// The purpose of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A change.
+    Change,
+    /// A summary of the session.
+    Summary,
+    /// A proposal in a role.
+    Proposal(Role),
+}
+
+impl<'a> Calling<'a> {
+    /// A call for this attempt.
+    pub(crate) fn of(attempt: &'a Attempt, store: &mut Store, merging: Option<Merging>) -> Result<Self, SessionError> {
+        let files = Call { folder: store.folder.create_run(attempt.open.id)? };
+        Ok(Calling { attempt, files, merging, purpose: Purpose::Change })
+    }
+
+    /// A call for text, with an attempt that comes to nothing.
+    pub(crate) fn for_text(attempt: &'a Attempt, store: &mut Store, purpose: Purpose) -> Result<Self, SessionError> {
+        Ok(Calling { purpose, ..Calling::of(attempt, store, None)? })
+    }
+
+    /// Calls the agent for the attempt and reads what it left. `None` after an outage, which the journal then contains.
+    /// `asked_again` is the tried direction for which the agent is asked once more, if it is.
+    pub(crate) async fn ask(
+        &self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+        asked_again: Option<&str>,
+    ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
+        let found = match self.search(shared).await?.done() {
+            Ok(found) => found,
+            Err(ending) => {
+                if !matches!(ending, Ending::Detached) {
+                    self.attempt.put_unfinished_away(workspace, &mut shared.store())?;
+                }
+                return Ok(ending);
+            }
+        };
+        let log_from = fs::metadata(self.files.log()).map_or(0, |meta| meta.len());
+        let commits_from = workspace.repo.refs.head_log_size();
+        let memories = shared.store().learning().recall(self.attempt.open.id);
+        // A word of the user's is for whoever makes the change.
+        let words = match self.purpose {
+            Purpose::Change => {
+                let store = &mut *shared.store();
+                note_words(store);
+                store.words.claim(self.attempt.open.id, &store.journal)
+            }
+            Purpose::Summary | Purpose::Proposal(_) => Vec::new(),
+        };
+        let told = Told { memories: &memories, words: &words, found: &found, asked_again };
+        let run_log = RunLogBefore::of(workspace.repo.worktree());
+        let ((mut ended, over_rounds), is_capped) = self.call(workspace, shared, told, log_from).await?;
+        let rewrote_log = run_log.is_rewritten();
+        crash::point("proposing.agent_over");
+        let mut rows = 0;
+        if ended.is_over() {
+            rows = put_right_after(shared, self.attempt.open.id, AGENT).await?;
+            let store = &mut *shared.store();
+            store.folder.create_run(self.attempt.open.id)?;
+            if workspace.home.is_disposable() && !workspace.stand(store, &self.attempt.open.base)? {
+                // Its work is lost with its tree.
+                ended = Ending::Lost;
+            }
+            workspace.put_untracked_back(store)?;
+        }
+        let before = Before { log_from, commits_from, rows, is_capped, over_rounds, rewrote_log, memories, words };
+        self.read_work(workspace, &mut shared.store(), ended, before)
+    }
+
+    /// Runs the search commands for a new experiment, if its directive asks for that. Returns their findings.
+    async fn search(&self, shared: &Shared<'_>) -> Result<Ending<Rc<[Finding]>>, SessionError> {
+        let is_new = self.purpose == Purpose::Change && self.merging.is_none() && self.attempt.open.draft.is_none();
+        if is_new { search(shared, self.attempt.open.id).await } else { Ok(Ending::Done(Rc::from([]))) }
+    }
+
+    /// Reads what a call left, and puts it away if the call came to nothing.
+    fn read_work(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        ended: Ending<Exited>,
+        before: Before,
+    ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
+        let (attempt, log) = (self.attempt, self.files.log());
+        let Before { log_from, commits_from, rows, is_capped, over_rounds, rewrote_log, memories, words: told } =
+            before;
+        let mut exit = match ended {
+            Ending::Done(Err(ExecError::Command { detail, .. })) => {
+                self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
+                return Ok(Ending::Done(None));
+            }
+            Ending::Done(exit) => exit?,
+            Ending::Interrupted => {
+                spend(store, agent::read_answer(&log, log_from).usage);
+                attempt.put_unfinished_away(workspace, store)?;
+                return Ok(Ending::Interrupted);
+            }
+            Ending::Detached => return Ok(Ending::Detached),
+            Ending::Lost => {
+                attempt.put_unfinished_away(workspace, store)?;
+                return Ok(Ending::Lost);
+            }
+        };
+        store.name_written_links(exit.started);
+        let Answer { refusal, usage, text, words: streamed, rounds_are_up, .. } = agent::read_answer(&log, log_from);
+        let ended_for = ended_for(&exit, over_rounds || rounds_are_up, store.contract.caps.agent_rounds);
+        let cut_short = is_capped && exit.timed_out && ended_for.is_none();
+        // A cap is a limit like that of its time.
+        exit.timed_out |= ended_for.is_some();
+        let usage = spend(store, usage);
+        // The experiment begins again when there is space.
+        refuse_spoilt(&store.repo, &store.folder, "the agent", exit.exit != Some(0))?;
+        let is_stream = streamed.is_some();
+        let words = streamed.unwrap_or_else(|| agent::last_words(&log, log_from));
+        if let Some(outage) = self.outage(workspace, store, (&exit, &usage), refusal.as_ref(), &words)? {
+            self.enter_outage(workspace, store, outage, exit.seconds)?;
+            return Ok(Ending::Done(None));
+        }
+        if let Some(over) = store.journal.agent_answered(store.contract.cadence.is_some()) {
+            store.say(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
+            close_escalation(store, "the agent is back");
+        }
+        if self.purpose == Purpose::Change {
+            let Store { journal, history, contract, .. } = store;
+            let training = || own_training(history, &contract.metric.name, rewrote_log, (&log, log_from));
+            if let Some((signs, run)) = journal.calls.note_training(training) {
+                store.say(Notice::AgentTrains { id: attempt.open.id, signs, call: exit.seconds, run });
+            }
+        }
+        let commits = workspace.look_after_commits(store, &attempt.open, commits_from)?;
+        // Only the agent's own words count, not the rest of a stream.
+        let speech = match text {
+            Some(text) => text,
+            None if is_stream => String::new(),
+            None => words,
+        };
+        let said = agent::last_line(&speech);
+        let path = self.files.proposal();
+        let proposal = Proposal::read(&path);
+        // The prompt for the next change mentions the last call for one.
+        if self.purpose == Purpose::Change {
+            store.journal.calls.end(LastCall {
+                question: said.as_deref().and_then(question).map(str::to_owned),
+                ended_after: (exit.timed_out && ended_for.is_none() && !cut_short)
+                    .then_some(store.contract.agent_timeout.as_secs_f64()),
+                ended_for: ended_for.clone(),
+                unnamed: false,
+                commits: if commits.made > 1 { commits.made } else { 0 },
+                reset: commits.reset,
+                rows,
+                proposal_error: proposal.error.clone(),
+                ignored: Vec::new(),
+            });
+        }
+        if let Some(why) = ended_for {
+            store.say(Notice::CallEnded { id: attempt.open.id, why });
+            exit.timed_out = false;
+        }
+        if let Some(error) = &proposal.error {
+            store.say(Notice::Ignored { path, error: error.clone() });
+        }
+        // Ideas are worth keeping even if the change is not.
+        store.learning().add_ideas(attempt.open.id, &proposal.ideas)?;
+        let described = described(&speech);
+        let work = Work { exit, cut_short, usage, proposal, speech, said, described, memories, words: told };
+        Ok(Ending::Done(Some(Box::new(work))))
+    }
+
+    /// The outage that kept the agent from its work, if that is why its call failed: by its answer, otherwise by `words`, the
+    /// end of its output.
+    fn outage(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        (exit, usage): (&exec::Exit, &Usage),
+        refusal: Option<&Refusal>,
+        words: &str,
+    ) -> Result<Option<Outage>, SessionError> {
+        // The times that an agent names are those of the real clock.
+        let now = Zoned::now();
+        let answered = usage.tokens.is_some_and(|tokens| tokens.output > 0);
+        let end = CallEnd { exit: exit.exit, timed_out: exit.timed_out, changed: false, answered };
+        let of = |end| refusal.and_then(|refusal| refused(refusal, end, &now)).or_else(|| outage(words, end, &now));
+        let Some(found) = of(end) else { return Ok(None) };
+        // Only now is the working tree worth a look.
+        let changed = workspace.has_worked(store, &self.attempt.open)?;
+        Ok(if changed { of(CallEnd { changed, ..end }) } else { Some(found) })
+    }
+
+    /// Puts back what a call of so many seconds changed before an outage ended it, and notes the outage.
+    fn enter_outage(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        outage: Outage,
+        seconds: f64,
+    ) -> Result<(), SessionError> {
+        store.journal.pauses.enter_outage(outage, store.contract.agent.clone(), seconds);
+        self.attempt.put_unfinished_away(workspace, store)
+    }
+
+    /// Calls the agent and waits for it. Returns also whether it took too many rounds, and whether the loop has less time left
+    /// than a call may take.
+    async fn call(
+        &self,
+        workspace: &Workspace,
+        shared: &Shared<'_>,
+        told: Told<'_>,
+        log_from: u64,
+    ) -> Result<((Ending<Exited>, bool), bool), SessionError> {
+        shared.emit(Event::AgentStarted { id: self.attempt.open.id })?;
+        let left = shared.times.end(&shared.store()).map(|end| end.left);
+        let (mut job, is_capped) = self.start(workspace, &mut shared.store(), &shared.local, left, told)?;
+        Ok((self.wait(shared, &mut job, log_from).await?, is_capped))
+    }
+
+    /// Writes the prompt and starts the agent; `left` is how long the loop goes on. Returns also whether that is less than a
+    /// call may take.
+    fn start(
+        &self,
+        workspace: &Workspace,
+        store: &mut Store,
+        executor: &Executor,
+        left: Option<Duration>,
+        Told { memories, words, found, asked_again }: Told<'_>,
+    ) -> Result<(Running, bool), SessionError> {
+        let (id, files) = (self.attempt.open.id, &self.files);
+        let contract = store.contract.clone();
+        let Some(mut command) = contract.agent.clone() else { return Err(SessionError::Missing("--agent")) };
+        if let Some(rounds) = contract.caps.agent_rounds {
+            command = agent::with_rounds(&command, contract.agent_preset.as_deref(), rounds);
+        }
+        let root = workspace.root().to_owned();
+        clear_run_folder(&store.folder, id, contract.guards.len(), &mut store.said)?;
+        let program = program(store);
+        if workspace.home.is_disposable() {
+            copy_rows(store, &root)?;
+        }
+        let others = others(store, id);
+        let task = Task::of(self.attempt, &store.folder);
+        let failed_log = last_failed_log(&store.folder, &store.history);
+        let Journal { ladder, calls, .. } = &store.journal;
+        let proposals = if task.is_none() && self.merging.is_none() { ladder.proposals() } else { &[] };
+        let briefing = Briefing {
+            contract: &contract,
+            history: &store.history,
+            experiment: id,
+            idle_calls: calls.idle(),
+            last_call: calls.last(),
+            memories,
+            directive: ladder.directive_in(&contract, self.attempt.open.seat),
+            found,
+            asked_again,
+            reworked: task.as_ref().map(Task::told),
+            others: &others,
+            merging: self.merging.as_ref(),
+            proposals,
+            words,
+            failed_log: &failed_log,
+            is_full: false,
+        };
+        remove_file(&files.proposal())?;
+        let prompt = match self.purpose {
+            Purpose::Summary => agent::summary_prompt(&briefing),
+            Purpose::Proposal(role) => agent::explore_prompt(&briefing, role),
+            Purpose::Change => agent::prompt(program.as_deref(), &briefing),
+        };
+        let baseline = store.history.baseline().and_then(|record| record.metric.number());
+        let best = store.history.best_kept();
+        let mut env = agent::variables(
+            &contract,
+            id,
+            self.attempt.open.base.as_str(),
+            &store.folder.state(),
+            files,
+            baseline.as_ref(),
+            best.as_ref(),
+        );
+        env.extend(own_path(&contract.command));
+        // A change that is unfinished at the loop's time limit would not run.
+        let left = left.filter(|left| *left < contract.agent_timeout);
+        store.begin_watch(Actor::Agent, id)?;
+        let job = Job {
+            name: AGENT.into(),
+            command,
+            cwd: root,
+            folder: files.folder.clone(),
+            log: files.log(),
+            stdin: Some(files.prompt()),
+            env,
+            timeout: left.unwrap_or(contract.agent_timeout),
+            silence: contract.caps.agent_silence.map(|after| Silence { after, by_gpu: false }),
+            grace: contract.grace,
+            log_limit: None,
+            tied: true,
+            watched: None,
+        };
+        let mut deletions = 0;
+        let job = loop {
+            write_unsynced(&files.prompt(), prompt.as_bytes())?;
+            match executor.start(&job) {
+                // The prompt was deleted since.
+                Err(ExecError::File { source, .. })
+                    if source.kind() == ErrorKind::NotFound && deletions < DELETIONS =>
+                {
+                    deletions += 1;
+                }
+                job => break job?,
+            }
+        };
+        Ok((job, left.is_some()))
+    }
+}
+
+/// The reason for a further call for an experiment, with the draft and log to show.
+struct Task {
+    draft: Record,
+    again: Again,
+    log: String,
+}
+
+impl Task {
+    /// The task of a rework; `None` for a new experiment.
+    fn of(attempt: &Attempt, folder: &SessionFolder) -> Option<Task> {
+        let draft = attempt.open.draft.clone()?;
+        let again = attempt.again(&draft)?;
+        let log = end_of_log(folder, &draft);
+        Some(Task { draft: *draft, again, log })
+    }
+
+    /// The same for the prompt.
+    fn told(&self) -> Reworked<'_> {
+        Reworked { draft: &self.draft, again: self.again, log: &self.log }
+    }
+}
+
+/// Adds the usage of a call to that of all calls, priced if the agent reports no cost. With a cost limit, reports once that
+/// neither cost nor price is known, unless the start of the loop did.
+fn spend(store: &mut Store, usage: Usage) -> Usage {
+    let command = store.contract.agent.clone().unwrap_or_default();
+    let usage = priced(usage, agent::model_in(&command), &store.contract.prices);
+    let spent = store.journal.spend(&usage);
+    let was_told = idle_limits(&store.contract, agent::reports(&command), spent).is_some();
+    let cap = store.contract.max_cost.or(store.contract.caps.session_max_cost);
+    if let Some(limit) = cap.filter(|_| usage.cost.is_none() && !was_told) {
+        let model = usage.model.clone().unwrap_or_else(|| "MODEL".into());
+        store.say_once(Notice::CostUnknown { limit, model });
+    }
+    usage
+}
+
+/// The repository's goals and constraints, if the user's working tree has any.
+fn program(store: &mut Store) -> Option<String> {
+    match read_program(store.repo.worktree()) {
+        Ok(program) => Some(program),
+        Err(error) => {
+            if error.kind() != ErrorKind::NotFound {
+                let path = store.repo.worktree().join(PROGRAM);
+                store.say(Notice::NotInPrompt { path, error: error.to_string() });
+            }
+            None
+        }
+    }
+}
+
+/// Gives an agent in a seat the rows as they are now.
+fn copy_rows(store: &Store, root: &Path) -> Result<(), SessionError> {
+    let (from, to) = (store.ledger.path(), root.join("results.tsv"));
+    remove_file(&to)?;
+    match fs::copy(from, &to) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(SessionError::Io { action: "copy", path: from.to_owned(), source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The experiments that are open beside this one, for the agent to know.
+fn others(store: &Store, id: ExperimentId) -> Vec<Other> {
+    let is_other = |open: &OpenExperiment| open.id != id && open.trial.is_none();
+    // An interrupted call has nothing to report until it is retried.
+    let others = store.journal.steps().filter(|(_, open)| is_other(open) && (open.is_made() || open.seat.is_some()));
+    let now = store.now();
+    let told = |(phase, open): (Phase, &OpenExperiment)| Other {
+        id: open.id,
+        description: open.description.clone(),
+        direction: open.direction.clone(),
+        phase,
+        slot: open.beside.slot,
+        lasted: now.duration_since(open.started).try_into().unwrap_or_default(),
+    };
+    others.map(told).collect()
+}
+
+/// The cap that ended a call before its time limit, in words; `rounds` are those that it may take.
+fn ended_for(exit: &exec::Exit, over_rounds: bool, rounds: Option<u32>) -> Option<String> {
+    let silent = exit.silent.map(|seconds| format!("silent for {}", span_text(seconds)));
+    let rounds =
+        || rounds.map_or("all its rounds were used".to_owned(), |limit| format!("all {limit} rounds were used"));
+    silent.or_else(|| over_rounds.then(rounds))
+}
+
+/// Returns the outage for an agent that could not be started.
+fn not_started(detail: &str) -> Outage {
+    Outage { kind: OutageKind::NotStarted, said: agent::last_line(detail).unwrap_or_default(), until: None }
+}

@@ -1,0 +1,256 @@
+//! The line of winners: its steps that need no run are carried out here.
+
+use super::joining::without_own;
+use super::stages::Attempt;
+use crate::crash;
+use crate::domain::{Beside, CommitId, ExperimentId, Notice, Number, Outcome, Phase, Record, Train, experiment_names};
+use crate::git;
+use crate::rules::{Line, LineStep, Merged, Standing, Trial, Verdict, Why, fingerprint};
+use crate::session::errors::SessionError;
+use crate::session::files::reading::no_experiment;
+use crate::session::store::Store;
+use crate::session::store::open_attempt::draft_of;
+use crate::state::{OpenExperiment, Ported};
+
+/// The commits of merged winners on one incumbent. They are found again after a kill.
+#[derive(Default)]
+pub(crate) struct Chains {
+    on: Option<CommitId>,
+    /// The last commit of each chain, by its cars.
+    tops: Vec<(Vec<ExperimentId>, CommitId)>,
+}
+
+impl Chains {
+    /// The commits of these winners on top of each other and of the incumbent; none where they do not merge.
+    pub(crate) fn commits(
+        &mut self,
+        store: &mut Store,
+        cars: &[ExperimentId],
+    ) -> Result<Option<Vec<CommitId>>, SessionError> {
+        let mut commits = Vec::new();
+        for place in 1..=cars.len() {
+            match self.merge(store, &cars[..place])? {
+                (Merged::Clean, Some(commit)) => commits.push(commit),
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(commits))
+    }
+
+    /// Merges the last of these winners onto the incumbent and the others.
+    fn merge(&mut self, store: &mut Store, cars: &[ExperimentId]) -> Result<(Merged, Option<CommitId>), SessionError> {
+        let tip = store.tip();
+        if self.on.as_ref() != Some(&tip) {
+            *self = Chains { on: Some(tip.clone()), tops: Vec::new() };
+        }
+        let known = |cars: &[ExperimentId]| {
+            let top = self.tops.iter().find(|(known, _)| known == cars).map(|(_, top)| top.clone());
+            if cars.is_empty() { Some(tip.clone()) } else { top }
+        };
+        if let Some(top) = known(cars) {
+            return Ok((Merged::Clean, Some(top)));
+        }
+        let Some((last, onto)) = cars.split_last() else { return Ok((Merged::Empty, None)) };
+        let ours = match known(onto) {
+            Some(ours) => ours,
+            None => match self.merge(store, onto)? {
+                (Merged::Clean, Some(ours)) => ours,
+                other => return Ok(other),
+            },
+        };
+        let car = open_attempt(store, *last)?;
+        let (merged, commit) = merge_onto(store, &car, &ours)?;
+        if let Some(commit) = &commit {
+            self.tops.push((cars.to_vec(), commit.clone()));
+        }
+        Ok((merged, commit))
+    }
+}
+
+/// Merges the change of an attempt, as the agent has merged it last, onto `ours`, and commits what comes of it.
+pub(crate) fn merge_onto(
+    store: &mut Store,
+    open: &OpenExperiment,
+    ours: &CommitId,
+) -> Result<(Merged, Option<CommitId>), SessionError> {
+    let own = open.commit.clone().map(|commit| Ported { base: open.base.clone(), commit });
+    let Some(Ported { base, commit }) = open.ported.clone().or(own) else {
+        return Err(SessionError::NoCommit(open.id));
+    };
+    let objects = &store.repo.objects;
+    Ok(match objects.merge(&base, ours, &commit)? {
+        git::Merged::Conflicts(_) => (Merged::Conflict, None),
+        git::Merged::Tree(tree) if tree.is_empty() => (Merged::Empty, None),
+        git::Merged::Tree(tree) => {
+            let commit = objects.commit_merged(&tree, ours, &format!("{}\n", open.description))?;
+            crash::point("merging.committed");
+            (Merged::Clean, Some(commit))
+        }
+    })
+}
+
+/// The open attempt of this number.
+pub(crate) fn open_attempt(store: &Store, id: ExperimentId) -> Result<OpenExperiment, SessionError> {
+    find_attempt(store, id).map(|attempt| attempt.open)
+}
+
+/// The attempt of this number as the journal has it.
+pub(crate) fn find_attempt(store: &Store, id: ExperimentId) -> Result<Attempt, SessionError> {
+    let left = store.journal.find(id).cloned().map(Attempt::of);
+    left.ok_or_else(|| no_experiment(&store.history, &store.contract.tag, id.to_string()))
+}
+
+/// Lends the line of winners with what they are compared with. `None` without an incumbent.
+pub(crate) fn on_line<T>(store: &mut Store, may_ask: bool, act: impl FnOnce(&mut Line, &Standing) -> T) -> Option<T> {
+    store.journal.on_line(&store.history, &store.contract, may_ask, act)
+}
+
+/// Takes all steps of the line that need neither a run nor the agent. Gives the runs that it wants then.
+pub(crate) fn settle_line(store: &mut Store, chains: &mut Chains, may_ask: bool) -> Result<Vec<Trial>, SessionError> {
+    loop {
+        let Some(step) = on_line(store, may_ask, Line::next) else { return Ok(Vec::new()) };
+        match step {
+            LineStep::Try(trials) => {
+                close_trials(store, &trials)?;
+                return Ok(trials);
+            }
+            LineStep::Merge { onto, car } => {
+                let cars: Vec<ExperimentId> = onto.iter().copied().chain([car]).collect();
+                let (merged, _) = chains.merge(store, &cars)?;
+                store.journal.line.merged(&onto, car, merged);
+            }
+            LineStep::Keep { cars, number } => keep(store, &cars, &number)?,
+            LineStep::Replace { car, number, replaces } => replace(store, car, number, replaces)?,
+            LineStep::Discard { car, why } => discard(store, car, why)?,
+            LineStep::Ask(car) => ask_to_merge(store, car)?,
+        }
+    }
+}
+
+/// The attempt that measured these winners, merged onto the incumbent.
+pub(crate) fn train_of<'s>(store: &'s Store, cars: &[ExperimentId]) -> Option<&'s OpenExperiment> {
+    let (on, _) = store.history.standing()?;
+    let trial = Trial::Train { on, cars: cars.to_vec() };
+    store.journal.attempt_of(&trial)
+}
+
+/// Records winners as kept: one as it was measured on the incumbent, or those of a train with its commits.
+fn keep(store: &mut Store, cars: &[ExperimentId], number: &Number) -> Result<(), SessionError> {
+    let Some(trial) = train_of(store, cars).cloned() else {
+        let Some(car) = cars.first() else { return Ok(()) };
+        let open = open_attempt(store, *car)?;
+        let draft = draft_of(&open)?;
+        let record = Record { beside: without_own(&open, &draft), ..draft };
+        return store.record(open, vec![record], None);
+    };
+    let measured = draft_of(&trial)?;
+    let (mut records, mut base) = (Vec::new(), trial.base.clone());
+    let last = cars.last().copied().unwrap_or(trial.id);
+    for (id, commit) in cars.iter().zip(&trial.chain) {
+        let open = open_attempt(store, *id)?;
+        let draft = draft_of(&open)?;
+        let train = Train { last, members: cars.to_vec() };
+        let others: Vec<ExperimentId> = cars.iter().copied().filter(|other| other != id).collect();
+        let reason = match others.is_empty() {
+            true => measured.reason.clone(),
+            false => format!("{}, together with {}", measured.reason, experiment_names(&others)),
+        };
+        let merged = on_base(store, &open, draft, base.clone(), commit.clone())?;
+        records.push(match *id == last {
+            true => {
+                let mut merged = merged;
+                merged.metric.value = Some(number.value);
+                merged.metric.raw = Some(number.raw.clone());
+                Record {
+                    reason,
+                    artifacts: measured.artifacts.clone(),
+                    metrics: measured.metrics.clone(),
+                    memory_gb: measured.memory_gb,
+                    guards: measured.guards.clone(),
+                    environment: measured.environment.clone(),
+                    beside: Beside { train: Some(train), ..merged.beside },
+                    ..merged
+                }
+            }
+            false => Record {
+                reason: format!("kept with {}; the number is that of experiment {last}", experiment_names(&others)),
+                beside: Beside { train: Some(train), ..merged.beside },
+                ..merged
+            },
+        });
+        base = commit.clone();
+    }
+    store.record(trial, records, None)
+}
+
+/// The record of an attempt whose change is another commit now, without a number.
+fn on_base(
+    store: &Store,
+    open: &OpenExperiment,
+    draft: Record,
+    base: CommitId,
+    commit: CommitId,
+) -> Result<Record, SessionError> {
+    let objects = &store.repo.objects;
+    let mut record = Record { beside: open.beside.clone(), ..draft };
+    (record.metric.value, record.metric.raw, record.memory_gb) = (None, None, None);
+    record.metrics = crate::domain::Metrics::default();
+    record.artifacts.clear();
+    record.diff = objects.diff(&base, &commit)?.stat();
+    record.fingerprint = Some(fingerprint(objects.tree_of(&commit)?, &objects.diff_text(&base, &commit)?));
+    (record.base, record.commit, record.outcome) = (base, commit, Outcome::Keep);
+    Ok(record)
+}
+
+/// Commits a winner's own tree on top of the incumbent, and records it as kept.
+fn replace(
+    store: &mut Store,
+    car: ExperimentId,
+    number: Number,
+    replaces: Vec<ExperimentId>,
+) -> Result<(), SessionError> {
+    let (mut open, tip) = (open_attempt(store, car)?, store.tip());
+    let draft = draft_of(&open)?;
+    let message = format!("{}\n", open.description);
+    let commit = store.repo.objects.commit_tree_of(&draft.commit, &tip, &message)?;
+    crash::point("replacing.committed");
+    let reason =
+        format!("{number} by itself, better than what was kept meanwhile; replaces {}", experiment_names(&replaces));
+    let mut record = Record { reason, ..on_base(store, &open, draft, tip, commit)? };
+    (record.metric.value, record.metric.raw) = (Some(number.value), Some(number.raw));
+    if let Some(trial) = store.journal.attempt_of(&Trial::Afresh(car))
+        && let Some(measured) = &trial.draft
+    {
+        (record.metrics, record.memory_gb) = (measured.metrics.clone(), measured.memory_gb);
+        record.artifacts.clone_from(&measured.artifacts);
+        open.artifacts_of = Some(trial.id);
+    }
+    record.beside.replaces = replaces;
+    store.record(open, vec![record], None)
+}
+
+/// Records a winner as discarded, with its own number.
+pub(crate) fn discard(store: &mut Store, car: ExperimentId, why: Why) -> Result<(), SessionError> {
+    let open = open_attempt(store, car)?;
+    let draft = draft_of(&open)?;
+    let Verdict { outcome, reason } = why.verdict();
+    let record = Record { outcome, reason, beside: without_own(&open, &draft), ..draft };
+    store.record(open, vec![record], None)
+}
+
+/// Has the agent merge a winner that conflicts with the incumbent.
+fn ask_to_merge(store: &mut Store, car: ExperimentId) -> Result<(), SessionError> {
+    on_line(store, true, |line, on| line.asked(on, car));
+    let tip = store.tip();
+    let open = OpenExperiment { merge_with: Some(tip), ..open_attempt(store, car)? };
+    store.say(Notice::AskedToMerge(car));
+    store.enter(Phase::Proposing, open)?;
+    crash::point("merging.asked");
+    Ok(())
+}
+
+/// Closes the trials that are measured and that the line has no more use for.
+pub(crate) fn close_trials(store: &mut Store, wanted: &[Trial]) -> Result<(), SessionError> {
+    let incumbent = store.history.standing().map(|(id, _)| id);
+    store.journal.useless_trials(wanted, incumbent).into_iter().try_for_each(|id| store.close_open(id))
+}

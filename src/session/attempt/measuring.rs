@@ -1,0 +1,243 @@
+//! One execution of the measuring command: started or picked up, awaited, and read. It knows neither store nor journal.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::domain::{
+    CommitId, Contract, ExperimentId, Failure, FailureClass, MetricSource, Number, Run, RunRole, ended_text,
+};
+use crate::exec::{Executor, Exit, Job, Running, Started, Watched};
+use crate::fs::read_at_most;
+use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
+use crate::rules::{Silence, changed_text, is_empty_baseline};
+use crate::session::errors::SessionError;
+use crate::session::files::ignored::stamp;
+use crate::session::files::log_follower::LogFollower;
+use crate::session::store::jobs::{RUN, run_variables};
+use crate::session::wait::supervise::{Deadline, Ending, Exited, Waiter};
+
+/// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
+const LARGEST_METRIC_FILE: u64 = 64 << 20;
+
+/// A run of the measuring command, and its place.
+pub(crate) struct MeasuringRun<'a> {
+    pub(crate) role: RunRole,
+    pub(crate) contract: &'a Contract,
+    pub(crate) command: &'a str,
+    /// The experiment whose number the command gets.
+    pub(crate) id: ExperimentId,
+    pub(crate) commit: CommitId,
+    /// The folder of the session's state files.
+    pub(crate) state: PathBuf,
+    /// The folder of the run's own files; no other run has it.
+    pub(crate) folder: PathBuf,
+    /// The working tree, at the commit.
+    pub(crate) root: &'a Path,
+    /// Variables that the command gets in its slot.
+    pub(crate) variables: &'a [(String, String)],
+    /// The stamp of the metric file before the run.
+    pub(crate) metric_before: Option<String>,
+}
+
+/// A run that is active, or finished and not read.
+pub(crate) struct ActiveRun {
+    role: RunRole,
+    root: PathBuf,
+    metric_before: Option<String>,
+    job: Running,
+    log: LogFollower,
+    /// Time that the run had taken when this process began to watch.
+    before: Duration,
+    began: Instant,
+}
+
+/// A finished run, with its value or the reason why there is none.
+pub(crate) struct FinishedRun {
+    pub(crate) summary: LogSummary,
+    pub(crate) verdict: Verdict,
+    pub(crate) exit: Exit,
+}
+
+impl MeasuringRun<'_> {
+    /// The file with the run's output.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.join("run.log")
+    }
+
+    /// Starts the command.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Executor::start`]; the metric cannot be looked for.
+    pub(crate) fn start(self, executor: &Executor) -> Result<ActiveRun, SessionError> {
+        let MeasuringRun { contract, command, id, commit, .. } = &self;
+        let told = run_variables(command, &contract.tag, *id, commit, &self.state, &self.folder);
+        let mut log = LogFollower::new(self.log(), contract)?;
+        let mut job = executor.start(&Job {
+            name: RUN.into(),
+            command: (*command).to_owned(),
+            cwd: self.root.to_owned(),
+            env: told.into_iter().chain(self.variables.iter().cloned()).collect(),
+            log: self.log(),
+            folder: self.folder.clone(),
+            timeout: contract.timeout,
+            silence: contract.caps.silence.map(|after| Silence { after, by_gpu: true }),
+            grace: contract.grace,
+            tied: self.role.is_tied(),
+            watched: metric_file_of(contract),
+            ..Job::default()
+        })?;
+        log.hold(job.take_log());
+        Ok(self.active(job, log, Duration::ZERO))
+    }
+
+    /// Picks up the run that another process started.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Executor::attach`]; the metric cannot be looked for.
+    pub(crate) fn attach(self, executor: &Executor) -> Result<ActiveRun, SessionError> {
+        let job = executor.attach(&self.folder, RUN)?;
+        let log = LogFollower::new(self.log(), self.contract)?;
+        let before = Started::read(&self.folder, RUN)
+            .and_then(|started| Timestamp::now().duration_since(started.started).try_into().ok());
+        Ok(self.active(job, log, before.unwrap_or_default()))
+    }
+
+    fn active(self, job: Running, log: LogFollower, before: Duration) -> ActiveRun {
+        let MeasuringRun { role, root, metric_before, .. } = self;
+        ActiveRun { role, root: root.to_owned(), metric_before, job, log, before, began: Instant::now() }
+    }
+}
+
+impl ActiveRun {
+    /// Waits for the end of the run, at most until `deadline`. Each `tick` gets how long it has been running, and its newest
+    /// value.
+    ///
+    /// # Errors
+    ///
+    /// Those of the waiter and of `tick`; the log cannot be read.
+    pub(crate) async fn wait(
+        &mut self,
+        waiter: &impl Waiter,
+        deadline: Deadline,
+        mut tick: impl FnMut(Duration, Option<&Number>) -> Result<(), SessionError>,
+    ) -> Result<Ending<Exited>, SessionError> {
+        let ActiveRun { job, log, before, began, .. } = self;
+        let tick = || {
+            log.look()?;
+            tick(*before + began.elapsed(), log.scanner.last())
+        };
+        waiter.wait(job, deadline, tick).await
+    }
+
+    /// Waits for the run and reads it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Self::wait) and [`read`](Self::read); it never started, or the disk is full.
+    pub(crate) async fn measured(
+        mut self,
+        waiter: &impl Waiter,
+        contract: &Contract,
+    ) -> Result<Ending<FinishedRun>, SessionError> {
+        match self.wait(waiter, None, |_, _| Ok(())).await?.done() {
+            Ok(exit) => Ok(Ending::Done(self.read(contract, exit?)?)),
+            Err(ending) => Ok(ending),
+        }
+    }
+
+    /// Reads the value of the finished run, or the reason why there is none, from its log and from how it ended. Ignores a
+    /// metric file that the run did not write, and counts none that changed after the run.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
+    pub(crate) fn read(mut self, contract: &Contract, exit: Exit) -> Result<FinishedRun, SessionError> {
+        self.log.follow_name();
+        while !self.log.look()? {}
+        // If that fails, at least the number was read.
+        let _ = self.log.put_back();
+        let (root, before) = (&self.root, self.metric_before.as_deref());
+        let mut summary = self.log.scanner.finish();
+        let in_file = |path: &Path, pointer: &str| read_metric_file(&root.join(path), pointer, before);
+        let file = metric_file_of(contract).map(|path| root.join(path));
+        let seen = file.as_deref().map(Watched::look);
+        match (contract.deciding_composite(), &contract.metric.source) {
+            (None, MetricSource::File { path, pointer }) => summary.found = in_file(path, pointer),
+            (Some(axes), MetricSource::File { path, pointer }) => summary.put_composite(axes, |_, name| {
+                // As a part of a JSON pointer (RFC 6901).
+                let name = name.replace('~', "~0").replace('/', "~1");
+                in_file(path, &format!("{pointer}/{name}"))
+            }),
+            (Some(axes), MetricSource::Log | MetricSource::Regex(_)) => summary.put_composite(axes, LogSummary::named),
+            (None, MetricSource::Log | MetricSource::Regex(_)) => {}
+        }
+        let ending = measure::Ending {
+            exit: exit.exit,
+            signal: exit.signal,
+            timed_out: exit.timed_out,
+            oom_killed: exit.oom_killed,
+            lost: false,
+        };
+        let mut verdict = judge(&summary, &ending);
+        let is_changed =
+            file.as_deref().map(Watched::look) != seen || exit.watched.is_some_and(|then| seen != Some(then));
+        let is_of_file = |class| matches!(class, FailureClass::Nan | FailureClass::NoMetric | FailureClass::NoOutput);
+        if is_changed && verdict.failure.as_ref().is_none_or(|failure| is_of_file(failure.class)) {
+            let file: Vec<PathBuf> = metric_file_of(contract).into_iter().collect();
+            verdict.failure = Some(Failure { class: FailureClass::Changed, excerpt: changed_text(&file) });
+        }
+        if self.role == RunRole::Baseline {
+            verdict.failure.take_if(|failure| is_empty_baseline(contract, failure.class, exit.exit));
+        }
+        Ok(FinishedRun { summary, verdict, exit })
+    }
+}
+
+impl FinishedRun {
+    /// The run for a record, without its value.
+    pub(crate) fn run(&self, command: &str) -> Run {
+        let Exit { started, seconds, exit, signal, silent, .. } = self.exit;
+        Run {
+            command: command.to_owned(),
+            seed: None,
+            started,
+            seconds,
+            exit,
+            signal,
+            silent,
+            value: None,
+            commit: None,
+        }
+    }
+
+    /// Describes how the run ended.
+    pub(crate) fn ended(&self) -> String {
+        ended_text(self.exit.exit, self.exit.signal, self.exit.timed_out, self.exit.seconds)
+    }
+}
+
+/// The file that the metric is read from, relative to the working tree, if it is read from one.
+pub(crate) fn metric_file_of(contract: &Contract) -> Option<PathBuf> {
+    match &contract.metric.source {
+        MetricSource::File { path, .. } => Some(path.into()),
+        MetricSource::Log | MetricSource::Regex(_) => None,
+    }
+}
+
+/// The stamp of the file that the metric is read from, if it is read from one.
+pub(crate) fn metric_file_stamp(contract: &Contract, root: &Path) -> Option<String> {
+    stamp(&root.join(metric_file_of(contract)?))
+}
+
+/// The number in a JSON file, if this run wrote the file: with the stamp from before the run, it belongs to an earlier one.
+fn read_metric_file(path: &Path, pointer: &str, before: Option<&str>) -> Option<Found> {
+    if stamp(path).as_deref() == before {
+        return None;
+    }
+    metric_file(&read_at_most(path, LARGEST_METRIC_FILE).ok()?, pointer).ok()
+}

@@ -1,0 +1,301 @@
+//! The review of a change before it is kept, by an agent of its own in a tree of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::left_over::put_right_after;
+use super::stages::{Attempt, Attempted, Stage};
+use crate::agent::{self, Answer, Reviewing, review_prompt};
+use crate::crash;
+use crate::domain::{
+    Actor, Event, ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Review, ReviewVerdict,
+    bytes_text, cut, ended_text, with_causes,
+};
+use crate::exec::{self, Job, Running};
+use crate::fs::write_unsynced;
+use crate::git::ChangeKind;
+use crate::measure::last_lines;
+use crate::rules::priced;
+use crate::session::errors::SessionError;
+use crate::session::files::disk_space::refuse_spoilt;
+use crate::session::files::layout::remove_file;
+use crate::session::research::new_claims::new_claims;
+use crate::session::store::Store;
+use crate::session::store::jobs::{REVIEW, clear_run_folder, run_variables};
+use crate::session::store::open_attempt::draft_of;
+use crate::session::tree::Workspace;
+use crate::session::wait::shared::Shared;
+use crate::session::wait::supervise::{Deadline, Ending, Exited, Waiter};
+use crate::state::{SessionFolder, read_log_tail};
+
+/// The reason that git shows for the lock of the reviewer's working tree.
+const REASON: &str = "made and removed by ar";
+
+/// Limit on the retained output in bytes; the rest is dropped. Structured answers of long reviews have some MiB.
+const OUTPUT: u64 = 16 << 20;
+
+/// Number of last lines of the run's log that a reviewer sees.
+const LOG_LINES: usize = 100;
+
+/// Limit on the quoted last line of a reviewer, in characters.
+const LAST: usize = 200;
+
+/// The shortest time that a review gets when somebody waits for it no longer, or the loop has less left.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// The call of a reviewer for an experiment: its files in the folder of the experiment's runs, and its working tree.
+pub(crate) struct ReviewCall<'a> {
+    record: &'a Record,
+    folder: PathBuf,
+    tree: PathBuf,
+}
+
+impl<'a> ReviewCall<'a> {
+    pub(crate) fn of(record: &'a Record, folder: &SessionFolder) -> Self {
+        ReviewCall { record, folder: folder.run(record.id), tree: review_tree(folder, record.id) }
+    }
+
+    fn prompt(&self) -> PathBuf {
+        self.folder.join("review.md")
+    }
+
+    fn answer(&self) -> PathBuf {
+        self.folder.join("review.json")
+    }
+
+    fn diff(&self) -> PathBuf {
+        self.folder.join("review.diff")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("review.log")
+    }
+}
+
+/// The working tree in which an experiment is reviewed.
+pub(crate) fn review_tree(folder: &SessionFolder, id: ExperimentId) -> PathBuf {
+    folder.trees().join(format!("review-{id}"))
+}
+
+impl Attempt {
+    /// Returns whether the draft would be kept and needs a review first.
+    pub(crate) fn awaits_review(&self, store: &Store, draft: &Record) -> bool {
+        let is_own = self.open.trial.is_none() && !self.open.id.is_baseline();
+        let would_be_kept = draft.outcome == Outcome::Keep && draft.review.is_none();
+        is_own && would_be_kept && store.contract.reviewer.is_some()
+    }
+
+    /// Has the change reviewed, which would be kept. Beside others it leaves its slot first.
+    pub(crate) async fn review(
+        &mut self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+        deadline: Deadline,
+    ) -> Result<Stage, SessionError> {
+        if self.phase != Phase::Reviewing {
+            self.enter(&mut shared.store(), Phase::Reviewing)?;
+            crash::point("reviewing.entered");
+        }
+        if workspace.home.is_one_of_many() {
+            return Ok(Stage::Over(Attempted::Waiting));
+        }
+        match self.have_reviewed(shared, deadline).await? {
+            Ending::Detached => Ok(Stage::Over(Attempted::StillRunning)),
+            _ => self.conclude(workspace, shared),
+        }
+    }
+
+    /// Puts the verdict and what follows from it into the draft, unless it has one. Every ending but [`Ending::Detached`]
+    /// leaves a draft with a review, if the session still has a reviewer.
+    pub(crate) async fn have_reviewed(
+        &mut self,
+        shared: &Shared<'_>,
+        deadline: Deadline,
+    ) -> Result<Ending<()>, SessionError> {
+        let mut draft = draft_of(&self.open)?;
+        if draft.review.is_some() {
+            return Ok(Ending::Done(()));
+        }
+        if shared.store().contract.reviewer.is_none() {
+            // It was turned off after it had been called.
+            let store = &mut *shared.store();
+            ReviewCall::of(&draft, &store.folder).remove_tree(store);
+            return Ok(Ending::Done(()));
+        }
+        let call = ReviewCall::of(&draft, &shared.store().folder);
+        let review = match call.review(shared, deadline).await? {
+            Ending::Done(review) => review,
+            _ => return Ok(Ending::Detached),
+        };
+        shared.emit(Event::ReviewFinished { id: self.open.id, review: review.clone(), late: false })?;
+        if review.verdict == ReviewVerdict::NotEarned {
+            draft.outcome = Outcome::Discard;
+            draft.reason += &format!(", but the reviewer says {}", review.sentence());
+            draft.failure = Some(Failure { class: FailureClass::ReviewFailed, excerpt: review.why.clone() });
+        }
+        draft.review = Some(review);
+        self.open.draft = Some(Box::new(draft));
+        self.enter(&mut shared.store(), Phase::Reviewing)?;
+        crash::point("reviewing.noted");
+        Ok(Ending::Done(()))
+    }
+}
+
+impl ReviewCall<'_> {
+    /// Reviews an experiment, until `deadline` or the end of the loop. Without a verdict, for whatever reason, the review is
+    /// `unreviewed`.
+    ///
+    /// # Errors
+    ///
+    /// Fails on errors that the reviewer did not cause: the session's own files, or a full disk.
+    pub(crate) async fn review(&self, shared: &Shared<'_>, deadline: Deadline) -> Result<Ending<Review>, SessionError> {
+        let id = self.record.id;
+        let began = Instant::now();
+        let ended = match self.start(shared, deadline) {
+            Ok(mut job) => {
+                shared.tell()?;
+                let ended = shared.wait(&mut job, None, || Ok(())).await?;
+                crash::point("reviewing.reviewer_over");
+                ended
+            }
+            Err(error) if error.is_disk_full() => return Err(error),
+            Err(error) => {
+                shared.store().end_watch(id)?;
+                self.remove_tree(&mut shared.store());
+                return Ok(Ending::Done(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)));
+            }
+        };
+        if ended.is_over() {
+            put_right_after(shared, id, REVIEW).await?;
+            self.remove_tree(&mut shared.store());
+        }
+        if matches!(ended, Ending::Detached) {
+            return Ok(Ending::Detached);
+        }
+        let store = &mut *shared.store();
+        let answer = agent::read_answer(&self.log(), 0);
+        let model = agent::model_in(store.contract.reviewer.as_deref().unwrap_or_default());
+        let usage = priced(answer.usage.clone(), model, &store.contract.prices);
+        store.journal.spend(&usage);
+        let review = match ended {
+            Ending::Done(exited) => self.read(store, exited, answer, began)?,
+            Ending::Interrupted => unreviewed("it was interrupted".into(), began),
+            Ending::Detached | Ending::Lost => unreviewed("its shim was killed".into(), began),
+        };
+        Ok(Ending::Done(Review { tokens: usage.tokens, cost: usage.cost, ..review }))
+    }
+
+    /// Makes the tree, writes the prompt and calls the reviewer.
+    fn start(&self, shared: &Shared<'_>, deadline: Deadline) -> Result<Running, SessionError> {
+        let (store, record) = (&mut *shared.store(), self.record);
+        let contract = store.contract.clone();
+        let Some(command) = contract.reviewer.clone() else { return Err(SessionError::Missing("--reviewer")) };
+        clear_run_folder(&store.folder, record.id, contract.guards.len(), &mut store.said)?;
+        // An interrupted review may have left its tree.
+        store.repo.remove_kept(&self.tree)?;
+        let kept = store.repo.keep_worktree(&self.tree, &record.commit, REASON)?;
+        // The change may tell agents what to do, and the reviewer is one.
+        kept.repo.working_tree.take_over(&record.commit, &contract.start, agent::instructs_agents)?;
+        let diff = store.repo.objects.diff_text(&record.base, &record.commit)?;
+        let prompt = prompt(store, self, &diff)?;
+        [self.answer(), self.diff(), self.log()].iter().try_for_each(|path| remove_file(path))?;
+        store.begin_watch(Actor::Reviewer, record.id)?;
+        write_unsynced(&self.prompt(), prompt.as_bytes())?;
+        write_unsynced(&self.diff(), &diff)?;
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        let mut env =
+            run_variables(&command, &contract.tag, record.id, &record.commit, &store.folder.state(), &self.folder);
+        env.extend([
+            ("AR_ROOT".into(), path(store.repo.worktree())),
+            ("AR_PROMPT".into(), path(&self.prompt())),
+            ("AR_REVIEW".into(), path(&self.answer())),
+        ]);
+        let waited = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let of_loop = shared.times.end(store).map(|end| end.left);
+        let left = waited.into_iter().chain(of_loop).min().unwrap_or(contract.agent_timeout).max(SHORTEST);
+        let job = shared.local.start(&Job {
+            name: REVIEW.into(),
+            command,
+            cwd: self.tree.clone(),
+            log: self.log(),
+            stdin: Some(self.prompt()),
+            folder: self.folder.clone(),
+            env,
+            timeout: left.min(contract.agent_timeout),
+            grace: contract.grace,
+            log_limit: Some(OUTPUT),
+            tied: true,
+            ..Job::default()
+        })?;
+        store.say(Event::ReviewStarted { id: record.id });
+        Ok(job)
+    }
+
+    /// Removes the tree of a review with all that is in it.
+    fn remove_tree(&self, store: &mut Store) {
+        if let Err(error) = store.repo.remove_kept(&self.tree) {
+            store.say(Notice::ReviewTreeStays { tree: self.tree.clone(), why: with_causes(&error) });
+        }
+        // Without slots nothing else is in it.
+        let _ = fs::remove_dir(store.folder.trees());
+    }
+
+    /// Reads the review from the answer of a finished reviewer.
+    fn read(&self, store: &Store, exited: Exited, answer: Answer, began: Instant) -> Result<Review, SessionError> {
+        let exit = match exited {
+            Ok(exit) => exit,
+            Err(full @ exec::ExecError::DiskFull { .. }) => return Err(full.into()),
+            Err(error) => return Ok(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)),
+        };
+        refuse_spoilt(&store.repo, &store.folder, "the reviewer", exit.exit != Some(0))?;
+        let said = answer.text.or(answer.words).unwrap_or_else(|| agent::last_words(&self.log(), 0));
+        let review = match exit.exit {
+            Some(0) if !exit.timed_out => {
+                agent::read_review(&self.answer(), &said).unwrap_or_else(|why| unreviewed(why, began))
+            }
+            _ => {
+                let ended = ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds);
+                let last = agent::last_line(&said).map(|line| format!(": {}", cut(&line, LAST))).unwrap_or_default();
+                unreviewed(format!("it gave no verdict ({ended}){last}"), began)
+            }
+        };
+        Ok(Review { seconds: exit.seconds, ..review })
+    }
+}
+
+/// A review without a verdict.
+fn unreviewed(why: String, began: Instant) -> Review {
+    Review { seconds: began.elapsed().as_secs_f64(), ..Review::of(ReviewVerdict::Unreviewed, why) }
+}
+
+/// The prompt for the reviewer of an experiment.
+fn prompt(store: &Store, call: &ReviewCall<'_>, diff: &[u8]) -> Result<String, SessionError> {
+    let (objects, record) = (&store.repo.objects, call.record);
+    let (base, commit) = (&record.base, &record.commit);
+    let changed = objects.changed_between(base, commit)?;
+    let changed = changed.iter().map(|changed| {
+        let path = changed.path.display();
+        match changed.kind {
+            ChangeKind::Deleted => format!("{path}: deleted"),
+            ChangeKind::Added => format!("{path}: new, {}", bytes_text(changed.size)),
+            ChangeKind::Modified => format!("{path}: changed, {}", bytes_text(changed.size)),
+            ChangeKind::TypeChanged => format!("{path}: another kind of file now, {}", bytes_text(changed.size)),
+        }
+    });
+    let incumbent = store.history.kept_at(base).and_then(|id| store.history.get(id));
+    let log = read_log_tail(&store.folder.log(record.id, "run.log"));
+    Ok(review_prompt(&Reviewing {
+        contract: &store.contract,
+        record,
+        incumbent,
+        files: &changed.collect::<Vec<_>>(),
+        diff: &String::from_utf8_lossy(diff),
+        diff_file: &call.diff(),
+        log: &log.map(|log| last_lines(&log, LOG_LINES)).unwrap_or_default(),
+        claims: &new_claims(&store.repo, &store.contract, base, commit)?,
+        answer: &call.answer(),
+    }))
+}

@@ -1,0 +1,361 @@
+//! The run of an attempt: prepared, started or picked up, watched, and started again if it was lost.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::disturbance::is_changed;
+use super::left_over::{await_files, put_right_after};
+use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
+use super::run_log::point_run_log;
+use super::stages::Attempt;
+use crate::crash;
+use crate::domain::{Actor, Contract, Event, FailureClass, Metrics, Notice, Number, Phase, Record, RunRole};
+use crate::exec::{ExecError, Executor};
+use crate::fs::remove_left_over;
+use crate::rules::{History, LOST_RETRIES, Measured, RunFound, axis_values, outside_cause, unranged};
+use crate::session::errors::SessionError;
+use crate::session::files::disk_space::{full_elsewhere, refuse_spoilt};
+use crate::session::files::layout::{clear_folder, remove_file};
+use crate::session::store::Store;
+use crate::session::store::jobs::{RUN, RUN_FILES, clear_run_folder, guard_name, job_place, run_name};
+use crate::session::store::open_attempt::commit_of;
+use crate::session::tree::Workspace;
+use crate::session::wait::gate::gate_of_run;
+use crate::session::wait::shared::{Heartbeat, Shared};
+use crate::session::wait::supervise::{Deadline, Ending};
+
+/// Limit on retries after a job's files were deleted while it was started or picked up.
+pub(crate) const DELETIONS: u32 = 3;
+
+impl Attempt {
+    /// Removes the files of an earlier run, and enters the run in the journal unless the experiment is refused. From here on, an
+    /// `exit.json` belongs to this run.
+    pub(crate) fn prepare_run(&mut self, workspace: &Workspace, store: &mut Store) -> Result<(), SessionError> {
+        if self.open.refused.is_some() {
+            return self.enter(store, Phase::Committing);
+        }
+        if self.run.is_first() {
+            self.clear_first_run(store)?;
+        } else {
+            clear_folder(&self.run_folder(store)?)?;
+        }
+        crash::point("running.folder_cleared");
+        self.run.metric_file = metric_file_stamp(&store.contract, workspace.root());
+        self.run.starts += 1;
+        if self.run.is_first() {
+            self.enter(store, Phase::Running)?;
+        } else {
+            self.enter_run(store)?;
+        }
+        self.is_prepared = true;
+        crash::point("running.entered");
+        Ok(())
+    }
+
+    /// Notes the commit in the journal, and removes the files of an earlier run, its guards and its artifacts.
+    fn clear_first_run(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        let folder = clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.said)?;
+        if self.phase == Phase::Running || !self.open.versions.is_empty() {
+            // Without the files removed now, a lost run would look like one that was never started, and a version to be
+            // reworked would have no log.
+            self.enter(store, Phase::Committing)?;
+            crash::point("running.left");
+        }
+        remove_left_over(&folder)?;
+        if self.run.starts == 0 && !self.open.versions.is_empty() {
+            store.folder.set_version_aside(self.open.id, self.open.versions.len(), store.contract.guards.len())?;
+            crash::point("running.version_set_aside");
+        }
+        for name in RUN_FILES {
+            remove_file(&folder.join(name))?;
+        }
+        for number in 1..=store.contract.guards.len() {
+            let name = guard_name(number);
+            for kind in ["log", "job.json", "started.json", "exit.json"] {
+                remove_file(&folder.join(format!("{name}.{kind}")))?;
+            }
+        }
+        Ok(store.folder.forget_artifacts(self.open.id)?)
+    }
+
+    /// The folder of its run's own files.
+    pub(crate) fn run_folder(&self, store: &Store) -> Result<PathBuf, SessionError> {
+        let folder = store.folder.create_run(self.open.id)?;
+        Ok(job_place(&folder, &run_name(&self.run)).0)
+    }
+
+    /// Attaches to the run, or starts it if there is none. `None` for one that was lost since it was looked for.
+    async fn take_run(
+        &self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+    ) -> Result<Option<ActiveRun>, SessionError> {
+        let mut deletions = 0;
+        loop {
+            if !self.is_prepared {
+                await_files(shared, self).await;
+            }
+            let folder = self.run_folder(&shared.store())?;
+            match shared.runs.found(&folder, RUN) {
+                RunFound::Gone if !self.is_prepared => return Ok(None),
+                RunFound::Gone | RunFound::Unstarted => {
+                    // Further runs and checks passed it with what asked for them.
+                    if self.run.is_first() {
+                        gate_of_run(shared, &commit_of(&self.open)?, !workspace.home.is_one_of_many()).await?;
+                    }
+                    return self.start_run(workspace, &mut shared.store(), &shared.runs).map(Some);
+                }
+                RunFound::Going | RunFound::Over => {}
+            }
+            let attached = self.measuring(workspace, &shared.store())?.attach(&shared.runs);
+            match attached {
+                // Its files were deleted meanwhile.
+                Err(SessionError::Exec(ExecError::File { source, .. }))
+                    if source.kind() == ErrorKind::NotFound && deletions < DELETIONS =>
+                {
+                    deletions += 1;
+                }
+                run => {
+                    workspace.recall_tree(&folder);
+                    shared.store().begin_watch(Actor::Run, self.open.id)?;
+                    return run.map(Some);
+                }
+            }
+        }
+    }
+
+    /// Returns whether its run is a further one beside the attempt's first, which alone is told while both are active.
+    pub(crate) fn is_beside_first(&self) -> bool {
+        !self.run.is_first() && self.phase != Phase::Checking
+    }
+
+    /// Its run, and where that takes place. A check is told that it is the best experiment, in a folder of its own: the files
+    /// of both experiments stay as they are.
+    fn measuring<'a>(&self, workspace: &'a Workspace, store: &'a Store) -> Result<MeasuringRun<'a>, SessionError> {
+        let checked = store.history.incumbent().filter(|_| self.run.role == RunRole::Check);
+        Ok(MeasuringRun {
+            role: self.run.role,
+            contract: &store.contract,
+            command: &store.contract.command,
+            id: checked.map_or(self.open.id, |best| best.id),
+            commit: commit_of(&self.open)?,
+            state: store.folder.state(),
+            folder: self.run_folder(store)?,
+            root: workspace.root(),
+            variables: &workspace.variables,
+            metric_before: self.run.metric_file.clone(),
+        })
+    }
+
+    /// Starts the command on its commit.
+    pub(crate) fn start_run(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        executor: &Executor,
+    ) -> Result<ActiveRun, SessionError> {
+        let commit = commit_of(&self.open)?;
+        workspace.make_ready(store, self.open.id, &commit)?;
+        if self.run.is_first() {
+            clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.said)?;
+        }
+        let run = self.measuring(workspace, store)?;
+        let (role, log, folder) = (run.role, run.log(), run.folder);
+        let is_tracked = workspace.repo.working_tree.is_tracked(Path::new("run.log"))?;
+        if let Some(notice) = point_run_log(workspace.root(), is_tracked, &log, &store.folder)? {
+            store.say(notice);
+        }
+        crash::point("running.log_linked");
+        workspace.note_settings(store, self.open.id, &self.job())?;
+        workspace.note_tree(&commit, (!role.is_tied()).then_some(&*folder))?;
+        self.note_before_run(workspace, store)?;
+        store.begin_watch(Actor::Run, self.open.id)?;
+        let run = self.measuring(workspace, store)?.start(executor)?;
+        if !self.is_beside_first() {
+            store.say(Event::RunStarted {
+                id: self.open.id,
+                commit,
+                description: self.open.description.clone(),
+                log,
+                timeout: store.contract.timeout.as_secs_f64(),
+                incumbent: store.history.to_beat(&store.contract).map(|(_, number)| number),
+            });
+        }
+        // The run is active meanwhile, and does not need it.
+        store.repo.sync_deferred()?;
+        Ok(run)
+    }
+
+    /// Starts the run unless it is active, waits for it, at most until `deadline`, and measures it. Restarts a run that was lost
+    /// with its machine or its shim a few times: that says nothing about the idea.
+    pub(crate) async fn measured(
+        &mut self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+        deadline: Deadline,
+    ) -> Result<Ending<Box<Measured>>, SessionError> {
+        loop {
+            let ended = match self.take_run(workspace, shared).await? {
+                Some(run) => self.watch_run(workspace, shared, run, deadline).await?,
+                None => Ending::Lost,
+            };
+            match ended {
+                Ending::Lost if shared.overtaken.borrow().contains(&self.open.id) => return Ok(Ending::Interrupted),
+                // Whoever asked for a further run decides whether it starts again.
+                Ending::Lost if !self.run.is_first() => return Ok(Ending::Lost),
+                Ending::Lost if self.run.starts <= LOST_RETRIES + u32::from(self.run.repeated) => {
+                    self.run_again(workspace, &mut shared.store())?;
+                }
+                Ending::Done(measured) if self.is_to_repeat(&measured) => {
+                    self.repeat_run(workspace, &mut shared.store(), &measured)?;
+                    shared.tell()?;
+                }
+                ending => return Ok(ending),
+            }
+        }
+    }
+
+    /// Waits for a run, at most until `deadline`, and measures it.
+    pub(crate) async fn watch_run(
+        &mut self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+        mut run: ActiveRun,
+        deadline: Deadline,
+    ) -> Result<Ending<Box<Measured>>, SessionError> {
+        let mut heartbeat = Heartbeat::new();
+        let id = self.open.id;
+        let is_beside = self.is_beside_first();
+        let tick = |elapsed: Duration, last: Option<&Number>| {
+            if is_beside {
+                return Ok(());
+            }
+            shared.emit(Event::RunProgress { id, elapsed: elapsed.as_secs_f64(), last: last.cloned() })?;
+            shared.beat(&mut heartbeat, || json!({"experiment": id, "elapsed": elapsed.as_secs()}))
+        };
+        let ended = run.wait(shared, deadline, tick).await?;
+        if ended.is_over() {
+            put_right_after(shared, id, &self.job()).await?;
+        }
+        if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
+            return Ok(Ending::Lost);
+        }
+        let exit = match ended.done() {
+            Ok(Err(full @ ExecError::DiskFull { .. })) => {
+                // Removing an open log would free no space.
+                drop(run);
+                return Err(self.spoilt(&mut shared.store(), full.into()));
+            }
+            Ok(exit) => exit?,
+            Err(ending) => return Ok(ending),
+        };
+        crash::point("running.over");
+        let store = &mut *shared.store();
+        let finished = run.read(&store.contract, exit)?;
+        let measured = self.measure(workspace, store, finished)?;
+        let what = format!("the run of experiment {}", self.open.id);
+        if let Err(full) = refuse_spoilt(&store.repo, &store.folder, &what, measured.failure.is_some()) {
+            return Err(self.spoilt(store, full));
+        }
+        // Somebody may delete it at this moment.
+        if !measured.changed().is_empty() && self.has_lost_tree(workspace, store)? {
+            return Ok(Ending::Lost);
+        }
+        Ok(Ending::Done(Box::new(measured)))
+    }
+
+    /// Returns whether the tree of a run or a guard was deleted, which makes the results unreliable. If so, removes them
+    /// before it rebuilds the tree, since afterwards nothing shows that the tree was missing.
+    pub(crate) fn has_lost_tree(&self, workspace: &mut Workspace, store: &mut Store) -> Result<bool, SessionError> {
+        if !workspace.home.is_disposable() || workspace.is_standing() {
+            return Ok(false);
+        }
+        self.forget_run(store)?;
+        workspace.stand(store, &commit_of(&self.open)?)?;
+        Ok(true)
+    }
+
+    /// Schedules a rerun after a full disk, without counting it as a start, as far as that can be written. Returns `full`.
+    fn spoilt(&mut self, store: &mut Store, full: SessionError) -> SessionError {
+        let Ok(folder) = self.run_folder(store) else { return full };
+        self.run.starts = self.run.starts.saturating_sub(1);
+        let mut without = |file| remove_file(&folder.join(file)).and_then(|()| self.enter_run(store));
+        if without("exit.json").is_err() {
+            // Without its log, there is space for the journal.
+            let _ = without("run.log");
+        }
+        full
+    }
+
+    /// Evaluates a finished run. It has no value if files changed during the run.
+    fn measure(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        finished: FinishedRun,
+    ) -> Result<Measured, SessionError> {
+        let (run, ended) = (finished.run(&store.contract.command), finished.ended());
+        let FinishedRun { summary, mut verdict, exit } = finished;
+        let disturbance = workspace.compare_after_run(store, self.open.id, &commit_of(&self.open)?, &mut verdict)?;
+        let is_changed_after = is_changed(&verdict);
+        let disturbance = self.counted(store, disturbance);
+        // Changes during the baseline come from its own run, so they do not count.
+        let disturbed = disturbance.failure().filter(|_| !self.open.id.is_baseline());
+        let class = verdict.failure.as_ref().map(|failure| failure.class);
+        if let Some(disturbed) = disturbed
+            // A run that failed by itself keeps its failure: it has no value anyway.
+            && (class.is_none() || is_changed_after || disturbed.class == FailureClass::Protected)
+            && class != Some(FailureClass::Protected)
+        {
+            verdict.failure = Some(disturbed);
+        }
+        store.name_written_links(exit.started);
+        let metrics: Metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
+        if !self.is_beside_first() {
+            unranged_axes(&store.contract, &store.history, &metrics).into_iter().for_each(|notice| store.say(notice));
+        }
+        let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
+        Ok(Measured {
+            outside_cause: verdict
+                .failure
+                .as_ref()
+                .and_then(|it| outside_cause(it.class, exit.gpu_other_bytes, full_elsewhere().as_deref())),
+            value: verdict.value,
+            failure: verdict.failure,
+            metrics,
+            memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
+            run: Some(run),
+            ended,
+            disturbance,
+        })
+    }
+
+    /// Restarts a run that was lost with its machine or its shim, or terminated by a process that was killed during its
+    /// rollback.
+    fn run_again(&mut self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
+        store.say(Notice::RunRestarted(self.open.id));
+        workspace.check_out(store, &self.open)?;
+        self.prepare_run(workspace, store)
+    }
+}
+
+/// Names axes without a range whose numbers are not within 0..1, unless an earlier experiment had such a number.
+fn unranged_axes(contract: &Contract, history: &History, metrics: &Metrics) -> Vec<Notice> {
+    let Some(composite) = &contract.composite else { return Vec::new() };
+    let values = axis_values(composite, metrics);
+    let was_so = |axis: &str, record: &Record| {
+        unranged(composite, &axis_values(composite, &record.metrics)).any(|(known, ..)| known == axis)
+    };
+    let unranged = unranged(composite, &values);
+    let new = unranged.filter(|(axis, ..)| !history.records().iter().any(|record| was_so(axis, record)));
+    new.map(|(axis, number, counts)| Notice::AxisUnranged { axis: axis.to_owned(), number, counts }).collect()
+}
+
+/// Bytes as GiB, rounded to the MiB; `None` for none.
+fn gibibytes(bytes: u64) -> Option<f64> {
+    const MIB: f64 = 1024.0 * 1024.0;
+    (bytes > 0).then(|| ((bytes as f64 / MIB).round() / 1024.0 * 1e6).round() / 1e6)
+}

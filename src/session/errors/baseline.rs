@@ -1,0 +1,56 @@
+//! The baseline that failed, and what the user can do about it.
+
+use std::path::PathBuf;
+
+use super::texts::{axes_hint, import_hint, pointer_hint};
+use crate::domain::{COMPOSITE, FailureClass, MetricSource, few, nearest, shell_word};
+
+/// A baseline that measured nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("the baseline failed: {reason}")]
+pub struct FailedBaseline {
+    pub(crate) class: Option<FailureClass>,
+    pub(crate) metric: String,
+    pub(crate) reason: String,
+    pub(crate) read_from: MetricSource,
+    /// Names of the numbers that its log has.
+    pub(crate) printed: Vec<String>,
+    pub(crate) log: PathBuf,
+    /// The part of the log that tells why.
+    pub excerpt: String,
+}
+
+impl FailedBaseline {
+    /// Returns the hint for the user.
+    pub(crate) fn hint(&self) -> String {
+        let FailedBaseline { class, metric, reason, read_from, printed, log, excerpt } = self;
+        let log_word = shell_word(log);
+        match class {
+            Some(FailureClass::Timeout) => {
+                format!(
+                    "if the run needs more time, raise the limit, for example with --timeout 1h; the log is {log_word}"
+                )
+            }
+            Some(FailureClass::GuardFailed) => format!(
+                "make the guard pass on the starting commit, or omit it: it would refuse every change; its output is in \
+                    {log_word}"
+            ),
+            Some(FailureClass::ImportError) => import_hint(excerpt, log),
+            _ => match read_from {
+                MetricSource::File { path, .. } if metric == COMPOSITE => pointer_hint(path),
+                _ if printed.is_empty() => {
+                    format!("read {log_word}, or try a metric on it with `ar extract --metric NAME {log_word}`")
+                }
+                _ if metric == COMPOSITE => axes_hint(reason, printed),
+                _ => {
+                    let meant = nearest(metric, printed).map(|meant| format!("did you mean --metric {meant}? "));
+                    format!(
+                        "{}pass --metric with a number that the log prints: {}",
+                        meant.unwrap_or_default(),
+                        few(printed).join(", ")
+                    )
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Errors that keep a session from starting or continuing.
+
+use std::path::PathBuf;
+
+use strum::{EnumProperty, EnumString};
+
+use super::axes::AxesError;
+use super::baseline::FailedBaseline;
+use super::branch::BranchError;
+use super::keeps::KeepsError;
+use super::layout::LayoutError;
+use super::message::WordError;
+use super::no_agent::NoAgent;
+use super::research::ResearchError;
+use super::score::ScoreError;
+use super::texts::{
+    changed_terms, drift_hint, drifted, experiments_hint, hint_before_start, missing_command, resume_hint,
+    sessions_hint,
+};
+use super::trial::TryError;
+use crate::domain::{
+    Drift, ExperimentId, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text, count_of,
+    experiment_name, list, shell_word,
+};
+use crate::exec::ExecError;
+use crate::fs::{FileError, is_disk_full, is_missing, move_command};
+use crate::git::{Cut, GitError};
+use crate::ledger::LedgerError;
+use crate::measure::PatternError;
+use crate::rules::GlobError;
+use crate::state::{SEE_DOCTOR, StateError};
+
+/// The kind of an error, which the command line maps to an exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "snake_case")]
+pub enum ErrorKind {
+    /// The repository, the configuration or the environment is not as it must be.
+    CannotStart,
+    /// The command was called wrongly.
+    Usage,
+    /// The baseline has no number.
+    BaselineFailed,
+    /// The loop stopped and cannot go on without a person.
+    NeedsPerson,
+    /// Another process holds the session.
+    Held,
+    /// Files or refs are damaged, and to mend them would be a guess.
+    Damaged,
+    /// The user asked to stop.
+    Interrupted,
+}
+
+/// An error that keeps a session from starting or continuing. Each variant carries its `kind` (by default
+/// [`ErrorKind::CannotStart`]) and, if it is fixed, its `hint`.
+#[derive(Debug, EnumProperty, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum SessionError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error("cannot start a thread")]
+    Watchdog(#[source] std::io::Error),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// A session that is about to start can still take the ledger's metric.
+    #[error(transparent)]
+    LedgerBeforeStart(LedgerError),
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    #[error(transparent)]
+    Axes(#[from] AxesError),
+    #[error(transparent)]
+    Score(#[from] ScoreError),
+    #[error(transparent)]
+    Research(#[from] ResearchError),
+    #[error(transparent)]
+    Word(#[from] WordError),
+    #[error(transparent)]
+    #[strum(props(kind = "usage"))]
+    Pattern(#[from] PatternError),
+    #[error(transparent)]
+    #[strum(props(
+        kind = "usage",
+        hint = "write --scope 'src/**' or --scope '*.py'; a folder includes everything in it"
+    ))]
+    Glob(#[from] GlobError),
+    #[error(transparent)]
+    #[strum(props(kind = "usage", hint = "use a name such as `--tag nov20-lr`"))]
+    Tag(#[from] TagError),
+    #[error("a new session needs {0}")]
+    #[strum(props(
+        kind = "usage",
+        hint = "run `ar run --metric val_bpb --cmd \"uv run train.py\"`, or write an ar.toml with `ar init`"
+    ))]
+    Missing(&'static str),
+    #[error("cannot tell whether a higher or a lower `{0}` is better: the name suggests higher")]
+    #[strum(props(kind = "usage", hint = "pass --higher or --lower"))]
+    DirectionUnclear(String),
+    #[error("{}, but --{setting} asks for a loop; {}", no_agent.why(), no_agent.installed_text())]
+    #[strum(props(kind = "usage"))]
+    NoAgentForLoop { setting: &'static str, no_agent: NoAgent },
+    #[error("the working tree has uncommitted changes: {}", list(.0))]
+    #[strum(props(
+        hint = "commit them, set them aside with `git stash`, or pass --adopt to make them the first experiment"
+    ))]
+    Dirty(Vec<PathBuf>),
+    #[error("nothing to adopt: the working tree has no uncommitted change")]
+    #[strum(props(hint = "omit --adopt"))]
+    NothingToAdopt,
+    #[error(transparent)]
+    Branch(#[from] BranchError),
+    #[error("the session {tag} was approved with {}", drifted(drifts, "is asked for"))]
+    Drift { tag: String, drifts: Vec<Drift> },
+    #[error("{} was changed after it was approved{}", path.display(), changed_terms(drifts))]
+    #[strum(props(
+        kind = "damaged",
+        hint = "run `ar doctor --repair` to restore the approved contract; it saves this one beside it"
+    ))]
+    ContractChanged { path: PathBuf, drifts: Vec<Drift> },
+    #[error("cannot start the {what}: `{word}` not found")]
+    NoCommand { what: &'static str, word: String },
+    #[error("the reviewer works in a tree of its own, which lacks {}: git does not track it", .0.display())]
+    #[strum(props(hint = "commit it, or name it in --reviewer by its full path or below $AR_ROOT"))]
+    ReviewerUntracked(PathBuf),
+    #[error("{0} is tracked by git: a reset would undo what ar writes there")]
+    Tracked(&'static str),
+    #[error("--artifact '{glob}' matches {}, which is {what}", path.display())]
+    #[strum(props(
+        kind = "usage",
+        hint = "name files that the run writes and git does not have, as in --artifact 'checkpoints/best.*'"
+    ))]
+    NoArtifact { glob: String, path: PathBuf, what: &'static str },
+    #[error("{0} has no artifacts")]
+    #[strum(props(hint = "pass --artifact GLOB to `ar run` or `ar resume` to save files of the runs that it keeps"))]
+    NoArtifacts(String),
+    #[error("the artifacts of experiment {id} are gone: {why}")]
+    #[strum(props(hint = "run `ar repro N` to run it again; raise --keep-artifacts to keep more of them"))]
+    ArtifactsGone { id: ExperimentId, why: String },
+    #[error("cannot copy the artifact {} of experiment {id}: its path leads out of the folder", path.display())]
+    ArtifactOutside { id: ExperimentId, path: PathBuf },
+    #[error("{} already exists", .0.display())]
+    #[strum(props(hint = "name an empty folder, or one that does not exist yet"))]
+    ArtifactInTheWay(PathBuf),
+    #[error("protected files were changed and their copies are missing: {}", list(.0))]
+    #[strum(props(hint = "restore them as they were when the session began, or start another session with --tag"))]
+    ProtectedLost(Vec<PathBuf>),
+    #[error("{} is not a folder", .0.display())]
+    NoFolder(PathBuf),
+    #[error("no session{} found", tag.as_ref().map(|tag| format!(" `{tag}`")).unwrap_or_default())]
+    NoSession { tag: Option<Tag>, there: Vec<Tag> },
+    #[error("session {tag} has no experiment {name}")]
+    NoExperiment { tag: String, name: String, last: Option<ExperimentId> },
+    #[error("`{name}` matches several commits of session {tag}: {}", candidates.join(", "))]
+    #[strum(props(kind = "usage", hint = "write more digits, or use the experiment number"))]
+    AmbiguousExperiment { tag: String, name: String, candidates: Vec<String> },
+    #[error("{name} is not in session {tag}")]
+    #[strum(props(kind = "usage", hint = "omit --tag"))]
+    OtherSession { tag: String, name: String },
+    #[error(transparent)]
+    Keeps(#[from] KeepsError),
+    #[error("{} is not in the working tree {}", path.display(), root.display())]
+    NotInWorktree { path: PathBuf, root: PathBuf },
+    #[error("cannot link {}: it does not exist", .0.display())]
+    #[strum(props(hint = "name an untracked file or folder; `git status --short --ignored` lists them"))]
+    NothingToLink(PathBuf),
+    #[error("cannot link {}: it already exists in the new working tree", .0.display())]
+    LinkedAlready(PathBuf),
+    #[error("the backlog has no idea {0}")]
+    #[strum(props(hint = "run `ar idea list` to see them"))]
+    NoIdea(u32),
+    #[error("session {0} was imported: it has no command and cannot continue")]
+    ImportedSession(String),
+    #[error("the commit of experiment {id} of session {tag} is unknown: {why}")]
+    #[strum(props(
+        hint = "if another repository has it, `git fetch` it from there and import the ledger again with `--tag NEW`"
+    ))]
+    UnknownCommit { tag: String, id: ExperimentId, why: String },
+    #[error("experiment {id} was refused and never ran: {why}")]
+    NeverRan { id: ExperimentId, why: String },
+    #[error("session {0} already exists, or parts of it remain")]
+    #[strum(props(hint = "name another one with --tag"))]
+    TagTaken(Tag),
+    #[error("no row of {} can be imported", .0.display())]
+    NothingToImport(PathBuf),
+    #[error("cannot read the record {reference}")]
+    #[strum(props(kind = "damaged"))]
+    BadRecord { reference: String, source: serde_json::Error },
+    #[error("the record {reference} has format version {found}; this program knows version {RECORD_VERSION}")]
+    #[strum(props(hint = "use the newer ar that wrote it"))]
+    NewerRecord { reference: String, found: u64 },
+    #[error("session {tag} has no record of experiment {id}, but has later ones")]
+    #[strum(props(kind = "damaged"))]
+    LostRecord { tag: String, id: ExperimentId },
+    #[error(transparent)]
+    #[strum(props(kind = "baseline_failed"))]
+    Baseline(#[from] Box<FailedBaseline>),
+    #[error(transparent)]
+    Try(#[from] TryError),
+    #[error("{0}")]
+    #[strum(props(hint = "stop here; only the user may raise the limit, with --session-max-experiments"))]
+    AtCap(Box<StopReason>),
+    #[error("the loop stopped: {0}")]
+    #[strum(props(kind = "needs_person"))]
+    Stopped(#[source] Box<SessionError>),
+    #[error("{}, so far the best, no longer runs: {why}, after {crashes} crashes in a row", experiment_name(*.id))]
+    #[strum(props(kind = "needs_person"))]
+    BestLost { id: ExperimentId, why: String, crashes: u32, log: PathBuf },
+    #[error("{0}")]
+    #[strum(props(kind = "damaged"))]
+    Contradiction(&'static str),
+    #[error("the journal names no commit for experiment {0}")]
+    #[strum(props(kind = "damaged"))]
+    NoCommit(ExperimentId),
+    #[error("the journal does not say what experiment {0} measured")]
+    #[strum(props(kind = "damaged"))]
+    NoDraft(ExperimentId),
+    #[error("session {tag} has not stopped yet: {holder} is still active")]
+    #[strum(props(kind = "needs_person"))]
+    NotStopped { tag: String, holder: String },
+    #[error("cannot write the request to stop: the disk is full")]
+    NotAsked { process: u32, when: StopWhen, source: StateError },
+    #[error("{0} has no contract, and neither do its records")]
+    #[strum(props(kind = "damaged"))]
+    NoContract(PathBuf),
+    #[error("{} is not empty", .0.display())]
+    #[strum(props(hint = "name a folder that does not exist yet"))]
+    NotEmpty(PathBuf),
+    #[error("{what}: {} and {} left at {}", bytes_text(space.free), count_of(space.free_files.try_into().unwrap_or(u32::MAX), "file"), path.display())]
+    NoRoom { what: String, space: Space, path: PathBuf },
+    #[error("objects of git's are damaged: {}", .0.join(", "))]
+    #[strum(props(
+        kind = "damaged",
+        hint = "inspect with `git fsck --full`, and fetch the objects from a copy of the repository"
+    ))]
+    ObjectsDamaged(Vec<String>),
+    #[error("cannot {action} {}", path.display())]
+    Io { action: &'static str, path: PathBuf, source: std::io::Error },
+}
+
+impl From<FileError> for SessionError {
+    fn from(error: FileError) -> Self {
+        StateError::from(error).into()
+    }
+}
+
+impl SessionError {
+    /// Returns the kind of this error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            SessionError::Git(GitError::Cut { cut: Cut::Asked, .. }) => ErrorKind::Interrupted,
+            SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
+            SessionError::Layout(error) => error.kind(),
+            SessionError::Axes(error) => error.kind(),
+            SessionError::Keeps(error) => error.kind(),
+            SessionError::Try(error) => error.kind(),
+            SessionError::Word(WordError::Empty | WordError::TooLong(_)) => ErrorKind::Usage,
+            SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
+            _ => self.get_str("kind").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::CannotStart),
+        }
+    }
+
+    /// The next command to type, where there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SessionError::Git(error @ (GitError::Git { .. } | GitError::Damaged(_))) => {
+                error.hint().or(Some(SEE_DOCTOR.into()))
+            }
+            SessionError::Git(error) => error.hint(),
+            SessionError::State(error) => error.hint(),
+            SessionError::Ledger(error) => error.hint(),
+            SessionError::LedgerBeforeStart(error) => hint_before_start(error),
+            SessionError::Exec(error) => error.hint(),
+            SessionError::Layout(error) => error.hint(),
+            SessionError::Axes(error) => error.hint(),
+            SessionError::Score(error) => Some(error.hint()),
+            SessionError::Research(error) => error.get_str("hint").map(str::to_owned),
+            SessionError::Word(error) => error.get_str("hint").map(str::to_owned),
+            SessionError::Pattern(error) => error.hint(),
+            SessionError::Branch(error) => Some(error.hint()),
+            SessionError::Keeps(error) => Some(error.hint()),
+            SessionError::Try(error) => error.hint(),
+            SessionError::Baseline(failed) => Some(failed.hint()),
+            SessionError::Stopped(error) => Some(resume_hint(error)),
+            _ => self.get_str("hint").map(str::to_owned).or_else(|| self.hint_of_details()),
+        }
+    }
+
+    /// The hint for an error that wraps no other, made of what it carries.
+    fn hint_of_details(&self) -> Option<String> {
+        Some(match self {
+            SessionError::BestLost { log, .. } => format!("read {}, and restore what the run needs", shell_word(log)),
+            SessionError::Drift { drifts, .. } => drift_hint(drifts),
+            SessionError::NoCommand { what, word } => missing_command(what, word),
+            SessionError::Tracked(path) => {
+                format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
+            }
+            SessionError::NoFolder(path) => format!("{SEE_DOCTOR}; to move it away: {}", move_command(path, ".old")),
+            SessionError::NoSession { tag, there } => sessions_hint(tag.as_ref(), there),
+            SessionError::NoExperiment { tag, name, last } => experiments_hint(tag, name, *last),
+            SessionError::NotInWorktree { root, .. } => format!("name a file or folder below {}", shell_word(root)),
+            SessionError::LinkedAlready(path) => {
+                format!("omit --link {}: git checks out tracked files there", shell_word(path))
+            }
+            SessionError::ImportedSession(tag) => format!(
+                "put its best code on a branch with `ar restore best --tag {tag}`; from there start a session with \
+                    `ar run --tag NEW --metric NAME --cmd COMMAND`"
+            ),
+            SessionError::NeverRan { id, .. } => {
+                format!("see its change with `ar show {id}`, or extract it with `ar restore {id}`")
+            }
+            SessionError::NothingToImport(path) => {
+                format!("run `ar log --ledger {}` to see what can be read", shell_word(path))
+            }
+            SessionError::NotStopped { tag, .. } => {
+                format!("run `ar status {tag}` to see what it is doing; the request stays")
+            }
+            SessionError::NotAsked { process, when, .. } => {
+                let signal = if *when == StopWhen::Now { "TERM" } else { "INT" };
+                format!("free disk space, or send a signal instead: kill -{signal} {process}")
+            }
+            SessionError::NoRoom { path, .. } => {
+                format!("free disk space (`df -h {0}; df -i {0}` shows the usage); nothing was lost", shell_word(path))
+            }
+            SessionError::Io { .. } if is_disk_full(self) => "free disk space; nothing was lost".into(),
+            _ if self.kind() == ErrorKind::Damaged => SEE_DOCTOR.into(),
+            _ => return None,
+        })
+    }
+
+    /// Returns whether the cause is a full disk. Once there is space, the work can be finished.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, SessionError::NoRoom { .. } | SessionError::Exec(ExecError::DiskFull { .. }))
+            || is_disk_full(self)
+    }
+
+    /// Returns whether another process may be deleting the named file at this moment, so that a retry may succeed.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            SessionError::Exec(ExecError::WorkingFolder(_)) => true,
+            SessionError::Git(error) => error.may_pass(),
+            error => is_missing(error),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

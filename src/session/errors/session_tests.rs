@@ -1,0 +1,193 @@
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::{BranchError, ErrorKind, FailedBaseline, KeepsError, SessionError, TryError};
+use crate::domain::{Drift, FailureClass, MetricSource, Space, StopWhen, Tag};
+use crate::git::GitError;
+use crate::ledger::LedgerError;
+use crate::state::StateError;
+
+fn tag(name: &str) -> Tag {
+    name.parse().unwrap()
+}
+
+fn json_error() -> serde_json::Error {
+    serde_json::from_str::<u32>("x").unwrap_err()
+}
+
+/// Errors of every variant whose hint depends on what it carries, or that has none.
+fn errors() -> Vec<SessionError> {
+    let t = || tag("t");
+    let path = || PathBuf::from("a b/c");
+    let full_disk = || io::Error::from_raw_os_error(28);
+    let mut errors = baselines();
+    errors.extend(branches());
+    errors.extend([
+        SessionError::Git(GitError::Damaged("no tree".into())),
+        SessionError::Git(GitError::Unborn("main".into())),
+        SessionError::Git(GitError::Extension("x".into())),
+        SessionError::Watchdog(io::Error::from(io::ErrorKind::Other)),
+        SessionError::State(StateError::Json { path: path(), source: json_error() }),
+        SessionError::State(StateError::Held { holder: "process 1".into() }),
+        SessionError::Ledger(LedgerError::ReadOnly(path())),
+        SessionError::LedgerBeforeStart(LedgerError::OtherMetric {
+            path: path(),
+            found: "a b".into(),
+            metric: "m".into(),
+        }),
+        SessionError::LedgerBeforeStart(LedgerError::ReadOnly(path())),
+        SessionError::Drift {
+            tag: "t".into(),
+            drifts: vec![Drift {
+                field: "timeout",
+                approved: "1".into(),
+                found: "2".into(),
+                flag: Some("--run-timeout".into()),
+            }],
+        },
+        SessionError::NoCommand { what: "agent", word: "cloude".into() },
+        SessionError::NoCommand { what: "command of --on-event", word: "tell.sh".into() },
+        SessionError::Tracked("results.tsv"),
+        SessionError::NoFolder(path()),
+        SessionError::NoSession { tag: None, there: Vec::new() },
+        SessionError::NoSession { tag: Some(tag("lrr")), there: vec![tag("lr")] },
+        SessionError::NoSession { tag: Some(tag("zzzzzz")), there: vec![tag("lr"), tag("wd")] },
+        SessionError::NoExperiment { tag: "t".into(), name: "27".into(), last: Some(50.into()) },
+        SessionError::NoExperiment { tag: "t".into(), name: "51".into(), last: Some(50.into()) },
+        SessionError::NoExperiment { tag: "t".into(), name: "0".into(), last: None },
+        SessionError::AmbiguousExperiment { tag: "t".into(), name: "a".into(), candidates: vec!["1 (a1)".into()] },
+        SessionError::OtherSession { tag: "t".into(), name: "5".into() },
+        SessionError::NotInWorktree { path: path(), root: PathBuf::from("/a b") },
+        SessionError::LinkedAlready(path()),
+        SessionError::ImportedSession("t".into()),
+        SessionError::NeverRan { id: 3.into(), why: "no".into() },
+        SessionError::NothingToImport(path()),
+        SessionError::BadRecord { reference: "refs/x".into(), source: json_error() },
+        SessionError::LostRecord { tag: "t".into(), id: 3.into() },
+        SessionError::Try(TryError::NothingToTry),
+        SessionError::Try(TryError::RepeatedDirection { direction: "lr".into(), tried: vec!["wd".into()] }),
+        SessionError::Try(TryError::NothingToRework),
+        SessionError::Try(TryError::ReworkedOften { id: 3.into(), limit: 2 }),
+        SessionError::Try(TryError::DirtyBeforeRework(vec![path()])),
+        SessionError::Try(TryError::SameVersion(3.into())),
+        SessionError::Try(TryError::RefusedStays { tag: t(), id: 3.into(), left: vec![path()] }),
+        SessionError::Try(TryError::StillOpen(3.into())),
+        SessionError::Try(TryError::OtherOpen { tag: "t".into(), id: 3.into() }),
+        SessionError::Try(TryError::TooLarge { path: path(), size: 1 << 30 }),
+        SessionError::Try(TryError::NothingOpen),
+        SessionError::Stopped(Box::new(SessionError::Contradiction("one"))),
+        SessionError::Stopped(Box::new(SessionError::Try(TryError::NothingToTry))),
+        SessionError::Stopped(Box::new(SessionError::Keeps(KeepsError::WinnersWait(t())))),
+        SessionError::Stopped(Box::new(SessionError::ArtifactOutside { id: 3.into(), path: path() })),
+        SessionError::Stopped(Box::new(SessionError::Try(TryError::RefusedStays {
+            tag: t(),
+            id: 3.into(),
+            left: vec![path()],
+        }))),
+        SessionError::BestLost { id: 3.into(), why: "no".into(), crashes: 3, log: path() },
+        SessionError::Contradiction("one"),
+        SessionError::NoCommit(3.into()),
+        SessionError::NoDraft(3.into()),
+        SessionError::NotStopped { tag: "t".into(), holder: "process 1".into() },
+        SessionError::NotAsked {
+            process: 7,
+            when: StopWhen::Now,
+            source: StateError::Held { holder: "process 1".into() },
+        },
+        SessionError::NoContract(path()),
+        SessionError::NoRoom {
+            what: "the disk is full".into(),
+            space: Space { free: 1, total: 2, free_files: 3, total_files: 4 },
+            path: path(),
+        },
+        SessionError::Io { action: "write", path: path(), source: full_disk() },
+        SessionError::Io { action: "write", path: path(), source: io::Error::from(io::ErrorKind::NotFound) },
+    ]);
+    errors
+}
+
+/// Failed baselines of each kind.
+fn baselines() -> Vec<SessionError> {
+    let file = || MetricSource::File { path: "m.json".into(), pointer: String::new() };
+    let failed = |class, metric: &str, reason: &str, read_from: MetricSource, printed: &[&str]| {
+        SessionError::Baseline(Box::new(FailedBaseline {
+            class,
+            metric: metric.into(),
+            reason: reason.into(),
+            read_from,
+            printed: printed.iter().map(|&name| name.to_owned()).collect(),
+            log: "a b/run.log".into(),
+            excerpt: "ModuleNotFoundError: No module named 'torch'".into(),
+        }))
+    };
+    vec![
+        failed(Some(FailureClass::Timeout), "loss", "too slow", MetricSource::Log, &[]),
+        failed(Some(FailureClass::GuardFailed), "loss", "guard", MetricSource::Log, &[]),
+        failed(Some(FailureClass::ImportError), "loss", "import", MetricSource::Log, &["loss"]),
+        failed(None, "composite", "no object", file(), &["loss"]),
+        failed(None, "loss", "no number", file(), &[]),
+        failed(None, "composite", "log: no number for a, los", MetricSource::Log, &["loss"]),
+        failed(None, "los", "no number", MetricSource::Log, &["loss", "time"]),
+        failed(None, "zzzzzz", "no number", MetricSource::Log, &["loss", "time"]),
+    ]
+}
+
+/// Errors about branches, and about what is taken from a session to one.
+fn branches() -> Vec<SessionError> {
+    let path = || PathBuf::from("a b/c");
+    let tip = |is_on_top| {
+        SessionError::Branch(BranchError::UnrecordedTip {
+            branch: "autoresearch/t".into(),
+            tip: "1234".into(),
+            subject: "mine".into(),
+            base: "5678".into(),
+            is_on_top,
+        })
+    };
+    vec![
+        SessionError::Branch(BranchError::ForeignBranch("autoresearch/t".into())),
+        SessionError::Branch(BranchError::BranchInTheWay {
+            blocking: "autoresearch/t".into(),
+            branch: "autoresearch/t/x".into(),
+        }),
+        SessionError::Branch(BranchError::BranchInTheWay { blocking: "a".into(), branch: "a/x".into() }),
+        SessionError::Branch(BranchError::AdoptedElsewhere("main".into())),
+        SessionError::Branch(BranchError::CheckedOutElsewhere { branch: "autoresearch/t".into(), worktree: path() }),
+        tip(true),
+        tip(false),
+        SessionError::Branch(BranchError::BranchTaken("best".into())),
+        SessionError::Branch(BranchError::RestoredAlready { branch: "best".into(), worktree: path() }),
+        SessionError::Branch(BranchError::SessionBranch("autoresearch/t".into())),
+        SessionError::Keeps(KeepsError::NothingKept("t".into())),
+        SessionError::Keeps(KeepsError::NotKept { tag: tag("t"), id: 3.into() }),
+        SessionError::Keeps(KeepsError::NotEarned { tag: tag("t"), ids: vec![3.into(), 4.into()] }),
+        SessionError::Keeps(KeepsError::NeedsLeftOut { tag: tag("t"), id: 3.into(), paths: vec![path()] }),
+        SessionError::Keeps(KeepsError::WinnersWait(tag("t"))),
+        SessionError::Keeps(KeepsError::NoChain { tag: "t".into(), id: 4.into(), before: 3.into() }),
+        SessionError::Keeps(KeepsError::BrokenChain { tag: "t".into(), id: 4.into(), before: 3.into() }),
+    ]
+}
+
+#[test]
+fn each_error_says_what_it_is_and_what_to_do() {
+    let line = |error: &SessionError| {
+        format!("{error}\n  {:?}: {}\n", error.kind(), error.hint().unwrap_or_else(|| "(no hint)".into()))
+    };
+    insta::assert_snapshot!(errors().iter().map(line).collect::<String>());
+}
+
+#[test]
+fn a_number_without_a_record_is_told_from_one_that_is_too_high() {
+    let error = |name: &str| SessionError::NoExperiment { tag: "t".into(), name: name.into(), last: Some(50.into()) };
+    let hint = |name: &str| error(name).hint().unwrap_or_default();
+    assert_eq!(["27", "51", "abc"].map(|name| hint(name).starts_with("it has 0 to 50;")), [false, true, true]);
+}
+
+#[test]
+fn each_kind_at_a_variant_is_one() {
+    let kinds =
+        include_str!("session.rs").lines().filter_map(|line| line.trim().strip_prefix("#[strum(props(kind = \""));
+    let kinds: Vec<&str> = kinds.filter_map(|rest| rest.split('"').next()).collect();
+    assert!(kinds.len() > 10 && kinds.iter().all(|kind| ErrorKind::from_str(kind).is_ok()), "{kinds:?}");
+}

@@ -1,0 +1,144 @@
+//! The repository's own conventions, as its `program.md` and its notebooks state them.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::command_lines::check_command;
+use crate::agent::{BUILT_IN_PROGRAM, PRESETS, Preset};
+use crate::domain::{DialectFormat, LedgerDialect};
+use crate::fs::read_at_most;
+use crate::rules::{Columns, Suggested, columns_of, own_loop, suggested};
+
+/// The file in which a repository tells an agent what to do.
+pub const PROGRAM: &str = "program.md";
+
+/// Largest `program.md` that is read, in bytes.
+const LARGEST_PROGRAM: u64 = 1 << 20;
+/// Largest notebook that is read, in bytes. Notebooks may contain pictures.
+const LARGEST_NOTEBOOK: u64 = 16 << 20;
+
+/// Maximum number of notebooks read.
+const NOTEBOOKS: usize = 16;
+
+/// The conventions found in a repository.
+#[derive(Debug, Clone, Default)]
+pub struct Conventions {
+    /// The columns that it asks of results.tsv, and the file that names them.
+    pub columns: Option<(Columns, String)>,
+    /// The steps of `ar` that its `program.md` assigns to the agent. Empty without a `program.md` of its own.
+    pub own_loop: Vec<&'static str>,
+    /// Its own `program.md`.
+    program: String,
+}
+
+impl Conventions {
+    /// Reads `program.md` in `root`, and the notebooks there and one folder below. Skips unreadable files.
+    pub fn of(root: &Path) -> Conventions {
+        let program = read_program(root).unwrap_or_default();
+        let own = program.trim().strip_prefix(BUILT_IN_PROGRAM.trim()).unwrap_or(&program);
+        let by_program = || Some((columns_of(own)?, PROGRAM.to_owned()));
+        let by_notebook = || {
+            notebooks(root).iter().find_map(|path| {
+                let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
+                Some((columns_of(&code_of(&read_at_most(path, LARGEST_NOTEBOOK).ok()?)?)?, name))
+            })
+        };
+        let columns = by_program().or_else(by_notebook);
+        Conventions { columns, own_loop: own_loop(own), program: own.to_owned() }
+    }
+
+    /// Returns the command, metric and time limit that its `program.md` suggests.
+    pub fn suggested(&self) -> Suggested {
+        suggested(&self.program)
+    }
+
+    /// The dialect for a new results.tsv, where the repository speaks one.
+    pub fn dialect(&self) -> Option<LedgerDialect> {
+        match self.columns {
+            Some((Columns::Of(dialect), _)) => Some(dialect),
+            _ => None,
+        }
+    }
+
+    /// Explains the columns of a new results.tsv, if the repository asks for other than the default ones.
+    pub fn ledger_text(&self) -> Option<String> {
+        match self.columns.as_ref()? {
+            (Columns::Of(dialect), _) if *dialect == LedgerDialect::default() => None,
+            (Columns::Of(dialect), file) => {
+                Some(format!("{file} uses {dialect:?}'s columns: a new results.tsv has {}", columns_text(*dialect)))
+            }
+            (Columns::Others(names), file) => Some(format!(
+                "{file} names columns that ar does not write ({}): a new results.tsv has {}",
+                names.join(", "),
+                columns_text(LedgerDialect::default())
+            )),
+        }
+    }
+
+    /// Describes a `program.md` that makes the agent run the loop.
+    pub fn program_text(&self) -> Option<String> {
+        // Any `program.md` may mention one of these in passing.
+        (self.own_loop.len() > 1).then(|| {
+            format!(
+                "{PROGRAM} tells the agent to {} by itself: the agent gets it after ar's protocol, as goals and constraints",
+                and_list(&self.own_loop)
+            )
+        })
+    }
+}
+
+/// Reads the repository's `program.md`.
+pub(crate) fn read_program(root: &Path) -> io::Result<String> {
+    let bytes = read_at_most(&root.join(PROGRAM), LARGEST_PROGRAM)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
+/// Returns the installed agents among those with a preset.
+pub fn installed_agents(root: &Path) -> Vec<&'static Preset> {
+    PRESETS.iter().filter(|preset| check_command("agent", preset.name, root).is_ok()).collect()
+}
+
+/// The notebooks in the root and in the folders that are in it, hidden ones apart.
+fn notebooks(root: &Path) -> Vec<PathBuf> {
+    let list = |dir: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut paths: Vec<_> = entries.filter(|path| !is_hidden(path)).collect();
+        paths.sort();
+        paths
+    };
+    let is_notebook = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "ipynb") && path.is_file();
+    let here = list(root);
+    let below = here.iter().filter(|path| path.is_dir() && !path.is_symlink()).flat_map(|dir| list(dir));
+    here.iter().cloned().chain(below).filter(is_notebook).take(NOTEBOOKS).collect()
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// The text of a notebook's cells.
+fn code_of(bytes: &[u8]) -> Option<String> {
+    let notebook: Value = serde_json::from_slice(bytes).ok()?;
+    let cells = notebook.get("cells")?.as_array()?.iter().filter_map(|cell| cell.get("source"));
+    let text = cells.map(|source| match source {
+        Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
+        source => source.as_str().unwrap_or_default().to_owned(),
+    });
+    Some(text.collect::<Vec<String>>().join("\n"))
+}
+
+fn and_list(words: &[&str]) -> String {
+    match words {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        words => words.concat(),
+    }
+}
+
+/// The columns and words of a dialect in short.
+fn columns_text(dialect: LedgerDialect) -> String {
+    let DialectFormat { commit, words, .. } = dialect.format();
+    format!("{commit} … {}", words.join(", "))
+}

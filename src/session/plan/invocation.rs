@@ -1,0 +1,559 @@
+//! Plans an invocation of `ar run` or `ar try` before it changes anything on disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::hazards::{Surveyed, plain_links};
+use super::home::{session_begun_here, way_home};
+use super::next_session::{Next, Successor, UserCommits};
+use super::nights::{continued_notice, settle_caps};
+use super::placing::{
+    Placing, dirty_notice, layout_lines, layout_of, refuse_in_the_way, refuse_lost, refuse_own_tree, unfinished_beside,
+};
+use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
+use crate::agent::{reports, tells_rounds};
+use crate::domain::{Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Spent, Tag, list, with_causes};
+use crate::git::{Changes, Head, Repo};
+use crate::ledger::LedgerFile;
+use crate::measure::Scanner;
+use crate::rules::{
+    Driver, FileTerms, GpuSlot, History, LoopCall, Tonight, cadence_warning, gaps, idle_limits, is_research,
+    named_files, within,
+};
+use crate::session::errors::{AxesError, BranchError, SessionError, TryError};
+use crate::session::files::choosing::session_there;
+use crate::session::files::command_lines::check_command;
+use crate::session::files::conventions::Conventions;
+use crate::session::files::disk_space::refuse_full;
+use crate::session::files::layout::{OWN_FILES, SETTINGS_FILE};
+use crate::session::files::other_sessions::has_job;
+use crate::session::files::reading::{
+    lost_records, read_history, record_id, refuse_changed, session_of_head, session_tags, stored_contract,
+};
+use crate::session::research::headings::missing_headings;
+use crate::session::research::terms::with_research;
+use crate::session::store::watchdog::watch_programs;
+use crate::session::tree::artifact_files::refuse_artifacts;
+use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
+
+/// The source of the changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drive {
+    /// The loop calls the agent; the working tree must be clean, or its change be adopted as the first experiment.
+    Loop {
+        /// True if the change in the working tree is adopted.
+        adopt: bool,
+        /// The way in which the loop was started.
+        call: LoopCall,
+    },
+    /// The change is in the working tree, or was there and its run has begun.
+    WorkingTree {
+        /// True to wait for a run that has begun.
+        resume: bool,
+    },
+    /// No changes: the current run is terminated. The requirements of a run are not checked.
+    Ending,
+}
+
+impl Drive {
+    /// The loop of `ar resume`, or of a session that is opened again.
+    pub const RESUMED: Drive = Drive::Loop { adopt: false, call: LoopCall::Resumed };
+
+    /// The loop of a typed `ar run`.
+    pub const TYPED: Drive = Drive::Loop { adopt: false, call: LoopCall::Typed };
+
+    /// The driver that makes the changes; `None` if a run is terminated.
+    pub(crate) fn driver(self) -> Option<Driver> {
+        match self {
+            Drive::Loop { .. } => Some(Driver::Loop),
+            Drive::WorkingTree { .. } => Some(Driver::Hand),
+            Drive::Ending => None,
+        }
+    }
+
+    /// Returns whether the loop adopts a change.
+    pub(crate) fn adopts(self) -> bool {
+        matches!(self, Drive::Loop { adopt: true, .. })
+    }
+}
+
+/// A session that can be started or continued; nothing has been changed on disk yet.
+#[derive(Debug)]
+pub struct Plan {
+    pub(crate) repo: Repo,
+    pub(crate) folder: SessionFolder,
+    pub(crate) contract: Contract,
+    pub(crate) file_terms: FileTerms,
+    pub(crate) ledger: LedgerFile,
+    pub(crate) clock: Clock,
+    pub(crate) drive: Drive,
+    /// The settings of a loop for its night.
+    pub(crate) tonight: Option<Tonight>,
+    /// The usage of all calls of the agent so far.
+    pub(crate) spent: Spent,
+    /// The user's branch to which their working tree is switched back first.
+    pub(crate) home: Option<String>,
+    pub(crate) continued: bool,
+    pub(crate) notices: Vec<String>,
+    /// Files that are no part of any change: they grow on their own, or are links in the working trees of slots.
+    pub(crate) left_out: Vec<PathBuf>,
+    /// The slots and seats outside the user's working tree; absent *in place*.
+    pub(crate) layout: Option<Layout>,
+    /// The GPUs of each slot; empty where they are not divided among slots.
+    pub(crate) gpus: Vec<GpuSlot>,
+}
+
+impl Plan {
+    /// Looks at the repository and at what is asked, and refuses what cannot work.
+    pub fn new(repo: Repo, wanted: &Wanted, drive: Drive, clock: Clock) -> Result<Plan, SessionError> {
+        Plan::beside(repo, wanted, drive, clock, None)
+    }
+
+    /// Does the same beside a session that is open in this process and made its locks with `own` in them.
+    pub(crate) fn beside(
+        repo: Repo,
+        wanted: &Wanted,
+        drive: Drive,
+        clock: Clock,
+        own: Option<&str>,
+    ) -> Result<Plan, SessionError> {
+        refuse_no_folder(&repo)?;
+        refuse_own_tree(&repo)?;
+        let subject = Subject::find(&repo, wanted, drive, own)?;
+        let (asked, known, journal) = (&subject.asked, subject.known.as_ref(), subject.journal.as_ref());
+        let continued = known.is_some();
+        let before = subject.layout(&repo)?;
+        // The settings file is for new sessions.
+        let asked_layout = if continued { &wanted.given } else { asked };
+        let inherited = subject.successor.as_ref().and_then(|successor| successor.layout(&repo));
+        let layout = layout_of(asked_layout, &wanted.given, before.as_ref().or(inherited.as_ref()))?;
+        let tree = Home::of(layout.as_ref());
+        if tree.has_user() {
+            refuse_lost(&repo, subject.tag.as_ref().filter(|_| continued), journal)?;
+            by_others(refuse_held(repo.git_dir()), own)?;
+        }
+        repo.ready()?;
+        let is_chosen = continued || asked.ledger.is_some();
+        let said = if is_chosen { Conventions::default() } else { Conventions::of(repo.worktree()) };
+        let mut contract = subject.contract(&repo, said.dialect(), clock)?;
+        let tonight = settle_caps(&mut contract, known, journal, wanted, drive, clock.now());
+        let (contract, sources, odd) = with_research(&repo, contract, !continued)?;
+        let (contract, weights) = with_axes(contract)?;
+        // A pattern that cannot work is refused before anything starts.
+        Scanner::new(&contract.metric)?;
+        watch_programs(&repo, contract.budget.filter(|_| matches!(drive, Drive::Loop { .. })))?;
+        let file_terms = FileTerms::of(&contract)?.keep_sources(sources);
+        if file_terms.protects(Path::new(SETTINGS_FILE)) {
+            repo.working_tree.leave_alone(Path::new(SETTINGS_FILE))?;
+        }
+        if !continued || wanted.given.artifacts.is_some() {
+            refuse_artifacts(&repo, &contract, &file_terms)?;
+        }
+        let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
+        let mut notices = if tree.has_user() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
+        let placing = Placing::new(layout, asked_layout, before.as_ref(), &contract.tag, drive)?;
+        refuse_several(&contract, placing.layout.as_ref(), before.as_ref())?;
+        if let (Some(id), Drive::WorkingTree { resume: false }) = (subject.open(), drive) {
+            return Err(TryError::StillOpen(id).into());
+        }
+        for path in ["results.tsv", ".autoresearch"] {
+            if repo.working_tree.is_tracked(Path::new(path))? {
+                return Err(SessionError::Tracked(path));
+            }
+        }
+        if let Some(worktree) = repo.refs.checked_out_elsewhere(&contract.tag.branch_ref())? {
+            return Err(BranchError::CheckedOutElsewhere { branch: contract.tag.branch(), worktree }.into());
+        }
+        let ledger =
+            LedgerFile::open(&repo.main_worktree().join("results.tsv"), &contract.metric.name, contract.ledger)
+                .map_err(if continued { SessionError::Ledger } else { SessionError::LedgerBeforeStart })?;
+        let changes = repo.working_tree.changes()?;
+        let mut home = None;
+        if !tree.has_user() {
+            let head = repo.refs.head()?;
+            let was_begun = journal.is_some_and(|journal| journal.tree.is_homeward());
+            if drive == Drive::TYPED || was_begun {
+                home = way_home(&repo, &contract, &head, &changes.tracked_paths(), was_begun)?;
+            }
+            let open_in_place = subject.open().filter(|_| before.is_none());
+            refuse_in_the_way(&repo, &contract, &head, open_in_place, home.is_some())?;
+        }
+        notices.extend(odd.into_iter().chain(weights));
+        notices.extend(tonight.as_ref().and_then(|tonight| continued_notice(tonight, journal)));
+        let mut plan = Plan {
+            repo,
+            folder,
+            contract,
+            file_terms,
+            ledger,
+            clock,
+            drive,
+            tonight,
+            spent: journal.map(|journal| *journal.expenses.spent()).unwrap_or_default(),
+            home,
+            continued,
+            notices,
+            left_out: Vec::new(),
+            layout: placing.layout,
+            gpus: placing.gpus,
+        };
+        CHECKS.iter().try_for_each(|check| check(&plan, &subject, &changes))?;
+        let surveyed = plan.survey(before.as_ref())?;
+        plan.notices.extend(surveyed.into_iter().chain(placing.notices));
+        let told = plan.told(&subject, &changes, &said)?;
+        plan.notices.extend(told);
+        if drive != Drive::Ending {
+            refuse_full(&plan.repo, &plan.folder, &History::default())?;
+        }
+        Ok(plan)
+    }
+
+    /// Makes files no part of any change, such as the one that the loop's own output goes to.
+    pub fn leave_out(mut self, files: Vec<PathBuf>) -> Plan {
+        self.left_out.extend(files);
+        self
+    }
+
+    /// Adds something to tell when the session is opened.
+    pub fn note(mut self, notice: String) -> Plan {
+        self.notices.push(notice);
+        self
+    }
+
+    /// The slots and their GPUs, as lines for a person; none *in place*.
+    pub fn layout_lines(&self) -> Vec<String> {
+        layout_lines(self.layout.as_ref(), &self.gpus)
+    }
+
+    /// The terms.
+    pub fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    /// Returns whether the session existed before.
+    pub fn continued(&self) -> bool {
+        self.continued
+    }
+}
+
+/// The session that an invocation is about, as it is found.
+struct Subject<'a> {
+    wanted: &'a Wanted,
+    /// All of that.
+    asked: Asked,
+    drive: Drive,
+    tag: Option<Tag>,
+    /// The HEAD on which a new session begins.
+    head: Head,
+    /// The stored contract; absent for a new session.
+    known: Option<Contract>,
+    journal: Option<Journal>,
+    /// A new session that begins with commits of the user's that another session does not have.
+    successor: Option<Box<Successor>>,
+    /// The session that a typed `ar run` continues since it began at HEAD.
+    begun_here: Option<Tag>,
+    /// Folders that stood in place of its files.
+    moved: Vec<PathBuf>,
+}
+
+impl<'a> Subject<'a> {
+    /// Finds it. Refuses a session that another process holds.
+    fn find(repo: &Repo, wanted: &'a Wanted, drive: Drive, own: Option<&str>) -> Result<Self, SessionError> {
+        let (asked, mut head) = (wanted.all(), repo.refs.head()?);
+        let tag = asked.tag.clone().or_else(|| session_of_head(&head));
+        let is_free = tag.is_none() && drive == Drive::TYPED;
+        let begun_here = if is_free { session_begun_here(repo, wanted, &head)? } else { None };
+        // Without a metric and a command, the user means an existing session.
+        let is_meant = tag.is_none() && begun_here.is_none() && asked.metric.is_none() && asked.command.is_none();
+        let mut tag = if is_meant { session_there(repo)? } else { tag.or_else(|| begun_here.clone()) };
+        let folder_of = |tag: &Tag| SessionFolder::new(&repo.main_worktree(), tag);
+        let (mut known, mut journal, mut moved): (Option<Contract>, _, _) = (None, None, Vec::new());
+        if let Some(tag) = &tag {
+            moved = folder_of(tag).move_folders_away()?;
+            by_others(folder_of(tag).refuse_held(), own)?;
+            known = stored_contract(repo, tag)?;
+            if let Some(stored) = known.as_ref().filter(|stored| stored.imported) {
+                return Err(SessionError::ImportedSession(stored.tag.to_string()));
+            }
+            journal = if known.is_some() { Journal::read(&folder_of(tag).state())? } else { None };
+        }
+        let is_idle = journal.as_ref().is_some_and(Journal::is_between);
+        let next = match (drive, &known) {
+            (Drive::TYPED, Some(stored)) if is_meant => Next::on_own_branch(repo, stored, is_idle, &head, wanted)?,
+            (Drive::TYPED, _) => Next::after(repo, known.as_ref(), is_idle, &head, tag.as_ref())?,
+            _ => None,
+        };
+        let mut successor = None;
+        match next {
+            None => {}
+            Some(Next::Begun(next)) => {
+                by_others(folder_of(&next).refuse_held(), own)?;
+                (known, journal) = (stored_contract(repo, &next)?, Journal::read(&folder_of(&next).state())?);
+                tag = Some(next);
+            }
+            Some(Next::Begins(next)) => {
+                (tag, head, known, journal) = (Some(next.tag().clone()), next.head().clone(), None, None);
+                successor = Some(next);
+            }
+        }
+        Ok(Subject { wanted, asked, drive, tag, head, known, journal, successor, begun_here, moved })
+    }
+
+    /// The layout that it had last, also where the journal is lost.
+    fn layout(&self, repo: &Repo) -> Result<Option<Layout>, SessionError> {
+        let is_lost = self.known.is_some() && Journal::is_lost(self.journal.as_ref());
+        let recorded = match &self.tag {
+            Some(tag) if is_lost => read_history(repo, tag)?.layout().cloned(),
+            _ => None,
+        };
+        Ok(self.journal.as_ref().and_then(|journal| journal.layout.clone()).or(recorded))
+    }
+
+    /// Its terms: those that are stored, with what is asked for, or new ones.
+    fn contract(&self, repo: &Repo, dialect: Option<LedgerDialect>, clock: Clock) -> Result<Contract, SessionError> {
+        let Subject { wanted, drive, .. } = *self;
+        match (&self.known, &self.successor) {
+            (Some(stored), _) => {
+                self.tag.as_ref().map_or(Ok(()), |tag| refuse_gaps(repo, tag))?;
+                refuse_changed(repo, &stored.tag, stored)?;
+                continue_contract(stored.clone(), wanted, drive)
+            }
+            _ if matches!(drive, Drive::WorkingTree { resume: true } | Drive::Ending) => {
+                Err(TryError::NothingOpen.into())
+            }
+            (None, Some(successor)) => successor.contract(repo, wanted, dialect, clock),
+            (None, None) => new_contract(repo, self.tag.clone(), &self.asked, &self.head, dialect, clock),
+        }
+    }
+
+    /// The experiment that is recorded next, if one is open.
+    fn open(&self) -> Option<ExperimentId> {
+        self.journal.as_ref().and_then(Journal::next_recorded)
+    }
+}
+
+/// The last checks, in their order.
+const CHECKS: [Check; 4] = [check_tree, check_change, check_programs, check_agent];
+
+/// Refuses a plan.
+type Check = fn(&Plan, &Subject, &Changes) -> Result<(), SessionError>;
+
+/// Refuses changes and commits in the user's working tree that nobody is to measure. With an experiment open or a late review
+/// cut off, the tree is somewhere in between and an agent may still be ending; its recovery sees to that.
+fn check_tree(plan: &Plan, subject: &Subject, changes: &Changes) -> Result<(), SessionError> {
+    let Plan { repo, contract, drive, .. } = plan;
+    let is_undone = matches!(drive, Drive::Loop { .. }) && !drive.adopts();
+    let is_reviewed = is_undone && subject.journal.as_ref().is_some_and(|journal| journal.tree.reviewed().is_some());
+    if subject.open().is_some() || !plan.tree().has_user() || is_reviewed {
+        return Ok(());
+    }
+    repo.index.is_free()?;
+    let adopted = subject.known.as_ref().zip(subject.journal.as_ref()).filter(|_| drive.adopts());
+    let commits = adopted.map_or(Ok(None), |(stored, journal)| UserCommits::find(repo, stored, journal))?;
+    let dirty = changes.tracked_paths();
+    match (commits, drive) {
+        (Some(commits), _) if !commits.is_on_top => Err(commits.refuse(repo, &contract.tag)?),
+        (Some(commits), _) if subject.head.commit() != Some(&commits.tip) => {
+            Err(BranchError::AdoptedElsewhere(contract.tag.branch()).into())
+        }
+        (None, Drive::Loop { adopt: true, .. }) if dirty.is_empty() => Err(SessionError::NothingToAdopt),
+        (None, Drive::Loop { adopt: false, .. }) if !dirty.is_empty() => Err(SessionError::Dirty(dirty)),
+        // The change would have to move to another branch.
+        (None, _) if !dirty.is_empty() && is_elsewhere(&subject.head, contract) => Err(SessionError::Dirty(dirty)),
+        _ => Ok(()),
+    }
+}
+
+fn check_change(plan: &Plan, _: &Subject, changes: &Changes) -> Result<(), SessionError> {
+    let is_tried = !plan.continued && matches!(plan.drive, Drive::WorkingTree { .. });
+    if is_tried && changes.tracked.is_empty() { Err(TryError::NothingToTry.into()) } else { Ok(()) }
+}
+
+/// Refuses command lines that cannot start.
+fn check_programs(plan: &Plan, _: &Subject, _: &Changes) -> Result<(), SessionError> {
+    let Plan { repo, contract, .. } = plan;
+    if plan.drive == Drive::Ending {
+        return Ok(());
+    }
+    check_command("command", &contract.command, repo.worktree())?;
+    contract.guards.iter().try_for_each(|guard| check_command("guard", guard, repo.worktree()))?;
+    if let Some(reviewer) = &contract.reviewer {
+        check_command("reviewer", reviewer, repo.worktree())?;
+        for script in named_files(reviewer).into_iter().filter(|file| file.is_script) {
+            // A program on the PATH is there for the reviewer, too.
+            let is_program = reviewer.split_whitespace().next().map(Path::new) == Some(&script.path);
+            let is_here = fs::symlink_metadata(repo.worktree().join(&script.path)).is_ok();
+            if (is_here || !is_program) && !repo.working_tree.is_tracked(&script.path)? {
+                return Err(SessionError::ReviewerUntracked(script.path));
+            }
+        }
+    }
+    // It is called in a folder of its own, from where no relative path leads anywhere.
+    let mut hook = contract.on_event.iter();
+    hook.try_for_each(|hook| check_command("command of --on-event", hook, Path::new("/")))
+}
+
+fn check_agent(plan: &Plan, _: &Subject, _: &Changes) -> Result<(), SessionError> {
+    let agent = plan.agent().filter(|_| plan.contract.max_experiments != Some(0));
+    agent.map_or(Ok(()), |agent| check_command("agent", agent, plan.repo.worktree()))
+}
+
+impl Plan {
+    /// The place where experiments are made and run.
+    fn tree(&self) -> Home {
+        Home::of(self.layout.as_ref())
+    }
+
+    /// The command line of the agent that a loop calls.
+    fn agent(&self) -> Option<&str> {
+        self.contract.agent.as_deref().filter(|_| matches!(self.drive, Drive::Loop { .. }))
+    }
+
+    /// Notices about limits that may not act with this agent.
+    pub(crate) fn idle_limits(&self, agent: &str) -> Option<String> {
+        idle_limits(&self.contract, reports(agent), &self.spent)
+    }
+
+    /// Refuses slots in which runs would measure the wrong code. Gives what is told of their links, if it was not `before`.
+    fn survey(&mut self, before: Option<&Layout>) -> Result<Option<String>, SessionError> {
+        let Some(layout) = &mut self.layout else { return Ok(None) };
+        let mut notice = None;
+        if self.drive != Drive::Ending {
+            layout.links = plain_links(&self.repo, &self.contract, &layout.links)?;
+            layout.writable = layout.writable.iter().filter_map(|link| within(link)).collect();
+            let surveyed = Surveyed::new(&self.repo, &self.contract, layout);
+            surveyed.refuse()?;
+            if surveyed.has_linked_environment() {
+                self.file_terms = self.file_terms.clone().share_environment();
+            }
+            notice = surveyed.notice()?.filter(|_| before != Some(&*layout));
+        }
+        // A link is no folder, so the pattern that ignores a folder does not ignore it.
+        let root = self.repo.worktree();
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        self.left_out = layout.links.iter().map(|link| root.join(link)).collect();
+        Ok(notice)
+    }
+
+    /// The notices for the user when the session is opened.
+    fn told(&self, subject: &Subject, changes: &Changes, said: &Conventions) -> Result<Vec<String>, SessionError> {
+        let Plan { repo, contract, layout, continued, .. } = self;
+        let passed_over = continued.then(|| lines_passed_over(contract, layout.as_ref(), subject.wanted).join(", "));
+        let has_blind_cap = |agent: &&str| contract.caps.agent_rounds.is_some() && !tells_rounds(agent);
+        let told = [
+            if self.tree().has_user() { None } else { dirty_notice(changes) },
+            passed_over.filter(|lines| !lines.is_empty()).map(|lines| {
+                format!("ignored lines of ar.toml that differ from the session's stored settings: {lines}")
+            }),
+            said.ledger_text().filter(|_| !repo.main_worktree().join("results.tsv").exists()),
+            (!subject.moved.is_empty())
+                .then(|| format!("moved folders that stood in place of ar's files: {}", list(&subject.moved))),
+            self.agent().and_then(|agent| self.idle_limits(agent)),
+            self.agent()
+                .filter(has_blind_cap)
+                .map(|_| "--agent-rounds cannot act: the agent is not known to report its rounds".to_owned()),
+            contract.cadence.and_then(cadence_warning),
+            if *continued { None } else { missing_headings(repo, contract)? },
+        ];
+        let mut told: Vec<String> = told.into_iter().flatten().collect();
+        if !continued && subject.asked.tag.is_none() {
+            told.extend(unfinished_beside(repo)?);
+        }
+        told.extend(subject.successor.as_ref().map(|successor| successor.notice()));
+        let home = self.home.as_deref().map(|home| home.trim_start_matches("refs/heads/"));
+        told.extend(home.map(|home| format!("switched this working tree back to {home}, as slots have their own")));
+        if *continued {
+            told.extend(subject.begun_here.as_ref().map(|tag| {
+                format!("continued session {tag}, which began from here; pass --tag NEW to begin another one")
+            }));
+            return Ok(told);
+        }
+        if subject.successor.is_none() && !session_tags(repo)?.is_empty() {
+            let from = contract.start_text();
+            told.push(format!("started a new session from {from}; run `ar resume TAG` to continue an earlier one"));
+        }
+        if repo.identity_is_fallback() {
+            told.push("git knows no user.name and user.email; commits are made as `ar`".to_owned());
+        }
+        told.extend(untracked_notice(changes, self.tree()));
+        if repo.objects.files_at(&contract.start, |path| self.file_terms.is_in_scope(path))?.is_empty() {
+            told.push(format!("no file of the repository matches the scope: {}", contract.scope.join(", ")));
+        }
+        Ok(told)
+    }
+}
+
+/// Accepts a lock that the session holds which is open in this process, with `own` in it.
+fn by_others(held: Result<(), StateError>, own: Option<&str>) -> Result<(), StateError> {
+    match held {
+        Err(StateError::Held { holder }) if own == Some(holder.as_str()) => Ok(()),
+        held => held,
+    }
+}
+
+/// Refuses several slots where each experiment needs the one before. A session that has several from an earlier version keeps
+/// them.
+fn refuse_several(contract: &Contract, layout: Option<&Layout>, before: Option<&Layout>) -> Result<(), AxesError> {
+    let is_serial = contract.keep_above.is_some() || is_research(contract);
+    let several = |layout: Option<&Layout>| layout.map(|layout| layout.slots).filter(|slots| *slots > 1);
+    let refused = several(layout).filter(|_| is_serial && several(before).is_none());
+    refused.map_or(Ok(()), |slots| Err(AxesError::OneSlot(slots)))
+}
+
+/// Refuses a repository in which something else stands where the folder of all sessions is to be.
+fn refuse_no_folder(repo: &Repo) -> Result<(), SessionError> {
+    let path = repo.main_worktree().join(SESSIONS_FOLDER);
+    let is_odd = fs::symlink_metadata(&path).is_ok() && !path.is_dir();
+    if is_odd { Err(SessionError::NoFolder(path)) } else { Ok(()) }
+}
+
+/// Refuses a session that has lost a record: what would be made of it is no continuation.
+fn refuse_gaps(repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
+    let refs = repo.refs.refs_under(&tag.ref_prefix())?;
+    let numbers = refs.iter().filter_map(|(name, _)| record_id(name, tag)).map(ExperimentId::number);
+    // Numbers without gaps need no look into the records.
+    let lost = if gaps(numbers).is_empty() { Vec::new() } else { lost_records(repo, tag)? };
+    lost.first().map_or(Ok(()), |id| Err(SessionError::LostRecord { tag: tag.to_string(), id: *id }))
+}
+
+/// Refuses to touch a working tree in which another session has an experiment open: its run may still read the files. A
+/// journal that cannot be read is in the way only while something of its session goes on; else it gives a notice.
+fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
+    let mut unread = Vec::new();
+    for other in session_tags(repo)?.into_iter().filter(|other| other != tag) {
+        let folder = SessionFolder::new(&repo.main_worktree(), &other);
+        let journal = match Journal::read(&folder.state()) {
+            Err(error) if has_job(&folder) => return Err(error.into()),
+            Err(error) => {
+                unread.push(format!("skipped the journal of session {other}: {}", with_causes(&error)));
+                continue;
+            }
+            Ok(journal) => journal,
+        };
+        if let Some(id) = journal.and_then(|journal| journal.open_in(repo.worktree())) {
+            return Err(TryError::OtherOpen { tag: other.to_string(), id }.into());
+        }
+    }
+    Ok(unread)
+}
+
+/// Returns whether HEAD is neither on the session's branch nor at its start.
+fn is_elsewhere(head: &Head, contract: &Contract) -> bool {
+    match head {
+        Head::Branch { name, commit } => *name != contract.tag.branch_ref() && *commit != contract.start,
+        Head::Detached { commit } => *commit != contract.start,
+        Head::Unborn { .. } => false,
+    }
+}
+
+fn untracked_notice(changes: &Changes, at: Home) -> Option<String> {
+    const SHOWN: usize = 5;
+    let own = |path: &Path| OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')));
+    let paths: Vec<_> = changes.untracked.paths().filter(|path| !own(path)).collect();
+    let names: Vec<_> = paths.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
+    let more = if paths.len() > SHOWN { format!(" and {} more", paths.len() - SHOWN) } else { String::new() };
+    let out =
+        if at.has_user() { "until you `git add` them" } else { "unless you commit them or name them with --link" };
+    (!paths.is_empty())
+        .then(|| format!("untracked files stay out of every experiment {out}: {}{more}", names.join(", ")))
+}

@@ -1,0 +1,335 @@
+//! The next session: a typed `ar run` begins one with what the user committed after a session's last experiment, on its branch
+//! or on their own.
+
+use super::home::{is_over_on_slots, layout_before};
+use super::terms::{Wanted, is_taken, new_contract, put};
+use crate::crash;
+use crate::domain::{Asked, Clock, CommitId, Contract, Drift, Follows, Layout, LedgerDialect, Tag};
+use crate::git::{Head, Repo};
+use crate::rules::{History, UnrecordedTip};
+use crate::session::errors::BranchError;
+use crate::session::errors::SessionError;
+use crate::session::files::reading::{expected_tip, read_history, session_of_head, session_tags, stored_contract};
+use crate::state::{Journal, SessionFolder, StateError};
+
+/// Commits at the tip of an idle session's branch that are no experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UserCommits {
+    /// The tip.
+    pub(crate) tip: CommitId,
+    /// The commit that the session's next experiment would be made on.
+    pub(crate) incumbent: CommitId,
+    /// True if the commits are on top of the incumbent.
+    pub(crate) is_on_top: bool,
+}
+
+impl UserCommits {
+    /// Looks for them in a session that is measured and has nothing open: commits of a call are the agent's.
+    pub(crate) fn find(repo: &Repo, stored: &Contract, journal: &Journal) -> Result<Option<UserCommits>, SessionError> {
+        if journal.is_between() { UserCommits::of_idle(repo, stored) } else { Ok(None) }
+    }
+
+    /// The same for a session with nothing open.
+    fn of_idle(repo: &Repo, stored: &Contract) -> Result<Option<UserCommits>, SessionError> {
+        UserCommits::on(repo, stored, &read_history(repo, &stored.tag)?)
+    }
+
+    /// The same for a session with this history.
+    fn on(repo: &Repo, stored: &Contract, history: &History) -> Result<Option<UserCommits>, SessionError> {
+        let Some(tip) = repo.refs.branch(&stored.tag.branch_ref())? else { return Ok(None) };
+        let incumbent = expected_tip(stored, history.incumbent().map(|record| &record.commit));
+        if tip == incumbent || history.baseline().is_none() {
+            return Ok(None);
+        }
+        let is_on_top = repo.objects.leads_to(&incumbent, &tip)?;
+        Ok(Some(UserCommits { tip, incumbent, is_on_top }))
+    }
+
+    /// Says that they keep a session from continuing.
+    pub(crate) fn refuse(&self, repo: &Repo, tag: &Tag) -> Result<SessionError, SessionError> {
+        Ok(BranchError::UnrecordedTip {
+            branch: tag.branch(),
+            tip: self.tip.short(8).to_owned(),
+            subject: repo.objects.subject(&self.tip)?,
+            base: self.incumbent.short(12).to_owned(),
+            is_on_top: self.is_on_top,
+        }
+        .into())
+    }
+}
+
+/// Returns whether commits of the user's keep an idle session from continuing. Unreadable data counts as no commits; the
+/// code that needs it reports the error.
+pub(crate) fn has_user_commits(repo: &Repo, tag: &Tag, journal: &Journal) -> bool {
+    let stored = stored_contract(repo, tag).ok().flatten();
+    let found = stored.and_then(|stored| UserCommits::find(repo, &stored, journal).ok().flatten());
+    found.is_some_and(|commits| commits.is_on_top)
+}
+
+/// Classifies the commits at the tip of an idle session's branch that belong to no experiment, if there are any.
+pub(crate) fn unrecorded_tip(
+    repo: &Repo,
+    stored: &Contract,
+    journal: &Journal,
+    history: &History,
+) -> Result<Option<UnrecordedTip>, SessionError> {
+    let commits = if journal.is_between() { UserCommits::on(repo, stored, history)? } else { None };
+    let Some(commits) = commits else { return Ok(None) };
+    let next = if commits.is_on_top { Next::find(repo, stored.clone(), None)? } else { None };
+    Ok(Some(match next {
+        Some(Next::Begins(successor)) => UnrecordedTip::OfUser(successor.tag),
+        Some(Next::Begun(tag)) => UnrecordedTip::OfUser(tag),
+        None => UnrecordedTip::Moved,
+    }))
+}
+
+/// The session that a typed `ar run` uses instead of the one that it would continue.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// A session to begin.
+    Begins(Box<Successor>),
+    /// A session that was begun with these commits already.
+    Begun(Tag),
+}
+
+/// A session that begins with commits of the user's that another one does not have.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    tag: Tag,
+    former: Contract,
+    head: Head,
+    /// The facts to remember about the former session, if this one begins on its branch.
+    follows: Option<Follows>,
+    /// True if it begins because the former session is finalized.
+    after_finalized: bool,
+}
+
+impl Next {
+    /// Looks for it after the session that is `known`, if that one is idle, or else that of HEAD's branch, whose next one is to
+    /// have the tag `named`.
+    pub(crate) fn after(
+        repo: &Repo,
+        known: Option<&Contract>,
+        is_idle: bool,
+        head: &Head,
+        named: Option<&Tag>,
+    ) -> Result<Option<Next>, SessionError> {
+        match known {
+            Some(stored) if is_idle => Next::find(repo, stored.clone(), None),
+            Some(_) => Ok(None),
+            None => match former_of_head(repo, head)? {
+                Some((stored, Some(journal))) if journal.is_between() => Next::find(repo, stored, named.cloned()),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    /// Looks for it after an idle session.
+    fn find(repo: &Repo, stored: Contract, named: Option<Tag>) -> Result<Option<Next>, SessionError> {
+        let Some(commits) = UserCommits::of_idle(repo, &stored)?.filter(|it| it.is_on_top) else {
+            return Ok(None);
+        };
+        let former = stored.tag.clone();
+        let is_follower = |it: &Contract| it.follows.as_ref().is_some_and(|follows| follows.tag == former);
+        let (branch, at) = stored.home();
+        let follows = Follows {
+            tag: former.clone(),
+            incumbent: commits.incumbent,
+            branch: branch.map(str::to_owned),
+            at: at.clone(),
+        };
+        let head = Head::Branch { name: former.branch_ref(), commit: commits.tip };
+        let follows = Some(follows);
+        let successor = Successor { tag: former.clone(), former: stored, head, follows, after_finalized: false };
+        Next::at(repo, successor, named, is_follower).map(Some)
+    }
+
+    /// Looks for it where HEAD is on no session's branch, and the session which is to continue does not have its commits, or is
+    /// finalized and has slots.
+    pub(crate) fn on_own_branch(
+        repo: &Repo,
+        stored: &Contract,
+        is_idle: bool,
+        head: &Head,
+        wanted: &Wanted,
+    ) -> Result<Option<Next>, SessionError> {
+        let Some(commit) = head.commit().filter(|_| is_idle) else { return Ok(None) };
+        let history = read_history(repo, &stored.tag)?;
+        let incumbent = expected_tip(stored, history.incumbent().map(|record| &record.commit));
+        if history.baseline().is_none() {
+            return Ok(None);
+        }
+        // If the session already has the commits, another one begins only after its end.
+        let after_finalized = repo.objects.leads_to(commit, &incumbent)?;
+        if after_finalized && !is_over_on_slots(repo, wanted, stored)? {
+            return Ok(None);
+        }
+        let (tag, former, head) = (stored.tag.clone(), stored.clone(), head.clone());
+        let successor = Successor { tag, former, head, follows: None, after_finalized };
+        let is_wanted = |it: &Contract| {
+            let is_same = !after_finalized || Drift::all(stored, it).is_empty();
+            is_same && !it.imported && !is_over_on_slots(repo, wanted, it).unwrap_or(false)
+        };
+        Next::at(repo, successor, None, is_wanted).map(Some)
+    }
+
+    /// The session that began at its HEAD already and is wanted, or the successor with a free tag, or the one that is `named`.
+    fn at(
+        repo: &Repo,
+        successor: Successor,
+        named: Option<Tag>,
+        is_wanted: impl Fn(&Contract) -> bool,
+    ) -> Result<Next, SessionError> {
+        // A session that was killed while it was opened may have neither branch nor record.
+        let (free, taken) = free_tag_after(repo, &successor.former.tag)?;
+        for tag in session_tags(repo)?.into_iter().chain(taken) {
+            let begun = stored_contract(repo, &tag)?.filter(|it| Some(&it.start) == successor.head.commit());
+            if begun.is_some_and(|begun| is_wanted(&begun)) {
+                return Ok(Next::Begun(tag));
+            }
+        }
+        Ok(Next::Begins(Box::new(Successor { tag: named.unwrap_or(free), ..successor })))
+    }
+}
+
+impl Successor {
+    /// Its tag.
+    pub(crate) fn tag(&self) -> &Tag {
+        &self.tag
+    }
+
+    /// The slots of the session before, where it is to have the same.
+    pub(crate) fn layout(&self, repo: &Repo) -> Option<Layout> {
+        layout_before(repo, &self.former.tag).filter(|_| self.after_finalized)
+    }
+
+    /// The HEAD on which it begins.
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The notice that the session began.
+    pub(crate) fn notice(&self) -> String {
+        let (tag, former) = (&self.tag, &self.former.tag);
+        let branch = self.head.branch();
+        if self.after_finalized {
+            let from = branch.map(|branch| format!(" from {}", branch.trim_start_matches("refs/heads/")));
+            let from = from.unwrap_or_default();
+            return format!("began session {tag}{from} by the settings of session {former}, which is finalized");
+        }
+        match (&self.follows, branch) {
+            (Some(_), _) => {
+                let branch = former.branch();
+                format!("began session {tag} with your commits on {branch}; session {former} stays as it was")
+            }
+            (None, Some(branch)) => {
+                let branch = branch.trim_start_matches("refs/heads/");
+                format!("began session {tag} with your commits on {branch}, which session {former} does not have")
+            }
+            (None, None) => format!("began session {tag} with your commits, which session {former} does not have"),
+        }
+    }
+
+    /// Its terms: those of flags and `ar.toml`, as for any new session. Without a metric there, they change those of the
+    /// session before; its agent stays where none is named.
+    pub(crate) fn contract(
+        &self,
+        repo: &Repo,
+        wanted: &Wanted,
+        dialect: Option<LedgerDialect>,
+        clock: Clock,
+    ) -> Result<Contract, SessionError> {
+        let former = &self.former;
+        let mut asked = wanted.all();
+        if asked.metric.is_none() {
+            asked.metric = Some(former.metric.name.clone());
+            asked.source = asked.source.or_else(|| Some(former.metric.source.clone()));
+            asked.command = asked.command.or_else(|| Some(former.command.clone()));
+            let begun = self.begun(repo, &asked, dialect, clock)?;
+            let kept = Contract {
+                tag: begun.tag,
+                start: begun.start,
+                started_from: begun.started_from,
+                created: begun.created,
+                ..former.clone()
+            };
+            return Ok(Contract { follows: self.follows.clone(), ..put(&asked, kept) });
+        }
+        asked.command = asked.command.or_else(|| Some(former.command.clone()));
+        let begun = self.begun(repo, &asked, dialect, clock)?;
+        let (agent, agent_preset) = match asked.agent {
+            Some(_) => (begun.agent.clone(), begun.agent_preset.clone()),
+            None => (former.agent.clone(), former.agent_preset.clone()),
+        };
+        Ok(Contract { agent, agent_preset, follows: self.follows.clone(), ..begun })
+    }
+
+    fn begun(
+        &self,
+        repo: &Repo,
+        asked: &Asked,
+        dialect: Option<LedgerDialect>,
+        clock: Clock,
+    ) -> Result<Contract, SessionError> {
+        let is_same = asked.metric.as_ref() == Some(&self.former.metric.name);
+        let direction = asked.direction.or(Some(self.former.metric.direction).filter(|_| is_same));
+        let asked = Asked { direction, ..asked.clone() };
+        new_contract(repo, Some(self.tag.clone()), &asked, &self.head, dialect, clock)
+    }
+}
+
+/// Brings the branch of the session before back to its incumbent, now that this one is measured and holds the user's
+/// commits. A branch that somebody has moved, checked out or is using stays.
+pub(crate) fn leave_former_branch(repo: &Repo, contract: &Contract) -> Result<(), SessionError> {
+    let Some(Follows { tag, incumbent, .. }) = contract.follows.clone() else { return Ok(()) };
+    let branch = tag.branch_ref();
+    let is_here = matches!(repo.refs.head()?, Head::Branch { name, .. } if name == branch);
+    if repo.refs.branch(&branch)?.as_ref() != Some(&contract.start)
+        || is_here
+        || repo.refs.checked_out_elsewhere(&branch)?.is_some()
+    {
+        return Ok(());
+    }
+    let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+    folder.create()?;
+    let _lock = match folder.lock(repo.git_dir(), false) {
+        Ok(lock) => lock,
+        Err(StateError::Held { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let why = format!("autoresearch: its commits begin session {}", contract.tag);
+    repo.refs.advance(&branch, &contract.start, &incumbent, &why)?;
+    crash::point("next.former_left");
+    Ok(())
+}
+
+/// The contract of the session whose branch is checked out: the next commit there begins another one. `None` also if it is
+/// unreadable; the code that needs it reports the error.
+pub fn session_checked_out(repo: &Repo) -> Option<Contract> {
+    let (contract, _) = former_of_head(repo, &repo.refs.head().ok()?).ok().flatten()?;
+    Some(contract).filter(|contract| !contract.imported)
+}
+
+/// The session of HEAD's branch, for a typed `ar run` that names one which is not there.
+pub(crate) fn former_of_head(repo: &Repo, head: &Head) -> Result<Option<(Contract, Option<Journal>)>, SessionError> {
+    let Some(tag) = session_of_head(head) else { return Ok(None) };
+    // The code that needs another session's data reports read errors.
+    let Some(contract) = stored_contract(repo, &tag).ok().flatten() else { return Ok(None) };
+    let journal = Journal::read(&SessionFolder::new(&repo.main_worktree(), &tag).state()).ok().flatten();
+    Ok(Some((contract, journal)))
+}
+
+/// The first free tag behind that of a session, `s-2` and then `s-3`, and those behind it that are taken.
+fn free_tag_after(repo: &Repo, tag: &Tag) -> Result<(Tag, Vec<Tag>), SessionError> {
+    let (mut trouble, mut taken) = (None, Vec::new());
+    let is_known = |tag: &Tag| {
+        let is_known = is_taken(repo, tag).unwrap_or_else(|error| {
+            trouble = Some(error);
+            false
+        });
+        taken.extend(is_known.then(|| tag.clone()));
+        is_known
+    };
+    let free = tag.next(is_known);
+    trouble.map_or(Ok((free, taken)), Err)
+}

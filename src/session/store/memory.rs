@@ -1,0 +1,223 @@
+//! Memory that outlives a session: its lessons, and the repository's backlog of ideas.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use strum::VariantArray;
+
+use super::expectations::{Expected, HeldMemories, Watch};
+use super::notices::Said;
+use crate::agent::Memories;
+use crate::crash;
+use crate::domain::{
+    Contract, Draw, ExperimentId, Idea, IdeaKind, Lesson, NewIdea, Notice, Outcome, Record, Rung, Tag, agent_name,
+};
+use crate::git::Repo;
+use crate::rules::{
+    self, History, directions_tried, draw, heaviest_first, is_used, keep_lesson, learned, pivot_lesson, same_idea,
+    summary_lesson,
+};
+use crate::session::errors::SessionError;
+use crate::session::files::layout::OWN_FILES;
+use crate::session::files::reading::session_tags;
+use crate::state::{Added, IdeaFile, Journal, LESSONS, LessonFile, Memory, OpenExperiment, SessionFolder};
+
+/// Notes what the agent is offered of the backlog with the open experiment.
+pub(crate) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {
+    for Idea { idea, .. } in &memories.offers {
+        open.proposal.insert(idea.kind.offered_field().into(), idea.text.as_str().into());
+    }
+}
+
+/// The contents of the files that outlive a call.
+pub(crate) struct Files<'a> {
+    pub(crate) lessons: Vec<Lesson>,
+    pub(crate) ideas: &'a [Idea],
+    /// The findings of the session, with the experiments of their calls.
+    pub(crate) noted: &'a [(ExperimentId, String)],
+}
+
+/// Selects the lessons, findings and ideas that an agent gets. When the agent of an experiment is called again, it gets the
+/// same idea and source. It never gets an idea that it named itself in an interrupted call.
+pub(crate) fn memories(
+    tag: &Tag,
+    history: &History,
+    id: ExperimentId,
+    new_direction: bool,
+    how: Draw,
+    Files { lessons, ideas, noted }: Files<'_>,
+    now: Timestamp,
+) -> Memories {
+    let tried = if new_direction { directions_tried(history.records()) } else { Vec::new() };
+    let seed = format!("{tag}/{id}");
+    let own = agent_name(tag.as_str(), &id.to_string());
+    let others: Vec<Idea> = ideas.iter().filter(|idea| idea.by != own).cloned().collect();
+    let mut learned = learned(history.records(), noted);
+    learned.retain(|note| !lessons.iter().any(|lesson| lesson.insight == note.text));
+    let offers_of = |record| IdeaKind::VARIANTS.iter().filter_map(move |kind| Record::offered(record, *kind));
+    let earlier: Vec<String> = history.records().iter().flat_map(offers_of).collect();
+    let offered = |idea: &Idea| earlier.iter().filter(|text| **text == idea.idea.text).count();
+    let offer = |kind: &IdeaKind| draw(&others, *kind, how, &seed, &tried, offered).cloned();
+    let offers = IdeaKind::VARIANTS.iter().filter_map(offer).collect();
+    Memories { lessons: heaviest_first(lessons, now), learned, offers }
+}
+
+/// The backlog of the repository that `dir` is in, kept out of git.
+///
+/// # Errors
+///
+/// There is no repository, or its exclude file cannot be written.
+pub fn open_backlog(dir: &Path) -> Result<IdeaFile, SessionError> {
+    let repo = Repo::discover(dir)?;
+    repo.exclude(OWN_FILES)?;
+    Ok(IdeaFile::new(&repo.main_worktree()))
+}
+
+/// The lessons and the ideas of the repository, as a session keeps them.
+pub(crate) struct Learning<'a> {
+    pub(crate) repo: &'a Repo,
+    pub(crate) folder: &'a SessionFolder,
+    pub(crate) contract: &'a Contract,
+    pub(crate) history: &'a History,
+    pub(crate) expected: &'a Expected,
+    pub(crate) rung: Rung,
+    pub(crate) lessons: LessonFile,
+    pub(crate) ideas: IdeaFile,
+    pub(crate) now: Timestamp,
+    pub(crate) said: &'a mut Said,
+}
+
+impl Learning<'_> {
+    /// Looks up what the agent of an experiment is told of earlier nights.
+    pub(crate) fn recall(&mut self, id: ExperimentId) -> Memories {
+        let lessons = self.lessons.read().unwrap_or_else(|error| self.said.unread("lessons", &error));
+        let backlog = self.ideas.read().map(|backlog| backlog.ideas);
+        let ideas = backlog.unwrap_or_else(|error| self.said.unread("ideas", &error));
+        let noted = Memory::new(&self.folder.state()).findings().unwrap_or_default();
+        let files = Files { lessons, ideas: &ideas, noted: &noted };
+        let new_direction = self.rung.directive.wants_new_direction();
+        memories(&self.contract.tag, self.history, id, new_direction, self.contract.draw, files, self.now)
+    }
+
+    /// The current contents of the files.
+    pub(crate) fn hold(&self) -> HeldMemories {
+        let (lessons, ideas) = (self.lessons.content(), self.ideas.content());
+        HeldMemories { lessons: lessons.unwrap_or_default(), ideas: ideas.unwrap_or_default() }
+    }
+
+    /// Restores files that an active process deleted or emptied.
+    pub(crate) fn put_back(&mut self) -> Result<(), SessionError> {
+        let Some(Watch { memories: held, .. }) = &self.expected.watch else { return Ok(()) };
+        let lessons = self.lessons.put_back(&held.lessons, &self.folder.state());
+        let ideas = self.ideas.put_back(&held.ideas);
+        for (back, path) in [(lessons, self.lessons.path()), (ideas, self.ideas.path())] {
+            if self.said.or_unrecorded(back)?.unwrap_or_default() {
+                self.said.say(Notice::MemoryRestored { who: self.expected.actors(), path: path.to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what an experiment that is over taught, and its ideas. `before` is the rung that the session was on.
+    pub(crate) fn learn_from(&mut self, record: &Record, before: Rung) -> Result<(), SessionError> {
+        if record.id.is_baseline() {
+            return Ok(());
+        }
+        if record.outcome == Outcome::Keep {
+            self.add_lesson(keep_lesson(self.history, record))?;
+        }
+        self.learn_from_pivot(before)?;
+        crash::point("settling.lesson_added");
+        self.note_ideas(record)?;
+        crash::point("settling.ideas_noted");
+        Ok(())
+    }
+
+    /// Adds the ideas of an experiment to the backlog, and notes there what came of those that its agent was offered.
+    fn note_ideas(&mut self, record: &Record) -> Result<(), SessionError> {
+        self.add_ideas(record.id, &record.ideas())?;
+        for text in IdeaKind::VARIANTS.iter().filter_map(|kind| record.offered(*kind)) {
+            let by = agent_name(self.contract.tag.as_str(), &record.id.to_string());
+            let offered = |idea: &Idea| same_idea(&idea.idea.text, &text);
+            let is_kept = record.outcome == Outcome::Keep;
+            let marked = self.ideas.mark_drawn(offered, |idea| is_used(record, idea), is_kept, &by, self.now);
+            self.said.or_unrecorded(marked)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a backlog that is gone anew, with the ideas that the records tell of. Those of the user are not among them.
+    pub(crate) fn put_ideas_back(&mut self) -> Result<(), SessionError> {
+        if self.ideas.path().exists() {
+            return Ok(());
+        }
+        let was_offered = |record: &Record| IdeaKind::VARIANTS.iter().any(|kind| record.offered(*kind).is_some());
+        let tells = |record: &&Record| !record.ideas().is_empty() || was_offered(record);
+        self.history.records().iter().filter(tells).try_for_each(|record| self.note_ideas(record))
+    }
+
+    /// Keeps what the strategy taught that is left, if the session has pivoted since `before`.
+    pub(crate) fn learn_from_pivot(&mut self, before: Rung) -> Result<(), SessionError> {
+        let turns = self.rung.turns;
+        match (turns > before.turns).then(|| pivot_lesson(self.history, turns)).flatten() {
+            Some(lesson) => self.add_lesson(lesson),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes lessons that are gone with the rest of the session's files anew, as far as the records tell of keeps.
+    pub(crate) fn put_lessons_back(&mut self) -> Result<(), SessionError> {
+        if self.lessons.path().exists() {
+            return Ok(());
+        }
+        let is_kept = |record: &&Record| !record.id.is_baseline() && record.outcome == Outcome::Keep;
+        let mut kept = self.history.records().iter().filter(is_kept);
+        kept.try_for_each(|record| self.add_lesson(keep_lesson(self.history, record)))
+    }
+
+    /// Keeps what the experiments came to that are in no summary yet; those up to `summed_up` are.
+    pub(crate) fn sum_up(&mut self, summed_up: u32) -> Result<(), SessionError> {
+        // A kill between the lesson and the journal leaves a summary that only the lessons tell of.
+        let lessons = self.lessons.read().unwrap_or_default();
+        let after = rules::summed_up(self.history, &lessons, summed_up);
+        if let Some(lesson) = summary_lesson(self.history, after, &lessons) {
+            self.add_lesson(lesson)?;
+            crash::point("stop.lesson_added");
+        }
+        Ok(())
+    }
+
+    /// Adds the ideas of a proposal to the backlog.
+    pub(crate) fn add_ideas(&mut self, experiment: ExperimentId, ideas: &[NewIdea]) -> Result<(), SessionError> {
+        let by = agent_name(self.contract.tag.as_str(), &experiment.to_string());
+        self.add_ideas_by(&by, ideas).map(drop)
+    }
+
+    /// Adds ideas of this author to the backlog; gives how many are new.
+    pub(crate) fn add_ideas_by(&mut self, by: &str, ideas: &[NewIdea]) -> Result<usize, SessionError> {
+        let mut new = 0;
+        for idea in ideas {
+            let added = self.said.or_unrecorded(self.ideas.add(idea, by, self.now))?;
+            new += usize::from(matches!(added, Some(Added::New(_))));
+        }
+        Ok(new)
+    }
+
+    /// Adds a lesson to those of the repository. Reports a failure and continues.
+    fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
+        if self.repo.working_tree.is_tracked(Path::new(LESSONS))? {
+            self.said.say_once(Notice::LessonsTracked(LESSONS));
+            return Ok(());
+        }
+        let root = self.repo.main_worktree();
+        let mut open = session_tags(self.repo)?;
+        // An entry of a session that has an experiment open may be looked for again.
+        open.retain(|tag| {
+            let journal = || Journal::read(&SessionFolder::new(&root, tag).state());
+            *tag == self.contract.tag || matches!(journal(), Ok(Some(journal)) if !journal.attempts.is_empty())
+        });
+        let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);
+        let added = self.lessons.add(lesson, spared, self.now, &self.folder.state());
+        self.said.or_unrecorded(added).map(drop)
+    }
+}

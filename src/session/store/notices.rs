@@ -1,0 +1,73 @@
+//! Events of the store and the working trees that are not published yet.
+
+use std::path::PathBuf;
+
+use crate::domain::{Actors, Event, ExperimentId, Notice, with_causes};
+use crate::session::errors::SessionError;
+use crate::state::StateError;
+
+/// Events of the store and the workspace that are not yet reported.
+#[derive(Default)]
+pub(crate) struct Said {
+    events: Vec<Event>,
+    /// Problems that were noted once and do not affect the loop.
+    troubles: Vec<Notice>,
+}
+
+impl Said {
+    /// Notes what is to be told.
+    pub(crate) fn say(&mut self, what: impl Into<Event>) {
+        self.events.push(what.into());
+    }
+
+    /// Notes a problem that does not affect the loop, once instead of before each experiment.
+    pub(crate) fn say_once(&mut self, trouble: Notice) {
+        if !self.troubles.contains(&trouble) {
+            self.troubles.push(trouble.clone());
+            self.say(trouble);
+        }
+    }
+
+    /// Gives what is to be told, in order.
+    pub(crate) fn take(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Returns whether there are events to report.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Says that `what` cannot be read, on which the loop does not depend.
+    pub(crate) fn unread<T: Default>(&mut self, what: &'static str, error: &StateError) -> T {
+        self.say_once(Notice::MemoryUnread { what, why: with_causes(error) });
+        T::default()
+    }
+
+    /// Says that artifacts could not be settled, if so.
+    pub(crate) fn or_unsettled(&mut self, id: ExperimentId, settled: Result<(), StateError>) {
+        if let Err(error) = settled {
+            self.say_once(Notice::ArtifactsUnsettled { id, why: with_causes(&error) });
+        }
+    }
+
+    /// The outcome of a write that the night does not depend on. For want of room it is done again later, with the rest of its
+    /// step.
+    pub(crate) fn or_unrecorded<T>(&mut self, written: Result<T, StateError>) -> Result<Option<T>, SessionError> {
+        match written.map_err(SessionError::from) {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if error.is_disk_full() => Err(error),
+            Err(error) => {
+                self.say_once(Notice::NotRecorded(with_causes(&error)));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Says which files changed, if any.
+pub(crate) fn say_changed(what: &'static str, who: &Actors, paths: Vec<PathBuf>, said: &mut Said) {
+    if !paths.is_empty() {
+        said.say(Notice::Changed { what, who: who.clone(), paths });
+    }
+}

@@ -1,0 +1,223 @@
+//! Restoring what was deleted or replaced while the session was open: its folder, git's own files, results.tsv.
+//!
+//! `git clean -fdx`, `git stash --all` or `rm -rf .autoresearch` are things that agents and training scripts do. All that
+//! was there is in the refs and in this process, except for the logs of earlier runs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::state::Store;
+use crate::agent::task_spec;
+use crate::crash;
+use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record};
+use crate::git::Repo;
+use crate::ledger::LedgerFile;
+use crate::rules::{Expenses, History, LadderState};
+use crate::session::errors::SessionError;
+use crate::session::files::layout::OWN_FILES;
+use crate::session::files::other_sessions::{Others, other_records};
+use crate::session::files::reading::read_history;
+use crate::state::{
+    Calls, EventLog, Journal, LoggedEnd, Memory, OpenAttempt, OpenExperiment, PROGRESS, Presence, Results,
+    SessionFolder,
+};
+
+/// Number of tries to restore a folder that a process may be deleting at the same moment.
+const TRIES: u32 = 5;
+
+/// Pause before the next try.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Evidence about a session without a journal, apart from its records and its branch.
+pub(crate) struct Remains<'a> {
+    pub(crate) contract: Option<&'a Contract>,
+    /// The last start or end in its log.
+    pub(crate) end: Option<LoggedEnd>,
+    pub(crate) worktree: &'a Path,
+}
+
+/// Rebuilds the journal of a session that a patrol looks at, and writes nothing.
+///
+/// # Errors
+///
+/// Records or branch cannot be read.
+pub fn journal_of_remains(
+    repo: &Repo,
+    folder: &SessionFolder,
+    contract: &Contract,
+    now: Timestamp,
+) -> Result<Journal, SessionError> {
+    let (history, log) = (read_history(repo, folder.tag())?, EventLog::new(&folder.logs()));
+    let tip = repo.refs.branch(&folder.tag().branch_ref())?;
+    let remains = Remains { contract: Some(contract), end: log.last_end(), worktree: repo.worktree() };
+    let recorded = history.records().iter().map(|record| record.finished).max();
+    let last_seen = log.last_seen().or(recorded).unwrap_or(now);
+    Ok(rebuilt_journal(&history, &remains, tip.as_ref(), last_seen))
+}
+
+/// The journal of a session that has none any more, as far as its records and its log tell. No experiment is open, unless the
+/// branch is at the `tip` of the last one, which was not kept: then that one is recorded and not settled.
+pub(crate) fn rebuilt_journal(
+    history: &History,
+    remains: &Remains<'_>,
+    tip: Option<&CommitId>,
+    now: Timestamp,
+) -> Journal {
+    let Remains { contract, end, worktree } = *remains;
+    let records = history.records();
+    let last = records.last().filter(|last| last.outcome != Outcome::Keep && Some(&last.commit) == tip);
+    let settled = History::new(records[..records.len() - usize::from(last.is_some())].to_vec());
+    let findings = settled.records().iter().map(|record| record.findings().len()).sum::<usize>();
+    let is_by_hand = match records.last().filter(|last| !last.id.is_baseline()) {
+        Some(last) => last.agent.is_none(),
+        None => contract.is_some_and(|contract| contract.agent.is_none()),
+    };
+    let journal = Journal {
+        presence: Presence::rebuilt(end, is_by_hand, now),
+        calls: Calls::of_experiments(history.experiments()),
+        results: Results::of_records(findings, records.iter().map(|record| record.finished).max()),
+        expenses: Expenses::of_records(&settled),
+        layout: history.layout().cloned(),
+        ladder: LadderState::of_records(contract, &settled),
+        ..Journal::new(worktree, now)
+    };
+    let Some(last) = last else { return journal };
+    let open = OpenExperiment {
+        commit: Some(last.commit.clone()),
+        description: last.description.clone(),
+        direction: last.direction.clone(),
+        ..OpenExperiment::new(last.id, last.base.clone(), last.started)
+    };
+    Journal { attempts: vec![OpenAttempt::new(Phase::Settling, open)], ..journal }
+}
+
+impl Store {
+    /// Says what was made again of a session whose journal was gone when it was opened.
+    pub(crate) fn say_rebuilt(&mut self, is_fetched: bool) -> Result<(), SessionError> {
+        let saved = self.repo.refs.refs_under(&format!("{}/saved", self.contract.tag.ref_prefix()))?;
+        let is_new = self.history.baseline().is_none();
+        let saved = saved.into_iter().next_back().filter(|_| is_new).map(|(name, _)| name).unwrap_or_default();
+        self.say(match is_fetched {
+            true => Notice::FetchedContinued { tag: self.contract.tag.clone(), saved },
+            false => Notice::JournalRebuilt { folder: self.folder.root().to_owned(), saved },
+        });
+        self.put_rows_back()?;
+        self.learning().put_lessons_back()
+    }
+
+    /// Puts the session's folder, the refs of its records and results.tsv back if somebody deleted them, and says so. Nothing
+    /// else may write into the folder before it was looked after in this way.
+    pub(crate) fn heal(&mut self) -> Result<(), SessionError> {
+        if self.taken_back {
+            return Ok(());
+        }
+        // Only who is at work puts something in their place; HEAD is emptied by a crash of the machine, too.
+        if self.expected.watch.is_some() || self.repo.refs.torn_head().is_some() {
+            self.expected.put_git_files_right(&self.repo, &mut self.said)?;
+        }
+        let was_deleted = !self.folder.is_whole(&self.lock);
+        if was_deleted {
+            let mut tries = 1;
+            while let Err(error) = self.put_folder_back() {
+                if tries == TRIES {
+                    return Err(error);
+                }
+                tries += 1;
+                std::thread::sleep(PAUSE);
+            }
+            self.say(Notice::FolderRestored(self.folder.root().to_owned()));
+        }
+        self.expected.put_files_right(|_| true, &mut self.said)?;
+        if was_deleted {
+            self.learning().put_back()?;
+            self.learning().put_ideas_back()?;
+        }
+        if self.ledger.was_there()
+            && let Some(kept) = self.ledger.move_odd_away()?
+        {
+            self.say(Notice::LedgerMoved(kept));
+        }
+        if self.ledger.is_missing() {
+            self.put_rows_back()?;
+        }
+        Ok(())
+    }
+
+    /// The journal comes early, since only it knows of the experiment that is open, behind what tells the new files of that
+    /// experiment from others, and the contract last: while it is missing the folder is not whole.
+    fn put_folder_back(&mut self) -> Result<(), SessionError> {
+        let moved = self.folder.move_folders_away()?;
+        if !moved.is_empty() {
+            self.say(Notice::FoldersMoved(moved));
+        }
+        self.folder.create()?;
+        self.folder.lock_again(&mut self.lock)?;
+        // Nothing but this process knows what the log said.
+        let runs = self.folder.runs();
+        self.expected.put_files_right(|path| path.starts_with(&runs), &mut self.said)?;
+        self.expected.write_files_again()?;
+        let now = self.now();
+        // Write the journal first: after a kill, unwritten counts of an experiment would be counted again.
+        self.written.journal.write(&self.folder.state(), now)?;
+        self.expected.watch_again(&self.folder.state().join(PROGRESS));
+        crash::point("heal.journal_written");
+        self.expected.put_files_right(|_| true, &mut self.said)?;
+        Memory::new(&self.folder.state()).create(self.history.records())?;
+        crash::point("heal.memory_made");
+        self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
+        crash::point("heal.contract_stored");
+        Ok(self.repo.exclude(OWN_FILES)?)
+    }
+
+    /// Sees to it that each record has its row.
+    pub(crate) fn put_rows_back(&mut self) -> Result<(), SessionError> {
+        let records = self.recorded()?;
+        let was_there = !self.ledger.is_missing();
+        if records.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<&Record> = records.iter().collect();
+        let (path, metric) = (self.ledger.path().to_owned(), self.contract.metric.name.clone());
+        let (dialect, folder) = (self.ledger.dialect(), self.folder.state());
+        let Some(rebuilt) = LedgerFile::rebuild(&path, &metric, dialect, &rows, &folder)? else { return Ok(()) };
+        crash::point("heal.rows_written");
+        self.ledger = LedgerFile::open(&path, &metric, self.contract.ledger)?;
+        let found = &rebuilt.found;
+        let rows = found.missing.len().max(found.torn.len()) + found.repeated.len();
+        self.say(match rebuilt.copy {
+            Some(old) if was_there => Notice::RowsRepaired { rows, old },
+            _ => Notice::RowsRestored(rows),
+        });
+        Ok(())
+    }
+
+    /// The records of all sessions with this one's metric in the order in which they were made, without those that are open:
+    /// their rows come when they are settled. None before this session has one, unless the ledger was there: one that was
+    /// put aside before stays there.
+    fn recorded(&mut self) -> Result<Vec<Record>, SessionError> {
+        let settled = |records: &[Record], journal: Option<&Journal>| {
+            let is_open = |id| journal.is_some_and(|journal| journal.attempt(id).is_some());
+            records.iter().filter(|record| !is_open(record.id)).cloned().collect::<Vec<_>>()
+        };
+        let mut records = settled(self.history.records(), Some(&self.journal));
+        if records.is_empty() && !self.ledger.was_there() {
+            return Ok(records);
+        }
+        let Others { sessions, troubles } = other_records(&self.repo, &self.contract.tag)?;
+        troubles.into_iter().for_each(|trouble| self.say_once(trouble));
+        let made_up = self.expected.watch.as_ref().map(|watch| watch.made_up_refs(self.refs()));
+        let made_up = made_up.transpose()?.unwrap_or_default();
+        for (tag, mut others) in sessions {
+            others.retain(|record| !made_up.contains(&tag.record_ref(record.id)));
+            let folder = SessionFolder::new(&self.repo.main_worktree(), &tag);
+            // One that cannot be read is its own doctor's affair.
+            let journal = Journal::read(&folder.state()).ok().flatten();
+            records.extend(settled(&others, journal.as_ref()));
+        }
+        records.retain(|record| record.metric.name == self.contract.metric.name);
+        records.sort_by_key(|record| record.finished);
+        Ok(records)
+    }
+}

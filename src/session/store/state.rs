@@ -1,0 +1,269 @@
+//! State that all experiments of a session share: refs, contract, journal, rows and memory files. `Store` alone writes it.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use super::expectations::Expected;
+use super::memory::Learning;
+use super::messages::HeardWords;
+use super::trouble_report::{forget_escalation, note_escalation, remove_flag_report, write_flag_report};
+use crate::crash;
+use crate::domain::{
+    Clock, CommitId, Contract, Event, ExperimentId, Notice, Outcome, Phase, Record, Rung, Stall, with_causes,
+};
+use crate::fs::Unsynced;
+use crate::git::Repo;
+use crate::ledger::LedgerFile;
+use crate::rules::{History, stall};
+use crate::session::errors::SessionError;
+use crate::session::files::reading::expected_tip;
+use crate::session::files::refs::SessionRefs;
+use crate::session::store::notices::Said;
+use crate::state::{
+    FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LessonFile, Memory, OpenExperiment, OwnerLock, PROGRESS,
+    SessionFolder,
+};
+
+/// After how many experiments the refs are packed: so many files are listed in half a millisecond, and packing them takes
+/// some.
+const PACK_EVERY: u32 = 64;
+
+/// The reason of a flag by the ladder.
+pub(crate) const NO_KEEP: &str = "no keep for so long that you should look";
+
+/// The one writer of what is shared: the repository's refs, the session's folder and `results.tsv`.
+pub(crate) struct Store {
+    pub(crate) repo: Rc<Repo>,
+    pub(crate) folder: SessionFolder,
+    pub(crate) lock: OwnerLock,
+    pub(crate) contract: Contract,
+    pub(crate) history: History,
+    pub(crate) journal: Journal,
+    pub(crate) written: Written,
+    pub(crate) ledger: LedgerFile,
+    pub(crate) clock: Clock,
+    pub(crate) expected: Expected,
+    pub(crate) said: Said,
+    pub(crate) words: HeardWords,
+    /// Counter that grows whenever working trees may begin to change: by jobs, or by the user while the loop waits.
+    pub(crate) activity: u64,
+    /// Set once the opening of the session was rolled back.
+    pub(crate) taken_back: bool,
+}
+
+/// The journal's file.
+pub(crate) struct Written {
+    /// The journal as it was last written.
+    pub(crate) journal: Journal,
+    /// Files to sync before the next write of the journal, besides those that the repository tracks itself.
+    pub(crate) unsynced: Unsynced,
+    /// When it was last written.
+    pub(crate) at: Instant,
+}
+
+impl Store {
+    /// The lessons and the ideas of the repository.
+    pub(crate) fn learning(&mut self) -> Learning<'_> {
+        let root = self.repo.main_worktree();
+        Learning {
+            lessons: LessonFile::new(&root),
+            ideas: IdeaFile::new(&root),
+            now: self.now(),
+            repo: &self.repo,
+            folder: &self.folder,
+            contract: &self.contract,
+            history: &self.history,
+            expected: &self.expected,
+            rung: self.journal.ladder.rung(),
+            said: &mut self.said,
+        }
+    }
+
+    /// Notes what is to be told.
+    pub(crate) fn say(&mut self, what: impl Into<Event>) {
+        self.said.say(what);
+    }
+
+    /// Notes a problem that does not affect the loop, once instead of before each experiment.
+    pub(crate) fn say_once(&mut self, trouble: Notice) {
+        self.said.say_once(trouble);
+    }
+
+    /// Notes that somebody may change working trees from now on: what was seen of them before holds no longer.
+    pub(crate) fn note_activity(&mut self) {
+        self.activity += 1;
+    }
+
+    /// The commit that the branch should be at between two experiments.
+    pub(crate) fn tip(&self) -> CommitId {
+        expected_tip(&self.contract, self.history.incumbent().map(|record| &record.commit))
+    }
+
+    /// The session's refs.
+    pub(crate) fn refs(&self) -> SessionRefs<'_> {
+        SessionRefs { repo: &self.repo, tag: &self.contract.tag }
+    }
+
+    /// The number of the next attempt: no record and no attempt that is open has it.
+    pub(crate) fn allocate(&mut self) -> ExperimentId {
+        self.journal.allocate(self.history.next_id())
+    }
+
+    /// The time of day.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Writes the journal as it is. If that fails, notes the session's unsolved problem elsewhere.
+    pub(crate) fn write_journal(&mut self) -> Result<(), SessionError> {
+        self.replace_journal().inspect_err(|_| note_escalation(self))
+    }
+
+    fn replace_journal(&mut self) -> Result<(), SessionError> {
+        self.heal()?;
+        let now = self.clock.now();
+        let mut unsynced = std::mem::take(&mut self.written.unsynced);
+        unsynced.append(self.repo.unsynced());
+        self.journal.write_after(unsynced, &self.folder.state(), now)?;
+        (self.written.journal, self.written.at) = (self.journal.clone(), Instant::now());
+        self.expected.watch_again(&self.folder.state().join(PROGRESS));
+        Ok(())
+    }
+
+    /// Returns to the journal as last written, but retains the session's unsolved problem. Unwritten steps count as not taken,
+    /// and are taken when the session continues.
+    pub(crate) fn forget_unwritten(&mut self) {
+        let escalation = std::mem::take(&mut self.journal.escalation);
+        self.journal = Journal { escalation, ..self.written.journal.clone() };
+    }
+
+    /// Enters a step of an attempt in the journal.
+    pub(crate) fn enter(&mut self, phase: Phase, open: OpenExperiment) -> Result<(), SessionError> {
+        self.journal.enter(phase, open);
+        self.write_journal()
+    }
+
+    /// Closes an attempt that is settled, or that came to nothing.
+    pub(crate) fn close(&mut self, id: ExperimentId) -> Result<(), SessionError> {
+        self.journal.close(id);
+        if self.history.get(id).is_none() {
+            return self.write_journal();
+        }
+        // The next step says the same; until then the record's ref says that the experiment is over.
+        self.written.journal = self.journal.clone();
+        Ok(())
+    }
+
+    /// Writes a record, and the journal before its ref. The ref must be a new one, or lead to the object that it `replaces`.
+    pub(crate) fn write_record(&mut self, record: &Record, replaces: Option<&str>) -> Result<(), SessionError> {
+        let (tag, unsynced) = self.refs().prepare_record(record, replaces)?;
+        self.written.unsynced.append(unsynced);
+        self.write_journal()?;
+        Ok(self.repo.refs.place_record(tag)?)
+    }
+
+    /// Puts a record in the place of the one with its number, in one step.
+    pub(crate) fn amend_record(&mut self, record: &Record) -> Result<(), SessionError> {
+        let former = self.repo.refs.ref_object(&self.contract.tag.record_ref(record.id))?;
+        self.write_record(record, former.as_deref())?;
+        self.history.amend(record.clone());
+        Ok(())
+    }
+
+    /// Writes pruned objects again that are still in use, and packs the refs of the records each [`PACK_EVERY`] experiments.
+    /// Reports a failure to pack and continues.
+    pub(crate) fn settle_git(&mut self) -> Result<(), SessionError> {
+        self.repo.objects.settle_objects()?;
+        if self.history.next_id().number().is_multiple_of(PACK_EVERY)
+            && let Err(error) = self.repo.refs.pack_refs(&self.contract.tag.ref_prefix())
+        {
+            self.say_once(Notice::NotPacked(with_causes(&error)));
+        }
+        Ok(())
+    }
+
+    /// Counts a call that changed nothing. Returns the rung of before.
+    pub(crate) fn note_idle_call(&mut self, said: &str) -> Result<Rung, SessionError> {
+        self.journal.calls.count_idle();
+        let before = self.journal.ladder.count_idle(&self.contract, &self.history);
+        self.log_iteration(&Iteration {
+            ts: self.now(),
+            iteration: self.journal.calls.iteration(),
+            experiment: None,
+            outcome: None::<Outcome>,
+            description: said,
+            stale_count: self.journal.ladder.stale_count(),
+            stall: stall(false, Some(said)),
+        })?;
+        Ok(before)
+    }
+
+    fn log_iteration(&mut self, iteration: &Iteration<'_>) -> Result<(), SessionError> {
+        Memory::new(&self.folder.state()).log_iteration(iteration)?;
+        self.written.unsynced.add(self.folder.state().join(ITERATIONS));
+        self.expected.watch_again(&self.folder.state());
+        Ok(())
+    }
+
+    /// Updates the memory files and the counters with an experiment that is over. Returns the rung of before.
+    pub(crate) fn remember(&mut self, record: &Record) -> Result<Rung, SessionError> {
+        self.journal.results.note(0, self.now());
+        let before = self.journal.ladder.rung();
+        if record.id.is_baseline() {
+            return Ok(before);
+        }
+        self.journal.calls.end_idle_row();
+        forget_escalation(self);
+        // One that is measured once more has counted before.
+        let has_counted = self.journal.open_attempts().any(|open| open.id == record.id && open.replaces.is_some());
+        if record.outcome == Outcome::Keep || !has_counted {
+            self.journal.ladder.count(&self.contract, &self.history, record);
+        }
+        if record.outcome == Outcome::Keep {
+            remove_flag_report(self);
+        }
+        if let Some(direction) = &record.direction {
+            Memory::new(&self.folder.state()).add_direction(direction, record.id)?;
+        }
+        self.note_findings(record.id, &record.findings())?;
+        crash::point("settling.direction_noted");
+        let of_record = Iteration::of(record, self.journal.calls.iteration(), self.journal.ladder.stale_count());
+        let stall = self.journal.calls.last().question.as_ref().map(|_| Stall::Question);
+        self.log_iteration(&Iteration { stall, ..of_record })?;
+        Ok(before)
+    }
+
+    /// Keeps what an experiment found, or a call of the agent that made none.
+    pub(crate) fn note_findings(&mut self, id: ExperimentId, findings: &[String]) -> Result<(), SessionError> {
+        if findings.is_empty() {
+            return Ok(());
+        }
+        self.journal.results.note(findings.len(), self.now());
+        Memory::new(&self.folder.state()).add_findings(self.now(), id, findings)?;
+        self.written.unsynced.add(self.folder.state().join(FINDINGS));
+        self.expected.watch_again(&self.folder.state());
+        Ok(())
+    }
+
+    /// Says what is new on the ladder since `before`: a flag, whose reason is `why`, and another directive.
+    pub(crate) fn say_steps(&mut self, before: Rung, why: &'static str) {
+        let (flags, directive) = self.journal.ladder.new_since(before);
+        let after = self.history.last_id();
+        if let Some(times) = flags {
+            let report = write_flag_report(self, why);
+            self.say(Event::Flagged { after, times, why, report });
+        }
+        if let Some(directive) = directive {
+            self.say(Event::Directed { after, directive });
+        }
+    }
+
+    /// Says of a change that it named no direction, if the next call is told so.
+    pub(crate) fn say_unnamed(&mut self, id: ExperimentId) {
+        if self.journal.calls.last().unnamed {
+            self.say(Notice::Unnamed(id));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Reports of problems that need the user, and their end in the journal.
+
+use std::path::{Path, PathBuf};
+
+use super::state::Store;
+use crate::domain::{Escalation, Event, Notice, StopReason, Trouble};
+use crate::report::{escalation_text, flag_text};
+use crate::state::{EscalationFiles, Journal, SessionFolder};
+
+/// Notes that the session waits for no answer any more, and what is to be told; gives what it waited for.
+pub(crate) fn close_escalation(store: &mut Store, why: &'static str) -> Option<Trouble> {
+    let kind = store.journal.escalation.end()?;
+    remove_report(&store.folder);
+    store.say(Event::EscalationOver { kind, why });
+    Some(kind)
+}
+
+/// Forgets what the session could not solve, now that something came of it.
+pub(crate) fn forget_escalation(store: &mut Store) {
+    if let Some(kind) = store.journal.escalation.solve() {
+        remove_report(&store.folder);
+        store.say(Event::EscalationOver { kind, why: "an experiment was recorded" });
+    }
+}
+
+/// Notes that the session waits for no answer any more, as it stops. Whoever stopped it has seen what it could not solve;
+/// where its time is over, the report stays, and says so.
+pub(crate) fn end_wait(store: &mut Store, reason: &StopReason) {
+    if let StopReason::Interrupted { .. } = reason {
+        remove_flag_report(store);
+    }
+    let Some(escalation) = store.journal.escalation.stop(reason) else { return };
+    if let StopReason::Interrupted { .. } = reason {
+        return remove_report(&store.folder);
+    }
+    let report = write_report(&store.folder, store.repo.worktree(), &escalation);
+    store.say(Notice::StillEscalated { escalation, report });
+}
+
+/// Notes what the session cannot solve outside of its folder, as the journal cannot be written.
+pub(crate) fn note_escalation(store: &Store) {
+    if let Some(open) = store.journal.escalation.last() {
+        EscalationFiles::of(&store.folder).note(open, store.now());
+    }
+}
+
+/// Forgets what the session could not solve. Of a loop that was killed while it waited for an answer it stays known, as
+/// the next one may meet it again; an outage still goes on.
+pub(crate) fn forget_solved(store: &mut Store) {
+    let Journal { escalation, presence, .. } = &mut store.journal;
+    if !escalation.reopen(presence.was_killed()) {
+        remove_report(&store.folder);
+    }
+}
+
+/// Writes the report of a flag; gives where it is.
+pub(crate) fn write_flag_report(store: &mut Store, why: &str) -> Option<PathBuf> {
+    let (tag, root) = (&store.contract.tag, store.repo.worktree());
+    let text = flag_text(tag, root, (why, store.now()), &store.history, store.journal.ladder.told());
+    // The journal has the flag, and the event tells of it.
+    let written = EscalationFiles::of(&store.folder).write_flag_report(&text);
+    store.expected.watch_again(&store.folder.state());
+    written
+}
+
+/// Removes the report of a flag: a keep answers it.
+pub(crate) fn remove_flag_report(store: &mut Store) {
+    EscalationFiles::of(&store.folder).remove_flag_report();
+    store.expected.watch_again(&store.folder.state());
+}
+
+/// Writes the report, and gives where it is; `root` is the working tree.
+pub(crate) fn write_report(folder: &SessionFolder, root: &Path, escalation: &Escalation) -> Option<PathBuf> {
+    EscalationFiles::of(folder).write_report(&escalation_text(folder.tag(), root, escalation))
+}
+
+/// Returns whether a report to the user exists.
+pub(crate) fn is_reported(folder: &SessionFolder) -> bool {
+    let files = EscalationFiles::of(folder);
+    files.report().is_some() || files.has_flag_report()
+}
+
+/// Removes all reports: the user has seen them; the logs have the same.
+pub(crate) fn remove_reports(folder: &SessionFolder) {
+    remove_report(folder);
+    EscalationFiles::of(folder).remove_flag_report();
+}
+
+/// Removes the report of what is over; the logs have it.
+pub(crate) fn remove_report(folder: &SessionFolder) {
+    EscalationFiles::of(folder).remove();
+}

@@ -1,0 +1,352 @@
+//! The linked working trees of slots and seats.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::protected::Protected;
+use super::working_tree::{UntrackedFiles, Workspace};
+use crate::crash;
+use crate::domain::{CommitId, Home, Notice, Record};
+use crate::exec::GpuLocks;
+use crate::fs::{make_folder, make_links, open_regular};
+use crate::git::{ChangeKind, Repo, TreeState, Untracked};
+use crate::rules::{FileTerms, GpuSlot, folders_of, slot_variables, variables_of_slot};
+use crate::session::errors::SessionError;
+use crate::session::store::Store;
+use crate::state::SessionFolder;
+
+/// The folder of the run, in the working tree's own git folder: it is removed with the working tree, but not part of it.
+pub(crate) const REPRO_FOLDER: &str = "autoresearch-repro";
+
+/// The file in it that is locked while the command runs, and removed at its end: without a lock, it was left behind.
+pub(crate) const UNFINISHED: &str = "unfinished";
+
+/// The reason that git shows for the lock of a working tree of `ar`'s.
+const REASON: &str = "made and removed by ar";
+
+/// Time for an agent on a loaded machine to delete the rest of a tree, once it has begun.
+const DELETION: Duration = Duration::from_secs(1);
+
+/// Poll interval while a tree is being deleted.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The purpose of a working tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TreeOf {
+    /// The runs of a slot.
+    Slot(u32),
+    /// The calls in a seat.
+    Seat(u32),
+}
+
+/// The idle working trees of a loop.
+pub(crate) enum Trees<'s> {
+    /// The user's own: that of the one slot and of the one seat of a session *in place*, which exclude each other.
+    Users(Option<&'s mut Workspace>),
+    /// Linked ones.
+    Own(BTreeMap<TreeOf, Workspace>),
+}
+
+/// A working tree that is lent to a job.
+pub(crate) enum Tree<'s> {
+    /// The user's own.
+    Users(&'s mut Workspace),
+    /// A linked one.
+    Own(TreeOf, Box<Workspace>),
+}
+
+impl Deref for Tree<'_> {
+    type Target = Workspace;
+
+    fn deref(&self) -> &Workspace {
+        match self {
+            Tree::Users(workspace) => workspace,
+            Tree::Own(_, workspace) => workspace,
+        }
+    }
+}
+
+impl DerefMut for Tree<'_> {
+    fn deref_mut(&mut self) -> &mut Workspace {
+        match self {
+            Tree::Users(workspace) => workspace,
+            Tree::Own(_, workspace) => workspace,
+        }
+    }
+}
+
+impl<'s> Trees<'s> {
+    /// The trees of a loop; `workspace` is the one in which the session was opened.
+    pub(crate) fn of(workspace: &'s mut Workspace) -> Self {
+        if workspace.home.is_one_of_many() { Trees::Own(BTreeMap::new()) } else { Trees::Users(Some(workspace)) }
+    }
+
+    /// Lends a tree. A linked one is made, or made again, with `commit` in it if it is not there. `None` while somebody is at
+    /// work in the user's own.
+    pub(crate) fn lend(
+        &mut self,
+        store: &mut Store,
+        slots: &SlotSetup,
+        terms: &FileTerms,
+        of: TreeOf,
+        commit: &CommitId,
+    ) -> Result<Option<Tree<'s>>, SessionError> {
+        let known = match self {
+            Trees::Users(users) => return Ok(users.take().map(Tree::Users)),
+            Trees::Own(own) => own.remove(&of),
+        };
+        let mut workspace = match (known, of) {
+            (Some(workspace), _) => workspace,
+            (None, TreeOf::Slot(slot)) => slots.open(store, terms, slot, commit)?,
+            (None, TreeOf::Seat(seat)) => open_seat(store, terms, seat, commit)?,
+        };
+        workspace.stand(store, commit)?;
+        Ok(Some(Tree::Own(of, Box::new(workspace))))
+    }
+
+    /// Takes a tree back.
+    pub(crate) fn take_back(&mut self, tree: Tree<'s>) {
+        match (self, tree) {
+            (Trees::Users(users), Tree::Users(workspace)) => *users = Some(workspace),
+            (Trees::Own(own), Tree::Own(of, workspace)) => drop(own.insert(of, *workspace)),
+            (Trees::Users(_), Tree::Own(..)) | (Trees::Own(_), Tree::Users(_)) => {}
+        }
+    }
+
+    /// The user's own tree, *in place* and while nobody is at work in it.
+    pub(crate) fn users(&mut self) -> Option<&mut Workspace> {
+        match self {
+            Trees::Users(users) => users.as_deref_mut(),
+            Trees::Own(_) => None,
+        }
+    }
+
+    /// Returns whether they are `ar`'s own, which an agent may delete.
+    pub(crate) fn are_own(&self) -> bool {
+        matches!(self, Trees::Own(_))
+    }
+}
+
+/// The working tree of a seat, which is made with `commit` in it if it is not there.
+pub(crate) fn open_seat(
+    store: &mut Store,
+    terms: &FileTerms,
+    seat: u32,
+    commit: &CommitId,
+) -> Result<Workspace, SessionError> {
+    Workspace::linked(store, terms, &store.folder.seat(seat), commit)
+}
+
+/// The resources of all slots.
+pub(crate) struct SlotSetup {
+    /// The GPUs of each slot; empty where they are not divided among slots.
+    pub(crate) gpus: Vec<GpuSlot>,
+    /// The right to use them.
+    pub(crate) _locks: Option<GpuLocks>,
+    /// True if all slots share an environment.
+    pub(crate) has_linked_environment: bool,
+}
+
+impl SlotSetup {
+    /// Opens the working tree of a slot, and makes it with `commit` in it if it is not there.
+    pub(crate) fn open(
+        &self,
+        store: &mut Store,
+        terms: &FileTerms,
+        slot: u32,
+        commit: &CommitId,
+    ) -> Result<Workspace, SessionError> {
+        let workspace = Workspace::linked(store, terms, &store.folder.slot(slot), commit)?;
+        let own =
+            variables_of_slot(workspace.root(), slot, self.has_linked_environment, |name| std::env::var(name).ok());
+        if let Some((_, folder)) = own.iter().find(|(name, _)| name == "TMPDIR") {
+            let folder = Path::new(folder);
+            make_folder(folder).map_err(|source| SessionError::Io {
+                action: "make",
+                path: folder.to_owned(),
+                source,
+            })?;
+        }
+        let mut variables = slot_variables(slot, self.gpus.get(slot as usize));
+        variables.extend(own);
+        Ok(Workspace { variables, ..workspace })
+    }
+}
+
+impl Workspace {
+    /// A linked working tree at `dir`, which is made with `commit` in it if it is not there.
+    pub(crate) fn linked(
+        store: &mut Store,
+        terms: &FileTerms,
+        dir: &Path,
+        commit: &CommitId,
+    ) -> Result<Workspace, SessionError> {
+        let kept = store.repo.keep_worktree(dir, commit, REASON)?;
+        let tops = folders_of(&store.contract.protect);
+        let (protected, _) = Protected::of(&store.repo, &store.folder, terms, &store.contract.start, &tops)?;
+        let mut workspace = Workspace {
+            repo: Rc::new(kept.repo),
+            home: Home::OwnTree,
+            variables: Vec::new(),
+            file_terms: terms.clone(),
+            protected,
+            untracked: UntrackedFiles { known: None, listed: None },
+            look: None,
+            tree_before: None,
+            settings: None,
+        };
+        if kept.state == TreeState::Relinked {
+            // A process that was killed had not made all of it.
+            workspace.put_back(store, commit, commit)?;
+        }
+        Ok(workspace)
+    }
+
+    /// Makes the tree again, with `commit` in it, if somebody deleted it or what git knows of it. Returns whether it was as
+    /// it should be.
+    pub(crate) fn stand(&mut self, store: &mut Store, commit: &CommitId) -> Result<bool, SessionError> {
+        if self.is_standing() {
+            self.repo.mend_own_entry()?;
+            return Ok(true);
+        }
+        let dir = self.root().to_owned();
+        let kept = store.repo.keep_worktree(&dir, commit, REASON)?;
+        self.repo = Rc::new(kept.repo);
+        match kept.state {
+            TreeState::Found => return Ok(true),
+            TreeState::Relinked => self.put_back(store, commit, commit)?,
+            TreeState::Made => {}
+        }
+        store.say(Notice::TreeMadeAgain(dir));
+        Ok(false)
+    }
+
+    /// Returns whether the tree disappears right after a commit that deletes files. Then another agent was deleting the tree.
+    pub(crate) async fn goes_with(&self, base: &CommitId, commit: &CommitId) -> Result<bool, SessionError> {
+        let changed = self.repo.objects.changed_between(base, commit)?;
+        if changed.iter().all(|path| path.kind != ChangeKind::Deleted) {
+            return Ok(false);
+        }
+        let begun = Instant::now();
+        while self.is_standing() && begun.elapsed() < DELETION {
+            sleep(LOOK).await;
+        }
+        Ok(!self.is_standing())
+    }
+
+    /// Brings the tree of a seat to `commit`, with nothing of an earlier call in it. First saves leftovers that are in no commit
+    /// of an open attempt.
+    pub(crate) fn begin_call(&mut self, store: &mut Store, commit: &CommitId) -> Result<(), SessionError> {
+        let at = self.reclaim_head(store, commit)?;
+        self.untracked.known = Some(Untracked::default());
+        let left = self.repo.working_tree.propose(&at, &Untracked::default())?;
+        self.clear_left_out(store, store.history.next_id(), &at, &left)?;
+        if !left.is_empty() {
+            let made = known_commit(store, &left.tree())?;
+            let made = match made {
+                Some(made) => made,
+                None => {
+                    let made = self.repo.working_tree.commit(&left, &at, "left over in a seat")?;
+                    let saved = store.refs().keep(&made)?;
+                    crash::point("git.change_kept");
+                    store.say(Notice::ChangeIsIn { what: "what was left over in a seat".into(), saved });
+                    made
+                }
+            };
+            self.repo.working_tree.adopt_index(left)?;
+            crash::point("seat.left_over_kept");
+            self.put_back(store, &at, &made)?;
+        }
+        self.switch_to(store, commit)?;
+        self.make_links(store)
+    }
+
+    /// Leaves the commit and the links in the tree of a slot, and nothing of earlier runs.
+    pub(crate) fn clear_slot(&self, store: &mut Store) -> Result<(), SessionError> {
+        // Not where somebody put another working tree in its place.
+        if store.repo.has_kept(self.root()) {
+            self.repo.working_tree.remove_untracked()?;
+            crash::point("slot.cleared");
+        }
+        self.make_links(store)
+    }
+
+    /// Makes the links anew that bring in what git does not have.
+    pub(crate) fn make_links(&self, store: &mut Store) -> Result<(), SessionError> {
+        let links = store.journal.layout.as_ref().map(|layout| layout.links.clone()).unwrap_or_default();
+        let failed = |source| SessionError::Io { action: "link into", path: self.root().to_owned(), source };
+        let moved = make_links(&store.repo.main_worktree(), self.root(), &links).map_err(failed)?;
+        if !moved.is_empty() {
+            store.say(Notice::MovedOut { to: moved, why: "it stood in the place of a link" });
+        }
+        Ok(())
+    }
+
+    /// Returns whether the tree exists and git's files for it are complete.
+    pub(crate) fn is_standing(&self) -> bool {
+        let git_dir = self.repo.git_dir();
+        self.root().join(".git").is_file()
+            && ["gitdir", "HEAD", "index", "commondir"].iter().all(|name| git_dir.join(name).is_file())
+    }
+}
+
+/// Removes the linked working trees of the session.
+pub(crate) fn remove_trees(store: &mut Store) -> Result<(), SessionError> {
+    let trees = store.folder.trees();
+    let mut dirs: BTreeSet<PathBuf> = trees_of(&store.folder).into_iter().collect();
+    // A process that was killed may have removed a folder, and not what git knows of it.
+    let main = store.repo.main_worktree();
+    let real = main.canonicalize().map(|main| SessionFolder::new(&main, &store.contract.tag).trees());
+    let real = real.unwrap_or_else(|_| trees.clone());
+    let known = store.repo.linked_worktrees()?.into_iter().map(|(_, root)| root);
+    dirs.extend(known.filter(|root| root.parent().is_some_and(|above| above == trees || above == real)));
+    for dir in dirs {
+        store.repo.remove_kept(&dir)?;
+    }
+    match std::fs::remove_dir_all(&trees) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(SessionError::Io { action: "remove", path: trees, source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The commit of a tree that a ref leads to already: of an attempt that is open, or of an experiment.
+fn known_commit(store: &Store, tree: &str) -> Result<Option<CommitId>, SessionError> {
+    let of_record = |record: &&Record| record.fingerprint.as_ref().is_some_and(|known| known.tree == tree);
+    if let Some(record) = store.history.records().iter().find(of_record) {
+        return Ok(Some(record.commit.clone()));
+    }
+    for open in store.journal.open_attempts() {
+        let versions = open.versions.iter().map(|version| &version.commit);
+        for commit in open.commit.iter().chain(open.draft.iter().map(|draft| &draft.commit)).chain(versions) {
+            if store.repo.objects.tree_of(commit)? == tree {
+                return Ok(Some(commit.clone()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The folders of linked working trees that a session has.
+pub(crate) fn trees_of(folder: &SessionFolder) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder.trees()).into_iter().flatten().flatten();
+    let is_own = |name: &str| name.starts_with("slot-") || name.starts_with("seat-");
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(is_own)).map(|entry| entry.path()).collect()
+}
+
+/// The working trees of commands that were killed.
+pub(crate) fn left_worktrees(repo: &Repo) -> Result<Vec<PathBuf>, SessionError> {
+    let is_left = |git_dir: &Path| {
+        let file = open_regular(&git_dir.join(REPRO_FOLDER).join(UNFINISHED));
+        file.is_ok_and(|file| file.try_lock_shared().is_ok())
+    };
+    let all = repo.linked_worktrees()?.into_iter();
+    Ok(all.filter(|(git_dir, _)| is_left(git_dir)).map(|(_, worktree)| worktree).collect())
+}

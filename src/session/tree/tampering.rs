@@ -1,0 +1,401 @@
+//! Watches the files and refs that only `ar` may change while an agent or a run is active, and restores them afterwards.
+//!
+//! Agents and runs have the user's rights, so `ar` cannot keep them from writing. It restores the former content from this
+//! process's memory, keeps the changed one next to it, and reports that. If the former content is unknown or not `ar`'s to
+//! restore, `ar` only reports the change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Write;
+use std::mem::take;
+use std::path::{Path, PathBuf};
+
+use crate::domain::{Actor, Actors, CommitId, ExperimentId, Notice, Record, RowChanges, Tag};
+use crate::fs::{FileStamp, is_odd, move_away, move_odd_away};
+use crate::git::Repo;
+use crate::ledger::{HeldRows, Since};
+use crate::rules::{History, RefChanges, compare_refs};
+use crate::session::errors::SessionError;
+use crate::session::files::ignored::IgnoredFiles;
+use crate::session::files::other_sessions::{HeldSessions, Others, is_odd_ref, other_records, tag_of};
+use crate::session::files::reading::{SESSIONS, readable_refs};
+use crate::session::files::refs::SessionRefs;
+use crate::session::files::sessions_folder::OwnFolder;
+use crate::session::store::Store;
+use crate::session::store::earlier_logs::{LOGS, newest_log, of_earlier};
+use crate::session::store::expectations::{Expected, Stamps, Watch};
+use crate::session::store::jobs::RUN_FILES;
+use crate::session::store::notices::{Said, say_changed};
+use crate::state::{EVENT_LOGS, Mended, SESSIONS_FOLDER, STATE_FILES, SessionFolder};
+
+/// Files of git's by which an agent could hide a change from git, and from `ar`.
+const HIDING: [&str; 3] = ["info/attributes", "info/exclude", "info/grafts"];
+
+/// The folder of git's refs that replace objects by others.
+const REPLACEMENTS: &str = "refs/replace";
+
+/// The size in bytes up to which the newest log is put back.
+const HELD_LOG: u64 = 1024 * 1024;
+
+/// Limit on repairs of the rows in a row, while another process keeps changing them.
+const ROW_TRIES: u32 = 5;
+
+/// Brings refs to what this process itself has made of them since they were looked at.
+fn take_on_written(refs: &mut Vec<(String, String)>, written: BTreeMap<String, Option<String>>) {
+    refs.retain(|(name, _)| !written.contains_key(name));
+    let is_below = |name: &str, folder| name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    let is_watched = |(name, _): &(String, String)| is_below(name, SESSIONS) || is_below(name, REPLACEMENTS);
+    refs.extend(written.into_iter().filter_map(|(name, object)| Some((name, object?))).filter(is_watched));
+    refs.sort();
+}
+
+fn watched_refs(repo: &Repo) -> Result<Vec<(String, String)>, SessionError> {
+    let mut refs = readable_refs(repo, SESSIONS)?;
+    refs.extend(readable_refs(repo, REPLACEMENTS)?);
+    Ok(refs)
+}
+
+/// Moves files away that stand where git would open them and are no files.
+pub(crate) fn move_odd(paths: Vec<PathBuf>, mut moved: Vec<PathBuf>, said: &mut Said) -> Result<(), SessionError> {
+    for path in paths {
+        moved.push(move_away(&path).map_err(|source| SessionError::Io { action: "move", path, source })?);
+    }
+    if !moved.is_empty() {
+        said.say(Notice::GitFilesMoved(moved));
+    }
+    Ok(())
+}
+
+impl Watch {
+    /// Compares the refs at the beginning of the watch with those of `now`. Returns those to restore, and those that were made
+    /// or moved in other sessions while these were active.
+    fn ref_changes(&self, of: SessionRefs<'_>, now: &[(String, String)]) -> (RefChanges, Vec<(Tag, String)>) {
+        let RefChanges { mut foreign, mut moved, mut gone } = compare_refs(&self.refs, now);
+        let mut nobodys: BTreeMap<Tag, bool> = BTreeMap::new();
+        let mut of_another = |name: &str| {
+            let tag = tag_of(name).filter(|tag| tag != of.tag)?;
+            let is_nobodys = nobodys.entry(tag.clone()).or_insert_with(|| self.sessions.was_nobodys(of.repo, &tag));
+            (!*is_nobodys).then_some(tag)
+        };
+        let names = foreign.iter().map(|(name, _)| name).chain(moved.iter().map(|(name, ..)| name));
+        let of_others = names.filter_map(|name| Some((of_another(name)?, name.clone()))).collect();
+        foreign.retain(|(name, _)| of_another(name).is_none());
+        moved.retain(|(name, ..)| of_another(name).is_none());
+        gone.retain(|(name, _)| of_another(name).is_none());
+        (RefChanges { foreign, moved, gone }, of_others)
+    }
+
+    /// The refs that were made or moved since the watch began, and not by a session that somebody is at work on.
+    pub(crate) fn made_up_refs(&self, of: SessionRefs<'_>) -> Result<BTreeSet<String>, SessionError> {
+        let RefChanges { foreign, moved, .. } = self.ref_changes(of, &watched_refs(of.repo)?).0;
+        Ok(foreign.into_iter().map(|(name, _)| name).chain(moved.into_iter().map(|(name, ..)| name)).collect())
+    }
+
+    /// Puts the refs right, those of records too. Gives the refs that are there then, sorted by name.
+    fn put_refs_right(
+        &self,
+        of: SessionRefs<'_>,
+        history: &History,
+        who: &Actors,
+        said: &mut Said,
+    ) -> Result<Vec<(String, String)>, SessionError> {
+        let refs = &of.repo.refs;
+        let mut there = watched_refs(of.repo)?;
+        let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(of, &there);
+        for (tag, name) in of_others {
+            if is_odd_ref(of.repo, &tag, &name)? {
+                said.say(Notice::RefLeft { who: who.clone(), name });
+            }
+        }
+        for (name, object) in foreign {
+            of.keep_target(&name, history)?;
+            refs.drop_ref(&name)?;
+            there.retain(|(known, _)| *known != name);
+            said.say(Notice::RefRemoved { who: who.clone(), name, object });
+        }
+        for (name, was, object) in moved {
+            of.keep_target(&name, history)?;
+            if !refs.put_ref(&name, &was)? {
+                // Its object is gone: a record is made anew.
+                refs.drop_ref(&name)?;
+                there.retain(|(known, _)| *known != name);
+            }
+            said.say(Notice::RefRestored { who: who.clone(), name, object });
+        }
+        let mut back = Vec::new();
+        for (name, was) in gone {
+            if refs.put_ref(&name, &was)? {
+                there.push((name.clone(), was));
+                back.push(name);
+            }
+        }
+        if !back.is_empty() {
+            said.say(Notice::RefsRestored { who: who.clone(), names: back });
+            there.sort();
+        }
+        let missing = of.write_missing(history, &there)?;
+        if !missing.is_empty() {
+            said.say(Notice::RecordsRestored(missing));
+        }
+        Ok(there)
+    }
+}
+
+impl Expected {
+    /// The files that are named when they change: git's settings and hooks, those apart that it never runs, and what a run that
+    /// is to come will leave.
+    fn stamps(&self, repo: &Repo, folder: &SessionFolder) -> Stamps {
+        let git = repo.common_dir();
+        let hooks = fs::read_dir(git.join("hooks")).into_iter().flatten().flatten().map(|entry| entry.path());
+        let hooks = hooks.filter(|hook| hook.extension() != Some("sample".as_ref()));
+        let coming = self.coming().map(|id| folder.run(id)).flat_map(|run| RUN_FILES.map(|name| run.join(name)));
+        let all = ["config", "config.worktree"].iter().map(|name| git.join(name)).chain(hooks).chain(coming);
+        all.filter_map(|path| FileStamp::of(&path).map(|stamp| (path, stamp))).collect()
+    }
+
+    /// Puts those files of `ar`'s back that are `meant` and that somebody changed since the watch began.
+    pub(crate) fn put_files_right(
+        &mut self,
+        meant: impl Fn(&Path) -> bool,
+        said: &mut Said,
+    ) -> Result<(), SessionError> {
+        let who = self.actors();
+        if self.watch.is_none() {
+            return Ok(());
+        }
+        let (mut deleted, mut back, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for mended in self.held.put_back(meant)? {
+            match mended {
+                Mended::Deleted(path) => deleted.push(path),
+                Mended::PutBack(path, aside) => {
+                    back.push(path);
+                    kept.push(aside);
+                }
+                Mended::Left(path) => left.push(path),
+            }
+        }
+        self.logs.note_restored(deleted.iter().chain(&back));
+        if !deleted.is_empty() {
+            said.say(Notice::FilesRestored { who: who.clone(), paths: deleted });
+        }
+        if !back.is_empty() {
+            said.say(Notice::FilesPutRight { who: who.clone(), paths: back, kept });
+        }
+        if !left.is_empty() {
+            said.say(Notice::FilesTooLarge { who, paths: left });
+        }
+        Ok(())
+    }
+
+    /// Puts git's own files back that are no files any more, and a HEAD that names nothing; moves other pipes in git's folder
+    /// away.
+    pub(crate) fn put_git_files_right(&mut self, repo: &Repo, said: &mut Said) -> Result<(), SessionError> {
+        let torn = repo.refs.torn_head();
+        let is_torn = |path: &Path| torn.as_ref().is_some_and(|torn| torn.path == path);
+        let is_watched = self.watch.is_some();
+        let mended = self.git.put_back(|path| is_watched && is_odd(path) || is_torn(path))?;
+        let kept = mended.into_iter().filter_map(|mended| match mended {
+            Mended::PutBack(_, kept) => Some(kept),
+            Mended::Deleted(_) | Mended::Left(_) => None,
+        });
+        let mut moved: Vec<PathBuf> = kept.collect();
+        // Nothing better is known of it than what its log says.
+        if let Some(torn) = repo.refs.torn_head()
+            && let Some(at) = repo.refs.logged_head()?
+        {
+            moved.push(repo.refs.mend_head(&torn, &at)?);
+        }
+        move_odd(repo.odd_git_files(), moved, said)
+    }
+
+    /// Puts the folder of all sessions back where somebody put a link in its place.
+    fn undo_link(&self, said: &mut Said) -> Result<(), SessionError> {
+        let Some(watch) = &self.watch else { return Ok(()) };
+        let failed = |source| SessionError::Io { action: "move", path: SESSIONS_FOLDER.into(), source };
+        if let Some(found) = watch.own.put_back().map_err(failed)? {
+            said.say(Notice::SessionsRestored { who: self.actors(), found });
+        }
+        Ok(())
+    }
+
+    /// Says which of the files changed that are left as they are.
+    fn name_changed(&mut self, watch: &Watch, repo: &Repo, folder: &SessionFolder, history: &History, said: &mut Said) {
+        let now = self.stamps(repo, folder);
+        let paths: BTreeSet<&PathBuf> = now.keys().chain(watch.stamps.keys()).collect();
+        let changed = paths.into_iter().filter(|path| now.get(*path) != watch.stamps.get(*path)).cloned();
+        let runs: Vec<PathBuf> = self.at_work.iter().map(|(_, id)| folder.run(*id)).collect();
+        let (coming, git): (Vec<_>, Vec<_>) = changed.partition(|path| runs.iter().any(|run| path.starts_with(run)));
+        let who = self.actors();
+        say_changed("moved away files that already existed where the next run writes", &who, coming, said);
+        self.logs.name_changed(&who, of_earlier(folder, history, &self.at_work).take(LOGS), said);
+        say_changed("git's own settings changed, left as they are", &who, git, said);
+        for (effect, keys) in watch.settings.changed(&repo.watched_settings()) {
+            said.say(Notice::SettingsChanged { when: format!("while {who} active"), keys, effect: effect.into() });
+        }
+    }
+
+    /// Keeps rows that are taken out of results.tsv with the other files of the open experiment; gives the file.
+    fn keep_rows(&self, folder: &SessionFolder, rows: &[String]) -> Result<PathBuf, SessionError> {
+        let id = self.at_work.last().map_or(ExperimentId::BASELINE, |(_, id)| *id);
+        let path = folder.run(id).join("rows.tsv");
+        let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
+        let write = || {
+            move_odd_away(&path)?;
+            File::options().create(true).append(true).open(&path)?.write_all(text.as_bytes())
+        };
+        write().map_err(|source| SessionError::Io { action: "write", path: path.clone(), source })?;
+        Ok(path)
+    }
+}
+
+impl Store {
+    /// Notes that `who` is at work on experiment `id`, and what must be there meanwhile. From here on this process tells what it
+    /// writes itself from what others do.
+    pub(crate) fn begin_watch(&mut self, who: Actor, id: ExperimentId) -> Result<(), SessionError> {
+        self.heal()?;
+        self.note_activity();
+        self.expected.at_work.push((who, id));
+        let stamps = self.expected.stamps(&self.repo, &self.folder);
+        match &mut self.expected.watch {
+            // When the first active job ends, `ar` finds the foreign changes since the watch began.
+            Some(watch) => stamps.into_iter().for_each(|(path, stamp)| _ = watch.stamps.entry(path).or_insert(stamp)),
+            None => self.hold()?,
+        }
+        Ok(())
+    }
+
+    /// Notes the end of a job of experiment `id`. Puts right what somebody changed meanwhile, and says so. Gives
+    /// how many rows were taken out of results.tsv.
+    pub(crate) fn end_watch(&mut self, id: ExperimentId) -> Result<u32, SessionError> {
+        self.expected.undo_link(&mut self.said)?;
+        self.heal()?;
+        let odd = self.repo.working_tree.odd_worktree_files(Some(&self.tip()));
+        move_odd(odd, Vec::new(), &mut self.said)?;
+        let rows = self.put_right()?;
+        let ended = self.expected.at_work.iter().position(|(_, open)| *open == id);
+        ended.into_iter().for_each(|place| _ = self.expected.at_work.remove(place));
+        match self.expected.at_work.is_empty() {
+            true => (self.expected.rows, self.expected.refs) = (None, None),
+            false => self.hold()?,
+        }
+        Ok(rows)
+    }
+
+    /// Takes what was durably done as all that was, as after a kill.
+    pub(crate) fn begin_anew(&mut self) -> Result<(), SessionError> {
+        self.forget_unwritten();
+        let at_work: Vec<ExperimentId> = self.expected.at_work.iter().map(|(_, id)| *id).collect();
+        at_work.into_iter().try_for_each(|id| self.end_watch(id).map(drop))
+    }
+
+    /// Looks at all that nobody at work may change.
+    fn hold(&mut self) -> Result<(), SessionError> {
+        let memories = self.learning().hold();
+        let Store { repo, folder, history, expected, .. } = self;
+        expected.look_at_logs(folder, history);
+        let state = STATE_FILES.iter().map(|name| folder.state().join(name));
+        let logs = EVENT_LOGS.iter().map(|name| folder.logs().join(name));
+        let hiding = HIDING.iter().map(|name| repo.common_dir().join(name));
+        let newest =
+            newest_log(folder, history).filter(|log| fs::metadata(log).is_ok_and(|meta| meta.len() <= HELD_LOG));
+        let has_agent = expected.coming().next().is_some();
+        let refs = match expected.refs.take() {
+            Some(mut refs) => {
+                take_on_written(&mut refs, repo.refs.take_written());
+                refs
+            }
+            None => {
+                let refs = watched_refs(repo)?;
+                // The refs read just now include earlier writes.
+                repo.refs.take_written();
+                refs
+            }
+        };
+        expected.git = take(&mut expected.git).take_on(repo.own_files());
+        expected.held = take(&mut expected.held).take_on(state.chain(logs).chain(hiding).chain(newest));
+        expected.watch = Some(Watch {
+            memories,
+            // Runs never see the files that an agent leaves in a linked working tree.
+            ignored: if has_agent && !self.journal.home().is_disposable() {
+                Some(IgnoredFiles::look(repo)?)
+            } else {
+                None
+            },
+            own: OwnFolder::look(repo.main_worktree().join(SESSIONS_FOLDER)),
+            rows: match expected.rows.take() {
+                Some(rows) => Some(rows),
+                None => self.ledger.hold()?,
+            },
+            sessions: HeldSessions::look(repo),
+            refs,
+            stamps: expected.stamps(repo, folder),
+            settings: repo.watched_settings(),
+        });
+        Ok(())
+    }
+
+    /// Puts right what somebody changed since the last look, and says so. Gives how many rows were taken out of results.tsv.
+    fn put_right(&mut self) -> Result<u32, SessionError> {
+        self.learning().put_back()?;
+        let Some(mut watch) = self.expected.watch.take() else { return Ok(0) };
+        take_on_written(&mut watch.refs, self.repo.refs.take_written());
+        let who = self.expected.actors();
+        let of = SessionRefs { repo: &self.repo, tag: &self.contract.tag };
+        self.expected.refs = Some(watch.put_refs_right(of, &self.history, &who, &mut self.said)?);
+        let mut rows = 0;
+        if let Some(held) = &watch.rows {
+            for tries in 1..=ROW_TRIES {
+                // The next repair finds rows that are written during this one.
+                self.expected.rows = self.ledger.hold()?;
+                match self.put_rows_right(held, tries > 1)? {
+                    Some(count) => rows += count,
+                    None => break,
+                }
+                self.expected.rows = None;
+            }
+        }
+        self.expected.name_changed(&watch, &self.repo, &self.folder, &self.history, &mut self.said);
+        if let Some(ignored) = &watch.ignored {
+            self.journal.calls.note_ignored(ignored.changed(&self.repo)?);
+        }
+        Ok(rows)
+    }
+
+    /// Takes out what the agent wrote into results.tsv, and what nobody may write there; gives how many rows. `None` where
+    /// nothing had to be put right. Rows that stay are told unless this looks `again`.
+    fn put_rows_right(&mut self, held: &HeldRows, again: bool) -> Result<Option<u32>, SessionError> {
+        // A commit that an agent made itself becomes that of the experiment.
+        let open = self.journal.open_attempts().filter_map(|open| open.commit.clone());
+        let branch = self.repo.refs.branch(&self.contract.tag.branch_ref()).ok().flatten();
+        let mut commits: Vec<CommitId> = open.chain(branch).collect();
+        commits.extend(self.repo.refs.head_if_sound()?.and_then(|head| head.commit().cloned()));
+        let (mut others, repo, contract) = (Ok(Others::default()), &self.repo, &self.contract);
+        let own = self.history.records();
+        let records = || {
+            others = other_records(repo, &contract.tag);
+            let others = others.iter_mut().flat_map(|others| others.sessions.drain(..));
+            let mut records: Vec<Record> = others.flat_map(|(_, records)| records).chain(own.iter().cloned()).collect();
+            records.retain(|record| record.metric.name == contract.metric.name);
+            records
+        };
+        let mended =
+            self.ledger.mend_since(held, records, &commits, !self.expected.is_called(), &self.folder.state())?;
+        others?.troubles.into_iter().for_each(|trouble| self.said.say_once(trouble));
+        let Some((Since { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(None) };
+        if kept.is_none() && !false_rows.is_empty() {
+            kept = Some(self.expected.keep_rows(&self.folder, &false_rows)?);
+        }
+        let count = u32::try_from(false_rows.len()).unwrap_or(u32::MAX);
+        let was_changed = count > 0 || lost > 0 || reordered;
+        if again && !was_changed {
+            return Ok(None);
+        }
+        if was_changed {
+            // Rows that came after those that were held went with the file if somebody deleted it.
+            self.put_rows_back()?;
+        }
+        let what = RowChanges { lost, removed: false_rows, reordered, foreign };
+        self.say(Notice::RowsPutRight { who: self.expected.actors(), what, kept });
+        Ok(was_changed.then_some(count))
+    }
+}

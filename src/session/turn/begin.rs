@@ -1,0 +1,323 @@
+//! Steps before the first call of the agent: finishing attempts of an earlier invocation, measuring the baseline, and running
+//! a change that waited for it.
+
+use std::path::PathBuf;
+
+use futures_util::future::join;
+use serde_json::json;
+
+use super::baseline::{check_baseline, forget_repeats, repeat_in_other_slots};
+use super::session::Session;
+use crate::agent::Proposal;
+use crate::crash;
+use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunRole};
+use crate::exec::OpensWatch;
+use crate::rules::{FileTerms, Forbidden, Measured, RunFound, describe_failure, may_be_code};
+use crate::session::attempt::left_over::{await_files, end_first_jobs, end_further_runs, end_jobs};
+use crate::session::attempt::{Attempt, Attempted};
+use crate::session::errors::FailedBaseline;
+use crate::session::errors::LayoutError;
+use crate::session::errors::SessionError;
+use crate::session::errors::TryError;
+use crate::session::files::layout::{INDEX_BEFORE, remove_file};
+use crate::session::plan::invocation::Drive;
+use crate::session::plan::next_session::leave_former_branch;
+use crate::session::store::Store;
+use crate::session::store::jobs::{RUN, guard_name, run_name};
+use crate::session::store::open_attempt::draft_of;
+use crate::session::wait::supervise::{Deadline, Ending};
+use crate::state::{Aside, OpenExperiment, OpenRun};
+
+impl Session<'_> {
+    /// Finishes what is open, measures the baseline if there is none, and adopts a change if asked to.
+    ///
+    /// # Errors
+    ///
+    /// The user's change was refused, and the rest of it stays in the working tree: an agent's change would contain it.
+    pub(crate) async fn begin(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
+        let (first, open, phase) = {
+            let store = self.shared.store();
+            let (open, phase) = store.journal.first().map(|first| (first.open.id, first.phase)).unzip();
+            (store.history.next_sequence(), open, phase)
+        };
+        let attempted = self.begin_with(drive, phase).await?;
+        let store = self.shared.store.get_mut();
+        let is_new = |record: &&Record| record.sequence() >= first || Some(record.id) == open;
+        let newest = store.history.records().last().filter(is_new);
+        let is_refused = |record: &&Record| record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal());
+        if let Some(refused) = newest.filter(is_refused)
+            && self.workspace.home.has_user()
+        {
+            let tracked = self.workspace.repo.working_tree.changes()?.tracked;
+            let left: Vec<PathBuf> = tracked.into_iter().map(|(path, _)| path).collect();
+            if !left.is_empty() {
+                return Err(TryError::RefusedStays { tag: store.contract.tag.clone(), id: refused.id, left }.into());
+            }
+        }
+        Ok(attempted)
+    }
+
+    /// Does so; `open` is the step of the attempt that was opened first, if any is open.
+    async fn begin_with(&mut self, drive: Drive, open: Option<Phase>) -> Result<Attempted, SessionError> {
+        self.end_unseen().await?;
+        // The loop itself picks up attempts on slots and interrupted calls.
+        let is_first = |phase: &Phase| drive.adopts() || *phase != Phase::Proposing;
+        if !self.workspace.home.is_one_of_many() && open.as_ref().is_some_and(is_first) {
+            match self.finish_open(None).await? {
+                None | Some(Attempted::Recorded) => {}
+                Some(attempted) => return Ok(attempted),
+            }
+        }
+        if drive.adopts() {
+            let store = self.shared.store.get_mut();
+            let tip = store.repo.refs.branch(&store.contract.tag.branch_ref())?;
+            if store.history.baseline().is_some() && tip.is_some_and(|tip| tip != store.tip()) {
+                let attempt = self.commit_working_tree(Proposal::default())?;
+                return self.finish(attempt, None).await;
+            }
+            self.workspace.set_aside(self.shared.store.get_mut(), Proposal::default())?;
+        }
+        self.first_try(None).await
+    }
+
+    /// The baseline, if there is none, and then the change that was set aside for it.
+    pub(crate) async fn first_try(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
+        if self.shared.store().history.baseline().is_none() {
+            let measured = self.measure_baseline(deadline).await?;
+            if measured != Attempted::Recorded {
+                return Ok(measured);
+            }
+        }
+        let store = self.shared.store.get_mut();
+        leave_former_branch(&store.repo, &store.contract)?;
+        self.attempt_aside(deadline).await
+    }
+
+    /// Ends a run that nothing tells of, since the journal was lost.
+    pub(crate) async fn end_unseen(&mut self) -> Result<(), SessionError> {
+        if !self.shared.store().journal.presence.is_unseen() {
+            return Ok(());
+        }
+        let next = self.shared.store().history.next_id();
+        end_jobs(&self.shared, next).await?;
+        let store = self.shared.store.get_mut();
+        store.journal.presence.see();
+        store.write_journal()
+    }
+
+    /// Measures the baseline, or continues to measure it. A baseline without a number cancels the session: a misspelt metric
+    /// must not become part of an approved contract.
+    async fn measure_baseline(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
+        let open = self.shared.store().journal.first().cloned();
+        let mut attempt = match open {
+            Some(left) => {
+                let attempt = Attempt::of(left);
+                await_files(&self.shared, &attempt).await;
+                if !matches!(self.baseline_run(), RunFound::Going | RunFound::Over) {
+                    end_first_jobs(&self.shared, ExperimentId::BASELINE).await?;
+                    self.workspace.check_out(self.shared.store.get_mut(), &attempt.open)?;
+                }
+                attempt
+            }
+            None => {
+                let store = self.shared.store.get_mut();
+                self.workspace.clear_aside(store)?;
+                let start = store.contract.start.clone();
+                let open = OpenExperiment::new(ExperimentId::BASELINE, start.clone(), store.now());
+                let open = OpenExperiment { commit: Some(start), description: "baseline".into(), ..open };
+                let mut attempt = Attempt::at(open, Phase::Idle);
+                attempt.open.beside.slot = self.workspace.home.is_one_of_many().then_some(0);
+                attempt
+            }
+        };
+        if attempt.phase != Phase::Guarding {
+            attempt.open.draft = None;
+            if let Some(attempted) = self.run_baseline(&mut attempt, deadline).await? {
+                return Ok(attempted);
+            }
+        }
+        match attempt.run_guards(&mut self.workspace, &self.shared, deadline).await? {
+            Ending::Done(()) | Ending::Lost => {}
+            Ending::Detached => return Ok(Attempted::StillRunning),
+            Ending::Interrupted => {
+                self.take_back()?;
+                return Ok(Attempted::RolledBack);
+            }
+        }
+        let mut record = draft_of(&attempt.open)?;
+        if record.failure.is_some() {
+            let refused = record.guards.last().filter(|guard| !guard.passed);
+            if let Some(guard) = refused {
+                record.reason = format!("the guard `{}` failed ({})", guard.command, guard.ended());
+            }
+            // One that was lost is not among them.
+            let number = record.guards.len() + usize::from(refused.is_none());
+            let log = format!("{}.log", guard_name(number));
+            return Err(self.refuse_baseline(record, &log, Vec::new()));
+        }
+        let store = self.shared.store.get_mut();
+        // The contract travels with the refs.
+        record.more.insert("contract".into(), json!(store.contract));
+        attempt.record(&mut self.workspace, store, record)?;
+        self.shared.tell()?;
+        Ok(Attempted::Recorded)
+    }
+
+    /// The run of the baseline as it is found.
+    fn baseline_run(&self) -> RunFound {
+        self.shared.runs.found(&self.shared.store().folder.run(ExperimentId::BASELINE), RUN)
+    }
+
+    /// Waits for the run of the baseline, which is started if it was not, and drafts its record. Returns how the attempt ended,
+    /// where it did.
+    async fn run_baseline(
+        &mut self,
+        attempt: &mut Attempt,
+        deadline: Deadline,
+    ) -> Result<Option<Attempted>, SessionError> {
+        let is_entered = attempt.run.starts > 0 && attempt.phase != Phase::Committing;
+        if attempt.run.starts == 0 {
+            forget_repeats(&self.shared).await?;
+        }
+        if !is_entered || self.baseline_run() == RunFound::Gone {
+            attempt.prepare_run(&self.workspace, self.shared.store.get_mut())?;
+        }
+        let (terms, first) = (self.workspace.file_terms.clone(), attempt.open.clone());
+        let is_over = self.baseline_run() == RunFound::Over;
+        let opens = if is_over || self.workspace.home.has_user() { None } else { watch_opens(&self.shared.store())? };
+        let beside = repeat_in_other_slots(&self.shared, &terms, &first, !is_over);
+        let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
+        let measured = match measured? {
+            Ending::Done(measured) => *measured,
+            Ending::Lost => Measured::lost(attempt.run.starts),
+            Ending::Detached => return Ok(Some(Attempted::StillRunning)),
+            Ending::Interrupted => {
+                end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
+                self.take_back()?;
+                return Ok(Some(Attempted::RolledBack));
+            }
+        };
+        // List printed names only if the metric is missing: in other failed runs, apparent values are parts of error
+        // messages.
+        let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
+        let printed = if misnamed { measured.metrics.names().cloned().collect() } else { Vec::new() };
+        self.shared.look_around(attempt.open.id).await;
+        let artifacts = match measured.failure {
+            None => attempt.set_artifacts_aside(&mut self.workspace, &self.shared).await?,
+            Some(_) => Some(Vec::new()),
+        };
+        let Some(artifacts) = artifacts else { return Ok(Some(Attempted::StillRunning)) };
+        let opened = self.opened_again(opens.map(OpensWatch::finish).unwrap_or_default(), &terms, &first).await?;
+        if !opened.is_empty() {
+            self.take_back()?;
+            return Err(LayoutError::OpenedHere(opened).into());
+        }
+        let environment = self.shared.environment();
+        let beside = beside?;
+        let store = self.shared.store.get_mut();
+        let unmet = measured.unmet_limits(&store.contract);
+        let changed = measured.changed();
+        let mut record = attempt.judge(&self.workspace, store, measured, environment)?;
+        if record.outcome == Outcome::Crash {
+            return Err(self.refuse_baseline(record, "run.log", printed));
+        }
+        record.artifacts = artifacts;
+        for (slot, measured) in beside {
+            // Files that the counted run changes too are the command's own doing.
+            let disturbance = measured.disturbance.clone().without(|path| changed.iter().any(|known| known == path));
+            if let Some(failure) = measured.failure.clone().or_else(|| disturbance.failure()) {
+                let ended = &measured.ended;
+                let why = match failure.class {
+                    FailureClass::Changed | FailureClass::Protected => {
+                        format!("files changed during the run ({ended})")
+                    }
+                    _ => describe_failure(&failure, &record.metric.name, ended, measured.run.as_ref()),
+                };
+                record.reason = format!("in slot {slot}, {why}");
+                record.failure = Some(failure);
+                let log = format!("{}/run.log", run_name(&OpenRun::new(RunRole::Baseline, slot + 1)));
+                return Err(self.refuse_baseline(record, &log, Vec::new()));
+            }
+            record.runs.extend(measured.counted_run(Some(&record.commit)));
+        }
+        if !unmet.is_empty() {
+            store.say(Notice::LimitsBroken(unmet));
+        }
+        attempt.open.draft = Some(Box::new(record));
+        Ok(None)
+    }
+
+    /// Reruns the baseline without counting it. Returns those of the opened files that were opened again: an editor, git or
+    /// another session opens files too, but hardly the same ones twice.
+    async fn opened_again(
+        &self,
+        opened: Vec<PathBuf>,
+        terms: &FileTerms,
+        first: &OpenExperiment,
+    ) -> Result<Vec<PathBuf>, SessionError> {
+        if opened.is_empty() {
+            return Ok(opened);
+        }
+        let watch = OpensWatch::start(self.shared.store().repo.worktree(), &opened);
+        check_baseline(&self.shared, terms, first).await?;
+        Ok(watch.map(OpensWatch::finish).unwrap_or_default())
+    }
+
+    /// Takes the session back because of its baseline, whose `log` tells more; `printed` are the names that it printed.
+    fn refuse_baseline(&mut self, record: Record, log: &str, printed: Vec<String>) -> SessionError {
+        if let Err(error) = self.take_back() {
+            return error;
+        }
+        let store = self.shared.store.get_mut();
+        SessionError::Baseline(Box::new(FailedBaseline {
+            class: record.failure.as_ref().map(|failure| failure.class),
+            metric: store.contract.metric.name.clone(),
+            reason: record.reason,
+            read_from: store.contract.metric.source.clone(),
+            printed,
+            log: store.folder.run(ExperimentId::BASELINE).join(log),
+            excerpt: record.failure.map(|failure| failure.excerpt).unwrap_or_default(),
+        }))
+    }
+
+    /// Takes the opening of the session back, with everything as it was before: also a change that was taken out of the
+    /// working tree is there again, staged.
+    pub(crate) fn take_back(&mut self) -> Result<(), SessionError> {
+        let store = self.shared.store.get_mut();
+        let start = store.contract.start.clone();
+        let left = store.journal.left_in_tree(&start).cloned();
+        // Without a run, only the user has touched the working tree.
+        if let Some(left) = left {
+            self.workspace.put_back(store, &start, &left)?;
+        }
+        self.workspace.take_out(store)?;
+        self.abandon()
+    }
+
+    /// Makes the change that was set aside, if there is one, the next experiment.
+    async fn attempt_aside(&mut self, deadline: Deadline) -> Result<Attempted, SessionError> {
+        let store = self.shared.store.get_mut();
+        let Some(aside) = store.journal.adopt_aside() else { return Ok(Attempted::Recorded) };
+        let Aside { commit, description, direction, proposal, .. } = aside;
+        let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
+        let mut open = OpenExperiment { description, direction, proposal, by_hand: true, ..open };
+        self.workspace.check(store, &mut open, &commit, &[], &Forbidden::default())?;
+        open.commit = Some(commit);
+        remove_file(&store.folder.state().join(INDEX_BEFORE))?;
+        crash::point("aside.index_forgotten");
+        let mut attempt = Attempt::at(open, Phase::Idle);
+        attempt.enter(store, Phase::Committing)?;
+        crash::point("aside.opened");
+        self.workspace.check_out(store, &attempt.open)?;
+        crash::point("aside.checked_out");
+        attempt.prepare_run(&self.workspace, store)?;
+        self.finish(attempt, deadline).await
+    }
+}
+
+/// Watches which code of the user's working tree is opened while the baseline runs in other trees.
+fn watch_opens(store: &Store) -> Result<Option<OpensWatch>, SessionError> {
+    let files = store.repo.objects.files_at(&store.contract.start, may_be_code)?;
+    // If the system provides no watch, the other checks must suffice.
+    Ok(OpensWatch::start(store.repo.worktree(), &files).ok())
+}

@@ -1,0 +1,164 @@
+//! Picks up attempts that an earlier process left open, and saves unfinished work when a loop ends.
+
+use super::scheduler::Lanes;
+use super::session::Session;
+use crate::crash;
+use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason};
+use crate::rules::{Left, Shelved, Why, shelve};
+use crate::session::attempt::Attempt;
+use crate::session::attempt::left_over::end_jobs;
+use crate::session::attempt::line::{close_trials, discard};
+use crate::session::errors::SessionError;
+use crate::session::store::Store;
+use crate::session::store::open_attempt::{commit_of, draft_of};
+use crate::session::tree::working_tree::UsersTree;
+use crate::state::{OpenAttempt, OpenExperiment};
+
+impl Lanes<'_, '_> {
+    /// Finishes or picks up each attempt that is open, but for a baseline that is not recorded.
+    pub(crate) async fn recover(&mut self) -> Result<(), SessionError> {
+        let left = all_open(&self.shared.store());
+        for left in left {
+            let mut attempt = Attempt::of(left);
+            let found = attempt.found(&self.shared.store(), self.shared.executor_of(&attempt.job()));
+            if attempt.open.id.is_baseline() && !found.recorded {
+                continue;
+            }
+            let is_in_slot = match attempt.phase {
+                Phase::Running | Phase::Guarding => true,
+                Phase::Reviewing => !self.trees.are_own(),
+                // Earlier versions wrote no draft.
+                Phase::Recording | Phase::Settling => !found.recorded && !found.has_draft,
+                _ => false,
+            };
+            if is_in_slot {
+                self.resume(attempt)?;
+                continue;
+            }
+            let seat = attempt.open.seat.filter(|_| attempt.phase == Phase::Proposing && !found.recorded);
+            if seat.is_some() {
+                // No agent may be at work in a tree that is lent.
+                end_jobs(self.shared, attempt.open.id).await?;
+            }
+            let mut seat = seat.map(|seat| self.seat(seat)).transpose()?.flatten();
+            let tree = seat.as_deref_mut().or_else(|| self.trees.users());
+            let ended = attempt.recover(tree, self.shared, &self.terms, None, found).await;
+            seat.into_iter().for_each(|seat| self.give_back(seat));
+            self.attempted = ended?.or(self.attempted.take());
+            if attempt.phase == Phase::Committing && self.shared.store().journal.find(attempt.open.id).is_some() {
+                self.note_ready(attempt.open.id);
+            }
+        }
+        drop_left_refs(&mut self.shared.store())?;
+        self.put_branch_back("resumed")
+    }
+}
+
+impl Session<'_> {
+    /// Puts away what waits and does not run any more: proposals become ideas with their commits, and what was to be
+    /// reworked is recorded as it was measured. Winners stay open.
+    pub(crate) fn shelve(&mut self) -> Result<(), SessionError> {
+        let open = all_open(&self.shared.store());
+        for attempt in open {
+            let (phase, open) = (attempt.phase, attempt.open.clone());
+            let store = &mut *self.shared.store();
+            match shelve(left(phase, &open)) {
+                Shelved::Stays => continue,
+                Shelved::Waits => {
+                    store.enter(Phase::Waiting, OpenExperiment { merge_with: None, seat: None, ..open })?;
+                }
+                Shelved::Recorded => record_measured(store, open, self.workspace.users())?,
+                Shelved::Idea if self.workspace.home.follows_branch() => {
+                    Attempt::of(attempt).leave_as_idea(&mut self.workspace, store)?;
+                }
+                Shelved::Idea => shelve_proposal(store, &open, &commit_of(&open)?)?,
+                Shelved::Closed => store.close_open(open.id)?,
+            }
+            crash::point("shelving.put_away");
+        }
+        self.shared.tell()
+    }
+}
+
+impl Session<'_> {
+    /// Ends the session for good: winners that wait for a train are recorded as discarded. Returns which.
+    pub fn end_for_good(&mut self) -> Result<Vec<ExperimentId>, SessionError> {
+        self.shelve()?;
+        let winners = self.shared.store().journal.winners();
+        for id in &winners {
+            discard(&mut self.shared.store(), *id, Why::SessionEnds)?;
+        }
+        close_trials(&mut self.shared.store(), &[])?;
+        self.shared.tell()?;
+        self.stop(StopReason::Interrupted { requested: true })?;
+        Ok(winners)
+    }
+}
+
+/// The attempts that are open, as the journal has them.
+pub(crate) fn all_open(store: &Store) -> Vec<OpenAttempt> {
+    store.journal.attempts.clone()
+}
+
+/// The facts about an attempt in the journal.
+fn left(phase: Phase, open: &OpenExperiment) -> Left {
+    Left {
+        phase,
+        is_trial: open.trial.is_some(),
+        has_commit: open.commit.is_some(),
+        has_draft: open.draft.is_some(),
+        is_asked: open.merge_with.is_some(),
+        is_sound: open.draft.as_ref().is_some_and(|draft| draft.failure.is_none()),
+    }
+}
+
+/// Drops the refs of commits whose attempts the journal does not have, as it was lost; each commit is saved first.
+fn drop_left_refs(store: &mut Store) -> Result<(), SessionError> {
+    let tag = store.contract.tag.clone();
+    let open: Vec<String> = store.journal.open_attempts().map(|open| tag.open_ref(open.id)).collect();
+    for (name, _) in store.repo.refs.refs_under(&format!("{}/open", tag.ref_prefix()))? {
+        if open.contains(&name) {
+            continue;
+        }
+        if let Some(commit) = store.repo.refs.branch(&name)?.filter(|commit| !store.history.knows(commit)) {
+            let saved = store.refs().keep_as("left open", &commit)?;
+            store.say(Notice::ChangeIsIn { what: "the commit of an attempt that no journal has".into(), saved });
+        }
+        store.repo.refs.drop_ref(&name)?;
+    }
+    Ok(())
+}
+
+/// Records the version of a change that was measured last, and saves a later one.
+fn record_measured(store: &mut Store, open: OpenExperiment, tree: UsersTree<'_>) -> Result<(), SessionError> {
+    let draft = draft_of(&open)?;
+    if let Some(commit) = open.commit.as_ref().filter(|commit| **commit != draft.commit) {
+        let saved = store.refs().keep(commit)?;
+        store.say(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", open.id), saved });
+    }
+    let record = Record {
+        reason: format!("{}; the loop ended before its rework", draft.reason),
+        agent: open.agent.clone(),
+        beside: open.beside.clone(),
+        ..draft
+    };
+    store.record(open, vec![record], tree)
+}
+
+/// Keeps a proposal that was not run: its commit under a saved ref, and its description as an idea.
+fn shelve_proposal(store: &mut Store, open: &OpenExperiment, commit: &CommitId) -> Result<(), SessionError> {
+    store.keep_as_idea(open, commit)?;
+    store.close_open(open.id)
+}
+
+impl Store {
+    /// Keeps the commit of a proposal that is not run under a saved ref, and makes its description an idea.
+    pub(crate) fn keep_as_idea(&mut self, open: &OpenExperiment, commit: &CommitId) -> Result<(), SessionError> {
+        let id: ExperimentId = open.id;
+        let saved = self.refs().keep_as(&format!("experiment {id}, not run"), commit)?;
+        let text = format!("{} (proposed and not run; its change is {saved})", open.description);
+        self.learning().add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
+        self.say(Notice::NotRun { id, saved });
+        Ok(())
+    }
+}

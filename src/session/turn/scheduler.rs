@@ -1,0 +1,763 @@
+//! The loop, over slots and seats: it carries out what the scheduler and the line of winners say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::thread::JoinHandle;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::Instant;
+
+use super::session::Session;
+use crate::domain::{ExperimentId, Notice, Phase, StopReason, with_causes};
+use crate::rules::{
+    Bar, Budgets, Call, Capacity, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan, Running,
+    SESSION_FULL, Situation, Start, Trial, Work, expected_call, expected_run, is_check_due, schedule,
+};
+use crate::session::attempt::calling::Purpose;
+use crate::session::attempt::exploring::text_due;
+use crate::session::attempt::left_over::end_jobs;
+use crate::session::attempt::line::{Chains, find_attempt, open_attempt, settle_line};
+use crate::session::attempt::merging::make_fresh;
+use crate::session::attempt::reviews::{review, to_review};
+use crate::session::attempt::seat_calls::{Called, ask_for_text, call_again, propose};
+use crate::session::attempt::trial::open_trial;
+use crate::session::attempt::{Attempt, Attempted};
+use crate::session::errors::SessionError;
+use crate::session::store::Store;
+use crate::session::store::requests::Interrupt;
+use crate::session::tree::Workspace;
+use crate::session::tree::linked::{Tree, TreeOf, Trees};
+use crate::session::wait::clearance::{Clearance, clear};
+use crate::session::wait::gpu_turn::await_gpus;
+use crate::session::wait::guardians::take_in_guards;
+use crate::session::wait::log_keeping::Keeper;
+use crate::session::wait::outage::wait_out;
+use crate::session::wait::shared::Shared;
+use crate::session::wait::sleeping::Paced;
+use crate::session::wait::supervise::{Deadline, Ending};
+use crate::state::OpenExperiment;
+
+/// The outcome of a job.
+pub(crate) enum Done<'s> {
+    /// A call of an agent ended.
+    Called { seat: u32, tree: Tree<'s>, ended: Result<Called, SessionError> },
+    /// A run ended, with its guards.
+    Ran { slot: u32, tree: Tree<'s>, ended: Result<Attempted, SessionError> },
+    /// The incumbent ran once again.
+    Checked { slot: u32, tree: Tree<'s>, ended: Result<Ending<()>, SessionError> },
+    /// The wait before new calls is over.
+    Cleared(Result<Paced, SessionError>),
+    /// A review ended.
+    Reviewed { id: ExperimentId, ended: Result<Attempted, SessionError> },
+    /// The agent is available again, or the outage took too long.
+    Waited(Result<Option<StopReason>, SessionError>),
+    /// A run that nobody waits for was ended.
+    Stopped(Result<(), SessionError>),
+}
+
+type Job<'s> = Pin<Box<dyn Future<Output = Done<'s>> + 's>>;
+
+/// A busy slot.
+struct Busy {
+    id: ExperimentId,
+    work: Work,
+    began: Instant,
+}
+
+impl Busy {
+    /// The experiments whose changes are run.
+    fn experiments(&self) -> Vec<ExperimentId> {
+        match &self.work {
+            Work::Run(id) => vec![*id],
+            Work::Trial(trial) => trial.cars().to_vec(),
+            Work::Check => Vec::new(),
+        }
+    }
+}
+
+/// The purpose of a loop.
+#[derive(Debug, Clone, Copy)]
+enum Scope {
+    /// A night: calls, runs, pauses, checks and reviews, until something ends it; `first` is the place of its first
+    /// experiment.
+    Night { first: u32 },
+    /// Finishes open attempts until this deadline, without agent calls or budgets.
+    Open(Deadline),
+}
+
+/// The work under way in slots and seats.
+pub(crate) struct Lanes<'s, 'a> {
+    pub(crate) shared: &'s Shared<'a>,
+    scope: Scope,
+    pub(crate) terms: FileTerms,
+    capacity: Capacity,
+    pub(crate) trees: Trees<'s>,
+    chains: Chains,
+    jobs: FuturesUnordered<Job<'s>>,
+    slots: BTreeMap<u32, Busy>,
+    seats: BTreeMap<u32, ExperimentId>,
+    /// The seat in which an agent is asked for text.
+    text: Option<u32>,
+    /// The permission to start new calls.
+    clearance: Clearance,
+    /// Duration of the last call in seconds, if it changed nothing.
+    idle: Option<f64>,
+    /// True if the next pause of the cadence may have begun in an earlier process.
+    is_begun: bool,
+    /// Number of crashes in a row when the incumbent was last checked.
+    crashes_seen: u32,
+    /// The attempts that are being reviewed.
+    reviews: BTreeSet<ExperimentId>,
+    /// The attempts that wait for a slot, in the order in which they became ready.
+    ready: Vec<ExperimentId>,
+    keeper: Option<Keeper>,
+    /// Set while the loop waits for an outage to end.
+    waits: bool,
+    /// Number of calls in a row whose shims were killed.
+    lost: u32,
+    /// The outcome of the last attempt that left its slot.
+    pub(crate) attempted: Option<Attempted>,
+    /// The reason for the end of the loop.
+    ending: Option<StopReason>,
+    /// The error with which the loop ends, once the work under way is finished.
+    failing: Option<SessionError>,
+    /// Set once a job is still running without this process, which cannot wait for it.
+    is_detached: bool,
+}
+
+impl Session<'_> {
+    /// Calls agents and runs what they make, in all seats and slots, until something ends the loop.
+    pub(crate) async fn turn(&mut self) -> Result<StopReason, SessionError> {
+        let first = self.shared.store().history.next_sequence();
+        let (mut tries, mut last) = (0, first);
+        let reason = loop {
+            let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Night { first });
+            let turned = lanes.turn().await;
+            lanes.end_keeper(true)?;
+            let may_pass = lanes.trees.are_own() && turned.as_ref().is_err_and(SessionError::may_pass);
+            drop(lanes);
+            match turned {
+                // Somebody deletes trees while `ar` works on them: what is open is picked up as after a kill.
+                Err(error) if may_pass && tries < LOST_RETRIES => {
+                    let store = &mut *self.shared.store();
+                    store.begin_anew()?;
+                    store.say(Notice::PickedUp(with_causes(&error)));
+                    tries = if store.history.next_sequence() > last { 1 } else { tries + 1 };
+                    last = store.history.next_sequence();
+                }
+                turned => break turned?,
+            }
+        };
+        if reason != StopReason::Detached {
+            self.shelve()?;
+        }
+        Ok(reason)
+    }
+
+    /// Brings an attempt to its end whose run is in the journal already, and waits for that at most until `deadline`.
+    pub(crate) async fn finish(&mut self, attempt: Attempt, deadline: Deadline) -> Result<Attempted, SessionError> {
+        let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Open(deadline));
+        lanes.run_at_once(attempt)?;
+        let reason = lanes.go_on().await?;
+        Ok(lanes.came_to(&reason).unwrap_or(Attempted::Waiting))
+    }
+
+    /// Brings what an earlier process left open to its end, and waits for that at most until `deadline`. Returns what came of
+    /// it, if anything.
+    pub(crate) async fn finish_open(&mut self, deadline: Deadline) -> Result<Option<Attempted>, SessionError> {
+        let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Open(deadline));
+        let reason = lanes.turn().await?;
+        Ok(lanes.came_to(&reason))
+    }
+}
+
+impl<'s, 'a> Lanes<'s, 'a> {
+    fn new(shared: &'s Shared<'a>, workspace: &'s mut Workspace, scope: Scope) -> Self {
+        let store = shared.store();
+        Lanes {
+            shared,
+            scope,
+            terms: workspace.file_terms.clone(),
+            capacity: Capacity::of(store.journal.layout.as_ref()),
+            trees: Trees::of(workspace),
+            chains: Chains::default(),
+            jobs: FuturesUnordered::new(),
+            slots: BTreeMap::new(),
+            seats: BTreeMap::new(),
+            text: None,
+            clearance: Clearance::default(),
+            idle: None,
+            is_begun: true,
+            crashes_seen: crashes(&store).saturating_sub(1),
+            reviews: BTreeSet::new(),
+            ready: Vec::new(),
+            keeper: None,
+            waits: false,
+            lost: 0,
+            attempted: None,
+            ending: None,
+            failing: None,
+            is_detached: false,
+        }
+    }
+
+    async fn turn(&mut self) -> Result<StopReason, SessionError> {
+        self.recover().await?;
+        self.go_on().await
+    }
+
+    /// Does what the rules say until nothing is left to do.
+    async fn go_on(&mut self) -> Result<StopReason, SessionError> {
+        let mut listener = self.shared.interrupts.listen();
+        loop {
+            let asked = self.shared.asked()?;
+            if asked == Interrupt::Detach || self.is_detached {
+                return Ok(StopReason::Detached);
+            }
+            take_in_guards(self.shared)?;
+            if let Scope::Night { first } = self.scope
+                && self.ending.is_none()
+                && asked == Interrupt::None
+            {
+                self.ending = self.shared.rule_to_stop(first);
+            }
+            self.crashes_seen = self.crashes_seen.min(crashes(&self.shared.store()));
+            let demand = self.demand(asked);
+            let may_ask = self.shared.calls_agent && demand == Demand::New;
+            let trials = settle_line(&mut self.shared.store(), &mut self.chains, may_ask || self.waits)?;
+            self.shared.tell()?;
+            let is_checked = self.slots.values().any(|busy| busy.work == Work::Check);
+            if asked != Interrupt::Now && !is_checked && self.failing.is_none() {
+                self.start_reviews()?;
+            }
+            let mut plan = self.plan(demand, &trials);
+            let bar = plan.bar;
+            let is_over = plan.is_empty() && self.jobs.is_empty();
+            if is_over {
+                self.end_keeper(true)?;
+                return match self.failing.take() {
+                    Some(error) => Err(error),
+                    None => Ok(self.reason(asked, bar)),
+                };
+            }
+            self.hold_back(&mut plan);
+            self.carry_out(plan)?;
+            self.shared.tell()?;
+            tokio::select! {
+                Some(done) = self.jobs.next() => self.take(done)?,
+                () = listener.signal_or_look() => {}
+            }
+        }
+    }
+
+    /// The outcome of the last attempt when the loop ended for this reason.
+    fn came_to(self, reason: &StopReason) -> Option<Attempted> {
+        if *reason == StopReason::Detached { Some(Attempted::StillRunning) } else { self.attempted }
+    }
+
+    fn is_night(&self) -> bool {
+        matches!(self.scope, Scope::Night { .. })
+    }
+
+    /// The deadline for a run, its guards and its review.
+    fn deadline(&self) -> Deadline {
+        match self.scope {
+            Scope::Night { .. } => None,
+            Scope::Open(deadline) => deadline,
+        }
+    }
+
+    /// The work that may still start.
+    fn demand(&mut self, asked: Interrupt) -> Demand {
+        if asked == Interrupt::Now || self.failing.is_some() {
+            return Demand::Nothing;
+        }
+        if !self.is_night() {
+            return Demand::Open;
+        }
+        let is_ending = asked != Interrupt::None || self.ending.is_some();
+        // *In place* one attempt is open at most, and its rework is a part of it.
+        let may_rework = self.shared.store().journal.has_change_to_rework()
+            && !matches!(self.ending, Some(StopReason::Agent { .. }));
+        if is_ending && may_rework && !self.trees.are_own() && self.shared.calls_agent {
+            return Demand::Started;
+        }
+        if asked != Interrupt::None {
+            return Demand::Nothing;
+        }
+        match &self.ending {
+            None => {}
+            Some(StopReason::MaxExperiments { .. }) => return Demand::Winners,
+            Some(StopReason::Reached(reached)) if ["goal", SESSION_FULL].contains(&reached.rule) => {
+                return Demand::Winners;
+            }
+            // A budget of the agent's is spent.
+            Some(StopReason::Reached(reached)) if reached.is_done => return Demand::Open,
+            Some(_) => return Demand::Nothing,
+        }
+        if !self.shared.calls_agent || self.waits {
+            return Demand::Open;
+        }
+        if self.shared.store().journal.pauses.waits_for_reset() {
+            self.wait_out();
+            return Demand::Open;
+        }
+        Demand::New
+    }
+
+    /// The reason for the end of a loop that has nothing left to do.
+    fn reason(&mut self, asked: Interrupt, bar: Option<Bar>) -> StopReason {
+        if asked != Interrupt::None {
+            return self.shared.interrupts.reason(&self.shared.store().folder);
+        }
+        let store = self.shared.store();
+        let no_time = || self.shared.times.no_time_for_experiment(&store).or(self.shared.times.no_time_for_run(&store));
+        let is_full = bar == Some(Bar::Experiments);
+        let limit = is_full
+            .then(|| store.journal.expenses.night(&store.contract).experiments_enough(&store.contract, &store.history))
+            .flatten();
+        self.ending.take().or(limit).or_else(no_time).unwrap_or(StopReason::NoAgent)
+    }
+
+    /// The work to start now, by the rules.
+    fn plan(&self, demand: Demand, trials: &[Trial]) -> Plan {
+        let store = self.shared.store();
+        let expected = Expected { run: expected_run(&store.history), call: expected_call(&store.history) };
+        let calls = if store.journal.pauses.outage().is_some() { Some(1) } else { self.capacity.calls };
+        let running: Vec<Running> = self
+            .slots
+            .iter()
+            .map(|(slot, busy)| Running {
+                slot: *slot,
+                work: busy.work.clone(),
+                left: expected.run.saturating_sub(busy.began.elapsed()),
+            })
+            .collect();
+        let attempts = self.attempts(store.journal.steps());
+        schedule(&Situation {
+            layout: Capacity { calls, ..self.capacity },
+            demand,
+            attempts: &attempts,
+            running: &running,
+            trials,
+            check_is_due: is_check_due(crashes(&store), self.crashes_seen),
+            expected,
+            budgets: match self.scope {
+                Scope::Night { .. } => Budgets {
+                    experiments: store
+                        .journal
+                        .expenses
+                        .night(&store.contract)
+                        .experiments_left(&store.contract, &store.history),
+                    time: self.shared.times.end(&store).map(|end| end.left),
+                },
+                Scope::Open(_) => Budgets::default(),
+            },
+        })
+    }
+
+    /// The open attempts with their places.
+    fn attempts<'j>(&self, open: impl Iterator<Item = (Phase, &'j OpenExperiment)>) -> Vec<OpenAttempt> {
+        let place = |phase, id| {
+            let seat = self.seats.iter().find(|(_, at_work)| **at_work == id).map(|(seat, _)| *seat);
+            match (seat, phase) {
+                (Some(seat), _) => Place::Seat(seat),
+                // A refused attempt keeps its earlier phase while it is in a slot.
+                _ if self.slots.values().any(|busy| busy.id == id) => Place::Slot,
+                (None, Phase::Proposing) => Place::NeedsCall,
+                (None, Phase::Committing) => Place::Ready,
+                (None, Phase::Waiting | Phase::Reviewing) => Place::Winner,
+                (None, _) => Place::Slot,
+            }
+        };
+        let own = open.filter(|(_, open)| open.trial.is_none());
+        let mut attempts: Vec<OpenAttempt> =
+            own.map(|(phase, open)| OpenAttempt { id: open.id, place: place(phase, open.id) }).collect();
+        // A seat is busy until its job ends, even if its attempt is closed.
+        let is_open = |id: ExperimentId| attempts.iter().any(|attempt| attempt.id == id);
+        let closed: Vec<OpenAttempt> = self
+            .seats
+            .iter()
+            .filter(|(_, id)| !is_open(**id))
+            .map(|(seat, id)| OpenAttempt { id: *id, place: Place::Seat(*seat) })
+            .collect();
+        attempts.extend(closed);
+        attempts.sort_by_key(|attempt| self.ready.iter().position(|id| *id == attempt.id));
+        attempts
+    }
+
+    fn carry_out(&mut self, plan: Plan) -> Result<(), SessionError> {
+        for slot in plan.stops {
+            self.stop(slot);
+        }
+        for Start { slot, work } in plan.starts {
+            match work {
+                Work::Run(id) => self.start_run(slot, id)?,
+                Work::Trial(trial) => self.start_trial(slot, &trial)?,
+                Work::Check => self.start_check(slot)?,
+            }
+        }
+        for call in plan.calls {
+            self.call(call)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a call is for a new change, or for an attempt without a change so far.
+    fn is_new(&self, call: &Call) -> bool {
+        let store = self.shared.store();
+        let is_made = |id| store.journal.attempt(id).is_some_and(OpenExperiment::is_made);
+        !call.attempt.is_some_and(is_made)
+    }
+
+    /// Removes new calls from a plan until the wait before them is over, and starts that wait.
+    fn hold_back(&mut self, plan: &mut Plan) {
+        if !plan.calls.iter().any(|call| self.is_new(call)) {
+            if self.clearance == Clearance::Given {
+                self.clearance = Clearance::None;
+            }
+            return;
+        }
+        let purpose = self.purpose();
+        if self.clearance == Clearance::Given && purpose.is_some() {
+            return;
+        }
+        plan.calls.retain(|call| !self.is_new(call));
+        if self.clearance == Clearance::None
+            && let Some(purpose) = purpose
+        {
+            self.clearance = Clearance::Awaited;
+            let shared = self.shared;
+            let idle = self.idle.take();
+            let is_paced = idle.is_none() && purpose == Purpose::Change;
+            let paced = is_paced.then(|| std::mem::take(&mut self.is_begun));
+            self.jobs.push(Box::pin(async move { Done::Cleared(clear(shared, idle, paced).await) }));
+        }
+    }
+
+    /// The purpose of the next new call, or `None` during a call for text. A call for text uses up no experiment number as
+    /// long as no later number is assigned meanwhile. At a pivot, the change needs the proposals of that call.
+    fn purpose(&self) -> Option<Purpose> {
+        match self.text {
+            Some(_) => None,
+            None => {
+                let store = self.shared.store();
+                Some(text_due(&store.contract, &store.journal).unwrap_or(Purpose::Change))
+            }
+        }
+    }
+
+    /// Runs the incumbent once again.
+    fn start_check(&mut self, slot: u32) -> Result<(), SessionError> {
+        let shared = self.shared;
+        shared.check_room()?;
+        let tip = shared.store().tip();
+        let crashes = crashes(&shared.store());
+        let Some(mut tree) =
+            self.trees.lend(&mut shared.store(), &shared.slots, &self.terms, TreeOf::Slot(slot), &tip)?
+        else {
+            return Ok(());
+        };
+        let named = self.trees.are_own().then_some(slot);
+        self.crashes_seen = crashes;
+        self.slots.insert(slot, Busy { id: ExperimentId::BASELINE, work: Work::Check, began: Instant::now() });
+        self.jobs.push(Box::pin(async move {
+            let ended = match await_gpus(shared, slot).await {
+                Ok(()) => shared.check_incumbent(&mut tree, named, crashes).await,
+                Err(error) => Err(error),
+            };
+            Done::Checked { slot, tree, ended }
+        }));
+        Ok(())
+    }
+
+    /// Runs a proposal, merged onto the incumbent where it is stale.
+    fn start_run(&mut self, slot: u32, id: ExperimentId) -> Result<(), SessionError> {
+        self.shared.check_room()?;
+        let mut attempt = find_attempt(&self.shared.store(), id)?;
+        if !make_fresh(&mut attempt, &mut self.shared.store(), &self.terms)? {
+            // Without a run it needs no slot.
+            return Ok(());
+        }
+        self.ready.retain(|ready| *ready != id);
+        self.start(slot, Work::Run(id), attempt)
+    }
+
+    fn start_trial(&mut self, slot: u32, trial: &Trial) -> Result<(), SessionError> {
+        self.shared.check_room()?;
+        let opened = open_trial(&mut self.shared.store(), &self.terms, &mut self.chains, trial)?;
+        match opened {
+            Some(attempt) => self.start(slot, Work::Trial(trial.clone()), attempt),
+            None => Ok(()),
+        }
+    }
+
+    fn start(&mut self, slot: u32, work: Work, mut attempt: Attempt) -> Result<(), SessionError> {
+        let shared = self.shared;
+        let Some(mut tree) = self.slot(slot, &attempt)? else { return Ok(()) };
+        let (id, deadline) = (attempt.open.id, self.deadline());
+        {
+            let store = &mut *shared.store();
+            if attempt.open.refused.is_none() {
+                attempt.open.beside.slot = self.trees.are_own().then_some(slot);
+                attempt.open.beside.neighbours = self.slots.values().flat_map(Busy::experiments).collect();
+                tree.check_out(store, &attempt.open)?;
+                attempt.prepare_run(&tree, store)?;
+            }
+        }
+        self.slots.insert(slot, Busy { id, work, began: Instant::now() });
+        self.jobs.push(Box::pin(async move {
+            let ended = match await_gpus(shared, slot).await {
+                Ok(()) => attempt.finish(&mut tree, shared, deadline).await,
+                Err(error) => Err(error),
+            };
+            Done::Ran { slot, tree, ended }
+        }));
+        Ok(())
+    }
+
+    /// Runs a change whose run is in the journal already, in the tree in which it was made; a change that comes too late for
+    /// that becomes an idea.
+    fn run_at_once(&mut self, mut attempt: Attempt) -> Result<(), SessionError> {
+        let shared = self.shared;
+        let Some(mut tree) = self.slot(0, &attempt)? else { return Ok(()) };
+        let late = shared.times.no_time_for_run(&shared.store());
+        // Leaving a rework as an idea would lose the version before it.
+        if let Some(reason) = late.filter(|_| self.is_night() && attempt.open.draft.is_none()) {
+            attempt.leave_as_idea(&mut tree, &mut shared.store())?;
+            self.trees.take_back(tree);
+            self.ending = Some(reason);
+            return Ok(());
+        }
+        let (id, deadline) = (attempt.open.id, self.deadline());
+        self.slots.insert(0, Busy { id, work: Work::Run(id), began: Instant::now() });
+        self.jobs.push(Box::pin(async move {
+            let ended = attempt.finish(&mut tree, shared, deadline).await;
+            Done::Ran { slot: 0, tree, ended }
+        }));
+        Ok(())
+    }
+
+    /// Picks up a run that an earlier process started.
+    pub(crate) fn resume(&mut self, mut attempt: Attempt) -> Result<(), SessionError> {
+        let shared = self.shared;
+        let slot = attempt.open.beside.slot.unwrap_or(0);
+        // A tree that is lent is there.
+        let tree_is_gone = {
+            let store = shared.store();
+            self.trees.are_own() && !store.repo.has_kept(&store.folder.slot(slot))
+        };
+        let Some(mut tree) = self.slot(slot, &attempt)? else { return Ok(()) };
+        let (id, deadline) = (attempt.open.id, self.deadline());
+        let work = attempt.open.trial.clone().map_or(Work::Run(id), Work::Trial);
+        self.slots.insert(slot, Busy { id, work, began: Instant::now() });
+        self.jobs.push(Box::pin(async move {
+            let ended = attempt.pick_up(&mut tree, shared, deadline, tree_is_gone).await;
+            Done::Ran { slot, tree, ended }
+        }));
+        Ok(())
+    }
+
+    /// Has reviewed what waits for that.
+    fn start_reviews(&mut self) -> Result<(), SessionError> {
+        let shared = self.shared;
+        let waiting = to_review(&shared.store());
+        // *In place* the review is a part of what the slot does.
+        let is_begun = |id: &ExperimentId| self.reviews.contains(id) || self.slots.values().any(|busy| busy.id == *id);
+        for id in waiting.into_iter().filter(|id| !is_begun(id)).collect::<Vec<_>>() {
+            let mut attempt = find_attempt(&shared.store(), id)?;
+            self.reviews.insert(id);
+            self.jobs.push(Box::pin(async move {
+                let ended = review(&mut attempt, shared).await;
+                Done::Reviewed { id, ended }
+            }));
+        }
+        Ok(())
+    }
+
+    /// The working tree of a slot that is free.
+    fn slot(&mut self, slot: u32, attempt: &Attempt) -> Result<Option<Tree<'s>>, SessionError> {
+        let commit = attempt.open.commit.clone().unwrap_or_else(|| self.shared.store().tip());
+        self.trees.lend(&mut self.shared.store(), &self.shared.slots, &self.terms, TreeOf::Slot(slot), &commit)
+    }
+
+    /// The working tree of a seat that is free.
+    pub(crate) fn seat(&mut self, seat: u32) -> Result<Option<Tree<'s>>, SessionError> {
+        let tip = self.shared.store().tip();
+        self.trees.lend(&mut self.shared.store(), &self.shared.slots, &self.terms, TreeOf::Seat(seat), &tip)
+    }
+
+    /// Takes a working tree back.
+    pub(crate) fn give_back(&mut self, tree: Tree<'s>) {
+        self.trees.take_back(tree);
+    }
+
+    /// Adds an attempt to those that wait for a slot.
+    pub(crate) fn note_ready(&mut self, id: ExperimentId) {
+        if !self.ready.contains(&id) {
+            self.ready.push(id);
+        }
+    }
+
+    /// Ends a run that nobody waits for.
+    fn stop(&mut self, slot: u32) {
+        let Some(busy) = self.slots.get(&slot) else { return };
+        let (shared, id) = (self.shared, busy.id);
+        if shared.overtaken.borrow_mut().insert(id) {
+            self.jobs.push(Box::pin(async move { Done::Stopped(end_jobs(shared, id).await) }));
+        }
+    }
+
+    /// Calls an agent, for a new attempt or for one that is open. A call that was cut off is made again on what is best now.
+    fn call(&mut self, Call { seat, attempt }: Call) -> Result<(), SessionError> {
+        let shared = self.shared;
+        let open = attempt.map(|id| open_attempt(&shared.store(), id)).transpose()?;
+        let made = open.filter(OpenExperiment::is_made);
+        let purpose = if made.is_some() { Some(Purpose::Change) } else { self.purpose() };
+        let Some(purpose) = purpose else { return Ok(()) };
+        shared.check_room()?;
+        let Some(mut tree) = self.seat(seat)? else { return Ok(()) };
+        if self.keeper.is_none() {
+            self.keeper = Some(shared.log_keeper.borrow_mut().start(&shared.store()));
+        }
+        // *In place* the journal names no seat.
+        let named = self.trees.are_own().then_some(seat);
+        let Some(open) = made else {
+            let store = &mut *shared.store();
+            let id = attempt.unwrap_or_else(|| store.allocate());
+            let attempt = Attempt::open(id, named, &mut tree, store)?;
+            self.seats.insert(seat, id);
+            self.clearance = Clearance::None;
+            if purpose != Purpose::Change {
+                self.text = Some(seat);
+            }
+            self.jobs.push(Box::pin(async move {
+                let ended = match purpose {
+                    Purpose::Change => propose(attempt, &mut tree, shared).await,
+                    Purpose::Summary | Purpose::Proposal(_) => ask_for_text(&attempt, &mut tree, shared, purpose).await,
+                };
+                Done::Called { seat, tree, ended }
+            }));
+            return Ok(());
+        };
+        let id = open.id;
+        let mut attempt = find_attempt(&shared.store(), id)?;
+        attempt.open = OpenExperiment { seat: named, ..open };
+        attempt.enter(&mut shared.store(), Phase::Proposing)?;
+        self.seats.insert(seat, id);
+        self.jobs.push(Box::pin(async move {
+            let ended = call_again(attempt, &mut tree, shared).await;
+            Done::Called { seat, tree, ended }
+        }));
+        Ok(())
+    }
+
+    /// Waits until the agent may be called again.
+    fn wait_out(&mut self) {
+        let shared = self.shared;
+        self.waits = true;
+        self.shared.store().note_activity();
+        self.jobs.push(Box::pin(async move { Done::Waited(wait_out(shared).await) }));
+    }
+
+    fn take(&mut self, done: Done<'s>) -> Result<(), SessionError> {
+        match done {
+            Done::Ran { slot, tree, ended } => {
+                self.slots.remove(&slot);
+                self.trees.take_back(tree);
+                let attempted = ended?;
+                self.is_detached |= attempted == Attempted::StillRunning;
+                self.attempted = Some(attempted);
+                self.end_keeper(false)
+            }
+            Done::Checked { slot, tree, ended } => {
+                self.slots.remove(&slot);
+                self.trees.take_back(tree);
+                match ended {
+                    // Active runs finish first.
+                    Err(error @ SessionError::BestLost { .. }) => self.failing = Some(error),
+                    // The shim is not tried again: the next crashes ask for another run.
+                    ended => self.is_detached |= matches!(ended?, Ending::Detached),
+                }
+                Ok(())
+            }
+            Done::Cleared(paced) => {
+                self.clearance = Clearance::None;
+                match paced? {
+                    Paced::Ready => self.clearance = Clearance::Given,
+                    Paced::Rested => {
+                        self.clearance = Clearance::Given;
+                        self.shared.store().note_activity();
+                    }
+                    Paced::Waited => self.shared.store().note_activity(),
+                    Paced::Ends(reason) => self.ending = Some(reason),
+                }
+                Ok(())
+            }
+            Done::Called { seat, tree, ended } => {
+                let id = self.seats.remove(&seat);
+                self.text.take_if(|at| *at == seat);
+                self.trees.take_back(tree);
+                self.put_branch_back("put back")?;
+                self.end_keeper(!self.trees.are_own())?;
+                match ended? {
+                    Called::Over => self.lost = 0,
+                    // One pause serves all calls that end before it is over.
+                    Called::Idle { seconds } if self.clearance != Clearance::Awaited => self.idle = Some(seconds),
+                    Called::Idle { .. } => {}
+                    Called::Prepared(attempt) => {
+                        self.lost = 0;
+                        return self.run_at_once(*attempt);
+                    }
+                    Called::Outage if !self.waits => self.wait_out(),
+                    Called::Outage => {}
+                    Called::Detached => self.is_detached = true,
+                    // One cause may kill the calls in all seats at once.
+                    Called::Lost if self.lost == LOST_RETRIES * self.shared.store().journal.most_calls() => {
+                        self.ending = Some(StopReason::Agent { detail: "its shim was killed each time".into() });
+                    }
+                    Called::Lost => self.lost += 1,
+                }
+                id.into_iter().for_each(|id| self.note_ready(id));
+                Ok(())
+            }
+            Done::Waited(waited) => {
+                self.waits = false;
+                self.ending = waited?.or(self.ending.take());
+                Ok(())
+            }
+            Done::Reviewed { id, ended } => {
+                self.reviews.remove(&id);
+                ended.map(drop)
+            }
+            Done::Stopped(stopped) => stopped,
+        }
+    }
+
+    /// Puts the session's branch back to the incumbent where no working tree follows it.
+    pub(crate) fn put_branch_back(&self, why: &str) -> Result<(), SessionError> {
+        if !self.trees.are_own() {
+            return Ok(());
+        }
+        let tip = self.shared.store().tip();
+        self.shared.store().set_branch(&tip, &[], why)
+    }
+
+    /// Notes what was done about the logs, once that is over; `at_once` waits for it.
+    fn end_keeper(&mut self, at_once: bool) -> Result<(), SessionError> {
+        let is_over = |keeper: &mut Keeper| at_once || keeper.as_ref().is_none_or(JoinHandle::is_finished);
+        let Some(keeper) = self.keeper.take_if(is_over) else { return Ok(()) };
+        let shared = self.shared;
+        shared.log_keeper.borrow_mut().end(keeper, &shared.store(), &shared.events.borrow().log)?;
+        let store = &mut *shared.store();
+        store.expected.watch_again(&store.folder.logs());
+        Ok(())
+    }
+}
+
+/// Number of latest runs in a row that crashed.
+fn crashes(store: &Store) -> u32 {
+    u32::try_from(store.history.crashed_runs().count()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,494 @@
+//! An open session: everything that the loop holds in its hands.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::first_model::{leave_other_models, refuse_other_model};
+use super::late_reviews::undo_late_review;
+use crate::agent::task_spec;
+use crate::crash;
+use crate::domain::{Contract, Directive, Event, ExperimentId, Gpu, Home, Notice, StopReason, Trouble};
+use crate::exec::{Executor, GpuHolder, GpuLocks, boot_id};
+use crate::fs::{Unsynced, remove_left_over};
+use crate::git::{Head, HeadTarget};
+use crate::rules::{GpuSlot, History, Night, folders_of, slot_variables};
+use crate::session::attempt::artifacts::settle_left_artifacts;
+use crate::session::attempt::left_over::end_late_review;
+use crate::session::errors::LayoutError;
+use crate::session::errors::{ErrorKind, SessionError};
+use crate::session::files::fetched::is_fetched;
+use crate::session::files::layout::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
+use crate::session::files::reading::{expected_tip, read_history};
+use crate::session::plan::Plan;
+use crate::session::plan::hazards::Surveyed;
+use crate::session::plan::home::go_home;
+use crate::session::plan::invocation::Drive;
+use crate::session::plan::next_session::UserCommits;
+use crate::session::plan::nights::entered_night;
+use crate::session::store::Store;
+use crate::session::store::contradiction::{contradiction, trouble_text};
+use crate::session::store::expectations::Expected;
+use crate::session::store::messages::HeardWords;
+use crate::session::store::notices::Said;
+use crate::session::store::open_attempt::is_being_replaced;
+use crate::session::store::repair::{Remains, rebuilt_journal};
+use crate::session::store::requests::Interrupts;
+use crate::session::store::state::Written;
+use crate::session::store::trouble_report::{end_wait, forget_solved};
+use crate::session::store::watchdog::listen;
+use crate::session::tree::Workspace;
+use crate::session::tree::linked::{SlotSetup, open_seat, remove_trees};
+use crate::session::tree::protected::{Protected, forget_copies};
+use crate::session::tree::settings_file::SETTINGS_BEFORE;
+use crate::session::tree::working_tree::UntrackedFiles;
+use crate::session::wait::escalation::report_unopened;
+use crate::session::wait::events::{Events, Observer};
+use crate::session::wait::guardians::{guard_lines, interval_of, register, take_in_guards};
+use crate::session::wait::hooks::Alerted;
+use crate::session::wait::shared::Shared;
+use crate::session::wait::surroundings::Place;
+use crate::session::wait::times::Times;
+use crate::state::{
+    EventLog, Journal, Memory, OpenAttempt, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, SessionFolder, UNTRACKED, read_json,
+};
+
+/// An open session.
+pub struct Session<'a> {
+    pub(crate) shared: Shared<'a>,
+    pub(crate) workspace: Workspace,
+}
+
+impl<'a> Session<'a> {
+    /// Opens the session of a plan: its files, its branch, its lock.
+    pub async fn open(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
+        let new = if plan.continued { None } else { NewFolder::of(&plan) };
+        let opened = Session::open_in(plan, observer, interrupts).await;
+        if let (Err(error), Some(new)) = (&opened, new)
+            && error.kind() != ErrorKind::Held
+        {
+            new.remove_unused();
+        }
+        opened
+    }
+
+    async fn open_in(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
+        let Plan {
+            repo,
+            folder,
+            contract,
+            file_terms,
+            ledger,
+            clock,
+            drive,
+            tonight,
+            spent: _,
+            home,
+            continued,
+            notices,
+            left_out,
+            layout,
+            gpus,
+        } = plan;
+        listen(&repo, &interrupts, &folder);
+        if contract.no_sign {
+            repo.objects.sign_nothing();
+        } else if matches!(drive, Drive::Loop { .. }) || !continued {
+            repo.objects.check_signing()?;
+        }
+        repo.defer_syncs();
+        let is_fetched = continued && is_fetched(&repo, &contract.tag)?;
+        repo.exclude(OWN_FILES)?;
+        let left_out: Vec<String> = left_out.iter().filter_map(|file| exclude_pattern(file, repo.worktree())).collect();
+        if fs::symlink_metadata(repo.main_worktree().join(SESSIONS_FOLDER)).is_ok_and(|own| own.is_symlink()) {
+            // A `dir/` pattern does not match a symlink.
+            repo.exclude(&["/.autoresearch"])?;
+        }
+        repo.exclude(&left_out.iter().map(String::as_str).collect::<Vec<_>>())?;
+        crash::point("open.excluded");
+        folder.create()?;
+        let tree_of = Home::of(layout.as_ref());
+        let lock = folder.lock(repo.git_dir(), tree_of.has_user())?;
+        crash::point("open.locked");
+        repo.clear_own_locks()?;
+        let chosen: Vec<Gpu> = gpus.iter().flat_map(|slot| slot.gpus.iter().cloned()).collect();
+        let holder =
+            GpuHolder { repository: repo.main_worktree(), session: contract.tag.clone(), process: std::process::id() };
+        let gpu_locks =
+            if chosen.is_empty() { None } else { Some(GpuLocks::take(&chosen, &holder).map_err(LayoutError::from)?) };
+        folder.drop_old_stop_request(&lock);
+        let has_linked_environment =
+            layout.as_ref().is_some_and(|layout| Surveyed::new(&repo, &contract, layout).has_linked_environment());
+        let mut history = read_history(&repo, &contract.tag)?;
+        refuse_other_model(&history, &gpus)?;
+        let state = folder.state();
+        remove_left_over(&state)?;
+        if !continued {
+            forget(&state)?;
+        }
+        let log = EventLog::new(&folder.logs());
+        let found = folder.journal()?;
+        let (is_found, lost) = (found.is_some(), continued && found.is_none());
+        let mut journal = match found {
+            Some(journal) => journal,
+            None => {
+                let tip = repo.refs.branch(&contract.tag.branch_ref())?;
+                let made = match continued {
+                    true => {
+                        let (end, worktree) = (log.last_end(), repo.worktree());
+                        let remains = Remains { contract: Some(&contract), end, worktree };
+                        rebuilt_journal(&history, &remains, tip.as_ref(), clock.now())
+                    }
+                    false => Journal::new(repo.worktree(), clock.now()),
+                };
+                Journal { guard_lines: guard_lines(&repo, &contract.tag), layout: layout.clone(), ..made }
+            }
+        };
+        let night = tonight.as_ref().map(|tonight| entered_night(&journal, tonight, &contract, &history, clock));
+        journal.presence.wake(drive.driver(), interval_of(&contract), boot_id());
+        if is_found {
+            journal.show(&state, clock.now())?;
+            let tip = expected_tip(&contract, history.incumbent().map(|record| &record.commit));
+            if let Some(trouble) = contradiction(&repo, &history, &tip, &journal) {
+                let (root, logs) = (repo.worktree(), folder.logs());
+                let of = Alerted { contract: &contract, history: &history, root, logs, clock };
+                let report = (trouble_text(trouble), SEE_DOCTOR);
+                report_unopened(&folder, &of, interrupts.listen(), Trouble::Contradiction, report).await;
+                return Err(SessionError::Contradiction(trouble_text(trouble)));
+            }
+            if let Some(OpenAttempt { open, .. }) = journal.first()
+                && is_being_replaced(&repo, &contract.tag, open)?
+            {
+                history.forget(open.id);
+            }
+            // Each experiment took a call.
+            journal.calls.at_least(history.experiments());
+        }
+        let memory = Memory::new(&state);
+        memory.create(history.records())?;
+        crash::point("open.memory_made");
+        let place = Place::of(repo.worktree());
+        let untracked = read_json(&state.join(UNTRACKED))?;
+        if !is_found {
+            journal.write(&state, clock.now())?;
+        }
+        crash::point("open.journal_made");
+        // From here on it is a session: its journal says whether it has slots.
+        folder.store_contract(&contract, &task_spec(&contract))?;
+        crash::point("open.contract_stored");
+        let uuids = |slot: &GpuSlot| slot.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",");
+        let journal = Journal { layout, gpus: gpus.iter().map(uuids).collect(), ..journal };
+        let (protected, told) =
+            Protected::of(&repo, &folder, &file_terms, &contract.start, &folders_of(&contract.protect))?;
+        let repo = Rc::new(repo);
+        let tree = Rc::clone(&repo);
+        let calls_agent = matches!(drive, Drive::Loop { .. }) && contract.agent.is_some();
+        let mut session = Session {
+            shared: Shared {
+                store: RefCell::new(Store {
+                    written: Written { journal: journal.clone(), unsynced: Unsynced::default(), at: Instant::now() },
+                    journal,
+                    repo,
+                    folder,
+                    contract,
+                    history,
+                    ledger,
+                    clock,
+                    lock,
+                    expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
+                    said: Said::default(),
+                    words: HeardWords::default(),
+                    activity: 0,
+                    taken_back: false,
+                }),
+                events: RefCell::new(Events::new(observer, log)),
+                place: RefCell::new(place),
+                log_keeper: RefCell::default(),
+                local: Executor::local(),
+                runs: Executor::for_runs(),
+                interrupts,
+                times: Times::default(),
+                calls_agent,
+                overtaken: RefCell::default(),
+                searched: RefCell::default(),
+                gate: RefCell::default(),
+                slots: SlotSetup { gpus, _locks: gpu_locks, has_linked_environment },
+            },
+            workspace: Workspace {
+                repo: tree,
+                home: Home::UserTree,
+                variables: slot_variables(0, None),
+                protected,
+                file_terms,
+                untracked: UntrackedFiles { known: untracked, listed: None },
+                look: None,
+                tree_before: None,
+                settings: None,
+            },
+        };
+        let begun = end_late_review(&session.shared).await;
+        let begun = begun
+            .and_then(|()| go_home(&mut session.workspace, session.shared.store.get_mut(), home))
+            .and_then(|()| session.take_own_tree(tree_of))
+            .and_then(|()| undo_late_review(&mut session.workspace, session.shared.store.get_mut(), drive))
+            .and_then(|()| session.take_over(drive, night))
+            .and_then(|()| session.begin_telling(continued, lost, is_fetched));
+        if let Err(error) = begun {
+            if !continued {
+                // The first error is the one that has to be mended.
+                let _ = session.abandon();
+            }
+            let _ = session.shared.tell();
+            return Err(error);
+        }
+        let store = session.shared.store.get_mut();
+        let is_told = !continued || store.journal.presence.is_loop();
+        let unregistered = register(&store.repo.main_worktree(), &store.contract.tag, store.now(), is_told);
+        unregistered.into_iter().for_each(|notice| store.say(notice));
+        notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.say(notice));
+        session.shared.tell()?;
+        leave_other_models(&session.shared).await?;
+        take_in_guards(&session.shared)?;
+        Ok(session)
+    }
+
+    /// Tells where the session stands, and puts back what of its files was lost.
+    fn begin_telling(&mut self, continued: bool, lost: bool, is_fetched: bool) -> Result<(), SessionError> {
+        let store = self.shared.store.get_mut();
+        store.heal()?;
+        let (limit, open) = (store.contract.keep_artifacts, store.journal.open_ids());
+        settle_left_artifacts(&store.folder, &store.history, limit, &open, &mut store.said);
+        let (tag, tip, experiments) = (store.contract.tag.clone(), store.tip(), store.history.experiments());
+        store.say(Event::SessionStarted { tag, tip, experiments, continued });
+        if let Some(changed) = self.shared.place.get_mut().changed(&store.history) {
+            store.say(changed);
+        }
+        if lost {
+            self.workspace.remember_untracked(store)?;
+            store.say_rebuilt(is_fetched)?;
+        } else if open.is_empty() && store.ledger.is_torn()? {
+            store.put_rows_back()?;
+        }
+        store.learning().put_ideas_back()
+    }
+
+    /// Goes from the user's working tree to one of `ar`'s own, if there are slots: the baseline is measured in the first slot.
+    /// Later that is a seat's, since a slot whose tree is missing has lost its run.
+    fn take_own_tree(&mut self, home: Home) -> Result<(), SessionError> {
+        if home != self.workspace.home {
+            let terms = &self.workspace.file_terms;
+            let tip = self.shared.store().tip();
+            let is_begun = self.shared.store().history.baseline().is_some();
+            self.workspace = match is_begun {
+                true => open_seat(&mut self.shared.store(), terms, 0, &tip)?,
+                false => self.shared.slots.open(&mut self.shared.store(), terms, 0, &tip)?,
+            };
+            crash::point("open.tree_made");
+        }
+        Ok(())
+    }
+
+    fn take_over(&mut self, drive: Drive, night: Option<Night>) -> Result<(), SessionError> {
+        self.take_branch(drive)?;
+        crash::point("open.branch_taken");
+        let store = self.shared.store.get_mut();
+        if drive != Drive::Ending {
+            forget_solved(store);
+        }
+        let (worktree, agent) = (store.repo.worktree(), store.contract.agent.as_deref());
+        // A loop that is refused before enters no night.
+        store.journal.take_over(drive.driver(), night, worktree, boot_id(), agent);
+        let commits_next = drive == (Drive::WorkingTree { resume: false }) && store.history.baseline().is_some();
+        if !commits_next {
+            store.write_journal()?;
+        }
+        crash::point("open.journal_written");
+        Ok(self.shared.events.get_mut().log.heartbeat(store.now(), &json!({"process": std::process::id()}))?)
+    }
+
+    /// The terms.
+    pub fn contract(&self) -> Contract {
+        self.shared.store().contract.clone()
+    }
+
+    /// The directive for the next experiment.
+    pub fn directive(&self) -> Directive {
+        self.shared.store().journal.ladder.directive()
+    }
+
+    /// The experiments so far.
+    pub fn history(&self) -> History {
+        self.shared.store().history.clone()
+    }
+
+    /// Makes HEAD the session's branch, and the branch if it is not there. With an experiment open that is a matter of
+    /// its recovery.
+    fn take_branch(&mut self, drive: Drive) -> Result<(), SessionError> {
+        let store = self.shared.store.get_mut();
+        if store.journal.first().is_some_and(|first| !first.open.id.is_baseline()) {
+            return Ok(());
+        }
+        let branch = store.contract.tag.branch_ref();
+        let tip = store.tip();
+        if !self.workspace.home.follows_branch() {
+            return match store.repo.refs.branch(&branch)? {
+                None => Ok(store.refs().create_branch(&tip, "start")?),
+                Some(_) => store.set_branch(&tip, &[], "resumed"),
+            };
+        }
+        match store.repo.refs.branch(&branch)? {
+            None => store.refs().create_branch(&tip, "start")?,
+            // Between experiments only `ar try` takes commits of others: as the change that it is to measure.
+            Some(found) if found != tip && matches!(drive, Drive::Loop { .. }) && !drive.adopts() => {
+                let is_on_top = store.repo.objects.leads_to(&tip, &found)?;
+                let commits = UserCommits { tip: found, incumbent: tip, is_on_top };
+                return Err(commits.refuse(&store.repo, &store.contract.tag)?);
+            }
+            Some(_) => {}
+        }
+        crash::point("open.branch_made");
+        match self.workspace.repo.refs.head()? {
+            Head::Branch { name, .. } if name == branch => return Ok(()),
+            Head::Branch { commit, .. } | Head::Detached { commit } if commit != tip => {
+                self.workspace.put_back(store, &tip, &commit)?;
+            }
+            Head::Branch { .. } | Head::Detached { .. } | Head::Unborn { .. } => {}
+        }
+        Ok(self.workspace.repo.refs.point_head(&HeadTarget::Branch(branch))?)
+    }
+
+    /// Waits until the command of `--on-event` was told of all that happened, 10 s at most.
+    pub async fn finish_alerts(&mut self) {
+        let Shared { store, events, interrupts, .. } = &mut self.shared;
+        let (store, events) = (store.get_mut(), events.get_mut());
+        events.finish_alerts(interrupts, store.clock).await;
+        if events.has_hook_trouble() {
+            let _ = self.shared.tell();
+            let Shared { store, events, .. } = &mut self.shared;
+            let store = store.get_mut();
+            events.get_mut().tell_hook_trouble(store);
+            store.expected.watch_again(&store.folder.logs());
+        }
+    }
+
+    /// Compresses the log of the last experiment if it is large, and deletes logs beyond the limits.
+    ///
+    /// # Errors
+    ///
+    /// The event log cannot be written.
+    pub fn keep_newest_logs(&mut self) -> Result<(), SessionError> {
+        let Shared { store, events, log_keeper, .. } = &mut self.shared;
+        log_keeper.get_mut().keep_newest(store.get_mut(), &events.get_mut().log)
+    }
+
+    /// Notes that nobody is at work any more, and why.
+    pub(crate) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
+        let store = self.shared.store.get_mut();
+        if reason != StopReason::Detached {
+            end_wait(store, &reason);
+        }
+        store.journal.end_loop(&reason, store.contract.agent.as_deref());
+        if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
+            let summed_up = store.journal.results.summed_up();
+            store.learning().sum_up(summed_up)?;
+            store.journal.results.sum_up(store.history.next_sequence());
+        }
+        if self.workspace.home.is_disposable() && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
+            remove_trees(store)?;
+        }
+        let written = store.write_journal();
+        crash::point("stop.journal_written");
+        store.expected.name_all_changed_logs(&store.folder, &store.history, &mut store.said);
+        let outlasts = store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host);
+        // On a full disk the event is what is left.
+        let healed = store.heal();
+        let experiments = store.history.experiments();
+        store.say(Event::SessionStopped { reason, experiments });
+        let told = self.shared.tell_said();
+        written.and(Ok(outlasts?)).and(healed).and(told)
+    }
+
+    /// Takes back the opening of a session without experiments: branches are as before, and so is HEAD where `ar` works in
+    /// place. Logs stay.
+    pub(crate) fn abandon(&mut self) -> Result<(), SessionError> {
+        let store = self.shared.store.get_mut();
+        store.taken_back = true;
+        let start = store.contract.start.clone();
+        let before = match (&store.contract.follows, &store.contract.started_from) {
+            (Some(follows), _) => HeadTarget::Branch(follows.tag.branch_ref()),
+            (None, Some(branch)) => HeadTarget::Branch(branch.clone()),
+            (None, None) => HeadTarget::Detached(start.clone()),
+        };
+        crash::point("abandon.begun");
+        match store.journal.home().follows_branch() {
+            // A lock by which the start failed keeps HEAD from being written again.
+            true if self.workspace.repo.refs.head().is_ok_and(|head| head.target() == before) => {}
+            true => self.workspace.repo.refs.point_head(&before)?,
+            // The user's working tree stays where it is: at home, if it was switched there, with its files.
+            false => remove_trees(store)?,
+        }
+        crash::point("abandon.head_put_back");
+        let branch = store.contract.tag.branch_ref();
+        if store.repo.refs.branch(&branch)?.is_some() {
+            store.repo.refs.delete_branch(&branch, &start)?;
+        }
+        crash::point("abandon.branch_deleted");
+        forget_copies(&store.repo, &store.folder);
+        forget(&store.folder.state())?;
+        let baseline = ExperimentId::BASELINE;
+        store.said.or_unsettled(baseline, store.folder.forget_artifacts(baseline));
+        Ok(())
+    }
+}
+
+/// The folder of a session that is about to begin, where there is none yet.
+struct NewFolder {
+    folder: SessionFolder,
+    git_dir: PathBuf,
+    home: Home,
+    /// True if the folder of all sessions is missing too.
+    is_first: bool,
+}
+
+impl NewFolder {
+    fn of(plan: &Plan) -> Option<NewFolder> {
+        let is_missing = |path: &Path| fs::symlink_metadata(path).is_err();
+        is_missing(plan.folder.root()).then(|| NewFolder {
+            folder: plan.folder.clone(),
+            git_dir: plan.repo.git_dir().to_owned(),
+            home: Home::of(plan.layout.as_ref()),
+            is_first: is_missing(&plan.repo.main_worktree().join(SESSIONS_FOLDER)),
+        })
+    }
+
+    /// Removes the folder after a start that failed before its first run; not if another process holds it by now.
+    fn remove_unused(self) {
+        let Ok(lock) = self.folder.lock(&self.git_dir, self.home.has_user()) else { return };
+        let has_run = fs::read_dir(self.folder.runs()).is_ok_and(|mut runs| runs.next().is_some());
+        if has_run || self.folder.has_contract() {
+            return;
+        }
+        // A folder that stays is in nobody's way.
+        let _ = fs::remove_dir_all(self.folder.root());
+        drop(lock);
+        if self.is_first
+            && let Some(sessions) = self.folder.root().parent()
+        {
+            let _ = fs::remove_dir(sessions);
+        }
+    }
+}
+
+/// Removes the state files that make a session; the contract goes first, and without it there is none.
+fn forget(state: &Path) -> Result<(), SessionError> {
+    for name in ["contract.json", "progress.json", UNTRACKED, PROTECTED, "task_spec.md", INDEX_BEFORE, SETTINGS_BEFORE]
+    {
+        remove_file(&state.join(name))?;
+        crash::point("abandon.file_removed");
+    }
+    Ok(())
+}

@@ -1,0 +1,325 @@
+//! A session as a reader sees it: what `ar log`, `show`, `report` and the like are made of.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use crate::agent::{self, Briefing, Memories};
+use crate::domain::{
+    Clock, CommitId, Contract, ExperimentId, ExperimentName, Imported, Note, Outcome, Record, Spent, Tag, Which, cut,
+};
+use crate::fs::open_regular;
+use crate::git::{Notes, Repo};
+use crate::measure::{PlainText, plain_text};
+use crate::report::Report;
+use crate::rules::{
+    Course, Elsewhere, History, LadderState, Unfound, cap_of_tries, find_experiment, is_of_experiment, session_enough,
+};
+use crate::session::errors::KeepsError;
+use crate::session::errors::SessionError;
+use crate::session::files::choosing::{Choice, Chosen, choose_session};
+use crate::session::files::reading::{
+    no_experiment, no_session, parse_record, read_history, refuse_changed, session_tags, stored_contract,
+};
+use crate::session::files::timeline::{command, waits};
+use crate::session::store::log_excerpt::last_failed_log;
+use crate::session::store::memory::{Files, memories};
+use crate::session::store::messages::waiting_words;
+use crate::state::{Calls, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
+
+/// A session as a reader sees it.
+#[derive(Debug)]
+pub struct SessionView {
+    /// The repository.
+    pub repo: Repo,
+    /// Its tag.
+    pub tag: Tag,
+    /// Its folder.
+    pub folder: SessionFolder,
+    /// Its terms, where they are stored.
+    pub contract: Option<Contract>,
+    /// Its experiments.
+    pub history: History,
+    /// The reason why this session is read.
+    pub choice: Choice,
+}
+
+/// The ref of the notes: `git log --notes=autoresearch` shows them, `git notes --ref=autoresearch` reads and edits them.
+pub(crate) const NOTES: &str = "refs/notes/autoresearch";
+
+impl SessionView {
+    /// Reads the session that `tag` names, else the one that a command without a name is about.
+    pub fn open(dir: &Path, tag: Option<Tag>) -> Result<Self, SessionError> {
+        let repo = Repo::discover(dir)?;
+        let Chosen { tag, choice } = choose_session(&repo, tag)?;
+        let history = read_history(&repo, &tag)?;
+        let contract = stored_contract(&repo, &tag)?;
+        let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+        Ok(SessionView { repo, tag, folder, contract, history, choice })
+    }
+
+    /// The change of an experiment as a unified diff; empty for the baseline, and where the commit is not known.
+    pub fn diff(&self, record: &Record) -> Result<Vec<u8>, SessionError> {
+        if record.base == record.commit || !record.commit.is_known() {
+            return Ok(Vec::new());
+        }
+        Ok(self.repo.objects.diff_text(&record.base, &record.commit)?)
+    }
+
+    /// The path of the log of an experiment's newest run, compressed or not.
+    pub fn run_log(&self, id: ExperimentId) -> PathBuf {
+        self.folder.run_log(id)
+    }
+
+    /// The logs of an experiment's runs that are there, in order: those of versions that were reworked, with their number,
+    /// and the newest. Compressed or not.
+    pub fn run_logs(&self, record: &Record) -> Vec<(Option<usize>, PathBuf)> {
+        let versions = (1..=record.versions.len()).map(|version| {
+            let log = self.folder.log(record.id, &format!("run.{version}.log"));
+            (Some(version), log)
+        });
+        versions.chain([(None, self.run_log(record.id))]).filter(|(_, log)| log.exists()).collect()
+    }
+
+    /// Gives a log piece by piece as plain text: not compressed, without escapes and control characters.
+    pub fn stream_log(&self, log: &Path, mut give: impl FnMut(&[u8])) -> Result<(), SessionError> {
+        let failed = |source| SessionError::Io { action: "read", path: log.to_owned(), source };
+        let mut input = open_regular(log).and_then(plain_log).map_err(failed)?;
+        let (mut plain, mut buffer) = (PlainText::default(), vec![0; 256 * 1024]);
+        loop {
+            match input.read(&mut buffer).map_err(failed)? {
+                0 => break,
+                count => give(&plain.push(&buffer[..count])),
+            }
+        }
+        give(&plain.finish());
+        Ok(())
+    }
+
+    /// The last lines of the newest log, without escape sequences; empty where there is no log.
+    pub fn log_tail(&self, id: ExperimentId) -> Result<String, SessionError> {
+        const LINES: usize = 20;
+        let text = plain_text(&read_log_tail(&self.run_log(id))?);
+        let lines: Vec<_> = text.lines().collect();
+        Ok(lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("{line}\n")).collect())
+    }
+
+    /// Reads the session and the record of an experiment. If its name contains no session, uses `tag` as in
+    /// [`SessionView::open`].
+    pub fn open_at(dir: &Path, name: &ExperimentName, tag: Option<Tag>) -> Result<(Self, Record), SessionError> {
+        if let (Some(tag), Some(other)) = (&tag, &name.tag)
+            && tag != other
+        {
+            return Err(SessionError::OtherSession { tag: tag.to_string(), name: name.to_string() });
+        }
+        let view = SessionView::open(dir, name.tag.clone().or(tag))?;
+        let record = view.find(&name.which)?.clone();
+        Ok((view, record))
+    }
+
+    /// Refuses an experiment whose code nobody knows: another tool's, whose ledger names no commit of this repository.
+    pub fn require_commit(record: &Record) -> Result<(), SessionError> {
+        if record.commit.is_known() {
+            return Ok(());
+        }
+        let why = match &record.imported {
+            Some(Imported { file, line, commit_text: Some(text), .. }) if !text.trim().is_empty() => {
+                format!("line {line} of {file} names `{}`, a commit that does not exist here", cut(text.trim(), 40))
+            }
+            Some(Imported { file, line, .. }) => format!("line {line} of {file} names none"),
+            None => "its record names none".to_owned(),
+        };
+        Err(SessionError::UnknownCommit { tag: record.tag.to_string(), id: record.id, why })
+    }
+
+    /// The session and why it is the one that is read.
+    pub fn chosen(&self) -> Chosen {
+        Chosen { tag: self.tag.clone(), choice: self.choice }
+    }
+
+    /// The experiment that is meant.
+    pub fn find(&self, which: &Which) -> Result<&Record, SessionError> {
+        let (tag, name) = (self.tag.to_string(), which.to_string());
+        find_experiment(&self.history, which).map_err(|unfound| match unfound {
+            Unfound::Missing => no_experiment(&self.history, &self.tag, name),
+            Unfound::NothingKept => KeepsError::NothingKept(tag).into(),
+            Unfound::Ambiguous(found) => {
+                let candidate = |record: &&Record| format!("{} ({})", record.id, record.commit.short(12));
+                SessionError::AmbiguousExperiment { tag, name, candidates: found.iter().map(candidate).collect() }
+            }
+        })
+    }
+
+    /// The briefing of an agent for the next experiment, below 8 KB without the user's words. `is_called` is true if the loop
+    /// has called the agent for it.
+    ///
+    /// # Errors
+    ///
+    /// The terms were changed after they were approved.
+    pub fn brief(&self, now: Timestamp, is_called: bool) -> Result<String, SessionError> {
+        let contract = self.contract.as_ref().ok_or_else(|| no_session(&self.repo, &self.tag))?;
+        if contract.imported {
+            return Err(SessionError::ImportedSession(self.tag.to_string()));
+        }
+        refuse_changed(&self.repo, &self.tag, contract)?;
+        let (ladder, calls, has_night) = match self.journal() {
+            Some(Journal { ladder, calls, expenses, .. }) => (ladder, calls, expenses.last_night().is_some()),
+            None => (LadderState::of_records(Some(contract), &self.history), Calls::default(), true),
+        };
+        let briefing = Briefing {
+            contract,
+            history: &self.history,
+            experiment: self.history.next_id(),
+            idle_calls: calls.idle(),
+            last_call: calls.last(),
+            memories: &self.memories(ladder.wants_new_direction(), now),
+            directive: ladder.directive(),
+            found: &[],
+            asked_again: None,
+            reworked: None,
+            others: &[],
+            merging: None,
+            proposals: &[],
+            words: &waiting_words(&self.repo, &self.tag).unwrap_or_default(),
+            failed_log: &last_failed_log(&self.folder, &self.history),
+            is_full: session_enough(cap_of_tries(contract, has_night), &self.history).is_some(),
+        };
+        Ok(agent::brief(&briefing, is_called))
+    }
+
+    /// The reported reason for the end of the last loop; absent while a loop is active or if there was none.
+    pub fn ended(&self) -> Option<String> {
+        self.journal()?.presence.ended().map(str::to_owned)
+    }
+
+    /// The experiments after which the session was flagged for review.
+    pub fn flagged(&self) -> Vec<ExperimentId> {
+        let recorded = || LadderState::of_records(self.contract.as_ref(), &self.history);
+        self.journal().map_or_else(recorded, |journal| journal.ladder).flagged().to_vec()
+    }
+
+    /// Returns whether winners wait for a train while the session is idle.
+    pub fn has_idle_winners(&self) -> bool {
+        let is_idle = || matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
+        self.journal().is_some_and(|journal| !journal.line.is_empty()) && is_idle()
+    }
+
+    /// The journal, as far as it can be read.
+    pub(crate) fn journal(&self) -> Option<Journal> {
+        Journal::read(&self.folder.state()).ok().flatten()
+    }
+
+    /// The lessons, findings and ideas for the next experiment, as far as they are readable.
+    pub(crate) fn memories(&self, new_direction: bool, now: Timestamp) -> Memories {
+        let root = self.repo.main_worktree();
+        let lessons = LessonFile::new(&root).read().unwrap_or_default();
+        let ideas = IdeaFile::new(&root).read().unwrap_or_default().ideas;
+        let noted = Memory::new(&self.folder.state()).findings().unwrap_or_default();
+        memories(
+            &self.tag,
+            &self.history,
+            self.history.next_id(),
+            new_direction,
+            self.contract.as_ref().map(|contract| contract.draw).unwrap_or_default(),
+            Files { lessons, ideas: &ideas, noted: &noted },
+            now,
+        )
+    }
+
+    /// The notes on these experiments, by number; those without one are left out.
+    pub fn notes<'a>(
+        &self,
+        records: impl IntoIterator<Item = &'a Record> + Clone,
+    ) -> Result<BTreeMap<ExperimentId, Vec<Note>>, SessionError> {
+        let texts = Notes::new(&self.repo.refs, NOTES).on(records.clone().into_iter().map(|record| &record.commit))?;
+        let read = |record: &Record| {
+            let text = texts.get(&record.commit)?;
+            Some((record.id, Note::read_all(text, &self.tag, record.id)))
+        };
+        Ok(records.into_iter().filter_map(read).filter(|(_, notes)| !notes.is_empty()).collect())
+    }
+
+    /// Adds a note to an experiment, also while a loop is at work on the session.
+    pub fn add_note(&self, record: &Record, text: &str, clock: Clock) -> Result<(), SessionError> {
+        SessionView::require_commit(record)?;
+        let by = self.repo.committer_name()?;
+        let line = Note::line(clock.now(), &self.tag, record.id, &by, text);
+        Ok(Notes::new(&self.repo.refs, NOTES).add(&record.commit, &line)?)
+    }
+
+    /// Builds the report of the session.
+    ///
+    /// # Errors
+    ///
+    /// It has neither terms nor records.
+    pub fn report(&self) -> Result<Report, SessionError> {
+        let metric = self.contract.as_ref().map(|contract| (&contract.metric.name, contract.metric.direction));
+        let recorded = || Some(&self.history.records().first()?.metric).map(|metric| (&metric.name, metric.direction));
+        let (metric, direction) = metric.or_else(recorded).ok_or_else(|| no_session(&self.repo, &self.tag))?;
+        let report = Report::of_session(self.tag.as_str(), metric, direction, &self.history);
+        let report = report.with_axes(self.contract.as_ref(), &self.history).with_course(&self.history, self.course());
+        Ok(report.with_artifacts(|best| self.artifacts_of(best)))
+    }
+
+    /// Facts about the session that its records lack.
+    pub fn course(&self) -> Course {
+        let (layout, spent, is_idle) = match self.journal() {
+            Some(Journal { layout, expenses, attempts, .. }) => (layout, *expenses.spent(), attempts.is_empty()),
+            None => (None, Spent::default(), false),
+        };
+        let tip = || self.repo.refs.branch(&self.tag.branch_ref()).ok().flatten();
+        Course {
+            repository: self.repo.main_worktree().file_name().map(|name| name.to_string_lossy().into_owned()),
+            flagged: self.flagged(),
+            ended: self.ended(),
+            waits: waits(
+                &self.folder.logs(),
+                self.history.records(),
+                self.contract.as_ref().map(|contract| contract.agent_timeout),
+            ),
+            elsewhere: self.elsewhere(),
+            tip: if is_idle { tip() } else { None },
+            layout,
+            spent,
+            has_reviewer: self.contract.as_ref().is_some_and(|contract| contract.reviewer.is_some()),
+            saved: self.saved().unwrap_or_default(),
+        }
+    }
+
+    /// Baselines of other sessions that measured a kept commit of this session by the same command.
+    pub(crate) fn elsewhere(&self) -> Vec<Elsewhere> {
+        let others = session_tags(&self.repo).unwrap_or_default();
+        let baselines = others.iter().filter(|tag| **tag != self.tag).filter_map(|tag| {
+            let object = self.repo.refs.record(&tag.record_ref(ExperimentId::BASELINE)).ok()??;
+            parse_record(&object.name, &object.message).ok()
+        });
+        let kept = |record: &&Record| record.outcome == Outcome::Keep;
+        let is_same = |one: &Record, other: &Record| {
+            one.commit == other.commit && one.metric.name == other.metric.name && command(one) == command(other)
+        };
+        baselines
+            .filter(|baseline| self.history.records().iter().filter(kept).any(|record| is_same(record, baseline)))
+            .filter_map(|baseline| {
+                Some(Elsewhere {
+                    number: baseline.metric.number()?,
+                    tag: baseline.tag.to_string(),
+                    commit: baseline.commit,
+                    environment: baseline.environment,
+                })
+            })
+            .collect()
+    }
+
+    /// Number of saved commits with work of the user or of an interrupted call. Excludes commits that `ar` saved of
+    /// experiments: their records and ideas name them.
+    fn saved(&self) -> Option<usize> {
+        let saved = self.repo.refs.refs_under(&format!("{}/saved", self.tag.ref_prefix())).ok()?;
+        let is_own = |commit: &str| {
+            let subject = self.repo.objects.subject(&CommitId::new(commit.to_owned()));
+            subject.is_ok_and(|subject| is_of_experiment(&subject))
+        };
+        Some(saved.iter().filter(|(_, commit)| !is_own(commit)).count())
+    }
+}

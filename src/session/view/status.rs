@@ -1,0 +1,266 @@
+//! Reads the status of a session while somebody else may be at work on it. Takes no lock, waits for nothing, and names what
+//! cannot be read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::domain::{Clock, MetricSpec, Number, Phase, RunRole, Tag};
+use crate::exec::{Executor, Started};
+use crate::fs::read_tail;
+use crate::git::Repo;
+use crate::measure::Scanner;
+use crate::rules::{
+    Activity, Expenses, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, lanes_status,
+    nearest_end,
+};
+use crate::session::errors::SessionError;
+use crate::session::files::fetched::is_fetched;
+use crate::session::files::read_cache::{Damage, LogTail, Records, Terms};
+use crate::session::files::reading::{is_session, recorded_terms};
+use crate::session::store::jobs::{AGENT, REVIEW, RUN, guard_name, job_place};
+use crate::state::{EscalationFiles, Journal, OpenExperiment, Presence, SessionFolder};
+
+/// Reads the status of one session again and again, each time only what has changed since.
+pub(crate) struct StatusReader<'a> {
+    repo: &'a Repo,
+    tag: Tag,
+    clock: Clock,
+    folder: SessionFolder,
+    records: Records,
+    terms: Terms,
+    tail: LogTail,
+}
+
+impl<'a> StatusReader<'a> {
+    /// A reader that has read nothing yet.
+    pub(crate) fn new(repo: &'a Repo, tag: Tag, clock: Clock) -> StatusReader<'a> {
+        let folder = SessionFolder::new(&repo.main_worktree(), &tag);
+        StatusReader {
+            repo,
+            clock,
+            folder,
+            records: Records::new(&tag),
+            terms: Terms::default(),
+            tail: LogTail::default(),
+            tag,
+        }
+    }
+
+    /// Reads the current status, without the commits of an idle session's branch that belong to no experiment.
+    ///
+    /// # Errors
+    ///
+    /// Git cannot read the session's refs. Damaged state files and records are not errors: the result names them.
+    pub(crate) fn read(&mut self) -> Result<SessionStatus, SessionError> {
+        let StatusReader { repo, clock, folder, tag, .. } = self;
+        let mut damage = Damage::default();
+        let is_changed = self.records.look(repo)?;
+        damage.0.extend_from_slice(&self.records.damage);
+        let history = Arc::clone(&self.records.history);
+        self.terms.look(repo, tag, folder, is_changed);
+        damage.0.extend_from_slice(&self.terms.damage);
+        let contract = self.terms.stored.clone();
+        let read = damage.unless(folder.journal()).flatten();
+        let is_known = read.is_some();
+        // Without one nothing is open, and only the records tell what was spent.
+        let journal = read.unwrap_or_else(|| Journal {
+            expenses: Expenses::of_records(&history),
+            ..Journal::new(repo.worktree(), clock.now())
+        });
+        let Journal { presence, pauses, expenses, escalation, tree, layout, gpus, .. } = &journal;
+        let owner = damage.unless(folder.owner(repo.git_dir())).flatten();
+        // A session that is only being opened has them in a moment.
+        let is_new = owner.is_some() && history.records().is_empty();
+        let is_whole = folder.has_contract() && folder.state().join("progress.json").exists();
+        let contract =
+            contract.or_else(|| history.baseline().and_then(|baseline| recorded_terms(baseline).ok().flatten()));
+        let is_imported = contract.as_ref().is_some_and(|contract| contract.imported);
+        let is_fetched = !is_whole && !is_imported && damage.unless(is_fetched(repo, tag)).unwrap_or(false);
+        if !is_whole && !is_new && !is_imported && !is_fetched {
+            let state = folder.state();
+            damage.0.push(format!(
+                "files in {} are missing; their content is from the records, or missing too",
+                state.display()
+            ));
+        }
+
+        let mut open: Vec<Open<'_>> = journal.steps().map(|(phase, open)| Open::find(folder, phase, open)).collect();
+        let outage = pauses
+            .outage()
+            .and_then(|open| Some(OutageStatus { outage: open.outage.clone(), since: open.since, again: open.until? }));
+        let telling = telling(&open, owner.is_some());
+        let seen = Seen {
+            phase: telling.map(|open| open.phase).or(is_known.then_some(Phase::Idle)),
+            owned: owner.is_some(),
+            job: telling.map_or(RunFound::Gone, |open| open.job),
+            // While the agent is not to be had, runs go on.
+            outage: outage.is_some() && !telling.is_some_and(Open::is_running_beside),
+        };
+        let activity = activity(seen);
+        let metric = contract.as_ref().map(|contract| &contract.metric);
+        let log = telling.map(|open| open.log(folder)).filter(|log| log.exists());
+        let logs = open.iter().map(|open| open.log(folder));
+        let written = owner.as_ref().and_then(|_| logs.filter_map(|log| written_at(&log)).max());
+        let attempts: Vec<OpenStatus> = open.drain(..).map(|open| open.look(folder, metric)).collect();
+        let now = owner.as_ref().map(|_| Timestamp::now());
+        let lanes = lanes_status(&history, layout.as_ref(), &attempts, gpus, now);
+        let night = expenses.last_night().cloned();
+        let (budget_left, until_left) = night.as_ref().map(|night| night.left(clock.now())).unwrap_or_default();
+        Ok(SessionStatus {
+            tag: tag.clone(),
+            is_fetched,
+            // Without an owner it is of no use to know where it was at work, unless something is to be finished there.
+            worktree: Some(tree.worktree().to_owned())
+                .filter(|path| path != repo.worktree() && activity != Activity::Idle),
+            ended: if owner.is_none() { how_it_ended(presence, activity) } else { None },
+            activity,
+            outage: outage.filter(|_| activity == Activity::Waiting || owner.is_some() && lanes.is_concurrent),
+            // Without a loop nobody waits, and one that was answered waits no more.
+            escalation: escalation.last().filter(|open| owner.is_none() || open.waits).cloned(),
+            report: EscalationFiles::of(folder).report(),
+            sleep: if activity == Activity::Between { sleep_of(&journal) } else { None },
+            attempts,
+            lanes,
+            owner: owner.as_ref().map(|owner| owner.said.clone()),
+            stopping: owner.as_ref().and_then(|_| folder.stopping()),
+            process: owner.as_ref().and_then(|owner| owner.process()),
+            at_work: owner.and_then(|owner| owner.since).map(|since| seconds(since, Timestamp::now())),
+            last_seen: is_known.then(|| presence.last_seen()),
+            silent: is_known.then(|| {
+                let written = written.map_or(f64::INFINITY, |written| seconds(written, Timestamp::now()));
+                seconds(presence.last_seen(), clock.now()).min(written)
+            }),
+            log: log.or_else(|| history.records().last().map(|record| folder.run_log(record.id))),
+            time_left: budget_left.map(|left| left.as_secs_f64()),
+            night_end: contract
+                .as_ref()
+                .and_then(|contract| nearest_end(contract, budget_left, until_left, Duration::ZERO)),
+            contract,
+            night,
+            spent: *expenses.spent(),
+            history,
+            unrecorded_tip: None,
+            damage: damage.0,
+        })
+    }
+
+    /// Returns whether the session still exists. An unreadable one counts as existing.
+    pub(crate) fn is_there(&self) -> bool {
+        is_session(self.repo, &self.tag).unwrap_or(true)
+    }
+
+    /// The last lines of a log as a terminal would show them, without escapes; none where there is no log.
+    pub(crate) fn last_lines(&mut self, log: &Path) -> &[String] {
+        self.tail.lines(log)
+    }
+}
+
+/// An open attempt, its step, and what is found of its run.
+struct Open<'a> {
+    phase: Phase,
+    open: &'a OpenExperiment,
+    job: RunFound,
+}
+
+impl<'a> Open<'a> {
+    fn find(folder: &SessionFolder, phase: Phase, open: &'a OpenExperiment) -> Open<'a> {
+        Open { phase, open, job: Executor::for_runs().found(&folder.run(open.id), RUN) }
+    }
+
+    /// The job that it has, or had last.
+    fn job_name(&self) -> String {
+        match (self.phase, &self.open.draft) {
+            (Phase::Running, _) => RUN.to_owned(),
+            (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
+            (Phase::Reviewing, _) => REVIEW.to_owned(),
+            (Phase::Checking, _) => RunRole::Check.folder(1),
+            _ => AGENT.to_owned(),
+        }
+    }
+
+    fn log(&self, folder: &SessionFolder) -> PathBuf {
+        if self.phase == Phase::Checking {
+            return job_place(&folder.run(self.open.id), &self.job_name()).0.join("run.log");
+        }
+        folder.log(self.open.id, &format!("{}.log", self.job_name()))
+    }
+
+    /// Returns whether it is running in a slot, where an outage does not stop it.
+    fn is_running_beside(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Guarding) && self.open.beside.slot.is_some()
+    }
+
+    fn look(&self, folder: &SessionFolder, metric: Option<&MetricSpec>) -> OpenStatus {
+        let Open { phase, open, job } = self;
+        let folder = folder.run(open.id);
+        let is_running = *phase == Phase::Running && *job == RunFound::Going;
+        // A file that cannot be read now is of a job that only starts or is just over.
+        let name = self.job_name();
+        let (place, name) = job_place(&folder, &name);
+        let started = Started::read(&place, name).filter(|_| Executor::for_runs().is_busy(&place));
+        OpenStatus {
+            id: open.id,
+            phase: *phase,
+            slot: open.beside.slot,
+            seat: open.seat,
+            trial: open.trial.clone(),
+            description: open.description.clone(),
+            is_again: open.draft.is_some(),
+            since: started.as_ref().map(|started| started.started),
+            elapsed: started.as_ref().map(|started| seconds(started.started, Timestamp::now())),
+            deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
+            newest: metric.filter(|_| is_running).and_then(|metric| newest_number(&folder.join("run.log"), metric)),
+        }
+    }
+}
+
+/// The attempt that tells what the session is doing: of several the one that is furthest from waiting.
+fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>> {
+    let rank = |open: &&Open| match (open.phase, open.job) {
+        (Phase::Running | Phase::Guarding, RunFound::Going) => 0,
+        (Phase::Running | Phase::Guarding, RunFound::Over) if !is_owned => 1,
+        (Phase::Running | Phase::Guarding, _) => 2,
+        (Phase::Proposing | Phase::Reviewing | Phase::Checking, _) => 3,
+        (Phase::Recording | Phase::Settling, _) => 4,
+        (Phase::Committing, _) => 5,
+        (Phase::Waiting | Phase::Idle, _) => 6,
+    };
+    open.iter().min_by_key(rank)
+}
+
+/// Describes how the last active process of a session ended, if that is known.
+fn how_it_ended(presence: &Presence, activity: Activity) -> Option<String> {
+    let end = if activity == Activity::Idle { presence.end_text() } else { presence.ended() };
+    end.map(str::to_owned)
+}
+
+/// The pause that a loop makes now.
+fn sleep_of(journal: &Journal) -> Option<SleepStatus> {
+    let sleep = journal.sleep()?;
+    let (_, until) = sleep.left(Timestamp::now())?;
+    Some(SleepStatus { until, why: sleep.why.clone() })
+}
+
+/// When a file was last written to.
+fn written_at(path: &Path) -> Option<Timestamp> {
+    std::fs::metadata(path).and_then(|meta| meta.modified()).ok()?.try_into().ok()
+}
+
+/// The newest number that the end of a log has of the metric.
+fn newest_number(log: &Path, metric: &MetricSpec) -> Option<Number> {
+    let tail = read_tail(log, 0).ok()?;
+    // The first line may be the second half of one.
+    let whole = tail.iter().position(|byte| matches!(byte, b'\n' | b'\r')).map_or(&tail[..], |at| &tail[at..]);
+    let is_cut = std::fs::metadata(log).is_ok_and(|meta| meta.len() > tail.len() as u64);
+    let mut scanner = Scanner::new(metric).ok()?;
+    scanner.push(if is_cut { whole } else { &tail });
+    scanner.last().cloned()
+}
+
+/// Seconds from one moment to a later one.
+fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+    to.duration_since(from).as_secs_f64().max(0.0)
+}

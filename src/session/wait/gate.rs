@@ -1,0 +1,170 @@
+//! Checks before each call of the agent and each run: disk space, the clock, git's objects, and a free GPU.
+//!
+//! Other code checks the evaluator: it restores protected files before each run, and refuses changes to them by a call.
+
+use std::mem;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::gpu_turn::await_any_gpu;
+use super::shared::Shared;
+use super::times::Times;
+use crate::crash;
+use crate::domain::{Clock, CommitId, Notice};
+use crate::exec::since_boot;
+use crate::git::{Checked, ObjectChecker, Repo};
+use crate::rules::{CLOCK_PATIENCE, clock_jump, is_clock_behind};
+use crate::session::errors::SessionError;
+use crate::session::store::Store;
+use jiff::Timestamp;
+
+/// Time limit for the check of all git objects that a session relies on. It runs in its own thread at the start.
+const ALL: Duration = Duration::from_secs(60);
+
+/// Time limit for checking new objects before a call or a run.
+const NEW: Duration = Duration::from_secs(2);
+
+/// Poll interval while words are read.
+const READING: Duration = Duration::from_millis(10);
+
+/// Poll interval while the clock is behind.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// State of a loop's gate.
+#[derive(Default)]
+pub(crate) struct Gate {
+    /// The last clock reading, with the time since boot.
+    clock: Option<(Timestamp, Duration)>,
+    /// The end of an experiment for which the clock was waited for in vain.
+    given_up: Option<Timestamp>,
+    objects: Objects,
+    /// The commits that are still to be checked.
+    new: Vec<CommitId>,
+}
+
+/// The check of git's objects.
+#[derive(Default)]
+enum Objects {
+    #[default]
+    Unread,
+    /// All that the session relies on is being read.
+    Reading(JoinHandle<(ObjectChecker, Checked)>),
+    /// Only what is new is read from now on.
+    Read(Box<ObjectChecker>),
+}
+
+/// Lets a call of the agent begin: once there is room, and the clock can be right.
+///
+/// # Errors
+///
+/// There is no room, or objects are damaged.
+pub(crate) async fn gate_of_call(shared: &Shared<'_>) -> Result<(), SessionError> {
+    shared.check_room()?;
+    await_clock(shared).await?;
+    shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), None)?;
+    // A call that works on damaged objects would be paid for nothing.
+    let is_reading = || matches!(&shared.gate.borrow().objects, Objects::Reading(thread) if !thread.is_finished());
+    while is_reading() && shared.wait_to_look_again(READING).await? {}
+    shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), None)
+}
+
+/// Lets the run of a commit begin; `in_place` where its GPU is not one of a slot, which is waited for before.
+///
+/// # Errors
+///
+/// As those of [`gate_of_call`].
+pub(crate) async fn gate_of_run(shared: &Shared<'_>, commit: &CommitId, in_place: bool) -> Result<(), SessionError> {
+    shared.check_room()?;
+    await_clock(shared).await?;
+    shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), Some(commit))?;
+    if in_place { await_any_gpu(shared).await } else { Ok(()) }
+}
+
+/// Waits while the clock is before the last record, at most for 10 minutes, and tells of it; also of a clock that was set.
+/// Any request and the end of this invocation end it.
+async fn await_clock(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let seen = {
+        let store = shared.store();
+        (store.clock == Clock::System).then(|| Some((store.now(), since_boot()?))).flatten()
+    };
+    let before = mem::replace(&mut shared.gate.borrow_mut().clock, seen);
+    if let Some(jump) = before.zip(seen).and_then(|(before, now)| clock_jump(before, now)) {
+        shared.emit(Notice::ClockSet(jump.as_secs()))?;
+    }
+    let last = shared.store().history.records().last().map(|record| record.finished);
+    let Some(last) = last else { return Ok(()) };
+    let now = || shared.store().now();
+    let is_behind = || is_clock_behind(now(), last);
+    if !is_behind() || shared.gate.borrow().given_up == Some(last) {
+        return Ok(());
+    }
+    let behind = Notice::ClockBehind { last, now: now() };
+    shared.emit(behind)?;
+    // A clock that was named stands still.
+    let is_named = shared.store().clock != Clock::System;
+    let patience = if is_named { Duration::ZERO } else { crash::pace(CLOCK_PATIENCE) };
+    let begun = Instant::now();
+    while is_behind() {
+        if begun.elapsed() >= patience {
+            shared.gate.borrow_mut().given_up = Some(last);
+            return shared.emit(Notice::ClockStaysBehind);
+        }
+        if !shared.wait_to_look_again(LOOK).await? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Gate {
+    /// Reads again what the session relies on in git: all of it once in a loop, beside it, and then what `new` adds.
+    fn check_objects(&mut self, times: &Times, store: &mut Store, new: Option<&CommitId>) -> Result<(), SessionError> {
+        if !times.are_counted() {
+            return Ok(());
+        }
+        self.new.extend(new.cloned());
+        self.objects = match mem::take(&mut self.objects) {
+            Objects::Unread => {
+                let mut checker = store.repo.objects.checker();
+                let records = store.history.records().iter().map(|record| record.commit.clone());
+                let commits: Vec<_> = [store.tip(), store.contract.start.clone()].into_iter().chain(records).collect();
+                let check = move || {
+                    let checked = checker.check(&commits, Instant::now() + ALL);
+                    (checker, checked)
+                };
+                // Without a thread to be had, the next gate tries again.
+                thread::Builder::new().spawn(check).map_or(Objects::Unread, Objects::Reading)
+            }
+            Objects::Reading(thread) if thread.is_finished() => match thread.join() {
+                Ok((mut checker, checked)) => {
+                    if checked.is_cut {
+                        store.say(Notice::ObjectsUnread { read: checked.objects, limit: ALL });
+                    }
+                    refuse_damaged(&store.repo, &mut checker, checked)?;
+                    Objects::Read(Box::new(checker))
+                }
+                Err(_) => Objects::Unread,
+            },
+            objects => objects,
+        };
+        if let Objects::Read(checker) = &mut self.objects {
+            let checked = checker.check(&self.new, Instant::now() + NEW);
+            if !checked.is_cut {
+                // Otherwise the next gate goes on with them: what was found sound is not read again.
+                self.new.clear();
+            }
+            refuse_damaged(&store.repo, checker, checked)?;
+        }
+        Ok(())
+    }
+}
+
+/// Fails where objects stay damaged or missing after those that a `git gc` pruned were written again.
+fn refuse_damaged(repo: &Repo, checker: &mut ObjectChecker, checked: Checked) -> Result<(), SessionError> {
+    if checked.damaged.is_empty() {
+        return Ok(());
+    }
+    repo.objects.rewrite_all_lost()?;
+    let damaged = checker.check_again(Instant::now() + NEW).damaged;
+    if damaged.is_empty() { Ok(()) } else { Err(SessionError::ObjectsDamaged(damaged)) }
+}

@@ -1,0 +1,142 @@
+//! The session's side of its guardians: the signs of life that they look for, its line in the register, and what they said
+//! about it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::events::{Events, Observer};
+use super::shared::Shared;
+use crate::domain::{Cadence, Clock, Contract, Notice, Tag, with_causes};
+use crate::fs::Unsynced;
+use crate::git::Repo;
+use crate::ledger::LedgerFile;
+use crate::rules::{GuardAction, interval};
+use crate::session::errors::SessionError;
+use crate::session::files::reading::{read_history, stored_contract};
+use crate::session::store::Store;
+use crate::session::store::expectations::Expected;
+use crate::session::store::messages::HeardWords;
+use crate::session::store::notices::Said;
+use crate::session::store::requests::Interrupts;
+use crate::session::store::state::Written;
+use crate::state::{
+    EventLog, GuardFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
+};
+
+/// Within how many seconds a session shows itself again.
+pub(crate) fn interval_of(contract: &Contract) -> u64 {
+    let pause = match contract.cadence {
+        Some(Cadence::Fixed(pause)) => pause,
+        Some(Cadence::Adaptive | Cadence::Novelty) => Duration::MAX,
+        None => Duration::ZERO,
+    };
+    interval(&[contract.timeout, contract.agent_timeout, pause])
+}
+
+/// Enters a session in the register of this user; gives why that failed. A missing folder counts only if `is_told`.
+pub(crate) fn register(root: &Path, tag: &Tag, now: Timestamp, is_told: bool) -> Option<Notice> {
+    match user_folder() {
+        Some(user) => {
+            Register::new(&user).enter(root, tag, now).err().map(|error| Notice::NoRegister(with_causes(&error)))
+        }
+        // Each `ar try` would say it again.
+        None => is_told.then(|| Notice::NoRegister("neither HOME nor XDG_STATE_HOME is set".into())),
+    }
+}
+
+/// Copies what guardians said since the last time into the log, and begins anew where they said so. Returns whether there
+/// was anything.
+fn copy_guard_lines(store: &mut Store, log: &EventLog) -> Result<bool, SessionError> {
+    let Some(files) = guard_files(store.repo.main_worktree(), &store.contract.tag) else { return Ok(false) };
+    let lines = match files.lines() {
+        Ok(lines) => lines,
+        Err(error) => {
+            store.say_once(Notice::GuardUnread(with_causes(&error)));
+            return Ok(false);
+        }
+    };
+    let Some(first) = store.journal.first_new_guard_line(lines.len()) else { return Ok(false) };
+    store.heal()?;
+    for line in lines.iter().skip(first).flatten() {
+        log.guard(line)?;
+        if line.action == GuardAction::Redirect {
+            store.say(Notice::Redirected(line.detail.clone()));
+            let before = store.journal.ladder.redirect(&store.contract, &store.history);
+            store.say_steps(before, "a guardian nudged it in vain and had it start over");
+        }
+    }
+    store.journal.guard_lines = lines.len();
+    store.expected.watch_again(&store.folder.logs());
+    store.write_journal()?;
+    Ok(true)
+}
+
+/// Takes in what guardians said since the last time.
+pub(crate) fn take_in_guards(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let log = shared.events.borrow().log.clone();
+    let heard = copy_guard_lines(&mut shared.store(), &log)?;
+    if heard { shared.tell() } else { Ok(()) }
+}
+
+/// Copies what guardians reported about a session that no process holds, and informs `observer` and the command of
+/// `--on-event`. A process that holds a session does this itself.
+///
+/// # Errors
+///
+/// A file or ref needed for this cannot be read or written.
+pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observer<'_>) -> Result<(), SessionError> {
+    let root = repo.main_worktree();
+    let folder = SessionFolder::new(&root, tag);
+    let state = folder.state();
+    let Some(files) = guard_files(root.clone(), tag) else { return Ok(()) };
+    // If the lines are unreadable, the code that needs them reports it.
+    let said = files.lines().map_or(0, |lines| lines.len());
+    let is_new = |journal: &Journal| journal.first_new_guard_line(said).is_some();
+    let Some(journal) = Journal::read(&state).ok().flatten().filter(is_new) else { return Ok(()) };
+    let lock = match folder.lock(repo.git_dir(), journal.home().has_user()) {
+        Ok(lock) => lock,
+        Err(StateError::Held { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let (Some(journal), Some(contract)) = (Journal::read(&state)?, stored_contract(repo, tag)?) else { return Ok(()) };
+    let ledger = LedgerFile::open(&root.join("results.tsv"), &contract.metric.name, contract.ledger)
+        .map_err(SessionError::Ledger)?;
+    let log = EventLog::new(&folder.logs());
+    let mut store = Store {
+        written: Written { journal: journal.clone(), unsynced: Unsynced::default(), at: Instant::now() },
+        history: read_history(repo, tag)?,
+        repo: Repo::discover(repo.worktree())?.into(),
+        expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
+        journal,
+        folder,
+        contract,
+        ledger,
+        clock,
+        lock,
+        said: Said::default(),
+        words: HeardWords::default(),
+        activity: 0,
+        taken_back: false,
+    };
+    copy_guard_lines(&mut store, &log)?;
+    let mut events = Events::new(observer, log);
+    for event in store.said.take() {
+        events.emit(&event, &store)?;
+    }
+    events.finish_alerts(&Interrupts::default(), clock).await;
+    events.tell_hook_trouble(&store);
+    Ok(())
+}
+
+/// Counts the lines of guardians about a session. Lines from before a journal begins do not concern it.
+pub(crate) fn guard_lines(repo: &Repo, tag: &Tag) -> usize {
+    // If the lines are unreadable, the code that copies them reports it.
+    guard_files(repo.main_worktree(), tag).and_then(|files| files.lines().ok()).map_or(0, |lines| lines.len())
+}
+
+/// The files of guardians about a session; none without a home folder.
+fn guard_files(root: PathBuf, tag: &Tag) -> Option<GuardFiles> {
+    Some(GuardFiles::new(&user_folder()?, &root, tag))
+}

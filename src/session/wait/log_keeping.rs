@@ -1,0 +1,173 @@
+//! Looking after the logs of experiments that are over, while nothing trains.
+
+use std::collections::BTreeMap;
+use std::thread::{self, JoinHandle};
+
+#[cfg(target_os = "linux")]
+use rustix::process::setpriority_process;
+use serde_json::json;
+
+use crate::domain::{ExperimentId, SizeLimit, bytes_text, with_causes};
+use crate::rules::{ExperimentLogs, History, logs_to_drop};
+use crate::session::errors::SessionError;
+use crate::session::files::disk_space::refuse_full;
+use crate::session::store::Store;
+use crate::state::{EventLog, Level, SessionFolder, StateError};
+
+/// The logs being looked after, beside the loop.
+pub(crate) type Keeper = Option<JoinHandle<Kept>>;
+
+/// Sizes of the logs of experiments, in bytes.
+type LogSizes = BTreeMap<ExperimentId, u64>;
+
+/// The lowest priority of a thread.
+#[cfg(target_os = "linux")]
+const LOW: i32 = 19;
+
+/// Number of experiments, each in its own process, after which all logs are looked after.
+const ALL_EACH: u32 = 16;
+
+/// If the newest log exceeds the quota divided by this, all logs are looked after at once. Until the next such pass, the
+/// excess is at most a sixtieth of the quota.
+const LARGE: u64 = 1000;
+
+/// The result of looking after the logs.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// Sizes of logs that need no further check: their experiments are finished, and the logs are compressed.
+    sizes: LogSizes,
+    /// The experiments whose logs were dropped.
+    dropped: Vec<ExperimentId>,
+    /// The space that this freed, in bytes.
+    freed: u64,
+    /// The last failure; the next pass tries again.
+    trouble: Option<StateError>,
+}
+
+/// Looks after the logs of experiments.
+#[derive(Default)]
+pub(crate) struct LogKeeper {
+    /// Sizes of the logs that it has looked after.
+    sizes: LogSizes,
+}
+
+impl LogKeeper {
+    /// Compresses the large logs of the experiments that are over and drops those that are too much, before it returns.
+    pub(crate) fn keep(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+        let keeper = self.start(store);
+        self.end(keeper, store, log)
+    }
+
+    /// Does that after a single experiment, only for the logs before the newest one: the others were looked after before. Now
+    /// and then, and if the newest log is large, it looks after all logs.
+    pub(crate) fn keep_newest(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+        let Some(newest) = store.history.records().last().map(|record| record.id) else { return Ok(()) };
+        let is_large = match store.contract.keep_logs {
+            SizeLimit::Bytes(quota) => store.folder.log_bytes(newest) > quota / LARGE,
+            SizeLimit::All => false,
+        };
+        if is_large || newest.number().is_multiple_of(ALL_EACH) {
+            return self.keep(store, log);
+        }
+        let compressed = store.folder.compress_logs(newest.previous());
+        self.note(Kept { trouble: compressed.err(), ..Kept::default() }, store, log)
+    }
+
+    /// Refuses an experiment that there may be no room for, also when the logs of earlier ones were compressed and
+    /// dropped as far as they may be.
+    pub(crate) fn make_room(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+        if refuse_full(&store.repo, &store.folder, &store.history).is_err() {
+            // The next check decides whether this freed enough.
+            let _ = self.keep(store, log);
+        }
+        refuse_full(&store.repo, &store.folder, &store.history)
+    }
+
+    /// Starts with that in a thread of its own.
+    pub(crate) fn start(&mut self, store: &Store) -> Keeper {
+        let (folder, quota) = (store.folder.clone(), store.contract.keep_logs);
+        let (logs, sizes) = (logs_of(&store.history), std::mem::take(&mut self.sizes));
+        // If no thread can start, the next experiment tries again.
+        let keep = move || {
+            // Runs in other slots go first. On Linux this is about the thread alone.
+            #[cfg(target_os = "linux")]
+            let _ = setpriority_process(None, LOW);
+            keep(&folder, logs, quota, sizes)
+        };
+        thread::Builder::new().spawn(keep).ok()
+    }
+
+    /// Waits for its end and notes what was done.
+    pub(crate) fn end(&mut self, keeper: Keeper, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+        self.note(keeper.and_then(|keeper| keeper.join().ok()).unwrap_or_default(), store, log)
+    }
+
+    fn note(&mut self, kept: Kept, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+        self.sizes = kept.sizes;
+        let now = store.now();
+        if let Some(trouble) = kept.trouble {
+            let detail = with_causes(&trouble);
+            log.work(now, Level::Warn, "logs_not_kept_in_order", &json!({"detail": detail}))?;
+        }
+        if !kept.dropped.is_empty() {
+            let quota = store.contract.keep_logs.to_string();
+            let detail = json!({"experiments": kept.dropped, "bytes": kept.freed, "keep_logs": quota});
+            log.work(now, Level::Info, "logs_dropped", &detail)?;
+        }
+        Ok(())
+    }
+}
+
+fn logs_of(history: &History) -> Vec<ExperimentLogs> {
+    let best = history.incumbent().map(|record| record.id);
+    let logs = history.records().iter();
+    logs.map(|record| ExperimentLogs {
+        id: record.id,
+        bytes: 0,
+        outcome: record.outcome,
+        is_best: best == Some(record.id),
+    })
+    .collect()
+}
+
+/// Looks after the logs of all experiments but those whose `sizes` are known; after all of them before any are dropped, since
+/// a person may have removed some.
+fn keep(folder: &SessionFolder, mut logs: Vec<ExperimentLogs>, quota: SizeLimit, sizes: LogSizes) -> Kept {
+    let mut kept = Kept { sizes, ..Kept::default() };
+    // The link in the root leads to the newest log; it is that of an experiment to come where a run was taken back.
+    let next = logs.iter().map(|log| log.id.next()).max().unwrap_or(ExperimentId::BASELINE);
+    let newest = (0..=next.number()).rev().map(ExperimentId::from).find(|id| folder.run(*id).join("run.log").exists());
+    for log in &mut logs {
+        if let Some(bytes) = kept.sizes.get(&log.id) {
+            log.bytes = *bytes;
+            continue;
+        }
+        let compressed = if Some(log.id) == newest { Ok(()) } else { folder.compress_logs(log.id) };
+        log.bytes = folder.log_bytes(log.id);
+        match compressed {
+            Ok(()) if Some(log.id) != newest => _ = kept.sizes.insert(log.id, log.bytes),
+            Ok(()) => {}
+            Err(error) => kept.trouble = Some(error),
+        }
+    }
+    if !logs_to_drop(&logs, quota).is_empty() {
+        for log in logs.iter_mut().filter(|log| log.bytes > 0) {
+            log.bytes = folder.log_bytes(log.id);
+            kept.sizes.entry(log.id).and_modify(|bytes| *bytes = log.bytes);
+        }
+    }
+    for id in logs_to_drop(&logs, quota) {
+        let bytes = folder.log_bytes(id);
+        let why =
+            format!("deleted the logs of experiment {id} ({}) to stay within --keep-logs {quota}", bytes_text(bytes));
+        match folder.drop_logs(id, &why) {
+            Ok(()) => {
+                kept.dropped.push(id);
+                kept.sizes.insert(id, 0);
+                kept.freed += bytes;
+            }
+            Err(error) => kept.trouble = Some(error),
+        }
+    }
+    kept
+}

@@ -1,0 +1,182 @@
+//! State that all attempts of a session share.
+
+use std::cell::{RefCell, RefMut};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::events::Events;
+use super::gate::Gate;
+use super::log_keeping::LogKeeper;
+use super::new_messages::hear_words;
+use super::surroundings::Place;
+use super::times::Times;
+use crate::agent::Finding;
+use crate::domain::{Environment, Event, ExperimentId, Notice, StopReason};
+use crate::exec::Executor;
+use crate::rules::NO_CHANGE;
+use crate::session::errors::SessionError;
+use crate::session::store::Store;
+use crate::session::store::jobs::{AGENT, REVIEW};
+use crate::session::store::requests::{Interrupt, Interrupts};
+use crate::session::tree::linked::SlotSetup;
+
+/// Interval between heartbeats.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+
+/// State that all attempts of a session share. A user of a part borrows it for a few statements, never across an await.
+pub(crate) struct Shared<'a> {
+    pub(crate) store: RefCell<Store>,
+    pub(crate) events: RefCell<Events<'a>>,
+    pub(crate) place: RefCell<Place>,
+    pub(crate) log_keeper: RefCell<LogKeeper>,
+    /// The executor of agents, reviewers and helpers.
+    pub(crate) local: Executor,
+    /// The executor of runs and guards.
+    pub(crate) runs: Executor,
+    pub(crate) interrupts: Interrupts,
+    pub(crate) times: Times,
+    /// True if an agent can be called.
+    pub(crate) calls_agent: bool,
+    /// The runs that are ended since nobody waits for them any more.
+    pub(crate) overtaken: RefCell<BTreeSet<ExperimentId>>,
+    /// The number of a ladder step, with the search results found for it outside the repository.
+    pub(crate) searched: RefCell<Option<(u32, Rc<[Finding]>)>>,
+    /// The gate, with the facts seen before the last call or run.
+    pub(crate) gate: RefCell<Gate>,
+    /// The resources of slots.
+    pub(crate) slots: SlotSetup,
+}
+
+/// When the next heartbeat is due.
+pub(crate) struct Heartbeat(Instant);
+
+impl Heartbeat {
+    /// The first one is due after a while.
+    pub(crate) fn new() -> Self {
+        Heartbeat(Instant::now())
+    }
+}
+
+impl Shared<'_> {
+    /// The executor for a job of an experiment.
+    pub(crate) fn executor_of(&self, job: &str) -> &Executor {
+        if [AGENT, REVIEW].contains(&job) { &self.local } else { &self.runs }
+    }
+
+    /// The store, for a few statements.
+    pub(crate) fn store(&self) -> RefMut<'_, Store> {
+        self.store.borrow_mut()
+    }
+
+    /// Heals what others damaged, and tells what the store noted.
+    pub(crate) fn tell(&self) -> Result<(), SessionError> {
+        self.store().heal()?;
+        self.tell_said()
+    }
+
+    /// Heals what others damaged, and tells that and then the event.
+    pub(crate) fn emit(&self, event: impl Into<Event>) -> Result<(), SessionError> {
+        self.store().heal()?;
+        self.store().say(event);
+        self.tell_said()
+    }
+
+    /// Tells what the store noted: all of it, also where the logs have no room.
+    pub(crate) fn tell_said(&self) -> Result<(), SessionError> {
+        let store = &mut *self.store();
+        let said = store.said.take();
+        let events = &mut *self.events.borrow_mut();
+        let mut told = Ok(());
+        for event in &said {
+            told = told.and(events.emit(event, store));
+        }
+        store.expected.watch_again(&store.folder.logs());
+        told
+    }
+
+    /// Writes the journal and a heartbeat with `detail`, if one is due.
+    pub(crate) fn beat(&self, last: &mut Heartbeat, detail: impl FnOnce() -> Value) -> Result<(), SessionError> {
+        if last.0.elapsed() < HEARTBEAT {
+            return Ok(());
+        }
+        last.0 = Instant::now();
+        let store = &mut *self.store();
+        store.heal()?;
+        self.events.borrow().log.heartbeat(store.now(), &detail())?;
+        store.expected.watch_again(&store.folder.logs());
+        store.write_journal()
+    }
+
+    /// Writes the journal as a sign of life, if it was not written for a while.
+    pub(crate) fn show_life(&self) -> Result<(), SessionError> {
+        let store = &mut *self.store();
+        if store.written.at.elapsed() < HEARTBEAT { Ok(()) } else { store.write_journal() }
+    }
+
+    /// The strongest request so far, by signals and by `ar stop`. Reports new requests, and new words of the user.
+    pub(crate) fn asked(&self) -> Result<Interrupt, SessionError> {
+        hear_words(self)?;
+        let told = self.events.borrow().told;
+        let asked = self.interrupts.hear(&mut self.store(), told);
+        self.events.borrow_mut().told = asked.max(told);
+        if asked > told && asked != Interrupt::Detach {
+            self.tell()?;
+        }
+        Ok(asked)
+    }
+
+    /// The rule by which the loop stops before the next call of the agent, if there is one; `first` is the place of its first
+    /// experiment.
+    pub(crate) fn rule_to_stop(&self, first: u32) -> Option<StopReason> {
+        let store = &mut *self.store();
+        let reason = store.journal.rule_to_stop(&store.contract, &store.history, first)?;
+        if reason.is_rule(NO_CHANGE) {
+            let log = store.folder.run(store.history.next_id()).join("agent.log");
+            store.say(Notice::AgentsLog(log));
+        }
+        Some(reason)
+    }
+
+    /// Returns whether this invocation of the loop has no time left.
+    pub(crate) fn is_time_over(&self) -> bool {
+        self.times.end(&self.store()).is_some_and(|end| end.left.is_zero())
+    }
+
+    /// The machine, and the versions, that experiments run on.
+    pub(crate) fn environment(&self) -> Arc<Environment> {
+        Arc::clone(&self.place.borrow().environment)
+    }
+
+    /// Refuses an experiment that there may be no room for.
+    pub(crate) fn check_room(&self) -> Result<(), SessionError> {
+        self.log_keeper.borrow_mut().make_room(&self.store(), &self.events.borrow().log)
+    }
+
+    /// Notes the lock files and the versions as they are now that a run is over.
+    pub(crate) async fn look_around(&self, id: ExperimentId) {
+        if self.store().heal().is_err() {
+            return;
+        }
+        let questions = {
+            let store = self.store();
+            let root = store.repo.worktree();
+            self.place.borrow_mut().look(
+                root,
+                store.folder.root(),
+                id,
+                &store.contract.command,
+                self.times.are_counted(),
+            )
+        };
+        if let Some(questions) = questions
+            && let Some(printed) = questions.ask(&self.local).await
+        {
+            self.place.borrow_mut().note(questions, &printed);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Waiting: one loop for jobs of all kinds, and one wait between two looks at something else.
+
+use std::future::pending;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::checkpoints::keep_checkpoint;
+use super::shared::Shared;
+use crate::domain::Notice;
+use crate::exec::{ExecError, Exit, Running};
+use crate::session::errors::SessionError;
+use crate::session::store::requests::{Interrupt, Interrupts};
+
+/// Until when something is waited for; for ever when absent.
+pub(crate) type Deadline = Option<Instant>;
+
+/// The outcome of waiting for something.
+pub(crate) enum Ending<T> {
+    /// It is finished, with this outcome.
+    Done(T),
+    /// The user asked to stop, and it was terminated.
+    Interrupted,
+    /// It continues without this process, or ends with it.
+    Detached,
+    /// The machine or the shim died under it, or another process terminated it.
+    Lost,
+}
+
+impl<T> Ending<T> {
+    /// The outcome of what is finished; any other ending as one of something else.
+    pub(crate) fn done<U>(self) -> Result<T, Ending<U>> {
+        match self {
+            Ending::Done(outcome) => Ok(outcome),
+            Ending::Interrupted => Err(Ending::Interrupted),
+            Ending::Detached => Err(Ending::Detached),
+            Ending::Lost => Err(Ending::Lost),
+        }
+    }
+}
+
+/// The exit of a job, or the error if its exit is unknown or it never started.
+pub(crate) type Exited = Result<Exit, ExecError>;
+
+impl Ending<Exited> {
+    /// Returns whether nothing of the job is left. Returns false on a full disk: the job is repeated, and changes cannot be
+    /// undone.
+    pub(crate) fn is_over(&self) -> bool {
+        !matches!(self, Ending::Detached | Ending::Done(Err(ExecError::DiskFull { .. })))
+    }
+}
+
+/// A process that waits for runs: one with a session, or one beside it.
+pub(crate) trait Waiter {
+    /// Waits for a job, at most until `deadline`. Calls `tick` at once, each second, and when a signal arrives.
+    ///
+    /// # Errors
+    ///
+    /// Those of `tick`.
+    async fn wait(
+        &self,
+        job: &mut Running,
+        deadline: Deadline,
+        tick: impl FnMut() -> Result<(), SessionError>,
+    ) -> Result<Ending<Exited>, SessionError>;
+}
+
+impl Waiter for Shared<'_> {
+    async fn wait(
+        &self,
+        job: &mut Running,
+        deadline: Deadline,
+        mut tick: impl FnMut() -> Result<(), SessionError>,
+    ) -> Result<Ending<Exited>, SessionError> {
+        self.wait_or_end(job, deadline, || tick().map(|()| Interrupt::None)).await
+    }
+}
+
+impl Waiter for Interrupts {
+    /// Any interrupt terminates the job.
+    async fn wait(
+        &self,
+        job: &mut Running,
+        deadline: Deadline,
+        mut tick: impl FnMut() -> Result<(), SessionError>,
+    ) -> Result<Ending<Exited>, SessionError> {
+        let asked = || if self.asked() == Interrupt::None { Interrupt::None } else { Interrupt::Now };
+        supervise(job, self, deadline, || tick().map(|()| asked())).await
+    }
+}
+
+impl Shared<'_> {
+    /// Waits between two looks at something, at most for so long, and shows life. Returns whether to look again: not once
+    /// something is asked for, or the time of this invocation is over.
+    pub(crate) async fn wait_to_look_again(&self, pause: Duration) -> Result<bool, SessionError> {
+        let goes_on = || Ok::<bool, SessionError>(self.asked()? == Interrupt::None && !self.is_time_over());
+        if !goes_on()? {
+            return Ok(false);
+        }
+        keep_checkpoint(self)?;
+        self.show_life()?;
+        let pause = self.times.end(&self.store()).map_or(pause, |end| end.left.min(pause));
+        let mut listener = self.interrupts.listen();
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = listener.signal_or_look() => {}
+        }
+        goes_on()
+    }
+
+    /// Does the same as [`Waiter::wait`], and what `tick` asks for as if the user had asked for it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `tick`.
+    pub(crate) async fn wait_or_end(
+        &self,
+        job: &mut Running,
+        deadline: Deadline,
+        mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
+    ) -> Result<Ending<Exited>, SessionError> {
+        let tick = || {
+            let asked = self.asked()?;
+            keep_checkpoint(self)?;
+            let wanted = tick()?;
+            self.show_life()?;
+            Ok(wanted.max(asked))
+        };
+        match supervise(job, &self.interrupts, deadline, tick).await {
+            Err(SessionError::Exec(error @ ExecError::OtherMachine { .. })) => {
+                self.emit(Notice::StillRuns(error.to_string()))?;
+                Ok(Ending::Detached)
+            }
+            ended => ended,
+        }
+    }
+}
+
+/// Waits for a job, at most until `deadline`. Calls `tick` at once, each second, and when a signal arrives: it does what is
+/// due meanwhile and returns what the user asked for so far.
+///
+/// # Errors
+///
+/// Those of `tick`; [`ExecError::OtherMachine`] when the job is to be terminated and no signal reaches it.
+pub(crate) async fn supervise(
+    job: &mut Running,
+    interrupts: &Interrupts,
+    deadline: Deadline,
+    mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
+) -> Result<Ending<Exited>, SessionError> {
+    let mut listener = interrupts.listen();
+    let mut stopping = false;
+    let exit = loop {
+        match tick()? {
+            Interrupt::Now if !stopping => {
+                job.stop()?;
+                stopping = true;
+            }
+            Interrupt::Detach => return Ok(Ending::Detached),
+            _ => {}
+        }
+        tokio::select! {
+            exit = job.wait() => break exit,
+            () = listener.signal_or_look() => {}
+            () = at(deadline), if !stopping => return Ok(Ending::Detached),
+        }
+    };
+    Ok(match exit {
+        Err(ExecError::Lost { .. }) => Ending::Lost,
+        Ok(exit) if exit.stopped && stopping => Ending::Interrupted,
+        // The process that terminated it was killed before anything came of that.
+        Ok(exit) if exit.stopped => Ending::Lost,
+        exit => Ending::Done(exit),
+    })
+}
+
+async fn at(deadline: Deadline) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,56 @@
+//! The time that an invocation of the loop has left.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::domain::StopReason;
+use crate::rules::{End, expected_run, nearest_end, stop_before_experiment, stop_for_time};
+use crate::session::store::Store;
+
+/// When an invocation of the loop began; never for `ar try`, which has no end.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Times(Option<Begun>);
+
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    at: Instant,
+    started: Timestamp,
+    /// Time from the start to the end of the night by `--for`.
+    budget: Option<Duration>,
+    /// Time from the start to the time of day at which the night ends.
+    until: Option<Duration>,
+}
+
+impl Times {
+    /// Begins now, and gives the time of day at which the night ends, if it does so at one.
+    pub(crate) fn begin(store: &Store) -> (Times, Option<Timestamp>) {
+        let started = store.now();
+        let night = store.journal.expenses.night(&store.contract);
+        let (budget, until) = night.left(started);
+        (Times(Some(Begun { at: Instant::now(), started, budget, until })), night.until)
+    }
+
+    /// Returns whether time counts, which is only so in a loop.
+    pub(crate) fn are_counted(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// When this invocation ends; never without a budget.
+    pub(crate) fn end(&self, store: &Store) -> Option<End> {
+        let Begun { at, started, budget, until } = self.0?;
+        // One clock stands still while the machine sleeps, the other may be set.
+        let by_the_wall = Duration::try_from(store.now().duration_since(started)).unwrap_or_default();
+        nearest_end(&store.contract, budget, until, at.elapsed().max(by_the_wall))
+    }
+
+    /// The reason to stop if no time is left for another experiment.
+    pub(crate) fn no_time_for_experiment(&self, store: &Store) -> Option<StopReason> {
+        stop_before_experiment(self.end(store).as_ref(), &store.history)
+    }
+
+    /// The reason to stop if no time is left for another run.
+    pub(crate) fn no_time_for_run(&self, store: &Store) -> Option<StopReason> {
+        stop_for_time(self.end(store).as_ref(), expected_run(&store.history))
+    }
+}
