@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::domain::Word;
+use crate::domain::Message;
 
 /// The words of the user as a section; empty without any. Cut after so many bytes of a word.
-pub(super) fn person_text(words: &[Word], most: usize) -> String {
+pub(super) fn person_text(words: &[Message], most: usize) -> String {
     if words.is_empty() {
         return String::new();
     }

@@ -11,8 +11,8 @@ use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
 use super::person::person_text;
 use super::stall::last_call_text;
 use crate::domain::{
-    Contract, Direction, Directive, ExperimentId, LastCall, Limit, MetricSource, Outcome, Record, ReviewVerdict,
-    RoleProposal, Word, count_of, cut, duration_text, one_line,
+    Contract, Direction, Directive, ExperimentId, LastCall, Limit, Message, MetricSource, Outcome, Record,
+    ReviewVerdict, RoleProposal, count_of, cut, duration_text, one_line,
 };
 use crate::rules::{History, directions_tried, is_research, why_not_kept};
 
@@ -72,7 +72,7 @@ pub struct Briefing<'a> {
     /// The proposals for a pivot.
     pub proposals: &'a [RoleProposal],
     /// The user's messages.
-    pub words: &'a [Word],
+    pub words: &'a [Message],
     /// The end of the last experiment's log, if it failed.
     pub failed_log: &'a str,
     /// True if the session has reached its limit of experiments.

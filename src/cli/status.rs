@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use autoresearch::guardian::{GuardError, registered_sessions};
 use autoresearch::report::{Format, render_all_status, render_status};
-use autoresearch::session::{look_at_all, look_at_sessions};
+use autoresearch::session::{inspect_all, inspect_sessions};
 use autoresearch::state::user_folder;
 
 use super::args::StatusArgs;
@@ -21,7 +21,7 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
     if args.watch {
         return watch::run(tag);
     }
-    let sessions = look_at_sessions(&current_dir()?, tag, settings::clock()?)?;
+    let sessions = inspect_sessions(&current_dir()?, tag, settings::clock()?)?;
     let _pager = output::paged();
     output::text(&render_status(&sessions, args.format, output::width()));
     exit::leave(sessions);
@@ -31,7 +31,7 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
 /// Prints a line for each session of this user on this machine.
 fn all(format: Format) -> Result<ExitCode, CliError> {
     let user = user_folder().ok_or(GuardError::NoHome)?;
-    let (sessions, troubles) = look_at_all(registered_sessions(&user)?, settings::clock()?);
+    let (sessions, troubles) = inspect_all(registered_sessions(&user)?, settings::clock()?);
     for trouble in troubles {
         output::note(&trouble);
     }

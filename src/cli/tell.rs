@@ -3,10 +3,10 @@
 use std::io::{self, Read};
 use std::process::ExitCode;
 
-use autoresearch::domain::{FORMAT_VERSION, Word};
+use autoresearch::domain::{FORMAT_VERSION, Message};
 use autoresearch::git::Repo;
 use autoresearch::report::{Format, words_grid};
-use autoresearch::session::{drop_word, tell, waiting_words};
+use autoresearch::session::{drop_message, tell, waiting_messages};
 use serde_json::json;
 
 use super::args::TellArgs;
@@ -31,10 +31,10 @@ pub(super) fn run(args: TellArgs) -> Result<ExitCode, CliError> {
             output::line(&format!("told session {tag}, word {}: {prompts}{idle}", told.id));
         }
         (_, Some(id)) => {
-            let word = drop_word(&repo, &tag, id, clock)?;
+            let word = drop_message(&repo, &tag, id, clock)?;
             output::line(&format!("dropped word {id}: {}", word.text));
         }
-        (_, None) => list(&waiting_words(&repo, &tag)?, args.format),
+        (_, None) => list(&waiting_messages(&repo, &tag)?, args.format),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -46,7 +46,7 @@ fn read_input() -> Result<String, CliError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn list(words: &[Word], format: Format) {
+fn list(words: &[Message], format: Format) {
     match format {
         Format::Json => output::json(&json!({"version": FORMAT_VERSION, "words": words})),
         format => output::text(&words_grid(words).render(format, output::width())),

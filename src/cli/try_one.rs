@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 use autoresearch::agent::{Proposal, directive_text, failure_text};
 use autoresearch::domain::{
-    CommitId, Contract, Directive, FORMAT_VERSION, Outcome, Record, StopReason, Word, one_line,
+    CommitId, Contract, Directive, FORMAT_VERSION, Message, Outcome, Record, StopReason, one_line,
 };
 use autoresearch::git::Repo;
 use autoresearch::guardian::ensure_resident;
@@ -33,7 +33,7 @@ struct Next<'a> {
     /// The reason that there is no next one.
     full: Option<&'a StopReason>,
     /// The user's messages.
-    words: &'a [Word],
+    words: &'a [Message],
     /// The reason that the gain of this one is doubtful, if it is.
     doubt: Option<&'a str>,
     /// The commit that was checked out, which may contain the change.
@@ -245,7 +245,7 @@ fn print_outcome(history: &History, record: &Record, next: Next<'_>, contract: &
 }
 
 /// Prints what the user says to whoever makes the next change.
-fn print_words(words: &[Word]) {
+fn print_words(words: &[Message]) {
     if !words.is_empty() {
         output::line("      from the person in charge:");
     }

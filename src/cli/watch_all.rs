@@ -6,7 +6,7 @@ use autoresearch::domain::{Clock, with_causes};
 use autoresearch::guardian::registered_sessions;
 use autoresearch::report::{Format, Screen, Scroll, fit, render_all_status};
 use autoresearch::rules::SessionStatus;
-use autoresearch::session::look_at_all;
+use autoresearch::session::inspect_all;
 
 use super::watch::Shown;
 
@@ -33,7 +33,7 @@ impl AllView {
 impl Shown for AllView {
     fn look(&mut self) {
         match registered_sessions(&self.user) {
-            Ok(sessions) => (self.sessions, self.troubles) = look_at_all(sessions, self.clock),
+            Ok(sessions) => (self.sessions, self.troubles) = inspect_all(sessions, self.clock),
             Err(error) => self.troubles = vec![with_causes(&error)],
         }
     }

@@ -83,7 +83,7 @@ impl<'a> Place<'a> {
     pub(super) fn put_log_back(&mut self) -> Result<(), ExecError> {
         let path = &self.job.log;
         let log = &mut self.log;
-        let put_back = |log: &mut File| {
+        let restore = |log: &mut File| {
             match fs::symlink_metadata(path) {
                 Ok(there) if is_same(&there, &log.metadata()?) => return Ok(()),
                 Ok(_) => fs::rename(path, free_name(&path.with_extension("log.replaced")))?,
@@ -92,7 +92,7 @@ impl<'a> Place<'a> {
             log.rewind()?;
             io::copy(log, &mut File::create_new(path)?).map(drop)
         };
-        standing(path, || put_back(log)).map_err(|source| ExecError::File { path: self.job.log.clone(), source })
+        standing(path, || restore(log)).map_err(|source| ExecError::File { path: self.job.log.clone(), source })
     }
 
     /// Restores what was deleted, so that the job can still be found and waited for. Returns whether the folder is this
@@ -121,16 +121,16 @@ impl<'a> Place<'a> {
             }
             Err(error) => return Err(failed(error)),
         }
-        put_back(&self.files.job, self.job)?;
+        restore(&self.files.job, self.job)?;
         if let Some(started) = &self.started {
-            put_back(&self.files.started, started)?;
+            restore(&self.files.started, started)?;
         }
         Ok(true)
     }
 }
 
 /// Writes a file again that is missing, or not a file any more.
-fn put_back(path: &Path, content: &impl Serialize) -> Result<(), ExecError> {
+fn restore(path: &Path, content: &impl Serialize) -> Result<(), ExecError> {
     if path.is_file() {
         return Ok(());
     }

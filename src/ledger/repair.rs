@@ -96,7 +96,7 @@ impl LedgerFile {
         Ok(Some(Rebuilt { found, copy, places }))
     }
 
-    /// The file as it is now, for [`LedgerFile::mend_since`]; nothing when there is none.
+    /// The file as it is now, for [`LedgerFile::repair_since`]; nothing when there is none.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl LedgerFile {
     /// # Errors
     ///
     /// The file cannot be read, moved or written, or is locked by another process for too long.
-    pub fn mend_since(
+    pub fn repair_since(
         &mut self,
         held: &HeldRows,
         records: impl FnOnce() -> Vec<Record>,

@@ -137,8 +137,8 @@ impl<'a> Lines<'a> {
             line.number = number;
             self.split(text, &mut line.cells);
             match self.form {
-                Form::Tabs => self.mend_torn(text, &mut line.cells),
-                Form::Commas | Form::Semicolons => self.mend_open(text, &mut line.cells),
+                Form::Tabs => self.repair_torn(text, &mut line.cells),
+                Form::Commas | Form::Semicolons => self.repair_open(text, &mut line.cells),
                 Form::Aligned | Form::Markdown | Form::JsonLines => {}
             }
             if line.cells.iter().any(|cell| !cell.trim().is_empty()) {
@@ -187,7 +187,7 @@ impl<'a> Lines<'a> {
 
     /// Joins a row of too few cells that ends in an open quote with the lines behind it that are no rows either, where
     /// that makes a row: a line break within a quoted cell. Other quotes are characters.
-    fn mend_torn(&mut self, text: &'a str, cells: &mut Cells<'a>) {
+    fn repair_torn(&mut self, text: &'a str, cells: &mut Cells<'a>) {
         let Some(width) = self.width else { return };
         let opens = |cell: &str| cell.starts_with('"') && !cell[1..].ends_with('"');
         if cells.len() > width || !cells.last().is_some_and(|last| opens(last)) {
@@ -208,7 +208,7 @@ impl<'a> Lines<'a> {
 
     /// Joins a line that ends within a quoted cell with the lines up to the one that ends the cell. A quote that is never ended
     /// is a character.
-    fn mend_open(&mut self, text: &'a str, cells: &mut Cells<'a>) {
+    fn repair_open(&mut self, text: &'a str, cells: &mut Cells<'a>) {
         if is_balanced(text) {
             return;
         }

@@ -258,7 +258,7 @@ impl Report {
 
     /// The same with what is known beside the records, which are those of `history`, and what follows from all of it.
     #[must_use]
-    pub fn with_course(mut self, history: &History, course: Course) -> Report {
+    pub fn with_timeline(mut self, history: &History, course: Course) -> Report {
         let records = history.records();
         self = self.with_spent(course.spent);
         self.origin = origin(course.repository, records);

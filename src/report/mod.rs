@@ -26,6 +26,7 @@ mod ideas;
 mod json;
 mod lanes;
 mod ledger;
+mod messages;
 mod mlflow;
 mod point;
 mod ratings;
@@ -39,7 +40,6 @@ mod styled;
 mod watch;
 mod weights;
 mod width;
-mod words;
 
 pub use artifact::ArtifactData;
 pub use chart::{
@@ -57,6 +57,7 @@ pub use grid::{Align, Format, Grid};
 pub use html::{Detail, Excerpt, Room, html_report};
 pub use ideas::ideas_grid;
 pub use ledger::{ledger_grid, ledger_json, select_rows};
+pub use messages::words_grid;
 pub use mlflow::{Artifacts, MlflowExperiment, MlflowRun, mlflow_experiment};
 pub use ratings::ratings_grid;
 pub use render::{render_report, report_grid};
@@ -64,4 +65,3 @@ pub use status::{render_all_status, render_status};
 pub use watch::{Overview, Scene, Screen, Scroll, draw};
 pub use weights::{render_weights, weights_json};
 pub use width::{columns, fit, in_ascii, wrap};
-pub use words::words_grid;

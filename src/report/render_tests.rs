@@ -82,7 +82,7 @@ fn rich() -> (History, Course) {
 }
 
 fn report(history: &History, course: Course) -> Report {
-    Report::of_session("nov20", "loss", Direction::Lower, history).with_course(history, course)
+    Report::of_session("nov20", "loss", Direction::Lower, history).with_timeline(history, course)
 }
 
 fn shown(report: &Report, width: Option<u16>) -> String {

@@ -100,7 +100,7 @@ pub use schedule::lanes::{
 pub use schedule::retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use schedule::shelving::{Left, Shelved, shelve};
 pub use schedule::silence::{GpuLife, LifeSign, Quiet, Silence};
-pub use schedule::space::{spoilt_by_full_disk, too_little_room};
+pub use schedule::space::{spoilt_by_full_disk, too_little_space};
 pub use schedule::starts::{
     Bar, Budgets, Call, Capacity, Demand, Expected, OpenAttempt, Place, Plan, Running, Situation, Start, Work,
     call_limit, calls_are_short, calls_that_feed, most_calls, schedule,

@@ -21,14 +21,14 @@ pub use commands::demo::{create_demo, create_research_demo, demo_terms, research
 pub use commands::import::Import;
 pub use commands::new_files::commit_new_files;
 pub use commands::repro::{Reproduced, Rerun, Rerunning};
-pub use commands::status::{Lookout, look_at_all, look_at_sessions};
+pub use commands::status::{Lookout, inspect_all, inspect_sessions};
 pub use commands::stop::{Stopped, StoppingBeside, ask_to_stop, end_run_only, note_stopped};
 pub use doctor::examine_start;
 pub use doctor::repair;
 pub use doctor::{Examination, examine};
 pub use errors::{
-    AxesError, BranchError, ErrorKind, FailedBaseline, KeepsError, LayoutError, NoAgent, ResearchError, ScoreError,
-    SessionError, TryError, WordError,
+    AxesError, BranchError, ErrorKind, FailedBaseline, KeepsError, LayoutError, MessageError, NoAgent, ResearchError,
+    ScoreError, SessionError, TryError,
 };
 pub use files::choosing::{Choice, Chosen, choose_session, find_session};
 pub use files::conventions::{Conventions, PROGRAM, installed_agents};
@@ -46,7 +46,7 @@ pub use research::scoring::{Compared, Scored, ScoredOf, score};
 pub use research::terms::RESEARCH_THRESHOLD;
 pub use store::jobs::AGENT as AGENT_JOB;
 pub use store::memory::open_backlog;
-pub use store::messages::{Told, drop_word, tell, waiting_words};
+pub use store::messages::{Told, drop_message, tell, waiting_messages};
 pub use store::repair::journal_of_remains;
 pub use store::requests::{Interrupt, Interrupts};
 pub use turn::Session;

@@ -109,7 +109,7 @@ pub struct SetAside {
     /// The file that the metric is read from: it is copied in any case.
     pub metric_file: Option<PathBuf>,
     /// Returns whether the disk of a path has room for so many more bytes.
-    pub is_room: fn(&Path, u64) -> bool,
+    pub has_space: fn(&Path, u64) -> bool,
 }
 
 /// The artifacts of a run that were set aside.
@@ -163,11 +163,11 @@ impl SetAside {
         if let Some(folder) = to.parent() {
             make_folder(folder)?;
         }
-        let is_room = |bytes| (self.is_room)(run, bytes);
+        let has_space = |bytes| (self.has_space)(run, bytes);
         if self.moves && self.metric_file.as_deref() != Some(path) {
-            return take_file(&from, &to, &copying, is_room).map(drop);
+            return take_file(&from, &to, &copying, has_space).map(drop);
         }
-        clone_file(&from, &copying, is_room)?;
+        clone_file(&from, &copying, has_space)?;
         fs::rename(&copying, &to)
     }
 }
@@ -306,7 +306,7 @@ mod tests {
         }
         let take = |files: &[&str]| {
             let (root, files) = (tree.path().to_owned(), files.iter().map(PathBuf::from).collect());
-            SetAside { root, files, moves: true, metric_file: None, is_room: |_, _| true }.take(&folder, ID)
+            SetAside { root, files, moves: true, metric_file: None, has_space: |_, _| true }.take(&folder, ID)
         };
         assert_eq!(take(&["out/b"]).artifacts.len(), 1);
         let taken = take(&["a", "gone"]);

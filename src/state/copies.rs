@@ -128,7 +128,7 @@ impl Copies {
     /// # Errors
     ///
     /// Writing failed.
-    pub fn put_back(&mut self, root: &Path, store: &Path, path: &Path) -> Result<bool, StateError> {
+    pub fn restore(&mut self, root: &Path, store: &Path, path: &Path) -> Result<bool, StateError> {
         let Some(file) = self.files.get_mut(path) else { return Ok(false) };
         let full = root.join(path);
         let place = |file: &Copied| -> io::Result<bool> {
@@ -276,7 +276,7 @@ mod tests {
         fs::remove_file(root.join("data/a")).unwrap();
         fs::remove_file(root.join("data/deep")).unwrap();
         for path in &changed {
-            assert!(copies.put_back(&root, &store, path).unwrap());
+            assert!(copies.restore(&root, &store, path).unwrap());
             assert_eq!(fs::read_to_string(root.join(path)).unwrap(), path.to_str().unwrap());
         }
         assert!(copies.changed(&root, &store).unwrap().is_empty());
@@ -284,7 +284,7 @@ mod tests {
         // A changed copy is not used, and a missing one is made again.
         fs::write(store.join("00000"), "forged").unwrap();
         fs::remove_file(root.join("data/a")).unwrap();
-        assert!(!copies.put_back(&root, &store, Path::new("data/a")).unwrap());
+        assert!(!copies.restore(&root, &store, Path::new("data/a")).unwrap());
         fs::remove_file(store.join("00001")).unwrap();
         copies.changed(&root, &store).unwrap();
         assert!(store.join("00001").exists());

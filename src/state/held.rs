@@ -48,7 +48,7 @@ impl HeldFile {
 
     /// Restores the file with the time of its last change, and keeps the one found in its place. By its index's time, git knows
     /// which files may have changed after it looked at them.
-    fn put_back(&self) -> Result<Option<PathBuf>, StateError> {
+    fn restore(&self) -> Result<Option<PathBuf>, StateError> {
         let aside = free_beside(&self.path, ".rewritten");
         let is_there = fs::symlink_metadata(&self.path).is_ok();
         if is_there {
@@ -73,7 +73,7 @@ impl HeldFile {
 
 /// The repair of a file that another process changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mended {
+pub enum Repaired {
     /// It was deleted, and is restored.
     Deleted(PathBuf),
     /// It is restored, and the version found is kept in the second file.
@@ -118,7 +118,7 @@ impl Held {
     /// # Errors
     ///
     /// Moving or writing a file failed.
-    pub fn put_back(&mut self, meant: impl Fn(&Path) -> bool) -> Result<Vec<Mended>, StateError> {
+    pub fn restore(&mut self, meant: impl Fn(&Path) -> bool) -> Result<Vec<Repaired>, StateError> {
         let mut mended = Vec::new();
         for held in self.files.iter_mut().filter(|held| meant(&held.path)) {
             let now = FileStamp::of(&held.path);
@@ -127,13 +127,13 @@ impl Held {
             }
             if held.is_unknown() {
                 held.stamp = now;
-                mended.push(Mended::Left(held.path.clone()));
+                mended.push(Repaired::Left(held.path.clone()));
                 continue;
             }
             if !held.is_same() {
-                mended.push(match held.put_back()? {
-                    Some(kept) => Mended::PutBack(held.path.clone(), kept),
-                    None => Mended::Deleted(held.path.clone()),
+                mended.push(match held.restore()? {
+                    Some(kept) => Repaired::PutBack(held.path.clone(), kept),
+                    None => Repaired::Deleted(held.path.clone()),
                 });
             }
             held.stamp = FileStamp::of(&held.path);
@@ -159,7 +159,7 @@ mod tests {
         let then = UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
         File::options().write(true).open(path("text")).unwrap().set_modified(then).unwrap();
         let mut held = Held::take(["text", "link", "folder", "gone", "same", "new"].map(path));
-        assert_eq!(held.put_back(|_| true).unwrap(), []);
+        assert_eq!(held.restore(|_| true).unwrap(), []);
         fs::write(path("text"), "else").unwrap();
         for name in ["link", "folder", "gone"] {
             fs::remove_file(path(name)).unwrap();
@@ -168,10 +168,10 @@ mod tests {
         fs::create_dir(path("folder")).unwrap();
         fs::write(path("same"), "same").unwrap();
         fs::write(path("new"), "new").unwrap();
-        let put_back = |name: &str| Mended::PutBack(path(name), path(&format!("{name}.rewritten")));
+        let restore = |name: &str| Repaired::PutBack(path(name), path(&format!("{name}.rewritten")));
         assert_eq!(
-            held.put_back(|_| true).unwrap(),
-            [put_back("text"), put_back("link"), put_back("folder"), Mended::Deleted(path("gone")), put_back("new")]
+            held.restore(|_| true).unwrap(),
+            [restore("text"), restore("link"), restore("folder"), Repaired::Deleted(path("gone")), restore("new")]
         );
         for name in ["text", "link", "folder", "gone", "same"] {
             assert_eq!(fs::read_to_string(path(name)).unwrap(), name);
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(fs::metadata(path("text")).unwrap().modified().unwrap(), then, "as git looks at its index");
         fs::write(path("text"), "by this process").unwrap();
         held.take_again(&path("text"));
-        assert_eq!(held.put_back(|_| true).unwrap(), []);
+        assert_eq!(held.restore(|_| true).unwrap(), []);
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
             fs::remove_file(path(name)).unwrap();
         }
         fs::write(path("new"), "new").unwrap();
-        assert_eq!(held.put_back(|_| true).unwrap().len(), 4);
+        assert_eq!(held.restore(|_| true).unwrap().len(), 4);
         assert_eq!(fs::read_to_string(path("log.jsonl")).unwrap(), "one\ntwo\ntwo\n");
         assert_eq!(fs::read_to_string(path("state.json")).unwrap(), "another\n");
         assert_eq!(fs::read_to_string(path("same")).unwrap(), "one\n");
@@ -226,9 +226,9 @@ mod tests {
         let mut log = fs::OpenOptions::new().append(true).open(&path).unwrap();
         log.write_all(lines(9_000, 20_000).as_bytes()).unwrap();
         held.take_again(&path);
-        assert_eq!(held.put_back(|_| true).unwrap(), []);
+        assert_eq!(held.restore(|_| true).unwrap(), []);
         fs::write(&path, lines(0, 20_000).replace("777", "778")).unwrap();
-        assert_eq!(held.put_back(|_| true).unwrap().len(), 1);
+        assert_eq!(held.restore(|_| true).unwrap().len(), 1);
         assert_eq!(fs::read_to_string(&path).unwrap(), lines(0, 20_000));
     }
 }

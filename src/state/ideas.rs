@@ -242,7 +242,7 @@ impl IdeaFile {
     /// # Errors
     ///
     /// See [`add`](Self::add).
-    pub fn put_back(&self, content: &[u8]) -> Result<bool, StateError> {
+    pub fn restore(&self, content: &[u8]) -> Result<bool, StateError> {
         if content.is_empty() {
             return Ok(false);
         }
@@ -347,19 +347,19 @@ mod tests {
         }
         let held = file.content().unwrap();
         add("rate");
-        assert!(!file.put_back(&held).unwrap(), "it is still there");
+        assert!(!file.restore(&held).unwrap(), "it is still there");
         fs::remove_file(file.path()).unwrap();
         for text in ["rate", "Width"] {
             add(text);
         }
         file.mark(|idea| idea.id == 2, IdeaState::Dropped, "user", now).unwrap();
-        assert!(file.put_back(&held).unwrap());
+        assert!(file.restore(&held).unwrap());
         let ideas = file.read().unwrap().ideas;
         let ideas: Vec<_> = ideas.iter().map(|it| (it.id, it.idea.text.as_str(), it.state)).collect();
         let expected = [(1, "depth", IdeaState::Open), (2, "width", IdeaState::Dropped), (3, "rate", IdeaState::Open)];
         assert_eq!(ideas, expected);
         fs::remove_file(file.path()).unwrap();
-        assert!(file.put_back(&held).unwrap());
+        assert!(file.restore(&held).unwrap());
         assert_eq!(file.content().unwrap(), held);
     }
 

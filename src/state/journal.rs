@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::json::{JOURNAL_VERSION, PROGRESS, read_json, write_json_after, write_json_unsynced};
 use super::{
-    Calls, Checkpoints, Escalations, OpenRun, Pauses, Presence, Results, Sleep, StateError, TreeState, WordMarks,
+    Calls, Checkpoints, Escalations, MessageMarks, OpenRun, Pauses, Presence, Results, Sleep, StateError, TreeState,
 };
 use crate::domain::{
     AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Home, Layout, Phase, Record, RunRole, Version,
@@ -192,8 +192,8 @@ pub struct Journal {
     #[serde(default, skip_serializing_if = "Checkpoints::are_none")]
     pub checkpoints: Checkpoints,
     /// The delivery of the user's words.
-    #[serde(default, skip_serializing_if = "WordMarks::are_none")]
-    pub words: WordMarks,
+    #[serde(rename = "words", default, skip_serializing_if = "MessageMarks::are_none")]
+    pub messages: MessageMarks,
     /// Its expenses.
     #[serde(flatten)]
     pub expenses: Expenses,

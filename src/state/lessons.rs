@@ -87,7 +87,7 @@ impl LessonFile {
     /// # Errors
     ///
     /// See [`add`](Self::add).
-    pub fn put_back(&self, content: &[u8], folder: &Path) -> Result<bool, StateError> {
+    pub fn restore(&self, content: &[u8], folder: &Path) -> Result<bool, StateError> {
         if content.trim_ascii().is_empty() {
             return Ok(false);
         }

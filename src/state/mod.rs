@@ -22,6 +22,7 @@ mod lessons;
 mod lines;
 mod logs;
 mod memory;
+mod messages;
 mod open_run;
 mod pauses;
 mod presence;
@@ -37,7 +38,6 @@ mod turns;
 mod user_folder;
 mod volatile_folder;
 mod winners;
-mod words;
 
 pub use artifacts::{BeforeRun, Matching, SetAside, Taken};
 pub use calls::Calls;
@@ -50,13 +50,14 @@ pub use folder::{
     Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, UNTRACKED, lock_all, refuse_held,
 };
 pub use guard_files::{GuardFiles, GuardLine, RESIDENT, guard_folder, guard_is_installed};
-pub use held::{Held, Mended};
+pub use held::{Held, Repaired};
 pub use ideas::{Added, Backlog, IdeaFile};
 pub use journal::{Journal, OpenAttempt, OpenExperiment, Ported};
 pub use json::{PROGRESS, json_text, read_json, write_json, write_json_after, write_json_unsynced};
 pub use lessons::{LESSONS, LessonFile};
 pub use logs::{EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, LoggedEnd, WORK_LOG};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
+pub use messages::{Heard, MessageFile, MessageKey, MessageLine, MessageMarks, messages_of};
 pub use open_run::OpenRun;
 pub use pauses::{OpenOutage, Pauses};
 pub use presence::Presence;
@@ -69,4 +70,3 @@ pub use stopping::{Stopping, StoppingBeside};
 pub use tree_state::{Aside, TreeState};
 pub use turns::Rest;
 pub use user_folder::user_folder;
-pub use words::{Heard, WordFile, WordKey, WordLine, WordMarks, words_of};

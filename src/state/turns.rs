@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{Aside, Journal, OpenExperiment, OpenOutage, Sleep, WordMarks};
-use crate::domain::{Cadence, CommitId, Contract, Spent, StopReason, Usage, Word};
+use super::{Aside, Journal, MessageMarks, OpenExperiment, OpenOutage, Sleep};
+use crate::domain::{Cadence, CommitId, Contract, Message, Spent, StopReason, Usage};
 use crate::rules::{Driver, History, Night, SoFar, StopFacts, stop_before_next};
 
 /// The pause before a call of the agent.
@@ -46,16 +46,16 @@ impl Journal {
 
     /// Counts a call of the agent that had these words in its prompt; `direction` is that of its proposal. Returns what
     /// [`uncount_call`](Self::uncount_call) needs.
-    pub fn count_call(&mut self, words: &[Word], direction: Option<&str>) -> WordMarks {
-        let before = self.words.clone();
-        self.words.deliver(words);
+    pub fn count_call(&mut self, words: &[Message], direction: Option<&str>) -> MessageMarks {
+        let before = self.messages.clone();
+        self.messages.deliver(words);
         self.calls.count(self.ladder.lacks_direction(direction));
         before
     }
 
     /// Takes back the count of a call that is repeated, with the same words.
-    pub fn uncount_call(&mut self, before: WordMarks) {
-        self.words = before;
+    pub fn uncount_call(&mut self, before: MessageMarks) {
+        self.messages = before;
         self.calls.uncount();
     }
 
@@ -205,8 +205,8 @@ mod tests {
         Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH)
     }
 
-    fn word(id: u32) -> Word {
-        Word { id, text: "w".into(), standing: false }
+    fn word(id: u32) -> Message {
+        Message { id, text: "w".into(), standing: false }
     }
 
     #[test]
@@ -223,9 +223,9 @@ mod tests {
     fn a_call_that_is_repeated_counts_once() {
         let mut journal = journal();
         let before = journal.count_call(&[word(1)], None);
-        assert_eq!((journal.calls.iteration(), journal.words.is_delivered(&word(1))), (1, true));
+        assert_eq!((journal.calls.iteration(), journal.messages.is_delivered(&word(1))), (1, true));
         journal.uncount_call(before);
-        assert_eq!((journal.calls.iteration(), journal.words.is_delivered(&word(1))), (0, false));
+        assert_eq!((journal.calls.iteration(), journal.messages.is_delivered(&word(1))), (0, false));
     }
 
     #[test]

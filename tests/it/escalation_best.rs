@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use autoresearch::domain::Clock;
-use autoresearch::session::look_at_sessions;
+use autoresearch::session::inspect_sessions;
 
 use crate::crash::in_parallel;
 use crate::escalation::{REPORT, events, start, status, until_waiting};
@@ -139,7 +139,7 @@ fn a_check_that_is_cut_off_is_made_anew_when_the_session_goes_on() {
         let session = status(&repo).unwrap();
         assert_eq!(session["activity"], "checking", "{session}");
         assert!(session["doing"].as_str().unwrap().starts_with("running the best experiment once again"), "{session}");
-        let seen = look_at_sessions(&repo.path(), None, Clock::System).unwrap();
+        let seen = inspect_sessions(&repo.path(), None, Clock::System).unwrap();
         assert!(seen[0].log.as_ref().unwrap().ends_with("runs/00006/check-1/run.log"), "{:?}", seen[0].log);
         if end == "--now" {
             ar(&repo, ["stop", "t", end]).ok();

@@ -57,14 +57,14 @@ impl Index {
         lock::check(&self.path())
     }
 
-    /// The bytes of the index, for [`Index::put_back`].
+    /// The bytes of the index, for [`Index::restore`].
     pub fn bytes(&self) -> Result<Vec<u8>> {
         let path = self.path();
         read_regular(&path).at("reading", &path)
     }
 
     /// Puts an index back as it was when [`Index::bytes`] read it, with what was staged and what was not.
-    pub fn put_back(&self, bytes: &[u8]) -> Result<()> {
+    pub fn restore(&self, bytes: &[u8]) -> Result<()> {
         self.replace(&self.lock()?, bytes)
     }
 

@@ -104,17 +104,17 @@ impl Refs {
         torn_head_at(self.gix.git_dir())
     }
 
-    /// Writes the file of a `HEAD` that names nothing anew, as [`Refs::mend_ref`] does.
-    pub fn mend_head(&self, torn: &BrokenRef, at: &HeadTarget) -> Result<PathBuf> {
+    /// Writes the file of a `HEAD` that names nothing anew, as [`Refs::repair_ref`] does.
+    pub fn repair_head(&self, torn: &BrokenRef, at: &HeadTarget) -> Result<PathBuf> {
         match at {
-            HeadTarget::Branch(name) => self.mend_ref(torn, &format!("ref: {name}")),
-            HeadTarget::Detached(commit) => self.mend_ref(torn, commit.as_str()),
+            HeadTarget::Branch(name) => self.repair_ref(torn, &format!("ref: {name}")),
+            HeadTarget::Detached(commit) => self.repair_ref(torn, commit.as_str()),
         }
     }
 
     /// Rewrites the file of a ref that names nothing, as git does: by its lock. Copies the old content to a file in the
     /// git folder, whose path this returns.
-    pub fn mend_ref(&self, broken: &BrokenRef, object: &str) -> Result<PathBuf> {
+    pub fn repair_ref(&self, broken: &BrokenRef, object: &str) -> Result<PathBuf> {
         let copy = format!("autoresearch-damaged-{}", broken.name.replace('/', "-"));
         let copy = free_name(&self.gix.common_dir().join(copy));
         match fs::read(&broken.path) {

@@ -124,7 +124,7 @@ impl Repo {
     }
 
     /// Mends what git's folder holds of this linked working tree, but for `HEAD`.
-    pub fn mend_own_entry(&self) -> Result<()> {
+    pub fn repair_own_entry(&self) -> Result<()> {
         loop {
             let entry = LinkedEntry::read(self.git_dir().to_owned(), self.common_dir());
             match entry.oddity {
@@ -148,7 +148,7 @@ impl Repo {
 
     /// Repairs an odd entry if nothing has to be guessed. Moves an entry that git would prune to a free name in git's
     /// folder. Returns what was done; `None` if the user has to decide.
-    pub fn mend_entry(&self, entry: &LinkedEntry) -> Result<Option<String>> {
+    pub fn repair_entry(&self, entry: &LinkedEntry) -> Result<Option<String>> {
         let shown = entry.path.display();
         if entry.is_pruned() {
             let name = entry.path.file_name().unwrap_or_default().to_string_lossy();
@@ -163,7 +163,7 @@ impl Repo {
             return Ok(Some(format!("wrote {} again", file.display())));
         }
         let (Some(at), Some(torn)) = (self.head_of_entry(entry)?, torn_head_at(&entry.path)) else { return Ok(None) };
-        let aside = self.refs.mend_head(&torn, &at)?;
+        let aside = self.refs.repair_head(&torn, &at)?;
         Ok(Some(format!(
             "put {} back to {at} as its log says; what it was is in {}",
             torn.path.display(),

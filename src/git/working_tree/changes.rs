@@ -161,17 +161,17 @@ impl WorkingTree {
     /// Puts back those of `known` that are gone, untracked, as far as their content is kept.
     pub fn put_missing_back(&self, known: &Untracked) -> Result<PutBack> {
         let is_gone = |path: &Path| matches!(fs::symlink_metadata(self.root.join(path)), Err(err) if absent(&err));
-        let mut put_back = PutBack::default();
+        let mut restore = PutBack::default();
         for (path, stamp) in known.stamps().filter(|(path, _)| is_gone(path)) {
-            self.kept.put_back(known, path)?;
+            self.kept.restore(known, path)?;
             let fate = match stamp.content {
-                _ if !is_gone(path) => &mut put_back.back,
-                Some(_) => &mut put_back.copy_gone,
-                None => &mut put_back.not_kept,
+                _ if !is_gone(path) => &mut restore.back,
+                Some(_) => &mut restore.copy_gone,
+                None => &mut restore.not_kept,
             };
             fate.push(path.to_owned());
         }
-        Ok(put_back)
+        Ok(restore)
     }
 
     /// The ignored files and folders of the working tree, without what is in those folders; sorted.

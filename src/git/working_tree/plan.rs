@@ -33,7 +33,7 @@ pub(super) struct Plan {
     /// Folders to remove with all the files in them, which are all saved.
     pub(super) clear: BTreeSet<BString>,
     /// Files that were there untracked before, to be put back where they are gone.
-    pub(super) put_back: BTreeSet<BString>,
+    pub(super) restore: BTreeSet<BString>,
     /// Files to write.
     pub(super) write: BTreeMap<BString, Version>,
     /// Files that hold what they should as git would store it, but perhaps not byte for byte.
@@ -182,7 +182,7 @@ impl Planner<'_> {
         match self.tree.kept.since(self.before, &to_path(path.as_ref()))? {
             Since::New => return Ok(false),
             Since::Changed(_) | Since::Unknown => {
-                self.plan.put_back.insert(path.clone());
+                self.plan.restore.insert(path.clone());
                 return Ok(false);
             }
             Since::Unchanged => {}

@@ -126,8 +126,8 @@ impl WorkingTree {
             }
         }
         drop(files);
-        for path in &plan.put_back {
-            self.kept.put_back(known, &to_path(path.as_ref()))?;
+        for path in &plan.restore {
+            self.kept.restore(known, &to_path(path.as_ref()))?;
         }
         crash::point("git.files_put_back");
         let fresh: Vec<BString> = written.set.keys().cloned().collect();

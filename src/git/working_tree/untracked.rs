@@ -221,7 +221,7 @@ impl KeptFiles {
 
     /// Restores a missing file as it was, untracked, if its content is kept. Anything at its path, or in place of a
     /// folder above it, stays.
-    pub(super) fn put_back(&self, known: &Untracked, path: &Path) -> Result<()> {
+    pub(super) fn restore(&self, known: &Untracked, path: &Path) -> Result<()> {
         let Some((stamp, id)) = known.get(path).and_then(|stamp| Some((stamp, self.kept(stamp)?))) else {
             return Ok(());
         };

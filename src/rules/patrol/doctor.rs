@@ -1,7 +1,7 @@
 //! Problems in the facts about a session.
 
 use crate::domain::{CommitId, Phase, Severity, Space};
-use crate::rules::schedule::space::too_little_room;
+use crate::rules::schedule::space::too_little_space;
 
 /// The free space below which `ar` warns: 1 GiB.
 const LITTLE_SPACE: u64 = 1 << 30;
@@ -13,7 +13,7 @@ const FEW_FILES: u64 = 10_000;
 pub fn judge_space(space: Space) -> Severity {
     let little = space.total > 0 && space.free < LITTLE_SPACE || space.total_files > 0 && space.free_files < FEW_FILES;
     match little {
-        _ if too_little_room(space, 0) => Severity::Error,
+        _ if too_little_space(space, 0) => Severity::Error,
         true => Severity::Warning,
         false => Severity::Ok,
     }

@@ -16,7 +16,7 @@ const FULL: u64 = 64 * 1024;
 
 /// Returns whether there is too little space for an experiment. It needs 50 MiB and a thousand files, or a twentieth of
 /// a small disk, and always as many bytes as the last run's log.
-pub fn too_little_room(space: Space, last_log: u64) -> bool {
+pub fn too_little_space(space: Space, last_log: u64) -> bool {
     let bytes = space.total > 0 && space.free < FLOOR.min(space.total / PART).max(last_log);
     bytes || space.free_files < FILES.min(space.total_files / PART)
 }
@@ -24,7 +24,7 @@ pub fn too_little_room(space: Space, last_log: u64) -> bool {
 /// Returns whether too little free space spoilt the result of a process, so that it does not judge its idea. Either the
 /// process failed for it, or its output may be incomplete.
 pub fn spoilt_by_full_disk(space: Space, failed: bool) -> bool {
-    space.total > 0 && space.free < FULL || failed && too_little_room(space, 0)
+    space.total > 0 && space.free < FULL || failed && too_little_space(space, 0)
 }
 
 #[cfg(test)]
@@ -49,13 +49,13 @@ mod tests {
             // A file system that does not report its size.
             (0, 0, MIB, false),
         ] {
-            assert_eq!(too_little_room(bytes(free, total), last_log), too_little, "{free} of {total}, {last_log}");
+            assert_eq!(too_little_space(bytes(free, total), last_log), too_little, "{free} of {total}, {last_log}");
         }
         for (free_files, total_files, too_little) in
             [(1000, 1_000_000, false), (999, 1_000_000, true), (50, 1000, false), (49, 1000, true), (0, 0, false)]
         {
             let space = Space { free_files, total_files, ..bytes(MIB, MIB) };
-            assert_eq!(too_little_room(space, 0), too_little, "{free_files} of {total_files}");
+            assert_eq!(too_little_space(space, 0), too_little, "{free_files} of {total_files}");
         }
     }
 

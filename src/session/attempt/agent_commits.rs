@@ -53,7 +53,7 @@ impl Workspace {
             store.refs().keep_as(&subject, commit)?;
         }
         if !reset.is_empty() {
-            store.say(Notice::ResetCommitsSaved { count: reset.len(), prefix: store.contract.tag.ref_prefix() });
+            store.note(Notice::ResetCommitsSaved { count: reset.len(), prefix: store.contract.tag.ref_prefix() });
         }
         Ok(AgentCommits { made, reset: back.is_some() })
     }
@@ -76,9 +76,9 @@ impl Workspace {
             return Ok(None);
         }
         self.move_head(store, &commit, &[&open.base], "reset by the agent")?;
-        self.put_back(store, &commit, &open.base)?;
+        self.restore(store, &commit, &open.base)?;
         self.unstage(open)?;
-        store.say(Notice::ResetCommitRestored(commit.clone()));
+        store.note(Notice::ResetCommitRestored(commit.clone()));
         Ok(Some(commit))
     }
 }

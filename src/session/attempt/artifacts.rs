@@ -11,11 +11,11 @@ use super::stages::Attempt;
 use crate::crash;
 use crate::domain::{Artifact, ExperimentId, Notice, Outcome, Record, SizeLimit, Space};
 use crate::exec;
-use crate::rules::{ArtifactGlobs, ExperimentArtifacts, History, artifacts_to_drop, too_little_room};
+use crate::rules::{ArtifactGlobs, ExperimentArtifacts, History, artifacts_to_drop, too_little_space};
 use crate::session::errors::SessionError;
 use crate::session::files::layout::is_own;
 use crate::session::store::Store;
-use crate::session::store::notices::Said;
+use crate::session::store::notices::Notices;
 use crate::session::store::requests::Interrupt;
 use crate::session::tree::Workspace;
 use crate::session::wait::shared::Shared;
@@ -25,11 +25,11 @@ use crate::state::{BeforeRun, Matching, SessionFolder, SetAside, StateError, Tak
 const MOST: usize = 1000;
 
 /// Returns whether a disk has room for this many bytes and another experiment after them.
-fn is_room(path: &Path, bytes: u64) -> bool {
+fn has_space(path: &Path, bytes: u64) -> bool {
     // If the free space is unknown, assume there is room.
     exec::disk_space(path).map_or(true, |space| {
         let free = space.free.checked_sub(bytes);
-        space.total == 0 || free.is_some_and(|free| !too_little_room(Space { free, ..space }, 0))
+        space.total == 0 || free.is_some_and(|free| !too_little_space(Space { free, ..space }, 0))
     })
 }
 
@@ -80,7 +80,7 @@ impl Attempt {
         crash::point("artifacts.set_aside");
         if !missed.is_empty() {
             let name = |(path, error): (PathBuf, io::Error)| format!("{} ({error})", path.display());
-            shared.store().say(Notice::ArtifactsMissed { id, files: missed.into_iter().map(name).collect() });
+            shared.store().note(Notice::ArtifactsMissed { id, files: missed.into_iter().map(name).collect() });
         }
         Ok(Some(artifacts))
     }
@@ -97,20 +97,20 @@ impl Attempt {
         let known = before.and_then(|before| Some((ArtifactGlobs::of(&before.globs).ok()?, before)));
         let Some((globs, before)) = known else {
             if !ArtifactGlobs::of(&store.contract.artifacts)?.is_empty() {
-                store.say(Notice::ArtifactsUnknown(id));
+                store.note(Notice::ArtifactsUnknown(id));
             }
             return Ok(None);
         };
         let root = workspace.root();
         let Matching { files, odd } = Matching::below(root, &globs);
         if !odd.is_empty() {
-            store.say_once(Notice::ArtifactsOdd(odd));
+            store.note_once(Notice::ArtifactsOdd(odd));
         }
         let changed = files.into_iter().filter(|(path, now)| !before.has_same(path, now)).map(|(path, _)| path);
         let (changed, unnamed): (Vec<_>, Vec<_>) = changed.partition(|path| path.to_str().is_some());
         if !unnamed.is_empty() {
             let name = |path: PathBuf| format!("{} (its name is not UTF-8)", path.display());
-            store.say(Notice::ArtifactsMissed { id, files: unnamed.into_iter().map(name).collect() });
+            store.note(Notice::ArtifactsMissed { id, files: unnamed.into_iter().map(name).collect() });
         }
         let mut files = Vec::new();
         for path in changed {
@@ -122,13 +122,13 @@ impl Attempt {
             }
         }
         if files.len() > MOST {
-            store.say(Notice::TooManyArtifacts { id, count: files.len(), most: MOST });
+            store.note(Notice::TooManyArtifacts { id, count: files.len(), most: MOST });
             files.clear();
         }
         let metric_file = metric_file_of(&store.contract);
         // A guard may read what the run left.
         let moves = workspace.home.is_disposable() && store.contract.guards.is_empty();
-        Ok(Some(SetAside { root: root.to_owned(), files, moves, metric_file, is_room }))
+        Ok(Some(SetAside { root: root.to_owned(), files, moves, metric_file, has_space }))
     }
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn settle_left_artifacts(
     history: &History,
     limit: SizeLimit,
     open: &[ExperimentId],
-    said: &mut Said,
+    notices: &mut Notices,
 ) {
     for id in folder.unsettled_artifacts().into_iter().filter(|id| !open.contains(id)) {
         let is_settled = folder.artifacts(id).is_dir() || folder.why_artifacts_dropped(id).is_some();
@@ -162,10 +162,10 @@ pub(crate) fn settle_left_artifacts(
             Some(record) => settle_artifacts(folder, history, limit, (record, id)),
             None => folder.forget_artifacts(id),
         };
-        said.or_unsettled(id, settled);
+        notices.or_unsettled(id, settled);
     }
     if open.is_empty() {
-        said.or_unsettled(history.last_id(), limit_artifacts(folder, history, limit));
+        notices.or_unsettled(history.last_id(), limit_artifacts(folder, history, limit));
     }
 }
 

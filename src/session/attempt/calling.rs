@@ -9,14 +9,14 @@ use std::time::Duration;
 use jiff::Zoned;
 
 use super::agent_training::{RunLogBefore, own_training};
-use super::left_over::put_right_after;
+use super::left_over::restore_after;
 use super::running::DELETIONS;
 use super::searching::search;
 use super::stages::Attempt;
 use crate::agent::{self, Answer, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
 use crate::crash;
 use crate::domain::{
-    Actor, Event, ExperimentId, LastCall, Notice, Outage, OutageKind, Phase, Record, Refusal, Role, Usage, Word,
+    Actor, Event, ExperimentId, LastCall, Message, Notice, Outage, OutageKind, Phase, Record, Refusal, Role, Usage,
     span_text,
 };
 use crate::exec::{self, ExecError, Executor, Job, Running};
@@ -30,7 +30,7 @@ use crate::session::files::program_path::own_path;
 use crate::session::store::Store;
 use crate::session::store::jobs::{AGENT, clear_run_folder};
 use crate::session::store::log_excerpt::{end_of_log, last_failed_log};
-use crate::session::store::messages::note_words;
+use crate::session::store::messages::receive_messages;
 use crate::session::store::open_attempt::add_said;
 use crate::session::store::trouble_report::close_escalation;
 use crate::session::tree::Workspace;
@@ -57,13 +57,13 @@ pub(crate) struct Work {
     /// The lessons, findings and offers in its prompt.
     pub(crate) memories: Memories,
     /// The user's messages in its prompt.
-    pub(crate) words: Vec<Word>,
+    pub(crate) words: Vec<Message>,
 }
 
 impl Work {
     /// Adds the time, usage and proposal of a further call to an open experiment, and marks the call's messages as delivered.
     pub(crate) fn add_to(&self, open: &mut OpenExperiment, store: &mut Store) {
-        store.journal.words.deliver(&self.words);
+        store.journal.messages.deliver(&self.words);
         open.agent = open.agent.take().map(|agent| agent.with(self.exit.seconds, self.usage.clone()));
         add_said(&mut open.proposal, self.proposal.more());
     }
@@ -84,13 +84,13 @@ struct Before {
     /// True if it rewrote `run.log`.
     rewrote_log: bool,
     memories: Memories,
-    words: Vec<Word>,
+    words: Vec<Message>,
 }
 
 /// Parts of a prompt that are specific to one call.
 struct Told<'a> {
     memories: &'a Memories,
-    words: &'a [Word],
+    words: &'a [Message],
     found: &'a [Finding],
     asked_again: Option<&'a str>,
 }
@@ -151,8 +151,8 @@ impl<'a> Calling<'a> {
         let words = match self.purpose {
             Purpose::Change => {
                 let store = &mut *shared.store();
-                note_words(store);
-                store.words.claim(self.attempt.open.id, &store.journal)
+                receive_messages(store);
+                store.messages.claim(self.attempt.open.id, &store.journal)
             }
             Purpose::Summary | Purpose::Proposal(_) => Vec::new(),
         };
@@ -163,10 +163,10 @@ impl<'a> Calling<'a> {
         crash::point("proposing.agent_over");
         let mut rows = 0;
         if ended.is_over() {
-            rows = put_right_after(shared, self.attempt.open.id, AGENT).await?;
+            rows = restore_after(shared, self.attempt.open.id, AGENT).await?;
             let store = &mut *shared.store();
             store.folder.create_run(self.attempt.open.id)?;
-            if workspace.home.is_disposable() && !workspace.stand(store, &self.attempt.open.base)? {
+            if workspace.home.is_disposable() && !workspace.check_out_again(store, &self.attempt.open.base)? {
                 // Its work is lost with its tree.
                 ended = Ending::Lost;
             }
@@ -226,14 +226,14 @@ impl<'a> Calling<'a> {
             return Ok(Ending::Done(None));
         }
         if let Some(over) = store.journal.agent_answered(store.contract.cadence.is_some()) {
-            store.say(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
+            store.note(Event::OutageOver { id: attempt.open.id, seconds: over.seconds });
             close_escalation(store, "the agent is back");
         }
         if self.purpose == Purpose::Change {
             let Store { journal, history, contract, .. } = store;
             let training = || own_training(history, &contract.metric.name, rewrote_log, (&log, log_from));
             if let Some((signs, run)) = journal.calls.note_training(training) {
-                store.say(Notice::AgentTrains { id: attempt.open.id, signs, call: exit.seconds, run });
+                store.note(Notice::AgentTrains { id: attempt.open.id, signs, call: exit.seconds, run });
             }
         }
         let commits = workspace.look_after_commits(store, &attempt.open, commits_from)?;
@@ -262,11 +262,11 @@ impl<'a> Calling<'a> {
             });
         }
         if let Some(why) = ended_for {
-            store.say(Notice::CallEnded { id: attempt.open.id, why });
+            store.note(Notice::CallEnded { id: attempt.open.id, why });
             exit.timed_out = false;
         }
         if let Some(error) = &proposal.error {
-            store.say(Notice::Ignored { path, error: error.clone() });
+            store.note(Notice::Ignored { path, error: error.clone() });
         }
         // Ideas are worth keeping even if the change is not.
         store.learning().add_ideas(attempt.open.id, &proposal.ideas)?;
@@ -340,7 +340,7 @@ impl<'a> Calling<'a> {
             command = agent::with_rounds(&command, contract.agent_preset.as_deref(), rounds);
         }
         let root = workspace.root().to_owned();
-        clear_run_folder(&store.folder, id, contract.guards.len(), &mut store.said)?;
+        clear_run_folder(&store.folder, id, contract.guards.len(), &mut store.notices)?;
         let program = program(store);
         if workspace.home.is_disposable() {
             copy_rows(store, &root)?;
@@ -388,7 +388,7 @@ impl<'a> Calling<'a> {
         env.extend(own_path(&contract.command));
         // A change that is unfinished at the loop's time limit would not run.
         let left = left.filter(|left| *left < contract.agent_timeout);
-        store.begin_watch(Actor::Agent, id)?;
+        store.begin_detection(Actor::Agent, id)?;
         let job = Job {
             name: AGENT.into(),
             command,
@@ -453,7 +453,7 @@ fn spend(store: &mut Store, usage: Usage) -> Usage {
     let cap = store.contract.max_cost.or(store.contract.caps.session_max_cost);
     if let Some(limit) = cap.filter(|_| usage.cost.is_none() && !was_told) {
         let model = usage.model.clone().unwrap_or_else(|| "MODEL".into());
-        store.say_once(Notice::CostUnknown { limit, model });
+        store.note_once(Notice::CostUnknown { limit, model });
     }
     usage
 }
@@ -465,7 +465,7 @@ fn program(store: &mut Store) -> Option<String> {
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {
                 let path = store.repo.worktree().join(PROGRAM);
-                store.say(Notice::NotInPrompt { path, error: error.to_string() });
+                store.note(Notice::NotInPrompt { path, error: error.to_string() });
             }
             None
         }

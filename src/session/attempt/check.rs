@@ -98,7 +98,7 @@ pub(crate) fn check_again(
     let is_fixed = |failure: &Failure| matches!(failure.class, FailureClass::Protected | FailureClass::Scope);
     let edits = edits(store, terms, &open.base, commit)?;
     let Some(refused) = terms.refuse(&edits, &Forbidden::default()).filter(is_fixed) else { return Ok(false) };
-    store.say(Notice::NotToRun { id: open.id, why: refused.excerpt.replace('\n', ", ") });
+    store.note(Notice::NotToRun { id: open.id, why: refused.excerpt.replace('\n', ", ") });
     open.refused = Some(refused);
     Ok(true)
 }

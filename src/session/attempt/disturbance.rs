@@ -92,7 +92,7 @@ impl Attempt {
         let counted = disturbance.without(|path| exempt.is_some_and(|exempt| exempt.contains(&name_of(path))));
         let changed = counted.paths();
         if self.open.id.is_baseline() && self.run.is_first() && !changed.is_empty() {
-            store.say(Notice::ExemptChanged(changed));
+            store.note(Notice::ExemptChanged(changed));
         }
         counted
     }
@@ -114,7 +114,7 @@ impl Attempt {
         store: &mut Store,
         measured: &Measured,
     ) -> Result<(), SessionError> {
-        store.say(Notice::RunRepeated { id: self.open.id, changed: measured.changed() });
+        store.note(Notice::RunRepeated { id: self.open.id, changed: measured.changed() });
         workspace.check_out(store, &self.open)?;
         self.run.repeated = true;
         self.prepare_run(workspace, store)

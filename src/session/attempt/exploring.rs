@@ -50,7 +50,7 @@ impl Calling<'_> {
             Purpose::Change => {}
         }
         attempt.put_unfinished_away(workspace, &mut shared.store())?;
-        shared.tell()?;
+        shared.publish()?;
         Ok(Ending::Done(true))
     }
 

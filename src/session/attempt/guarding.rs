@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::left_over::{await_files, put_right_after};
+use super::left_over::{await_files, restore_after};
 use super::stages::{Attempt, Attempted, Stage};
 use crate::crash;
 use crate::domain::{Actor, Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
@@ -125,18 +125,18 @@ impl Attempt {
         await_files(shared, self).await;
         let mut job = match shared.runs.found(&folder, &name) {
             RunFound::Going | RunFound::Over => {
-                shared.store().begin_watch(Actor::Guard, self.open.id)?;
-                shared.tell()?;
+                shared.store().begin_detection(Actor::Guard, self.open.id)?;
+                shared.publish()?;
                 shared.runs.attach(&folder, &name)?
             }
             RunFound::Gone | RunFound::Unstarted => {
-                shared.check_room()?;
+                shared.check_disk_space()?;
                 self.start_guard(workspace, &mut shared.store(), &shared.runs, number, command, &folder)?
             }
         };
         let ended = shared.wait(&mut job, deadline, || Ok(())).await?;
         if ended.is_over() {
-            put_right_after(shared, self.open.id, &name).await?;
+            restore_after(shared, self.open.id, &name).await?;
         }
         if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
             return Ok(Ending::Lost);
@@ -162,10 +162,10 @@ impl Attempt {
         workspace.check_out(store, &self.open)?;
         workspace.put_tracked_protected_back(store, self.open.id, &commit)?;
         let name = guard_name(number);
-        clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.said)?;
+        clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.notices)?;
         let log = folder.join(format!("{name}.log"));
         remove_file(&log)?;
-        store.begin_watch(Actor::Guard, self.open.id)?;
+        store.begin_detection(Actor::Guard, self.open.id)?;
         let job = executor.start(&Job {
             name,
             command: command.to_owned(),
@@ -189,7 +189,7 @@ impl Attempt {
             watched: None,
         })?;
         let timeout = store.contract.timeout.as_secs_f64();
-        store.say(Event::GuardStarted { id: self.open.id, command: command.to_owned(), timeout });
+        store.note(Event::GuardStarted { id: self.open.id, command: command.to_owned(), timeout });
         Ok(job)
     }
 

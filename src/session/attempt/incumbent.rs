@@ -43,7 +43,7 @@ impl Shared<'_> {
         workspace.check_out(&mut self.store(), &check.open)?;
         self.store().journal.give_up(check.open.id);
         workspace.enter_idle(&mut self.store(), check.open.id, None)?;
-        self.tell()?;
+        self.publish()?;
         match measured {
             Ok(measured) => {
                 let log = check.run_folder(&self.store())?.join("run.log");

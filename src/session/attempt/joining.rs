@@ -36,7 +36,7 @@ pub(crate) fn join_line(
     // Over a baseline that had nothing to measure yet nobody knows it.
     let gain = against.map_or(0.0, |against| store.contract.metric.direction.gain(number.value, against));
     attempt.open.beside.replays.push(own_measurement(&record));
-    store.say(run_finished(&attempt.open, &record.reason, Some(number.clone())));
+    store.note(run_finished(&attempt.open, &record.reason, Some(number.clone())));
     store.journal.line.won(Car::new(attempt.open.id, base, number, gain));
     attempt.open.draft = Some(Box::new(record));
     attempt.enter(store, Phase::Waiting)?;
@@ -86,8 +86,8 @@ impl Store {
         let left = self.journal.close(id).filter(is_overtaken);
         let overtaken = left.map(|left| run_finished(&left.open, "overtaken by a keep", None));
         self.write_journal()?;
-        self.said.or_unsettled(id, self.folder.forget_artifacts(id));
-        overtaken.into_iter().for_each(|event| self.say(event));
+        self.notices.or_unsettled(id, self.folder.forget_artifacts(id));
+        overtaken.into_iter().for_each(|event| self.note(event));
         self.settle_git()
     }
 
@@ -97,7 +97,7 @@ impl Store {
         let read: Vec<_> = layout.links.iter().filter(|link| !layout.writable.contains(link)).cloned().collect();
         let written = written_to(&self.repo.main_worktree(), &read, since.into());
         if !written.is_empty() {
-            self.say_once(Notice::LinksWritten(written));
+            self.note_once(Notice::LinksWritten(written));
         }
     }
 
@@ -106,7 +106,7 @@ impl Store {
     pub(crate) fn set_branch(&mut self, to: &CommitId, known: &[&CommitId], why: &str) -> Result<(), SessionError> {
         let is_known = |tip: &CommitId| known.contains(&tip) || self.history.knows(tip);
         let done = self.refs().set_branch(to, is_known, why)?;
-        done.into_iter().for_each(|notice| self.say(notice));
+        done.into_iter().for_each(|notice| self.note(notice));
         Ok(())
     }
 }

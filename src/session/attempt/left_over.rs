@@ -63,10 +63,10 @@ pub(crate) async fn end_late_review(shared: &Shared<'_>) -> Result<(), SessionEr
 
 /// Removes the locks that a finished job left behind, and undoes forbidden changes. Returns how many rows it removed from
 /// results.tsv.
-pub(crate) async fn put_right_after(shared: &Shared<'_>, id: ExperimentId, job: &str) -> Result<u32, SessionError> {
+pub(crate) async fn restore_after(shared: &Shared<'_>, id: ExperimentId, job: &str) -> Result<u32, SessionError> {
     let locks = remove_left_locks(shared, id, job).await;
     // Undoes forbidden changes even if a lock remains.
-    let rows = shared.store().end_watch(id);
+    let rows = shared.store().end_detection(id);
     locks.and(rows)
 }
 

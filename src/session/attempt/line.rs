@@ -243,7 +243,7 @@ fn ask_to_merge(store: &mut Store, car: ExperimentId) -> Result<(), SessionError
     on_line(store, true, |line, on| line.asked(on, car));
     let tip = store.tip();
     let open = OpenExperiment { merge_with: Some(tip), ..open_attempt(store, car)? };
-    store.say(Notice::AskedToMerge(car));
+    store.note(Notice::AskedToMerge(car));
     store.enter(Phase::Proposing, open)?;
     crash::point("merging.asked");
     Ok(())

@@ -160,7 +160,7 @@ impl ActiveRun {
         self.log.follow_name();
         while !self.log.look()? {}
         // If that fails, at least the number was read.
-        let _ = self.log.put_back();
+        let _ = self.log.restore();
         let (root, before) = (&self.root, self.metric_before.as_deref());
         let mut summary = self.log.scanner.finish();
         let in_file = |path: &Path, pointer: &str| read_metric_file(&root.join(path), pointer, before);

@@ -131,7 +131,7 @@ fn commit_merge(
     let known = workspace.known_untracked()?;
     let made = attempt.make_commit(workspace, store, &known, texts)?;
     crash::point("merging.change_committed");
-    store.say(Event::AgentFinished {
+    store.note(Event::AgentFinished {
         id: attempt.open.id,
         seconds: exit.seconds,
         changed: made.is_some(),

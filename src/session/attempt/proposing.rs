@@ -64,7 +64,7 @@ impl Attempt {
             work.usage.add(usage);
         }
         let result = attempt.commit_work(workspace, &mut shared.store(), work)?;
-        shared.tell()?;
+        shared.publish()?;
         Ok(Ending::Done(result))
     }
 
@@ -112,7 +112,7 @@ impl Attempt {
         let counted = store.journal.count_call(&words, proposal.direction.as_deref());
         let committed = self.commit_change(workspace, store, &known, texts)?;
         crash::point("proposing.change_committed");
-        store.say(Event::AgentFinished {
+        store.note(Event::AgentFinished {
             id,
             seconds: exit.seconds,
             changed: committed.is_some(),
@@ -121,7 +121,7 @@ impl Attempt {
             said: said.clone().unwrap_or_default(),
         });
         if committed.is_some() {
-            store.say_unnamed(id);
+            store.note_unnamed(id);
             return Ok(CallResult::Change(Box::new(self)));
         }
         if cut_short {
@@ -132,7 +132,7 @@ impl Attempt {
             let before = store.note_idle_call(&said.unwrap_or_default())?;
             store.note_findings(id, &proposal.learned())?;
             store.learning().learn_from_pivot(before)?;
-            store.say_steps(before, NO_KEEP);
+            store.note_steps(before, NO_KEEP);
         }
         workspace.enter_idle(store, id, None)?;
         Ok(CallResult::Nothing { seconds: exit.seconds })

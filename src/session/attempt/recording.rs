@@ -93,14 +93,14 @@ impl Store {
             let from = if is_last { open.artifacts_of.unwrap_or(open.id) } else { record.id };
             let limit = self.contract.keep_artifacts;
             let settled = settle_artifacts(&self.folder, &self.history, limit, (record, from));
-            self.said.or_unsettled(record.id, settled);
+            self.notices.or_unsettled(record.id, settled);
             let before = self.remember(record)?;
             crash::point("settling.remembered");
             self.learning().learn_from(record, before)?;
             let incumbent = self.history.to_beat(&self.contract);
             let doubt = doubtful_gain(&self.contract, &self.history, record.id);
-            self.say(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
-            self.say_steps(before, NO_KEEP);
+            self.note(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });
+            self.note_steps(before, NO_KEEP);
             if record.outcome == Outcome::Keep {
                 kept.push(record.id);
             }
@@ -123,7 +123,7 @@ impl Store {
         self.write_journal()?;
         if !self.expected.at_work.is_empty() {
             // The logs of the recorded runs are not foreign changes.
-            self.expected.look_at_logs(&self.folder, &self.history);
+            self.expected.inspect_logs(&self.folder, &self.history);
         }
         self.settle_git()
     }
@@ -148,7 +148,7 @@ impl Store {
         self.set_branch(&tip, &known.iter().collect::<Vec<_>>(), &format!("experiment {}", open.id))?;
         crash::point("settling.branch_moved");
         if self.repo.refs.head_if_sound()?.is_some_and(|head| head.branch() == Some(&self.contract.tag.branch_ref())) {
-            self.say_once(Notice::HeadOnBranch(self.contract.tag.branch()));
+            self.note_once(Notice::HeadOnBranch(self.contract.tag.branch()));
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Workspace {
         crash::point("settling.branch_moved");
         match open.refused.is_some() && open.by_hand {
             true => self.put_only_protected_back(&record.commit, &record.base)?,
-            false => self.put_back_after(store, look.as_ref(), target, &record.commit)?,
+            false => self.restore_after_look(store, look.as_ref(), target, &record.commit)?,
         }
         crash::point("settling.put_back");
         Ok(match (look, record.outcome) {

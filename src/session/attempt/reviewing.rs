@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::left_over::put_right_after;
+use super::left_over::restore_after;
 use super::stages::{Attempt, Attempted, Stage};
 use crate::agent::{self, Answer, Reviewing, review_prompt};
 use crate::crash;
@@ -156,20 +156,20 @@ impl ReviewCall<'_> {
         let began = Instant::now();
         let ended = match self.start(shared, deadline) {
             Ok(mut job) => {
-                shared.tell()?;
+                shared.publish()?;
                 let ended = shared.wait(&mut job, None, || Ok(())).await?;
                 crash::point("reviewing.reviewer_over");
                 ended
             }
             Err(error) if error.is_disk_full() => return Err(error),
             Err(error) => {
-                shared.store().end_watch(id)?;
+                shared.store().end_detection(id)?;
                 self.remove_tree(&mut shared.store());
                 return Ok(Ending::Done(unreviewed(format!("it cannot be called: {}", with_causes(&error)), began)));
             }
         };
         if ended.is_over() {
-            put_right_after(shared, id, REVIEW).await?;
+            restore_after(shared, id, REVIEW).await?;
             self.remove_tree(&mut shared.store());
         }
         if matches!(ended, Ending::Detached) {
@@ -193,7 +193,7 @@ impl ReviewCall<'_> {
         let (store, record) = (&mut *shared.store(), self.record);
         let contract = store.contract.clone();
         let Some(command) = contract.reviewer.clone() else { return Err(SessionError::Missing("--reviewer")) };
-        clear_run_folder(&store.folder, record.id, contract.guards.len(), &mut store.said)?;
+        clear_run_folder(&store.folder, record.id, contract.guards.len(), &mut store.notices)?;
         // An interrupted review may have left its tree.
         store.repo.remove_kept(&self.tree)?;
         let kept = store.repo.keep_worktree(&self.tree, &record.commit, REASON)?;
@@ -202,7 +202,7 @@ impl ReviewCall<'_> {
         let diff = store.repo.objects.diff_text(&record.base, &record.commit)?;
         let prompt = prompt(store, self, &diff)?;
         [self.answer(), self.diff(), self.log()].iter().try_for_each(|path| remove_file(path))?;
-        store.begin_watch(Actor::Reviewer, record.id)?;
+        store.begin_detection(Actor::Reviewer, record.id)?;
         write_unsynced(&self.prompt(), prompt.as_bytes())?;
         write_unsynced(&self.diff(), &diff)?;
         let path = |path: &Path| path.to_string_lossy().into_owned();
@@ -230,14 +230,14 @@ impl ReviewCall<'_> {
             tied: true,
             ..Job::default()
         })?;
-        store.say(Event::ReviewStarted { id: record.id });
+        store.note(Event::ReviewStarted { id: record.id });
         Ok(job)
     }
 
     /// Removes the tree of a review with all that is in it.
     fn remove_tree(&self, store: &mut Store) {
         if let Err(error) = store.repo.remove_kept(&self.tree) {
-            store.say(Notice::ReviewTreeStays { tree: self.tree.clone(), why: with_causes(&error) });
+            store.note(Notice::ReviewTreeStays { tree: self.tree.clone(), why: with_causes(&error) });
         }
         // Without slots nothing else is in it.
         let _ = fs::remove_dir(store.folder.trees());

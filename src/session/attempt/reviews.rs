@@ -25,6 +25,6 @@ pub(crate) async fn review(attempt: &mut Attempt, shared: &Shared<'_>) -> Result
         let record = Record { beside: attempt.open.beside.clone(), ..record };
         shared.store().record(attempt.open.clone(), vec![record], None)?;
     }
-    shared.tell()?;
+    shared.publish()?;
     Ok(Attempted::Waiting)
 }

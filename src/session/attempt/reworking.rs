@@ -66,7 +66,7 @@ impl Attempt {
     /// Restores the measured version, without what its run or its guards changed, with the branch at the base.
     fn prepare_rework(&self, workspace: &mut Workspace, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
         workspace.clear_for_call(store, &draft.commit)?;
-        workspace.put_back(store, &draft.commit, &draft.commit)?;
+        workspace.restore(store, &draft.commit, &draft.commit)?;
         crash::point("rework.put_back");
         workspace.move_head(store, &self.open.base, &[&draft.commit], "an experiment being reworked")?;
         crash::point("rework.branch_moved");
@@ -97,7 +97,7 @@ impl Attempt {
         let texts = Texts { own: proposal.description, fallback: described, before };
         let committed = if is_new { self.commit_change(workspace, store, &known, texts)? } else { None };
         crash::point("rework.change_committed");
-        store.say(Event::AgentFinished {
+        store.note(Event::AgentFinished {
             id: self.open.id,
             seconds: exit.seconds,
             changed: committed.is_some(),
@@ -134,7 +134,7 @@ impl Attempt {
         crash::point("rework.version_saved");
         if let Some(again) = self.again(draft) {
             let Again { time, limit, .. } = again;
-            store.say(Event::CalledAgain { id: self.open.id, reason: draft.reason.clone(), time, limit });
+            store.note(Event::CalledAgain { id: self.open.id, reason: draft.reason.clone(), time, limit });
         }
         (self.open.commit, self.open.refused) = (None, None);
         self.run = OpenRun::new(self.run.role, 1);
@@ -156,7 +156,7 @@ impl Attempt {
         let mut draft = draft_of(&self.open)?;
         if let Some(commit) = self.open.commit.clone().filter(|commit| *commit != draft.commit) {
             let what = format!("what was last made of experiment {}", self.open.id);
-            workspace.take_back_commit(store, &self.open, &commit, &what)?;
+            workspace.undo_commit(store, &self.open, &commit, &what)?;
         }
         draft.reason = format!("{}; {why}", draft.reason);
         // Calls without a result took time and tokens, too.

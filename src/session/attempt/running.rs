@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::disturbance::is_changed;
-use super::left_over::{await_files, put_right_after};
+use super::left_over::{await_files, restore_after};
 use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
 use super::run_log::point_run_log;
 use super::stages::Attempt;
@@ -57,7 +57,7 @@ impl Attempt {
 
     /// Notes the commit in the journal, and removes the files of an earlier run, its guards and its artifacts.
     fn clear_first_run(&mut self, store: &mut Store) -> Result<(), SessionError> {
-        let folder = clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.said)?;
+        let folder = clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.notices)?;
         if self.phase == Phase::Running || !self.open.versions.is_empty() {
             // Without the files removed now, a lost run would look like one that was never started, and a version to be
             // reworked would have no log.
@@ -120,7 +120,7 @@ impl Attempt {
                 }
                 run => {
                     workspace.recall_tree(&folder);
-                    shared.store().begin_watch(Actor::Run, self.open.id)?;
+                    shared.store().begin_detection(Actor::Run, self.open.id)?;
                     return run.map(Some);
                 }
             }
@@ -160,22 +160,22 @@ impl Attempt {
         let commit = commit_of(&self.open)?;
         workspace.make_ready(store, self.open.id, &commit)?;
         if self.run.is_first() {
-            clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.said)?;
+            clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.notices)?;
         }
         let run = self.measuring(workspace, store)?;
         let (role, log, folder) = (run.role, run.log(), run.folder);
         let is_tracked = workspace.repo.working_tree.is_tracked(Path::new("run.log"))?;
         if let Some(notice) = point_run_log(workspace.root(), is_tracked, &log, &store.folder)? {
-            store.say(notice);
+            store.note(notice);
         }
         crash::point("running.log_linked");
         workspace.note_settings(store, self.open.id, &self.job())?;
         workspace.note_tree(&commit, (!role.is_tied()).then_some(&*folder))?;
         self.note_before_run(workspace, store)?;
-        store.begin_watch(Actor::Run, self.open.id)?;
+        store.begin_detection(Actor::Run, self.open.id)?;
         let run = self.measuring(workspace, store)?.start(executor)?;
         if !self.is_beside_first() {
-            store.say(Event::RunStarted {
+            store.note(Event::RunStarted {
                 id: self.open.id,
                 commit,
                 description: self.open.description.clone(),
@@ -211,7 +211,7 @@ impl Attempt {
                 }
                 Ending::Done(measured) if self.is_to_repeat(&measured) => {
                     self.repeat_run(workspace, &mut shared.store(), &measured)?;
-                    shared.tell()?;
+                    shared.publish()?;
                 }
                 ending => return Ok(ending),
             }
@@ -238,7 +238,7 @@ impl Attempt {
         };
         let ended = run.wait(shared, deadline, tick).await?;
         if ended.is_over() {
-            put_right_after(shared, id, &self.job()).await?;
+            restore_after(shared, id, &self.job()).await?;
         }
         if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
             return Ok(Ending::Lost);
@@ -270,11 +270,11 @@ impl Attempt {
     /// Returns whether the tree of a run or a guard was deleted, which makes the results unreliable. If so, removes them
     /// before it rebuilds the tree, since afterwards nothing shows that the tree was missing.
     pub(crate) fn has_lost_tree(&self, workspace: &mut Workspace, store: &mut Store) -> Result<bool, SessionError> {
-        if !workspace.home.is_disposable() || workspace.is_standing() {
+        if !workspace.home.is_disposable() || workspace.is_whole() {
             return Ok(false);
         }
         self.forget_run(store)?;
-        workspace.stand(store, &commit_of(&self.open)?)?;
+        workspace.check_out_again(store, &commit_of(&self.open)?)?;
         Ok(true)
     }
 
@@ -315,7 +315,7 @@ impl Attempt {
         store.name_written_links(exit.started);
         let metrics: Metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
         if !self.is_beside_first() {
-            unranged_axes(&store.contract, &store.history, &metrics).into_iter().for_each(|notice| store.say(notice));
+            unranged_axes(&store.contract, &store.history, &metrics).into_iter().for_each(|notice| store.note(notice));
         }
         let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
         Ok(Measured {
@@ -336,7 +336,7 @@ impl Attempt {
     /// Restarts a run that was lost with its machine or its shim, or terminated by a process that was killed during its
     /// rollback.
     fn run_again(&mut self, workspace: &mut Workspace, store: &mut Store) -> Result<(), SessionError> {
-        store.say(Notice::RunRestarted(self.open.id));
+        store.note(Notice::RunRestarted(self.open.id));
         workspace.check_out(store, &self.open)?;
         self.prepare_run(workspace, store)
     }

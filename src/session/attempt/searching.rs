@@ -82,7 +82,7 @@ pub(crate) async fn search(shared: &Shared<'_>, id: ExperimentId) -> Result<Endi
                 ideas.extend(ideas_in(&text));
                 found.push(Finding { command, text });
             }
-            Ok(Err(why)) => shared.store().say(Notice::SearchFailed { command, why }),
+            Ok(Err(why)) => shared.store().note(Notice::SearchFailed { command, why }),
             Err(ending) => return Ok(ending),
         }
     }

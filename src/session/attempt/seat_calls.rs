@@ -39,7 +39,7 @@ pub(crate) async fn propose(
             if attempt.is_prepared {
                 return Ok(Called::Prepared(attempt));
             }
-            if workspace.home.is_disposable() && workspace.goes_with(&attempt.open.base, &commit).await? {
+            if workspace.home.is_disposable() && workspace.vanishes_after(&attempt.open.base, &commit).await? {
                 let store = &mut *shared.store();
                 store.journal.calls.uncount();
                 store.close_open(attempt.open.id)?;
@@ -84,7 +84,7 @@ pub(crate) async fn call_again(
         return merge(&mut attempt, workspace, shared).await;
     }
     let reworked = attempt.rework(workspace, shared).await?;
-    shared.tell()?;
+    shared.publish()?;
     Ok(match reworked {
         Ending::Done(Reworked::Version) if attempt.is_prepared => Called::Prepared(Box::new(attempt)),
         Ending::Done(Reworked::Version) if attempt.open.refused.is_some() => {

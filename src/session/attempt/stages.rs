@@ -122,7 +122,7 @@ impl Attempt {
                 Stage::Guard => self.guard(workspace, shared, deadline).await?,
                 Stage::Review => self.review(workspace, shared, deadline).await?,
                 Stage::Over(attempted) => {
-                    shared.tell()?;
+                    shared.publish()?;
                     return Ok(attempted);
                 }
             };
@@ -173,7 +173,7 @@ impl Attempt {
                 }
             };
             ended = attempted.or(ended);
-            shared.tell()?;
+            shared.publish()?;
             crash::point("recover.step_done");
         }
         Ok(ended)
@@ -280,7 +280,7 @@ impl Attempt {
                 return Ok(Stage::Over(Attempted::RolledBack));
             }
         };
-        shared.look_around(self.open.id).await;
+        shared.note_environment(self.open.id).await;
         let mut record = self.judge(workspace, &shared.store(), measured, shared.environment())?;
         if record.outcome == Outcome::Keep {
             match self.set_artifacts_aside(workspace, shared).await? {
@@ -407,7 +407,7 @@ impl Attempt {
             // The version that it was to rework is saved already.
             Some(draft) if !workspace.has_worked(store, &self.open)? => {
                 workspace.move_head(store, &self.open.base, &[&draft.commit], "unfinished")?;
-                workspace.put_back(store, &self.open.base, &draft.commit)?;
+                workspace.restore(store, &self.open.base, &draft.commit)?;
             }
             _ => workspace.reset_to(store, &self.open.base, self.open.id)?,
         }
@@ -428,7 +428,7 @@ impl Attempt {
         workspace.settle_settings(store)?;
         if self.open.trial.is_none() {
             let what = format!("experiment {} {why}; its change", self.open.id);
-            workspace.take_back_commit(store, &self.open, &commit_of(&self.open)?, &what)?;
+            workspace.undo_commit(store, &self.open, &commit_of(&self.open)?, &what)?;
         }
         // The agent is called again for it.
         store.journal.calls.uncount();

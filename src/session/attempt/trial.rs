@@ -96,7 +96,7 @@ pub(crate) fn end_trial(attempt: &mut Attempt, store: &mut Store) -> Result<Atte
     };
     attempt.open.tested = Some(tested.clone());
     let (base, commit, reason) = (attempt.open.base.clone(), commit_of(&attempt.open)?, draft.reason.clone());
-    store.say(run_finished(&attempt.open, &reason, number_of(&tested).cloned()));
+    store.note(run_finished(&attempt.open, &reason, number_of(&tested).cloned()));
     let value = number_of(&tested).map(|number| number.value);
     // A run of several stands in the record of the last one.
     let runs = draft.runs.clone();

@@ -72,7 +72,7 @@ impl SessionView {
         record: &Record,
         rerun: &Rerun,
         interrupts: &Interrupts,
-        tell: &mut dyn FnMut(&Rerunning<'_>),
+        publish: &mut dyn FnMut(&Rerunning<'_>),
     ) -> Result<Option<Reproduced>, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoContract(self.folder.root().to_owned()))?;
         SessionView::require_commit(record)?;
@@ -101,7 +101,7 @@ impl SessionView {
         let place = made?;
         let unfinished = place.git_dir().join(REPRO_FOLDER).join(UNFINISHED);
         let (ran, _held) = match hold(&unfinished) {
-            Ok(held) => (self.run_in(&place, contract, record, &links, interrupts, tell).await, held),
+            Ok(held) => (self.run_in(&place, contract, record, &links, interrupts, publish).await, held),
             Err(error) => (Err(error), None),
         };
         let log = place.git_dir().join(REPRO_FOLDER).join("run.log");
@@ -131,7 +131,7 @@ impl SessionView {
         record: &Record,
         links: &[(PathBuf, PathBuf)],
         interrupts: &Interrupts,
-        tell: &mut dyn FnMut(&Rerunning<'_>),
+        publish: &mut dyn FnMut(&Rerunning<'_>),
     ) -> Result<Option<Reproduced>, SessionError> {
         let root = place.worktree();
         let folder = place.git_dir().join(REPRO_FOLDER);
@@ -160,7 +160,7 @@ impl SessionView {
             variables: &[],
             metric_before: metric_file_stamp(contract, root),
         };
-        tell(&Rerunning { dir: root, command, missing: self.missing_in(root) });
+        publish(&Rerunning { dir: root, command, missing: self.missing_in(root) });
         let finished = match run.start(&Executor::for_runs())?.measured(interrupts, contract).await? {
             Ending::Done(finished) => finished,
             Ending::Lost if interrupts.asked() == Interrupt::None => {

@@ -17,7 +17,7 @@ use crate::state::SessionFolder;
 /// # Errors
 ///
 /// When there is no session, or git cannot read its refs. Damaged state files and records are none: the result names them.
-pub fn look_at_sessions(dir: &Path, tag: Option<Tag>, clock: Clock) -> Result<Vec<SessionStatus>, SessionError> {
+pub fn inspect_sessions(dir: &Path, tag: Option<Tag>, clock: Clock) -> Result<Vec<SessionStatus>, SessionError> {
     let repo = Repo::discover(dir)?;
     let chosen = choose_session(&repo, tag)?;
     let tags = match chosen.choice {
@@ -29,7 +29,7 @@ pub fn look_at_sessions(dir: &Path, tag: Option<Tag>, clock: Clock) -> Result<Ve
 
 /// Reads the status of sessions in several repositories, named by main worktree and tag. Skips unreadable ones, and returns
 /// a sentence about each as the second part.
-pub fn look_at_all(sessions: Vec<(PathBuf, Tag)>, clock: Clock) -> (Vec<(PathBuf, SessionStatus)>, Vec<String>) {
+pub fn inspect_all(sessions: Vec<(PathBuf, Tag)>, clock: Clock) -> (Vec<(PathBuf, SessionStatus)>, Vec<String>) {
     let (mut seen, mut troubles) = (Vec::new(), Vec::new());
     for (repository, tag) in sessions {
         let looked = Repo::discover(&repository)

@@ -6,7 +6,7 @@ use crate::git::{HeadTarget, LinkedEntry, Oddity, Repo};
 use crate::session::errors::SessionError;
 
 /// Lists odd entries. Git and sessions skip most of them.
-pub(crate) fn look(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
+pub(crate) fn inspect(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
     let entries = repo.linked_entries()?.into_iter();
     let finding = |entry: LinkedEntry| Some(finding(repo, &entry, entry.oddity?));
     let mut found = entries.filter_map(finding).collect::<Result<Vec<_>, _>>()?;
@@ -52,13 +52,13 @@ fn finding(repo: &Repo, entry: &LinkedEntry, oddity: Oddity) -> Result<Finding, 
 }
 
 /// Mends what needs no guess. Nobody else must be active.
-pub(crate) fn mend(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
+pub(crate) fn repair(repo: &Repo, done: &mut Vec<String>) -> Result<(), SessionError> {
     for entry in repo.linked_entries()? {
         let path = entry.path.clone();
         let mut entry = Some(entry);
         // Behind one oddity there may be another.
         while let Some(odd) = entry.take()
-            && let Some(mended) = repo.mend_entry(&odd)?
+            && let Some(mended) = repo.repair_entry(&odd)?
         {
             done.push(mended);
             entry = repo.linked_entries()?.into_iter().find(|entry| entry.path == path);
@@ -84,7 +84,7 @@ pub(crate) fn head_before<'a>(
 }
 
 /// Restores a torn `HEAD`.
-pub(crate) fn mend_head<'a>(
+pub(crate) fn repair_head<'a>(
     repo: &Repo,
     sessions: impl Iterator<Item = &'a Facts>,
     done: &mut Vec<String>,
@@ -92,7 +92,7 @@ pub(crate) fn mend_head<'a>(
     if let Some(torn) = repo.refs.torn_head()
         && let Some(at) = head_before(repo, sessions)?
     {
-        let aside = repo.refs.mend_head(&torn, &at)?;
+        let aside = repo.refs.repair_head(&torn, &at)?;
         done.push(format!("put HEAD back to {at}; what it was is in {}", aside.display()));
     }
     Ok(())

@@ -45,23 +45,23 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
     let patients = match Patients::find(&repo, tag) {
         Err(error @ SessionError::NoSession { .. }) => return Err(error),
         Err(error) => {
-            let mut findings = repository::look(&repo, &[]);
+            let mut findings = repository::inspect(&repo, &[]);
             findings.push(finding_of(Area::Refs, &error));
             return Ok(Examination { findings, ..Examination::default() });
         }
         Ok(patients) => patients,
     };
-    let mut findings = repository::look(&repo, &patients.meant);
+    let mut findings = repository::inspect(&repo, &patients.meant);
     for facts in patients.meant.iter().filter(|facts| facts.is_remains()) {
         findings
-            .extend(refs::look_at_remains(&repo, facts).unwrap_or_else(|error| vec![finding_of(Area::Refs, &error)]));
+            .extend(refs::inspect_remains(&repo, facts).unwrap_or_else(|error| vec![finding_of(Area::Refs, &error)]));
         findings.extend(state::unknown_runs(facts, &[], "ar doctor").into_iter().map(|found| found.of(&facts.tag)));
     }
-    let parts: [Part; 4] = [refs::look, records::look, state::look, open_refs::look];
+    let parts: [Part; 4] = [refs::inspect, records::inspect, state::inspect, open_refs::inspect];
     let differences = parts.into_iter().flat_map(|part| patients.compare(&repo, part));
-    let differences = differences.chain(ledger::look(&repo, &patients)).chain(shared::look(&repo));
+    let differences = differences.chain(ledger::inspect(&repo, &patients)).chain(shared::inspect(&repo));
     findings.extend(differences.map(|found| found.finding));
-    findings.extend(host::look(&repo, &patients.meant, asked));
+    findings.extend(host::inspect(&repo, &patients.meant, asked));
     findings.sort_by_key(|finding| finding.area);
     // One thing that is wrong may stop several looks.
     let broken: Vec<&str> =

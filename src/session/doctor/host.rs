@@ -18,7 +18,7 @@ use crate::session::files::conventions::{Conventions, installed_agents};
 use crate::session::research::scoring::read_terms;
 
 /// Looks at the file systems that are written to, and for the programs that are called.
-pub(crate) fn look(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
+pub(crate) fn inspect(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
     let mut found = disks(repo);
     let asked_agent = asked.agent.as_deref().and_then(|line| agent_terms(line).0);
     let mut commands: Vec<(Area, &'static str, String)> = Vec::new();

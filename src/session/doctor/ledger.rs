@@ -40,7 +40,7 @@ impl<'a> Books<'a> {
 }
 
 /// Compares results.tsv.
-pub(crate) fn look<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference<'a>> {
+pub(crate) fn inspect<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference<'a>> {
     let Some(books) = Books::of(repo, patients) else { return Vec::new() };
     let found = match LedgerFile::compare(&books.path, &books.metric, books.dialect, &books.records) {
         Ok(found) => found,

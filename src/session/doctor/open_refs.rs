@@ -16,7 +16,7 @@ use crate::state::Journal;
 
 /// Lists commits and working trees that are no longer needed. The repair saves the commits to refs. Finds nothing while
 /// the session is active or its journal is unreadable.
-pub(crate) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
     if facts.holder.is_some() || repository::in_the_way(repo).is_some() || !facts.has_files() {
         return Vec::new();
     }

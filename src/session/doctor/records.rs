@@ -13,7 +13,7 @@ use crate::session::errors::SessionError;
 use crate::state::StateError;
 
 /// Compares the terms and the records of a session.
-pub(crate) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
     let mut found: Vec<Difference<'a>> = facts.refs.iter().filter_map(|found| record(repo, facts, found)).collect();
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(contract(facts));

@@ -31,7 +31,7 @@ fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
 }
 
 /// Compares the refs of a session.
-pub(crate) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
     let plain = |found: Vec<Finding>| found.into_iter().map(Difference::from).collect();
     let mut found = broken(repo, facts);
     found.extend(missing(facts).into_iter().map(Difference::from));
@@ -65,7 +65,7 @@ fn notes(repo: &Repo, facts: &Facts) -> Vec<Finding> {
 }
 
 /// Looks at what is left of a session that has neither terms nor records: its branch, and what it saved.
-pub(crate) fn look_at_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
+pub(crate) fn inspect_remains(repo: &Repo, facts: &Facts) -> Result<Vec<Finding>, SessionError> {
     let (tag, branch) = (&facts.tag, facts.tag.branch());
     let saved = repo.refs.readable_refs_under(&format!("{}/saved", tag.ref_prefix()))?;
     let names: Vec<&str> = saved.iter().map(|(name, _)| name.as_str()).collect();
@@ -109,7 +109,7 @@ fn broken<'a>(repo: &'a Repo, facts: &Facts) -> Vec<Difference<'a>> {
         };
         let broken = broken.clone();
         Difference::new(Finding::error(Area::Refs, what), move |repairs| {
-            let copy = repo.refs.mend_ref(&broken, &object)?;
+            let copy = repo.refs.repair_ref(&broken, &object)?;
             repairs.did(format!("restored {} to {}; its old file is in {}", broken.name, &object[..8], copy.display()));
             Ok(())
         })

@@ -44,17 +44,17 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     for facts in sessions() {
         agents_locks(&repo, facts, &mut repairs.done)?;
     }
-    entries::mend_head(&repo, sessions(), &mut repairs.done)?;
-    entries::mend(&repo, &mut repairs.done)?;
+    entries::repair_head(&repo, sessions(), &mut repairs.done)?;
+    entries::repair(&repo, &mut repairs.done)?;
     // Each part may restore facts that the next parts need, such as the contract, so they are read again.
-    let parts: [Part; 5] = [records::look, refs::look, records::look, state::look, open_refs::look];
+    let parts: [Part; 5] = [records::inspect, refs::inspect, records::inspect, state::inspect, open_refs::inspect];
     for part in parts {
         let patients = Patients::find_held(&repo, tag)?;
         repairs.remove(patients.compare(&repo, part))?;
     }
     let patients = Patients::find_held(&repo, tag)?;
-    repairs.remove(ledger::look(&repo, &patients))?;
-    repairs.remove(shared::look(&repo))?;
+    repairs.remove(ledger::inspect(&repo, &patients))?;
+    repairs.remove(shared::inspect(&repo))?;
     if !repairs.done.is_empty() {
         repo.exclude(OWN_FILES)?;
     }

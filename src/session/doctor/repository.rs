@@ -18,7 +18,7 @@ use crate::state::SESSIONS_FOLDER;
 const OLD: Duration = Duration::from_secs(60);
 
 /// Looks at the repository.
-pub(crate) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
+pub(crate) fn inspect(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut take = |area, looked: Result<Vec<Finding>, SessionError>| match looked {
         Ok(findings) => found.extend(findings),
@@ -31,7 +31,7 @@ pub(crate) fn look(repo: &Repo, sessions: &[Facts]) -> Vec<Finding> {
     take(Area::Repository, repo.working_tree.refuse_odd_files().map(|()| Vec::new()).map_err(SessionError::from));
     take(Area::Repository, locks(repo));
     take(Area::Repository, Ok(folders(repo)));
-    take(Area::Repository, entries::look(repo));
+    take(Area::Repository, entries::inspect(repo));
     take(Area::Repository, left_worktrees(repo).map(|left| left.iter().map(|dir| left_worktree(dir)).collect()));
     if found.is_empty() {
         let at = match repo.refs.head() {

@@ -6,7 +6,7 @@ use crate::git::Repo;
 use crate::state::{IdeaFile, LessonFile};
 
 /// Examines both files. A session continues without them, so damage to them is only a warning.
-pub(crate) fn look<'a>(repo: &Repo) -> Vec<Difference<'a>> {
+pub(crate) fn inspect<'a>(repo: &Repo) -> Vec<Difference<'a>> {
     let root = repo.main_worktree();
     let warning = |what: String| Finding::warning(Area::Journal, what);
     let lessons = LessonFile::new(&root).read().err().map(|error| warning(with_causes(&error)).into());

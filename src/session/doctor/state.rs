@@ -32,7 +32,7 @@ const MEMORY: [&str; 3] = [FINDINGS, ITERATIONS, DIRECTIONS];
 const UNTRACKED: &str = "untracked.json";
 
 /// Compares the state folder of a session.
-pub(crate) fn look<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
+pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
     let mut found = Vec::new();
     // Another part reports a non-directory at the folder's path.
     if repository::in_the_way(repo).is_none() && facts.has_files() {

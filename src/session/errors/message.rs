@@ -7,7 +7,7 @@ use crate::domain::{Tag, bytes_text};
 /// The reason why a word cannot be added or dropped.
 #[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
-pub enum WordError {
+pub enum MessageError {
     #[error("the text is empty")]
     #[strum(props(hint = "write what the agent must know, as in `ar tell \"keep the batch size\"`"))]
     Empty,

@@ -19,7 +19,7 @@ pub use branch::BranchError;
 pub use keeps::KeepsError;
 pub use layout::LayoutError;
 pub(super) use message::LONGEST;
-pub use message::WordError;
+pub use message::MessageError;
 pub use no_agent::NoAgent;
 pub use research::ResearchError;
 pub use score::ScoreError;

@@ -9,7 +9,7 @@ use super::baseline::FailedBaseline;
 use super::branch::BranchError;
 use super::keeps::KeepsError;
 use super::layout::LayoutError;
-use super::message::WordError;
+use super::message::MessageError;
 use super::no_agent::NoAgent;
 use super::research::ResearchError;
 use super::score::ScoreError;
@@ -77,7 +77,7 @@ pub enum SessionError {
     #[error(transparent)]
     Research(#[from] ResearchError),
     #[error(transparent)]
-    Word(#[from] WordError),
+    Message(#[from] MessageError),
     #[error(transparent)]
     #[strum(props(kind = "usage"))]
     Pattern(#[from] PatternError),
@@ -256,7 +256,7 @@ impl SessionError {
             SessionError::Axes(error) => error.kind(),
             SessionError::Keeps(error) => error.kind(),
             SessionError::Try(error) => error.kind(),
-            SessionError::Word(WordError::Empty | WordError::TooLong(_)) => ErrorKind::Usage,
+            SessionError::Message(MessageError::Empty | MessageError::TooLong(_)) => ErrorKind::Usage,
             SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
             _ => self.get_str("kind").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::CannotStart),
         }
@@ -277,7 +277,7 @@ impl SessionError {
             SessionError::Axes(error) => error.hint(),
             SessionError::Score(error) => Some(error.hint()),
             SessionError::Research(error) => error.get_str("hint").map(str::to_owned),
-            SessionError::Word(error) => error.get_str("hint").map(str::to_owned),
+            SessionError::Message(error) => error.get_str("hint").map(str::to_owned),
             SessionError::Pattern(error) => error.hint(),
             SessionError::Branch(error) => Some(error.hint()),
             SessionError::Keeps(error) => Some(error.hint()),

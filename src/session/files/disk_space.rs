@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::domain::Space;
 use crate::exec;
 use crate::git::Repo;
-use crate::rules::{History, spoilt_by_full_disk, too_little_room};
+use crate::rules::{History, spoilt_by_full_disk, too_little_space};
 use crate::session::errors::SessionError;
 use crate::state::{SessionFolder, user_folder};
 
@@ -14,7 +14,7 @@ use crate::state::{SessionFolder, user_folder};
 pub(crate) fn refuse_full(repo: &Repo, folder: &SessionFolder, history: &History) -> Result<(), SessionError> {
     let last = history.records().last().and_then(|record| folder.run_log(record.id).metadata().ok());
     let last_log = last.map_or(0, |meta| meta.len());
-    refuse(repo, folder, "the disk is too full for an experiment", |space| too_little_room(space, last_log))
+    refuse(repo, folder, "the disk is too full for an experiment", |space| too_little_space(space, last_log))
 }
 
 /// Refuses what a run or the agent left that ended on a full disk and for that reason says nothing about its idea.
@@ -35,14 +35,14 @@ fn refuse(repo: &Repo, folder: &SessionFolder, what: &str, is_bad: impl Fn(Space
 }
 
 /// A folder outside the session for what must be written while its own disk is full; none where all are.
-pub(crate) fn roomy_folder() -> Option<PathBuf> {
+pub(crate) fn folder_with_space() -> Option<PathBuf> {
     let folders = [Some(env::temp_dir()), Some("/dev/shm".into()), user_folder()];
-    folders.into_iter().flatten().find(|path| has_room(path))
+    folders.into_iter().flatten().find(|path| has_space(path))
 }
 
 /// Returns whether a folder exists and its disk has enough free space.
-pub(crate) fn has_room(path: &Path) -> bool {
-    path.is_dir() && exec::disk_space(path).is_ok_and(|space| !too_little_room(space, 0))
+pub(crate) fn has_space(path: &Path) -> bool {
+    path.is_dir() && exec::disk_space(path).is_ok_and(|space| !too_little_space(space, 0))
 }
 
 /// A folder outside the repository that programs write to and whose disk is too full for them. A full disk of the session's

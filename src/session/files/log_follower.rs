@@ -72,7 +72,7 @@ impl LogFollower {
     }
 
     /// Restores the deleted log of a finished run, if its file is held.
-    pub(crate) fn put_back(&mut self) -> io::Result<()> {
+    pub(crate) fn restore(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_mut().filter(|_| self.is_held && !self.path.exists()) else { return Ok(()) };
         standing(&self.path, || {
             file.rewind()?;

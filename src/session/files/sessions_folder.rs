@@ -31,7 +31,7 @@ impl OwnFolder {
 
     /// Restores the folder if a link or a file replaced it, and moves back its entries that are where the new link leads.
     /// Returns where the new link led, or the path to which the file was moved.
-    pub(crate) fn put_back(&self) -> io::Result<Option<PathBuf>> {
+    pub(crate) fn restore(&self) -> io::Result<Option<PathBuf>> {
         if !self.is_replaced() {
             return Ok(None);
         }

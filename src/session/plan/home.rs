@@ -117,7 +117,7 @@ pub(crate) fn go_home(
         store.write_journal()?;
         crash::point("home.noted");
         let head = workspace.repo.refs.head()?;
-        workspace.put_back(store, &at, head.commit().unwrap_or(&at))?;
+        workspace.restore(store, &at, head.commit().unwrap_or(&at))?;
         crash::point("home.put_back");
         workspace.repo.refs.point_head(&HeadTarget::Branch(branch))?;
         crash::point("home.head_pointed");

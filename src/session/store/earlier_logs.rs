@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::expectations::{Expected, Stamps};
-use super::notices::Said;
-use super::notices::say_changed;
+use super::notices::Notices;
+use super::notices::note_changed;
 use crate::domain::{Actor, Actors, ExperimentId};
 use crate::fs::FileStamp;
 use crate::rules::{History, NEWEST_KEPT};
@@ -42,7 +42,7 @@ fn is_looked_after(log: &Path) -> bool {
 
 impl Expected {
     /// Looks at those logs of earlier runs that were not looked at yet: all of them the first time, then the newest.
-    pub(crate) fn look_at_logs(&mut self, folder: &SessionFolder, history: &History) {
+    pub(crate) fn inspect_logs(&mut self, folder: &SessionFolder, history: &History) {
         let newest = if self.logs.0.is_some() { LOGS } else { usize::MAX };
         let seen = self.logs.0.get_or_insert_default();
         for paths in of_earlier(folder, history, &self.at_work).take(newest) {
@@ -53,11 +53,11 @@ impl Expected {
     }
 
     /// Says of all logs of earlier runs which have changed, where they were looked at.
-    pub(crate) fn name_all_changed_logs(&mut self, folder: &SessionFolder, history: &History, said: &mut Said) {
+    pub(crate) fn name_all_changed_logs(&mut self, folder: &SessionFolder, history: &History, notices: &mut Notices) {
         if self.logs.0.is_some() {
             // The last run's log did not exist at the previous check.
-            self.look_at_logs(folder, history);
-            self.logs.name_changed(&Actor::Ar.into(), of_earlier(folder, history, &self.at_work), said);
+            self.inspect_logs(folder, history);
+            self.logs.name_changed(&Actor::Ar.into(), of_earlier(folder, history, &self.at_work), notices);
         }
     }
 
@@ -81,7 +81,12 @@ impl EarlierLogs {
     }
 
     /// Says which of these logs have changed since they were looked at.
-    pub(crate) fn name_changed(&mut self, who: &Actors, logs: impl Iterator<Item = [PathBuf; 2]>, said: &mut Said) {
+    pub(crate) fn name_changed(
+        &mut self,
+        who: &Actors,
+        logs: impl Iterator<Item = [PathBuf; 2]>,
+        notices: &mut Notices,
+    ) {
         let Some(seen) = &mut self.0 else { return };
         let mut changed = Vec::new();
         for [plain, compressed] in logs {
@@ -106,6 +111,6 @@ impl EarlierLogs {
             }
         }
         changed.sort();
-        say_changed("logs of earlier runs were changed", who, changed, said);
+        note_changed("logs of earlier runs were changed", who, changed, notices);
     }
 }

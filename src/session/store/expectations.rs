@@ -21,7 +21,7 @@ pub(crate) struct Expected {
     /// The active actors, each with its experiment.
     pub(crate) at_work: Vec<(Actor, ExperimentId)>,
     /// The state that must survive while an actor is active.
-    pub(crate) watch: Option<Watch>,
+    pub(crate) watch: Option<Detection>,
     /// `ar`'s files at the last activity, or as this process wrote them since.
     pub(crate) held: Held,
     /// Git's own files, which are put back only where they are no files any more.
@@ -56,7 +56,7 @@ impl Expected {
     pub(crate) fn write_file(&mut self, path: PathBuf, value: &impl Serialize) -> Result<(), StateError> {
         let content = json_text(&path, value)?;
         write_atomic(&path, &content)?;
-        self.watch_again(&path);
+        self.expect_again(&path);
         let stamp = FileStamp::of(&path);
         self.files.insert(path, Kept { content, stamp });
         Ok(())
@@ -77,7 +77,7 @@ impl Expected {
     }
 
     /// Accepts what this process wrote itself, in the file or folder `path`, as the expected content.
-    pub(crate) fn watch_again(&mut self, path: &Path) {
+    pub(crate) fn expect_again(&mut self, path: &Path) {
         if self.watch.is_some() {
             self.held.take_again(path);
         }
@@ -101,7 +101,7 @@ impl Expected {
 
 /// The state just before an agent or a run began.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct Detection {
     pub(crate) own: OwnFolder,
     /// The ignored files, while an agent is active.
     pub(crate) ignored: Option<IgnoredFiles>,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::notices::Said;
+use super::notices::Notices;
 use crate::domain::{CommitId, ExperimentId, Notice, RunRole, Tag};
 use crate::exec::JobFiles;
 use crate::fs::move_odd_away;
@@ -45,7 +45,7 @@ pub(crate) fn clear_run_folder(
     folder: &SessionFolder,
     id: ExperimentId,
     guards: usize,
-    said: &mut Said,
+    notices: &mut Notices,
 ) -> Result<PathBuf, SessionError> {
     let folder = folder.create_run(id)?;
     let mut paths: Vec<PathBuf> = RUN_FILES.iter().chain(&MORE).map(|name| folder.join(name)).collect();
@@ -58,7 +58,7 @@ pub(crate) fn clear_run_folder(
         moved.extend(move_odd_away(&path).map_err(|source| SessionError::Io { action: "move", path, source })?);
     }
     if !moved.is_empty() {
-        said.say(Notice::RunFilesMoved(moved));
+        notices.note(Notice::RunFilesMoved(moved));
     }
     Ok(folder)
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use jiff::Timestamp;
 use strum::VariantArray;
 
-use super::expectations::{Expected, HeldMemories, Watch};
-use super::notices::Said;
+use super::expectations::{Detection, Expected, HeldMemories};
+use super::notices::Notices;
 use crate::agent::Memories;
 use crate::crash;
 use crate::domain::{
@@ -84,15 +84,15 @@ pub(crate) struct Learning<'a> {
     pub(crate) lessons: LessonFile,
     pub(crate) ideas: IdeaFile,
     pub(crate) now: Timestamp,
-    pub(crate) said: &'a mut Said,
+    pub(crate) notices: &'a mut Notices,
 }
 
 impl Learning<'_> {
     /// Looks up what the agent of an experiment is told of earlier nights.
     pub(crate) fn recall(&mut self, id: ExperimentId) -> Memories {
-        let lessons = self.lessons.read().unwrap_or_else(|error| self.said.unread("lessons", &error));
+        let lessons = self.lessons.read().unwrap_or_else(|error| self.notices.unread("lessons", &error));
         let backlog = self.ideas.read().map(|backlog| backlog.ideas);
-        let ideas = backlog.unwrap_or_else(|error| self.said.unread("ideas", &error));
+        let ideas = backlog.unwrap_or_else(|error| self.notices.unread("ideas", &error));
         let noted = Memory::new(&self.folder.state()).findings().unwrap_or_default();
         let files = Files { lessons, ideas: &ideas, noted: &noted };
         let new_direction = self.rung.directive.wants_new_direction();
@@ -106,13 +106,13 @@ impl Learning<'_> {
     }
 
     /// Restores files that an active process deleted or emptied.
-    pub(crate) fn put_back(&mut self) -> Result<(), SessionError> {
-        let Some(Watch { memories: held, .. }) = &self.expected.watch else { return Ok(()) };
-        let lessons = self.lessons.put_back(&held.lessons, &self.folder.state());
-        let ideas = self.ideas.put_back(&held.ideas);
+    pub(crate) fn restore(&mut self) -> Result<(), SessionError> {
+        let Some(Detection { memories: held, .. }) = &self.expected.watch else { return Ok(()) };
+        let lessons = self.lessons.restore(&held.lessons, &self.folder.state());
+        let ideas = self.ideas.restore(&held.ideas);
         for (back, path) in [(lessons, self.lessons.path()), (ideas, self.ideas.path())] {
-            if self.said.or_unrecorded(back)?.unwrap_or_default() {
-                self.said.say(Notice::MemoryRestored { who: self.expected.actors(), path: path.to_owned() });
+            if self.notices.or_unrecorded(back)?.unwrap_or_default() {
+                self.notices.note(Notice::MemoryRestored { who: self.expected.actors(), path: path.to_owned() });
             }
         }
         Ok(())
@@ -141,7 +141,7 @@ impl Learning<'_> {
             let offered = |idea: &Idea| same_idea(&idea.idea.text, &text);
             let is_kept = record.outcome == Outcome::Keep;
             let marked = self.ideas.mark_drawn(offered, |idea| is_used(record, idea), is_kept, &by, self.now);
-            self.said.or_unrecorded(marked)?;
+            self.notices.or_unrecorded(marked)?;
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Learning<'_> {
     pub(crate) fn add_ideas_by(&mut self, by: &str, ideas: &[NewIdea]) -> Result<usize, SessionError> {
         let mut new = 0;
         for idea in ideas {
-            let added = self.said.or_unrecorded(self.ideas.add(idea, by, self.now))?;
+            let added = self.notices.or_unrecorded(self.ideas.add(idea, by, self.now))?;
             new += usize::from(matches!(added, Some(Added::New(_))));
         }
         Ok(new)
@@ -206,7 +206,7 @@ impl Learning<'_> {
     /// Adds a lesson to those of the repository. Reports a failure and continues.
     fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
         if self.repo.working_tree.is_tracked(Path::new(LESSONS))? {
-            self.said.say_once(Notice::LessonsTracked(LESSONS));
+            self.notices.note_once(Notice::LessonsTracked(LESSONS));
             return Ok(());
         }
         let root = self.repo.main_worktree();
@@ -218,6 +218,6 @@ impl Learning<'_> {
         });
         let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);
         let added = self.lessons.add(lesson, spared, self.now, &self.folder.state());
-        self.said.or_unrecorded(added).map(drop)
+        self.notices.or_unrecorded(added).map(drop)
     }
 }

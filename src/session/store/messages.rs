@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::state::Store;
-use crate::domain::{Clock, Event, ExperimentId, Notice, Phase, Tag, Word, cut, one_line, with_causes};
+use crate::domain::{Clock, Event, ExperimentId, Message, Notice, Phase, Tag, cut, one_line, with_causes};
 use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::measure::PlainText;
 use crate::session::errors::LONGEST;
-use crate::session::errors::{SessionError, WordError};
-use crate::state::{Heard, Journal, SessionFolder, WordFile, WordKey, WordLine, WordMarks, words_of};
+use crate::session::errors::{MessageError, SessionError};
+use crate::state::{Heard, Journal, MessageFile, MessageKey, MessageLine, MessageMarks, SessionFolder, messages_of};
 
 /// The most characters of a word in an event.
 const SHOWN: usize = 500;
@@ -28,10 +28,10 @@ pub struct Told {
 ///
 /// # Errors
 ///
-/// [`WordError`]; the file cannot be written.
+/// [`MessageError`]; the file cannot be written.
 pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) -> Result<Told, SessionError> {
     if text.len() > LONGEST {
-        return Err(WordError::TooLong(text.len()).into());
+        return Err(MessageError::TooLong(text.len()).into());
     }
     let mut plain = PlainText::default();
     let mut bytes = plain.push(text.as_bytes());
@@ -39,12 +39,12 @@ pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) ->
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim();
     if text.is_empty() {
-        return Err(WordError::Empty.into());
+        return Err(MessageError::Empty.into());
     }
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let key = WordKey::read_or_make()?.ok_or(WordError::NoHome)?;
+    let key = MessageKey::read_or_make()?.ok_or(MessageError::NoHome)?;
     // A number that the journal has as delivered is never given again.
-    let id = WordFile::new(&folder, tag).add(&key, marks(&folder).last(), (text, standing), clock.now())?;
+    let id = MessageFile::new(&folder, tag).add(&key, marks(&folder).last(), (text, standing), clock.now())?;
     Ok(Told { id, is_active: folder.owner(repo.git_dir())?.is_some() })
 }
 
@@ -53,99 +53,99 @@ pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) ->
 /// # Errors
 ///
 /// They cannot be read.
-pub fn waiting_words(repo: &Repo, tag: &Tag) -> Result<Vec<Word>, SessionError> {
+pub fn waiting_messages(repo: &Repo, tag: &Tag) -> Result<Vec<Message>, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let mut words = WordFile::new(&folder, tag).words()?;
+    let mut messages = MessageFile::new(&folder, tag).messages()?;
     let marks = marks(&folder);
-    words.retain(|word| marks.is_coming(word));
-    Ok(words)
+    messages.retain(|word| marks.is_coming(word));
+    Ok(messages)
 }
 
 /// Drops a word of a session; returns it.
 ///
 /// # Errors
 ///
-/// [`WordError::NoWord`] if no coming prompt has it; the file cannot be written.
-pub fn drop_word(repo: &Repo, tag: &Tag, id: u32, clock: Clock) -> Result<Word, SessionError> {
+/// [`MessageError::NoWord`] if no coming prompt has it; the file cannot be written.
+pub fn drop_message(repo: &Repo, tag: &Tag, id: u32, clock: Clock) -> Result<Message, SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let no_word = || WordError::NoWord { tag: tag.clone(), id };
-    if !waiting_words(repo, tag)?.iter().any(|word| word.id == id) {
+    let no_word = || MessageError::NoWord { tag: tag.clone(), id };
+    if !waiting_messages(repo, tag)?.iter().any(|word| word.id == id) {
         return Err(no_word().into());
     }
-    let key = WordKey::read_or_make()?.ok_or(WordError::NoHome)?;
-    let dropped = WordFile::new(&folder, tag).drop_word(&key, id, clock.now())?;
+    let key = MessageKey::read_or_make()?.ok_or(MessageError::NoHome)?;
+    let dropped = MessageFile::new(&folder, tag).drop_message(&key, id, clock.now())?;
     Ok(dropped.ok_or_else(no_word)?)
 }
 
 /// The journal's marks for words; none if it is unreadable.
-fn marks(folder: &SessionFolder) -> WordMarks {
-    Journal::read(&folder.state()).ok().flatten().map(|journal| journal.words).unwrap_or_default()
+fn marks(folder: &SessionFolder) -> MessageMarks {
+    Journal::read(&folder.state()).ok().flatten().map(|journal| journal.messages).unwrap_or_default()
 }
 
 /// The words of the user as an open session has heard them.
 #[derive(Debug, Default)]
-pub(crate) struct HeardWords {
+pub(crate) struct ReceivedMessages {
     /// The file when it was last looked at; absent before the first look.
     looked: Option<Option<FileStamp>>,
-    lines: Vec<WordLine>,
+    lines: Vec<MessageLine>,
     /// Which experiment's call was given a word that no finished call had.
     claims: BTreeMap<u32, ExperimentId>,
 }
 
-impl HeardWords {
-    fn all(&self) -> Vec<Word> {
-        words_of(&self.lines)
+impl ReceivedMessages {
+    fn all(&self) -> Vec<Message> {
+        messages_of(&self.lines)
     }
 
     /// The words for the prompt of the next call for this experiment. Those that only one prompt has are given to no call
     /// for another experiment, as long as an agent proposes that one.
-    pub(crate) fn claim(&mut self, id: ExperimentId, journal: &Journal) -> Vec<Word> {
+    pub(crate) fn claim(&mut self, id: ExperimentId, journal: &Journal) -> Vec<Message> {
         let proposing: Vec<ExperimentId> = journal.in_phase(Phase::Proposing).map(|open| open.id).collect();
         self.claims.retain(|_, of| proposing.contains(of));
-        let mut words = self.coming(journal);
-        words.retain(|word| word.standing || self.claims.get(&word.id).is_none_or(|of| *of == id));
-        self.claims.extend(words.iter().map(|word| (word.id, id)));
-        words
+        let mut messages = self.coming(journal);
+        messages.retain(|word| word.standing || self.claims.get(&word.id).is_none_or(|of| *of == id));
+        self.claims.extend(messages.iter().map(|word| (word.id, id)));
+        messages
     }
 
     /// The words that a coming prompt has.
-    pub(crate) fn coming(&self, journal: &Journal) -> Vec<Word> {
-        let mut words = self.all();
-        words.retain(|word| journal.words.is_coming(word));
-        words
+    pub(crate) fn coming(&self, journal: &Journal) -> Vec<Message> {
+        let mut messages = self.all();
+        messages.retain(|word| journal.messages.is_coming(word));
+        messages
     }
 
     /// Returns whether there are undelivered words.
     pub(crate) fn are_waiting(&self, journal: &Journal) -> bool {
-        self.all().iter().any(|word| !journal.words.is_delivered(word))
+        self.all().iter().any(|word| !journal.messages.is_delivered(word))
     }
 }
 
 /// Hears what the user has said since the last time, and notes what is to be told. Puts the file right where somebody
 /// else wrote to it. Returns whether anything is to be told.
-pub(crate) fn note_words(store: &mut Store) -> bool {
-    let file = WordFile::new(&store.folder, &store.contract.tag);
+pub(crate) fn receive_messages(store: &mut Store) -> bool {
+    let file = MessageFile::new(&store.folder, &store.contract.tag);
     let stamp = FileStamp::of(file.path());
-    if store.taken_back || store.words.looked == Some(stamp) || stamp.is_none() && store.words.lines.is_empty() {
+    if store.rolled_back || store.messages.looked == Some(stamp) || stamp.is_none() && store.messages.lines.is_empty() {
         return false;
     }
-    store.words.looked = Some(stamp);
-    match file.hear(&store.words.lines) {
+    store.messages.looked = Some(stamp);
+    match file.hear(&store.messages.lines) {
         Ok(Heard { lines, foreign, restored, found }) => {
             if let Some(found) = found {
-                store.say(Notice::WordsRemoved { count: foreign, found });
+                store.note(Notice::WordsRemoved { count: foreign, found });
             }
             if restored {
-                store.say(Notice::WordsRestored);
+                store.note(Notice::WordsRestored);
             }
-            store.words.lines = lines;
+            store.messages.lines = lines;
         }
-        Err(error) => store.say_once(Notice::MemoryUnread { what: "words", why: with_causes(&error) }),
+        Err(error) => store.note_once(Notice::MemoryUnread { what: "words", why: with_causes(&error) }),
     }
-    let mut words = store.words.all();
-    words.retain(|word| store.journal.words.hear(word.id));
-    for word in words {
-        store.say(Event::Told { id: word.id, text: cut(&one_line(&word.text), SHOWN), standing: word.standing });
+    let mut messages = store.messages.all();
+    messages.retain(|word| store.journal.messages.hear(word.id));
+    for word in messages {
+        store.note(Event::Told { id: word.id, text: cut(&one_line(&word.text), SHOWN), standing: word.standing });
     }
-    store.said.is_any()
+    store.notices.is_any()
 }

@@ -8,23 +8,23 @@ use crate::state::StateError;
 
 /// Events of the store and the workspace that are not yet reported.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct Notices {
     events: Vec<Event>,
     /// Problems that were noted once and do not affect the loop.
     troubles: Vec<Notice>,
 }
 
-impl Said {
+impl Notices {
     /// Notes what is to be told.
-    pub(crate) fn say(&mut self, what: impl Into<Event>) {
+    pub(crate) fn note(&mut self, what: impl Into<Event>) {
         self.events.push(what.into());
     }
 
     /// Notes a problem that does not affect the loop, once instead of before each experiment.
-    pub(crate) fn say_once(&mut self, trouble: Notice) {
+    pub(crate) fn note_once(&mut self, trouble: Notice) {
         if !self.troubles.contains(&trouble) {
             self.troubles.push(trouble.clone());
-            self.say(trouble);
+            self.note(trouble);
         }
     }
 
@@ -40,14 +40,14 @@ impl Said {
 
     /// Says that `what` cannot be read, on which the loop does not depend.
     pub(crate) fn unread<T: Default>(&mut self, what: &'static str, error: &StateError) -> T {
-        self.say_once(Notice::MemoryUnread { what, why: with_causes(error) });
+        self.note_once(Notice::MemoryUnread { what, why: with_causes(error) });
         T::default()
     }
 
     /// Says that artifacts could not be settled, if so.
     pub(crate) fn or_unsettled(&mut self, id: ExperimentId, settled: Result<(), StateError>) {
         if let Err(error) = settled {
-            self.say_once(Notice::ArtifactsUnsettled { id, why: with_causes(&error) });
+            self.note_once(Notice::ArtifactsUnsettled { id, why: with_causes(&error) });
         }
     }
 
@@ -58,7 +58,7 @@ impl Said {
             Ok(done) => Ok(Some(done)),
             Err(error) if error.is_disk_full() => Err(error),
             Err(error) => {
-                self.say_once(Notice::NotRecorded(with_causes(&error)));
+                self.note_once(Notice::NotRecorded(with_causes(&error)));
                 Ok(None)
             }
         }
@@ -66,8 +66,8 @@ impl Said {
 }
 
 /// Says which files changed, if any.
-pub(crate) fn say_changed(what: &'static str, who: &Actors, paths: Vec<PathBuf>, said: &mut Said) {
+pub(crate) fn note_changed(what: &'static str, who: &Actors, paths: Vec<PathBuf>, notices: &mut Notices) {
     if !paths.is_empty() {
-        said.say(Notice::Changed { what, who: who.clone(), paths });
+        notices.note(Notice::Changed { what, who: who.clone(), paths });
     }
 }

@@ -57,9 +57,9 @@ pub(crate) fn describe(change: &Change, stat: DiffStat) -> String {
 
 /// Adds what the agent said with a later version to what it said with the first: lists grow by what is new, and of the rest
 /// the last word counts.
-pub(crate) fn add_said(said: &mut Map<String, Value>, more: Map<String, Value>) {
+pub(crate) fn add_said(notices: &mut Map<String, Value>, more: Map<String, Value>) {
     for (name, value) in more {
-        match (said.get_mut(&name), value) {
+        match (notices.get_mut(&name), value) {
             (Some(Value::Array(known)), Value::Array(new)) => {
                 for value in new {
                     if !known.contains(&value) {
@@ -68,7 +68,7 @@ pub(crate) fn add_said(said: &mut Map<String, Value>, more: Map<String, Value>) 
                 }
             }
             (_, value) => {
-                said.insert(name, value);
+                notices.insert(name, value);
             }
         }
     }

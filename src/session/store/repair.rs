@@ -95,11 +95,11 @@ pub(crate) fn rebuilt_journal(
 
 impl Store {
     /// Says what was made again of a session whose journal was gone when it was opened.
-    pub(crate) fn say_rebuilt(&mut self, is_fetched: bool) -> Result<(), SessionError> {
+    pub(crate) fn note_rebuilt(&mut self, is_fetched: bool) -> Result<(), SessionError> {
         let saved = self.repo.refs.refs_under(&format!("{}/saved", self.contract.tag.ref_prefix()))?;
         let is_new = self.history.baseline().is_none();
         let saved = saved.into_iter().next_back().filter(|_| is_new).map(|(name, _)| name).unwrap_or_default();
-        self.say(match is_fetched {
+        self.note(match is_fetched {
             true => Notice::FetchedContinued { tag: self.contract.tag.clone(), saved },
             false => Notice::JournalRebuilt { folder: self.folder.root().to_owned(), saved },
         });
@@ -110,12 +110,12 @@ impl Store {
     /// Puts the session's folder, the refs of its records and results.tsv back if somebody deleted them, and says so. Nothing
     /// else may write into the folder before it was looked after in this way.
     pub(crate) fn heal(&mut self) -> Result<(), SessionError> {
-        if self.taken_back {
+        if self.rolled_back {
             return Ok(());
         }
         // Only who is at work puts something in their place; HEAD is emptied by a crash of the machine, too.
         if self.expected.watch.is_some() || self.repo.refs.torn_head().is_some() {
-            self.expected.put_git_files_right(&self.repo, &mut self.said)?;
+            self.expected.restore_git_files(&self.repo, &mut self.notices)?;
         }
         let was_deleted = !self.folder.is_whole(&self.lock);
         if was_deleted {
@@ -127,17 +127,17 @@ impl Store {
                 tries += 1;
                 std::thread::sleep(PAUSE);
             }
-            self.say(Notice::FolderRestored(self.folder.root().to_owned()));
+            self.note(Notice::FolderRestored(self.folder.root().to_owned()));
         }
-        self.expected.put_files_right(|_| true, &mut self.said)?;
+        self.expected.restore_files(|_| true, &mut self.notices)?;
         if was_deleted {
-            self.learning().put_back()?;
+            self.learning().restore()?;
             self.learning().put_ideas_back()?;
         }
         if self.ledger.was_there()
             && let Some(kept) = self.ledger.move_odd_away()?
         {
-            self.say(Notice::LedgerMoved(kept));
+            self.note(Notice::LedgerMoved(kept));
         }
         if self.ledger.is_missing() {
             self.put_rows_back()?;
@@ -150,20 +150,20 @@ impl Store {
     fn put_folder_back(&mut self) -> Result<(), SessionError> {
         let moved = self.folder.move_folders_away()?;
         if !moved.is_empty() {
-            self.say(Notice::FoldersMoved(moved));
+            self.note(Notice::FoldersMoved(moved));
         }
         self.folder.create()?;
         self.folder.lock_again(&mut self.lock)?;
         // Nothing but this process knows what the log said.
         let runs = self.folder.runs();
-        self.expected.put_files_right(|path| path.starts_with(&runs), &mut self.said)?;
+        self.expected.restore_files(|path| path.starts_with(&runs), &mut self.notices)?;
         self.expected.write_files_again()?;
         let now = self.now();
         // Write the journal first: after a kill, unwritten counts of an experiment would be counted again.
         self.written.journal.write(&self.folder.state(), now)?;
-        self.expected.watch_again(&self.folder.state().join(PROGRESS));
+        self.expected.expect_again(&self.folder.state().join(PROGRESS));
         crash::point("heal.journal_written");
-        self.expected.put_files_right(|_| true, &mut self.said)?;
+        self.expected.restore_files(|_| true, &mut self.notices)?;
         Memory::new(&self.folder.state()).create(self.history.records())?;
         crash::point("heal.memory_made");
         self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
@@ -186,7 +186,7 @@ impl Store {
         self.ledger = LedgerFile::open(&path, &metric, self.contract.ledger)?;
         let found = &rebuilt.found;
         let rows = found.missing.len().max(found.torn.len()) + found.repeated.len();
-        self.say(match rebuilt.copy {
+        self.note(match rebuilt.copy {
             Some(old) if was_there => Notice::RowsRepaired { rows, old },
             _ => Notice::RowsRestored(rows),
         });
@@ -206,7 +206,7 @@ impl Store {
             return Ok(records);
         }
         let Others { sessions, troubles } = other_records(&self.repo, &self.contract.tag)?;
-        troubles.into_iter().for_each(|trouble| self.say_once(trouble));
+        troubles.into_iter().for_each(|trouble| self.note_once(trouble));
         let made_up = self.expected.watch.as_ref().map(|watch| watch.made_up_refs(self.refs()));
         let made_up = made_up.transpose()?.unwrap_or_default();
         for (tag, mut others) in sessions {

@@ -92,12 +92,12 @@ impl Interrupts {
                 false => ("this experiment", "its run"),
             };
             match (asked, request) {
-                (Interrupt::AfterExperiment, None) => store.say(Notice::StopsAfter { after, run }),
+                (Interrupt::AfterExperiment, None) => store.note(Notice::StopsAfter { after, run }),
                 (Interrupt::AfterExperiment, Some(_)) => {
-                    store.say(Notice::StopsAfterAsAsked { after });
+                    store.note(Notice::StopsAfterAsAsked { after });
                 }
-                (Interrupt::Now, None) => store.say(Notice::StopsNow),
-                (Interrupt::Now, Some(_)) => store.say(Notice::StopsNowAsAsked),
+                (Interrupt::Now, None) => store.note(Notice::StopsNow),
+                (Interrupt::Now, Some(_)) => store.note(Notice::StopsNowAsAsked),
                 // Nobody is there to be told.
                 (Interrupt::Detach | Interrupt::None, _) => {}
             }

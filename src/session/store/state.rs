@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::expectations::Expected;
 use super::memory::Learning;
-use super::messages::HeardWords;
+use super::messages::ReceivedMessages;
 use super::trouble_report::{forget_escalation, note_escalation, remove_flag_report, write_flag_report};
 use crate::crash;
 use crate::domain::{
@@ -20,7 +20,7 @@ use crate::rules::{History, stall};
 use crate::session::errors::SessionError;
 use crate::session::files::reading::expected_tip;
 use crate::session::files::refs::SessionRefs;
-use crate::session::store::notices::Said;
+use crate::session::store::notices::Notices;
 use crate::state::{
     FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LessonFile, Memory, OpenExperiment, OwnerLock, PROGRESS,
     SessionFolder,
@@ -45,12 +45,12 @@ pub(crate) struct Store {
     pub(crate) ledger: LedgerFile,
     pub(crate) clock: Clock,
     pub(crate) expected: Expected,
-    pub(crate) said: Said,
-    pub(crate) words: HeardWords,
+    pub(crate) notices: Notices,
+    pub(crate) messages: ReceivedMessages,
     /// Counter that grows whenever working trees may begin to change: by jobs, or by the user while the loop waits.
     pub(crate) activity: u64,
     /// Set once the opening of the session was rolled back.
-    pub(crate) taken_back: bool,
+    pub(crate) rolled_back: bool,
 }
 
 /// The journal's file.
@@ -77,18 +77,18 @@ impl Store {
             history: &self.history,
             expected: &self.expected,
             rung: self.journal.ladder.rung(),
-            said: &mut self.said,
+            notices: &mut self.notices,
         }
     }
 
     /// Notes what is to be told.
-    pub(crate) fn say(&mut self, what: impl Into<Event>) {
-        self.said.say(what);
+    pub(crate) fn note(&mut self, what: impl Into<Event>) {
+        self.notices.note(what);
     }
 
     /// Notes a problem that does not affect the loop, once instead of before each experiment.
-    pub(crate) fn say_once(&mut self, trouble: Notice) {
-        self.said.say_once(trouble);
+    pub(crate) fn note_once(&mut self, trouble: Notice) {
+        self.notices.note_once(trouble);
     }
 
     /// Notes that somebody may change working trees from now on: what was seen of them before holds no longer.
@@ -128,7 +128,7 @@ impl Store {
         unsynced.append(self.repo.unsynced());
         self.journal.write_after(unsynced, &self.folder.state(), now)?;
         (self.written.journal, self.written.at) = (self.journal.clone(), Instant::now());
-        self.expected.watch_again(&self.folder.state().join(PROGRESS));
+        self.expected.expect_again(&self.folder.state().join(PROGRESS));
         Ok(())
     }
 
@@ -179,13 +179,13 @@ impl Store {
         if self.history.next_id().number().is_multiple_of(PACK_EVERY)
             && let Err(error) = self.repo.refs.pack_refs(&self.contract.tag.ref_prefix())
         {
-            self.say_once(Notice::NotPacked(with_causes(&error)));
+            self.note_once(Notice::NotPacked(with_causes(&error)));
         }
         Ok(())
     }
 
     /// Counts a call that changed nothing. Returns the rung of before.
-    pub(crate) fn note_idle_call(&mut self, said: &str) -> Result<Rung, SessionError> {
+    pub(crate) fn note_idle_call(&mut self, notices: &str) -> Result<Rung, SessionError> {
         self.journal.calls.count_idle();
         let before = self.journal.ladder.count_idle(&self.contract, &self.history);
         self.log_iteration(&Iteration {
@@ -193,9 +193,9 @@ impl Store {
             iteration: self.journal.calls.iteration(),
             experiment: None,
             outcome: None::<Outcome>,
-            description: said,
+            description: notices,
             stale_count: self.journal.ladder.stale_count(),
-            stall: stall(false, Some(said)),
+            stall: stall(false, Some(notices)),
         })?;
         Ok(before)
     }
@@ -203,7 +203,7 @@ impl Store {
     fn log_iteration(&mut self, iteration: &Iteration<'_>) -> Result<(), SessionError> {
         Memory::new(&self.folder.state()).log_iteration(iteration)?;
         self.written.unsynced.add(self.folder.state().join(ITERATIONS));
-        self.expected.watch_again(&self.folder.state());
+        self.expected.expect_again(&self.folder.state());
         Ok(())
     }
 
@@ -243,27 +243,27 @@ impl Store {
         self.journal.results.note(findings.len(), self.now());
         Memory::new(&self.folder.state()).add_findings(self.now(), id, findings)?;
         self.written.unsynced.add(self.folder.state().join(FINDINGS));
-        self.expected.watch_again(&self.folder.state());
+        self.expected.expect_again(&self.folder.state());
         Ok(())
     }
 
     /// Says what is new on the ladder since `before`: a flag, whose reason is `why`, and another directive.
-    pub(crate) fn say_steps(&mut self, before: Rung, why: &'static str) {
+    pub(crate) fn note_steps(&mut self, before: Rung, why: &'static str) {
         let (flags, directive) = self.journal.ladder.new_since(before);
         let after = self.history.last_id();
         if let Some(times) = flags {
             let report = write_flag_report(self, why);
-            self.say(Event::Flagged { after, times, why, report });
+            self.note(Event::Flagged { after, times, why, report });
         }
         if let Some(directive) = directive {
-            self.say(Event::Directed { after, directive });
+            self.note(Event::Directed { after, directive });
         }
     }
 
     /// Says of a change that it named no direction, if the next call is told so.
-    pub(crate) fn say_unnamed(&mut self, id: ExperimentId) {
+    pub(crate) fn note_unnamed(&mut self, id: ExperimentId) {
         if self.journal.calls.last().unnamed {
-            self.say(Notice::Unnamed(id));
+            self.note(Notice::Unnamed(id));
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::state::{EscalationFiles, Journal, SessionFolder};
 pub(crate) fn close_escalation(store: &mut Store, why: &'static str) -> Option<Trouble> {
     let kind = store.journal.escalation.end()?;
     remove_report(&store.folder);
-    store.say(Event::EscalationOver { kind, why });
+    store.note(Event::EscalationOver { kind, why });
     Some(kind)
 }
 
@@ -19,7 +19,7 @@ pub(crate) fn close_escalation(store: &mut Store, why: &'static str) -> Option<T
 pub(crate) fn forget_escalation(store: &mut Store) {
     if let Some(kind) = store.journal.escalation.solve() {
         remove_report(&store.folder);
-        store.say(Event::EscalationOver { kind, why: "an experiment was recorded" });
+        store.note(Event::EscalationOver { kind, why: "an experiment was recorded" });
     }
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn end_wait(store: &mut Store, reason: &StopReason) {
         return remove_report(&store.folder);
     }
     let report = write_report(&store.folder, store.repo.worktree(), &escalation);
-    store.say(Notice::StillEscalated { escalation, report });
+    store.note(Notice::StillEscalated { escalation, report });
 }
 
 /// Notes what the session cannot solve outside of its folder, as the journal cannot be written.
@@ -59,14 +59,14 @@ pub(crate) fn write_flag_report(store: &mut Store, why: &str) -> Option<PathBuf>
     let text = flag_text(tag, root, (why, store.now()), &store.history, store.journal.ladder.told());
     // The journal has the flag, and the event tells of it.
     let written = EscalationFiles::of(&store.folder).write_flag_report(&text);
-    store.expected.watch_again(&store.folder.state());
+    store.expected.expect_again(&store.folder.state());
     written
 }
 
 /// Removes the report of a flag: a keep answers it.
 pub(crate) fn remove_flag_report(store: &mut Store) {
     EscalationFiles::of(&store.folder).remove_flag_report();
-    store.expected.watch_again(&store.folder.state());
+    store.expected.expect_again(&store.folder.state());
 }
 
 /// Writes the report, and gives where it is; `root` is the working tree.

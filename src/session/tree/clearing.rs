@@ -40,7 +40,7 @@ impl Workspace {
         let (mut aside, mut left) = (Vec::new(), Vec::new());
         for path in &changed {
             aside.extend(self.move_out_of_the_way(store, id, &root, path)?);
-            if !self.protected.stored.copies.put_back(&root, &copies, path)? {
+            if !self.protected.stored.copies.restore(&root, &copies, path)? {
                 left.push(path.clone());
             }
         }
@@ -48,12 +48,12 @@ impl Workspace {
         self.write_protected(store)?;
         let back: Vec<PathBuf> = changed.iter().filter(|path| !left.contains(path)).cloned().collect();
         if !back.is_empty() {
-            store.say(Notice::ProtectedRestored { paths: back, found: aside });
+            store.note(Notice::ProtectedRestored { paths: back, found: aside });
         }
         match left.is_empty() {
             true => Ok(changed),
             false if self.protected.stored.copies.has_stamps_alone() => {
-                store.say(Notice::ProtectedChanged(left));
+                store.note(Notice::ProtectedChanged(left));
                 Ok(changed)
             }
             false => Err(SessionError::ProtectedLost(left)),
@@ -130,7 +130,7 @@ impl Workspace {
             };
             found.scope.push(format!("{} {why}", left_out.path.display()));
         }
-        say_moved(store, moved, "no commit would hold it");
+        note_moved(store, moved, "no commit would hold it");
         self.clear_left_out(store, id, &open.base, change)
     }
 
@@ -154,7 +154,7 @@ impl Workspace {
                 let _ = self.repo.working_tree.write_as_pinned(base, path, &self.protected.filters);
             }
         }
-        say_moved(store, moved, "no commit would hold it");
+        note_moved(store, moved, "no commit would hold it");
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl Workspace {
                 .iter()
                 .map(|path| self.move_aside(store, id, path))
                 .collect::<Result<Vec<_>, _>>()?;
-            say_moved(store, moved, "it appeared below a protected path while the agent was active");
+            note_moved(store, moved, "it appeared below a protected path while the agent was active");
         }
         let beside = self.beside_protected(store).iter().map(|path| name_of(path)).collect();
         if self.protected.stored.beside != beside {
@@ -246,7 +246,7 @@ impl Workspace {
         self.restore_copies(store, id, commit)?;
         if !id.is_baseline() {
             let (_, moved) = self.clear_shadows(store, id, commit, |_| true)?;
-            say_moved(store, moved, "Python would import it instead of a protected file");
+            note_moved(store, moved, "Python would import it instead of a protected file");
         }
         self.protected.before_run = self.protected.stamps(self.root(), store.repo.worktree());
         Ok(())
@@ -264,8 +264,8 @@ impl Workspace {
         if changed.is_empty() {
             return Ok(());
         }
-        store.say(Notice::ProtectedRestoredBefore(changed));
-        self.put_back(store, commit, commit)?;
+        store.note(Notice::ProtectedRestoredBefore(changed));
+        self.restore(store, commit, commit)?;
         // The restore skips files that git considers unchanged. Move these aside, and write them as committed.
         let Protected { tracked, filters, .. } = &self.protected;
         let left = self.repo.working_tree.differing(commit, tracked, filters)?;
@@ -279,7 +279,7 @@ impl Workspace {
             }
         }
         self.repo.working_tree.write_as_pinned(commit, &left, filters)?;
-        store.say(Notice::ProtectedRestored { paths: left, found });
+        store.note(Notice::ProtectedRestored { paths: left, found });
         Ok(())
     }
 
@@ -324,7 +324,7 @@ impl Workspace {
             }
         } else {
             let (taken, moved) = self.clear_shadows(store, id, commit, |_| true)?;
-            say_moved(store, moved, "Python would import it instead of a protected file");
+            note_moved(store, moved, "Python would import it instead of a protected file");
             let made = |(path, module): &(PathBuf, PathBuf)| {
                 format!("{who} made {}, which takes the place of {}", path.display(), module.display())
             };
@@ -342,9 +342,9 @@ impl Workspace {
     }
 }
 
-fn say_moved(store: &mut Store, to: Vec<PathBuf>, why: &'static str) {
+fn note_moved(store: &mut Store, to: Vec<PathBuf>, why: &'static str) {
     if !to.is_empty() {
-        store.say(Notice::MovedOut { to, why });
+        store.note(Notice::MovedOut { to, why });
     }
 }
 

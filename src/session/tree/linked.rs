@@ -106,12 +106,12 @@ impl<'s> Trees<'s> {
             (None, TreeOf::Slot(slot)) => slots.open(store, terms, slot, commit)?,
             (None, TreeOf::Seat(seat)) => open_seat(store, terms, seat, commit)?,
         };
-        workspace.stand(store, commit)?;
+        workspace.check_out_again(store, commit)?;
         Ok(Some(Tree::Own(of, Box::new(workspace))))
     }
 
     /// Takes a tree back.
-    pub(crate) fn take_back(&mut self, tree: Tree<'s>) {
+    pub(crate) fn give_back(&mut self, tree: Tree<'s>) {
         match (self, tree) {
             (Trees::Users(users), Tree::Users(workspace)) => *users = Some(workspace),
             (Trees::Own(own), Tree::Own(of, workspace)) => drop(own.insert(of, *workspace)),
@@ -203,16 +203,16 @@ impl Workspace {
         };
         if kept.state == TreeState::Relinked {
             // A process that was killed had not made all of it.
-            workspace.put_back(store, commit, commit)?;
+            workspace.restore(store, commit, commit)?;
         }
         Ok(workspace)
     }
 
     /// Makes the tree again, with `commit` in it, if somebody deleted it or what git knows of it. Returns whether it was as
     /// it should be.
-    pub(crate) fn stand(&mut self, store: &mut Store, commit: &CommitId) -> Result<bool, SessionError> {
-        if self.is_standing() {
-            self.repo.mend_own_entry()?;
+    pub(crate) fn check_out_again(&mut self, store: &mut Store, commit: &CommitId) -> Result<bool, SessionError> {
+        if self.is_whole() {
+            self.repo.repair_own_entry()?;
             return Ok(true);
         }
         let dir = self.root().to_owned();
@@ -220,24 +220,24 @@ impl Workspace {
         self.repo = Rc::new(kept.repo);
         match kept.state {
             TreeState::Found => return Ok(true),
-            TreeState::Relinked => self.put_back(store, commit, commit)?,
+            TreeState::Relinked => self.restore(store, commit, commit)?,
             TreeState::Made => {}
         }
-        store.say(Notice::TreeMadeAgain(dir));
+        store.note(Notice::TreeMadeAgain(dir));
         Ok(false)
     }
 
     /// Returns whether the tree disappears right after a commit that deletes files. Then another agent was deleting the tree.
-    pub(crate) async fn goes_with(&self, base: &CommitId, commit: &CommitId) -> Result<bool, SessionError> {
+    pub(crate) async fn vanishes_after(&self, base: &CommitId, commit: &CommitId) -> Result<bool, SessionError> {
         let changed = self.repo.objects.changed_between(base, commit)?;
         if changed.iter().all(|path| path.kind != ChangeKind::Deleted) {
             return Ok(false);
         }
         let begun = Instant::now();
-        while self.is_standing() && begun.elapsed() < DELETION {
+        while self.is_whole() && begun.elapsed() < DELETION {
             sleep(LOOK).await;
         }
-        Ok(!self.is_standing())
+        Ok(!self.is_whole())
     }
 
     /// Brings the tree of a seat to `commit`, with nothing of an earlier call in it. First saves leftovers that are in no commit
@@ -255,13 +255,13 @@ impl Workspace {
                     let made = self.repo.working_tree.commit(&left, &at, "left over in a seat")?;
                     let saved = store.refs().keep(&made)?;
                     crash::point("git.change_kept");
-                    store.say(Notice::ChangeIsIn { what: "what was left over in a seat".into(), saved });
+                    store.note(Notice::ChangeIsIn { what: "what was left over in a seat".into(), saved });
                     made
                 }
             };
             self.repo.working_tree.adopt_index(left)?;
             crash::point("seat.left_over_kept");
-            self.put_back(store, &at, &made)?;
+            self.restore(store, &at, &made)?;
         }
         self.switch_to(store, commit)?;
         self.make_links(store)
@@ -283,13 +283,13 @@ impl Workspace {
         let failed = |source| SessionError::Io { action: "link into", path: self.root().to_owned(), source };
         let moved = make_links(&store.repo.main_worktree(), self.root(), &links).map_err(failed)?;
         if !moved.is_empty() {
-            store.say(Notice::MovedOut { to: moved, why: "it stood in the place of a link" });
+            store.note(Notice::MovedOut { to: moved, why: "it stood in the place of a link" });
         }
         Ok(())
     }
 
     /// Returns whether the tree exists and git's files for it are complete.
-    pub(crate) fn is_standing(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         let git_dir = self.repo.git_dir();
         self.root().join(".git").is_file()
             && ["gitdir", "HEAD", "index", "commondir"].iter().all(|name| git_dir.join(name).is_file())

@@ -51,7 +51,7 @@ impl Workspace {
         let before = SettingsBefore { version: FORMAT_VERSION, id, job: job.to_owned(), text };
         let noted = store.folder.state().join(SETTINGS_BEFORE);
         write_json_unsynced(&noted, &before)?;
-        store.expected.watch_again(&noted);
+        store.expected.expect_again(&noted);
         store.written.unsynced.add(noted);
         self.settings = Some(before);
         Ok(())
@@ -80,7 +80,7 @@ impl Workspace {
             report(store, &before)?;
         }
         remove_file(&noted)?;
-        store.expected.watch_again(&noted);
+        store.expected.expect_again(&noted);
         Ok(restores && is_agents)
     }
 }
@@ -103,7 +103,7 @@ fn restore(root: &Path, store: &mut Store, before: &SettingsBefore) -> Result<()
     if let Some(text) = &before.text {
         write_atomic(&root.join(SETTINGS_FILE), text.as_bytes())?;
     }
-    store.say(Notice::ProtectedRestored { paths: vec![SETTINGS_FILE.into()], found });
+    store.note(Notice::ProtectedRestored { paths: vec![SETTINGS_FILE.into()], found });
     Ok(())
 }
 
@@ -115,6 +115,6 @@ fn report(store: &mut Store, before: &SettingsBefore) -> Result<(), SessionError
         write_atomic(&path, text.as_bytes())?;
         saved = Some(path);
     }
-    store.say(Notice::SettingsFileLeft { path: SETTINGS_FILE.into(), saved });
+    store.note(Notice::SettingsFileLeft { path: SETTINGS_FILE.into(), saved });
     Ok(())
 }

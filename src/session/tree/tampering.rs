@@ -23,10 +23,10 @@ use crate::session::files::refs::SessionRefs;
 use crate::session::files::sessions_folder::OwnFolder;
 use crate::session::store::Store;
 use crate::session::store::earlier_logs::{LOGS, newest_log, of_earlier};
-use crate::session::store::expectations::{Expected, Stamps, Watch};
+use crate::session::store::expectations::{Detection, Expected, Stamps};
 use crate::session::store::jobs::RUN_FILES;
-use crate::session::store::notices::{Said, say_changed};
-use crate::state::{EVENT_LOGS, Mended, SESSIONS_FOLDER, STATE_FILES, SessionFolder};
+use crate::session::store::notices::{Notices, note_changed};
+use crate::state::{EVENT_LOGS, Repaired, SESSIONS_FOLDER, STATE_FILES, SessionFolder};
 
 /// Files of git's by which an agent could hide a change from git, and from `ar`.
 const HIDING: [&str; 3] = ["info/attributes", "info/exclude", "info/grafts"];
@@ -56,17 +56,21 @@ fn watched_refs(repo: &Repo) -> Result<Vec<(String, String)>, SessionError> {
 }
 
 /// Moves files away that stand where git would open them and are no files.
-pub(crate) fn move_odd(paths: Vec<PathBuf>, mut moved: Vec<PathBuf>, said: &mut Said) -> Result<(), SessionError> {
+pub(crate) fn move_odd(
+    paths: Vec<PathBuf>,
+    mut moved: Vec<PathBuf>,
+    notices: &mut Notices,
+) -> Result<(), SessionError> {
     for path in paths {
         moved.push(move_away(&path).map_err(|source| SessionError::Io { action: "move", path, source })?);
     }
     if !moved.is_empty() {
-        said.say(Notice::GitFilesMoved(moved));
+        notices.note(Notice::GitFilesMoved(moved));
     }
     Ok(())
 }
 
-impl Watch {
+impl Detection {
     /// Compares the refs at the beginning of the watch with those of `now`. Returns those to restore, and those that were made
     /// or moved in other sessions while these were active.
     fn ref_changes(&self, of: SessionRefs<'_>, now: &[(String, String)]) -> (RefChanges, Vec<(Tag, String)>) {
@@ -92,26 +96,26 @@ impl Watch {
     }
 
     /// Puts the refs right, those of records too. Gives the refs that are there then, sorted by name.
-    fn put_refs_right(
+    fn restore_refs(
         &self,
         of: SessionRefs<'_>,
         history: &History,
         who: &Actors,
-        said: &mut Said,
+        notices: &mut Notices,
     ) -> Result<Vec<(String, String)>, SessionError> {
         let refs = &of.repo.refs;
         let mut there = watched_refs(of.repo)?;
         let (RefChanges { foreign, moved, gone }, of_others) = self.ref_changes(of, &there);
         for (tag, name) in of_others {
             if is_odd_ref(of.repo, &tag, &name)? {
-                said.say(Notice::RefLeft { who: who.clone(), name });
+                notices.note(Notice::RefLeft { who: who.clone(), name });
             }
         }
         for (name, object) in foreign {
             of.keep_target(&name, history)?;
             refs.drop_ref(&name)?;
             there.retain(|(known, _)| *known != name);
-            said.say(Notice::RefRemoved { who: who.clone(), name, object });
+            notices.note(Notice::RefRemoved { who: who.clone(), name, object });
         }
         for (name, was, object) in moved {
             of.keep_target(&name, history)?;
@@ -120,7 +124,7 @@ impl Watch {
                 refs.drop_ref(&name)?;
                 there.retain(|(known, _)| *known != name);
             }
-            said.say(Notice::RefRestored { who: who.clone(), name, object });
+            notices.note(Notice::RefRestored { who: who.clone(), name, object });
         }
         let mut back = Vec::new();
         for (name, was) in gone {
@@ -130,12 +134,12 @@ impl Watch {
             }
         }
         if !back.is_empty() {
-            said.say(Notice::RefsRestored { who: who.clone(), names: back });
+            notices.note(Notice::RefsRestored { who: who.clone(), names: back });
             there.sort();
         }
         let missing = of.write_missing(history, &there)?;
         if !missing.is_empty() {
-            said.say(Notice::RecordsRestored(missing));
+            notices.note(Notice::RecordsRestored(missing));
         }
         Ok(there)
     }
@@ -154,83 +158,90 @@ impl Expected {
     }
 
     /// Puts those files of `ar`'s back that are `meant` and that somebody changed since the watch began.
-    pub(crate) fn put_files_right(
+    pub(crate) fn restore_files(
         &mut self,
         meant: impl Fn(&Path) -> bool,
-        said: &mut Said,
+        notices: &mut Notices,
     ) -> Result<(), SessionError> {
         let who = self.actors();
         if self.watch.is_none() {
             return Ok(());
         }
         let (mut deleted, mut back, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for mended in self.held.put_back(meant)? {
+        for mended in self.held.restore(meant)? {
             match mended {
-                Mended::Deleted(path) => deleted.push(path),
-                Mended::PutBack(path, aside) => {
+                Repaired::Deleted(path) => deleted.push(path),
+                Repaired::PutBack(path, aside) => {
                     back.push(path);
                     kept.push(aside);
                 }
-                Mended::Left(path) => left.push(path),
+                Repaired::Left(path) => left.push(path),
             }
         }
         self.logs.note_restored(deleted.iter().chain(&back));
         if !deleted.is_empty() {
-            said.say(Notice::FilesRestored { who: who.clone(), paths: deleted });
+            notices.note(Notice::FilesRestored { who: who.clone(), paths: deleted });
         }
         if !back.is_empty() {
-            said.say(Notice::FilesPutRight { who: who.clone(), paths: back, kept });
+            notices.note(Notice::FilesPutRight { who: who.clone(), paths: back, kept });
         }
         if !left.is_empty() {
-            said.say(Notice::FilesTooLarge { who, paths: left });
+            notices.note(Notice::FilesTooLarge { who, paths: left });
         }
         Ok(())
     }
 
     /// Puts git's own files back that are no files any more, and a HEAD that names nothing; moves other pipes in git's folder
     /// away.
-    pub(crate) fn put_git_files_right(&mut self, repo: &Repo, said: &mut Said) -> Result<(), SessionError> {
+    pub(crate) fn restore_git_files(&mut self, repo: &Repo, notices: &mut Notices) -> Result<(), SessionError> {
         let torn = repo.refs.torn_head();
         let is_torn = |path: &Path| torn.as_ref().is_some_and(|torn| torn.path == path);
         let is_watched = self.watch.is_some();
-        let mended = self.git.put_back(|path| is_watched && is_odd(path) || is_torn(path))?;
+        let mended = self.git.restore(|path| is_watched && is_odd(path) || is_torn(path))?;
         let kept = mended.into_iter().filter_map(|mended| match mended {
-            Mended::PutBack(_, kept) => Some(kept),
-            Mended::Deleted(_) | Mended::Left(_) => None,
+            Repaired::PutBack(_, kept) => Some(kept),
+            Repaired::Deleted(_) | Repaired::Left(_) => None,
         });
         let mut moved: Vec<PathBuf> = kept.collect();
         // Nothing better is known of it than what its log says.
         if let Some(torn) = repo.refs.torn_head()
             && let Some(at) = repo.refs.logged_head()?
         {
-            moved.push(repo.refs.mend_head(&torn, &at)?);
+            moved.push(repo.refs.repair_head(&torn, &at)?);
         }
-        move_odd(repo.odd_git_files(), moved, said)
+        move_odd(repo.odd_git_files(), moved, notices)
     }
 
     /// Puts the folder of all sessions back where somebody put a link in its place.
-    fn undo_link(&self, said: &mut Said) -> Result<(), SessionError> {
+    fn undo_link(&self, notices: &mut Notices) -> Result<(), SessionError> {
         let Some(watch) = &self.watch else { return Ok(()) };
         let failed = |source| SessionError::Io { action: "move", path: SESSIONS_FOLDER.into(), source };
-        if let Some(found) = watch.own.put_back().map_err(failed)? {
-            said.say(Notice::SessionsRestored { who: self.actors(), found });
+        if let Some(found) = watch.own.restore().map_err(failed)? {
+            notices.note(Notice::SessionsRestored { who: self.actors(), found });
         }
         Ok(())
     }
 
     /// Says which of the files changed that are left as they are.
-    fn name_changed(&mut self, watch: &Watch, repo: &Repo, folder: &SessionFolder, history: &History, said: &mut Said) {
+    fn name_changed(
+        &mut self,
+        watch: &Detection,
+        repo: &Repo,
+        folder: &SessionFolder,
+        history: &History,
+        notices: &mut Notices,
+    ) {
         let now = self.stamps(repo, folder);
         let paths: BTreeSet<&PathBuf> = now.keys().chain(watch.stamps.keys()).collect();
         let changed = paths.into_iter().filter(|path| now.get(*path) != watch.stamps.get(*path)).cloned();
         let runs: Vec<PathBuf> = self.at_work.iter().map(|(_, id)| folder.run(*id)).collect();
         let (coming, git): (Vec<_>, Vec<_>) = changed.partition(|path| runs.iter().any(|run| path.starts_with(run)));
         let who = self.actors();
-        say_changed("moved away files that already existed where the next run writes", &who, coming, said);
-        self.logs.name_changed(&who, of_earlier(folder, history, &self.at_work).take(LOGS), said);
-        say_changed("git's own settings changed, left as they are", &who, git, said);
+        note_changed("moved away files that already existed where the next run writes", &who, coming, notices);
+        self.logs.name_changed(&who, of_earlier(folder, history, &self.at_work).take(LOGS), notices);
+        note_changed("git's own settings changed, left as they are", &who, git, notices);
         for (effect, keys) in watch.settings.changed(&repo.watched_settings()) {
-            said.say(Notice::SettingsChanged { when: format!("while {who} active"), keys, effect: effect.into() });
+            notices.note(Notice::SettingsChanged { when: format!("while {who} active"), keys, effect: effect.into() });
         }
     }
 
@@ -251,7 +262,7 @@ impl Expected {
 impl Store {
     /// Notes that `who` is at work on experiment `id`, and what must be there meanwhile. From here on this process tells what it
     /// writes itself from what others do.
-    pub(crate) fn begin_watch(&mut self, who: Actor, id: ExperimentId) -> Result<(), SessionError> {
+    pub(crate) fn begin_detection(&mut self, who: Actor, id: ExperimentId) -> Result<(), SessionError> {
         self.heal()?;
         self.note_activity();
         self.expected.at_work.push((who, id));
@@ -266,12 +277,12 @@ impl Store {
 
     /// Notes the end of a job of experiment `id`. Puts right what somebody changed meanwhile, and says so. Gives
     /// how many rows were taken out of results.tsv.
-    pub(crate) fn end_watch(&mut self, id: ExperimentId) -> Result<u32, SessionError> {
-        self.expected.undo_link(&mut self.said)?;
+    pub(crate) fn end_detection(&mut self, id: ExperimentId) -> Result<u32, SessionError> {
+        self.expected.undo_link(&mut self.notices)?;
         self.heal()?;
         let odd = self.repo.working_tree.odd_worktree_files(Some(&self.tip()));
-        move_odd(odd, Vec::new(), &mut self.said)?;
-        let rows = self.put_right()?;
+        move_odd(odd, Vec::new(), &mut self.notices)?;
+        let rows = self.restore()?;
         let ended = self.expected.at_work.iter().position(|(_, open)| *open == id);
         ended.into_iter().for_each(|place| _ = self.expected.at_work.remove(place));
         match self.expected.at_work.is_empty() {
@@ -285,14 +296,14 @@ impl Store {
     pub(crate) fn begin_anew(&mut self) -> Result<(), SessionError> {
         self.forget_unwritten();
         let at_work: Vec<ExperimentId> = self.expected.at_work.iter().map(|(_, id)| *id).collect();
-        at_work.into_iter().try_for_each(|id| self.end_watch(id).map(drop))
+        at_work.into_iter().try_for_each(|id| self.end_detection(id).map(drop))
     }
 
     /// Looks at all that nobody at work may change.
     fn hold(&mut self) -> Result<(), SessionError> {
         let memories = self.learning().hold();
         let Store { repo, folder, history, expected, .. } = self;
-        expected.look_at_logs(folder, history);
+        expected.inspect_logs(folder, history);
         let state = STATE_FILES.iter().map(|name| folder.state().join(name));
         let logs = EVENT_LOGS.iter().map(|name| folder.logs().join(name));
         let hiding = HIDING.iter().map(|name| repo.common_dir().join(name));
@@ -313,7 +324,7 @@ impl Store {
         };
         expected.git = take(&mut expected.git).take_on(repo.own_files());
         expected.held = take(&mut expected.held).take_on(state.chain(logs).chain(hiding).chain(newest));
-        expected.watch = Some(Watch {
+        expected.watch = Some(Detection {
             memories,
             // Runs never see the files that an agent leaves in a linked working tree.
             ignored: if has_agent && !self.journal.home().is_disposable() {
@@ -335,26 +346,26 @@ impl Store {
     }
 
     /// Puts right what somebody changed since the last look, and says so. Gives how many rows were taken out of results.tsv.
-    fn put_right(&mut self) -> Result<u32, SessionError> {
-        self.learning().put_back()?;
+    fn restore(&mut self) -> Result<u32, SessionError> {
+        self.learning().restore()?;
         let Some(mut watch) = self.expected.watch.take() else { return Ok(0) };
         take_on_written(&mut watch.refs, self.repo.refs.take_written());
         let who = self.expected.actors();
         let of = SessionRefs { repo: &self.repo, tag: &self.contract.tag };
-        self.expected.refs = Some(watch.put_refs_right(of, &self.history, &who, &mut self.said)?);
+        self.expected.refs = Some(watch.restore_refs(of, &self.history, &who, &mut self.notices)?);
         let mut rows = 0;
         if let Some(held) = &watch.rows {
             for tries in 1..=ROW_TRIES {
                 // The next repair finds rows that are written during this one.
                 self.expected.rows = self.ledger.hold()?;
-                match self.put_rows_right(held, tries > 1)? {
+                match self.restore_rows(held, tries > 1)? {
                     Some(count) => rows += count,
                     None => break,
                 }
                 self.expected.rows = None;
             }
         }
-        self.expected.name_changed(&watch, &self.repo, &self.folder, &self.history, &mut self.said);
+        self.expected.name_changed(&watch, &self.repo, &self.folder, &self.history, &mut self.notices);
         if let Some(ignored) = &watch.ignored {
             self.journal.calls.note_ignored(ignored.changed(&self.repo)?);
         }
@@ -363,7 +374,7 @@ impl Store {
 
     /// Takes out what the agent wrote into results.tsv, and what nobody may write there; gives how many rows. `None` where
     /// nothing had to be put right. Rows that stay are told unless this looks `again`.
-    fn put_rows_right(&mut self, held: &HeldRows, again: bool) -> Result<Option<u32>, SessionError> {
+    fn restore_rows(&mut self, held: &HeldRows, again: bool) -> Result<Option<u32>, SessionError> {
         // A commit that an agent made itself becomes that of the experiment.
         let open = self.journal.open_attempts().filter_map(|open| open.commit.clone());
         let branch = self.repo.refs.branch(&self.contract.tag.branch_ref()).ok().flatten();
@@ -379,8 +390,8 @@ impl Store {
             records
         };
         let mended =
-            self.ledger.mend_since(held, records, &commits, !self.expected.is_called(), &self.folder.state())?;
-        others?.troubles.into_iter().for_each(|trouble| self.said.say_once(trouble));
+            self.ledger.repair_since(held, records, &commits, !self.expected.is_called(), &self.folder.state())?;
+        others?.troubles.into_iter().for_each(|trouble| self.notices.note_once(trouble));
         let Some((Since { lost, false_rows, foreign, reordered }, mut kept)) = mended else { return Ok(None) };
         if kept.is_none() && !false_rows.is_empty() {
             kept = Some(self.expected.keep_rows(&self.folder, &false_rows)?);
@@ -395,7 +406,7 @@ impl Store {
             self.put_rows_back()?;
         }
         let what = RowChanges { lost, removed: false_rows, reordered, foreign };
-        self.say(Notice::RowsPutRight { who: self.expected.actors(), what, kept });
+        self.note(Notice::RowsPutRight { who: self.expected.actors(), what, kept });
         Ok(was_changed.then_some(count))
     }
 }

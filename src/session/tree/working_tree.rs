@@ -97,7 +97,7 @@ impl Workspace {
     /// Makes HEAD what it is to be here if it is not, and the session's branch exist if it does not. Returns the commit that
     /// HEAD is at.
     pub(crate) fn reclaim_head(&mut self, store: &mut Store, base: &CommitId) -> Result<CommitId, SessionError> {
-        self.mend_head(store, base)?;
+        self.repair_head(store, base)?;
         self.clear_operation(store)?;
         let head = self.repo.refs.head()?;
         let meant = self.head_at(store, head.commit().unwrap_or(base));
@@ -108,7 +108,7 @@ impl Workspace {
                 Some(tip) => tip,
                 None => {
                     store.refs().create_branch(base, "restore")?;
-                    store.say(Notice::BranchRecreated(store.contract.tag.branch()));
+                    store.note(Notice::BranchRecreated(store.contract.tag.branch()));
                     base.clone()
                 }
             },
@@ -116,17 +116,17 @@ impl Workspace {
         if is_elsewhere {
             self.repo.refs.point_head(&meant)?;
             if let HeadTarget::Branch(_) = meant {
-                store.say(Notice::HeadSwitchedBack(store.contract.tag.branch()));
+                store.note(Notice::HeadSwitchedBack(store.contract.tag.branch()));
             }
         }
         Ok(at)
     }
 
     /// Makes HEAD name something again where its file names nothing: what its log says, else what it is to be here.
-    fn mend_head(&self, store: &mut Store, base: &CommitId) -> Result<(), SessionError> {
+    fn repair_head(&self, store: &mut Store, base: &CommitId) -> Result<(), SessionError> {
         let Some(torn) = self.repo.refs.torn_head() else { return Ok(()) };
         let at = self.repo.refs.logged_head()?.unwrap_or_else(|| self.head_at(store, base));
-        store.say(Notice::GitFilesMoved(vec![self.repo.refs.mend_head(&torn, &at)?]));
+        store.note(Notice::GitFilesMoved(vec![self.repo.refs.repair_head(&torn, &at)?]));
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl Workspace {
             store.refs().keep(commit)?;
         }
         self.repo.clear_operation()?;
-        store.say(Notice::OperationEnded(operation.name.to_string()));
+        store.note(Notice::OperationEnded(operation.name.to_string()));
         Ok(())
     }
 
@@ -156,7 +156,7 @@ impl Workspace {
         }
         if !known.contains(&&tip) {
             let saved = store.refs().keep(&tip)?;
-            store.say(Notice::BranchMoved { tip: tip.clone(), saved });
+            store.note(Notice::BranchMoved { tip: tip.clone(), saved });
         }
         match self.head_at(store, to) {
             HeadTarget::Branch(_) => Ok(store.refs().move_branch(&tip, to, why)?),
@@ -165,17 +165,17 @@ impl Workspace {
     }
 
     /// Brings index and working tree to `target`; what differs from `expected` and is not `ar`'s is saved first.
-    pub(crate) fn put_back(
+    pub(crate) fn restore(
         &mut self,
         store: &mut Store,
         target: &CommitId,
         expected: &CommitId,
     ) -> Result<(), SessionError> {
-        self.put_back_after(store, None, target, expected)
+        self.restore_after_look(store, None, target, expected)
     }
 
     /// Does the same after a look at the working tree.
-    pub(crate) fn put_back_after(
+    pub(crate) fn restore_after_look(
         &mut self,
         store: &mut Store,
         look: Option<&Look>,
@@ -187,7 +187,7 @@ impl Workspace {
         let restored = self.repo.working_tree.restore_after(look, target, &save, &known)?;
         if let Some(Saved { reference, paths }) = restored.saved {
             let paths = paths.iter().map(|path| path.display().to_string()).collect();
-            store.say(Event::ChangesSaved { reference, paths });
+            store.note(Event::ChangesSaved { reference, paths });
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Workspace {
     /// Brings the version that is to be reworked back into the user's working tree, which is at its base: there it stays
     /// until the agent is called. Each seat gets it with its call.
     pub(crate) fn put_version_back(&mut self, store: &mut Store, draft: &Record) -> Result<(), SessionError> {
-        self.users().map_or(Ok(()), |users| users.put_back(store, &draft.commit, &draft.base))
+        self.users().map_or(Ok(()), |users| users.restore(store, &draft.commit, &draft.base))
     }
 
     /// Brings the tree to `commit` for a call of the agent, with nothing of an earlier job in it. The user's stays as it is.
@@ -209,13 +209,13 @@ impl Workspace {
         let Some(users) = self.users() else { return self.switch_to(store, &commit) };
         users.move_head(store, &commit, &[&open.base], &format!("experiment {}", open.id))?;
         crash::point("checkout.branch_moved");
-        users.put_back(store, &commit, &open.base)
+        users.restore(store, &commit, &open.base)
     }
 
     /// Brings a linked working tree from the commit that it is at to another one.
     pub(crate) fn switch_to(&mut self, store: &mut Store, commit: &CommitId) -> Result<(), SessionError> {
         let at = self.reclaim_head(store, commit)?;
-        self.put_back(store, commit, &at)?;
+        self.restore(store, commit, &at)?;
         crash::point("checkout.put_back");
         Ok(self.repo.refs.point_head(&HeadTarget::Detached(commit.clone()))?)
     }
@@ -228,7 +228,7 @@ impl Workspace {
             return self.reset_to(store, &base, open.id);
         }
         self.put_untracked_back(store)?;
-        self.spare_newer(store, open.id)?;
+        self.leave_out_newer(store, open.id)?;
         self.reset_to(store, &open.base, open.id)
     }
 
@@ -249,11 +249,11 @@ impl Workspace {
             let saved = store.refs().keep_once(&commit)?;
             crash::point("git.change_kept");
             self.repo.working_tree.adopt_index(change)?;
-            store.say(Notice::UnfinishedSaved { id, saved });
+            store.note(Notice::UnfinishedSaved { id, saved });
             crash::point("reset.change_kept");
-            self.put_back(store, base, &commit)?;
+            self.restore(store, base, &commit)?;
         } else {
-            self.put_back(store, base, base)?;
+            self.restore(store, base, base)?;
         }
         crash::point("reset.put_back");
         self.move_head(store, base, &[], "unfinished")
@@ -261,7 +261,7 @@ impl Workspace {
 
     /// Keeps a commit of the open experiment under a saved ref, which a notice says of `what`, and puts branch and working
     /// tree back to before it.
-    pub(crate) fn take_back_commit(
+    pub(crate) fn undo_commit(
         &mut self,
         store: &mut Store,
         open: &OpenExperiment,
@@ -270,7 +270,7 @@ impl Workspace {
     ) -> Result<(), SessionError> {
         if *commit != open.base {
             let saved = store.refs().keep_once(commit)?;
-            store.say(Notice::ChangeIsIn { what: what.to_owned(), saved });
+            store.note(Notice::ChangeIsIn { what: what.to_owned(), saved });
         }
         crash::point("rollback.change_saved");
         self.put_before(store, open, commit)
@@ -285,7 +285,7 @@ impl Workspace {
     ) -> Result<(), SessionError> {
         self.move_head(store, &open.base, &[commit], "taken back")?;
         crash::point("rollback.branch_moved");
-        self.put_back(store, &open.base, commit)?;
+        self.restore(store, &open.base, commit)?;
         crash::point("rollback.put_back");
         Ok(())
     }
@@ -357,7 +357,7 @@ impl Workspace {
         users.untracked.listed = Some(Seen::now(store, ()));
         crash::point("idle.entered");
         if store.history.get(id).is_none() {
-            store.said.or_unsettled(id, store.folder.forget_artifacts(id));
+            store.notices.or_unsettled(id, store.folder.forget_artifacts(id));
         }
         store.settle_git()
     }
@@ -373,22 +373,22 @@ impl Workspace {
             ("not restored, because git's copies were deleted too", copy_gone),
         ] {
             if !paths.is_empty() {
-                store.say(Notice::UntrackedDeleted { fate, paths });
+                store.note(Notice::UntrackedDeleted { fate, paths });
             }
         }
         Ok(())
     }
 
     /// Makes untracked files that were written after the agent's end no part of what it left.
-    pub(crate) fn spare_newer(&mut self, store: &mut Store, id: ExperimentId) -> Result<(), SessionError> {
+    pub(crate) fn leave_out_newer(&mut self, store: &mut Store, id: ExperimentId) -> Result<(), SessionError> {
         // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.
         let over = fs::metadata(JobFiles::named(&store.folder.run(id), AGENT).exit).and_then(|meta| meta.modified());
         if let (Ok(over), Some(known)) = (over, &mut self.untracked.known) {
             known.add_newer(self.repo.working_tree.untracked(known)?, over);
         }
-        store.expected.put_git_files_right(&store.repo, &mut store.said)?;
+        store.expected.restore_git_files(&store.repo, &mut store.notices)?;
         let odd = self.repo.working_tree.odd_worktree_files(Some(&store.tip()));
-        move_odd(odd, Vec::new(), &mut store.said)
+        move_odd(odd, Vec::new(), &mut store.notices)
     }
 
     /// Returns whether the working tree differs from the one that the agent was given.
@@ -443,7 +443,7 @@ impl Workspace {
     pub(crate) fn take_out(&mut self, store: &mut Store) -> Result<(), SessionError> {
         let Some(aside) = store.journal.tree.aside().cloned() else { return Ok(()) };
         let start = store.contract.start.clone();
-        self.put_back(store, &aside.commit, &start)?;
+        self.restore(store, &aside.commit, &start)?;
         crash::point("aside.change_taken_out");
         if let Some(kept) = store.repo.refs.branch(&aside.reference)? {
             store.repo.refs.delete_branch(&aside.reference, &kept)?;
@@ -451,7 +451,7 @@ impl Workspace {
         crash::point("aside.ref_deleted");
         let path = store.folder.state().join(INDEX_BEFORE);
         match read_regular(&path) {
-            Ok(index) => self.repo.index.put_back(&index)?,
+            Ok(index) => self.repo.index.restore(&index)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(source) => return Err(SessionError::Io { action: "read", path, source }),
         }
@@ -463,7 +463,7 @@ impl Workspace {
     pub(crate) fn clear_aside(&mut self, store: &mut Store) -> Result<(), SessionError> {
         if let Some(aside) = store.journal.tree.aside().cloned() {
             let start = store.contract.start.clone();
-            self.put_back(store, &start, &aside.commit)?;
+            self.restore(store, &start, &aside.commit)?;
             crash::point("aside.put_back");
         }
         Ok(())

@@ -140,7 +140,7 @@ impl Session<'_> {
             Ending::Done(()) | Ending::Lost => {}
             Ending::Detached => return Ok(Attempted::StillRunning),
             Ending::Interrupted => {
-                self.take_back()?;
+                self.roll_back()?;
                 return Ok(Attempted::RolledBack);
             }
         }
@@ -159,7 +159,7 @@ impl Session<'_> {
         // The contract travels with the refs.
         record.more.insert("contract".into(), json!(store.contract));
         attempt.record(&mut self.workspace, store, record)?;
-        self.shared.tell()?;
+        self.shared.publish()?;
         Ok(Attempted::Recorded)
     }
 
@@ -193,7 +193,7 @@ impl Session<'_> {
             Ending::Detached => return Ok(Some(Attempted::StillRunning)),
             Ending::Interrupted => {
                 end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
-                self.take_back()?;
+                self.roll_back()?;
                 return Ok(Some(Attempted::RolledBack));
             }
         };
@@ -201,7 +201,7 @@ impl Session<'_> {
         // messages.
         let misnamed = measured.failure.as_ref().is_some_and(|failure| failure.class == FailureClass::NoMetric);
         let printed = if misnamed { measured.metrics.names().cloned().collect() } else { Vec::new() };
-        self.shared.look_around(attempt.open.id).await;
+        self.shared.note_environment(attempt.open.id).await;
         let artifacts = match measured.failure {
             None => attempt.set_artifacts_aside(&mut self.workspace, &self.shared).await?,
             Some(_) => Some(Vec::new()),
@@ -209,7 +209,7 @@ impl Session<'_> {
         let Some(artifacts) = artifacts else { return Ok(Some(Attempted::StillRunning)) };
         let opened = self.opened_again(opens.map(OpensWatch::finish).unwrap_or_default(), &terms, &first).await?;
         if !opened.is_empty() {
-            self.take_back()?;
+            self.roll_back()?;
             return Err(LayoutError::OpenedHere(opened).into());
         }
         let environment = self.shared.environment();
@@ -241,7 +241,7 @@ impl Session<'_> {
             record.runs.extend(measured.counted_run(Some(&record.commit)));
         }
         if !unmet.is_empty() {
-            store.say(Notice::LimitsBroken(unmet));
+            store.note(Notice::LimitsBroken(unmet));
         }
         attempt.open.draft = Some(Box::new(record));
         Ok(None)
@@ -265,7 +265,7 @@ impl Session<'_> {
 
     /// Takes the session back because of its baseline, whose `log` tells more; `printed` are the names that it printed.
     fn refuse_baseline(&mut self, record: Record, log: &str, printed: Vec<String>) -> SessionError {
-        if let Err(error) = self.take_back() {
+        if let Err(error) = self.roll_back() {
             return error;
         }
         let store = self.shared.store.get_mut();
@@ -282,13 +282,13 @@ impl Session<'_> {
 
     /// Takes the opening of the session back, with everything as it was before: also a change that was taken out of the
     /// working tree is there again, staged.
-    pub(crate) fn take_back(&mut self) -> Result<(), SessionError> {
+    pub(crate) fn roll_back(&mut self) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         let start = store.contract.start.clone();
         let left = store.journal.left_in_tree(&start).cloned();
         // Without a run, only the user has touched the working tree.
         if let Some(left) = left {
-            self.workspace.put_back(store, &start, &left)?;
+            self.workspace.restore(store, &start, &left)?;
         }
         self.workspace.take_out(store)?;
         self.abandon()

@@ -77,8 +77,8 @@ impl Session<'_> {
             self.shared.emit(Notice::StopsAt(ends))?;
         }
         let begun = self.begin(drive).await;
-        let reason = match self.or_take_back(begun) {
-            Err(error) if self.shared.store().taken_back => return Err(error),
+        let reason = match self.or_roll_back(begun) {
+            Err(error) if self.shared.store().rolled_back => return Err(error),
             Err(error) => match self.ended_by(error).await? {
                 Driven::Stopped(reason) => reason,
                 again @ Driven::Again(_) => return Ok(again),
@@ -102,7 +102,7 @@ impl Session<'_> {
             Ok(Attempted::StillRunning) => StopReason::Detached,
             Ok(Attempted::RolledBack) => self.shared.interrupts.reason(&self.shared.store().folder),
         };
-        if !self.shared.store().taken_back {
+        if !self.shared.store().rolled_back {
             self.stop(reason.clone())?;
         }
         Ok(Driven::Stopped(reason))
@@ -110,12 +110,12 @@ impl Session<'_> {
 
     /// Takes a session back that fails before it has a baseline: nothing of it may stay. On a full disk it does, to be
     /// continued, as a way back cannot be written either.
-    pub(crate) fn or_take_back<T>(&mut self, result: Result<T, SessionError>) -> Result<T, SessionError> {
+    pub(crate) fn or_roll_back<T>(&mut self, result: Result<T, SessionError>) -> Result<T, SessionError> {
         let fails = result.as_ref().is_err_and(|error| !error.is_disk_full());
         let store = self.shared.store.get_mut();
-        if fails && store.history.baseline().is_none() && !store.taken_back {
+        if fails && store.history.baseline().is_none() && !store.rolled_back {
             // The first error is the one that has to be mended.
-            let _ = self.take_back().and_then(|()| self.shared.tell());
+            let _ = self.roll_back().and_then(|()| self.shared.publish());
         }
         result
     }
@@ -135,7 +135,7 @@ impl Session<'_> {
     fn stopped_by(&mut self, error: SessionError) -> SessionError {
         let detail = error.to_string();
         // Undo foreign changes first: once the watch is dropped, they cannot be told from this process's own.
-        let _ = self.shared.tell();
+        let _ = self.shared.publish();
         let store = self.shared.store.get_mut();
         (store.expected.watch, store.expected.at_work) = (None, Vec::new());
         let log = &self.shared.events.get_mut().log;

@@ -58,5 +58,5 @@ pub(crate) async fn leave_other_models(shared: &Shared<'_>) -> Result<(), Sessio
         let open = OpenExperiment { commit, draft: None, merge_with: None, beside, more, ..open };
         store.enter_ready(&mut Attempt::at(open, phase))?;
     }
-    shared.tell()
+    shared.publish()
 }

@@ -65,7 +65,7 @@ pub(crate) async fn review_left(shared: &Shared<'_>, workspace: &mut Workspace) 
             break;
         }
     }
-    shared.tell()
+    shared.publish()
 }
 
 /// Reviews the unreviewed keeps of a session that no loop will review any more.
@@ -102,7 +102,7 @@ impl Workspace {
         if self.home.follows_branch() {
             self.move_head(store, &tip, &[], "reviewed")?;
             if !keeps_files {
-                self.put_back(store, &tip, &tip)?;
+                self.restore(store, &tip, &tip)?;
             }
         } else {
             store.set_branch(&tip, &[], "reviewed")?;

@@ -76,7 +76,7 @@ impl Session<'_> {
             }
             crash::point("shelving.put_away");
         }
-        self.shared.tell()
+        self.shared.publish()
     }
 }
 
@@ -89,7 +89,7 @@ impl Session<'_> {
             discard(&mut self.shared.store(), *id, Why::SessionEnds)?;
         }
         close_trials(&mut self.shared.store(), &[])?;
-        self.shared.tell()?;
+        self.shared.publish()?;
         self.stop(StopReason::Interrupted { requested: true })?;
         Ok(winners)
     }
@@ -122,7 +122,7 @@ fn drop_left_refs(store: &mut Store) -> Result<(), SessionError> {
         }
         if let Some(commit) = store.repo.refs.branch(&name)?.filter(|commit| !store.history.knows(commit)) {
             let saved = store.refs().keep_as("left open", &commit)?;
-            store.say(Notice::ChangeIsIn { what: "the commit of an attempt that no journal has".into(), saved });
+            store.note(Notice::ChangeIsIn { what: "the commit of an attempt that no journal has".into(), saved });
         }
         store.repo.refs.drop_ref(&name)?;
     }
@@ -134,7 +134,7 @@ fn record_measured(store: &mut Store, open: OpenExperiment, tree: UsersTree<'_>)
     let draft = draft_of(&open)?;
     if let Some(commit) = open.commit.as_ref().filter(|commit| **commit != draft.commit) {
         let saved = store.refs().keep(commit)?;
-        store.say(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", open.id), saved });
+        store.note(Notice::ChangeIsIn { what: format!("what was last made of experiment {}", open.id), saved });
     }
     let record = Record {
         reason: format!("{}; the loop ended before its rework", draft.reason),
@@ -158,7 +158,7 @@ impl Store {
         let saved = self.refs().keep_as(&format!("experiment {id}, not run"), commit)?;
         let text = format!("{} (proposed and not run; its change is {saved})", open.description);
         self.learning().add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
-        self.say(Notice::NotRun { id, saved });
+        self.note(Notice::NotRun { id, saved });
         Ok(())
     }
 }

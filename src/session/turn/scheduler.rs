@@ -143,7 +143,7 @@ impl Session<'_> {
                 Err(error) if may_pass && tries < LOST_RETRIES => {
                     let store = &mut *self.shared.store();
                     store.begin_anew()?;
-                    store.say(Notice::PickedUp(with_causes(&error)));
+                    store.note(Notice::PickedUp(with_causes(&error)));
                     tries = if store.history.next_sequence() > last { 1 } else { tries + 1 };
                     last = store.history.next_sequence();
                 }
@@ -227,7 +227,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             let demand = self.demand(asked);
             let may_ask = self.shared.calls_agent && demand == Demand::New;
             let trials = settle_line(&mut self.shared.store(), &mut self.chains, may_ask || self.waits)?;
-            self.shared.tell()?;
+            self.shared.publish()?;
             let is_checked = self.slots.values().any(|busy| busy.work == Work::Check);
             if asked != Interrupt::Now && !is_checked && self.failing.is_none() {
                 self.start_reviews()?;
@@ -244,7 +244,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             }
             self.hold_back(&mut plan);
             self.carry_out(plan)?;
-            self.shared.tell()?;
+            self.shared.publish()?;
             tokio::select! {
                 Some(done) = self.jobs.next() => self.take(done)?,
                 () = listener.signal_or_look() => {}
@@ -452,7 +452,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     /// Runs the incumbent once again.
     fn start_check(&mut self, slot: u32) -> Result<(), SessionError> {
         let shared = self.shared;
-        shared.check_room()?;
+        shared.check_disk_space()?;
         let tip = shared.store().tip();
         let crashes = crashes(&shared.store());
         let Some(mut tree) =
@@ -475,7 +475,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
 
     /// Runs a proposal, merged onto the incumbent where it is stale.
     fn start_run(&mut self, slot: u32, id: ExperimentId) -> Result<(), SessionError> {
-        self.shared.check_room()?;
+        self.shared.check_disk_space()?;
         let mut attempt = find_attempt(&self.shared.store(), id)?;
         if !make_fresh(&mut attempt, &mut self.shared.store(), &self.terms)? {
             // Without a run it needs no slot.
@@ -486,7 +486,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
     }
 
     fn start_trial(&mut self, slot: u32, trial: &Trial) -> Result<(), SessionError> {
-        self.shared.check_room()?;
+        self.shared.check_disk_space()?;
         let opened = open_trial(&mut self.shared.store(), &self.terms, &mut self.chains, trial)?;
         match opened {
             Some(attempt) => self.start(slot, Work::Trial(trial.clone()), attempt),
@@ -527,7 +527,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         // Leaving a rework as an idea would lose the version before it.
         if let Some(reason) = late.filter(|_| self.is_night() && attempt.open.draft.is_none()) {
             attempt.leave_as_idea(&mut tree, &mut shared.store())?;
-            self.trees.take_back(tree);
+            self.trees.give_back(tree);
             self.ending = Some(reason);
             return Ok(());
         }
@@ -591,7 +591,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
 
     /// Takes a working tree back.
     pub(crate) fn give_back(&mut self, tree: Tree<'s>) {
-        self.trees.take_back(tree);
+        self.trees.give_back(tree);
     }
 
     /// Adds an attempt to those that wait for a slot.
@@ -617,7 +617,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let made = open.filter(OpenExperiment::is_made);
         let purpose = if made.is_some() { Some(Purpose::Change) } else { self.purpose() };
         let Some(purpose) = purpose else { return Ok(()) };
-        shared.check_room()?;
+        shared.check_disk_space()?;
         let Some(mut tree) = self.seat(seat)? else { return Ok(()) };
         if self.keeper.is_none() {
             self.keeper = Some(shared.log_keeper.borrow_mut().start(&shared.store()));
@@ -666,7 +666,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         match done {
             Done::Ran { slot, tree, ended } => {
                 self.slots.remove(&slot);
-                self.trees.take_back(tree);
+                self.trees.give_back(tree);
                 let attempted = ended?;
                 self.is_detached |= attempted == Attempted::StillRunning;
                 self.attempted = Some(attempted);
@@ -674,7 +674,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             }
             Done::Checked { slot, tree, ended } => {
                 self.slots.remove(&slot);
-                self.trees.take_back(tree);
+                self.trees.give_back(tree);
                 match ended {
                     // Active runs finish first.
                     Err(error @ SessionError::BestLost { .. }) => self.failing = Some(error),
@@ -699,7 +699,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             Done::Called { seat, tree, ended } => {
                 let id = self.seats.remove(&seat);
                 self.text.take_if(|at| *at == seat);
-                self.trees.take_back(tree);
+                self.trees.give_back(tree);
                 self.put_branch_back("put back")?;
                 self.end_keeper(!self.trees.are_own())?;
                 match ended? {
@@ -752,7 +752,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let shared = self.shared;
         shared.log_keeper.borrow_mut().end(keeper, &shared.store(), &shared.events.borrow().log)?;
         let store = &mut *shared.store();
-        store.expected.watch_again(&store.folder.logs());
+        store.expected.expect_again(&store.folder.logs());
         Ok(())
     }
 }

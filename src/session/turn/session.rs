@@ -33,8 +33,8 @@ use crate::session::plan::nights::entered_night;
 use crate::session::store::Store;
 use crate::session::store::contradiction::{contradiction, trouble_text};
 use crate::session::store::expectations::Expected;
-use crate::session::store::messages::HeardWords;
-use crate::session::store::notices::Said;
+use crate::session::store::messages::ReceivedMessages;
+use crate::session::store::notices::Notices;
 use crate::session::store::open_attempt::is_being_replaced;
 use crate::session::store::repair::{Remains, rebuilt_journal};
 use crate::session::store::requests::Interrupts;
@@ -200,10 +200,10 @@ impl<'a> Session<'a> {
                     clock,
                     lock,
                     expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
-                    said: Said::default(),
-                    words: HeardWords::default(),
+                    notices: Notices::default(),
+                    messages: ReceivedMessages::default(),
                     activity: 0,
-                    taken_back: false,
+                    rolled_back: false,
                 }),
                 events: RefCell::new(Events::new(observer, log)),
                 place: RefCell::new(place),
@@ -236,40 +236,40 @@ impl<'a> Session<'a> {
             .and_then(|()| session.take_own_tree(tree_of))
             .and_then(|()| undo_late_review(&mut session.workspace, session.shared.store.get_mut(), drive))
             .and_then(|()| session.take_over(drive, night))
-            .and_then(|()| session.begin_telling(continued, lost, is_fetched));
+            .and_then(|()| session.begin_publishing(continued, lost, is_fetched));
         if let Err(error) = begun {
             if !continued {
                 // The first error is the one that has to be mended.
                 let _ = session.abandon();
             }
-            let _ = session.shared.tell();
+            let _ = session.shared.publish();
             return Err(error);
         }
         let store = session.shared.store.get_mut();
         let is_told = !continued || store.journal.presence.is_loop();
         let unregistered = register(&store.repo.main_worktree(), &store.contract.tag, store.now(), is_told);
-        unregistered.into_iter().for_each(|notice| store.say(notice));
-        notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.say(notice));
-        session.shared.tell()?;
+        unregistered.into_iter().for_each(|notice| store.note(notice));
+        notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.note(notice));
+        session.shared.publish()?;
         leave_other_models(&session.shared).await?;
         take_in_guards(&session.shared)?;
         Ok(session)
     }
 
     /// Tells where the session stands, and puts back what of its files was lost.
-    fn begin_telling(&mut self, continued: bool, lost: bool, is_fetched: bool) -> Result<(), SessionError> {
+    fn begin_publishing(&mut self, continued: bool, lost: bool, is_fetched: bool) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
         store.heal()?;
         let (limit, open) = (store.contract.keep_artifacts, store.journal.open_ids());
-        settle_left_artifacts(&store.folder, &store.history, limit, &open, &mut store.said);
+        settle_left_artifacts(&store.folder, &store.history, limit, &open, &mut store.notices);
         let (tag, tip, experiments) = (store.contract.tag.clone(), store.tip(), store.history.experiments());
-        store.say(Event::SessionStarted { tag, tip, experiments, continued });
+        store.note(Event::SessionStarted { tag, tip, experiments, continued });
         if let Some(changed) = self.shared.place.get_mut().changed(&store.history) {
-            store.say(changed);
+            store.note(changed);
         }
         if lost {
             self.workspace.remember_untracked(store)?;
-            store.say_rebuilt(is_fetched)?;
+            store.note_rebuilt(is_fetched)?;
         } else if open.is_empty() && store.ledger.is_torn()? {
             store.put_rows_back()?;
         }
@@ -354,7 +354,7 @@ impl<'a> Session<'a> {
         match self.workspace.repo.refs.head()? {
             Head::Branch { name, .. } if name == branch => return Ok(()),
             Head::Branch { commit, .. } | Head::Detached { commit } if commit != tip => {
-                self.workspace.put_back(store, &tip, &commit)?;
+                self.workspace.restore(store, &tip, &commit)?;
             }
             Head::Branch { .. } | Head::Detached { .. } | Head::Unborn { .. } => {}
         }
@@ -367,11 +367,11 @@ impl<'a> Session<'a> {
         let (store, events) = (store.get_mut(), events.get_mut());
         events.finish_alerts(interrupts, store.clock).await;
         if events.has_hook_trouble() {
-            let _ = self.shared.tell();
+            let _ = self.shared.publish();
             let Shared { store, events, .. } = &mut self.shared;
             let store = store.get_mut();
-            events.get_mut().tell_hook_trouble(store);
-            store.expected.watch_again(&store.folder.logs());
+            events.get_mut().publish_hook_trouble(store);
+            store.expected.expect_again(&store.folder.logs());
         }
     }
 
@@ -402,13 +402,13 @@ impl<'a> Session<'a> {
         }
         let written = store.write_journal();
         crash::point("stop.journal_written");
-        store.expected.name_all_changed_logs(&store.folder, &store.history, &mut store.said);
+        store.expected.name_all_changed_logs(&store.folder, &store.history, &mut store.notices);
         let outlasts = store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host);
         // On a full disk the event is what is left.
         let healed = store.heal();
         let experiments = store.history.experiments();
-        store.say(Event::SessionStopped { reason, experiments });
-        let told = self.shared.tell_said();
+        store.note(Event::SessionStopped { reason, experiments });
+        let told = self.shared.publish_notices();
         written.and(Ok(outlasts?)).and(healed).and(told)
     }
 
@@ -416,7 +416,7 @@ impl<'a> Session<'a> {
     /// place. Logs stay.
     pub(crate) fn abandon(&mut self) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
-        store.taken_back = true;
+        store.rolled_back = true;
         let start = store.contract.start.clone();
         let before = match (&store.contract.follows, &store.contract.started_from) {
             (Some(follows), _) => HeadTarget::Branch(follows.tag.branch_ref()),
@@ -440,7 +440,7 @@ impl<'a> Session<'a> {
         forget_copies(&store.repo, &store.folder);
         forget(&store.folder.state())?;
         let baseline = ExperimentId::BASELINE;
-        store.said.or_unsettled(baseline, store.folder.forget_artifacts(baseline));
+        store.notices.or_unsettled(baseline, store.folder.forget_artifacts(baseline));
         Ok(())
     }
 }

@@ -8,13 +8,13 @@ use tokio::time::Instant;
 use super::session::Session;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{ExperimentId, FailureClass, Outcome, Phase, Record, StopReason, Unparsed, Version, Word};
+use crate::domain::{ExperimentId, FailureClass, Message, Outcome, Phase, Record, StopReason, Unparsed, Version};
 use crate::rules::{Again, History, REWORKS, again, directions_tried, doubtful_gain};
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::errors::SessionError;
 use crate::session::errors::TryError;
 use crate::session::store::Store;
-use crate::session::store::messages::note_words;
+use crate::session::store::messages::receive_messages;
 use crate::session::store::open_attempt::{Texts, add_said};
 use crate::state::OpenExperiment;
 
@@ -55,7 +55,7 @@ impl Session<'_> {
         let store = self.shared.store.get_mut();
         let reworked = reworked(store);
         if let Some(reason) = at_cap(store).filter(|_| reworked.is_none()) {
-            return self.or_take_back(Err(SessionError::AtCap(Box::new(reason))));
+            return self.or_roll_back(Err(SessionError::AtCap(Box::new(reason))));
         }
         let attempted = if store.history.baseline().is_some() {
             let attempt = match reworked {
@@ -71,7 +71,7 @@ impl Session<'_> {
                 Ok(()) => self.first_try(deadline).await,
                 Err(error) => Err(error),
             };
-            self.or_take_back(first)?
+            self.or_roll_back(first)?
         };
         self.tried(attempted)
     }
@@ -88,10 +88,10 @@ impl Session<'_> {
     }
 
     /// The user's words for the maker of the next change.
-    pub fn words(&self) -> Vec<Word> {
+    pub fn words(&self) -> Vec<Message> {
         let store = &mut *self.shared.store();
-        note_words(store);
-        store.words.coming(&store.journal)
+        receive_messages(store);
+        store.messages.coming(&store.journal)
     }
 
     /// Notes that these words were printed.
@@ -99,10 +99,10 @@ impl Session<'_> {
     /// # Errors
     ///
     /// The journal cannot be written.
-    pub fn note_printed(&self, words: &[Word]) -> Result<(), SessionError> {
-        self.shared.tell()?;
+    pub fn note_printed(&self, words: &[Message]) -> Result<(), SessionError> {
+        self.shared.publish()?;
         let store = &mut *self.shared.store();
-        store.journal.words.deliver(words);
+        store.journal.messages.deliver(words);
         store.write_journal()
     }
 
@@ -125,7 +125,7 @@ impl Session<'_> {
             // The recovered run may be the baseline that a change waits for.
             None | Some(Attempted::Recorded) if is_left => {
                 let first = self.first_try(deadline).await;
-                self.or_take_back(first)?
+                self.or_roll_back(first)?
             }
             Some(attempted) => attempted,
             None => return Err(TryError::NothingOpen.into()),
@@ -158,7 +158,7 @@ impl Session<'_> {
         let texts = Texts { own: proposal.description, fallback: None, before: None };
         let mut attempt = Attempt::at(open, Phase::Idle);
         attempt.commit_change(&mut self.workspace, store, &known, texts)?.ok_or(TryError::NothingToTry)?;
-        store.say_unnamed(attempt.open.id);
+        store.note_unnamed(attempt.open.id);
         Ok(attempt)
     }
 
@@ -166,10 +166,10 @@ impl Session<'_> {
     /// that it can be continued.
     pub(crate) fn or_stopped(&mut self, tried: Result<Tried, SessionError>) -> Result<Tried, SessionError> {
         tried.map_err(|error| {
-            if self.shared.store().taken_back {
+            if self.shared.store().rolled_back {
                 return error;
             }
-            let _ = self.shared.tell();
+            let _ = self.shared.publish();
             let store = self.shared.store.get_mut();
             store.forget_unwritten();
             let is_open = store.journal.leave_by_hand();
@@ -181,13 +181,13 @@ impl Session<'_> {
 
     fn tried(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {
         let store = self.shared.store.get_mut();
-        if !store.taken_back {
+        if !store.rolled_back {
             let end = ended_by_hand(store);
             store.journal.end_by_hand(attempted == Attempted::StillRunning, end.as_ref());
             store.write_journal()?;
         }
         store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host)?;
-        self.shared.tell()?;
+        self.shared.publish()?;
         let store = self.shared.store.get_mut();
         Ok(match attempted {
             Attempted::Recorded | Attempted::Waiting => Tried::Recorded(store.history.last_id()),
@@ -218,13 +218,13 @@ impl Session<'_> {
         if !dirty.is_empty() {
             return Err(TryError::DirtyBeforeRework(dirty).into());
         }
-        self.workspace.put_back(store, &record.commit, &record.base)?;
+        self.workspace.restore(store, &record.commit, &record.base)?;
         crash::point("rework.put_back");
         self.workspace.move_head(store, &record.base, &[&record.commit], "an experiment being reworked")?;
         self.workspace.remember_untracked_beside(store, &record.base, &record.commit)?;
         store.journal.bring_back(record.commit.clone());
         store.write_journal()?;
-        self.shared.tell()?;
+        self.shared.publish()?;
         Ok(Tried::Reworking(record.id))
     }
 

@@ -26,7 +26,7 @@ use crate::session::files::reading::{
 use crate::session::files::timeline::{command, waits};
 use crate::session::store::log_excerpt::last_failed_log;
 use crate::session::store::memory::{Files, memories};
-use crate::session::store::messages::waiting_words;
+use crate::session::store::messages::waiting_messages;
 use crate::state::{Calls, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
 
 /// A session as a reader sees it.
@@ -182,7 +182,7 @@ impl SessionView {
             others: &[],
             merging: None,
             proposals: &[],
-            words: &waiting_words(&self.repo, &self.tag).unwrap_or_default(),
+            words: &waiting_messages(&self.repo, &self.tag).unwrap_or_default(),
             failed_log: &last_failed_log(&self.folder, &self.history),
             is_full: session_enough(cap_of_tries(contract, has_night), &self.history).is_some(),
         };
@@ -259,7 +259,8 @@ impl SessionView {
         let recorded = || Some(&self.history.records().first()?.metric).map(|metric| (&metric.name, metric.direction));
         let (metric, direction) = metric.or_else(recorded).ok_or_else(|| no_session(&self.repo, &self.tag))?;
         let report = Report::of_session(self.tag.as_str(), metric, direction, &self.history);
-        let report = report.with_axes(self.contract.as_ref(), &self.history).with_course(&self.history, self.course());
+        let report =
+            report.with_axes(self.contract.as_ref(), &self.history).with_timeline(&self.history, self.course());
         Ok(report.with_artifacts(|best| self.artifacts_of(best)))
     }
 

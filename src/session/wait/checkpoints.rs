@@ -48,7 +48,7 @@ fn write_checkpoint(shared: &Shared<'_>, at: Timestamp) -> Result<(), SessionErr
     };
     match written {
         Ok(path) => shared.emit(Event::Checkpoint { at, path })?,
-        Err(error) => shared.store().say_once(Notice::NoCheckpoint(with_causes(&error))),
+        Err(error) => shared.store().note_once(Notice::NoCheckpoint(with_causes(&error))),
     }
     let store = &mut *shared.store();
     store.journal.checkpoints.end();

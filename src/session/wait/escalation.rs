@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::events::event_detail;
 use super::hooks::{Alerted, Hooks};
-use super::new_messages::{hear_words, newer_words};
+use super::new_messages::{has_newer_messages, publish_new_messages};
 use super::shared::{Heartbeat, Shared};
 use super::times::Times;
 use crate::crash;
@@ -69,12 +69,12 @@ fn escalate(shared: &Shared<'_>, kind: Trouble, what: &str, needed: &str, waits:
         let report = write_report(&store.folder, store.repo.worktree(), &escalation);
         let Escalation { what, needed, times, .. } = escalation.clone();
         match times {
-            1 => store.say(Event::Escalated { kind, what, needed, times, waits, report }),
-            _ => store.say(Notice::StillEscalated { escalation, report }),
+            1 => store.note(Event::Escalated { kind, what, needed, times, waits, report }),
+            _ => store.note(Notice::StillEscalated { escalation, report }),
         }
         healed
     };
-    let told = told.and(shared.tell_said());
+    let told = told.and(shared.publish_notices());
     crash::point("escalation.told");
     let written = shared.store().write_journal();
     told.and(written)
@@ -83,18 +83,18 @@ fn escalate(shared: &Shared<'_>, kind: Trouble, what: &str, needed: &str, waits:
 /// Tells that the session goes on after what it could not solve.
 pub(crate) fn end_escalation(shared: &Shared<'_>, why: &'static str) -> Result<(), SessionError> {
     let kind = close_escalation(&mut shared.store(), why);
-    if kind.is_some() { shared.tell() } else { Ok(()) }
+    if kind.is_some() { shared.publish() } else { Ok(()) }
 }
 
 /// Waits until the cause may be gone or the user says something, at most until the end of this invocation. Nothing that
 /// cannot be written meanwhile ends the wait.
 async fn await_answer(shared: &Shared<'_>, kind: Trouble, times: u32) -> Answer {
-    let has_answered = newer_words(shared);
+    let has_answered = has_newer_messages(shared);
     let due = Instant::now() + retry_pause(times);
     let mut heartbeat = Heartbeat::new();
     let mut listener = shared.interrupts.listen();
     loop {
-        let _ = hear_words(shared);
+        let _ = publish_new_messages(shared);
         let told = shared.events.borrow().told;
         let asked = shared.interrupts.hear(&mut shared.store(), told);
         match asked {
@@ -108,11 +108,11 @@ async fn await_answer(shared: &Shared<'_>, kind: Trouble, times: u32) -> Answer 
             return Answer::Stop(end.reason);
         }
         let is_told = has_answered();
-        let has_room = kind != Trouble::Disk || {
+        let has_space = kind != Trouble::Disk || {
             let store = shared.store();
             refuse_full(&store.repo, &store.folder, &store.history).is_ok()
         };
-        if is_told || Instant::now() >= due && has_room {
+        if is_told || Instant::now() >= due && has_space {
             if is_told {
                 shared.store().journal.escalation.answered();
                 let _ = end_escalation(shared, "the user answered");
@@ -185,7 +185,7 @@ pub(crate) fn needed(error: &SessionError) -> String {
 pub(crate) async fn escalate_error(shared: &Shared<'_>, error: &SessionError) -> Option<Driven> {
     let kind = trouble_of(error)?;
     // Undo foreign writes first: from here on, `ar` cannot tell its own changes from those of others.
-    let _ = shared.tell();
+    let _ = shared.publish();
     {
         let store = &mut *shared.store();
         (store.expected.watch, store.expected.at_work) = (None, Vec::new());

@@ -29,13 +29,13 @@ impl<'a> Events<'a> {
 
     /// Tells what happened in the session of `store`, whose folder must be whole.
     pub(crate) fn emit(&mut self, event: &Event, store: &Store) -> Result<(), SessionError> {
-        let told = self.tell(event, store);
+        let told = self.publish(event, store);
         self.hooks.alert(event, &store.into());
-        self.tell_hook_trouble(store);
+        self.publish_hook_trouble(store);
         told
     }
 
-    fn tell(&mut self, event: &Event, store: &Store) -> Result<(), SessionError> {
+    fn publish(&mut self, event: &Event, store: &Store) -> Result<(), SessionError> {
         (self.observer)(event);
         let (level, decision) = match event {
             Event::RunProgress { .. } => return Ok(()),
@@ -75,9 +75,9 @@ impl<'a> Events<'a> {
     }
 
     /// Logs problems with the command of `--on-event`. Ignores errors: a lost alert, or a lost line about it, does no harm.
-    pub(crate) fn tell_hook_trouble(&mut self, store: &Store) {
+    pub(crate) fn publish_hook_trouble(&mut self, store: &Store) {
         if let Some(event) = self.hooks.note_trouble(&self.log) {
-            let _ = self.tell(&event, store);
+            let _ = self.publish(&event, store);
         }
     }
 }

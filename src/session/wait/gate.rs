@@ -59,12 +59,12 @@ enum Objects {
 ///
 /// There is no room, or objects are damaged.
 pub(crate) async fn gate_of_call(shared: &Shared<'_>) -> Result<(), SessionError> {
-    shared.check_room()?;
+    shared.check_disk_space()?;
     await_clock(shared).await?;
     shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), None)?;
     // A call that works on damaged objects would be paid for nothing.
     let is_reading = || matches!(&shared.gate.borrow().objects, Objects::Reading(thread) if !thread.is_finished());
-    while is_reading() && shared.wait_to_look_again(READING).await? {}
+    while is_reading() && shared.pause(READING).await? {}
     shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), None)
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn gate_of_call(shared: &Shared<'_>) -> Result<(), SessionError
 ///
 /// As those of [`gate_of_call`].
 pub(crate) async fn gate_of_run(shared: &Shared<'_>, commit: &CommitId, in_place: bool) -> Result<(), SessionError> {
-    shared.check_room()?;
+    shared.check_disk_space()?;
     await_clock(shared).await?;
     shared.gate.borrow_mut().check_objects(&shared.times, &mut shared.store(), Some(commit))?;
     if in_place { await_any_gpu(shared).await } else { Ok(()) }
@@ -109,7 +109,7 @@ async fn await_clock(shared: &Shared<'_>) -> Result<(), SessionError> {
             shared.gate.borrow_mut().given_up = Some(last);
             return shared.emit(Notice::ClockStaysBehind);
         }
-        if !shared.wait_to_look_again(LOOK).await? {
+        if !shared.pause(LOOK).await? {
             break;
         }
     }
@@ -138,7 +138,7 @@ impl Gate {
             Objects::Reading(thread) if thread.is_finished() => match thread.join() {
                 Ok((mut checker, checked)) => {
                     if checked.is_cut {
-                        store.say(Notice::ObjectsUnread { read: checked.objects, limit: ALL });
+                        store.note(Notice::ObjectsUnread { read: checked.objects, limit: ALL });
                     }
                     refuse_damaged(&store.repo, &mut checker, checked)?;
                     Objects::Read(Box::new(checker))

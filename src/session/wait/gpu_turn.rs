@@ -70,7 +70,7 @@ async fn wait(
             }
             GpuTurn::Later(_) => {}
         }
-        if !shared.wait_to_look_again(LOOK.min(patience)).await? {
+        if !shared.pause(LOOK.min(patience)).await? {
             break;
         }
     }

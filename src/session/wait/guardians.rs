@@ -17,8 +17,8 @@ use crate::session::errors::SessionError;
 use crate::session::files::reading::{read_history, stored_contract};
 use crate::session::store::Store;
 use crate::session::store::expectations::Expected;
-use crate::session::store::messages::HeardWords;
-use crate::session::store::notices::Said;
+use crate::session::store::messages::ReceivedMessages;
+use crate::session::store::notices::Notices;
 use crate::session::store::requests::Interrupts;
 use crate::session::store::state::Written;
 use crate::state::{
@@ -53,7 +53,7 @@ fn copy_guard_lines(store: &mut Store, log: &EventLog) -> Result<bool, SessionEr
     let lines = match files.lines() {
         Ok(lines) => lines,
         Err(error) => {
-            store.say_once(Notice::GuardUnread(with_causes(&error)));
+            store.note_once(Notice::GuardUnread(with_causes(&error)));
             return Ok(false);
         }
     };
@@ -62,13 +62,13 @@ fn copy_guard_lines(store: &mut Store, log: &EventLog) -> Result<bool, SessionEr
     for line in lines.iter().skip(first).flatten() {
         log.guard(line)?;
         if line.action == GuardAction::Redirect {
-            store.say(Notice::Redirected(line.detail.clone()));
+            store.note(Notice::Redirected(line.detail.clone()));
             let before = store.journal.ladder.redirect(&store.contract, &store.history);
-            store.say_steps(before, "a guardian nudged it in vain and had it start over");
+            store.note_steps(before, "a guardian nudged it in vain and had it start over");
         }
     }
     store.journal.guard_lines = lines.len();
-    store.expected.watch_again(&store.folder.logs());
+    store.expected.expect_again(&store.folder.logs());
     store.write_journal()?;
     Ok(true)
 }
@@ -77,7 +77,7 @@ fn copy_guard_lines(store: &mut Store, log: &EventLog) -> Result<bool, SessionEr
 pub(crate) fn take_in_guards(shared: &Shared<'_>) -> Result<(), SessionError> {
     let log = shared.events.borrow().log.clone();
     let heard = copy_guard_lines(&mut shared.store(), &log)?;
-    if heard { shared.tell() } else { Ok(()) }
+    if heard { shared.publish() } else { Ok(()) }
 }
 
 /// Copies what guardians reported about a session that no process holds, and informs `observer` and the command of
@@ -92,8 +92,8 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
     let state = folder.state();
     let Some(files) = guard_files(root.clone(), tag) else { return Ok(()) };
     // If the lines are unreadable, the code that needs them reports it.
-    let said = files.lines().map_or(0, |lines| lines.len());
-    let is_new = |journal: &Journal| journal.first_new_guard_line(said).is_some();
+    let notices = files.lines().map_or(0, |lines| lines.len());
+    let is_new = |journal: &Journal| journal.first_new_guard_line(notices).is_some();
     let Some(journal) = Journal::read(&state).ok().flatten().filter(is_new) else { return Ok(()) };
     let lock = match folder.lock(repo.git_dir(), journal.home().has_user()) {
         Ok(lock) => lock,
@@ -115,18 +115,18 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
         ledger,
         clock,
         lock,
-        said: Said::default(),
-        words: HeardWords::default(),
+        notices: Notices::default(),
+        messages: ReceivedMessages::default(),
         activity: 0,
-        taken_back: false,
+        rolled_back: false,
     };
     copy_guard_lines(&mut store, &log)?;
     let mut events = Events::new(observer, log);
-    for event in store.said.take() {
+    for event in store.notices.take() {
         events.emit(&event, &store)?;
     }
     events.finish_alerts(&Interrupts::default(), clock).await;
-    events.tell_hook_trouble(&store);
+    events.publish_hook_trouble(&store);
     Ok(())
 }
 

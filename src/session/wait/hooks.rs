@@ -16,7 +16,7 @@ use crate::domain::{Alert, AlertKind, Clock, Contract, Event, Notice, duration_t
 use crate::exec::{Executor, Exit, Job};
 use crate::fs::{move_odd_away, write_atomic};
 use crate::rules::{History, alerts};
-use crate::session::files::disk_space::{has_room, roomy_folder};
+use crate::session::files::disk_space::{folder_with_space, has_space};
 use crate::session::store::Store;
 use crate::session::store::requests::Listener;
 use crate::state::{EventLog, Level};
@@ -185,7 +185,7 @@ impl Courier {
 
     /// Calls the command and waits until all of it is gone, `limit` at most; why it came to nothing, if it did.
     async fn call(&self, alert: &Alert, limit: Duration) -> Result<(), String> {
-        let elsewhere = if has_room(&self.logs) { None } else { roomy_folder() };
+        let elsewhere = if has_space(&self.logs) { None } else { folder_with_space() };
         let Some(elsewhere) = elsewhere else {
             return self.call_in(self.folder(), self.logs.join("on-event.log"), alert, limit).await;
         };

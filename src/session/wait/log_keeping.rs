@@ -75,7 +75,7 @@ impl LogKeeper {
 
     /// Refuses an experiment that there may be no room for, also when the logs of earlier ones were compressed and
     /// dropped as far as they may be.
-    pub(crate) fn make_room(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
+    pub(crate) fn free_disk_space(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
         if refuse_full(&store.repo, &store.folder, &store.history).is_err() {
             // The next check decides whether this freed enough.
             let _ = self.keep(store, log);

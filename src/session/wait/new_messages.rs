@@ -3,13 +3,13 @@
 use super::shared::Shared;
 use crate::crash;
 use crate::session::errors::SessionError;
-use crate::session::store::messages::note_words;
+use crate::session::store::messages::receive_messages;
 
 /// Hears what the user has said, and tells and notes what is new.
-pub(crate) fn hear_words(shared: &Shared<'_>) -> Result<(), SessionError> {
-    let is_new = note_words(&mut shared.store());
+pub(crate) fn publish_new_messages(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let is_new = receive_messages(&mut shared.store());
     if is_new {
-        shared.tell()?;
+        shared.publish()?;
         crash::point("words.heard");
         shared.store().write_journal()?;
     }
@@ -17,8 +17,8 @@ pub(crate) fn hear_words(shared: &Shared<'_>) -> Result<(), SessionError> {
 }
 
 /// Returns a test for words that the session hears from now on.
-pub(crate) fn newer_words<'s>(shared: &'s Shared<'_>) -> impl Fn() -> bool + 's {
-    let newest = || shared.store().journal.words.newest();
+pub(crate) fn has_newer_messages<'s>(shared: &'s Shared<'_>) -> impl Fn() -> bool + 's {
+    let newest = || shared.store().journal.messages.newest();
     let before = newest();
     move || newest() != before
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::escalation::escalate_outage;
-use super::new_messages::newer_words;
+use super::new_messages::has_newer_messages;
 use super::shared::{Heartbeat, Shared};
 use crate::crash;
 use crate::domain::{Event, Notice, Outage, StopReason, exact_time};
@@ -77,7 +77,7 @@ pub(crate) async fn pause_when_idle(shared: &Shared<'_>, seconds: f64) -> Result
 
 /// Waits like [`pause_for`], until the user says something new.
 async fn pause_unless_told(shared: &Shared<'_>, pause: Duration, again: Timestamp) -> Result<(), SessionError> {
-    pause_for(shared, pause, again, newer_words(shared)).await.map(drop)
+    pause_for(shared, pause, again, has_newer_messages(shared)).await.map(drop)
 }
 
 /// Waits for so long, or until that moment, at most until the end of this invocation. Any request, and what `is_woken`
@@ -104,7 +104,7 @@ pub(crate) async fn pause_for(
             break true;
         }
         shared.beat(&mut heartbeat, || json!({"experiment": id, "waiting_until": exact_time(again)}))?;
-        if !shared.wait_to_look_again(whole - noted).await? {
+        if !shared.pause(whole - noted).await? {
             break false;
         }
     };

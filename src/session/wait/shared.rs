@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::events::Events;
 use super::gate::Gate;
 use super::log_keeping::LogKeeper;
-use super::new_messages::hear_words;
+use super::new_messages::publish_new_messages;
 use super::surroundings::Place;
 use super::times::Times;
 use crate::agent::Finding;
@@ -74,28 +74,28 @@ impl Shared<'_> {
     }
 
     /// Heals what others damaged, and tells what the store noted.
-    pub(crate) fn tell(&self) -> Result<(), SessionError> {
+    pub(crate) fn publish(&self) -> Result<(), SessionError> {
         self.store().heal()?;
-        self.tell_said()
+        self.publish_notices()
     }
 
     /// Heals what others damaged, and tells that and then the event.
     pub(crate) fn emit(&self, event: impl Into<Event>) -> Result<(), SessionError> {
         self.store().heal()?;
-        self.store().say(event);
-        self.tell_said()
+        self.store().note(event);
+        self.publish_notices()
     }
 
     /// Tells what the store noted: all of it, also where the logs have no room.
-    pub(crate) fn tell_said(&self) -> Result<(), SessionError> {
+    pub(crate) fn publish_notices(&self) -> Result<(), SessionError> {
         let store = &mut *self.store();
-        let said = store.said.take();
+        let notices = store.notices.take();
         let events = &mut *self.events.borrow_mut();
         let mut told = Ok(());
-        for event in &said {
+        for event in &notices {
             told = told.and(events.emit(event, store));
         }
-        store.expected.watch_again(&store.folder.logs());
+        store.expected.expect_again(&store.folder.logs());
         told
     }
 
@@ -108,7 +108,7 @@ impl Shared<'_> {
         let store = &mut *self.store();
         store.heal()?;
         self.events.borrow().log.heartbeat(store.now(), &detail())?;
-        store.expected.watch_again(&store.folder.logs());
+        store.expected.expect_again(&store.folder.logs());
         store.write_journal()
     }
 
@@ -120,12 +120,12 @@ impl Shared<'_> {
 
     /// The strongest request so far, by signals and by `ar stop`. Reports new requests, and new words of the user.
     pub(crate) fn asked(&self) -> Result<Interrupt, SessionError> {
-        hear_words(self)?;
+        publish_new_messages(self)?;
         let told = self.events.borrow().told;
         let asked = self.interrupts.hear(&mut self.store(), told);
         self.events.borrow_mut().told = asked.max(told);
         if asked > told && asked != Interrupt::Detach {
-            self.tell()?;
+            self.publish()?;
         }
         Ok(asked)
     }
@@ -137,7 +137,7 @@ impl Shared<'_> {
         let reason = store.journal.rule_to_stop(&store.contract, &store.history, first)?;
         if reason.is_rule(NO_CHANGE) {
             let log = store.folder.run(store.history.next_id()).join("agent.log");
-            store.say(Notice::AgentsLog(log));
+            store.note(Notice::AgentsLog(log));
         }
         Some(reason)
     }
@@ -153,12 +153,12 @@ impl Shared<'_> {
     }
 
     /// Refuses an experiment that there may be no room for.
-    pub(crate) fn check_room(&self) -> Result<(), SessionError> {
-        self.log_keeper.borrow_mut().make_room(&self.store(), &self.events.borrow().log)
+    pub(crate) fn check_disk_space(&self) -> Result<(), SessionError> {
+        self.log_keeper.borrow_mut().free_disk_space(&self.store(), &self.events.borrow().log)
     }
 
     /// Notes the lock files and the versions as they are now that a run is over.
-    pub(crate) async fn look_around(&self, id: ExperimentId) {
+    pub(crate) async fn note_environment(&self, id: ExperimentId) {
         if self.store().heal().is_err() {
             return;
         }

@@ -60,7 +60,7 @@ pub(crate) async fn keep_pace(shared: &Shared<'_>, is_begun: bool) -> Result<Pac
     let pause = crash::pace(pause);
     let is_woken = || {
         let store = shared.store();
-        ideas(&store) != sleep.ideas || store.words.are_waiting(&store.journal)
+        ideas(&store) != sleep.ideas || store.messages.are_waiting(&store.journal)
     };
     let is_over = pause_for(shared, pause, until, is_woken).await?;
     if is_over && shared.asked()? == Interrupt::None {

@@ -92,7 +92,7 @@ impl Waiter for Interrupts {
 impl Shared<'_> {
     /// Waits between two looks at something, at most for so long, and shows life. Returns whether to look again: not once
     /// something is asked for, or the time of this invocation is over.
-    pub(crate) async fn wait_to_look_again(&self, pause: Duration) -> Result<bool, SessionError> {
+    pub(crate) async fn pause(&self, pause: Duration) -> Result<bool, SessionError> {
         let goes_on = || Ok::<bool, SessionError>(self.asked()? == Interrupt::None && !self.is_time_over());
         if !goes_on()? {
             return Ok(false);

@@ -303,7 +303,7 @@ fn an_odd_entry_is_mended_so_that_git_is_content_and_keeps_what_it_would_keep() 
         assert_eq!(repo.try_git(["worktree", "list", "--porcelain"]).status.success(), is_listed, "{harm}");
         let git = open(&repo);
         let entry = git.linked_entries().unwrap().remove(0);
-        let mended = git.mend_entry(&entry).unwrap();
+        let mended = git.repair_entry(&entry).unwrap();
         let is_kept = repo.exists(".git/worktrees/odd");
         assert_eq!(is_kept, !entry.is_pruned(), "{harm}: {mended:?}");
         let listed = repo.git(["worktree", "list", "--porcelain"]);
@@ -380,7 +380,7 @@ fn an_emptied_head_is_put_back_where_its_log_says_that_it_was() {
         let found = git.refs.logged_head().unwrap();
         assert_eq!(found.is_some(), !expected.is_empty(), "{history}: {found:?}");
         if let Some(at) = found {
-            git.refs.mend_head(&torn, &at).unwrap();
+            git.refs.repair_head(&torn, &at).unwrap();
             assert_eq!(repo.read(".git/HEAD"), before, "{history}");
             assert!(before.starts_with(expected) || expected == "HEAD~1", "{history}: {before}");
             assert_eq!(git.refs.torn_head(), None);

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// A word of the user to a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Word {
+pub struct Message {
     /// Its number.
     pub id: u32,
     /// Its text, of several lines where the user wrote several.

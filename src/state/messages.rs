@@ -1,4 +1,4 @@
-//! The words of the user to a session, `words.jsonl` in its folder: a line for each word and for each one dropped.
+//! The words of the user to a session, `messages.jsonl` in its folder: a line for each word and for each one dropped.
 //!
 //! Several processes may append at the same time. Each line has a seal made with a key of the user's, so that a line that
 //! an agent writes there does not pass for the user's. What became of a word is in the journal.
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::json::check_version;
 use super::{SessionFolder, StateError, lines, user_folder};
-use crate::domain::{FORMAT_VERSION, Tag, Word};
+use crate::domain::{FORMAT_VERSION, Message, Tag};
 use crate::fs::{copy_beside, create_folder, failed, move_away, move_odd_away, read_at_most};
 
 /// The file of the key in the user's folder, and its length in bytes.
@@ -27,7 +27,7 @@ const SEAL: &str = "seal";
 
 /// The delivery of a session's words.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct WordMarks {
+pub struct MessageMarks {
     /// The highest number of a word that is in the logs.
     #[serde(default)]
     heard: u32,
@@ -36,10 +36,10 @@ pub struct WordMarks {
     delivered: BTreeSet<u32>,
 }
 
-impl WordMarks {
+impl MessageMarks {
     /// Returns whether no word is noted.
     pub fn are_none(&self) -> bool {
-        *self == WordMarks::default()
+        *self == MessageMarks::default()
     }
 
     /// Notes a word that is written to the logs. Returns whether it is new.
@@ -60,24 +60,24 @@ impl WordMarks {
     }
 
     /// Notes that a finished call had these words.
-    pub fn deliver(&mut self, words: &[Word]) {
-        self.delivered.extend(words.iter().map(|word| word.id));
+    pub fn deliver(&mut self, messages: &[Message]) {
+        self.delivered.extend(messages.iter().map(|word| word.id));
     }
 
     /// Returns whether a finished call had a word.
-    pub fn is_delivered(&self, word: &Word) -> bool {
+    pub fn is_delivered(&self, word: &Message) -> bool {
         self.delivered.contains(&word.id)
     }
 
     /// Returns whether a coming prompt has a word: each has the standing ones.
-    pub fn is_coming(&self, word: &Word) -> bool {
+    pub fn is_coming(&self, word: &Message) -> bool {
         word.standing || !self.is_delivered(word)
     }
 }
 
 /// One line: a word, or without a text that the word of this number is dropped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WordLine {
+pub struct MessageLine {
     version: u32,
     id: u32,
     #[serde(with = "crate::domain::millis")]
@@ -92,18 +92,18 @@ pub struct WordLine {
 
 /// The key that the user's own lines are sealed with.
 #[derive(Debug, Clone)]
-pub struct WordKey(Vec<u8>);
+pub struct MessageKey(Vec<u8>);
 
-impl WordKey {
+impl MessageKey {
     /// Reads the user's key; `None` if there is none yet, or no home folder.
     ///
     /// # Errors
     ///
     /// It cannot be read, or is too short.
-    pub fn read() -> Result<Option<WordKey>, StateError> {
+    pub fn read() -> Result<Option<MessageKey>, StateError> {
         let Some(path) = user_folder().map(|folder| folder.join(KEY)) else { return Ok(None) };
         match read_at_most(&path, 4096) {
-            Ok(key) if key.len() >= KEY_BYTES => Ok(Some(WordKey(key))),
+            Ok(key) if key.len() >= KEY_BYTES => Ok(Some(MessageKey(key))),
             Ok(_) => Err(StateError::NoKey { path, least: KEY_BYTES }),
             Err(error) if crate::fs::absent(&error) => Ok(None),
             Err(error) => Err(failed("read", &path)(error).into()),
@@ -115,9 +115,9 @@ impl WordKey {
     /// # Errors
     ///
     /// It cannot be read or written, or is too short.
-    pub fn read_or_make() -> Result<Option<WordKey>, StateError> {
+    pub fn read_or_make() -> Result<Option<MessageKey>, StateError> {
         let Some(folder) = user_folder() else { return Ok(None) };
-        if let Some(key) = WordKey::read()? {
+        if let Some(key) = MessageKey::read()? {
             return Ok(Some(key));
         }
         create_folder(&folder)?;
@@ -136,7 +136,7 @@ impl WordKey {
             }
         };
         make().map_err(failed("write", &path))?;
-        WordKey::read()
+        MessageKey::read()
     }
 
     /// The seal of a line of this session, given without its seal: a hash that nobody can make without the key.
@@ -152,7 +152,7 @@ impl WordKey {
 #[derive(Debug, Default)]
 struct Content {
     /// The lines of the user, in their order.
-    lines: Vec<WordLine>,
+    lines: Vec<MessageLine>,
     /// The number of foreign lines.
     foreign: usize,
 }
@@ -161,7 +161,7 @@ struct Content {
 #[derive(Debug)]
 pub struct Heard {
     /// The lines of the user, in their order.
-    pub lines: Vec<WordLine>,
+    pub lines: Vec<MessageLine>,
     /// The number of foreign lines that were removed.
     pub foreign: usize,
     /// True if known lines were missing and are restored.
@@ -171,23 +171,23 @@ pub struct Heard {
 }
 
 /// The words among some lines that are not dropped, in their order.
-pub fn words_of(lines: &[WordLine]) -> Vec<Word> {
+pub fn messages_of(lines: &[MessageLine]) -> Vec<Message> {
     let is_dropped = |id| lines.iter().any(|line| line.id == id && line.text.is_none());
-    let word = |line: &WordLine| Some(Word { id: line.id, text: line.text.clone()?, standing: line.standing });
+    let word = |line: &MessageLine| Some(Message { id: line.id, text: line.text.clone()?, standing: line.standing });
     lines.iter().filter(|line| !is_dropped(line.id)).filter_map(word).collect()
 }
 
 /// The file.
 #[derive(Debug, Clone)]
-pub struct WordFile {
+pub struct MessageFile {
     path: PathBuf,
     tag: Tag,
 }
 
-impl WordFile {
+impl MessageFile {
     /// Names the file of a session.
     pub fn new(folder: &SessionFolder, tag: &Tag) -> Self {
-        WordFile { path: folder.root().join("words.jsonl"), tag: tag.clone() }
+        MessageFile { path: folder.root().join("words.jsonl"), tag: tag.clone() }
     }
 
     /// The path.
@@ -200,8 +200,8 @@ impl WordFile {
     /// # Errors
     ///
     /// It cannot be read, or a newer version of `ar` wrote it.
-    pub fn words(&self) -> Result<Vec<Word>, StateError> {
-        Ok(words_of(&self.read(WordKey::read()?.as_ref())?.lines))
+    pub fn messages(&self) -> Result<Vec<Message>, StateError> {
+        Ok(messages_of(&self.read(MessageKey::read()?.as_ref())?.lines))
     }
 
     /// Adds a word, with a number above `after`. It is on disk when this returns.
@@ -211,7 +211,7 @@ impl WordFile {
     /// The file cannot be read or written, is from a newer version, or another process locks it for too long.
     pub fn add(
         &self,
-        key: &WordKey,
+        key: &MessageKey,
         after: u32,
         (text, standing): (&str, bool),
         now: Timestamp,
@@ -228,10 +228,10 @@ impl WordFile {
     /// # Errors
     ///
     /// See [`add`](Self::add).
-    pub fn drop_word(&self, key: &WordKey, id: u32, now: Timestamp) -> Result<Option<Word>, StateError> {
+    pub fn drop_message(&self, key: &MessageKey, id: u32, now: Timestamp) -> Result<Option<Message>, StateError> {
         let _lock = lines::lock(&self.path)?;
-        let words = words_of(&self.read(Some(key))?.lines);
-        let Some(word) = words.into_iter().find(|word| word.id == id) else { return Ok(None) };
+        let messages = messages_of(&self.read(Some(key))?.lines);
+        let Some(word) = messages.into_iter().find(|word| word.id == id) else { return Ok(None) };
         self.append(key, id, None, now)?;
         Ok(Some(word))
     }
@@ -242,8 +242,8 @@ impl WordFile {
     /// # Errors
     ///
     /// See [`add`](Self::add).
-    pub fn hear(&self, known: &[WordLine]) -> Result<Heard, StateError> {
-        let key = WordKey::read()?;
+    pub fn hear(&self, known: &[MessageLine]) -> Result<Heard, StateError> {
+        let key = MessageKey::read()?;
         let is_whole = |content: &Content| {
             content.foreign == 0 && known.iter().all(|line| content.lines.contains(line)) && !self.is_odd()
         };
@@ -274,7 +274,7 @@ impl WordFile {
         fs::symlink_metadata(&self.path).is_ok_and(|meta| !meta.is_file())
     }
 
-    fn read(&self, key: Option<&WordKey>) -> Result<Content, StateError> {
+    fn read(&self, key: Option<&MessageKey>) -> Result<Content, StateError> {
         let mut content = Content::default();
         for text in lines::lines(&lines::content(&self.path)?) {
             let line = key.and_then(|key| self.unsealed(text, key));
@@ -290,7 +290,7 @@ impl WordFile {
     }
 
     /// The JSON of a line that has the user's seal for this session.
-    fn unsealed(&self, text: &[u8], key: &WordKey) -> Option<Value> {
+    fn unsealed(&self, text: &[u8], key: &MessageKey) -> Option<Value> {
         let mut line: Value = serde_json::from_slice(text).ok()?;
         let seal = line.as_object_mut()?.remove(SEAL)?;
         let is_sealed = seal == key.seal(&self.tag, &line);
@@ -298,12 +298,12 @@ impl WordFile {
         is_sealed.then_some(line)
     }
 
-    fn append(&self, key: &WordKey, id: u32, word: Option<(&str, bool)>, now: Timestamp) -> Result<(), StateError> {
+    fn append(&self, key: &MessageKey, id: u32, word: Option<(&str, bool)>, now: Timestamp) -> Result<(), StateError> {
         let (text, standing) = word.map_or((None, false), |(text, standing)| (Some(text.to_owned()), standing));
         // As the file has it, without what is finer than a millisecond.
         let ts = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
         let json = |source| StateError::Json { path: self.path.clone(), source };
-        let mut line = WordLine { version: FORMAT_VERSION, id, ts, text, standing, seal: None };
+        let mut line = MessageLine { version: FORMAT_VERSION, id, ts, text, standing, seal: None };
         line.seal = Some(key.seal(&self.tag, &serde_json::to_value(&line).map_err(json)?));
         lines::add_durably(&self.path, &line)
     }
@@ -313,21 +313,21 @@ impl WordFile {
 mod tests {
     use super::*;
 
-    fn file(folder: &Path) -> WordFile {
+    fn file(folder: &Path) -> MessageFile {
         let tag: Tag = "t".parse().unwrap();
-        WordFile::new(&SessionFolder::new(folder, &tag), &tag)
+        MessageFile::new(&SessionFolder::new(folder, &tag), &tag)
     }
 
     #[test]
     fn only_lines_with_the_users_seal_for_this_session_are_words() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, key, other) = (file(folder.path()), WordKey(vec![7; KEY_BYTES]), WordKey(vec![8; KEY_BYTES]));
+        let (file, key, other) = (file(folder.path()), MessageKey(vec![7; KEY_BYTES]), MessageKey(vec![8; KEY_BYTES]));
         let now: Timestamp = "2026-11-20T22:00:00.123456Z".parse().unwrap();
-        let words = |key: &WordKey| words_of(&file.read(Some(key)).unwrap().lines);
+        let messages = |key: &MessageKey| messages_of(&file.read(Some(key)).unwrap().lines);
         assert_eq!(file.add(&key, 0, ("halve the rate\nsoon", false), now).unwrap(), 1);
         assert_eq!(file.add(&key, 4, ("keep it small", true), now).unwrap(), 5);
-        assert_eq!(words(&key).iter().map(|word| word.id).collect::<Vec<_>>(), [1, 5]);
-        assert_eq!((words(&other), file.read(None).unwrap().foreign), (vec![], 2));
+        assert_eq!(messages(&key).iter().map(|word| word.id).collect::<Vec<_>>(), [1, 5]);
+        assert_eq!((messages(&other), file.read(None).unwrap().foreign), (vec![], 2));
 
         let text = fs::read_to_string(file.path()).unwrap();
         let forged = text.replace("halve", "raise");
@@ -338,11 +338,11 @@ mod tests {
             (2, 2),
             "a copy counts once, a changed or torn line not at all"
         );
-        let of_another = WordFile { tag: "u".parse().unwrap(), ..file.clone() };
+        let of_another = MessageFile { tag: "u".parse().unwrap(), ..file.clone() };
         assert_eq!(of_another.read(Some(&key)).unwrap().lines, []);
 
-        assert_eq!(file.drop_word(&key, 5, now).unwrap().unwrap().text, "keep it small");
-        assert_eq!(file.drop_word(&key, 5, now).unwrap(), None);
-        assert_eq!(words(&key).len(), 1);
+        assert_eq!(file.drop_message(&key, 5, now).unwrap().unwrap().text, "keep it small");
+        assert_eq!(file.drop_message(&key, 5, now).unwrap(), None);
+        assert_eq!(messages(&key).len(), 1);
     }
 }

@@ -1,10 +1,10 @@
 //! The words of the user as a table.
 
 use super::grid::{Align, Grid};
-use crate::domain::Word;
+use crate::domain::Message;
 
 /// The words, a row each.
-pub fn words_grid(words: &[Word]) -> Grid {
+pub fn words_grid(words: &[Message]) -> Grid {
     Grid::of(
         words,
         &[
