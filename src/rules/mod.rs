@@ -32,7 +32,7 @@ pub use change::scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED
 pub use change::shadow::{is_bytecode, is_compiled, modules_behind};
 pub use change::stall::{question, stall};
 pub use change::wording::{described, has_words};
-pub use decide::judge::{Measured, NO_NUMBER_FOR, is_empty_baseline, judge};
+pub use decide::judge::{Measured, axes_without_number, is_empty_baseline, judge};
 pub use decide::outcome::{
     Verdict, decide, describe_failure, format_distance, format_gain, format_step, relative_gain,
 };

@@ -11,9 +11,6 @@ use crate::domain::{
 use crate::rules::change::disturbance::Disturbance;
 use crate::rules::history::records::{best_kept_of, best_of};
 
-/// The text at the end of a reason that introduces the axes without a number.
-pub const NO_NUMBER_FOR: &str = ": no number for ";
-
 /// The outcome of a run, or why there was none.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
@@ -75,6 +72,14 @@ pub fn is_empty_baseline(contract: &Contract, class: FailureClass, exit: Option<
     contract.metric.name == COMPOSITE && class == FailureClass::Nan && exit == Some(0)
 }
 
+/// The axes for which a run gave no number among its `metrics`, if it failed for want of one.
+pub fn axes_without_number<'a>(contract: &'a Contract, failure: Option<&Failure>, metrics: &Metrics) -> Vec<&'a str> {
+    let lacks_number = failure.is_some_and(|it| matches!(it.class, FailureClass::Nan | FailureClass::NoMetric));
+    let axes = contract.deciding_composite().filter(|_| lacks_number);
+    let names = axes.into_iter().flat_map(|composite| composite.axes.keys().map(String::as_str));
+    names.filter(|name| metrics.get(name).is_none()).collect()
+}
+
 /// The verdict on experiment `id`, whose change has this size, and the limits that count against it.
 ///
 /// A failure is a crash. A number is compared with the contract's threshold, if there is one, else with the incumbent's, where
@@ -105,14 +110,9 @@ pub fn judge(
             Verdict { outcome: Outcome::Keep, reason }
         }
     };
-    if let (Some(axes), Some(failure)) = (contract.deciding_composite(), &measured.failure)
-        && matches!(failure.class, FailureClass::Nan | FailureClass::NoMetric)
-    {
-        let without: Vec<&str> =
-            axes.axes.keys().map(String::as_str).filter(|name| measured.metrics.get(name).is_none()).collect();
-        if !without.is_empty() {
-            verdict.reason += &format!("{NO_NUMBER_FOR}{}", without.join(", "));
-        }
+    let without = axes_without_number(contract, measured.failure.as_ref(), &measured.metrics);
+    if !without.is_empty() {
+        verdict.reason += &format!(": no number for {}", without.join(", "));
     }
     let counts = !id.is_baseline() && measured.failure.is_none();
     let unmet = if counts { measured.unmet_limits(contract) } else { Vec::new() };

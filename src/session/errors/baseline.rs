@@ -15,6 +15,8 @@ pub struct FailedBaseline {
     pub(crate) read_from: MetricSource,
     /// Names of the numbers that its log has.
     pub(crate) printed: Vec<String>,
+    /// The axes for which it gave no number, if it failed for want of one.
+    pub(crate) missing: Vec<String>,
     pub(crate) log: PathBuf,
     /// The part of the log that tells why.
     pub excerpt: String,
@@ -23,7 +25,7 @@ pub struct FailedBaseline {
 impl FailedBaseline {
     /// Returns the hint for the user.
     pub(crate) fn hint(&self) -> String {
-        let FailedBaseline { class, metric, reason, read_from, printed, log, excerpt } = self;
+        let FailedBaseline { class, metric, read_from, printed, missing, log, excerpt, .. } = self;
         let log_word = shell_word(log);
         match class {
             Some(FailureClass::Timeout) => {
@@ -41,7 +43,7 @@ impl FailedBaseline {
                 _ if printed.is_empty() => {
                     format!("read {log_word}, or try a metric on it with `ar extract --metric NAME {log_word}`")
                 }
-                _ if metric == COMPOSITE => axes_hint(reason, printed),
+                _ if metric == COMPOSITE => axes_hint(missing, printed),
                 _ => {
                     let meant = nearest(metric, printed).map(|meant| format!("did you mean --metric {meant}? "));
                     format!(

@@ -117,6 +117,7 @@ fn baselines() -> Vec<SessionError> {
             reason: reason.into(),
             read_from,
             printed: printed.iter().map(|&name| name.to_owned()).collect(),
+            missing: vec!["a".into(), "los".into()],
             log: "a b/run.log".into(),
             excerpt: "ModuleNotFoundError: No module named 'torch'".into(),
         }))

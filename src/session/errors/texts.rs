@@ -6,7 +6,6 @@ use super::session::SessionError;
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{Drift, ExperimentId, Tag, few, nearest, shell_word};
 use crate::ledger::LedgerError;
-use crate::rules::NO_NUMBER_FOR;
 
 /// Returns the hint for a program that was not found.
 pub(crate) fn missing_command(what: &str, word: &str) -> String {
@@ -48,10 +47,9 @@ pub(crate) fn pointer_hint(path: &Path) -> String {
     )
 }
 
-/// Returns the hint for axes that a log does not print. The reason ends with their names.
-pub(crate) fn axes_hint(reason: &str, printed: &[String]) -> String {
-    let missing = reason.rsplit_once(NO_NUMBER_FOR).map_or("", |(_, names)| names);
-    let meant = missing.split(", ").find_map(|name| Some((name, nearest(name, printed)?)));
+/// Returns the hint for axes that are `missing` from a log, which `printed` others.
+pub(crate) fn axes_hint(missing: &[String], printed: &[String]) -> String {
+    let meant = missing.iter().find_map(|name| Some((name, nearest(name, printed)?)));
     let meant = meant.map(|(name, meant)| format!("did you mean {meant} for {name}? ")).unwrap_or_default();
     format!("{meant}name the axes in [composite] as the log prints them: {}", few(printed).join(", "))
 }

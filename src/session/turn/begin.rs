@@ -12,7 +12,7 @@ use crate::agent::Proposal;
 use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunRole};
 use crate::exec::OpensWatch;
-use crate::rules::{FileTerms, Forbidden, Measured, RunFound, describe_failure, may_be_code};
+use crate::rules::{FileTerms, Forbidden, Measured, RunFound, axes_without_number, describe_failure, may_be_code};
 use crate::session::attempt::left_over::{await_files, end_first_jobs, end_further_runs, end_jobs};
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::errors::FailedBaseline;
@@ -269,12 +269,14 @@ impl Session<'_> {
             return error;
         }
         let store = self.shared.store.get_mut();
+        let missing = axes_without_number(&store.contract, record.failure.as_ref(), &record.metrics);
         SessionError::Baseline(Box::new(FailedBaseline {
             class: record.failure.as_ref().map(|failure| failure.class),
             metric: store.contract.metric.name.clone(),
             reason: record.reason,
             read_from: store.contract.metric.source.clone(),
             printed,
+            missing: missing.into_iter().map(str::to_owned).collect(),
             log: store.folder.run(ExperimentId::BASELINE).join(log),
             excerpt: record.failure.map(|failure| failure.excerpt).unwrap_or_default(),
         }))
