@@ -96,11 +96,32 @@ impl ExecError {
             _ => None,
         }
     }
+
+    /// Returns whether its hint already ends with the command that resumes the session.
+    pub fn hint_resumes(&self) -> bool {
+        matches!(self, ExecError::Busy { .. } | ExecError::Lost { .. } | ExecError::OtherMachine { .. })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hint_resumes_where_it_names_the_command() {
+        let command = || "python train.py".to_owned();
+        let errors = [
+            ExecError::Busy { folder: "/r".into() },
+            ExecError::Lost { command: command(), detail: "died".into(), killed: 0 },
+            ExecError::OtherMachine { command: command(), host: String::new() },
+            ExecError::DiskFull { command: command() },
+            ExecError::File { path: "/r/job.json".into(), source: io::ErrorKind::NotFound.into() },
+        ];
+        for error in errors {
+            let is_named = error.hint().is_some_and(|hint| hint.contains("`ar resume`"));
+            assert_eq!(error.hint_resumes(), is_named, "{error}");
+        }
+    }
 
     #[test]
     fn a_file_that_is_gone_is_a_matter_of_the_doctor_and_one_that_cannot_be_written_of_its_disk() {

@@ -115,8 +115,9 @@ pub(crate) fn experiments_hint(tag: &str, name: &str, last: Option<ExperimentId>
 
 /// Returns the hint for the error that stopped a loop.
 pub(crate) fn resume_hint(error: &SessionError) -> String {
+    let resumes = matches!(error, SessionError::Exec(error) if error.hint_resumes());
     match error.hint() {
-        Some(hint) if hint.contains("`ar resume`") => hint,
+        Some(hint) if resumes => hint,
         Some(hint) => format!("{hint}; then run `ar resume` to continue"),
         None => "run `ar resume` to continue".into(),
     }
