@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use memchr::memmem;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::domain::Record;
@@ -18,15 +18,26 @@ pub(crate) fn command(record: &Record) -> Option<&str> {
     record.runs.last().map(|run| run.command.as_str())
 }
 
-/// The events that tell where time went that no record tells of, as they stand in a line of the log. Most lines are of
-/// other events, and to parse them all takes longer than to read the session.
-const EVENTS: [&str; 5] = [
-    r#""event":"agent_finished""#,
-    r#""event":"outage""#,
-    r#""event":"outage_over""#,
-    r#""event":"session_stopped""#,
-    r#""event":"session_started""#,
-];
+/// The events that tell where time went that no record tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Told {
+    AgentFinished,
+    Outage,
+    OutageOver,
+    SessionStopped,
+    SessionStarted,
+    /// An event that tells of no such time.
+    #[serde(other)]
+    Other,
+}
+
+/// The part of a line that names its event. Most lines are of other events, and to parse them whole takes longer than to
+/// read the session.
+#[derive(Debug, Deserialize)]
+struct Head {
+    event: Told,
+}
 
 /// The part of its time limit from which a call comes near it. Own judgement.
 const NEAR: f64 = 0.8;
@@ -42,7 +53,8 @@ pub(crate) fn waits(logs: &Path, records: &[Record], limit: Option<Duration>) ->
     let mut stopped: Option<Timestamp> = None;
     let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     for (place, line) in lines.iter().enumerate() {
-        if !EVENTS.iter().any(|event| memmem::find(line, event.as_bytes()).is_some()) {
+        let event = serde_json::from_slice::<Head>(line).map_or(Told::Other, |head| head.event);
+        if event == Told::Other {
             continue;
         }
         let Ok(parsed) = serde_json::from_slice::<Value>(line) else { continue };
@@ -52,21 +64,21 @@ pub(crate) fn waits(logs: &Path, records: &[Record], limit: Option<Duration>) ->
         // Events after the last record belong to an experiment without one.
         let Some(at) = at.filter(|at| (first.started..=last.finished).contains(at)) else { continue };
         let seconds = data["seconds"].as_f64().unwrap_or(0.0);
-        if parsed["event"] == "agent_finished" && limit.is_some_and(|limit| seconds >= NEAR * limit.as_secs_f64()) {
+        if event == Told::AgentFinished && limit.is_some_and(|limit| seconds >= NEAR * limit.as_secs_f64()) {
             waits.limit_met = limit;
         }
-        match parsed["event"].as_str().unwrap_or_default() {
-            "agent_finished" if data["changed"] == false => waits.idle_calls += seconds,
-            "outage" => {
+        match event {
+            Told::AgentFinished if data["changed"] == false => waits.idle_calls += seconds,
+            Told::Outage => {
                 let again = data["again"].as_str().and_then(|again| again.parse().ok()).unwrap_or(at);
                 outage.wait(seconds, data["waits"] == 0, at, again);
             }
-            "outage_over" => outage.end(seconds),
-            "session_stopped" => {
+            Told::OutageOver => outage.end(seconds),
+            Told::SessionStopped => {
                 outage.stop(at);
                 (stopped, is_active) = (Some(at), false);
             }
-            "session_started" => {
+            Told::SessionStarted => {
                 if is_active {
                     // A killed loop writes no event of its end.
                     stopped = last_sign(logs, &lines[..place], at);
@@ -75,7 +87,7 @@ pub(crate) fn waits(logs: &Path, records: &[Record], limit: Option<Duration>) ->
                 waits.nobody += stopped.take().map_or(0.0, |from| seconds_between(from, at));
                 is_active = true;
             }
-            _ => {}
+            Told::AgentFinished | Told::Other => {}
         }
     }
     waits.outages = outage.total;
