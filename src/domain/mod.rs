@@ -31,6 +31,7 @@ mod imported;
 mod json;
 mod layout;
 mod layout_settings;
+pub mod legacy;
 mod lesson;
 mod limit;
 mod message;

@@ -170,6 +170,9 @@ impl OpenAttempt {
 pub struct Journal {
     /// The format's version.
     pub version: u32,
+    /// The newest of the crashes that were excused, as the best experiment failed as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excused: Option<ExperimentId>,
     /// The results of the calls for changes.
     #[serde(flatten)]
     pub calls: Calls,

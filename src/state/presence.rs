@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::LoggedEnd;
-use crate::domain::StopReason;
+use crate::domain::{StopReason, legacy};
 use crate::rules::{Driver, NightEnd};
 
 /// The activity of a session.
@@ -31,6 +31,9 @@ pub struct Presence {
     /// The reason why the last loop ended, as reported; absent while one is active.
     #[serde(default)]
     ended: Option<String>,
+    /// True if a SIGTERM ended it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    terminated: bool,
     /// True if the journal was rebuilt from the records. A run that it does not mention may still be running.
     #[serde(default)]
     unseen: bool,
@@ -65,6 +68,7 @@ impl Presence {
             },
             driver: (end == Some(LoggedEnd::Open) && by_hand).then_some(Driver::Hand),
             ended: (end == Some(LoggedEnd::Terminated)).then(|| StopReason::Terminated.in_short()),
+            terminated: end == Some(LoggedEnd::Terminated),
             unseen: true,
             end_unknown: end.is_none(),
             ..Presence::new(now)
@@ -84,13 +88,20 @@ impl Presence {
 
     /// Notes that a loop or `ar try` is active on this boot.
     pub fn begin(&mut self, boot: Option<String>) {
-        (self.status, self.ended, self.end_unknown, self.boot_id) = (Status::Running, None, false, boot);
+        (self.status, self.end_unknown, self.boot_id) = (Status::Running, false, boot);
+        self.set_end(None);
     }
 
     /// Notes the end of a loop.
     pub fn end(&mut self, reason: &StopReason) {
         self.pause(*reason == StopReason::Detached);
-        (self.ended, self.end_unknown) = (Some(reason.in_short()), false);
+        self.set_end(Some(reason));
+        self.end_unknown = false;
+    }
+
+    fn set_end(&mut self, reason: Option<&StopReason>) {
+        self.terminated = reason == Some(&StopReason::Terminated);
+        self.ended = reason.map(StopReason::in_short);
     }
 
     /// Notes that nobody is active, and whether a run goes on by itself. The session may go on by `ar try`.
@@ -101,7 +112,9 @@ impl Presence {
     /// Notes the end of `ar try`, with the reason why the session does not go on by it, if it does not.
     pub fn end_by_hand(&mut self, runs_alone: bool, reason: Option<&StopReason>) {
         self.pause(runs_alone);
-        self.ended = reason.map(StopReason::in_short).or(self.ended.take());
+        if reason.is_some() {
+            self.set_end(reason);
+        }
     }
 
     /// Notes that the runs that a rebuilt journal does not tell of are over.
@@ -156,7 +169,7 @@ impl Presence {
 
     /// Returns whether a SIGTERM of the user or of a shutdown ended its last loop.
     pub fn was_terminated(&self) -> bool {
-        !self.is_active() && self.ended == Some(StopReason::Terminated.in_short())
+        !self.is_active() && (self.terminated || self.ended().is_some_and(legacy::says_terminated))
     }
 
     /// Returns whether the last loop was killed. Call it only for an idle session.

@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 
 use super::stages::Attempt;
-use crate::domain::{Beside, ExperimentId, Failure, FailureClass, Notice, Number, Phase, Record, experiment_name};
+use crate::domain::{
+    Beside, ExperimentId, Failure, FailureClass, Notice, Number, Phase, Record, experiment_name, legacy,
+};
 use crate::rules::{CRASHES_TO_CHECK, CameBack, Measured, came_back, describe_failure, spread};
 use crate::session::errors::SessionError;
 use crate::session::store::Store;
@@ -87,17 +89,21 @@ impl Store {
     /// Notes on the newest crashes, whose cause is not known to be their own, that the best experiment failed as well: they
     /// may be tried again.
     fn excuse_crashes(&mut self, best: ExperimentId) -> Result<(), SessionError> {
-        let newest = self.history.crashed_runs().take(CRASHES_TO_CHECK as usize);
-        let crashes: Vec<Record> = newest.filter(|it| it.outside_cause.is_none()).cloned().collect();
+        let newest: Vec<&Record> = self.history.crashed_runs().take(CRASHES_TO_CHECK as usize).collect();
+        let excused = newest.first().filter(|it| it.outside_cause.is_none()).map(|it| it.id);
+        let crashes: Vec<Record> = newest.into_iter().filter(|it| it.outside_cause.is_none()).cloned().collect();
         for record in crashes {
             self.amend_record(&Record { outside_cause: Some(excuse(best)), ..record })?;
         }
+        self.journal.excused = excused.or(self.journal.excused);
         Ok(())
     }
 
     /// Returns whether the last of these crashes was excused.
     fn is_excused(&self, best: ExperimentId) -> bool {
-        self.history.crashed_runs().next().is_some_and(|record| record.outside_cause == Some(excuse(best)))
+        let Some(last) = self.history.crashed_runs().next() else { return false };
+        let said = || last.outside_cause.as_ref().is_some_and(|cause| legacy::says_excused(cause, best));
+        self.journal.excused.map_or_else(said, |excused| excused == last.id)
     }
 }
 
