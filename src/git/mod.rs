@@ -33,7 +33,8 @@ pub use error::{Cause, GitError, Result};
 pub use index::{Index, LeftLocks};
 pub use lock_file::LockOwner;
 pub use objects::{
-    ChangeKind, ChangedPath, Checked, Diff, EntryKind, Merged, MergedTree, ObjectChecker, Objects, Stored, TagObject,
+    ChangeKind, ChangedPath, Checked, Diff, EntryKind, Header, Merged, MergedTree, ObjectChecker, Objects, Stored,
+    TagObject,
 };
 pub use program::{Cut, Program};
 pub use programs::{Programs, WAY_BACK};

@@ -27,7 +27,7 @@ pub use change::ignored::ignored_changes;
 pub use change::named_files::{NamedFile, files_named, named_files};
 pub use change::novelty::{fingerprint, is_same_change, measured_before, outside_cause};
 pub use change::pythons::{Python, pythons_of};
-pub use change::refs::{RefChanges, compare_refs, is_of_experiment};
+pub use change::refs::{RefChanges, compare_refs};
 pub use change::scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED, folders_of, takes_the_place};
 pub use change::shadow::{is_bytecode, is_compiled, modules_behind};
 pub use change::stall::{question, stall};

@@ -11,6 +11,15 @@ use crate::git::error::{During, GitError, Result};
 use crate::git::path::{commit_id, object_id};
 use crate::git::program::Program;
 
+/// A header of a commit besides git's own.
+#[derive(Debug, Clone, Copy)]
+pub struct Header<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its value, on one line.
+    pub value: &'a str,
+}
+
 impl Objects {
     /// Brings what changed from `base` to `theirs` onto `ours`. Renames are not followed: a renamed file is deleted and
     /// added. A file that both sides changed is merged by lines, as the attributes in `ours` and in git's
@@ -43,6 +52,14 @@ impl Objects {
         self.read_commit(commit, |commit| {
             let message = commit.message().during("reading a commit")?;
             Ok(message.summary().to_str_lossy().into_owned())
+        })
+    }
+
+    /// Returns whether a commit has a header of this name.
+    pub fn has_header(&self, commit: &CommitId, name: &str) -> Result<bool> {
+        self.read_commit(commit, |commit| {
+            let commit = commit.decode().during("reading a commit")?;
+            Ok(commit.extra_headers().find(name).is_some())
         })
     }
 
@@ -114,12 +131,28 @@ impl Objects {
         message: &str,
         may_sign: bool,
     ) -> Result<ObjectId> {
-        let Identity { author, committer } = identity(&self.gix)?;
-        let message = with_line_end(message).into();
-        let (parents, extra_headers) = (parents.into(), Vec::new());
-        let commit = gix::objs::Commit { tree, parents, author, committer, encoding: None, message, extra_headers };
+        let commit = self.commit_of(tree, parents, message)?;
         let commit = if may_sign { self.signed(commit)? } else { commit };
         self.write(&commit, "writing a commit")
+    }
+
+    /// Writes an unsigned commit object with a header of its own, which no log shows, not yet synced.
+    pub(in crate::git) fn write_marked_commit(
+        &self,
+        tree: ObjectId,
+        parents: Vec<ObjectId>,
+        message: &str,
+        header: Option<Header<'_>>,
+    ) -> Result<ObjectId> {
+        let mut commit = self.commit_of(tree, parents, message)?;
+        commit.extra_headers.extend(header.map(|header| (header.name.into(), header.value.into())));
+        self.write(&commit, "writing a commit")
+    }
+
+    fn commit_of(&self, tree: ObjectId, parents: Vec<ObjectId>, message: &str) -> Result<gix::objs::Commit> {
+        let Identity { author, committer } = identity(&self.gix)?;
+        let (parents, message) = (parents.into(), with_line_end(message).into());
+        Ok(gix::objs::Commit { tree, parents, author, committer, encoding: None, message, extra_headers: Vec::new() })
     }
 
     /// Leaves commits unsigned, whatever the configuration asks for.

@@ -20,6 +20,7 @@ pub(in crate::git) use afresh::read_of_repository;
 pub use change::{ChangeKind, ChangedPath, EntryKind};
 pub(in crate::git) use change::{TreeChange, Version};
 pub use check::{Checked, ObjectChecker};
+pub use commits::Header;
 pub use diff::Diff;
 pub(in crate::git) use identity::identity;
 pub use merge::{Merged, MergedTree};

@@ -15,6 +15,7 @@ use crate::crash;
 use crate::domain::CommitId;
 use crate::git::error::{GitError, Result};
 use crate::git::index::Edits;
+use crate::git::objects::Header;
 use crate::git::path::{commit_id, object_id, parse_id, to_path};
 use crate::git::refs::full_name;
 
@@ -220,11 +221,18 @@ impl WorkingTree {
     }
 
     /// Keeps a commit reachable that nothing else names, and gives the ref, a new one in `folder`: a commit of this subject with
-    /// the same tree on it, so that the ref's message is one line whatever the commit's own is.
-    pub fn save_commit(&self, folder: &str, subject: &str, commit: &CommitId) -> Result<String> {
+    /// the same tree on it, so that the ref's message is one line whatever the commit's own is. It gets the `header`, if there is
+    /// one.
+    pub fn save_commit(
+        &self,
+        folder: &str,
+        subject: &str,
+        commit: &CommitId,
+        header: Option<Header<'_>>,
+    ) -> Result<String> {
         let reference = next_reference(folder, &self.refs.refs_under(folder)?);
-        let kept =
-            self.objects.write_commit(self.objects.tree_id(commit)?, vec![object_id(commit)?], subject, false)?;
+        let (tree, parents) = (self.objects.tree_id(commit)?, vec![object_id(commit)?]);
+        let kept = self.objects.write_marked_commit(tree, parents, subject, header)?;
         self.objects.sync([kept])?;
         crash::point("git.kept_written");
         self.create_saved(&reference, kept)?;

@@ -32,26 +32,9 @@ pub fn compare_refs(were: &[(String, String)], are: &[(String, String)]) -> RefC
     changes
 }
 
-/// Returns whether `ar` itself saved a commit with this subject for an experiment (`experiment 3, version 1`). Such a
-/// commit holds a version, a merged change or a proposal that did not run, not the user's unsaved work.
-pub fn is_of_experiment(subject: &str) -> bool {
-    let rest = subject.strip_prefix("experiment ").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
-    rest.is_some_and(|rest| rest.starts_with(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_kept_of_an_experiment_is_told_by_its_subject() {
-        for own in ["experiment 3, version 1", "experiment 12, merged by the agent", "experiment 7, not run"] {
-            assert!(is_of_experiment(own), "{own}");
-        }
-        for other in ["uncommitted changes, saved before the working tree was restored", "reset by the agent: x"] {
-            assert!(!is_of_experiment(other), "{other}");
-        }
-    }
 
     #[test]
     fn each_change_is_known_for_what_it_is() {

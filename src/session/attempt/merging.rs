@@ -160,7 +160,7 @@ async fn end_merge(
         let store = &mut *shared.store();
         if let Some(commit) = commit {
             let base = again.open.base.clone();
-            store.refs().keep_as(&format!("experiment {id}, merged by the agent"), &commit)?;
+            store.refs().keep_of(id, "merged by the agent", &commit)?;
             attempt.open.ported = Some(Ported { base, commit });
             if let Some(review) = attempt.open.draft.as_mut().and_then(|draft| draft.review.as_mut()) {
                 *review = Review::of(ReviewVerdict::Unreviewed, "the agent merged it with what was kept since");

@@ -129,8 +129,8 @@ impl Attempt {
         store: &mut Store,
         draft: &Record,
     ) -> Result<(), SessionError> {
-        let subject = format!("experiment {}, version {}", self.open.id, self.open.versions.len() + 1);
-        let reference = store.refs().keep_as(&subject, &draft.commit)?;
+        let version = format!("version {}", self.open.versions.len() + 1);
+        let reference = store.refs().keep_of(self.open.id, &version, &draft.commit)?;
         crash::point("rework.version_saved");
         if let Some(again) = self.again(draft) {
             let Again { time, limit, .. } = again;

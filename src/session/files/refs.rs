@@ -1,14 +1,17 @@
 //! The refs of a session: its branch, its records, and the commits that it saved or has open.
 
 use super::reading::record_message;
-use crate::domain::{CommitId, ExperimentId, Notice, Record, Replay, Tag};
+use crate::domain::{CommitId, ExperimentId, Notice, Record, Replay, Tag, legacy};
 use crate::fs::Unsynced;
-use crate::git::{PreparedRecord, Repo, Result, SaveAs};
+use crate::git::{Header, PreparedRecord, Repo, Result, SaveAs};
 use crate::rules::History;
 use crate::session::errors::SessionError;
 
 /// The default description of a saved commit.
 const UNCOMMITTED: &str = "uncommitted changes, saved before the working tree was restored";
+
+/// The header of a saved commit that names the experiment which it belongs to.
+const EXPERIMENT_HEADER: &str = "autoresearch-experiment";
 
 /// The refs of the session `tag`.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +38,20 @@ impl SessionRefs<'_> {
 
     /// Does the same and says in the saved ref what it is.
     pub(crate) fn keep_as(&self, subject: &str, commit: &CommitId) -> Result<String> {
-        self.repo.working_tree.save_commit(&self.saved(), subject, commit)
+        self.repo.working_tree.save_commit(&self.saved(), subject, commit, None)
+    }
+
+    /// Keeps a commit of an experiment, which its record or an idea names, under a saved ref; gives the ref.
+    pub(crate) fn keep_of(&self, id: ExperimentId, what: &str, commit: &CommitId) -> Result<String> {
+        let (subject, number) = (format!("experiment {id}, {what}"), id.to_string());
+        let header = Header { name: EXPERIMENT_HEADER, value: &number };
+        self.repo.working_tree.save_commit(&self.saved(), &subject, commit, Some(header))
+    }
+
+    /// Returns whether a saved commit is one of an experiment, and not unsaved work.
+    pub(crate) fn is_of_experiment(&self, saved: &CommitId) -> Result<bool> {
+        let objects = &self.repo.objects;
+        Ok(objects.has_header(saved, EXPERIMENT_HEADER)? || legacy::is_of_experiment(&objects.subject(saved)?))
     }
 
     /// Keeps a commit under a saved ref, unless the newest one has the same change; gives the ref.

@@ -155,7 +155,7 @@ impl Store {
     /// Keeps the commit of a proposal that is not run under a saved ref, and makes its description an idea.
     pub(crate) fn keep_as_idea(&mut self, open: &OpenExperiment, commit: &CommitId) -> Result<(), SessionError> {
         let id: ExperimentId = open.id;
-        let saved = self.refs().keep_as(&format!("experiment {id}, not run"), commit)?;
+        let saved = self.refs().keep_of(id, "not run", commit)?;
         let text = format!("{} (proposed and not run; its change is {saved})", open.description);
         self.learning().add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
         self.note(Notice::NotRun { id, saved });

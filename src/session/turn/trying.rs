@@ -248,8 +248,8 @@ impl Session<'_> {
                 return Err(TryError::SameVersion(record.id).into());
             }
         }
-        let subject = format!("experiment {}, version {}", open.id, open.versions.len() + 1);
-        let reference = store.refs().keep_as(&subject, &record.commit)?;
+        let version = format!("version {}", open.versions.len() + 1);
+        let reference = store.refs().keep_of(open.id, &version, &record.commit)?;
         crash::point("rework.version_saved");
         open.versions.push(Version::of(&record, reference));
         open.draft = Some(Box::new(record.clone()));

@@ -14,15 +14,14 @@ use crate::fs::open_regular;
 use crate::git::{Notes, Repo};
 use crate::measure::{PlainText, plain_text};
 use crate::report::Report;
-use crate::rules::{
-    Course, Elsewhere, History, LadderState, Unfound, cap_of_tries, find_experiment, is_of_experiment, session_enough,
-};
+use crate::rules::{Course, Elsewhere, History, LadderState, Unfound, cap_of_tries, find_experiment, session_enough};
 use crate::session::errors::KeepsError;
 use crate::session::errors::SessionError;
 use crate::session::files::choosing::{Choice, Chosen, choose_session};
 use crate::session::files::reading::{
     no_experiment, no_session, parse_record, read_history, refuse_changed, session_tags, stored_contract,
 };
+use crate::session::files::refs::SessionRefs;
 use crate::session::files::timeline::{command, waits};
 use crate::session::store::log_excerpt::last_failed_log;
 use crate::session::store::memory::{Files, memories};
@@ -317,10 +316,8 @@ impl SessionView {
     /// experiments: their records and ideas name them.
     fn saved(&self) -> Option<usize> {
         let saved = self.repo.refs.refs_under(&format!("{}/saved", self.tag.ref_prefix())).ok()?;
-        let is_own = |commit: &str| {
-            let subject = self.repo.objects.subject(&CommitId::new(commit.to_owned()));
-            subject.is_ok_and(|subject| is_of_experiment(&subject))
-        };
+        let refs = SessionRefs { repo: &self.repo, tag: &self.tag };
+        let is_own = |commit: &str| refs.is_of_experiment(&CommitId::new(commit.to_owned())).unwrap_or(false);
         Some(saved.iter().filter(|(_, commit)| !is_own(commit)).count())
     }
 }
