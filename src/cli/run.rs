@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{StopReason, Tag};
+use autoresearch::domain::{Bound, StopReason, Tag};
 use autoresearch::git::Repo;
 use autoresearch::guardian::keep_resident;
-use autoresearch::rules::{LoopCall, SESSION_FULL};
+use autoresearch::rules::LoopCall;
 use autoresearch::session::{Drive, Driven, Plan, Session, open_again, session_tags};
 
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
@@ -120,13 +120,19 @@ fn way_on(reason: &StopReason, tag: &Tag) -> Option<String> {
         StopReason::Until { .. } => another_night("--until 07:00"),
         StopReason::NoTime { end, .. } => return way_on(end, tag),
         StopReason::Reached(reached) => match reached.rule {
-            "goal" => format!("pass another goal to continue: `ar run --tag {tag} --goal VALUE`"),
-            "max_cost" => another_night("--max-cost COST"),
-            "max_tokens" => another_night("--max-tokens N"),
-            "session_max_cost" => higher("--session-max-cost"),
-            "session_max_tokens" => higher("--session-max-tokens"),
-            SESSION_FULL => higher("--session-max-experiments"),
-            _ => return None,
+            Bound::Goal => format!("pass another goal to continue: `ar run --tag {tag} --goal VALUE`"),
+            Bound::MaxCost => another_night("--max-cost COST"),
+            Bound::MaxTokens => another_night("--max-tokens N"),
+            Bound::SessionMaxCost => higher("--session-max-cost"),
+            Bound::SessionMaxTokens => higher("--session-max-tokens"),
+            Bound::SessionMaxExperiments => higher("--session-max-experiments"),
+            Bound::Crashes
+            | Bound::NoChange
+            | Bound::Kill
+            | Bound::Kill2
+            | Bound::Plateau
+            | Bound::Above
+            | Bound::Cadence => return None,
         },
         _ => return None,
     })

@@ -95,12 +95,44 @@ pub enum StopReason {
     Reached(Reached),
 }
 
+/// A bound at which a stop rule ends a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// The goal of the metric.
+    Goal,
+    /// Crashes in a row.
+    Crashes,
+    /// Calls without a change in a row.
+    NoChange,
+    /// The rule `kill` on the course of the values.
+    Kill,
+    /// The rule `kill2`.
+    Kill2,
+    /// The rule `plateau`.
+    Plateau,
+    /// The rule `above`.
+    Above,
+    /// The cost of the night's calls.
+    MaxCost,
+    /// The tokens of the night's calls.
+    MaxTokens,
+    /// The cost of the session's calls.
+    SessionMaxCost,
+    /// The tokens of the session's calls.
+    SessionMaxTokens,
+    /// The experiments of the session.
+    SessionMaxExperiments,
+    /// A cadence whose pause never ends.
+    Cadence,
+}
+
 /// A bound of the session that is reached, in the words of its rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reached {
-    /// The rule's name.
+    /// The rule.
     #[serde(rename = "kind")]
-    pub rule: &'static str,
+    pub rule: Bound,
     /// The numbers that it compares, by name.
     #[serde(flatten)]
     pub numbers: Map<String, Value>,
@@ -118,19 +150,19 @@ const TRIED: usize = 20;
 impl StopReason {
     /// The reason of a rule: whether the session is done as asked, what was compared, and the end of a sentence that begins
     /// with `stopped:`.
-    pub fn reached(rule: &'static str, is_done: bool, numbers: Value, text: String) -> StopReason {
+    pub fn reached(rule: Bound, is_done: bool, numbers: Value, text: String) -> StopReason {
         let numbers = numbers.as_object().cloned().unwrap_or_default();
         StopReason::Reached(Reached { rule, numbers, text, is_done })
     }
 
     /// Returns whether it is the reason of this rule.
-    pub fn is_rule(&self, name: &str) -> bool {
-        matches!(self, StopReason::Reached(reached) if reached.rule == name)
+    pub fn is_rule(&self, rule: Bound) -> bool {
+        matches!(self, StopReason::Reached(reached) if reached.rule == rule)
     }
 
     /// Returns whether it is a rule on the course of the values, which the user can replace with another.
     pub fn is_of_course(&self) -> bool {
-        ["kill", "kill2", "plateau", "above"].into_iter().any(|rule| self.is_rule(rule))
+        [Bound::Kill, Bound::Kill2, Bound::Plateau, Bound::Above].into_iter().any(|rule| self.is_rule(rule))
     }
 
     /// Its `Display` text on one line, without the lists below it.

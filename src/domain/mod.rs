@@ -81,7 +81,7 @@ pub use directive::{Directive, Ladder, Perturbation, Rung, ToldStep, TriedDirect
 pub use draw::Draw;
 pub use environment::{Environment, EnvironmentChange, Tools};
 pub use escalation::{Escalate, Escalation, Trouble, report_clause};
-pub use event::{EVENT_VERSION, Event, Reached, StopReason};
+pub use event::{Bound, EVENT_VERSION, Event, Reached, StopReason};
 pub use experiment_id::ExperimentId;
 pub use exploring::{Explored, Role, RoleProposal};
 pub use failure::{Failure, FailureClass, FailureTexts};

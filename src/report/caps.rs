@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::domain::{Contract, Spent, Tag, Tokens, money_text, tokens_text};
+use crate::domain::{Bound, Contract, Spent, Tag, Tokens, money_text, tokens_text};
 use crate::rules::{SessionStatus, cap_of_tries, session_calls_enough, session_enough};
 
 /// A cap that is reached.
@@ -96,7 +96,7 @@ impl SessionStatus {
             return Some(ReachedCap { flag: "--session-max-experiments", is_of_night: false });
         }
         if let Some(reason) = session_calls_enough(contract, &self.spent) {
-            let is_cost = reason.is_rule("session_max_cost");
+            let is_cost = reason.is_rule(Bound::SessionMaxCost);
             let flag = if is_cost { "--session-max-cost" } else { "--session-max-tokens" };
             return Some(ReachedCap { flag, is_of_night: false });
         }
@@ -106,10 +106,12 @@ impl SessionStatus {
                 false => "--session-max-experiments",
             }),
             Some(night) if night.experiments_enough(contract, &self.history).is_some() => Some("--max-experiments"),
-            Some(night) => night.calls_enough(contract, &self.spent).map(|reason| match reason.is_rule("max_cost") {
-                true => "--max-cost",
-                false => "--max-tokens",
-            }),
+            Some(night) => {
+                night.calls_enough(contract, &self.spent).map(|reason| match reason.is_rule(Bound::MaxCost) {
+                    true => "--max-cost",
+                    false => "--max-tokens",
+                })
+            }
         };
         // A loop of a fetched session begins its first night here.
         flag.map(|flag| ReachedCap { flag, is_of_night: night.is_some() || self.is_fetched })

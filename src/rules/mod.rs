@@ -106,13 +106,12 @@ pub use schedule::starts::{
     call_limit, calls_are_short, calls_that_feed, most_calls, schedule,
 };
 pub use stop::budget::{End, expected_call, expected_run, nearest_end, stop_before_experiment, stop_for_time};
-pub use stop::ending::{NO_CHANGE, StopFacts, reached_goal, stop_before_next};
+pub use stop::ending::{StopFacts, reached_goal, stop_before_next};
 pub use stop::expenses::Expenses;
 pub use stop::ladder_state::LadderState;
 pub use stop::loop_agent::{AgentFacts, AgentLack, AgentSetting, LoopAgent, loop_agent};
 pub use stop::night::{
-    LoopCall, Moment, Night, NightCaps, NightEnd, SESSION_FULL, Tonight, cap_of_tries, session_calls_enough,
-    session_enough,
+    LoopCall, Moment, Night, NightCaps, NightEnd, Tonight, cap_of_tries, session_calls_enough, session_enough,
 };
 pub use stop::outage::{CallEnd, Patience, SoFar, outage, patience, pause_after_idle, pause_on, refused, retry_pause};
 pub use stop::spending::{Reports, idle_limits, priced};

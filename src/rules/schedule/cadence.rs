@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::domain::{Cadence, Contract, Record, StopReason, duration_text};
+use crate::domain::{Bound, Cadence, Contract, Record, StopReason, duration_text};
 use crate::rules::history::counts::Ended;
 use crate::rules::history::records::History;
 use crate::rules::research::artifact::NOVELTY;
@@ -159,7 +159,7 @@ fn by_novelty(contract: &Contract, history: &History) -> Result<Option<(Duration
     let row = history.without_baseline().rev().take_while(|record| novelty(record).is_some_and(|it| it < LOW)).count();
     if contract.unattended && row >= CUT_IN_A_ROW {
         let text = format!("cadence: {NOVELTY} was below {LOW} in {row} experiments in a row, the last time {text}");
-        return Err(StopReason::reached("cadence", true, json!({"experiments": row, "novelty": last}), text));
+        return Err(StopReason::reached(Bound::Cadence, true, json!({"experiments": row, "novelty": last}), text));
     }
     Ok(Some((LONG, format!("{NOVELTY} {text} is below {LOW}"))))
 }

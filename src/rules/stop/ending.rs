@@ -6,11 +6,8 @@ use serde_json::json;
 
 use super::expenses::Expenses;
 use super::stop_rules::course;
-use crate::domain::{Contract, Direction, StopReason, count_of};
+use crate::domain::{Bound, Contract, Direction, StopReason, count_of};
 use crate::rules::history::records::History;
-
-/// The name of the rule on calls in a row without changes.
-pub const NO_CHANGE: &str = "no_change";
 
 /// Facts by which to decide whether a session stops.
 #[derive(Debug, Clone, Copy)]
@@ -51,18 +48,19 @@ fn goal(facts: &StopFacts) -> Option<StopReason> {
     let goal = facts.contract.goal?;
     let best = facts.history.best_kept()?;
     let is_reached = reached_goal(facts.contract.metric.direction, best.value, goal);
-    is_reached
-        .then(|| StopReason::reached("goal", true, json!({"goal": goal}), format!("the goal of {goal} is reached")))
+    is_reached.then(|| {
+        StopReason::reached(Bound::Goal, true, json!({"goal": goal}), format!("the goal of {goal} is reached"))
+    })
 }
 
 fn max_crashes(facts: &StopFacts) -> Option<StopReason> {
     let (limit, count) = (facts.contract.max_crashes?, facts.history.crashes_in_a_row(facts.first));
     let text = || format!("{} in a row", count_of(count, "crash"));
-    (count >= limit).then(|| StopReason::reached("crashes", false, json!({"count": count}), text()))
+    (count >= limit).then(|| StopReason::reached(Bound::Crashes, false, json!({"count": count}), text()))
 }
 
 fn no_change(facts: &StopFacts) -> Option<StopReason> {
     let (limit, calls) = (facts.contract.max_idle, facts.idle_calls);
     let text = || format!("the agent changed nothing in {} in a row", count_of(calls, "call"));
-    (limit > 0 && calls >= limit).then(|| StopReason::reached(NO_CHANGE, false, json!({"calls": calls}), text()))
+    (limit > 0 && calls >= limit).then(|| StopReason::reached(Bound::NoChange, false, json!({"calls": calls}), text()))
 }

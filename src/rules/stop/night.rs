@@ -7,11 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::spending::{cost_enough, tokens_enough};
-use crate::domain::{Asked, Contract, ExperimentId, Spent, StopReason, Tokens, Usage, count_of};
+use crate::domain::{Asked, Bound, Contract, ExperimentId, Spent, StopReason, Tokens, Usage, count_of};
 use crate::rules::history::records::History;
-
-/// The name of the rule by which a session has enough experiments.
-pub const SESSION_FULL: &str = "session_max_experiments";
 
 /// The way in which a loop was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,8 +242,8 @@ impl Night {
 
     /// The cap on what calls use that is reached, its own or the session's, of which `spent` is everything.
     pub fn calls_enough(&self, contract: &Contract, spent: &Spent) -> Option<StopReason> {
-        cost_enough("max_cost", self.caps.cost, &self.spent)
-            .or_else(|| tokens_enough("max_tokens", self.caps.tokens, &self.spent))
+        cost_enough(Bound::MaxCost, self.caps.cost, &self.spent)
+            .or_else(|| tokens_enough(Bound::MaxTokens, self.caps.tokens, &self.spent))
             .or_else(|| session_calls_enough(contract, spent))
     }
 
@@ -264,8 +261,8 @@ impl Night {
 /// The cap of a session on what calls use that is reached.
 pub fn session_calls_enough(contract: &Contract, spent: &Spent) -> Option<StopReason> {
     let caps = &contract.caps;
-    cost_enough("session_max_cost", caps.session_max_cost, spent)
-        .or_else(|| tokens_enough("session_max_tokens", caps.session_max_tokens, spent))
+    cost_enough(Bound::SessionMaxCost, caps.session_max_cost, spent)
+        .or_else(|| tokens_enough(Bound::SessionMaxTokens, caps.session_max_tokens, spent))
 }
 
 /// The largest number of experiments that `ar try` may bring a session to: the session's own cap, else that of `ar.toml` as
@@ -282,7 +279,12 @@ pub fn session_enough(limit: Option<u32>, history: &History) -> Option<StopReaso
         true => format!("the session already has {}, and its limit is {limit}", count_of(experiments, "experiment")),
         false => format!("the session reached its limit of {}", count_of(limit, "experiment")),
     };
-    Some(StopReason::reached(SESSION_FULL, true, json!({"limit": limit, "experiments": experiments}), text))
+    Some(StopReason::reached(
+        Bound::SessionMaxExperiments,
+        true,
+        json!({"limit": limit, "experiments": experiments}),
+        text,
+    ))
 }
 
 #[cfg(test)]

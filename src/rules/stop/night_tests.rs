@@ -106,17 +106,17 @@ fn calls_count_for_the_night_and_for_the_session() {
         Some(StopReason::Reached(reached)) => Some(reached.rule),
         _ => None,
     };
-    assert_eq!([rule(&night, 9.0), rule(&night, 10.0)], [None, Some("session_max_cost")]);
+    assert_eq!([rule(&night, 9.0), rule(&night, 10.0)], [None, Some(Bound::SessionMaxCost)]);
     let usage = |cost| Usage { model: None, tokens: Some(Tokens { input: 50, ..Tokens::default() }), cost: Some(cost) };
     night.spend(&usage(1.0));
     assert_eq!(rule(&night, 5.0), None);
     night.spend(&usage(0.5));
-    assert_eq!(rule(&night, 5.0), Some("max_tokens"));
+    assert_eq!(rule(&night, 5.0), Some(Bound::MaxTokens));
     let anew = NightCaps { tokens: Some(100), ..NightCaps::default() };
     let mut night = Night::enter(Some(night), &Tonight { anew, ..resumes(limits) }, moment(1, 1));
     assert_eq!(rule(&night, 5.0), None);
     night.spend(&usage(0.5));
-    assert_eq!(rule(&night, 5.0), Some("max_cost"), "its own cap counts on");
+    assert_eq!(rule(&night, 5.0), Some(Bound::MaxCost), "its own cap counts on");
 }
 
 #[test]

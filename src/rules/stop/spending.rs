@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::domain::{
-    Contract, Price, Prices, Spent, StopReason, Tokens, Usage, cut, money_text, one_line, tokens_text,
+    Bound, Contract, Price, Prices, Spent, StopReason, Tokens, Usage, cut, money_text, one_line, tokens_text,
 };
 
 /// The most characters of a model's name.
@@ -45,15 +45,15 @@ fn price_of<'a>(model: Option<&str>, prices: &'a Prices) -> Option<&'a Price> {
     }
 }
 
-/// The reason to stop if calls cost as much as a cap allows; `cap` is its name.
-pub(crate) fn cost_enough(cap: &'static str, limit: Option<f64>, spent: &Spent) -> Option<StopReason> {
+/// The reason to stop if calls cost as much as a cap allows.
+pub(crate) fn cost_enough(cap: Bound, limit: Option<f64>, spent: &Spent) -> Option<StopReason> {
     let (limit, spent) = (limit?, spent.cost.unwrap_or(0.0));
     let text = || format!("the agent's calls cost {} of {}", money_text(spent), money_text(limit));
     (spent >= limit).then(|| StopReason::reached(cap, true, json!({"limit": limit, "spent": spent}), text()))
 }
 
-/// The reason to stop if calls used as many tokens as a cap allows; `cap` is its name.
-pub(crate) fn tokens_enough(cap: &'static str, limit: Option<u64>, spent: &Spent) -> Option<StopReason> {
+/// The reason to stop if calls used as many tokens as a cap allows.
+pub(crate) fn tokens_enough(cap: Bound, limit: Option<u64>, spent: &Spent) -> Option<StopReason> {
     let (limit, spent) = (limit?, spent.tokens.map_or(0, Tokens::total));
     let text = || format!("the agent's calls used {} of {} tokens", tokens_text(spent), tokens_text(limit));
     (spent >= limit).then(|| StopReason::reached(cap, true, json!({"limit": limit, "spent": spent}), text()))
@@ -118,7 +118,8 @@ mod tests {
     fn limits_end_the_loop_when_they_are_reached() {
         let spent = Spent { calls: 3, tokens: Some(Tokens { input: 90, output: 10, cached: 80 }), cost: Some(2.0) };
         let limited = |max_cost, max_tokens| {
-            let reason = cost_enough("max_cost", max_cost, &spent).or(tokens_enough("max_tokens", max_tokens, &spent));
+            let reason =
+                cost_enough(Bound::MaxCost, max_cost, &spent).or(tokens_enough(Bound::MaxTokens, max_tokens, &spent));
             reason.map(|reason| serde_json::to_value(reason).unwrap())
         };
         assert_eq!([limited(None, None), limited(Some(2.01), Some(101))], [None, None]);

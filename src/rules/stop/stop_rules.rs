@@ -5,7 +5,9 @@
 
 use serde_json::json;
 
-use crate::domain::{Composite, Contract, Direction, ExperimentId, Number, Record, StopReason, StopRule, count_of};
+use crate::domain::{
+    Bound, Composite, Contract, Direction, ExperimentId, Number, Record, StopReason, StopRule, count_of,
+};
 use crate::rules::history::records::History;
 use crate::rules::research::artifact::{
     ArtifactPoint, NOVELTY, artifact_course, artifact_metric, decided_novelty, mean_novelty,
@@ -110,7 +112,7 @@ impl<'a> Course<'a> {
              {level:.4}, {worse} {low}",
             four_decimals(slope)
         );
-        Some(StopReason::reached("kill", true, json!({"slope": slope, "over": count, "level": level}), text))
+        Some(StopReason::reached(Bound::Kill, true, json!({"slope": slope, "over": count, "level": level}), text))
     }
 
     fn kill2(&self, count: usize, rise: f64, floor: f64) -> Option<StopReason> {
@@ -122,7 +124,7 @@ impl<'a> Course<'a> {
             "kill2: over the last {count} numbers {name} changed by {} an experiment, less than {rise}, and",
             four_decimals(slope)
         );
-        let reached = |numbers, why| Some(StopReason::reached("kill2", true, numbers, format!("{text} {why}")));
+        let reached = |numbers, why| Some(StopReason::reached(Bound::Kill2, true, numbers, format!("{text} {why}")));
         let Some(artifact) = &self.artifact else {
             let (last, _) = self.experiments.iter().rfind(|(_, number)| number.is_some())?;
             let axes = axis_values(composite, &last.metrics);
@@ -174,7 +176,7 @@ impl<'a> Course<'a> {
             None => format!("there is no {name} yet"),
         };
         let text = format!("plateau: no new best in {}; {still}", count_of(without as u32, "experiment"));
-        Some(StopReason::reached("plateau", true, json!({"experiments": without, "limit": times}), text))
+        Some(StopReason::reached(Bound::Plateau, true, json!({"experiments": without, "limit": times}), text))
     }
 
     fn above(&self, threshold: f64, times: usize) -> Option<StopReason> {
@@ -190,7 +192,7 @@ impl<'a> Course<'a> {
         let newest = row.iter().map(|number| number.raw.as_str()).collect::<Vec<_>>().join(", ");
         let row = count_of(times as u32, "experiment");
         let text = format!("above: {row} in a row better than {threshold}, the last with {} {newest}", self.name);
-        Some(StopReason::reached("above", true, json!({"threshold": threshold, "experiments": times}), text))
+        Some(StopReason::reached(Bound::Above, true, json!({"threshold": threshold, "experiments": times}), text))
     }
 }
 
@@ -411,7 +413,7 @@ mod tests {
         contract.stop_rules.push("above:0.1:1".parse().unwrap());
         let history = history(&[Some(0.5), Some(0.5), Some(0.5)]);
         let reason = course(&contract, &history).unwrap();
-        assert!(reason.is_rule("plateau"));
+        assert!(reason.is_rule(Bound::Plateau));
         assert!(matches!(reason, StopReason::Reached(reached) if reached.is_done));
     }
 }

@@ -10,10 +10,10 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use super::session::Session;
-use crate::domain::{ExperimentId, Notice, Phase, StopReason, with_causes};
+use crate::domain::{Bound, ExperimentId, Notice, Phase, StopReason, with_causes};
 use crate::rules::{
     Bar, Budgets, Call, Capacity, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan, Running,
-    SESSION_FULL, Situation, Start, Trial, Work, expected_call, expected_run, is_check_due, schedule,
+    Situation, Start, Trial, Work, expected_call, expected_run, is_check_due, schedule,
 };
 use crate::session::attempt::calling::Purpose;
 use crate::session::attempt::exploring::text_due;
@@ -290,7 +290,9 @@ impl<'s, 'a> Lanes<'s, 'a> {
         match &self.ending {
             None => {}
             Some(StopReason::MaxExperiments { .. }) => return Demand::Winners,
-            Some(StopReason::Reached(reached)) if ["goal", SESSION_FULL].contains(&reached.rule) => {
+            Some(StopReason::Reached(reached))
+                if matches!(reached.rule, Bound::Goal | Bound::SessionMaxExperiments) =>
+            {
                 return Demand::Winners;
             }
             // A budget of the agent's is spent.

@@ -16,9 +16,8 @@ use super::new_messages::publish_new_messages;
 use super::surroundings::Place;
 use super::times::Times;
 use crate::agent::Finding;
-use crate::domain::{Environment, Event, ExperimentId, Notice, StopReason};
+use crate::domain::{Bound, Environment, Event, ExperimentId, Notice, StopReason};
 use crate::exec::Executor;
-use crate::rules::NO_CHANGE;
 use crate::session::errors::SessionError;
 use crate::session::store::Store;
 use crate::session::store::jobs::{AGENT, REVIEW};
@@ -135,7 +134,7 @@ impl Shared<'_> {
     pub(crate) fn rule_to_stop(&self, first: u32) -> Option<StopReason> {
         let store = &mut *self.store();
         let reason = store.journal.rule_to_stop(&store.contract, &store.history, first)?;
-        if reason.is_rule(NO_CHANGE) {
+        if reason.is_rule(Bound::NoChange) {
             let log = store.folder.run(store.history.next_id()).join("agent.log");
             store.note(Notice::AgentsLog(log));
         }
