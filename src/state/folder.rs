@@ -198,9 +198,8 @@ impl SessionFolder {
         if let Some(owner) = look_at(&self.lock_path(), Duration::ZERO)? {
             return Ok(Some(owner));
         }
-        let session = format!(" with session {}", self.tag);
         for lock in [git_dir.join(WORKTREE_LOCK), self.lock_beside(git_dir)] {
-            if let Some(owner) = look_at(&lock, Duration::ZERO)?.filter(|owner| owner.said.ends_with(&session)) {
+            if let Some(owner) = look_at(&lock, Duration::ZERO)?.filter(|owner| owner.is_of(&self.tag)) {
                 return Ok(Some(owner));
             }
         }
@@ -309,8 +308,12 @@ fn hold(path: &Path, tag: &Tag) -> Result<File, StateError> {
     Ok(file)
 }
 
+/// The parts of a lock's line around the process and the session that it names; [`Owner::parts`] reads it.
+const LINE: [&str; 2] = ["process ", " with session "];
+
 fn own_words(tag: &Tag) -> String {
-    format!("process {} with session {tag}", std::process::id())
+    let [process, session] = LINE;
+    format!("{process}{}{session}{tag}", std::process::id())
 }
 
 /// The process that holds a session or a working tree.
@@ -334,7 +337,17 @@ impl Owner {
 
     /// Its process id, which may belong to another machine or container.
     pub fn process(&self) -> Option<u32> {
-        self.said.strip_prefix("process ")?.split(' ').next()?.parse().ok()
+        self.parts()?.0.parse().ok()
+    }
+
+    fn is_of(&self, tag: &Tag) -> bool {
+        self.parts().is_some_and(|(_, session)| session == tag.as_str())
+    }
+
+    /// The process and the session that the lock's line names.
+    fn parts(&self) -> Option<(&str, &str)> {
+        let [process, session] = LINE;
+        self.said.strip_prefix(process)?.split_once(session)
     }
 }
 
