@@ -58,12 +58,15 @@ pub struct Finding {
     /// The command that fixes it. For damage: the decision that the user must make, and the command that shows the
     /// facts.
     pub hint: Option<String>,
+    /// True if only the text of git's own error says what is wrong.
+    #[serde(skip)]
+    pub is_unexplained: bool,
 }
 
 impl Finding {
     /// Creates a finding without session or hint.
     pub fn new(area: Area, level: Severity, what: impl Into<String>) -> Self {
-        Finding { area, session: None, level, what: what.into(), hint: None }
+        Finding { area, session: None, level, what: what.into(), hint: None, is_unexplained: false }
     }
 
     /// Creates a finding without a problem.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::facts::REPAIR;
-use super::sessions::{LOOK, Part, Patients, finding_of};
+use super::sessions::{Part, Patients, finding_of};
 use super::{host, ledger, open_refs, records, refs, repository, shared, state};
 use crate::domain::{Area, Asked, Finding, Severity, Tag};
 use crate::git::Repo;
@@ -68,7 +68,7 @@ pub fn examine(dir: &Path, tag: Option<&Tag>, asked: &Asked) -> Result<Examinati
         patients.meant.iter().flat_map(|facts| &facts.broken).map(|broken| broken.name.as_str()).collect();
     let mut said: Vec<String> = Vec::new();
     findings.retain(|finding| {
-        let is_known = finding.hint.as_deref() == Some(LOOK) && broken.iter().any(|name| finding.what.contains(name));
+        let is_known = finding.is_unexplained && broken.iter().any(|name| finding.what.contains(name));
         let is_new = !said.contains(&finding.what);
         said.push(finding.what.clone());
         finding.level == Severity::Ok || (is_new && !is_known)

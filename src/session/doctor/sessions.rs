@@ -9,7 +9,7 @@ use crate::session::files::reading::{no_session, session_of_head};
 use crate::state::SEE_DOCTOR;
 
 /// Hint for repository damage without a specific remedy.
-pub(crate) const LOOK: &str = "inspect with `git fsck --full` and decide what to keep of the repository";
+const LOOK: &str = "inspect with `git fsck --full` and decide what to keep of the repository";
 
 /// A part of a session.
 pub(crate) type Part = for<'a> fn(&'a Repo, &'a Facts) -> Vec<Difference<'a>>;
@@ -75,5 +75,9 @@ pub(crate) fn finding_of(area: Area, error: &SessionError) -> Finding {
         _ if is_unnamed => Severity::Damaged,
         _ => Severity::Error,
     };
-    Finding { hint: hint.or(is_unnamed.then(|| LOOK.into())), ..Finding::new(area, level, with_causes(error)) }
+    Finding {
+        hint: hint.or(is_unnamed.then(|| LOOK.into())),
+        is_unexplained: is_unnamed,
+        ..Finding::new(area, level, with_causes(error))
+    }
 }
