@@ -27,8 +27,8 @@ pub use doctor::examine_start;
 pub use doctor::repair;
 pub use doctor::{Examination, examine};
 pub use errors::{
-    AxesError, BranchError, ErrorKind, FailedBaseline, KeepsError, LayoutError, MessageError, NoAgent, ResearchError,
-    ScoreError, SessionError, TryError,
+    AxesError, BranchError, CommandRole, ErrorKind, FailedBaseline, KeepsError, LayoutError, MessageError, NoAgent,
+    ResearchError, ScoreError, SessionError, TryError,
 };
 pub use files::choosing::{Choice, Chosen, choose_session, find_session};
 pub use files::conventions::{Conventions, PROGRAM, installed_agents};

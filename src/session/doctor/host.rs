@@ -13,6 +13,7 @@ use crate::domain::{Area, Asked, Finding, LedgerDialect, Severity, bytes_text, s
 use crate::exec;
 use crate::git::Repo;
 use crate::rules::{NamedFile, calls_score, judge_space, named_files};
+use crate::session::errors::CommandRole;
 use crate::session::files::command_lines::check_command;
 use crate::session::files::conventions::{Conventions, installed_agents};
 use crate::session::research::scoring::read_terms;
@@ -21,10 +22,10 @@ use crate::session::research::scoring::read_terms;
 pub(crate) fn inspect(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
     let mut found = disks(repo);
     let asked_agent = asked.agent.as_deref().and_then(|line| agent_terms(line).0);
-    let mut commands: Vec<(Area, &'static str, String)> = Vec::new();
+    let mut commands: Vec<(Area, CommandRole, String)> = Vec::new();
     let mut add = |command: Option<String>, agent: Option<String>| {
-        commands.extend(command.map(|line| (Area::Command, "command", line)));
-        commands.extend(agent.map(|line| (Area::Agent, "agent", line)));
+        commands.extend(command.map(|line| (Area::Command, CommandRole::Command, line)));
+        commands.extend(agent.map(|line| (Area::Agent, CommandRole::Agent, line)));
     };
     if sessions.is_empty() {
         add(asked.command.clone(), asked_agent.clone());
@@ -32,20 +33,20 @@ pub(crate) fn inspect(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Fin
     let mut others = Vec::new();
     for terms in sessions.iter().filter_map(Facts::terms).filter(|terms| !terms.imported) {
         add(Some(terms.command), terms.agent.or(asked_agent.clone()));
-        others.extend(terms.guards.into_iter().map(|line| (Area::Command, "guard", line)));
-        others.extend(terms.reviewer.map(|line| (Area::Agent, "reviewer", line)));
-        others.extend(terms.on_event.map(|line| (Area::Command, "command of --on-event", line)));
+        others.extend(terms.guards.into_iter().map(|line| (Area::Command, CommandRole::Guard, line)));
+        others.extend(terms.reviewer.map(|line| (Area::Agent, CommandRole::Reviewer, line)));
+        others.extend(terms.on_event.map(|line| (Area::Command, CommandRole::OnEvent, line)));
     }
     if sessions.is_empty() {
-        others.extend(asked.guards.iter().flatten().map(|line| (Area::Command, "guard", line.clone())));
-        others.extend(asked.on_event.clone().map(|line| (Area::Command, "command of --on-event", line)));
+        others.extend(asked.guards.iter().flatten().map(|line| (Area::Command, CommandRole::Guard, line.clone())));
+        others.extend(asked.on_event.clone().map(|line| (Area::Command, CommandRole::OnEvent, line)));
     }
     let research = commands.iter().any(|(area, _, line)| *area == Area::Command && calls_score(line));
     commands.extend(others);
     commands.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
     commands.dedup();
     for (area, what, line) in commands {
-        let folder = if what == "command of --on-event" { Path::new("/") } else { repo.worktree() };
+        let folder = what.folder(repo.worktree());
         let missing = match area == Area::Command && folder == repo.worktree() {
             true => missing_files(what, &line, folder),
             false => Vec::new(),
@@ -82,7 +83,7 @@ fn conventions(repo: &Repo, is_new: bool) -> Vec<Finding> {
 }
 
 /// The files that a command line names and that do not exist.
-fn missing_files(what: &str, line: &str, root: &Path) -> Vec<Finding> {
+fn missing_files(what: CommandRole, line: &str, root: &Path) -> Vec<Finding> {
     let missing = named_files(line).into_iter().filter(|file| !root.join(&file.path).exists());
     let finding = |file: NamedFile| {
         let level = if file.is_script { Severity::Error } else { Severity::Warning };

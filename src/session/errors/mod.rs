@@ -3,6 +3,7 @@
 mod axes;
 mod baseline;
 mod branch;
+mod command_role;
 mod keeps;
 mod layout;
 mod message;
@@ -16,6 +17,7 @@ mod trial;
 pub use axes::AxesError;
 pub use baseline::FailedBaseline;
 pub use branch::BranchError;
+pub use command_role::CommandRole;
 pub use keeps::KeepsError;
 pub use layout::LayoutError;
 pub(super) use message::LONGEST;

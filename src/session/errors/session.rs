@@ -7,6 +7,7 @@ use strum::{EnumProperty, EnumString};
 use super::axes::AxesError;
 use super::baseline::FailedBaseline;
 use super::branch::BranchError;
+use super::command_role::CommandRole;
 use super::keeps::KeepsError;
 use super::layout::LayoutError;
 use super::message::MessageError;
@@ -121,7 +122,7 @@ pub enum SessionError {
     ))]
     ContractChanged { path: PathBuf, drifts: Vec<Drift> },
     #[error("cannot start the {what}: `{word}` not found")]
-    NoCommand { what: &'static str, word: String },
+    NoCommand { what: CommandRole, word: String },
     #[error("the reviewer works in a tree of its own, which lacks {}: git does not track it", .0.display())]
     #[strum(props(hint = "commit it, or name it in --reviewer by its full path or below $AR_ROOT"))]
     ReviewerUntracked(PathBuf),
@@ -293,7 +294,7 @@ impl SessionError {
         Some(match self {
             SessionError::BestLost { log, .. } => format!("read {}, and restore what the run needs", shell_word(log)),
             SessionError::Drift { drifts, .. } => drift_hint(drifts),
-            SessionError::NoCommand { what, word } => missing_command(what, word),
+            SessionError::NoCommand { what, word } => missing_command(*what, word),
             SessionError::Tracked(path) => {
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
             }

@@ -2,7 +2,7 @@ use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{BranchError, ErrorKind, FailedBaseline, KeepsError, SessionError, TryError};
+use super::{BranchError, CommandRole, ErrorKind, FailedBaseline, KeepsError, SessionError, TryError};
 use crate::domain::{Drift, FailureClass, MetricSource, Space, StopWhen, Tag};
 use crate::git::GitError;
 use crate::ledger::LedgerError;
@@ -46,8 +46,8 @@ fn errors() -> Vec<SessionError> {
                 flag: Some("--run-timeout".into()),
             }],
         },
-        SessionError::NoCommand { what: "agent", word: "cloude".into() },
-        SessionError::NoCommand { what: "command of --on-event", word: "tell.sh".into() },
+        SessionError::NoCommand { what: CommandRole::Agent, word: "cloude".into() },
+        SessionError::NoCommand { what: CommandRole::OnEvent, word: "tell.sh".into() },
         SessionError::Tracked("results.tsv"),
         SessionError::NoFolder(path()),
         SessionError::NoSession { tag: None, there: Vec::new() },

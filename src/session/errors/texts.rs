@@ -2,21 +2,22 @@
 
 use std::path::Path;
 
+use super::command_role::CommandRole;
 use super::session::SessionError;
 use crate::agent::{PRESETS, Preset};
 use crate::domain::{Drift, ExperimentId, Tag, few, nearest, shell_word};
 use crate::ledger::LedgerError;
 
 /// Returns the hint for a program that was not found.
-pub(crate) fn missing_command(what: &str, word: &str) -> String {
-    if let (true, Some(preset)) = (what == "agent", Preset::named(word)) {
+pub(crate) fn missing_command(what: CommandRole, word: &str) -> String {
+    if let (CommandRole::Agent, Some(preset)) = (what, Preset::named(word)) {
         return format!("{}; it needs {}", preset.install, preset.needs);
     }
-    if what == "command of --on-event" {
+    if what == CommandRole::OnEvent {
         return format!("the command runs in its own folder: use a full path, such as \"$AR_ROOT/{word}\"");
     }
     let mut hint = format!("check with `command -v {word}` in the repository's root, or name another {what}");
-    if what == "agent" {
+    if what == CommandRole::Agent {
         let names = PRESETS.map(|preset| preset.name);
         hint += &format!(", or one of {}", names.join(", "));
         if let Some(meant) = nearest(word, names) {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::program_path::own_path;
-use crate::session::errors::SessionError;
+use crate::session::errors::{CommandRole, SessionError};
 
 /// Refuses a command line whose first word is no program. A word that the shell would expand is left to the shell.
-pub(crate) fn check_command(what: &'static str, line: &str, root: &Path) -> Result<(), SessionError> {
+pub(crate) fn check_command(what: CommandRole, line: &str, root: &Path) -> Result<(), SessionError> {
     if own_path(line).is_some() {
         return Ok(());
     }

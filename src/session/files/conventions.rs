@@ -11,6 +11,7 @@ use crate::agent::{BUILT_IN_PROGRAM, PRESETS, Preset};
 use crate::domain::{DialectFormat, LedgerDialect};
 use crate::fs::read_at_most;
 use crate::rules::{Columns, Suggested, columns_of, own_loop, suggested};
+use crate::session::errors::CommandRole;
 
 /// The file in which a repository tells an agent what to do.
 pub const PROGRAM: &str = "program.md";
@@ -98,7 +99,7 @@ pub(crate) fn read_program(root: &Path) -> io::Result<String> {
 
 /// Returns the installed agents among those with a preset.
 pub fn installed_agents(root: &Path) -> Vec<&'static Preset> {
-    PRESETS.iter().filter(|preset| check_command("agent", preset.name, root).is_ok()).collect()
+    PRESETS.iter().filter(|preset| check_command(CommandRole::Agent, preset.name, root).is_ok()).collect()
 }
 
 /// The notebooks in the root and in the folders that are in it, hidden ones apart.

@@ -20,7 +20,7 @@ use crate::rules::{
     Driver, FileTerms, GpuSlot, History, LoopCall, Tonight, cadence_warning, gaps, idle_limits, is_research,
     named_files, within,
 };
-use crate::session::errors::{AxesError, BranchError, SessionError, TryError};
+use crate::session::errors::{AxesError, BranchError, CommandRole, SessionError, TryError};
 use crate::session::files::choosing::session_there;
 use crate::session::files::command_lines::check_command;
 use crate::session::files::conventions::Conventions;
@@ -375,10 +375,10 @@ fn check_programs(plan: &Plan, _: &Subject, _: &Changes) -> Result<(), SessionEr
     if plan.drive == Drive::Ending {
         return Ok(());
     }
-    check_command("command", &contract.command, repo.worktree())?;
-    contract.guards.iter().try_for_each(|guard| check_command("guard", guard, repo.worktree()))?;
+    check_command(CommandRole::Command, &contract.command, repo.worktree())?;
+    contract.guards.iter().try_for_each(|guard| check_command(CommandRole::Guard, guard, repo.worktree()))?;
     if let Some(reviewer) = &contract.reviewer {
-        check_command("reviewer", reviewer, repo.worktree())?;
+        check_command(CommandRole::Reviewer, reviewer, repo.worktree())?;
         for script in named_files(reviewer).into_iter().filter(|file| file.is_script) {
             // A program on the PATH is there for the reviewer, too.
             let is_program = reviewer.split_whitespace().next().map(Path::new) == Some(&script.path);
@@ -388,14 +388,13 @@ fn check_programs(plan: &Plan, _: &Subject, _: &Changes) -> Result<(), SessionEr
             }
         }
     }
-    // It is called in a folder of its own, from where no relative path leads anywhere.
-    let mut hook = contract.on_event.iter();
-    hook.try_for_each(|hook| check_command("command of --on-event", hook, Path::new("/")))
+    let (mut hook, role) = (contract.on_event.iter(), CommandRole::OnEvent);
+    hook.try_for_each(|hook| check_command(role, hook, role.folder(repo.worktree())))
 }
 
 fn check_agent(plan: &Plan, _: &Subject, _: &Changes) -> Result<(), SessionError> {
     let agent = plan.agent().filter(|_| plan.contract.max_experiments != Some(0));
-    agent.map_or(Ok(()), |agent| check_command("agent", agent, plan.repo.worktree()))
+    agent.map_or(Ok(()), |agent| check_command(CommandRole::Agent, agent, plan.repo.worktree()))
 }
 
 impl Plan {
