@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::protected::Protected;
-use super::working_tree::{UntrackedFiles, Workspace};
+use super::working_tree::Workspace;
 use crate::crash;
 use crate::domain::{CommitId, Home, Notice, Record};
 use crate::exec::GpuLocks;
@@ -167,11 +167,8 @@ impl SlotSetup {
             variables_of_slot(workspace.root(), slot, self.has_linked_environment, |name| std::env::var(name).ok());
         if let Some((_, folder)) = own.iter().find(|(name, _)| name == "TMPDIR") {
             let folder = Path::new(folder);
-            make_folder(folder).map_err(|source| SessionError::Io {
-                action: "make",
-                path: folder.to_owned(),
-                source,
-            })?;
+            let failed = |source| SessionError::Io { action: "make", path: folder.to_owned(), source };
+            make_folder(folder).map_err(failed)?;
         }
         let mut variables = slot_variables(slot, self.gpus.get(slot as usize));
         variables.extend(own);
@@ -190,17 +187,7 @@ impl Workspace {
         let kept = store.repo.keep_worktree(dir, commit, REASON)?;
         let tops = folders_of(&store.contract.protect);
         let (protected, _) = Protected::of(&store.repo, &store.folder, terms, &store.contract.start, &tops)?;
-        let mut workspace = Workspace {
-            repo: Rc::new(kept.repo),
-            home: Home::OwnTree,
-            variables: Vec::new(),
-            file_terms: terms.clone(),
-            protected,
-            untracked: UntrackedFiles { known: None, listed: None },
-            look: None,
-            tree_before: None,
-            settings: None,
-        };
+        let mut workspace = Workspace::new(Rc::new(kept.repo), Home::OwnTree, terms.clone(), protected);
         if kept.state == TreeState::Relinked {
             // A process that was killed had not made all of it.
             workspace.restore(store, commit, commit)?;

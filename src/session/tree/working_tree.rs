@@ -70,6 +70,21 @@ impl<T> Seen<T> {
 }
 
 impl Workspace {
+    /// A working tree of which nothing was seen yet.
+    pub(crate) fn new(repo: Rc<Repo>, home: Home, file_terms: FileTerms, protected: Protected) -> Workspace {
+        Workspace {
+            repo,
+            home,
+            variables: Vec::new(),
+            file_terms,
+            protected,
+            untracked: UntrackedFiles { known: None, listed: None },
+            look: None,
+            tree_before: None,
+            settings: None,
+        }
+    }
+
     /// The folder of the working tree.
     pub(crate) fn root(&self) -> &Path {
         self.repo.worktree()

@@ -5,6 +5,7 @@ pub(super) mod begin;
 pub(super) mod driving;
 pub(super) mod first_model;
 pub(super) mod late_reviews;
+pub(super) mod opening;
 pub(super) mod recovery;
 pub(super) mod reopening;
 pub(super) mod scheduler;

@@ -1,61 +1,40 @@
 //! An open session: everything that the loop holds in its hands.
 
-use std::cell::RefCell;
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Instant;
 
 use serde_json::json;
 
-use super::first_model::{leave_other_models, refuse_other_model};
+use super::first_model::leave_other_models;
 use super::late_reviews::undo_late_review;
-use crate::agent::task_spec;
+use super::opening::{Stored, exclude_files, forget, prepare_signing, slot_setup};
 use crate::crash;
-use crate::domain::{Contract, Directive, Event, ExperimentId, Gpu, Home, Notice, StopReason, Trouble};
-use crate::exec::{Executor, GpuHolder, GpuLocks, boot_id};
-use crate::fs::{Unsynced, remove_left_over};
+use crate::domain::{Contract, Directive, Event, ExperimentId, Home, Notice, StopReason};
+use crate::exec::boot_id;
 use crate::git::{Head, HeadTarget};
-use crate::rules::{GpuSlot, History, Night, folders_of, slot_variables};
+use crate::rules::{History, Night, folders_of, slot_variables};
 use crate::session::attempt::artifacts::settle_left_artifacts;
 use crate::session::attempt::left_over::end_late_review;
-use crate::session::errors::LayoutError;
 use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::fetched::is_fetched;
-use crate::session::files::layout::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
-use crate::session::files::reading::{expected_tip, read_history};
 use crate::session::plan::Plan;
-use crate::session::plan::hazards::Surveyed;
 use crate::session::plan::home::go_home;
 use crate::session::plan::invocation::Drive;
 use crate::session::plan::next_session::UserCommits;
-use crate::session::plan::nights::entered_night;
-use crate::session::store::Store;
-use crate::session::store::contradiction::{contradiction, trouble_text};
-use crate::session::store::expectations::Expected;
-use crate::session::store::messages::ReceivedMessages;
-use crate::session::store::notices::Notices;
-use crate::session::store::open_attempt::is_being_replaced;
-use crate::session::store::repair::{Remains, rebuilt_journal};
 use crate::session::store::requests::Interrupts;
-use crate::session::store::state::Written;
 use crate::session::store::trouble_report::{end_wait, forget_solved};
 use crate::session::store::watchdog::listen;
 use crate::session::tree::Workspace;
-use crate::session::tree::linked::{SlotSetup, open_seat, remove_trees};
+use crate::session::tree::linked::{open_seat, remove_trees};
 use crate::session::tree::protected::{Protected, forget_copies};
-use crate::session::tree::settings_file::SETTINGS_BEFORE;
 use crate::session::tree::working_tree::UntrackedFiles;
-use crate::session::wait::escalation::report_unopened;
 use crate::session::wait::events::{Events, Observer};
-use crate::session::wait::guardians::{guard_lines, interval_of, register, take_in_guards};
-use crate::session::wait::hooks::Alerted;
+use crate::session::wait::guardians::{register, take_in_guards};
 use crate::session::wait::shared::Shared;
 use crate::session::wait::surroundings::Place;
-use crate::session::wait::times::Times;
-use crate::state::{
-    EventLog, Journal, Memory, OpenAttempt, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, SessionFolder, UNTRACKED, read_json,
-};
+use crate::state::{EventLog, SESSIONS_FOLDER, SessionFolder};
 
 /// An open session.
 pub struct Session<'a> {
@@ -76,167 +55,41 @@ impl<'a> Session<'a> {
         opened
     }
 
-    async fn open_in(plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
-        let Plan {
-            repo,
-            folder,
-            contract,
-            file_terms,
-            ledger,
-            clock,
-            drive,
-            tonight,
-            spent: _,
-            home,
-            continued,
-            notices,
-            left_out,
-            layout,
-            gpus,
-        } = plan;
-        listen(&repo, &interrupts, &folder);
-        if contract.no_sign {
-            repo.objects.sign_nothing();
-        } else if matches!(drive, Drive::Loop { .. }) || !continued {
-            repo.objects.check_signing()?;
-        }
-        repo.defer_syncs();
-        let is_fetched = continued && is_fetched(&repo, &contract.tag)?;
-        repo.exclude(OWN_FILES)?;
-        let left_out: Vec<String> = left_out.iter().filter_map(|file| exclude_pattern(file, repo.worktree())).collect();
-        if fs::symlink_metadata(repo.main_worktree().join(SESSIONS_FOLDER)).is_ok_and(|own| own.is_symlink()) {
-            // A `dir/` pattern does not match a symlink.
-            repo.exclude(&["/.autoresearch"])?;
-        }
-        repo.exclude(&left_out.iter().map(String::as_str).collect::<Vec<_>>())?;
+    async fn open_in(mut plan: Plan, observer: Observer<'a>, interrupts: Interrupts) -> Result<Self, SessionError> {
+        listen(&plan.repo, &interrupts, &plan.folder);
+        prepare_signing(&plan)?;
+        plan.repo.defer_syncs();
+        let is_fetched = plan.continued && is_fetched(&plan.repo, &plan.contract.tag)?;
+        exclude_files(&plan.repo, &plan.left_out)?;
         crash::point("open.excluded");
-        folder.create()?;
-        let tree_of = Home::of(layout.as_ref());
-        let lock = folder.lock(repo.git_dir(), tree_of.has_user())?;
+        plan.folder.create()?;
+        let tree_of = Home::of(plan.layout.as_ref());
+        let lock = plan.folder.lock(plan.repo.git_dir(), tree_of.has_user())?;
         crash::point("open.locked");
-        repo.clear_own_locks()?;
-        let chosen: Vec<Gpu> = gpus.iter().flat_map(|slot| slot.gpus.iter().cloned()).collect();
-        let holder =
-            GpuHolder { repository: repo.main_worktree(), session: contract.tag.clone(), process: std::process::id() };
-        let gpu_locks =
-            if chosen.is_empty() { None } else { Some(GpuLocks::take(&chosen, &holder).map_err(LayoutError::from)?) };
-        folder.drop_old_stop_request(&lock);
-        let has_linked_environment =
-            layout.as_ref().is_some_and(|layout| Surveyed::new(&repo, &contract, layout).has_linked_environment());
-        let mut history = read_history(&repo, &contract.tag)?;
-        refuse_other_model(&history, &gpus)?;
-        let state = folder.state();
-        remove_left_over(&state)?;
-        if !continued {
-            forget(&state)?;
-        }
-        let log = EventLog::new(&folder.logs());
-        let found = folder.journal()?;
-        let (is_found, lost) = (found.is_some(), continued && found.is_none());
-        let mut journal = match found {
-            Some(journal) => journal,
-            None => {
-                let tip = repo.refs.branch(&contract.tag.branch_ref())?;
-                let made = match continued {
-                    true => {
-                        let (end, worktree) = (log.last_end(), repo.worktree());
-                        let remains = Remains { contract: Some(&contract), end, worktree };
-                        rebuilt_journal(&history, &remains, tip.as_ref(), clock.now())
-                    }
-                    false => Journal::new(repo.worktree(), clock.now()),
-                };
-                Journal { guard_lines: guard_lines(&repo, &contract.tag), layout: layout.clone(), ..made }
-            }
-        };
-        let night = tonight.as_ref().map(|tonight| entered_night(&journal, tonight, &contract, &history, clock));
-        journal.presence.wake(drive.driver(), interval_of(&contract), boot_id());
-        if is_found {
-            journal.show(&state, clock.now())?;
-            let tip = expected_tip(&contract, history.incumbent().map(|record| &record.commit));
-            if let Some(trouble) = contradiction(&repo, &history, &tip, &journal) {
-                let (root, logs) = (repo.worktree(), folder.logs());
-                let of = Alerted { contract: &contract, history: &history, root, logs, clock };
-                let report = (trouble_text(trouble), SEE_DOCTOR);
-                report_unopened(&folder, &of, interrupts.listen(), Trouble::Contradiction, report).await;
-                return Err(SessionError::Contradiction(trouble_text(trouble)));
-            }
-            if let Some(OpenAttempt { open, .. }) = journal.first()
-                && is_being_replaced(&repo, &contract.tag, open)?
-            {
-                history.forget(open.id);
-            }
-            // Each experiment took a call.
-            journal.calls.at_least(history.experiments());
-        }
-        let memory = Memory::new(&state);
-        memory.create(history.records())?;
-        crash::point("open.memory_made");
+        plan.repo.clear_own_locks()?;
+        let slots = slot_setup(&plan)?;
+        plan.folder.drop_old_stop_request(&lock);
+        let mut stored = Stored::read(&plan, &interrupts).await?;
+        let untracked = stored.write(&plan)?;
+        let Plan { repo, folder, contract, file_terms, .. } = &plan;
         let place = Place::of(repo.worktree());
-        let untracked = read_json(&state.join(UNTRACKED))?;
-        if !is_found {
-            journal.write(&state, clock.now())?;
-        }
-        crash::point("open.journal_made");
-        // From here on it is a session: its journal says whether it has slots.
-        folder.store_contract(&contract, &task_spec(&contract))?;
-        crash::point("open.contract_stored");
-        let uuids = |slot: &GpuSlot| slot.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",");
-        let journal = Journal { layout, gpus: gpus.iter().map(uuids).collect(), ..journal };
         let (protected, told) =
-            Protected::of(&repo, &folder, &file_terms, &contract.start, &folders_of(&contract.protect))?;
-        let repo = Rc::new(repo);
-        let tree = Rc::clone(&repo);
-        let calls_agent = matches!(drive, Drive::Loop { .. }) && contract.agent.is_some();
-        let mut session = Session {
-            shared: Shared {
-                store: RefCell::new(Store {
-                    written: Written { journal: journal.clone(), unsynced: Unsynced::default(), at: Instant::now() },
-                    journal,
-                    repo,
-                    folder,
-                    contract,
-                    history,
-                    ledger,
-                    clock,
-                    lock,
-                    expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
-                    notices: Notices::default(),
-                    messages: ReceivedMessages::default(),
-                    activity: 0,
-                    rolled_back: false,
-                }),
-                events: RefCell::new(Events::new(observer, log)),
-                place: RefCell::new(place),
-                log_keeper: RefCell::default(),
-                local: Executor::local(),
-                runs: Executor::for_runs(),
-                interrupts,
-                times: Times::default(),
-                calls_agent,
-                overtaken: RefCell::default(),
-                searched: RefCell::default(),
-                gate: RefCell::default(),
-                slots: SlotSetup { gpus, _locks: gpu_locks, has_linked_environment },
-            },
-            workspace: Workspace {
-                repo: tree,
-                home: Home::UserTree,
-                variables: slot_variables(0, None),
-                protected,
-                file_terms,
-                untracked: UntrackedFiles { known: untracked, listed: None },
-                look: None,
-                tree_before: None,
-                settings: None,
-            },
+            Protected::of(repo, folder, file_terms, &contract.start, &folders_of(&contract.protect))?;
+        let events = Events::new(observer, EventLog::new(&folder.logs()));
+        let calls_agent = matches!(plan.drive, Drive::Loop { .. }) && contract.agent.is_some();
+        let (file_terms, drive, continued) = (file_terms.clone(), plan.drive, plan.continued);
+        let (home, notices) = (plan.home.take(), mem::take(&mut plan.notices));
+        let (lost, night) = (continued && !stored.has_journal, stored.night.take());
+        let store = stored.into_store(plan, lock);
+        let workspace = Workspace {
+            variables: slot_variables(0, None),
+            untracked: UntrackedFiles { known: untracked, listed: None },
+            ..Workspace::new(Rc::clone(&store.repo), Home::UserTree, file_terms, protected)
         };
-        let begun = end_late_review(&session.shared).await;
-        let begun = begun
-            .and_then(|()| go_home(&mut session.workspace, session.shared.store.get_mut(), home))
-            .and_then(|()| session.take_own_tree(tree_of))
-            .and_then(|()| undo_late_review(&mut session.workspace, session.shared.store.get_mut(), drive))
-            .and_then(|()| session.take_over(drive, night))
-            .and_then(|()| session.begin_publishing(continued, lost, is_fetched));
+        let shared = Shared::new(store, events, place, interrupts, slots, calls_agent);
+        let mut session = Session { shared, workspace };
+        let begun = session.enter(home, tree_of, drive, night).await;
+        let begun = begun.and_then(|()| session.begin_publishing(continued, lost, is_fetched));
         if let Err(error) = begun {
             if !continued {
                 // The first error is the one that has to be mended.
@@ -254,6 +107,21 @@ impl<'a> Session<'a> {
         leave_other_models(&session.shared).await?;
         take_in_guards(&session.shared)?;
         Ok(session)
+    }
+
+    /// Enters the working tree, the branch and the night of the session. What an earlier process left there ends first.
+    async fn enter(
+        &mut self,
+        home: Option<String>,
+        tree_of: Home,
+        drive: Drive,
+        night: Option<Night>,
+    ) -> Result<(), SessionError> {
+        end_late_review(&self.shared).await?;
+        go_home(&mut self.workspace, self.shared.store.get_mut(), home)?;
+        self.take_own_tree(tree_of)?;
+        undo_late_review(&mut self.workspace, self.shared.store.get_mut(), drive)?;
+        self.take_over(drive, night)
     }
 
     /// Tells where the session stands, and puts back what of its files was lost.
@@ -481,14 +349,4 @@ impl NewFolder {
             let _ = fs::remove_dir(sessions);
         }
     }
-}
-
-/// Removes the state files that make a session; the contract goes first, and without it there is none.
-fn forget(state: &Path) -> Result<(), SessionError> {
-    for name in ["contract.json", "progress.json", UNTRACKED, PROTECTED, "task_spec.md", INDEX_BEFORE, SETTINGS_BEFORE]
-    {
-        remove_file(&state.join(name))?;
-        crash::point("abandon.file_removed");
-    }
-    Ok(())
 }

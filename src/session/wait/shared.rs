@@ -61,6 +61,34 @@ impl Heartbeat {
     }
 }
 
+impl<'a> Shared<'a> {
+    /// The state of a session that was just opened.
+    pub(crate) fn new(
+        store: Store,
+        events: Events<'a>,
+        place: Place,
+        interrupts: Interrupts,
+        slots: SlotSetup,
+        calls_agent: bool,
+    ) -> Shared<'a> {
+        Shared {
+            store: RefCell::new(store),
+            events: RefCell::new(events),
+            place: RefCell::new(place),
+            log_keeper: RefCell::default(),
+            local: Executor::local(),
+            runs: Executor::for_runs(),
+            interrupts,
+            times: Times::default(),
+            calls_agent,
+            overtaken: RefCell::default(),
+            searched: RefCell::default(),
+            gate: RefCell::default(),
+            slots,
+        }
+    }
+}
+
 impl Shared<'_> {
     /// The executor for a job of an experiment.
     pub(crate) fn executor_of(&self, job: &str) -> &Executor {
