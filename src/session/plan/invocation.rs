@@ -20,7 +20,7 @@ use crate::rules::{
     Driver, FileTerms, GpuSlot, History, LoopCall, Tonight, cadence_warning, gaps, idle_limits, is_research,
     named_files, within,
 };
-use crate::session::errors::{AxesError, BranchError, CommandRole, SessionError, TryError};
+use crate::session::errors::{AxesError, BranchError, CommandRole, LayoutError, SessionError, TryError};
 use crate::session::files::choosing::session_there;
 use crate::session::files::command_lines::check_command;
 use crate::session::files::conventions::Conventions;
@@ -120,66 +120,30 @@ impl Plan {
         refuse_no_folder(&repo)?;
         refuse_own_tree(&repo)?;
         let subject = Subject::find(&repo, wanted, drive, own)?;
-        let (asked, known, journal) = (&subject.asked, subject.known.as_ref(), subject.journal.as_ref());
-        let continued = known.is_some();
-        let before = subject.layout(&repo)?;
-        // The settings file is for new sessions.
-        let asked_layout = if continued { &wanted.given } else { asked };
-        let inherited = subject.successor.as_ref().and_then(|successor| successor.layout(&repo));
-        let layout = layout_of(asked_layout, &wanted.given, before.as_ref().or(inherited.as_ref()))?;
+        let (journal, before) = (subject.journal.as_ref(), subject.before.as_ref());
+        let continued = subject.known.is_some();
+        let layout = subject.new_layout(&repo)?;
         let tree = Home::of(layout.as_ref());
         if tree.has_user() {
             refuse_lost(&repo, subject.tag.as_ref().filter(|_| continued), journal)?;
             by_others(refuse_held(repo.git_dir()), own)?;
         }
         repo.ready()?;
-        let is_chosen = continued || asked.ledger.is_some();
+        let is_chosen = continued || subject.asked.ledger.is_some();
         let said = if is_chosen { Conventions::default() } else { Conventions::of(repo.worktree()) };
-        let mut contract = subject.contract(&repo, said.dialect(), clock)?;
-        let tonight = settle_caps(&mut contract, known, journal, wanted, drive, clock.now());
-        let (contract, sources, odd) = with_research(&repo, contract, !continued)?;
-        let (contract, weights) = with_axes(contract)?;
-        // A pattern that cannot work is refused before anything starts.
-        Scanner::new(&contract.metric)?;
-        watch_programs(&repo, contract.budget.filter(|_| matches!(drive, Drive::Loop { .. })))?;
-        let file_terms = FileTerms::of(&contract)?.keep_sources(sources);
-        if file_terms.protects(Path::new(SETTINGS_FILE)) {
-            repo.working_tree.leave_alone(Path::new(SETTINGS_FILE))?;
-        }
-        if !continued || wanted.given.artifacts.is_some() {
-            refuse_artifacts(&repo, &contract, &file_terms)?;
-        }
+        let Settled { contract, file_terms, tonight, notices: of_terms } =
+            subject.settle(&repo, said.dialect(), clock)?;
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
         let mut notices = if tree.has_user() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
-        let placing = Placing::new(layout, asked_layout, before.as_ref(), &contract.tag, drive)?;
-        refuse_several(&contract, placing.layout.as_ref(), before.as_ref())?;
-        if let (Some(id), Drive::WorkingTree { resume: false }) = (subject.open(), drive) {
-            return Err(TryError::StillOpen(id).into());
-        }
-        for path in ["results.tsv", ".autoresearch"] {
-            if repo.working_tree.is_tracked(Path::new(path))? {
-                return Err(SessionError::Tracked(path));
-            }
-        }
-        if let Some(worktree) = repo.refs.checked_out_elsewhere(&contract.tag.branch_ref())? {
-            return Err(BranchError::CheckedOutElsewhere { branch: contract.tag.branch(), worktree }.into());
-        }
+        let placing = Placing::new(layout, subject.asked_layout(), before, &contract.tag, drive)?;
+        refuse_several(&contract, placing.layout.as_ref(), before)?;
+        REPOSITORY_CHECKS.iter().try_for_each(|check| check(&repo, &subject, &contract))?;
         let ledger =
             LedgerFile::open(&repo.main_worktree().join("results.tsv"), &contract.metric.name, contract.ledger)
                 .map_err(if continued { SessionError::Ledger } else { SessionError::LedgerBeforeStart })?;
         let changes = repo.working_tree.changes()?;
-        let mut home = None;
-        if !tree.has_user() {
-            let head = repo.refs.head()?;
-            let was_begun = journal.is_some_and(|journal| journal.tree.is_homeward());
-            if drive == Drive::TYPED || was_begun {
-                home = way_home(&repo, &contract, &head, &changes.tracked_paths(), was_begun)?;
-            }
-            let open_in_place = subject.open().filter(|_| before.is_none());
-            refuse_in_the_way(&repo, &contract, &head, open_in_place, home.is_some())?;
-        }
-        notices.extend(odd.into_iter().chain(weights));
-        notices.extend(tonight.as_ref().and_then(|tonight| continued_notice(tonight, journal)));
+        let home = if tree.has_user() { None } else { subject.way_home(&repo, &contract, &changes)? };
+        notices.extend(of_terms);
         let mut plan = Plan {
             repo,
             folder,
@@ -198,7 +162,7 @@ impl Plan {
             gpus: placing.gpus,
         };
         CHECKS.iter().try_for_each(|check| check(&plan, &subject, &changes))?;
-        let surveyed = plan.survey(before.as_ref())?;
+        let surveyed = plan.survey(before)?;
         plan.notices.extend(surveyed.into_iter().chain(placing.notices));
         let told = plan.told(&subject, &changes, &said)?;
         plan.notices.extend(told);
@@ -252,8 +216,19 @@ struct Subject<'a> {
     successor: Option<Box<Successor>>,
     /// The session that a typed `ar run` continues since it began at HEAD.
     begun_here: Option<Tag>,
+    /// The layout that it had last, also where the journal is lost.
+    before: Option<Layout>,
     /// Folders that stood in place of its files.
     moved: Vec<PathBuf>,
+}
+
+/// The terms on which a session goes on or begins.
+struct Settled {
+    contract: Contract,
+    file_terms: FileTerms,
+    tonight: Option<Tonight>,
+    /// Things to tell about them.
+    notices: Vec<String>,
 }
 
 impl<'a> Subject<'a> {
@@ -296,17 +271,51 @@ impl<'a> Subject<'a> {
                 successor = Some(next);
             }
         }
-        Ok(Subject { wanted, asked, drive, tag, head, known, journal, successor, begun_here, moved })
+        let before = last_layout(repo, tag.as_ref().filter(|_| known.is_some()), journal.as_ref())?;
+        Ok(Subject { wanted, asked, drive, tag, head, known, journal, successor, begun_here, before, moved })
     }
 
-    /// The layout that it had last, also where the journal is lost.
-    fn layout(&self, repo: &Repo) -> Result<Option<Layout>, SessionError> {
-        let is_lost = self.known.is_some() && Journal::is_lost(self.journal.as_ref());
-        let recorded = match &self.tag {
-            Some(tag) if is_lost => read_history(repo, tag)?.layout().cloned(),
-            _ => None,
-        };
-        Ok(self.journal.as_ref().and_then(|journal| journal.layout.clone()).or(recorded))
+    /// What is asked of its layout; the settings file is for new sessions.
+    fn asked_layout(&self) -> &Asked {
+        if self.known.is_some() { &self.wanted.given } else { &self.asked }
+    }
+
+    /// The layout that it has from now on.
+    fn new_layout(&self, repo: &Repo) -> Result<Option<Layout>, LayoutError> {
+        let inherited = self.successor.as_ref().and_then(|successor| successor.layout(repo));
+        layout_of(self.asked_layout(), &self.wanted.given, self.before.as_ref().or(inherited.as_ref()))
+    }
+
+    /// Settles its terms. Refuses some that cannot work.
+    fn settle(&self, repo: &Repo, dialect: Option<LedgerDialect>, clock: Clock) -> Result<Settled, SessionError> {
+        let (wanted, journal, is_new) = (self.wanted, self.journal.as_ref(), self.known.is_none());
+        let mut contract = self.contract(repo, dialect, clock)?;
+        let tonight = settle_caps(&mut contract, self.known.as_ref(), journal, wanted, self.drive, clock.now());
+        let (contract, sources, odd) = with_research(repo, contract, is_new)?;
+        let (contract, weights) = with_axes(contract)?;
+        // A pattern that cannot work is refused before anything starts.
+        Scanner::new(&contract.metric)?;
+        watch_programs(repo, contract.budget.filter(|_| matches!(self.drive, Drive::Loop { .. })))?;
+        let file_terms = FileTerms::of(&contract)?.keep_sources(sources);
+        if file_terms.protects(Path::new(SETTINGS_FILE)) {
+            repo.working_tree.leave_alone(Path::new(SETTINGS_FILE))?;
+        }
+        if is_new || wanted.given.artifacts.is_some() {
+            refuse_artifacts(repo, &contract, &file_terms)?;
+        }
+        let night = tonight.as_ref().and_then(|tonight| continued_notice(tonight, journal));
+        let notices = odd.into_iter().chain(weights).chain(night).collect();
+        Ok(Settled { contract, file_terms, tonight, notices })
+    }
+
+    /// The user's branch to which their working tree goes back before slots have their own. Refuses a tree that is in the way.
+    fn way_home(&self, repo: &Repo, contract: &Contract, changes: &Changes) -> Result<Option<String>, SessionError> {
+        let head = repo.refs.head()?;
+        let was_begun = self.journal.as_ref().is_some_and(|journal| journal.tree.is_homeward());
+        let may_go = self.drive == Drive::TYPED || was_begun;
+        let home = if may_go { way_home(repo, contract, &head, &changes.tracked_paths(), was_begun)? } else { None };
+        refuse_in_the_way(repo, contract, &head, self.open().filter(|_| self.before.is_none()), home.is_some())?;
+        Ok(home)
     }
 
     /// Its terms: those that are stored, with what is asked for, or new ones.
@@ -330,6 +339,35 @@ impl<'a> Subject<'a> {
     fn open(&self) -> Option<ExperimentId> {
         self.journal.as_ref().and_then(Journal::next_recorded)
     }
+}
+
+/// The checks before the ledger is opened, in their order.
+const REPOSITORY_CHECKS: [RepositoryCheck; 3] = [check_open, check_untracked, check_checked_out];
+
+/// Refuses what a plan would be made of.
+type RepositoryCheck = fn(&Repo, &Subject, &Contract) -> Result<(), SessionError>;
+
+/// Refuses to try a change while another one is open.
+fn check_open(_: &Repo, subject: &Subject, _: &Contract) -> Result<(), SessionError> {
+    let open = subject.open().filter(|_| subject.drive == Drive::WorkingTree { resume: false });
+    open.map_or(Ok(()), |id| Err(TryError::StillOpen(id).into()))
+}
+
+/// Refuses a repository that tracks `ar`'s own files.
+fn check_untracked(repo: &Repo, _: &Subject, _: &Contract) -> Result<(), SessionError> {
+    for path in ["results.tsv", ".autoresearch"] {
+        if repo.working_tree.is_tracked(Path::new(path))? {
+            return Err(SessionError::Tracked(path));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a branch that another working tree has checked out.
+fn check_checked_out(repo: &Repo, _: &Subject, contract: &Contract) -> Result<(), SessionError> {
+    let elsewhere = repo.refs.checked_out_elsewhere(&contract.tag.branch_ref())?;
+    let refused = |worktree| BranchError::CheckedOutElsewhere { branch: contract.tag.branch(), worktree };
+    elsewhere.map_or(Ok(()), |worktree| Err(refused(worktree).into()))
 }
 
 /// The last checks, in their order.
@@ -480,6 +518,15 @@ impl Plan {
         }
         Ok(told)
     }
+}
+
+/// The layout of the last process of a session; by the records where its journal is lost.
+fn last_layout(repo: &Repo, known: Option<&Tag>, journal: Option<&Journal>) -> Result<Option<Layout>, SessionError> {
+    let recorded = match known.filter(|_| Journal::is_lost(journal)) {
+        Some(tag) => read_history(repo, tag)?.layout().cloned(),
+        None => None,
+    };
+    Ok(journal.and_then(|journal| journal.layout.clone()).or(recorded))
 }
 
 /// Accepts a lock that the session holds which is open in this process, with `own` in it.
