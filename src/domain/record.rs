@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Artifact, Beside, Direction, Environment, ExperimentId, Failure, GuardRun, IdeaKind, Imported, Layout, Metrics,
-    NewIdea, Number, Outcome, Review, Tag, Tokens, Unparsed, Usage, Version,
+    Artifact, Beside, Direction, Environment, ExperimentId, Failure, GuardRun, IdeaKind, Imported, Layout, MetricSpec,
+    Metrics, NewIdea, Number, Outcome, Review, Tag, Tokens, Unparsed, Usage, Version,
 };
 
 /// The version of records that this program writes.
@@ -72,6 +72,16 @@ pub struct MetricValue {
 }
 
 impl MetricValue {
+    /// A value of this metric, if there is a valid one.
+    pub fn of(metric: &MetricSpec, number: Option<&Number>) -> MetricValue {
+        MetricValue {
+            name: metric.name.clone(),
+            direction: metric.direction,
+            value: number.map(|number| number.value),
+            raw: number.map(|number| number.raw.clone()),
+        }
+    }
+
     /// The value with its text, if there is one.
     pub fn number(&self) -> Option<Number> {
         let value = self.value?;

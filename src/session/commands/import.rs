@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde_json::{Map, json};
 
 use crate::domain::{
-    Beside, Clock, CommitId, Contract, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource, MetricSpec,
-    MetricValue, Outcome, RECORD_VERSION, Record, Tag, one_line,
+    Beside, Clock, CommitId, Contract, DiffStat, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource,
+    MetricSpec, MetricValue, Outcome, RECORD_VERSION, Record, Tag, one_line,
 };
 use crate::git::{GitError, Head, Repo};
 use crate::ledger::{Ledger, Row};
@@ -132,6 +132,12 @@ impl Maker<'_> {
         self.known.entry(digits).or_insert_with_key(|digits| (self.find)(digits)).clone()
     }
 
+    /// The parent of a commit. It may be beyond what a shallow clone has.
+    fn base(&self, commit: &CommitId) -> Result<Option<CommitId>, SessionError> {
+        let objects = &self.repo.objects;
+        Ok(objects.parents(commit)?.into_iter().next().filter(|parent| objects.has_commit(parent)))
+    }
+
     fn record(
         &mut self,
         id: ExperimentId,
@@ -142,23 +148,11 @@ impl Maker<'_> {
         let found = self.commit(row);
         let commit_known = found.is_some();
         let commit = found.unwrap_or_else(|| CommitId::unknown(start));
-        let base = match commit_known && !id.is_baseline() {
-            // The parent may be beyond what a shallow clone has.
-            true => self
-                .repo
-                .objects
-                .parents(&commit)?
-                .into_iter()
-                .next()
-                .filter(|parent| self.repo.objects.has_commit(parent)),
-            false => None,
+        let base = if commit_known && !id.is_baseline() { self.base(&commit)? } else { None };
+        let diff = match &base {
+            Some(base) => self.repo.objects.diff(base, &commit)?.stat(),
+            None => DiffStat::default(),
         };
-        let diff = base
-            .as_ref()
-            .map(|base| self.repo.objects.diff(base, &commit))
-            .transpose()?
-            .map(|diff| diff.stat())
-            .unwrap_or_default();
         let status = row.status.to_string();
         let problem = row.problem.as_deref().map(|problem| format!("; {problem}")).unwrap_or_default();
         let value = row.value.as_ref();
@@ -174,12 +168,7 @@ impl Maker<'_> {
             outcome,
             failure: row.failure.map(|class| Failure { class, excerpt: String::new() }),
             reason: format!("imported: line {} of {} counts as {status}{problem}", row.line, one_line(&self.file)),
-            metric: MetricValue {
-                name: self.metric.name.clone(),
-                direction: self.metric.direction,
-                value: value.map(|number| number.value),
-                raw: value.map(|number| number.raw.clone()),
-            },
+            metric: MetricValue::of(self.metric, value),
             metrics: value.iter().map(|number| (self.metric.name.clone(), number.value)).collect(),
             memory_gb: row.memory_gb,
             runs: Vec::new(),
