@@ -294,6 +294,23 @@ impl Attempt {
         if is_guarded { Ok(Stage::Guard) } else { self.conclude(workspace, shared) }
     }
 
+    /// Reaches the verdict on a measured run. Returns also the limits that count against it.
+    fn verdict(
+        &mut self,
+        store: &Store,
+        diff: DiffStat,
+        measured: &Measured,
+    ) -> Result<(Verdict, Vec<String>), SessionError> {
+        if let Some(trial) = self.open.trial.clone() {
+            return judge_trial(self, store, &trial, measured);
+        }
+        let Store { contract, history, .. } = store;
+        // Beside others, the incumbent may be another one by now.
+        let made_on = history.kept_at(&self.open.base);
+        let records = made_on.map_or(history.records(), |base| history.as_of(base));
+        Ok(judge(contract, records, self.open.id, diff, measured))
+    }
+
     /// Reaches the verdict on a measured run and writes it up.
     pub(crate) fn judge(
         &mut self,
@@ -303,17 +320,9 @@ impl Attempt {
         environment: Arc<Environment>,
     ) -> Result<Record, SessionError> {
         let commit = &commit_of(&self.open)?;
-        let Store { contract, history, .. } = store;
-        let metric = &contract.metric;
-        let base = &self.open.base.clone();
+        let base = &self.open.base;
         let diff = if base == commit { DiffStat::default() } else { store.repo.objects.diff(base, commit)?.stat() };
-        // Beside others, the incumbent may be another one by now.
-        let made_on = history.kept_at(base);
-        let (Verdict { outcome, mut reason }, unmet_limits) = match (self.open.trial.clone(), made_on) {
-            (Some(trial), _) => judge_trial(self, store, &trial, &measured)?,
-            (None, Some(base)) => judge(contract, history.as_of(base), self.open.id, diff, &measured),
-            (None, None) => judge(contract, history.records(), self.open.id, diff, &measured),
-        };
+        let (Verdict { outcome, mut reason }, unmet_limits) = self.verdict(store, diff, &measured)?;
         let changed = measured.changed();
         if !changed.is_empty() {
             reason = format!("{reason}; {}", changed_text(&changed));
@@ -343,12 +352,7 @@ impl Attempt {
             reason,
             unmet_limits,
             outside_cause: measured.outside_cause,
-            metric: MetricValue {
-                name: metric.name.clone(),
-                direction: metric.direction,
-                value: value.map(|number| number.value),
-                raw: value.map(|number| number.raw.clone()),
-            },
+            metric: MetricValue::of(&store.contract.metric, value),
             metrics: measured.metrics,
             memory_gb: measured.memory_gb,
             runs,
