@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::facts::{Facts, RecordRef};
 use crate::domain::{
-    AgentCall, CommitId, Contract, DiffStat, Environment, ExperimentId, MetricValue, Metrics, Outcome, RECORD_VERSION,
-    Record, Run, Usage,
+    AgentCall, CommitId, Contract, DiffStat, Environment, ExperimentId, MetricValue, Metrics, Number, Outcome,
+    RECORD_VERSION, Record, Run, Usage,
 };
 use crate::exec::Exit;
 use crate::fs::read_at_most;
@@ -50,23 +50,14 @@ pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
         None => repo.objects.subject(&commit).ok()?,
     };
     let number = row.as_ref().and_then(|row| row.value.clone()).filter(|_| outcome != Outcome::Crash);
+    let logged = || said["value"].as_f64().map(|value| Number { value, raw: value.to_string() });
+    let number = number.or_else(logged);
     let class = &said["failure"];
-    let value = number.as_ref().map(|number| number.value).or(said["value"].as_f64());
     let folder = facts.folder.run(id);
     let summary = read_log(&facts.folder.run_log(id), &terms.metric, terms.deciding_composite()).ok();
     let metrics = summary.into_iter().flat_map(|summary| summary.metrics);
     let called = terms.agent.clone().zip(Exit::read(&folder, AGENT));
-    let run = Exit::read(&folder, RUN).map(|exit| Run {
-        command: terms.command.clone(),
-        seed: None,
-        started: exit.started,
-        seconds: exit.seconds,
-        exit: exit.exit,
-        signal: exit.signal,
-        silent: exit.silent,
-        value,
-        commit: None,
-    });
+    let run = Exit::read(&folder, RUN).map(|exit| run_of(&exit, &terms.command, number.as_ref()));
     // Unknown fields are omitted, as in records of older versions.
     let record = json!({
         "version": RECORD_VERSION,
@@ -80,12 +71,7 @@ pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
         "outcome": outcome,
         "failure": class.is_string().then(|| json!({"class": class})),
         "reason": said["reason"].as_str().unwrap_or_default(),
-        "metric": MetricValue {
-            name: terms.metric.name.clone(),
-            direction: terms.metric.direction,
-            value,
-            raw: number.map(|number| number.raw).or(value.map(|value| value.to_string())),
-        },
+        "metric": MetricValue::of(&terms.metric, number.as_ref()),
         "metrics": metrics.map(|(name, number)| (name, number.value)).collect::<Metrics>(),
         "memory_gb": row.as_ref().and_then(|row| row.memory_gb),
         "runs": Vec::from_iter(run),
@@ -103,6 +89,21 @@ pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
     Some((record, message))
 }
 
+/// A run that ended like this.
+fn run_of(exit: &Exit, command: &str, number: Option<&Number>) -> Run {
+    Run {
+        command: command.to_owned(),
+        seed: None,
+        started: exit.started,
+        seconds: exit.seconds,
+        exit: exit.exit,
+        signal: exit.signal,
+        silent: exit.silent,
+        value: number.map(|number| number.value),
+        commit: None,
+    }
+}
+
 /// The last line of the log of decisions that tells how an experiment ended.
 fn log_line(facts: &Facts, id: ExperimentId) -> Option<Value> {
     let text = read_at_most(&facts.folder.logs().join("orchestrator.jsonl"), LARGEST).ok()?;
@@ -118,11 +119,6 @@ fn row_of(repo: &Repo, terms: &Contract, commit: &CommitId) -> Option<Row> {
     let text = read_at_most(&repo.main_worktree().join("results.tsv"), LARGEST).ok()?;
     let said = Said { metric: Some(&terms.metric.name), direction: Some(terms.metric.direction), segment: None };
     let Ledger { rows, .. } = read(text, &said);
-    let is_of = |row: &Row| {
-        row.commit
-            .as_ref()
-            .map(ToString::to_string)
-            .is_some_and(|cell| !cell.is_empty() && commit.as_str().starts_with(&cell))
-    };
-    rows.into_iter().rfind(is_of)
+    let is_named = |cell: &str| !cell.is_empty() && commit.as_str().starts_with(cell);
+    rows.into_iter().rfind(|row| row.commit.as_deref().is_some_and(is_named))
 }
