@@ -269,11 +269,8 @@ impl Attempt {
                 return Ok(Stage::Over(Attempted::RolledBack));
             }
             Ending::Interrupted if self.open.draft.is_some() => {
-                return self.end_with_draft(
-                    workspace,
-                    &mut shared.store(),
-                    "the run of its next version was interrupted",
-                );
+                let why = "the run of its next version was interrupted";
+                return self.end_with_draft(workspace, &mut shared.store(), why);
             }
             Ending::Interrupted => {
                 self.roll_back(workspace, &mut shared.store(), "was interrupted")?;
