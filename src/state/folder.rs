@@ -11,8 +11,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::StateError;
-use super::json::PROGRESS;
-use super::json::{read_json, write_json};
+use super::json::{PROGRESS, read_json, write_json};
 use super::logs::EVENT_LOGS;
 use super::memory::{DIRECTIONS, FINDINGS, ITERATIONS};
 use crate::domain::{Contract, ExperimentId, Tag};

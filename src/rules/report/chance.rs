@@ -1,7 +1,6 @@
 //! Warnings about gains that may be chance.
 
-use super::evidence::{Evidence, Warning};
-use super::evidence::{listed, next_tag};
+use super::evidence::{Evidence, Warning, listed, next_tag};
 use super::summary::KeptStep;
 use crate::domain::{ExperimentId, count_of, two_digits};
 

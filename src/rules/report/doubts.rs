@@ -1,7 +1,6 @@
 //! Warnings about everything beside the values: machine, branch, ledger, reviews.
 
-use super::evidence::{Evidence, Warning};
-use super::evidence::{listed, listed_names, next_tag};
+use super::evidence::{Evidence, Warning, listed, listed_names, next_tag};
 use super::summary::Point;
 use crate::domain::{Direction, ExperimentId, ReviewVerdict, count_of, cut, experiment_name, shell_word};
 

@@ -11,8 +11,7 @@ use crate::rules::{
     candidates, editable_path, entries_into, is_package, looks_in_tree, named_files, paths_into, says_where,
     syncs_environment, within,
 };
-use crate::session::errors::LayoutError;
-use crate::session::errors::SessionError;
+use crate::session::errors::{LayoutError, SessionError};
 use crate::session::files::layout::OWN_FILES;
 
 /// The largest file in bytes that is read for where a package is.

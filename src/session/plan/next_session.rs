@@ -7,8 +7,7 @@ use crate::crash;
 use crate::domain::{Asked, Clock, CommitId, Contract, Drift, Follows, Layout, LedgerDialect, Tag};
 use crate::git::{Head, Repo};
 use crate::rules::{History, UnrecordedTip};
-use crate::session::errors::BranchError;
-use crate::session::errors::SessionError;
+use crate::session::errors::{BranchError, SessionError};
 use crate::session::files::reading::{expected_tip, read_history, session_of_head, session_tags, stored_contract};
 use crate::state::{Journal, SessionFolder, StateError};
 

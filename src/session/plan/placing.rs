@@ -6,8 +6,7 @@ use crate::domain::{Asked, Contract, ExperimentId, Layout, Tag, list};
 use crate::exec::gpu_inventory;
 use crate::git::{Changes, Head, Repo};
 use crate::rules::{GpuSlot, gpu_plan};
-use crate::session::errors::LayoutError;
-use crate::session::errors::SessionError;
+use crate::session::errors::{LayoutError, SessionError};
 use crate::session::files::reading::{read_history, session_tags};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
 

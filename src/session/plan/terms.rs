@@ -6,9 +6,7 @@ use crate::domain::{
     Asked, COMPOSITE, Clock, Contract, Direction, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag,
 };
 use crate::git::{Head, Repo};
-use crate::session::errors::AxesError;
-use crate::session::errors::BranchError;
-use crate::session::errors::SessionError;
+use crate::session::errors::{AxesError, BranchError, SessionError};
 use crate::session::files::reading::is_session;
 
 /// The settings that an invocation asks for, by their source.

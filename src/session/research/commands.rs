@@ -18,8 +18,7 @@ use crate::exec::{Executor, Exit, Job};
 use crate::fs::{read_at_most, read_tail, write_atomic};
 use crate::measure::plain_text;
 use crate::score::{Catalogue, Request, Source};
-use crate::session::errors::ResearchError;
-use crate::session::errors::SessionError;
+use crate::session::errors::{ResearchError, SessionError};
 
 /// Number of concurrent calls: models answer in seconds, and an artifact has hundreds of citations.
 const AT_ONCE: usize = 8;

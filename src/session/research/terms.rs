@@ -6,8 +6,7 @@ use super::scoring::read_terms;
 use crate::domain::{COMPOSITE, Composite, Contract, Form, SCORING, StopRule};
 use crate::git::Repo;
 use crate::rules::calls_score;
-use crate::session::errors::ScoreError;
-use crate::session::errors::SessionError;
+use crate::session::errors::{ScoreError, SessionError};
 
 /// From which composite on a session of research keeps: 0.45, the gate of the Madani adapter.
 pub const RESEARCH_THRESHOLD: f64 = 0.45;

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::expectations::{Expected, Stamps};
-use super::notices::Notices;
-use super::notices::note_changed;
+use super::notices::{Notices, note_changed};
 use crate::domain::{Actor, Actors, ExperimentId};
 use crate::fs::FileStamp;
 use crate::rules::{History, NEWEST_KEPT};

@@ -7,8 +7,7 @@ use crate::domain::{Clock, Event, ExperimentId, Message, Notice, Phase, Tag, cut
 use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::measure::PlainText;
-use crate::session::errors::LONGEST;
-use crate::session::errors::{MessageError, SessionError};
+use crate::session::errors::{LONGEST, MessageError, SessionError};
 use crate::state::{Heard, Journal, MessageFile, MessageKey, MessageLine, MessageMarks, SessionFolder, messages_of};
 
 /// The most characters of a word in an event.

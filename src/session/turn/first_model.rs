@@ -8,8 +8,7 @@ use crate::domain::{Beside, Phase};
 use crate::rules::{GpuSlot, History};
 use crate::session::attempt::Attempt;
 use crate::session::attempt::left_over::end_jobs;
-use crate::session::errors::LayoutError;
-use crate::session::errors::SessionError;
+use crate::session::errors::{LayoutError, SessionError};
 use crate::session::wait::shared::Shared;
 use crate::state::{OpenAttempt, OpenExperiment};
 

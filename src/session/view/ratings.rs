@@ -8,8 +8,7 @@ use super::session_view::SessionView;
 use crate::domain::{Clock, CommitId, Composite, Contract, PRESETS, Rating, Tag, with_causes};
 use crate::git::{Notes, Repo, Stored};
 use crate::rules::{Likeness, RatedSession, Weighed, axis_means, weigh};
-use crate::session::errors::AxesError;
-use crate::session::errors::SessionError;
+use crate::session::errors::{AxesError, SessionError};
 use crate::session::files::reading::{read_history, session_tags, stored_contract};
 use crate::state::{RatedLine, add_rating, read_ratings};
 

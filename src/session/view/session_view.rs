@@ -15,8 +15,7 @@ use crate::git::{Notes, Repo};
 use crate::measure::{PlainText, plain_text};
 use crate::report::Report;
 use crate::rules::{Course, Elsewhere, History, LadderState, Unfound, cap_of_tries, find_experiment, session_enough};
-use crate::session::errors::KeepsError;
-use crate::session::errors::SessionError;
+use crate::session::errors::{KeepsError, SessionError};
 use crate::session::files::choosing::{Choice, Chosen, choose_session};
 use crate::session::files::reading::{
     no_experiment, no_session, parse_record, read_history, refuse_changed, session_tags, stored_contract,
