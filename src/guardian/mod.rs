@@ -2,7 +2,7 @@
 //! resident guard that calls one when none comes. They read no experiment, write nothing into a session, and report for nobody:
 //! everything that they write is under `guard/` in the user's folder.
 //!
-//! The decisions of a patrol are in [`crate::rules::patrol::layer`]. No logic in this file.
+//! The decisions of a patrol are in [`crate::rules::patrol::verdict`]. No logic in this file.
 
 mod acts;
 mod beat;

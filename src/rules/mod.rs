@@ -55,13 +55,13 @@ pub use history::why::{is_sound, why_not_kept};
 pub use patrol::activity::{Activity, Seen, activity};
 pub use patrol::alerts::alerts;
 pub use patrol::beat::{is_beat_missing, pause_after_patrol};
-pub use patrol::doctor::{OpenFound, OpenTrouble, Tip, judge_open, judge_space, judge_tip, worst};
-pub use patrol::layer::{
-    Driver, GuardAction, Health, PatrolMemory, PatrolVerdict, Thresholds, Watched, interval, patrol,
-};
+pub use patrol::consistency::{OpenFound, OpenTrouble, Tip, judge_open, judge_space, judge_tip, worst};
 pub use patrol::sanity::{CLOCK_PATIENCE, clock_jump, is_clock_behind};
 pub use patrol::status::{
     LaneStatus, LanesStatus, OpenStatus, OutageStatus, SessionStatus, SleepStatus, UnrecordedTip, lanes_status,
+};
+pub use patrol::verdict::{
+    Driver, GuardAction, Health, PatrolMemory, PatrolVerdict, Thresholds, Watched, interval, patrol,
 };
 pub use recover::recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use report::by_direction::{DirectionResult, by_direction};
@@ -82,9 +82,9 @@ pub use research::axes::{
     AxisValues, axis_means, axis_values, bring, brought, composite, composite_number, four_decimals, in_form, product,
     v2, weighted, worst_axis,
 };
-pub use research::commands::{calls_score, is_research};
 pub use research::ideas::{by_rank, draw, is_used, same_idea};
 pub use research::insights::{keep_lesson, pivot_lesson, summary_lesson, summed_up};
+pub use research::is_research::{calls_score, is_research};
 pub use research::learned::{Learned, learned};
 pub use research::lessons::{Fold, fold, heaviest_first};
 pub use research::unranged::unranged;
@@ -94,18 +94,19 @@ pub use schedule::gpus::{
     GPU_MASKS, GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn, slot_variables,
     usable_gpus,
 };
-pub use schedule::lanes::{
-    RunOf, Slots, distinct_runs, gain_alone, gpu_hours, is_concurrent, lanes, run_seconds, slots,
-};
 pub use schedule::retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
 pub use schedule::shelving::{Left, Shelved, shelve};
 pub use schedule::silence::{GpuLife, LifeSign, Quiet, Silence};
+pub use schedule::slot_use::{
+    RunOf, Slots, distinct_runs, gain_alone, gpu_hours, is_concurrent, lanes, run_seconds, slots,
+};
 pub use schedule::space::{spoilt_by_full_disk, too_little_space};
 pub use schedule::starts::{
     Bar, Budgets, Call, Capacity, Demand, Expected, OpenAttempt, Place, Plan, Running, Situation, Start, Work,
     call_limit, calls_are_short, calls_that_feed, most_calls, schedule,
 };
 pub use stop::budget::{End, expected_call, expected_run, nearest_end, stop_before_experiment, stop_for_time};
+pub use stop::course_rules::course as ended_by_course;
 pub use stop::ending::{StopFacts, reached_goal, stop_before_next};
 pub use stop::expenses::Expenses;
 pub use stop::ladder_state::LadderState;
@@ -115,4 +116,3 @@ pub use stop::night::{
 };
 pub use stop::outage::{CallEnd, Patience, SoFar, outage, patience, pause_after_idle, pause_on, refused, retry_pause};
 pub use stop::spending::{Reports, idle_limits, priced};
-pub use stop::stop_rules::course as ended_by_course;

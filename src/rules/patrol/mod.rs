@@ -3,7 +3,7 @@
 pub(super) mod activity;
 pub(super) mod alerts;
 pub(super) mod beat;
-pub(super) mod doctor;
-pub(super) mod layer;
+pub(super) mod consistency;
 pub(super) mod sanity;
 pub(super) mod status;
+pub(super) mod verdict;

@@ -2,9 +2,9 @@
 
 pub(super) mod artifact;
 pub(super) mod axes;
-pub(super) mod commands;
 pub(super) mod ideas;
 pub(super) mod insights;
+pub(super) mod is_research;
 pub(super) mod learned;
 pub(super) mod lessons;
 pub(super) mod ridge;

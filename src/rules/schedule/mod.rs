@@ -2,9 +2,9 @@
 
 pub(super) mod cadence;
 pub(super) mod gpus;
-pub(super) mod lanes;
 pub(super) mod retention;
 pub(super) mod shelving;
 pub(super) mod silence;
+pub(super) mod slot_use;
 pub(super) mod space;
 pub(super) mod starts;

@@ -4,8 +4,8 @@
 
 use serde_json::json;
 
+use super::course_rules::course;
 use super::expenses::Expenses;
-use super::stop_rules::course;
 use crate::domain::{Bound, Contract, Direction, StopReason, count_of};
 use crate::rules::history::records::History;
 

@@ -1,6 +1,7 @@
 //! When a loop ends or changes its ways: budgets, nights, stop rules, outages, the ladder.
 
 pub(super) mod budget;
+pub(super) mod course_rules;
 pub(super) mod ending;
 pub(super) mod expenses;
 pub(super) mod ladder;
@@ -10,4 +11,3 @@ pub(super) mod night;
 pub(super) mod outage;
 pub(super) mod reset;
 pub(super) mod spending;
-pub(super) mod stop_rules;

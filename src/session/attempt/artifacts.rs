@@ -6,8 +6,8 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
+use super::lifecycle::Attempt;
 use super::measuring::metric_file_of;
-use super::stages::Attempt;
 use crate::crash;
 use crate::domain::{Artifact, ExperimentId, Notice, Outcome, Record, SizeLimit, Space};
 use crate::exec;

@@ -10,9 +10,9 @@ use jiff::Zoned;
 
 use super::agent_training::{RunLogBefore, own_training};
 use super::left_over::restore_after;
+use super::lifecycle::Attempt;
 use super::running::DELETIONS;
 use super::searching::search;
-use super::stages::Attempt;
 use crate::agent::{self, Answer, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
 use crate::crash;
 use crate::domain::{

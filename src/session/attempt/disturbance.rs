@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::lifecycle::Attempt;
 use super::measuring::metric_file_of;
-use super::stages::Attempt;
 use crate::domain::{Actor, CommitId, ExperimentId, FailureClass, Notice};
 use crate::fs::{read_regular, write_unsynced};
 use crate::git::TreeStamps;

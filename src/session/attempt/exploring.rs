@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::calling::{Calling, Purpose, Work};
-use super::stages::Attempt;
+use super::lifecycle::Attempt;
 use crate::domain::{Contract, Event, Notice, Role, RoleProposal, ended_text, with_causes};
 use crate::measure::plain_text;
 use crate::session::errors::SessionError;

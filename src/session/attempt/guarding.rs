@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::left_over::{await_files, restore_after};
-use super::stages::{Attempt, Attempted, Stage};
+use super::lifecycle::{Attempt, Attempted, Stage};
 use crate::crash;
 use crate::domain::{Actor, Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
 use crate::exec::{self, Executor, Exit, Job};

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::stages::Attempt;
+use super::lifecycle::Attempt;
 use super::trial::end_trial;
 use crate::crash;
 use crate::domain::{Beside, CommitId, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::stages::Attempt;
+use super::lifecycle::Attempt;
 use crate::domain::{ExperimentId, Notice, RunRole};
 use crate::exec::{Job, may_be_held};
 use crate::session::errors::SessionError;

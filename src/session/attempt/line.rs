@@ -1,7 +1,7 @@
 //! The line of winners: its steps that need no run are carried out here.
 
 use super::joining::without_own;
-use super::stages::Attempt;
+use super::lifecycle::Attempt;
 use crate::crash;
 use crate::domain::{Beside, CommitId, ExperimentId, Notice, Number, Outcome, Phase, Record, Train, experiment_names};
 use crate::git;

@@ -1,10 +1,10 @@
 //! Merging a change with what was kept since it was made: before its run, and by the agent.
 
 use super::calling::{Calling, Work};
-use super::check::edits;
+use super::change_checks::edits;
+use super::lifecycle::Attempt;
 use super::line::merge_onto;
 use super::seat_calls::Called;
-use super::stages::Attempt;
 use crate::agent::Merging;
 use crate::crash;
 use crate::domain::{

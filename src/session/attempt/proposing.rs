@@ -1,8 +1,8 @@
 //! Calls of the agent that make an experiment, and the commit of what is in the working tree then.
 
 use super::calling::{Calling, Work};
-use super::check::repeated_direction;
-use super::stages::Attempt;
+use super::change_checks::repeated_direction;
+use super::lifecycle::Attempt;
 use crate::crash;
 use crate::domain::{AgentCall, CommitId, Event, ExperimentId, Notice, Phase, Record};
 use crate::git::{Proposal as Change, Untracked};
@@ -11,7 +11,7 @@ use crate::session::store::Store;
 use crate::session::store::jobs::AGENT;
 use crate::session::store::memory::note_offer;
 use crate::session::store::open_attempt::{Texts, describe};
-use crate::session::store::state::NO_KEEP;
+use crate::session::store::writer::NO_KEEP;
 use crate::session::tree::Workspace;
 use crate::session::wait::shared::Shared;
 use crate::session::wait::supervise::Ending;

@@ -9,7 +9,7 @@ use crate::rules::doubtful_gain;
 use crate::session::errors::SessionError;
 use crate::session::store::Store;
 use crate::session::store::open_attempt::draft_of;
-use crate::session::store::state::NO_KEEP;
+use crate::session::store::writer::NO_KEEP;
 use crate::session::tree::Workspace;
 use crate::session::tree::working_tree::UsersTree;
 use crate::state::OpenExperiment;

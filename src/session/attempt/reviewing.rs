@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::left_over::restore_after;
-use super::stages::{Attempt, Attempted, Stage};
+use super::lifecycle::{Attempt, Attempted, Stage};
 use crate::agent::{self, Answer, Reviewing, review_prompt};
 use crate::crash;
 use crate::domain::{

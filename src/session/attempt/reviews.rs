@@ -1,7 +1,7 @@
 //! Reviews beside others: a change that would be kept has left its slot, and joins the line of winners afterwards.
 
 use super::joining::join_line;
-use super::stages::{Attempt, Attempted};
+use super::lifecycle::{Attempt, Attempted};
 use crate::domain::{ExperimentId, Phase, Record};
 use crate::session::errors::SessionError;
 use crate::session::store::Store;

@@ -1,7 +1,7 @@
 //! Calls of the agent that rework a change whose run or guard failed.
 
 use super::calling::{Calling, Work};
-use super::stages::{Attempt, Stage};
+use super::lifecycle::{Attempt, Stage};
 use crate::crash;
 use crate::domain::{Event, Phase, Record, Version};
 use crate::rules::{Again, LOST_RETRIES};

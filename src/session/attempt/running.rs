@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::disturbance::is_changed;
 use super::left_over::{await_files, restore_after};
+use super::lifecycle::Attempt;
 use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
 use super::run_log::point_run_log;
-use super::stages::Attempt;
 use crate::crash;
 use crate::domain::{Actor, Contract, Event, FailureClass, Metrics, Notice, Number, Phase, Record, RunRole};
 use crate::exec::{ExecError, Executor};

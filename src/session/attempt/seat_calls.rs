@@ -1,10 +1,10 @@
 //! Calls of agents in seats.
 
 use super::calling::{Calling, Purpose};
+use super::lifecycle::Attempt;
 use super::merging::{is_to_be_merged, merge};
 use super::proposing::CallResult;
 use super::reworking::Reworked;
-use super::stages::Attempt;
 use crate::session::errors::SessionError;
 use crate::session::store::open_attempt::commit_of;
 use crate::session::tree::Workspace;

@@ -1,9 +1,9 @@
 //! Runs that the line of winners asks for: merged winners on the incumbent, or one winner's own tree afresh.
 
 use super::joining::run_finished;
+use super::lifecycle::{Attempt, Attempted};
 use super::line::{Chains, on_line, open_attempt};
 use super::merging::refuse_commit;
-use super::stages::{Attempt, Attempted};
 use crate::crash;
 use crate::domain::{ExperimentId, Number, Outcome, Phase, Replay, experiment_names};
 use crate::rules::{

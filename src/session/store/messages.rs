@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::state::Store;
+use super::writer::Store;
 use crate::domain::{Clock, Event, ExperimentId, Message, Notice, Phase, Tag, cut, one_line, with_causes};
 use crate::fs::FileStamp;
 use crate::git::Repo;

@@ -12,8 +12,8 @@ pub(super) mod notices;
 pub(super) mod open_attempt;
 pub(super) mod repair;
 pub(super) mod requests;
-pub(super) mod state;
 pub(super) mod trouble_report;
 pub(super) mod watchdog;
+pub(super) mod writer;
 
-pub(super) use state::Store;
+pub(super) use writer::Store;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::state::Store;
+use super::writer::Store;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{CommitId, Contract, Notice, Outcome, Phase, Record};

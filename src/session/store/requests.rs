@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
-use super::state::Store;
+use super::writer::Store;
 use crate::domain::{Notice, StopReason, StopWhen};
 use crate::exec::beat;
 use crate::state::SessionFolder;

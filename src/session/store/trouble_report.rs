@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::state::Store;
+use super::writer::Store;
 use crate::domain::{Escalation, Event, Notice, StopReason, Trouble};
 use crate::report::{escalation_text, flag_text};
 use crate::state::{EscalationFiles, Journal, SessionFolder};

@@ -28,7 +28,7 @@ use crate::session::store::notices::Notices;
 use crate::session::store::open_attempt::is_being_replaced;
 use crate::session::store::repair::{Remains, rebuilt_journal};
 use crate::session::store::requests::Interrupts;
-use crate::session::store::state::Written;
+use crate::session::store::writer::Written;
 use crate::session::tree::linked::SlotSetup;
 use crate::session::tree::settings_file::SETTINGS_BEFORE;
 use crate::session::wait::escalation::report_unopened;

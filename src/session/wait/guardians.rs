@@ -20,7 +20,7 @@ use crate::session::store::expectations::Expected;
 use crate::session::store::messages::ReceivedMessages;
 use crate::session::store::notices::Notices;
 use crate::session::store::requests::Interrupts;
-use crate::session::store::state::Written;
+use crate::session::store::writer::Written;
 use crate::state::{
     EventLog, GuardFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Map;
 
-use super::check::check_again;
+use super::change_checks::check_again;
 use super::joining::join_line;
 use super::left_over::{await_files, end_jobs};
 use super::trial::judge_trial;

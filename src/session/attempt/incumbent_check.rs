@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::stages::Attempt;
+use super::lifecycle::Attempt;
 use crate::domain::{
     Beside, ExperimentId, Failure, FailureClass, Notice, Number, Phase, Record, experiment_name, legacy,
 };
