@@ -5,7 +5,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::domain::{CommitId, FailureClass, Fingerprint, Record, bytes_text};
-use crate::rules::history::records::History;
+use crate::rules::history::History;
 
 /// The fingerprint of a change from its tree and unified diff. Like `git patch-id --verbatim`, it ignores line numbers
 /// and context.

@@ -8,8 +8,8 @@ use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
     COMPOSITE, CommitId, Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record, Run,
 };
-use crate::rules::change::disturbance::Disturbance;
-use crate::rules::history::records::{best_kept_of, best_of};
+use crate::rules::change::Disturbance;
+use crate::rules::history::{best_kept_of, best_of};
 
 /// The outcome of a run, or why there was none.
 #[derive(Debug, Clone, Default)]
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{CommitId, Composite, Direction, MetricSource, MetricSpec};
-    use crate::rules::history::records::History;
+    use crate::rules::history::History;
     use crate::rules::sample::record;
 
     fn contract(limits: &[&str]) -> Contract {

@@ -2,7 +2,7 @@
 
 use super::outcome::format_step;
 use crate::domain::{Direction, Failure, FailureClass, Number, two_digits};
-use crate::rules::history::spread::Spread;
+use crate::rules::history::Spread;
 
 /// After how many runs in a row that crash the best experiment is run again: as many attempts as it takes the ladder to pivot.
 pub const CRASHES_TO_CHECK: u32 = 5;

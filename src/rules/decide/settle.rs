@@ -4,7 +4,7 @@ use super::judge::{Measured, judge};
 use super::outcome::{Verdict, exceeds, format_distance};
 use super::train_steps::{Car, Merged, Tested};
 use crate::domain::{Contract, DiffStat, Outcome};
-use crate::rules::history::records::History;
+use crate::rules::history::History;
 
 /// The next step for a stale change that was merged onto the incumbent before it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

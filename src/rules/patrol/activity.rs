@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::domain::Phase;
-use crate::rules::recover::recovery::RunFound;
+use crate::rules::recover::RunFound;
 
 /// Observations of a session, made without touching it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

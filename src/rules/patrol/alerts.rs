@@ -4,7 +4,7 @@ use crate::domain::{
     Alert, AlertKind, Contract, Directive, EVENT_VERSION, Event, ExperimentId, Outcome, Record, ReviewVerdict,
     count_of, experiment_name, moment_text, one_line,
 };
-use crate::rules::history::records::History;
+use crate::rules::history::History;
 
 /// The crashes in a row that raise an alert: one may be the idea and a second its repair, but a third is a pattern, as
 /// on the refine ladder.

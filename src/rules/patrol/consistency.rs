@@ -1,7 +1,7 @@
 //! Problems in the facts about a session.
 
 use crate::domain::{CommitId, Phase, Severity, Space};
-use crate::rules::schedule::space::too_little_space;
+use crate::rules::schedule::too_little_space;
 
 /// The free space below which `ar` warns: 1 GiB.
 const LITTLE_SPACE: u64 = 1 << 30;

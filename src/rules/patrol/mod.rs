@@ -2,8 +2,17 @@
 
 pub(super) mod activity;
 pub(super) mod alerts;
-pub(super) mod beat;
-pub(super) mod consistency;
-pub(super) mod sanity;
-pub(super) mod status;
-pub(super) mod verdict;
+mod beat;
+mod consistency;
+mod sanity;
+mod status;
+mod verdict;
+
+pub use activity::{Activity, Seen};
+pub use beat::{is_beat_missing, pause_after_patrol};
+pub use consistency::{OpenFound, OpenTrouble, Tip, judge_open, judge_space, judge_tip, worst};
+pub use sanity::{CLOCK_PATIENCE, clock_jump, is_clock_behind};
+pub use status::{
+    LaneStatus, LanesStatus, OpenStatus, OutageStatus, SessionStatus, SleepStatus, UnrecordedTip, lanes_status,
+};
+pub use verdict::{Driver, GuardAction, Health, PatrolMemory, PatrolVerdict, Thresholds, Watched, interval, patrol};

@@ -7,12 +7,10 @@ use jiff::Timestamp;
 
 use super::activity::Activity;
 use crate::domain::{Contract, Escalation, ExperimentId, Home, Layout, Number, Outage, Phase, Spent, StopWhen, Tag};
-use crate::rules::decide::train_steps::Trial;
-use crate::rules::history::records::History;
-use crate::rules::schedule::slot_use::slots_so_far;
-use crate::rules::schedule::starts::{Capacity, Expected, call_limit, calls_are_short};
-use crate::rules::stop::budget::{End, expected_call, expected_run};
-use crate::rules::stop::night::Night;
+use crate::rules::decide::Trial;
+use crate::rules::history::History;
+use crate::rules::schedule::{Capacity, Expected, call_limit, calls_are_short, slots_so_far};
+use crate::rules::stop::{End, Night, expected_call, expected_run};
 
 /// The observed state of a session at one moment.
 #[derive(Debug, Clone)]

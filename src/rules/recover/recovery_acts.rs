@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::{Direction, ExperimentId, Number};
-use crate::rules::decide::train_steps::{Afresh, Car, Standing, Tested};
+use crate::rules::decide::{Afresh, Car, Standing, Tested};
 
 /// One durable write, or one thing that an agent does.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use super::acts::Act;
 use super::*;
 use crate::domain::ExperimentId;
-use crate::rules::decide::train_steps::{LineStep, Merged};
+use crate::rules::decide::{LineStep, Merged};
 use crate::rules::recover::recovery::{Found, RunFound, Step, recover};
 
 impl World {

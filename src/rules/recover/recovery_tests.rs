@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::world::World;
 use crate::domain::{Home, Phase};
-use crate::rules::decide::rework::REWORKS;
+use crate::rules::decide::REWORKS;
 
 /// Gains of which two are won side by side, so that the second rides a train.
 const GAINS: [i8; 6] = [0, 3, 1, 4, 1, 4];

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::LOST_RETRIES;
 use crate::domain::{Home, Phase};
-use crate::rules::decide::rework::REWORKS;
-use crate::rules::decide::train_steps::Trial;
-use crate::rules::decide::trains::Line;
+use crate::rules::decide::{Line, REWORKS, Trial};
 
 const SLOTS: usize = 3;
 const SEATS: usize = 2;

@@ -6,9 +6,8 @@ use serde::Serialize;
 
 use super::summary::KeptStep;
 use crate::domain::{ExperimentId, Layout, Record};
-use crate::rules::history::counts::Ended;
-use crate::rules::history::directions::same_direction;
-use crate::rules::schedule::slot_use::{RunOf, distinct_runs, gpu_hours, run_seconds};
+use crate::rules::history::{Ended, same_direction};
+use crate::rules::schedule::{RunOf, distinct_runs, gpu_hours, run_seconds};
 
 /// The results of the experiments in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -70,7 +70,7 @@ mod tests {
     use super::super::time_split::TimeSplit;
     use super::*;
     use crate::domain::Outcome::{self, Keep};
-    use crate::rules::history::spread::Spread;
+    use crate::rules::history::Spread;
 
     const KEEPS: [(&str, Outcome); 6] =
         [("9.0", Keep), ("8.5", Keep), ("8.0", Keep), ("7.5", Keep), ("7.0", Keep), ("0.5", Keep)];

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::domain::{Contract, Environment, Number, Record};
-use crate::rules::decide::outcome::{format_distance, format_gain};
+use crate::rules::decide::{format_distance, format_gain};
 
 /// The subject of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::summary::{Point, Summary};
 use super::time_split::TimeSplit;
 use crate::domain::{Direction, EnvironmentChange, ExperimentId, ReviewVerdict};
-use crate::rules::history::spread::Spread;
+use crate::rules::history::Spread;
 
 /// A warning about a session or a ledger on which the user can act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

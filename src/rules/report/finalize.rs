@@ -2,8 +2,8 @@
 
 use super::evidence::listed;
 use crate::domain::{ExperimentId, MetricSource, MetricSpec, Record, Tag, one_line};
-use crate::rules::decide::outcome::{decide, format_step};
-use crate::rules::history::records::replaced;
+use crate::rules::decide::{decide, format_step};
+use crate::rules::history::replaced;
 
 /// The commit message of a keep: its description, the metric before and after, and its record. The keep `replaced_by` has
 /// removed its change.

@@ -3,8 +3,7 @@
 use super::evidence::{Evidence, Warning};
 use super::summary::{KeptStep, Point, Summary, summarize};
 use crate::domain::{Contract, Direction, ExperimentId, Outcome, two_digits};
-use crate::rules::history::median::RunningMedian;
-use crate::rules::history::records::History;
+use crate::rules::history::{History, RunningMedian};
 
 /// The ratio to the median gain of earlier keeps from which a gain is suspicious. Own judgement: the first steps are
 /// often the largest, later ones differ by small factors, and a cheated metric changes by an order of magnitude.

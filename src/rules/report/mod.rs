@@ -1,15 +1,26 @@
 //! What a report says of a session: its summary, and what to doubt. Nothing here changes what the loop does.
 
 pub(super) mod by_direction;
-pub(super) mod chance;
+mod chance;
 pub(super) mod compare;
-pub(super) mod doubts;
-pub(super) mod evidence;
-pub(super) mod finalize;
-pub(super) mod jumps;
+mod doubts;
+mod evidence;
+mod finalize;
+mod jumps;
 pub(super) mod misses;
-pub(super) mod summary;
+mod summary;
 pub(super) mod time_split;
-pub(super) mod timeline;
+mod timeline;
 pub(super) mod warnings;
-pub(super) mod waste;
+mod waste;
+
+pub use by_direction::DirectionResult;
+pub use chance::how_to_repeat;
+pub use compare::{Aspect, Compared, MEMORY};
+pub use evidence::{Evidence, Warning, listed};
+pub use finalize::{kept_message, kept_steps, squashed_message};
+pub use jumps::doubtful_gain;
+pub use misses::{Margin, MarginBy, Miss, margin};
+pub use summary::{KeptStep, Point, Summary, summarize};
+pub use time_split::{SHORTEST, TimeSplit, Waits};
+pub use timeline::Course;

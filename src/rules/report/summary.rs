@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::domain::{Direction, ExperimentId, FailureClass, Number, Outcome};
-use crate::rules::decide::outcome::relative_gain;
-use crate::rules::history::counts::Ended;
+use crate::rules::decide::relative_gain;
+use crate::rules::history::Ended;
 
 /// One experiment for the summary, from a session's record or a foreign ledger's row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -2,7 +2,7 @@
 
 use super::time_split::Waits;
 use crate::domain::{CommitId, ExperimentId, Layout, Spent};
-use crate::rules::history::spread::Elsewhere;
+use crate::rules::history::Elsewhere;
 
 /// Facts about a session that are not in its records.
 #[derive(Debug, Clone, Default)]

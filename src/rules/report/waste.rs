@@ -3,7 +3,7 @@
 use super::evidence::{Evidence, Warning};
 use super::summary::Point;
 use crate::domain::{ExperimentId, FailureClass, duration_text, percent_text, span_text};
-use crate::rules::history::counts::Ended;
+use crate::rules::history::Ended;
 
 /// The share of waiting time that is worth a warning: a tenth, an hour of a night. Own judgement.
 const WAITING: f64 = 0.1;

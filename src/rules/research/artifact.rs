@@ -6,7 +6,7 @@
 
 use super::axes::{AxisValues, composite_number, in_form};
 use crate::domain::{Composite, Contract, Form, Number, Outcome, Record};
-use crate::rules::history::records::History;
+use crate::rules::history::History;
 
 /// The artifact's novelty is the mean over this many iterations.
 pub const NOVELTY_WINDOW: usize = 5;

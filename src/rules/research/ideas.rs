@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use sha2::{Digest, Sha256};
 
 use crate::domain::{Draw, Idea, IdeaKind, IdeaState, Record, TriedDirection, USER};
-use crate::rules::history::directions::same_direction;
+use crate::rules::history::same_direction;
 
 /// Draws one of the best open ideas of a kind, each with the same chance, or the best one. The same `seed` draws the same
 /// one unless it is gone or a new one wins. Skips those whose direction is among `tried`. If none is open, it draws from

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::domain::{KEPT, Lesson, LessonId, Outcome, Record, Tag, count_of};
-use crate::rules::history::directions::{directions_tried, same_direction};
-use crate::rules::history::records::History;
-use crate::rules::history::why::is_sound;
+use crate::rules::history::{History, directions_tried, is_sound, same_direction};
 
 /// The number of lessons from discards and crashes that a summary quotes.
 const QUOTED: usize = 3;

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 
 use crate::domain::{KEPT, Lesson, LessonId, count_of};
-use crate::rules::history::directions::same_direction;
+use crate::rules::history::same_direction;
 
 /// The most entries before older ones are merged.
 const MOST: usize = 50;

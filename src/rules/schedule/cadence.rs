@@ -9,10 +9,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::domain::{Bound, Cadence, Contract, Record, StopReason, duration_text};
-use crate::rules::history::counts::Ended;
-use crate::rules::history::records::History;
-use crate::rules::research::artifact::NOVELTY;
-use crate::rules::research::axes::{bring, four_decimals};
+use crate::rules::history::{Ended, History};
+use crate::rules::research::{NOVELTY, bring, four_decimals};
 
 /// The pause while the numbers rise, after a change that only rewrote.
 const SYNTHESIS_WARM: Duration = Duration::from_secs(60);

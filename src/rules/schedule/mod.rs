@@ -1,10 +1,26 @@
 //! What runs next and where: slots, seats, GPUs, pauses, disk space.
 
-pub(super) mod cadence;
-pub(super) mod gpus;
-pub(super) mod retention;
-pub(super) mod shelving;
-pub(super) mod silence;
-pub(super) mod slot_use;
-pub(super) mod space;
-pub(super) mod starts;
+mod cadence;
+mod gpus;
+mod retention;
+mod shelving;
+mod silence;
+mod slot_use;
+mod space;
+mod starts;
+
+pub use cadence::{LastIteration, Pace, cadence_warning, pace};
+pub use gpus::{
+    GPU_MASKS, GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn, slot_variables,
+    usable_gpus,
+};
+pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
+pub use shelving::{Left, Shelved, shelve};
+pub use silence::{GpuLife, LifeSign, Quiet, Silence};
+pub(crate) use slot_use::slots_so_far;
+pub use slot_use::{RunOf, Slots, distinct_runs, gain_alone, gpu_hours, is_concurrent, lanes, run_seconds, slots};
+pub use space::{spoilt_by_full_disk, too_little_space};
+pub use starts::{
+    Bar, Budgets, Call, Capacity, Demand, Expected, OpenAttempt, Place, Plan, Running, Situation, Start, Work,
+    call_limit, calls_are_short, calls_that_feed, most_calls, schedule,
+};

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::domain::{ExperimentId, Layout};
-use crate::rules::decide::train_steps::Trial;
+use crate::rules::decide::Trial;
 
 /// The most agents at a time by default: more of them mostly hit the rate limit of their service.
 const MOST_CALLS: u32 = 4;

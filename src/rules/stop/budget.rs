@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::domain::{Contract, StopReason};
+use crate::rules::history::History;
 use crate::rules::history::median::median;
-use crate::rules::history::records::History;
 
 /// The number of recent durations that predict the next one: enough to ignore a stuck one, few enough to follow the
 /// session's current pace.

@@ -8,11 +8,11 @@ use serde_json::json;
 use crate::domain::{
     Bound, Composite, Contract, Direction, ExperimentId, Number, Record, StopReason, StopRule, count_of,
 };
-use crate::rules::history::records::History;
-use crate::rules::research::artifact::{
-    ArtifactPoint, NOVELTY, artifact_course, artifact_metric, decided_novelty, mean_novelty,
+use crate::rules::history::History;
+use crate::rules::research::{
+    ArtifactPoint, AxisValues, NOVELTY, artifact_course, artifact_metric, axis_values, bring, brought, decided_novelty,
+    four_decimals, mean_novelty, worst_axis,
 };
-use crate::rules::research::axes::{AxisValues, axis_values, bring, brought, four_decimals, worst_axis};
 
 /// The fewest numbers before `kill2` acts.
 const FEWEST: usize = 10;

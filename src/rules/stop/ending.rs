@@ -7,7 +7,7 @@ use serde_json::json;
 use super::course_rules::course;
 use super::expenses::Expenses;
 use crate::domain::{Bound, Contract, Direction, StopReason, count_of};
-use crate::rules::history::records::History;
+use crate::rules::history::History;
 
 /// Facts by which to decide whether a session stops.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::night::{Night, NightEnd, cap_of_tries, session_calls_enough, session_enough};
 use crate::domain::{Contract, ExperimentId, Spent, StopReason, Usage};
-use crate::rules::history::records::History;
+use crate::rules::history::History;
 
 /// The expenses of a session, with its night.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@
 use strum::VariantArray;
 
 use crate::domain::{Directive, ExperimentId, Failure, FailureClass, Ladder, Outcome, Perturbation, Record, Rung};
-use crate::rules::history::records::History;
+use crate::rules::history::History;
 
 /// Iterations without a keep before the agent is asked to refine.
 const REFINE_AFTER: u32 = 3;

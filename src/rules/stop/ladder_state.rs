@@ -6,8 +6,7 @@ use super::ladder::{Turn, climb, climb_all, in_seat, redirected, turn_of};
 use crate::domain::{
     Contract, Directive, ExperimentId, Explored, Outcome, Record, Role, RoleProposal, Rung, StopReason, ToldStep,
 };
-use crate::rules::history::directions::{directions_tried, is_tried};
-use crate::rules::history::records::History;
+use crate::rules::history::{History, directions_tried, is_tried};
 
 /// The largest number of steps that are remembered without a keep.
 const TOLD: usize = 50;

@@ -4,8 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::domain::{Number, Unparsed};
-use crate::rules::history::directions::{directions_tried, near_misses, same_direction};
-use crate::rules::history::records::History;
+use crate::rules::history::{History, directions_tried, near_misses, same_direction};
 
 /// A record of a lower-is-better metric; `failure` is a class, or empty.
 fn record(id: u32, outcome: &str, value: Option<f64>, failure: &str, direction: Option<&str>) -> Record {

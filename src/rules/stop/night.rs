@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::spending::{cost_enough, tokens_enough};
 use crate::domain::{Asked, Bound, Contract, ExperimentId, Spent, StopReason, Tokens, Usage, count_of};
-use crate::rules::history::records::History;
+use crate::rules::history::History;
 
 /// The way in which a loop was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

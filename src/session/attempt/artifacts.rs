@@ -13,12 +13,10 @@ use crate::domain::{Artifact, ExperimentId, Notice, Outcome, Record, SizeLimit, 
 use crate::exec;
 use crate::rules::{ArtifactGlobs, ExperimentArtifacts, History, artifacts_to_drop, too_little_space};
 use crate::session::errors::SessionError;
-use crate::session::files::layout::is_own;
-use crate::session::store::Store;
-use crate::session::store::notices::Notices;
-use crate::session::store::requests::Interrupt;
+use crate::session::files::is_own;
+use crate::session::store::{Interrupt, Notices, Store};
 use crate::session::tree::Workspace;
-use crate::session::wait::shared::Shared;
+use crate::session::wait::Shared;
 use crate::state::{BeforeRun, Matching, SessionFolder, SetAside, StateError, Taken};
 
 /// Maximum number of artifacts per run, because the record lists their names.

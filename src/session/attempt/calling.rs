@@ -23,19 +23,12 @@ use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
 use crate::rules::{Again, CallEnd, Silence, described, idle_limits, outage, priced, question, refused};
 use crate::session::errors::SessionError;
-use crate::session::files::conventions::{PROGRAM, read_program};
-use crate::session::files::disk_space::refuse_spoilt;
-use crate::session::files::layout::remove_file;
-use crate::session::files::program_path::own_path;
-use crate::session::store::Store;
-use crate::session::store::jobs::{AGENT, clear_run_folder};
-use crate::session::store::log_excerpt::{end_of_log, last_failed_log};
-use crate::session::store::messages::receive_messages;
-use crate::session::store::open_attempt::add_said;
-use crate::session::store::trouble_report::close_escalation;
+use crate::session::files::{PROGRAM, own_path, read_program, refuse_spoilt, remove_file};
+use crate::session::store::{
+    AGENT, Store, add_said, clear_run_folder, close_escalation, end_of_log, last_failed_log, receive_messages,
+};
 use crate::session::tree::Workspace;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::{Ending, Exited};
+use crate::session::wait::{Ending, Exited, Shared};
 use crate::state::{Journal, OpenExperiment, SessionFolder};
 
 /// The result of a finished call.

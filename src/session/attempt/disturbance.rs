@@ -10,12 +10,9 @@ use crate::git::TreeStamps;
 use crate::measure::Verdict;
 use crate::rules::{Disturbance, Measured};
 use crate::session::errors::SessionError;
-use crate::session::files::layout::{SETTINGS_FILE, is_own};
-use crate::session::store::Store;
-use crate::session::store::jobs::TREE_BEFORE;
-use crate::session::tree::Workspace;
-use crate::session::tree::protected::name_of;
-use crate::session::tree::working_tree::Seen;
+use crate::session::files::{SETTINGS_FILE, is_own};
+use crate::session::store::{Store, TREE_BEFORE};
+use crate::session::tree::{Seen, Workspace, name_of};
 
 impl Workspace {
     /// Prepares the tree just before a run of `commit`: removes what earlier runs left in a slot, and restores protected files.

@@ -9,9 +9,7 @@ use crate::measure::plain_text;
 use crate::session::errors::SessionError;
 use crate::session::store::Store;
 use crate::session::tree::Workspace;
-use crate::session::wait::checkpoints::write_in_folder;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::Ending;
+use crate::session::wait::{Ending, Shared, write_in_folder};
 use crate::state::Journal;
 
 /// The most bytes of a proposal that the next call is shown.

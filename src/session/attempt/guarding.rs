@@ -11,14 +11,10 @@ use crate::fs::read_tail;
 use crate::measure::{EXCERPT_LINES, last_lines};
 use crate::rules::{LOST_RETRIES, RunFound};
 use crate::session::errors::SessionError;
-use crate::session::files::disk_space::refuse_spoilt;
-use crate::session::files::layout::remove_file;
-use crate::session::store::Store;
-use crate::session::store::jobs::{RUN_FILES, clear_run_folder, guard_name, run_variables};
-use crate::session::store::open_attempt::{commit_of, draft_of};
+use crate::session::files::{refuse_spoilt, remove_file};
+use crate::session::store::{RUN_FILES, Store, clear_run_folder, commit_of, draft_of, guard_name, run_variables};
 use crate::session::tree::Workspace;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::{Deadline, Ending, Waiter};
+use crate::session::wait::{Deadline, Ending, Shared, Waiter};
 
 /// The reason and the failure that are recorded for a change whose guard failed.
 fn refused_by(guard: &GuardRun, draft: &Record) -> (String, Failure) {

@@ -11,9 +11,7 @@ use crate::rules::{CRASHES_TO_CHECK, CameBack, Measured, came_back, describe_fai
 use crate::session::errors::SessionError;
 use crate::session::store::Store;
 use crate::session::tree::Workspace;
-use crate::session::wait::gate::gate_of_run;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::Ending;
+use crate::session::wait::{Ending, Shared, gate_of_run};
 use crate::state::OpenExperiment;
 
 impl Shared<'_> {

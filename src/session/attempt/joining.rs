@@ -9,8 +9,7 @@ use crate::domain::{Beside, CommitId, Event, ExperimentId, Notice, Number, Outco
 use crate::fs::written_to;
 use crate::rules::Car;
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::open_attempt::commit_of;
+use crate::session::store::{Store, commit_of};
 use crate::state::{OpenAttempt, OpenExperiment};
 
 /// Puts an experiment that beat its own base in the line of winners, where it waits for the incumbent; ends a trial. Gives the

@@ -9,9 +9,8 @@ use super::lifecycle::Attempt;
 use crate::domain::{ExperimentId, Notice, RunRole};
 use crate::exec::{Job, may_be_held};
 use crate::session::errors::SessionError;
-use crate::session::store::jobs::{AGENT, REVIEW, RUN, job_names, job_place};
-use crate::session::store::requests::Interrupt;
-use crate::session::wait::shared::Shared;
+use crate::session::store::{AGENT, Interrupt, REVIEW, RUN, job_names, job_place};
+use crate::session::wait::Shared;
 use crate::state::further_runs;
 
 /// Longest wait for a lock that a process may hold.

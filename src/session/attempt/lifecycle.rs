@@ -17,15 +17,10 @@ use crate::rules::{
     judge, recover,
 };
 use crate::session::errors::SessionError;
-use crate::session::files::ignored::ignored_inputs;
-use crate::session::files::reading::read_records;
-use crate::session::store::Store;
-use crate::session::store::jobs::{REVIEW, guard_name, job_place, run_name};
-use crate::session::store::open_attempt::{commit_of, draft_of, is_being_replaced};
-use crate::session::tree::Workspace;
-use crate::session::tree::protected::name_of;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::{Deadline, Ending};
+use crate::session::files::{ignored_inputs, read_records};
+use crate::session::store::{REVIEW, Store, commit_of, draft_of, guard_name, is_being_replaced, job_place, run_name};
+use crate::session::tree::{Workspace, name_of};
+use crate::session::wait::{Deadline, Ending, Shared};
 use crate::state::{OpenAttempt, OpenExperiment, OpenRun};
 
 /// The result of driving an attempt.

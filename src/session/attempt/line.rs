@@ -7,9 +7,8 @@ use crate::domain::{Beside, CommitId, ExperimentId, Notice, Number, Outcome, Pha
 use crate::git;
 use crate::rules::{Line, LineStep, Merged, Standing, Trial, Verdict, Why, fingerprint};
 use crate::session::errors::SessionError;
-use crate::session::files::reading::no_experiment;
-use crate::session::store::Store;
-use crate::session::store::open_attempt::draft_of;
+use crate::session::files::no_experiment;
+use crate::session::store::{Store, draft_of};
 use crate::state::{OpenExperiment, Ported};
 
 /// The commits of merged winners on one incumbent. They are found again after a kill.

@@ -14,10 +14,9 @@ use crate::fs::read_at_most;
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::{Silence, changed_text, is_empty_baseline};
 use crate::session::errors::SessionError;
-use crate::session::files::ignored::stamp;
-use crate::session::files::log_follower::LogFollower;
-use crate::session::store::jobs::{RUN, run_variables};
-use crate::session::wait::supervise::{Deadline, Ending, Exited, Waiter};
+use crate::session::files::{LogFollower, stamp};
+use crate::session::store::{RUN, run_variables};
+use crate::session::wait::{Deadline, Ending, Exited, Waiter};
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
 const LARGEST_METRIC_FILE: u64 = 64 << 20;

@@ -13,11 +13,9 @@ use crate::domain::{
 };
 use crate::rules::{BeforeRun, FileTerms, Forbidden, before_run};
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::open_attempt::{Texts, commit_of};
+use crate::session::store::{Store, Texts, commit_of};
 use crate::session::tree::Workspace;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::Ending;
+use crate::session::wait::{Ending, Shared};
 use crate::state::{OpenExperiment, Ported};
 
 /// Merges the change onto the incumbent before its run, if another one was kept since it was made. Returns whether it

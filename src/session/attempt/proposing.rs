@@ -7,14 +7,9 @@ use crate::crash;
 use crate::domain::{AgentCall, CommitId, Event, ExperimentId, Notice, Phase, Record};
 use crate::git::{Proposal as Change, Untracked};
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::jobs::AGENT;
-use crate::session::store::memory::note_offer;
-use crate::session::store::open_attempt::{Texts, describe};
-use crate::session::store::writer::NO_KEEP;
+use crate::session::store::{AGENT, NO_KEEP, Store, Texts, describe, note_offer};
 use crate::session::tree::Workspace;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::Ending;
+use crate::session::wait::{Ending, Shared};
 use crate::state::OpenExperiment;
 
 /// The outcome of a finished call of the agent.

@@ -7,11 +7,8 @@ use crate::git::Look;
 use crate::ledger::Entry;
 use crate::rules::doubtful_gain;
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::open_attempt::draft_of;
-use crate::session::store::writer::NO_KEEP;
-use crate::session::tree::Workspace;
-use crate::session::tree::working_tree::UsersTree;
+use crate::session::store::{NO_KEEP, Store, draft_of};
+use crate::session::tree::{UsersTree, Workspace};
 use crate::state::OpenExperiment;
 
 impl Store {

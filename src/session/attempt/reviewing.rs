@@ -20,15 +20,11 @@ use crate::git::ChangeKind;
 use crate::measure::last_lines;
 use crate::rules::priced;
 use crate::session::errors::SessionError;
-use crate::session::files::disk_space::refuse_spoilt;
-use crate::session::files::layout::remove_file;
+use crate::session::files::{refuse_spoilt, remove_file};
 use crate::session::research::new_claims::new_claims;
-use crate::session::store::Store;
-use crate::session::store::jobs::{REVIEW, clear_run_folder, run_variables};
-use crate::session::store::open_attempt::draft_of;
+use crate::session::store::{REVIEW, Store, clear_run_folder, draft_of, run_variables};
 use crate::session::tree::Workspace;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::{Deadline, Ending, Exited, Waiter};
+use crate::session::wait::{Deadline, Ending, Exited, Shared, Waiter};
 use crate::state::{SessionFolder, read_log_tail};
 
 /// The reason that git shows for the lock of the reviewer's working tree.

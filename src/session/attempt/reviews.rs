@@ -4,10 +4,8 @@ use super::joining::join_line;
 use super::lifecycle::{Attempt, Attempted};
 use crate::domain::{ExperimentId, Phase, Record};
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::open_attempt::draft_of;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::Ending;
+use crate::session::store::{Store, draft_of};
+use crate::session::wait::{Ending, Shared};
 
 /// The attempts that are to be reviewed, or are being reviewed.
 pub(crate) fn to_review(store: &Store) -> Vec<ExperimentId> {

@@ -6,13 +6,9 @@ use crate::crash;
 use crate::domain::{Event, Phase, Record, Version};
 use crate::rules::{Again, LOST_RETRIES};
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::jobs::AGENT;
-use crate::session::store::open_attempt::{Texts, draft_of};
+use crate::session::store::{AGENT, Store, Texts, draft_of};
 use crate::session::tree::Workspace;
-use crate::session::wait::gate::gate_of_call;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::Ending;
+use crate::session::wait::{Ending, Shared, gate_of_call};
 use crate::state::OpenRun;
 
 /// The outcome of a rework.

@@ -4,9 +4,8 @@ use super::calling::Calling;
 use crate::agent::Rounds;
 use crate::exec::Running;
 use crate::session::errors::SessionError;
-use crate::session::store::requests::Interrupt;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::{Ending, Exited, Waiter};
+use crate::session::store::Interrupt;
+use crate::session::wait::{Ending, Exited, Shared, Waiter};
 
 impl Calling<'_> {
     /// Waits for the call, whose output stands in the log from byte `from` on, and ends it once its agent begins more rounds

@@ -40,7 +40,7 @@ pub(crate) fn point_run_log(
     let target = log.strip_prefix(root).unwrap_or(log);
     let fresh = folder.root().join("run.log.link");
     let point = |fresh: &Path| {
-        crate::session::files::layout::remove_file(fresh).map_err(std::io::Error::other)?;
+        crate::session::files::remove_file(fresh).map_err(std::io::Error::other)?;
         crash::point("running.log_unlinked");
         symlink(target, fresh)?;
         fs::rename(fresh, &link)

@@ -17,15 +17,10 @@ use crate::exec::{ExecError, Executor};
 use crate::fs::remove_left_over;
 use crate::rules::{History, LOST_RETRIES, Measured, RunFound, axis_values, outside_cause, unranged};
 use crate::session::errors::SessionError;
-use crate::session::files::disk_space::{full_elsewhere, refuse_spoilt};
-use crate::session::files::layout::{clear_folder, remove_file};
-use crate::session::store::Store;
-use crate::session::store::jobs::{RUN, RUN_FILES, clear_run_folder, guard_name, job_place, run_name};
-use crate::session::store::open_attempt::commit_of;
+use crate::session::files::{clear_folder, full_elsewhere, refuse_spoilt, remove_file};
+use crate::session::store::{RUN, RUN_FILES, Store, clear_run_folder, commit_of, guard_name, job_place, run_name};
 use crate::session::tree::Workspace;
-use crate::session::wait::gate::gate_of_run;
-use crate::session::wait::shared::{Heartbeat, Shared};
-use crate::session::wait::supervise::{Deadline, Ending};
+use crate::session::wait::{Deadline, Ending, Heartbeat, Shared, gate_of_run};
 
 /// Limit on retries after a job's files were deleted while it was started or picked up.
 pub(crate) const DELETIONS: u32 = 3;

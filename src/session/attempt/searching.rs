@@ -20,10 +20,9 @@ use crate::fs::{create_folder, read_at_most, write_unsynced};
 use crate::measure::plain_text;
 use crate::rules::directions_tried;
 use crate::session::errors::SessionError;
-use crate::session::files::layout::remove_file;
+use crate::session::files::remove_file;
 use crate::session::store::Store;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::{Ending, Exited, Waiter};
+use crate::session::wait::{Ending, Exited, Shared, Waiter};
 
 /// The name of a search command's job.
 const SEARCH: &str = "search";

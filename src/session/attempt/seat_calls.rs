@@ -6,10 +6,9 @@ use super::merging::{is_to_be_merged, merge};
 use super::proposing::CallResult;
 use super::reworking::Reworked;
 use crate::session::errors::SessionError;
-use crate::session::store::open_attempt::commit_of;
+use crate::session::store::commit_of;
 use crate::session::tree::Workspace;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::Ending;
+use crate::session::wait::{Ending, Shared};
 
 /// The outcome of a call.
 pub(crate) enum Called {

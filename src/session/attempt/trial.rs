@@ -10,8 +10,7 @@ use crate::rules::{
     Afresh, Car, FileTerms, Line, Measured, Tested, Trial, Verdict, judge, judge_train, train_tolerance,
 };
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::open_attempt::commit_of;
+use crate::session::store::{Store, commit_of};
 use crate::state::OpenExperiment;
 
 /// Opens the attempt of a trial. `None` where its winners do not merge any more.

@@ -7,10 +7,9 @@ use crate::domain::{CommitId, ExperimentId, Outcome, Record, ReviewVerdict, Tag}
 use crate::git::{Head, HeadTarget, Merged};
 use crate::rules::{kept_message, kept_steps, squashed_message};
 use crate::session::errors::{BranchError, KeepsError, SessionError};
-use crate::session::plan::home::note_finalized;
-use crate::session::store::requests::Interrupts;
-use crate::session::store::watchdog::{watch_programs, watch_programs_until};
-use crate::session::view::session_view::SessionView;
+use crate::session::plan::note_finalized;
+use crate::session::store::{Interrupts, watch_programs, watch_programs_until};
+use crate::session::view::SessionView;
 
 /// The branches of sessions stand below this.
 const SESSION_BRANCHES: &str = "autoresearch/";

@@ -8,8 +8,8 @@ use crate::domain::{Asked, COMPOSITE, Direction, StopRule};
 use crate::git::Repo;
 use crate::score::{ARTIFACT, SOURCES, TERMS_FILE, artifact_template, program_template, terms_template};
 use crate::session::errors::SessionError;
-use crate::session::files::conventions::PROGRAM;
-use crate::session::research::terms::RESEARCH_THRESHOLD;
+use crate::session::files::PROGRAM;
+use crate::session::research::RESEARCH_THRESHOLD;
 
 /// The metric that the example lowers.
 const DEMO_METRIC: &str = "val_bpb";

@@ -14,9 +14,8 @@ use crate::domain::{
 use crate::git::{GitError, Head, Repo};
 use crate::ledger::{Ledger, Row};
 use crate::session::errors::SessionError;
-use crate::session::files::layout::OWN_FILES;
-use crate::session::files::reading::record_message;
-use crate::session::plan::terms::{free_tag, is_taken};
+use crate::session::files::{OWN_FILES, record_message};
+use crate::session::plan::{free_tag, is_taken};
 use crate::state::SessionFolder;
 
 /// Name of the metric if the ledger has none.

@@ -1,9 +1,17 @@
 //! Commands beside the loop: `ar stop`, `repro`, `finalize`, `restore`, `import`, `demo`. None of them needs the loop.
 
-pub(super) mod branches;
-pub(super) mod demo;
-pub(super) mod import;
-pub(super) mod new_files;
-pub(super) mod repro;
-pub(super) mod status;
-pub(super) mod stop;
+mod branches;
+mod demo;
+mod import;
+mod new_files;
+mod repro;
+mod status;
+mod stop;
+
+pub use branches::{FinalizeTerms, Finalized, Restored};
+pub use demo::{create_demo, create_research_demo, demo_terms, research_demo_terms};
+pub use import::Import;
+pub use new_files::commit_new_files;
+pub use repro::{Reproduced, Rerun, Rerunning};
+pub use status::{Lookout, inspect_all, inspect_sessions};
+pub use stop::{Stopped, StoppingBeside, ask_to_stop, end_run_only, note_stopped};

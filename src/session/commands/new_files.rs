@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::fs::{make_folder, read_regular};
 use crate::git::Repo;
 use crate::session::errors::{ResearchError, SessionError};
-use crate::session::files::reading::{is_session, session_of_head};
-use crate::session::store::watchdog::watch_programs;
+use crate::session::files::{is_session, session_of_head};
+use crate::session::store::watch_programs;
 
 /// Writes new files, each with its path and content, and commits them alone, on HEAD's branch. A file that is there with the same
 /// content is left as it is. Returns whether there was something to commit.

@@ -10,13 +10,12 @@ use crate::exec::{self, ExecError, Executor};
 use crate::fs::open_locked;
 use crate::git::{HeadTarget, Repo};
 use crate::rules::{CameBack, came_back, environment_differences, failed_again, spread};
-use crate::session::attempt::measuring::{FinishedRun, MeasuringRun, metric_file_stamp};
+use crate::session::attempt::{FinishedRun, MeasuringRun, metric_file_stamp};
 use crate::session::errors::SessionError;
-use crate::session::store::requests::{Interrupt, Interrupts};
-use crate::session::store::watchdog::watch_programs_until;
-use crate::session::tree::linked::{REPRO_FOLDER, UNFINISHED};
-use crate::session::view::session_view::SessionView;
-use crate::session::wait::supervise::Ending;
+use crate::session::store::{Interrupt, Interrupts, watch_programs_until};
+use crate::session::tree::{REPRO_FOLDER, UNFINISHED};
+use crate::session::view::SessionView;
+use crate::session::wait::Ending;
 
 /// Names at the root of a working tree that belong to git or this program.
 const OWN: [&str; 5] = [".git", ".autoresearch", "results.tsv", "run.log", "autoresearch-lessons.md"];

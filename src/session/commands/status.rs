@@ -6,10 +6,9 @@ use crate::domain::{Clock, Tag, with_causes};
 use crate::git::Repo;
 use crate::rules::{Activity, SessionStatus, UnrecordedTip};
 use crate::session::errors::SessionError;
-use crate::session::files::choosing::{Choice, choose_session};
-use crate::session::files::reading::session_tags;
-use crate::session::plan::next_session::unrecorded_tip;
-use crate::session::view::status::StatusReader;
+use crate::session::files::{Choice, choose_session, session_tags};
+use crate::session::plan::unrecorded_tip;
+use crate::session::view::StatusReader;
 use crate::state::SessionFolder;
 
 /// Looks at the session that `tag` names, or else the one of HEAD's branch; without either at all there are.

@@ -10,9 +10,8 @@ use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, Seen, activity};
 use crate::session::errors::SessionError;
-use crate::session::files::reading::read_history;
-use crate::session::store::jobs::RUN;
-use crate::session::store::trouble_report::{is_reported, remove_reports};
+use crate::session::files::read_history;
+use crate::session::store::{RUN, is_reported, remove_reports};
 use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, Stopping, further_runs};
 
 pub use crate::state::StoppingBeside;

@@ -7,8 +7,7 @@ use crate::fs::absent;
 use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, Tip, gaps, judge_tip, lost_ids};
 use crate::session::errors::SessionError;
-use crate::session::files::fetched::is_fetched;
-use crate::session::files::reading::{expected_tip, parse_record, record_id, recorded_terms};
+use crate::session::files::{expected_tip, is_fetched, parse_record, record_id, recorded_terms};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError};
 
 /// The repair command, for hints.

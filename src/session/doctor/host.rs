@@ -14,9 +14,8 @@ use crate::exec;
 use crate::git::Repo;
 use crate::rules::{NamedFile, calls_score, judge_space, named_files};
 use crate::session::errors::CommandRole;
-use crate::session::files::command_lines::check_command;
-use crate::session::files::conventions::{Conventions, installed_agents};
-use crate::session::research::scoring::read_terms;
+use crate::session::files::{Conventions, check_command, installed_agents};
+use crate::session::research::read_terms;
 
 /// Looks at the file systems that are written to, and for the programs that are called.
 pub(crate) fn inspect(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {

@@ -9,9 +9,9 @@ use super::repository;
 use super::sessions::finding_of;
 use crate::domain::{Area, CommitId, ExperimentId, Finding, Phase, experiment_name};
 use crate::git::Repo;
-use crate::session::attempt::reviewing::review_tree;
+use crate::session::attempt::review_tree;
 use crate::session::errors::SessionError;
-use crate::session::files::refs::SessionRefs;
+use crate::session::files::SessionRefs;
 use crate::state::Journal;
 
 /// Lists commits and working trees that are no longer needed. The repair saves the commits to refs. Finds nothing while

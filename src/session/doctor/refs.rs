@@ -9,10 +9,9 @@ use crate::domain::{Area, CommitId, ExperimentId, Finding, Severity, Tag, with_c
 use crate::git::{BrokenRef, Head, Notes, Repo};
 use crate::rules::{Tip, UnrecordedTip};
 use crate::session::errors::{BranchError, SessionError};
-use crate::session::files::reading::record_id;
-use crate::session::plan::next_session::unrecorded_tip;
-use crate::session::view::ratings::RATINGS;
-use crate::session::view::session_view::NOTES;
+use crate::session::files::record_id;
+use crate::session::plan::unrecorded_tip;
+use crate::session::view::{NOTES, RATINGS};
 use crate::state::Journal;
 
 /// The object that a torn ref named, where that is known: a branch is at the incumbent, and a record left its tag object

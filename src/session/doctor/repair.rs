@@ -12,8 +12,8 @@ use crate::domain::{Asked, Clock, Tag};
 use crate::exec::{Job, may_be_held};
 use crate::git::{LockOwner, Repo};
 use crate::session::errors::SessionError;
-use crate::session::files::layout::OWN_FILES;
-use crate::session::store::jobs::AGENT;
+use crate::session::files::OWN_FILES;
+use crate::session::store::AGENT;
 use crate::state::{SessionFolder, lock_all, refuse_held};
 
 /// Mends what can be mended without a guess, and looks again; see [`examine`].

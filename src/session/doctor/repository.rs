@@ -11,7 +11,7 @@ use crate::domain::{Area, Finding, shell_word, with_causes};
 use crate::fs::move_command;
 use crate::git::{GitError, Head, LockFile, LockOwner, Repo};
 use crate::session::errors::SessionError;
-use crate::session::tree::linked::left_worktrees;
+use crate::session::tree::left_worktrees;
 use crate::state::SESSIONS_FOLDER;
 
 /// The age from which on a lock of another program is taken for one that was left behind.

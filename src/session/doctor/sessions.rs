@@ -5,7 +5,7 @@ use super::facts::{Facts, known_tags};
 use crate::domain::{Area, Finding, Severity, Tag, with_causes};
 use crate::git::{GitError, Repo};
 use crate::session::errors::{ErrorKind, SessionError};
-use crate::session::files::reading::{no_session, session_of_head};
+use crate::session::files::{no_session, session_of_head};
 use crate::state::SEE_DOCTOR;
 
 /// Hint for repository damage without a specific remedy.

@@ -8,12 +8,8 @@ use crate::domain::{Area, Asked, Clock, Finding, Severity, Tag};
 use crate::git::{GitError, Repo};
 use crate::rules::{AgentLack, AgentSetting, LoopAgent};
 use crate::session::errors::{ErrorKind, NoAgent, SessionError};
-use crate::session::files::choosing::find_session;
-use crate::session::files::reading::{session_of_head, stored_contract};
-use crate::session::plan::Plan;
-use crate::session::plan::invocation::Drive;
-use crate::session::plan::loop_agent::{LoopWish, choose, setting_of};
-use crate::session::plan::terms::Wanted;
+use crate::session::files::{find_session, session_of_head, stored_contract};
+use crate::session::plan::{Drive, LoopWish, Plan, Wanted, choose, setting_of};
 use crate::state::SessionFolder;
 
 /// Lists what `ar run` would refuse if it were typed now, and what it would do about its agent. Changes nothing.

@@ -16,11 +16,10 @@ use crate::fs::{copy_beside, move_command, read_regular, write_atomic};
 use crate::git::{Repo, Untracked};
 use crate::rules::Tip;
 use crate::session::errors::SessionError;
-use crate::session::files::layout::remove_file;
-use crate::session::store::contradiction::{contradiction, trouble_text};
-use crate::session::store::jobs::RUN;
-use crate::session::store::repair::{Remains, rebuilt_journal};
-use crate::session::wait::guardians::guard_lines;
+use crate::session::files::remove_file;
+use crate::session::store::contradiction::contradiction;
+use crate::session::store::{RUN, Remains, rebuilt_journal, trouble_text};
+use crate::session::wait::guard_lines;
 use crate::state::{
     DIRECTIONS, EVENT_LOGS, EventLog, FINDINGS, ITERATIONS, Journal, Memory, OpenExperiment, StateError, read_json,
 };

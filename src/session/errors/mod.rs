@@ -20,7 +20,7 @@ pub use branch::BranchError;
 pub use command_role::CommandRole;
 pub use keeps::KeepsError;
 pub use layout::LayoutError;
-pub(super) use message::LONGEST;
+pub(crate) use message::LONGEST;
 pub use message::MessageError;
 pub use no_agent::NoAgent;
 pub use research::ResearchError;

@@ -1,19 +1,43 @@
 //! What is read before a session is open: the places of `ar`'s files, the sessions of a repository, conventions, logs.
 //! Nothing here writes to a session.
 
-pub(super) mod choosing;
-pub(super) mod command_lines;
-pub(super) mod conventions;
-pub(super) mod disk_space;
-pub(super) mod fetched;
-pub(super) mod ignored;
-pub(super) mod layout;
-pub(super) mod log_end;
-pub(super) mod log_follower;
-pub(super) mod other_sessions;
-pub(super) mod program_path;
-pub(super) mod read_cache;
-pub(super) mod reading;
-pub(super) mod refs;
-pub(super) mod sessions_folder;
-pub(super) mod timeline;
+mod choosing;
+mod command_lines;
+mod conventions;
+mod disk_space;
+mod fetched;
+mod ignored;
+mod layout;
+mod log_end;
+mod log_follower;
+mod other_sessions;
+mod program_path;
+mod read_cache;
+mod reading;
+mod refs;
+mod sessions_folder;
+mod timeline;
+
+pub(crate) use choosing::session_there;
+pub use choosing::{Choice, Chosen, choose_session, find_session};
+pub(crate) use command_lines::check_command;
+pub(crate) use conventions::read_program;
+pub use conventions::{Conventions, PROGRAM, installed_agents};
+pub(crate) use disk_space::{folder_with_space, full_elsewhere, has_space, refuse_full, refuse_spoilt};
+pub(crate) use fetched::is_fetched;
+pub(crate) use ignored::{IgnoredFiles, ignored_inputs, stamp};
+pub(crate) use layout::{INDEX_BEFORE, OWN_FILES, clear_folder, is_own, remove_file};
+pub use layout::{SETTINGS_FILE, exclude_pattern};
+pub use log_end::read_log;
+pub(crate) use log_follower::LogFollower;
+pub(crate) use other_sessions::{HeldSessions, Others, has_job, is_odd_ref, other_records, tag_of};
+pub(crate) use program_path::own_path;
+pub(crate) use read_cache::{Damage, LogTail, Records, Terms};
+pub(crate) use reading::{
+    SESSIONS, expected_tip, is_session, lost_records, no_experiment, parse_record, read_history, read_records,
+    readable_refs, record_id, record_message, recorded_terms, refuse_changed, session_of_head, stored_contract,
+};
+pub use reading::{no_session, session_tags};
+pub(crate) use refs::SessionRefs;
+pub(crate) use sessions_folder::OwnFolder;
+pub(crate) use timeline::{command, waits};

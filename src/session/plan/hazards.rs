@@ -12,7 +12,7 @@ use crate::rules::{
     syncs_environment, within,
 };
 use crate::session::errors::{LayoutError, SessionError};
-use crate::session::files::layout::OWN_FILES;
+use crate::session::files::OWN_FILES;
 
 /// The largest file in bytes that is read for where a package is.
 const LARGEST: u64 = 1 << 20;

@@ -21,19 +21,13 @@ use crate::rules::{
     named_files, within,
 };
 use crate::session::errors::{AxesError, BranchError, CommandRole, LayoutError, SessionError, TryError};
-use crate::session::files::choosing::session_there;
-use crate::session::files::command_lines::check_command;
-use crate::session::files::conventions::Conventions;
-use crate::session::files::disk_space::refuse_full;
-use crate::session::files::layout::{OWN_FILES, SETTINGS_FILE};
-use crate::session::files::other_sessions::has_job;
-use crate::session::files::reading::{
-    lost_records, read_history, record_id, refuse_changed, session_of_head, session_tags, stored_contract,
+use crate::session::files::{
+    Conventions, OWN_FILES, SETTINGS_FILE, check_command, has_job, lost_records, read_history, record_id,
+    refuse_changed, refuse_full, session_of_head, session_tags, session_there, stored_contract,
 };
-use crate::session::research::headings::missing_headings;
-use crate::session::research::terms::with_research;
-use crate::session::store::watchdog::watch_programs;
-use crate::session::tree::artifact_files::refuse_artifacts;
+use crate::session::research::{missing_headings, with_research};
+use crate::session::store::watch_programs;
+use crate::session::tree::refuse_artifacts;
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
 
 /// The source of the changes.

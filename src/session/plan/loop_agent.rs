@@ -8,7 +8,7 @@ use crate::agent::{Preset, agent_terms, within_agent};
 use crate::domain::Contract;
 use crate::rules::{AgentFacts, AgentSetting, LoopAgent, loop_agent};
 use crate::session::errors::{NoAgent, SessionError};
-use crate::session::files::conventions::installed_agents;
+use crate::session::files::installed_agents;
 
 /// The parts of a loop's invocation that decide about its agent.
 #[derive(Debug, Clone, Copy, Default)]

@@ -8,7 +8,7 @@ use crate::domain::{Asked, Clock, CommitId, Contract, Drift, Follows, Layout, Le
 use crate::git::{Head, Repo};
 use crate::rules::{History, UnrecordedTip};
 use crate::session::errors::{BranchError, SessionError};
-use crate::session::files::reading::{expected_tip, read_history, session_of_head, session_tags, stored_contract};
+use crate::session::files::{expected_tip, read_history, session_of_head, session_tags, stored_contract};
 use crate::state::{Journal, SessionFolder, StateError};
 
 /// Commits at the tip of an idle session's branch that are no experiment.

@@ -7,7 +7,7 @@ use crate::exec::gpu_inventory;
 use crate::git::{Changes, Head, Repo};
 use crate::rules::{GpuSlot, gpu_plan};
 use crate::session::errors::{LayoutError, SessionError};
-use crate::session::files::reading::{read_history, session_tags};
+use crate::session::files::{read_history, session_tags};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
 
 /// The slots of a session, and what is told of them.

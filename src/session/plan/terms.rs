@@ -7,7 +7,7 @@ use crate::domain::{
 };
 use crate::git::{Head, Repo};
 use crate::session::errors::{AxesError, BranchError, SessionError};
-use crate::session::files::reading::is_session;
+use crate::session::files::is_session;
 
 /// The settings that an invocation asks for, by their source.
 #[derive(Debug, Clone, Default)]

@@ -12,7 +12,7 @@ use crate::git::{Repo, Stored};
 use crate::rules::{History, decided_novelty};
 use crate::score::{Artifact, ResearchTerms, Score, Scoring, Standing, TERMS_FILE, as_text, source_id};
 use crate::session::errors::{ScoreError, SessionError};
-use crate::session::files::reading::{is_session, read_history, session_of_head, stored_contract};
+use crate::session::files::{is_session, read_history, session_of_head, stored_contract};
 
 /// Iterations between two verifications of all citations, as in the Madani adapter.
 const BATCH: usize = 20;

@@ -10,9 +10,7 @@ use crate::domain::{Actor, Actors, ExperimentId};
 use crate::fs::{FileStamp, read_regular, write_atomic};
 use crate::git::WatchedSettings;
 use crate::ledger::HeldRows;
-use crate::session::files::ignored::IgnoredFiles;
-use crate::session::files::other_sessions::HeldSessions;
-use crate::session::files::sessions_folder::OwnFolder;
+use crate::session::files::{HeldSessions, IgnoredFiles, OwnFolder};
 use crate::state::{Held, StateError, json_text};
 
 /// Refs, rows and files as they were last known, by which changes of others are found.

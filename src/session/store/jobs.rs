@@ -7,7 +7,7 @@ use crate::domain::{CommitId, ExperimentId, Notice, RunRole, Tag};
 use crate::exec::JobFiles;
 use crate::fs::move_odd_away;
 use crate::session::errors::SessionError;
-use crate::session::files::program_path::own_path;
+use crate::session::files::own_path;
 use crate::state::{OpenRun, SessionFolder};
 
 /// Name of the agent's job.

@@ -18,8 +18,7 @@ use crate::rules::{
     summary_lesson,
 };
 use crate::session::errors::SessionError;
-use crate::session::files::layout::OWN_FILES;
-use crate::session::files::reading::session_tags;
+use crate::session::files::{OWN_FILES, session_tags};
 use crate::state::{Added, IdeaFile, Journal, LESSONS, LessonFile, Memory, OpenExperiment, SessionFolder};
 
 /// Notes what the agent is offered of the backlog with the open experiment.

@@ -2,18 +2,40 @@
 //! waits, and nothing knows a working tree.
 
 pub(super) mod contradiction;
-pub(super) mod earlier_logs;
-pub(super) mod expectations;
-pub(super) mod jobs;
-pub(super) mod log_excerpt;
-pub(super) mod memory;
-pub(super) mod messages;
+mod earlier_logs;
+mod expectations;
+mod jobs;
+mod log_excerpt;
+mod memory;
+mod messages;
 pub(super) mod notices;
-pub(super) mod open_attempt;
-pub(super) mod repair;
-pub(super) mod requests;
-pub(super) mod trouble_report;
-pub(super) mod watchdog;
-pub(super) mod writer;
+mod open_attempt;
+mod repair;
+mod requests;
+mod trouble_report;
+mod watchdog;
+mod writer;
 
-pub(super) use writer::Store;
+pub(crate) use contradiction::trouble_text;
+pub(crate) use earlier_logs::{LOGS, newest_log, of_earlier};
+pub(crate) use expectations::{Detection, Expected, Stamps};
+pub use jobs::AGENT;
+pub(crate) use jobs::{
+    REVIEW, RUN, RUN_FILES, TREE_BEFORE, clear_run_folder, guard_name, job_names, job_place, run_name, run_variables,
+};
+pub(crate) use log_excerpt::{end_of_log, last_failed_log};
+pub use memory::open_backlog;
+pub(crate) use memory::{Files, memories, note_offer};
+pub(crate) use messages::{ReceivedMessages, receive_messages};
+pub use messages::{Told, drop_message, tell, waiting_messages};
+pub(crate) use notices::{Notices, note_changed};
+pub(crate) use open_attempt::{Texts, add_said, commit_of, describe, draft_of, is_being_replaced};
+pub use repair::journal_of_remains;
+pub(crate) use repair::{Remains, rebuilt_journal};
+pub(crate) use requests::Listener;
+pub use requests::{Interrupt, Interrupts};
+pub(crate) use trouble_report::{
+    close_escalation, end_wait, forget_solved, is_reported, remove_report, remove_reports, write_report,
+};
+pub(crate) use watchdog::{end_programs_in, listen, watch_programs, watch_programs_until};
+pub(crate) use writer::{NO_KEEP, Store, Written};

@@ -16,9 +16,7 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{Expenses, History, LadderState};
 use crate::session::errors::SessionError;
-use crate::session::files::layout::OWN_FILES;
-use crate::session::files::other_sessions::{Others, other_records};
-use crate::session::files::reading::read_history;
+use crate::session::files::{OWN_FILES, Others, other_records, read_history};
 use crate::state::{
     Calls, EventLog, Journal, LoggedEnd, Memory, OpenAttempt, OpenExperiment, PROGRESS, Presence, Results,
     SessionFolder,

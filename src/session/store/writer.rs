@@ -18,8 +18,7 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{History, stall};
 use crate::session::errors::SessionError;
-use crate::session::files::reading::expected_tip;
-use crate::session::files::refs::SessionRefs;
+use crate::session::files::{SessionRefs, expected_tip};
 use crate::session::store::notices::Notices;
 use crate::state::{
     FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LessonFile, Memory, OpenExperiment, OwnerLock, PROGRESS,

@@ -11,7 +11,7 @@ use crate::fs::{free_name, make_writable, move_to};
 use crate::git::{Proposal, WhyLeftOut};
 use crate::rules::{Forbidden, folders_of, takes_the_place};
 use crate::session::errors::SessionError;
-use crate::session::files::layout::{SETTINGS_FILE, remove_file};
+use crate::session::files::{SETTINGS_FILE, remove_file};
 use crate::session::store::Store;
 use crate::state::{OpenAttempt, OpenExperiment, PROTECTED, files_below};
 

@@ -1,11 +1,17 @@
 //! Working trees: HEAD, index, untracked and protected files of each, and the detection of tampering. Nothing here waits.
 
-pub(super) mod artifact_files;
-pub(super) mod clearing;
-pub(super) mod linked;
-pub(super) mod protected;
-pub(super) mod settings_file;
-pub(super) mod tampering;
-pub(super) mod working_tree;
+mod artifact_files;
+mod clearing;
+mod linked;
+mod protected;
+mod settings_file;
+mod tampering;
+mod working_tree;
 
-pub(super) use working_tree::Workspace;
+pub(crate) use artifact_files::refuse_artifacts;
+pub(crate) use linked::{
+    REPRO_FOLDER, SlotSetup, Tree, TreeOf, Trees, UNFINISHED, left_worktrees, open_seat, remove_trees,
+};
+pub(crate) use protected::{Protected, forget_copies, name_of};
+pub(crate) use settings_file::SETTINGS_BEFORE;
+pub(crate) use working_tree::{Seen, UntrackedFiles, UsersTree, Workspace};

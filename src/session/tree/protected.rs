@@ -12,7 +12,7 @@ use crate::fs::FileStamp;
 use crate::git::{FilterSettings, PinnedFilters, Repo, WatchedSettings, names_attributes};
 use crate::rules::{FileTerms, is_bytecode, is_compiled, modules_behind};
 use crate::session::errors::SessionError;
-use crate::session::files::layout::SETTINGS_FILE;
+use crate::session::files::SETTINGS_FILE;
 use crate::state::{COPIED_BYTES, COPIED_FILES, Copies, PROTECTED, SessionFolder, files_below, read_json, write_json};
 
 /// The protected files of a session, and what is known of them.

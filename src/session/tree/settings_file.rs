@@ -13,9 +13,8 @@ use crate::domain::{ExperimentId, FORMAT_VERSION, Notice};
 use crate::exec::Job;
 use crate::fs::{read_regular, write_atomic};
 use crate::session::errors::SessionError;
-use crate::session::files::layout::{SETTINGS_FILE, remove_file};
-use crate::session::store::Store;
-use crate::session::store::jobs::{AGENT, job_place};
+use crate::session::files::{SETTINGS_FILE, remove_file};
+use crate::session::store::{AGENT, Store, job_place};
 use crate::state::{read_json, write_json_unsynced};
 
 /// The state file that outlives a kill of `ar` during the job.

@@ -16,16 +16,13 @@ use crate::git::Repo;
 use crate::ledger::{HeldRows, Since};
 use crate::rules::{History, RefChanges, compare_refs};
 use crate::session::errors::SessionError;
-use crate::session::files::ignored::IgnoredFiles;
-use crate::session::files::other_sessions::{HeldSessions, Others, is_odd_ref, other_records, tag_of};
-use crate::session::files::reading::{SESSIONS, readable_refs};
-use crate::session::files::refs::SessionRefs;
-use crate::session::files::sessions_folder::OwnFolder;
-use crate::session::store::Store;
-use crate::session::store::earlier_logs::{LOGS, newest_log, of_earlier};
-use crate::session::store::expectations::{Detection, Expected, Stamps};
-use crate::session::store::jobs::RUN_FILES;
-use crate::session::store::notices::{Notices, note_changed};
+use crate::session::files::{
+    HeldSessions, IgnoredFiles, Others, OwnFolder, SESSIONS, SessionRefs, is_odd_ref, other_records, readable_refs,
+    tag_of,
+};
+use crate::session::store::{
+    Detection, Expected, LOGS, Notices, RUN_FILES, Stamps, Store, newest_log, note_changed, of_earlier,
+};
 use crate::state::{EVENT_LOGS, Repaired, SESSIONS_FOLDER, STATE_FILES, SessionFolder};
 
 /// Files of git's by which an agent could hide a change from git, and from `ar`.

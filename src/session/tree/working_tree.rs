@@ -16,10 +16,8 @@ use crate::fs::{read_regular, write_atomic};
 use crate::git::{HeadTarget, Look, PutBack, Repo, Saved, TreeStamps, Untracked};
 use crate::rules::FileTerms;
 use crate::session::errors::{SessionError, TryError};
-use crate::session::files::layout::INDEX_BEFORE;
-use crate::session::store::Store;
-use crate::session::store::jobs::AGENT;
-use crate::session::store::open_attempt::{Texts, commit_of, describe};
+use crate::session::files::INDEX_BEFORE;
+use crate::session::store::{AGENT, Store, Texts, commit_of, describe};
 use crate::state::{Aside, OpenExperiment, UNTRACKED};
 
 /// A working tree in which experiments are made and run.

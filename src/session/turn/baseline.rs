@@ -8,15 +8,11 @@ use futures_util::future::join_all;
 use crate::crash;
 use crate::domain::{ExperimentId, RunRole};
 use crate::rules::{FileTerms, LOST_RETRIES, Measured, RunFound};
-use crate::session::attempt::Attempt;
-use crate::session::attempt::left_over::end_further_runs;
+use crate::session::attempt::{Attempt, end_further_runs};
 use crate::session::errors::SessionError;
-use crate::session::files::layout::clear_folder;
-use crate::session::store::jobs::RUN;
-use crate::session::store::open_attempt::commit_of;
-use crate::session::wait::gpu_turn::await_gpus;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::Ending;
+use crate::session::files::clear_folder;
+use crate::session::store::{RUN, commit_of};
+use crate::session::wait::{Ending, Shared, await_gpus};
 use crate::state::{OpenExperiment, OpenRun, further_runs};
 
 /// Runs the baseline in every slot but the first, whose run counts. Picks up repeats that an earlier process started.

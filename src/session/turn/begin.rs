@@ -13,16 +13,12 @@ use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunRole};
 use crate::exec::OpensWatch;
 use crate::rules::{FileTerms, Forbidden, Measured, RunFound, axes_without_number, describe_failure, may_be_code};
-use crate::session::attempt::left_over::{await_files, end_first_jobs, end_further_runs, end_jobs};
-use crate::session::attempt::{Attempt, Attempted};
+use crate::session::attempt::{Attempt, Attempted, await_files, end_first_jobs, end_further_runs, end_jobs};
 use crate::session::errors::{FailedBaseline, LayoutError, SessionError, TryError};
-use crate::session::files::layout::{INDEX_BEFORE, remove_file};
-use crate::session::plan::invocation::Drive;
-use crate::session::plan::next_session::leave_former_branch;
-use crate::session::store::Store;
-use crate::session::store::jobs::{RUN, guard_name, run_name};
-use crate::session::store::open_attempt::draft_of;
-use crate::session::wait::supervise::{Deadline, Ending};
+use crate::session::files::{INDEX_BEFORE, remove_file};
+use crate::session::plan::{Drive, leave_former_branch};
+use crate::session::store::{RUN, Store, draft_of, guard_name, run_name};
+use crate::session::wait::{Deadline, Ending};
 use crate::state::{Aside, OpenExperiment, OpenRun};
 
 impl Session<'_> {

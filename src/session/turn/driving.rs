@@ -8,12 +8,9 @@ use crate::domain::{Asked, Notice, StopReason};
 use crate::git::{Cut, GitError, Repo};
 use crate::session::attempt::Attempted;
 use crate::session::errors::SessionError;
-use crate::session::plan::Plan;
-use crate::session::plan::invocation::Drive;
-use crate::session::store::requests::Interrupt;
-use crate::session::store::watchdog::end_programs_in;
-use crate::session::wait::escalation::{Driven, Resumed, escalate_agent, escalate_error};
-use crate::session::wait::times::Times;
+use crate::session::plan::{Drive, Plan};
+use crate::session::store::{Interrupt, end_programs_in};
+use crate::session::wait::{Driven, Resumed, Times, escalate_agent, escalate_error};
 use crate::state::Level;
 
 impl Session<'_> {

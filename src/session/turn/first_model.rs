@@ -6,10 +6,9 @@ use serde_json::{Map, Value};
 use super::recovery::all_open;
 use crate::domain::{Beside, Phase};
 use crate::rules::{GpuSlot, History};
-use crate::session::attempt::Attempt;
-use crate::session::attempt::left_over::end_jobs;
+use crate::session::attempt::{Attempt, end_jobs};
 use crate::session::errors::{LayoutError, SessionError};
-use crate::session::wait::shared::Shared;
+use crate::session::wait::Shared;
 use crate::state::{OpenAttempt, OpenExperiment};
 
 /// The model of GPUs that a record, or an open attempt, of such a session names.

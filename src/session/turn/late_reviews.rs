@@ -4,17 +4,14 @@ use super::session::Session;
 use crate::crash;
 use crate::domain::{Event, Note, Record, Review, ReviewVerdict};
 use crate::git::Notes;
-use crate::session::attempt::reviewing::ReviewCall;
+use crate::session::attempt::ReviewCall;
 use crate::session::errors::SessionError;
-use crate::session::files::reading::session_of_head;
-use crate::session::plan::invocation::Drive;
-use crate::session::store::Store;
-use crate::session::store::requests::Interrupt;
-use crate::session::tree::Workspace;
-use crate::session::tree::linked::remove_trees;
-use crate::session::view::session_view::{NOTES, SessionView};
-use crate::session::wait::shared::Shared;
-use crate::session::wait::supervise::Ending;
+use crate::session::files::session_of_head;
+use crate::session::plan::Drive;
+use crate::session::store::{Interrupt, Store};
+use crate::session::tree::{Workspace, remove_trees};
+use crate::session::view::{NOTES, SessionView};
+use crate::session::wait::{Ending, Shared};
 
 /// After how many reviews in a row without a verdict the reviewer counts as out: two, since one may be due to a change that it
 /// never copes with, and each costs up to a call's time limit.

@@ -1,15 +1,18 @@
 //! The loop: opens a session, recovers what is left open, and carries out what the scheduler decides.
 
-pub(super) mod baseline;
-pub(super) mod begin;
-pub(super) mod driving;
-pub(super) mod first_model;
-pub(super) mod late_reviews;
-pub(super) mod opening;
-pub(super) mod recovery;
-pub(super) mod reopening;
-pub(super) mod scheduler;
-pub(super) mod session;
-pub(super) mod trying;
+mod baseline;
+mod begin;
+mod driving;
+mod first_model;
+mod late_reviews;
+mod opening;
+mod recovery;
+mod reopening;
+mod scheduler;
+mod session;
+mod trying;
 
+pub use late_reviews::review_keeps;
+pub use reopening::open_again;
 pub use session::Session;
+pub use trying::Tried;

@@ -14,26 +14,15 @@ use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Repo, Untracked};
 use crate::rules::{GpuSlot, History, Night};
 use crate::session::errors::{LayoutError, SessionError};
-use crate::session::files::layout::{INDEX_BEFORE, OWN_FILES, exclude_pattern, remove_file};
-use crate::session::files::reading::{expected_tip, read_history};
-use crate::session::plan::Plan;
-use crate::session::plan::hazards::Surveyed;
-use crate::session::plan::invocation::Drive;
-use crate::session::plan::nights::entered_night;
-use crate::session::store::Store;
-use crate::session::store::contradiction::{contradiction, trouble_text};
-use crate::session::store::expectations::Expected;
-use crate::session::store::messages::ReceivedMessages;
-use crate::session::store::notices::Notices;
-use crate::session::store::open_attempt::is_being_replaced;
-use crate::session::store::repair::{Remains, rebuilt_journal};
-use crate::session::store::requests::Interrupts;
-use crate::session::store::writer::Written;
-use crate::session::tree::linked::SlotSetup;
-use crate::session::tree::settings_file::SETTINGS_BEFORE;
-use crate::session::wait::escalation::report_unopened;
-use crate::session::wait::guardians::{guard_lines, interval_of};
-use crate::session::wait::hooks::Alerted;
+use crate::session::files::{INDEX_BEFORE, OWN_FILES, exclude_pattern, expected_tip, read_history, remove_file};
+use crate::session::plan::{Drive, Plan, Surveyed, entered_night};
+use crate::session::store::contradiction::contradiction;
+use crate::session::store::{
+    Expected, Interrupts, Notices, ReceivedMessages, Remains, Store, Written, is_being_replaced, rebuilt_journal,
+    trouble_text,
+};
+use crate::session::tree::{SETTINGS_BEFORE, SlotSetup};
+use crate::session::wait::{Alerted, guard_lines, interval_of, report_unopened};
 use crate::state::{
     EventLog, Journal, Memory, OpenAttempt, OwnerLock, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, UNTRACKED, read_json,
 };

@@ -5,13 +5,10 @@ use super::session::Session;
 use crate::crash;
 use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason};
 use crate::rules::{Left, Shelved, Why, shelve};
-use crate::session::attempt::Attempt;
-use crate::session::attempt::left_over::end_jobs;
-use crate::session::attempt::line::{close_trials, discard};
+use crate::session::attempt::{Attempt, close_trials, discard, end_jobs};
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::open_attempt::{commit_of, draft_of};
-use crate::session::tree::working_tree::UsersTree;
+use crate::session::store::{Store, commit_of, draft_of};
+use crate::session::tree::UsersTree;
 use crate::state::{OpenAttempt, OpenExperiment};
 
 impl Lanes<'_, '_> {

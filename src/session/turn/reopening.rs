@@ -5,12 +5,10 @@ use crate::domain::with_causes;
 use crate::git::Repo;
 use crate::rules::History;
 use crate::session::errors::SessionError;
-use crate::session::files::reading::read_history;
+use crate::session::files::read_history;
 use crate::session::plan::Plan;
-use crate::session::store::requests::Interrupts;
-use crate::session::wait::escalation::{needed, report_unopened, trouble_of};
-use crate::session::wait::events::Observer;
-use crate::session::wait::hooks::Alerted;
+use crate::session::store::Interrupts;
+use crate::session::wait::{Alerted, Observer, needed, report_unopened, trouble_of};
 
 /// Opens a session again after a wait for an answer. What keeps it from that is reported.
 ///

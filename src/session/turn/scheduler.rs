@@ -15,28 +15,16 @@ use crate::rules::{
     Bar, Budgets, Call, Capacity, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan, Running,
     Situation, Start, Trial, Work, expected_call, expected_run, is_check_due, schedule,
 };
-use crate::session::attempt::calling::Purpose;
-use crate::session::attempt::exploring::text_due;
-use crate::session::attempt::left_over::end_jobs;
-use crate::session::attempt::line::{Chains, find_attempt, open_attempt, settle_line};
-use crate::session::attempt::merging::make_fresh;
-use crate::session::attempt::reviews::{review, to_review};
-use crate::session::attempt::seat_calls::{Called, ask_for_text, call_again, propose};
-use crate::session::attempt::trial::open_trial;
-use crate::session::attempt::{Attempt, Attempted};
+use crate::session::attempt::{
+    Attempt, Attempted, Called, Chains, Purpose, ask_for_text, call_again, end_jobs, find_attempt, make_fresh,
+    open_attempt, open_trial, propose, review, settle_line, text_due, to_review,
+};
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::requests::Interrupt;
-use crate::session::tree::Workspace;
-use crate::session::tree::linked::{Tree, TreeOf, Trees};
-use crate::session::wait::clearance::{Clearance, clear};
-use crate::session::wait::gpu_turn::await_gpus;
-use crate::session::wait::guardians::take_in_guards;
-use crate::session::wait::log_keeping::Keeper;
-use crate::session::wait::outage::wait_out;
-use crate::session::wait::shared::Shared;
-use crate::session::wait::sleeping::Paced;
-use crate::session::wait::supervise::{Deadline, Ending};
+use crate::session::store::{Interrupt, Store};
+use crate::session::tree::{Tree, TreeOf, Trees, Workspace};
+use crate::session::wait::{
+    Clearance, Deadline, Ending, Keeper, Paced, Shared, await_gpus, clear, take_in_guards, wait_out,
+};
 use crate::state::OpenExperiment;
 
 /// The outcome of a job.

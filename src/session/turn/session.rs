@@ -15,25 +15,13 @@ use crate::domain::{Contract, Directive, Event, ExperimentId, Home, Notice, Stop
 use crate::exec::boot_id;
 use crate::git::{Head, HeadTarget};
 use crate::rules::{History, Night, folders_of, slot_variables};
-use crate::session::attempt::artifacts::settle_left_artifacts;
-use crate::session::attempt::left_over::end_late_review;
+use crate::session::attempt::{end_late_review, settle_left_artifacts};
 use crate::session::errors::{ErrorKind, SessionError};
-use crate::session::files::fetched::is_fetched;
-use crate::session::plan::Plan;
-use crate::session::plan::home::go_home;
-use crate::session::plan::invocation::Drive;
-use crate::session::plan::next_session::UserCommits;
-use crate::session::store::requests::Interrupts;
-use crate::session::store::trouble_report::{end_wait, forget_solved};
-use crate::session::store::watchdog::listen;
-use crate::session::tree::Workspace;
-use crate::session::tree::linked::{open_seat, remove_trees};
-use crate::session::tree::protected::{Protected, forget_copies};
-use crate::session::tree::working_tree::UntrackedFiles;
-use crate::session::wait::events::{Events, Observer};
-use crate::session::wait::guardians::{register, take_in_guards};
-use crate::session::wait::shared::Shared;
-use crate::session::wait::surroundings::Place;
+use crate::session::files::is_fetched;
+use crate::session::plan::{Drive, Plan, UserCommits, go_home};
+use crate::session::store::{Interrupts, end_wait, forget_solved, listen};
+use crate::session::tree::{Protected, UntrackedFiles, Workspace, forget_copies, open_seat, remove_trees};
+use crate::session::wait::{Events, Observer, Place, Shared, register, take_in_guards};
 use crate::state::{EventLog, SESSIONS_FOLDER, SessionFolder};
 
 /// An open session.

@@ -12,9 +12,7 @@ use crate::domain::{ExperimentId, FailureClass, Message, Outcome, Phase, Record,
 use crate::rules::{Again, History, REWORKS, again, directions_tried, doubtful_gain};
 use crate::session::attempt::{Attempt, Attempted};
 use crate::session::errors::{SessionError, TryError};
-use crate::session::store::Store;
-use crate::session::store::messages::receive_messages;
-use crate::session::store::open_attempt::{Texts, add_said};
+use crate::session::store::{Store, Texts, add_said, receive_messages};
 use crate::state::OpenExperiment;
 
 /// The outcome of one `ar try`.

@@ -1,6 +1,13 @@
 //! Sessions as readers see them: what `ar log`, `show`, `report` and `status` print. Nothing here writes to a session.
 
-pub(super) mod ratings;
-pub(super) mod saved_artifacts;
-pub(super) mod session_view;
-pub(super) mod status;
+mod ratings;
+mod saved_artifacts;
+mod session_view;
+mod status;
+
+pub(crate) use ratings::RATINGS;
+pub use ratings::rating;
+pub use saved_artifacts::SavedArtifacts;
+pub(crate) use session_view::NOTES;
+pub use session_view::SessionView;
+pub(crate) use status::StatusReader;

@@ -9,7 +9,7 @@ use crate::domain::{Clock, CommitId, Composite, Contract, PRESETS, Rating, Tag, 
 use crate::git::{Notes, Repo, Stored};
 use crate::rules::{Likeness, RatedSession, Weighed, axis_means, weigh};
 use crate::session::errors::{AxesError, SessionError};
-use crate::session::files::reading::{read_history, session_tags, stored_contract};
+use crate::session::files::{read_history, session_tags, stored_contract};
 use crate::state::{RatedLine, add_rating, read_ratings};
 
 /// The ref of the notes that held ratings before: `git log --notes=autoresearch-ratings` shows them.

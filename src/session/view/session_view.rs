@@ -16,15 +16,11 @@ use crate::measure::{PlainText, plain_text};
 use crate::report::Report;
 use crate::rules::{Course, Elsewhere, History, LadderState, Unfound, cap_of_tries, find_experiment, session_enough};
 use crate::session::errors::{KeepsError, SessionError};
-use crate::session::files::choosing::{Choice, Chosen, choose_session};
-use crate::session::files::reading::{
-    no_experiment, no_session, parse_record, read_history, refuse_changed, session_tags, stored_contract,
+use crate::session::files::{
+    Choice, Chosen, SessionRefs, choose_session, command, no_experiment, no_session, parse_record, read_history,
+    refuse_changed, session_tags, stored_contract, waits,
 };
-use crate::session::files::refs::SessionRefs;
-use crate::session::files::timeline::{command, waits};
-use crate::session::store::log_excerpt::last_failed_log;
-use crate::session::store::memory::{Files, memories};
-use crate::session::store::messages::waiting_messages;
+use crate::session::store::{Files, last_failed_log, memories, waiting_messages};
 use crate::state::{Calls, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
 
 /// A session as a reader sees it.

@@ -17,10 +17,8 @@ use crate::rules::{
     nearest_end,
 };
 use crate::session::errors::SessionError;
-use crate::session::files::fetched::is_fetched;
-use crate::session::files::read_cache::{Damage, LogTail, Records, Terms};
-use crate::session::files::reading::{is_session, recorded_terms};
-use crate::session::store::jobs::{AGENT, REVIEW, RUN, guard_name, job_place};
+use crate::session::files::{Damage, LogTail, Records, Terms, is_fetched, is_session, recorded_terms};
+use crate::session::store::{AGENT, REVIEW, RUN, guard_name, job_place};
 use crate::state::{EscalationFiles, Journal, OpenExperiment, Presence, SessionFolder};
 
 /// Reads the status of one session again and again, each time only what has changed since.

@@ -10,8 +10,7 @@ use crate::fs::{create_folder, write_atomic};
 use crate::report::checkpoint_text;
 use crate::session::errors::SessionError;
 use crate::session::store::Store;
-use crate::session::view::session_view::SessionView;
-use crate::session::view::status::StatusReader;
+use crate::session::view::{SessionView, StatusReader};
 use crate::state::IdeaFile;
 
 /// Writes a checkpoint if one is due. It has its time in the journal before it is begun, so that it is written once.

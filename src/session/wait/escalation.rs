@@ -16,9 +16,8 @@ use crate::domain::{
 };
 use crate::rules::retry_pause;
 use crate::session::errors::{ErrorKind, SessionError};
-use crate::session::files::disk_space::refuse_full;
-use crate::session::store::requests::{Interrupt, Listener};
-use crate::session::store::trouble_report::{close_escalation, remove_report, write_report};
+use crate::session::files::refuse_full;
+use crate::session::store::{Interrupt, Listener, close_escalation, remove_report, write_report};
 use crate::state::{EscalationFiles, EventLog, OpenOutage, SessionFolder, guard_is_installed};
 
 /// Returns whether the session waits for the user's answer to a problem instead of stopping. If a guard is installed, it

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use super::hooks::Hooks;
 use crate::domain::{Clock, Event, Notice, USER};
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::requests::{Interrupt, Interrupts};
+use crate::session::store::{Interrupt, Interrupts, Store};
 use crate::state::{EventLog, Level};
 
 /// A callback that receives the loop's events.

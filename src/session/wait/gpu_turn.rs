@@ -13,8 +13,7 @@ use crate::domain::{Gpu, GpuCrowd, GpuUse, Notice, Record, few};
 use crate::exec::{Exit, GpuProcesses, gpu_inventory, process_name};
 use crate::rules::{GPU_PATIENCE, GpuTurn, any_gpu_turn, gpu_turn, usable_gpus};
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::jobs::RUN;
+use crate::session::store::{RUN, Store};
 
 /// Poll interval while a GPU is crowded.
 const LOOK: Duration = Duration::from_secs(2);

@@ -14,13 +14,8 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{GuardAction, interval};
 use crate::session::errors::SessionError;
-use crate::session::files::reading::{read_history, stored_contract};
-use crate::session::store::Store;
-use crate::session::store::expectations::Expected;
-use crate::session::store::messages::ReceivedMessages;
-use crate::session::store::notices::Notices;
-use crate::session::store::requests::Interrupts;
-use crate::session::store::writer::Written;
+use crate::session::files::{read_history, stored_contract};
+use crate::session::store::{Expected, Interrupts, Notices, ReceivedMessages, Store, Written};
 use crate::state::{
     EventLog, GuardFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
 };

@@ -16,9 +16,8 @@ use crate::domain::{Alert, AlertKind, Clock, Contract, Event, Notice, duration_t
 use crate::exec::{Executor, Exit, Job};
 use crate::fs::{move_odd_away, write_atomic};
 use crate::rules::{History, alerts};
-use crate::session::files::disk_space::{folder_with_space, has_space};
-use crate::session::store::Store;
-use crate::session::store::requests::Listener;
+use crate::session::files::{folder_with_space, has_space};
+use crate::session::store::{Listener, Store};
 use crate::state::{EventLog, Level};
 
 /// Name of the job.

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::domain::{ExperimentId, SizeLimit, bytes_text, with_causes};
 use crate::rules::{ExperimentLogs, History, logs_to_drop};
 use crate::session::errors::SessionError;
-use crate::session::files::disk_space::refuse_full;
+use crate::session::files::refuse_full;
 use crate::session::store::Store;
 use crate::state::{EventLog, Level, SessionFolder, StateError};
 

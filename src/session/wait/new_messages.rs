@@ -3,7 +3,7 @@
 use super::shared::Shared;
 use crate::crash;
 use crate::session::errors::SessionError;
-use crate::session::store::messages::receive_messages;
+use crate::session::store::receive_messages;
 
 /// Hears what the user has said, and tells and notes what is new.
 pub(crate) fn publish_new_messages(shared: &Shared<'_>) -> Result<(), SessionError> {

@@ -19,10 +19,8 @@ use crate::agent::Finding;
 use crate::domain::{Bound, Environment, Event, ExperimentId, Notice, StopReason};
 use crate::exec::Executor;
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::jobs::{AGENT, REVIEW};
-use crate::session::store::requests::{Interrupt, Interrupts};
-use crate::session::tree::linked::SlotSetup;
+use crate::session::store::{AGENT, Interrupt, Interrupts, REVIEW, Store};
+use crate::session::tree::SlotSetup;
 
 /// Interval between heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(60);

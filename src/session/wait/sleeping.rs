@@ -12,8 +12,7 @@ use crate::crash;
 use crate::domain::{Cadence, Event, Record, StopReason};
 use crate::rules::{LastIteration, Pace, pace};
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
-use crate::session::store::requests::Interrupt;
+use crate::session::store::{Interrupt, Store};
 use crate::state::{IdeaFile, Rest, Sleep};
 
 /// The next step before a call of the agent.

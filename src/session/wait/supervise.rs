@@ -10,7 +10,7 @@ use super::shared::Shared;
 use crate::domain::Notice;
 use crate::exec::{ExecError, Exit, Running};
 use crate::session::errors::SessionError;
-use crate::session::store::requests::{Interrupt, Interrupts};
+use crate::session::store::{Interrupt, Interrupts};
 
 /// Until when something is waited for; for ever when absent.
 pub(crate) type Deadline = Option<Instant>;

@@ -14,7 +14,7 @@ use crate::domain::{Environment, Event, ExperimentId, FORMAT_VERSION, Tools, she
 use crate::exec::{Executor, Job, environment, lock_file_hash};
 use crate::fs::read_tail;
 use crate::rules::{History, Python, environment_differences, pythons_of};
-use crate::session::files::layout::remove_file;
+use crate::session::files::remove_file;
 use crate::state::{read_json, write_json};
 
 /// The job's name, and the folder of its folders, one for each experiment, and of its files, one for each host.
