@@ -52,7 +52,7 @@ fn find(program: &Command, is_meant: impl Fn(&&Arg) -> bool + Copy) -> Option<bo
     own.map(|arg| arg.get_action().takes_values()).or_else(below)
 }
 
-/// The call with its command first: `ar --format json log` is `ar log --format json`.
+/// Moves the command before its options: `ar --format json log` becomes `ar log --format json`.
 pub(super) fn command_first(program: &Command, mut args: Vec<OsString>) -> Vec<OsString> {
     let is_option = |arg: &&OsString| arg.as_encoded_bytes().starts_with(b"-");
     if args.get(1).filter(is_option).is_none() {

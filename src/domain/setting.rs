@@ -125,7 +125,7 @@ impl<A, C> SettingOf<A, C> {
         }
     }
 
-    /// Its variable.
+    /// The name of its environment variable.
     pub fn variable(&self) -> String {
         format!("AR_{}", self.key.to_uppercase().replace('-', "_"))
     }

@@ -61,19 +61,19 @@ impl Sampler {
         self.next
     }
 
-    /// Takes a sample. Returns the members of the tree.
+    /// Takes a sample, and sets the time of the next one. Returns the processes of the tree.
     pub(super) fn sample(&mut self, tree: &Tree) -> Vec<Pid> {
         let began = Instant::now();
         let members = tree.members();
         let rss = members.iter().filter_map(|pid| resident_pages(*pid)).sum::<u64>() * page_size() as u64;
         self.peak_rss = self.peak_rss.max(rss);
         if self.start.elapsed() >= GPU_AFTER {
-            let members = members.iter().map(|pid| pid.as_raw_pid().cast_unsigned()).collect();
-            self.gpu.get_or_insert_with(|| GpuWatch::start(self.quiet.is_some())).look(members);
+            let ids = members.iter().map(|pid| pid.as_raw_pid().cast_unsigned()).collect();
+            self.gpu.get_or_insert_with(|| GpuWatch::start(self.quiet.is_some())).look(ids);
         }
-        let cost = began.elapsed() * SHARE;
+        let least = began.elapsed() * SHARE;
         self.pause *= 2;
-        while self.pause < cost {
+        while self.pause < least {
             self.pause *= 2;
         }
         let longest = self.quiet.as_ref().map_or(LONGEST_PAUSE, |it| LONGEST_PAUSE.min(it.silence.after / SAMPLES));

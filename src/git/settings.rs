@@ -85,13 +85,13 @@ fn files_of_user() -> Vec<PathBuf> {
     files.into_iter().flatten().collect()
 }
 
-/// Adds those of a file in `folder`.
+/// Adds the watched settings of a configuration file in `folder`.
 fn add(settings: &mut BTreeMap<String, String>, config: &File, folder: &Path) {
     for section in config.sections() {
-        let name = section.header().name().to_string().to_ascii_lowercase();
-        let part = section.header().subsection_name().map(|part| format!("{part}.")).unwrap_or_default();
+        let section_name = section.header().name().to_string().to_ascii_lowercase();
+        let subsection = section.header().subsection_name().map(|name| format!("{name}.")).unwrap_or_default();
         for value_name in section.value_names() {
-            let key = format!("{name}.{part}{}", value_name.to_string().to_ascii_lowercase());
+            let key = format!("{section_name}.{subsection}{}", value_name.to_string().to_ascii_lowercase());
             let Some(effect) = SettingEffect::of(&key) else { continue };
             let values = section.values(&value_name.to_string());
             let mut text = values.iter().map(|value| value.to_string()).collect::<Vec<_>>().join("\n");
@@ -99,8 +99,7 @@ fn add(settings: &mut BTreeMap<String, String>, config: &File, folder: &Path) {
                 let stamps = values.iter().map(|value| FileStamp::of(&named(&value.to_str_lossy(), folder)));
                 text.extend(stamps.map(|stamp| format!("\n{stamp:?}")));
             }
-            let known = settings.entry(key).or_default();
-            known.push_str(&text);
+            settings.entry(key).or_default().push_str(&text);
         }
     }
 }

@@ -41,12 +41,12 @@ impl Places {
     }
 }
 
-/// Plans the installation of a patrol `every` so often, with these arguments after `ar guard`, and of the resident guard.
-/// Changes nothing.
+/// Plans the installation of the resident guard, and of a patrol at the interval `every` with these `arguments` of
+/// `ar guard`. Changes nothing.
 ///
 /// # Errors
 ///
-/// There is no home folder, nothing that calls a patrol, or the crontab cannot be read.
+/// The home folder or a scheduler is missing, or the crontab cannot be read.
 pub fn plan_install(arguments: &[String], every: Duration, resident: &Resident) -> Result<Plan, ServiceError> {
     let places = Places::find()?;
     let service = Service::of(arguments, every)?;
@@ -56,7 +56,7 @@ pub fn plan_install(arguments: &[String], every: Duration, resident: &Resident) 
         steps.extend(removal(*other, &places));
     }
     let mut notes = Vec::new();
-    let (mut real, mut hint) = (every, None);
+    let (mut interval, mut hint) = (every, None);
     match scheduler {
         Scheduler::Systemd => {
             steps.extend(with_systemd(&service, &places)?);
@@ -65,7 +65,7 @@ pub fn plan_install(arguments: &[String], every: Duration, resident: &Resident) 
             });
         }
         Scheduler::Cron => {
-            real = cron::schedule(every).1;
+            interval = cron::schedule(every).1;
             steps.extend(with_cron(&service, &places)?);
         }
         Scheduler::Launchd => steps.extend(with_launchd(&service, &places)?),
@@ -73,7 +73,7 @@ pub fn plan_install(arguments: &[String], every: Duration, resident: &Resident) 
     steps.push(Step::Want(resident.clone()));
     notes.push(format!(
         "a patrol comes every {}; the resident guard {}",
-        duration_text(real),
+        duration_text(interval),
         super::resident::settings_text(resident)
     ));
     notes.push("patrols get PATH and the folders of your environment, but no keys from it".to_owned());

@@ -108,10 +108,10 @@ impl LedgerFile {
     }
 
     /// Restores the file as it was `held` if lines are missing or changed, or if a new row falsely claims a commit of
-    /// `records` or `commits`. New rows of records stay behind the old lines, and if `others_stay`, so do rows that belong to
-    /// no experiment. The replaced file stays beside it as `results.tsv.before-repair`, unless rows were only added and
-    /// others may not add any. Returns nothing if the file is unharmed and has no new foreign rows, or had no header.
-    /// Temporary files are in `folder`.
+    /// `records` or `commits`. New rows of records follow the old lines, and so do new foreign rows if `others_stay`.
+    /// Retains the replaced file as `results.tsv.before-repair`, unless it had only added rows and `others_stay` is
+    /// false. Returns nothing if the file is unharmed and has no new foreign rows, or had no header. Temporary
+    /// files are in `folder`.
     ///
     /// # Errors
     ///
@@ -128,8 +128,8 @@ impl LedgerFile {
             return Ok(None);
         }
         let Some(format) = self.format_of(held.text.as_bytes())? else { return Ok(None) };
-        let is_elsewhere = fs::read_link(self.path()).ok() != held.link;
-        let mut aside = if is_elsewhere { self.move_away(held.link.as_deref())? } else { self.move_odd_away()? };
+        let is_relinked = fs::read_link(self.path()).ok() != held.link;
+        let mut aside = if is_relinked { self.move_away(held.link.as_deref())? } else { self.move_odd_away()? };
         let mut file = self.open_locked()?;
         let path = self.path().canonicalize().map_err(|error| self.io("find", error))?;
         let mut bytes = Vec::new();
@@ -138,20 +138,20 @@ impl LedgerFile {
         let records = records();
         let entries = records.iter().map(Entry::of).filter(|entry| !format.omits(entry));
         let rows = entries.map(|entry| format.row(&entry));
-        let mut counted: HashMap<String, usize> = HashMap::new();
+        let mut row_counts: HashMap<String, usize> = HashMap::new();
         for row in rows {
-            *counted.entry(row.trim_end_matches(['\r', '\n']).to_owned()).or_default() += 1;
+            *row_counts.entry(row.trim_end_matches(['\r', '\n']).to_owned()).or_default() += 1;
         }
         let commits: Vec<&CommitId> = records.iter().map(|record| &record.commit).chain(commits).collect();
         let is_known = |cell: &str| commits.iter().any(|commit| commit.as_str().starts_with(cell));
         let (found, text) =
-            since(&held.text, &String::from_utf8_lossy(&bytes), &format, &counted, is_known, others_stay);
+            since(&held.text, &String::from_utf8_lossy(&bytes), &format, &row_counts, is_known, others_stay);
         if !found.is_harmed() {
             return Ok((found.foreign > 0).then_some((found, None)));
         }
         let failed = |action, error| self.io(action, io::Error::other(error));
-        let is_added_to = found.lost == 0 && !found.reordered && !others_stay;
-        if aside.is_none() && !is_added_to {
+        let has_only_added_rows = found.lost == 0 && !found.reordered && !others_stay;
+        if aside.is_none() && !has_only_added_rows {
             aside = Some(copy_beside(&path, &bytes, ".before-repair").map_err(|error| failed("copy", error))?);
         }
         replace_through(folder, &path, text.as_bytes()).map_err(|error| failed("write", error))?;

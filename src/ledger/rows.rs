@@ -76,7 +76,7 @@ pub struct Segment {
 pub struct Row {
     /// Its line in the file, from 1; the first one, where it spans several.
     pub line: u32,
-    /// The commit's cell as it is; absent where there is no such column.
+    /// The unchanged text of the commit's cell; absent if the ledger has no such column.
     pub commit: Option<Box<str>>,
     /// The status that it counts as.
     pub status: RowStatus,

@@ -9,11 +9,11 @@ impl Report {
     /// the artifacts of the best.
     pub fn headline(&self) -> String {
         let metric = one_line(self.metric_name());
-        let number = |point: Option<&Point>| point.and_then(|point| point.value.clone());
-        let (best, start) = (number(self.best()), number(self.baseline()));
+        let value_of = |point: Option<&Point>| point.and_then(|point| point.value.clone());
+        let (best, start) = (value_of(self.best()), value_of(self.baseline()));
         let experiments = self.experiments();
         let count = count_of(experiments, "experiment");
-        let found = match (best, start, self.summary.gain) {
+        let result = match (best, start, self.summary.gain) {
             (Some(best), Some(start), Some(gain)) if gain != 0.0 => {
                 let way = if gain > 0.0 { "better" } else { "worse" };
                 format!("{metric} {start} → {best}, {way} by {}, in {count}", format_gain(&best, &start))
@@ -33,7 +33,7 @@ impl Report {
             .filter(|hours| *hours > 0.0)
             .map(|hours| format!("{} GPU hours", two_digits(hours)));
         let artifacts = self.artifacts.as_ref().map(|folder| format!("artifacts in {}", one_line(folder)));
-        [Some(found), span, gpu, artifacts].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        [Some(result), span, gpu, artifacts].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     /// Returns whether there are experiments but none has a value; then the assumptions are the first thing to know.

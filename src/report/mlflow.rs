@@ -112,7 +112,7 @@ impl MlflowExperiment {
     }
 }
 
-/// The numbers of an experiment by names that MLflow allows. What a failed run printed for the metric is no result.
+/// The values of an experiment, under names that MLflow allows. Omits the metric that a failed run printed.
 fn metrics(record: &Record) -> BTreeMap<String, f64> {
     let own = record.metric.value.map(|value| (record.metric.name.clone(), value));
     let others = record.metrics.iter().filter(|(name, _)| *name != record.metric.name);
@@ -124,15 +124,14 @@ fn metrics(record: &Record) -> BTreeMap<String, f64> {
     let cost = cost.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let mut named = BTreeMap::new();
     for (name, value) in own.into_iter().chain(cost).chain(others) {
-        let (plain, mut name) = (allowed(&name), allowed(&name));
-        // Two names may become one; memory and time may be among the log's numbers.
-        for number in 2.. {
-            if !named.contains_key(&name) {
-                break;
-            }
-            name = format!("{plain}_{number}");
+        let plain = allowed(&name);
+        // Two names may become one; memory and time may be among the log's values.
+        let (mut unique, mut number) = (plain.clone(), 2);
+        while named.contains_key(&unique) {
+            unique = format!("{plain}_{number}");
+            number += 1;
         }
-        named.insert(name, value);
+        named.insert(unique, value);
     }
     named
 }

@@ -199,7 +199,7 @@ impl SessionStatus {
         next
     }
 
-    /// The commands if an earlier process left a run.
+    /// The commands that continue or end a run of an earlier process, each with its effect.
     fn ways_on_from_run(&self) -> Vec<(String, &'static str)> {
         let tag = &self.tag;
         let mut next = vec![match (self.lanes.is_concurrent, self.has_agent()) {

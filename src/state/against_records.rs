@@ -5,8 +5,8 @@ use crate::domain::{CommitId, ExperimentId, Phase, Record};
 use crate::rules::{History, OpenFound};
 
 impl Journal {
-    /// The open attempts, each as the records find it. `tip` is the commit that the next experiment is made on, and
-    /// `is_replaced` tells whether one is measured once more: its record stands until the new one is made.
+    /// The open attempts, each compared with the records. `tip` is the base of the next experiment. `is_replaced` is
+    /// true for an experiment that is measured again: its old record stays until the new one exists.
     pub fn found<'a>(
         &'a self,
         history: &'a History,
@@ -19,7 +19,7 @@ impl Journal {
             let may_differ = is_replaced(open) || self.is_recorded_with_others(open);
             let recorded = history.get(open.id).filter(|_| !may_differ);
             let is_last = history.records().last().is_some_and(|last| last.id == open.id);
-            // Beside others it may be recorded while another one is.
+            // With several attempts, two may be recorded at the same time.
             let is_recording = are_several && matches!(phase, Phase::Recording | Phase::Settling);
             let found = OpenFound {
                 phase,

@@ -28,7 +28,7 @@ const BEFORE: &str = "artifacts.json";
 /// The file that says why the artifacts were deleted.
 const DROPPED: &str = "artifacts.dropped";
 
-/// The file that is being copied, in the folder of the runs: its name is one of those that a killed process leaves.
+/// The temporary name of an artifact during its copy, in a run folder. Its prefix marks a killed copy for deletion.
 const COPYING: &str = ".ar-artifact";
 
 /// The files that matched in a working tree before a run, with their stamps.

@@ -79,8 +79,8 @@ impl GuardFiles {
         &self.folder
     }
 
-    /// Reads the memory of earlier patrols. Files that cannot be parsed count as empty: they cost a nudge, not a
-    /// session.
+    /// Reads the memory of earlier patrols. Treats an unparsable file as empty: the patrol may then repeat an action,
+    /// but does not fail.
     pub fn memory(&self) -> Result<PatrolMemory, StateError> {
         match read_json::<Remembered>(&self.folder.join("memory.json")) {
             Ok(remembered) => Ok(remembered.unwrap_or_default().memory),

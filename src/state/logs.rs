@@ -123,7 +123,7 @@ impl EventLog {
         self.write(HEARTBEAT_LOG, Line { ts, source: "guard", level, event, detail, data: &data })
     }
 
-    /// Notes that the user stopped a session that nobody was working on.
+    /// Logs that the user stopped an idle session.
     pub fn stopped_by_user(&self, ts: Timestamp, reason: &StopReason) -> Result<(), StateError> {
         self.work(ts, Level::Info, STOPPED, &json!({"reason": reason}))
     }

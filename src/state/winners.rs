@@ -5,7 +5,7 @@ use crate::domain::{Contract, ExperimentId, Outcome, Phase};
 use crate::rules::{History, Line, Standing, Trial};
 
 impl Journal {
-    /// Lends the line with what its winners are compared with. `None` without an incumbent.
+    /// Calls `act` with the line and the facts that it compares its winners with. Returns `None` without an incumbent.
     pub fn on_line<T>(
         &mut self,
         history: &History,
@@ -17,7 +17,7 @@ impl Journal {
         let kept = history.records().iter().filter(|record| record.outcome == Outcome::Keep);
         let kept: Vec<ExperimentId> = kept.map(|record| record.id).collect();
         let running = self.running_trials();
-        // No number is so much better that it may remove what reached the threshold.
+        // With a threshold, no gain is large enough to remove a kept experiment.
         let min_delta = if contract.keep_above.is_some() { f64::INFINITY } else { contract.min_delta };
         let standing = Standing {
             incumbent,

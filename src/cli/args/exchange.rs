@@ -1,4 +1,4 @@
-//! The arguments of the commands that take sessions from other tools and give them to others.
+//! The arguments of the commands that import sessions from other tools and export sessions to them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Notes on commits, as `git notes` keeps them.
+//! Notes on commits, stored as by `git notes`.
 
 use std::collections::BTreeMap;
 

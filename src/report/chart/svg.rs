@@ -302,16 +302,16 @@ fn legend(series: &Series, left: f64) -> Markup {
     }
 }
 
-/// The descriptions of what was kept, where there is room: the best first, then by what each gained.
+/// Labels kept experiments with their descriptions, as far as there is space: the best first, then by gain.
 fn labels(series: &Series, frame: &Frame) -> Markup {
     let mut kept: Vec<(f64, &Mark)> = Vec::new();
-    let mut before: Option<f64> = None;
+    let mut previous: Option<f64> = None;
     let best = series.best.last().map(|step| step.place);
     for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) {
         let Some(value) = mark.value else { continue };
-        let gain = before.map_or(0.0, |before| series.direction.gain(value, before));
+        let gain = previous.map_or(0.0, |previous| series.direction.gain(value, previous));
         kept.push((if best == Some(mark.place) { f64::INFINITY } else { gain }, mark));
-        before = Some(value);
+        previous = Some(value);
     }
     kept.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     kept.truncate(MOST_LABELS);
@@ -322,9 +322,9 @@ fn labels(series: &Series, frame: &Frame) -> Markup {
         .map(|((_, mark), text)| Wish { at: frame.at(mark), width: text_width(text, LABEL_FONT) })
         .collect();
     let picture = Area { left: frame.area.left + 2.0, top: TOP + 2.0, right: RIGHT - 2.0, bottom: BOTTOM - 2.0 };
-    let others = series.marks.iter().filter(|mark| mark.kind == MarkKind::Discard);
+    let discards = series.marks.iter().filter(|mark| mark.kind == MarkKind::Discard);
     let spared: Vec<Area> =
-        others.map(|mark| Area::around(frame.at(mark), 2.0 * radii(series.marks.len()).1)).collect();
+        discards.map(|mark| Area::around(frame.at(mark), 2.0 * radii(series.marks.len()).1)).collect();
     let found = place(&wishes, LABEL_HEIGHT, picture, &obstacles(series, frame), &spared);
     html! {
         @for (placed, text) in found.into_iter().zip(&texts) {

@@ -120,21 +120,21 @@ impl Why {
 /// The next step of a `Line`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LineStep {
-    /// Merge the change of `car` onto the incumbent and the cars `onto`, then tell `Line::merged`.
+    /// Merge the change of `car` onto the incumbent and the cars `onto`, then report with `Line::merged`.
     Merge {
         /// The cars already merged onto the incumbent, in their order.
         onto: Vec<ExperimentId>,
         /// The winner to add.
         car: ExperimentId,
     },
-    /// Record these as kept, in their order, then tell `Line::kept`.
+    /// Record these as kept, in their order, then report with `Line::kept`.
     Keep {
         /// The winners. A single one whose base is the incumbent is kept with its own commit.
         cars: Vec<ExperimentId>,
         /// The value of the last one; the others have none.
         number: Number,
     },
-    /// Commit the winner's own tree on top of the incumbent and record it as kept, then tell `Line::kept`.
+    /// Commit the winner's own tree on top of the incumbent and record it as kept, then report with `Line::kept`.
     Replace {
         /// The winner.
         car: ExperimentId,
@@ -143,17 +143,17 @@ pub enum LineStep {
         /// The kept experiments that its tree removes.
         replaces: Vec<ExperimentId>,
     },
-    /// Record it as discarded, then tell `Line::left`.
+    /// Record it as discarded, then report with `Line::left`.
     Discard {
         /// The winner.
         car: ExperimentId,
         /// The reason.
         why: Why,
     },
-    /// Have the agent merge it with the incumbent, with which it conflicts; tell `Line::asked` at once, and
-    /// `Line::answered` after the call.
+    /// Have the agent merge this winner with the incumbent, with which it conflicts. Report with `Line::asked` at once,
+    /// and with `Line::answered` after the call.
     Ask(ExperimentId),
-    /// Nothing but these runs, which are wanted now, the first ones first. Tell `Line::started` when one starts, and
+    /// Make these runs, and no others, in this order. Report with `Line::started` when one starts, and with
     /// `Line::tested` or `Line::ran_afresh` when it ends. End a run that is not among them: it was overtaken.
     Try(Vec<Trial>),
 }

@@ -217,10 +217,11 @@ fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> P
         }
         Driver::Hand => {
             let why = format!("its driver has been silent for {}", time(silent));
-            pushed(watched, thresholds, memory, Health::Stalled, &why)
+            without_progress(watched, thresholds, memory, Health::Stalled, &why)
         }
         Driver::Loop if idle >= thresholds.stuck.max(watched.patience) => {
-            pushed(watched, thresholds, memory, Health::Stuck, &format!("no progress for {}", time(idle)))
+            let why = format!("no progress for {}", time(idle));
+            without_progress(watched, thresholds, memory, Health::Stuck, &why)
         }
         Driver::Loop if watched.asks && idle >= thresholds.stall.max(watched.patience) => {
             let why = format!("no progress for {}; its agent asks, which the loop handles", time(idle));
@@ -230,12 +231,12 @@ fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> P
     }
 }
 
-/// A loop that nobody holds and nobody stopped.
+/// The verdict on a loop that no process holds and nobody stopped.
 fn dead(watched: &Watched, memory: &PatrolMemory) -> PatrolVerdict {
     let Watched { now, .. } = *watched;
     let patience = watched.interval.saturating_mul(INTERVALS);
     let verdict = |action, detail: String| PatrolVerdict::of(Health::Dead, action, detail);
-    // A clock that was set back makes no session live for ever.
+    // The distance of the two times, so that a clock that was set back cannot keep a session alive for ever.
     let silent = between(watched.last_seen, now);
     if let Some(restarted) = memory.deaths.last().filter(|death| between(**death, now) < patience) {
         let ago = time(between(*restarted, now));
@@ -256,7 +257,7 @@ fn dead(watched: &Watched, memory: &PatrolMemory) -> PatrolVerdict {
     let restarts = 1 + memory.deaths.iter().filter(|death| is_after(**death, watched.progress)).count();
     match deaths {
         ..FLAGGED_DEATH if restarts < FLAGGED_RESTART => verdict(GuardAction::Restart, why),
-        // Its cause may go, as a full disk does.
+        // The cause may be temporary, such as a full disk.
         ..FLAGGED_DEATH => {
             let why = format!("{why}; restart {restarts} in a row without progress");
             verdict(GuardAction::Restart, why).for_person()
@@ -266,28 +267,33 @@ fn dead(watched: &Watched, memory: &PatrolMemory) -> PatrolVerdict {
     }
 }
 
-/// A session that makes no progress although it could.
-fn pushed(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory, state: Health, why: &str) -> PatrolVerdict {
-    let made = u32::try_from(memory.nudges.len()).unwrap_or(u32::MAX);
-    let last = memory.nudges.last().map(|nudge| between(*nudge, watched.now));
-    match last {
-        _ if memory.redirected => {
-            let detail = format!("{why}; {NUDGES} nudges brought no progress, so its next command starts over");
-            PatrolVerdict::of(state, GuardAction::None, detail).for_person()
-        }
-        Some(ago) if ago < thresholds.stall => {
-            let detail = format!("{why}; {}, the last {} ago", count_of(made, "nudge"), time(ago));
-            PatrolVerdict::of(state, GuardAction::None, detail)
-        }
-        _ if made >= NUDGES => {
-            let detail = format!("{why}; {NUDGES} nudges brought no progress");
-            PatrolVerdict::of(state, GuardAction::Redirect, detail).for_person()
-        }
-        _ if !watched.can_nudge => {
-            PatrolVerdict::of(state, GuardAction::None, format!("{why}; no nudge command, which --nudge names"))
-        }
-        _ => PatrolVerdict::of(state, GuardAction::Nudge, format!("{why}; nudge {} of {NUDGES}", made + 1)),
+/// The verdict on a session that makes no progress although it could: nudge it, redirect it, or wait.
+fn without_progress(
+    watched: &Watched,
+    thresholds: Thresholds,
+    memory: &PatrolMemory,
+    state: Health,
+    why: &str,
+) -> PatrolVerdict {
+    let verdict = |action, detail: String| PatrolVerdict::of(state, action, detail);
+    if memory.redirected {
+        let detail = format!("{why}; {NUDGES} nudges brought no progress, so its next command starts over");
+        return verdict(GuardAction::None, detail).for_person();
     }
+    let nudges = u32::try_from(memory.nudges.len()).unwrap_or(u32::MAX);
+    let since_last = memory.nudges.last().map(|nudge| between(*nudge, watched.now));
+    if let Some(ago) = since_last.filter(|ago| *ago < thresholds.stall) {
+        let detail = format!("{why}; {}, the last {} ago", count_of(nudges, "nudge"), time(ago));
+        return verdict(GuardAction::None, detail);
+    }
+    if nudges >= NUDGES {
+        let detail = format!("{why}; {NUDGES} nudges brought no progress");
+        return verdict(GuardAction::Redirect, detail).for_person();
+    }
+    if !watched.can_nudge {
+        return verdict(GuardAction::None, format!("{why}; no nudge command, which --nudge names"));
+    }
+    verdict(GuardAction::Nudge, format!("{why}; nudge {} of {NUDGES}", nudges + 1))
 }
 
 /// Returns whether a death came after the last progress. True if there was no progress.

@@ -89,7 +89,7 @@ pub enum Pace {
         /// True if a checkpoint and a summary of the session come before it.
         sums_up: bool,
     },
-    /// Not at all.
+    /// The loop stops, for this reason.
     End(StopReason),
 }
 

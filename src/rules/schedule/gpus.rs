@@ -100,7 +100,7 @@ pub enum GpuError {
     Uneven {
         /// The number of GPUs that a run needs.
         per_run: usize,
-        /// The names of those left.
+        /// The names of the GPUs that would stay unused.
         left: Vec<String>,
     },
     /// CUDA shows a program the first one only.

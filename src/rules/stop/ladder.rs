@@ -90,8 +90,8 @@ pub(crate) fn in_seat(directive: Directive, seat: u32) -> Directive {
 
 /// The iteration of an experiment; `None` for the baseline, lost runs and disturbed ones. `incumbent` is the value to beat.
 pub(crate) fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
-    let is_faultless = |failure: &Failure| matches!(failure.class, FailureClass::Lost | FailureClass::Changed);
-    if record.id.is_baseline() || record.failure.as_ref().is_some_and(is_faultless) {
+    let is_lost_or_changed = |failure: &Failure| matches!(failure.class, FailureClass::Lost | FailureClass::Changed);
+    if record.id.is_baseline() || record.failure.as_ref().is_some_and(is_lost_or_changed) {
         return None;
     }
     if record.outcome == Outcome::Keep {
@@ -102,7 +102,8 @@ pub(crate) fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
     }
     let worse = match (record.metric.value, incumbent) {
         (Some(value), Some(incumbent)) => record.metric.direction.better(incumbent, value),
-        (value, _) => value.is_none(),
+        (None, _) => true,
+        (Some(_), None) => false,
     };
     Some(Turn::NotKept { worse, finding: !record.findings().is_empty() })
 }

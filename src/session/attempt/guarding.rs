@@ -156,7 +156,7 @@ impl Attempt {
         workspace.put_protected_back(store, self.open.id, &commit)?;
         // A guard judges the change, without what its run or an earlier guard wrote.
         workspace.check_out(store, &self.open)?;
-        workspace.put_tracked_protected_back(store, self.open.id, &commit)?;
+        workspace.restore_tracked_protected(store, self.open.id, &commit)?;
         let name = guard_name(number);
         clear_run_folder(&store.folder, self.open.id, store.contract.guards.len(), &mut store.notices)?;
         let log = folder.join(format!("{name}.log"));

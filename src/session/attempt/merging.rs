@@ -18,8 +18,8 @@ use crate::session::tree::Workspace;
 use crate::session::wait::{Ending, Shared};
 use crate::state::{OpenExperiment, Ported};
 
-/// Merges the change onto the incumbent before its run, if another one was kept since it was made. Returns whether it
-/// can run: else it goes to the agent.
+/// Merges the change onto the incumbent before its run, unless that is its base already. Refuses a duplicate or a
+/// second conflict. Returns false if the agent must merge it first.
 pub(crate) fn make_fresh(attempt: &mut Attempt, store: &mut Store, terms: &FileTerms) -> Result<bool, SessionError> {
     let tip = store.tip();
     if attempt.open.base == tip || attempt.open.refused.is_some() {

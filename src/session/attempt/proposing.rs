@@ -74,7 +74,7 @@ impl Attempt {
         workspace.clear_for_call(store, &open.base)?;
         if workspace.untracked.listed.take().and_then(|listed| listed.if_current(store)).is_none() {
             // Somebody may have been active, whose change would be the agent's.
-            workspace.put_tracked_protected_back(store, open.id, &open.base)?;
+            workspace.restore_tracked_protected(store, open.id, &open.base)?;
             workspace.remember_untracked(store)?;
         }
         workspace.note_settings(store, open.id, AGENT)?;

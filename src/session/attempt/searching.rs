@@ -72,7 +72,7 @@ pub(crate) async fn search(shared: &Shared<'_>, id: ExperimentId) -> Result<Endi
     }
     let question = question(&shared.store(), directive);
     let room = ROOM / commands.len() as u64;
-    let asked = (1..).zip(&commands).map(|(number, command)| ask_engine(shared, id, number, command, &question, room));
+    let asked = (1..).zip(&commands).map(|(number, command)| ask_command(shared, id, number, command, &question, room));
     let answers = join_all(asked).await;
     let (mut found, mut ideas) = (Vec::new(), Vec::new());
     for (command, answer) in commands.into_iter().zip(answers) {
@@ -93,8 +93,8 @@ pub(crate) async fn search(shared: &Shared<'_>, id: ExperimentId) -> Result<Endi
     Ok(Ending::Done(found))
 }
 
-/// Asks one command and waits until all of it is gone; gives what it printed, or why that is no answer.
-async fn ask_engine(
+/// Asks one command and waits until all its processes are finished. Returns its output, or why that is not an answer.
+async fn ask_command(
     shared: &Shared<'_>,
     id: ExperimentId,
     number: usize,
@@ -103,7 +103,7 @@ async fn ask_engine(
     room: u64,
 ) -> Result<Ending<Result<String, String>>, SessionError> {
     let folder = shared.store().folder.create_run(id)?.join(format!("{SEARCH}-{number}"));
-    // A search of an `ar` that was killed may still be going on.
+    // The search of a killed `ar` may still be running.
     shared.local.end_left_over(&folder, SEARCH).await;
     let job = job(&shared.store(), id, command, &folder, room);
     let start = || -> Result<Running, SessionError> {

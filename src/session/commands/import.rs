@@ -115,7 +115,7 @@ struct Maker<'a> {
     tag: &'a Tag,
     metric: &'a MetricSpec,
     file: String,
-    /// The time of the import, as the ledger does not say when an experiment was made.
+    /// The time of the import, recorded as the time of each experiment because the ledger has none.
     now: Timestamp,
     /// The commits that cells were found to name.
     known: BTreeMap<String, Option<CommitId>>,

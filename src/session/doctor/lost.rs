@@ -18,8 +18,8 @@ use crate::session::store::{AGENT, RUN};
 /// The size in bytes up to which an event log or results.tsv is read.
 const LARGEST: u64 = 64 << 20;
 
-/// The place of a record that cannot be read, of those that the others leave free; the lost ones have them in the order of
-/// their numbers.
+/// The position of an unreadable record in the history. Unreadable records take the positions that the readable ones
+/// leave free, in the order of their numbers.
 fn place_of(facts: &Facts, id: ExperimentId) -> u32 {
     let history = facts.history();
     let lost = facts.refs.iter().filter(|found| found.record.is_err() && found.id < id).count();

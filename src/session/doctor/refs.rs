@@ -28,13 +28,13 @@ fn value_of(facts: &Facts, broken: &BrokenRef) -> Option<String> {
     })
 }
 
-/// Compares the refs of a session.
+/// Finds the differences between the refs of a session and the expected ones, or reports the branch if there are none.
 pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
-    let plain = |found: Vec<Finding>| found.into_iter().map(Difference::from).collect();
+    let differences = |found: Vec<Finding>| found.into_iter().map(Difference::from).collect();
     let mut found = broken(repo, facts);
     found.extend(missing(facts).into_iter().map(Difference::from));
-    for looked in [branch(repo, facts), saved(repo, facts).map(plain), Ok(plain(notes(repo, facts)))] {
-        found.extend(looked.unwrap_or_else(|error| vec![finding_of(Area::Refs, &error).into()]));
+    for checked in [branch(repo, facts), saved(repo, facts).map(differences), Ok(differences(notes(repo, facts)))] {
+        found.extend(checked.unwrap_or_else(|error| vec![finding_of(Area::Refs, &error).into()]));
     }
     if found.is_empty() {
         let what = match (facts.is_imported(), facts.has_files()) {

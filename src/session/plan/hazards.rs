@@ -175,7 +175,7 @@ impl<'a> Surveyed<'a> {
         all
     }
 
-    /// Refuses an environment that has a package of the user's working tree as an editable one: imports lead there.
+    /// Refuses an environment with an editable install from the user's working tree: runs would import from there.
     fn refuse_editable(&self, environment: &Path) -> Result<(), LayoutError> {
         let linked = self.layout.links.iter().map(|link| self.main.join(link));
         let not_code: Vec<PathBuf> = linked.chain([environment.to_owned()]).collect();
@@ -196,10 +196,10 @@ impl<'a> Surveyed<'a> {
                     Vec::new()
                 };
                 if let Some(target) = targets.into_iter().find(is_code) {
-                    // Only `uv` makes one by itself.
+                    // Without the link, only `uv` creates an environment by itself.
                     let syncs = self.lines().any(|(_, line)| syncs_environment(line));
-                    let mut links = self.layout.links.iter().filter(|_| syncs);
-                    let link = links.find(|link| environment.starts_with(self.main.join(link)));
+                    let mut links = self.layout.links.iter();
+                    let link = links.find(|link| syncs && environment.starts_with(self.main.join(link)));
                     return Err(LayoutError::Editable { file: path, target, link: link.cloned() });
                 }
             }

@@ -143,8 +143,8 @@ impl Next {
         Next::at(repo, successor, named, is_follower).map(Some)
     }
 
-    /// Looks for it where HEAD is on no session's branch, and the session which is to continue does not have its commits, or is
-    /// finalized and has slots.
+    /// Finds the next session if HEAD is outside session branches. Requires that the session to continue lacks HEAD's
+    /// commits, or is finalized and has slots.
     pub(crate) fn on_own_branch(
         repo: &Repo,
         stored: &Contract,
@@ -159,14 +159,14 @@ impl Next {
             return Ok(None);
         }
         // If the session already has the commits, another one begins only after its end.
-        let after_finalized = repo.objects.leads_to(commit, &incumbent)?;
-        if after_finalized && !is_over_on_slots(repo, wanted, stored)? {
+        let has_commits = repo.objects.leads_to(commit, &incumbent)?;
+        if has_commits && !is_over_on_slots(repo, wanted, stored)? {
             return Ok(None);
         }
         let (tag, former, head) = (stored.tag.clone(), stored.clone(), head.clone());
-        let successor = Successor { tag, former, head, follows: None, after_finalized };
+        let successor = Successor { tag, former, head, follows: None, after_finalized: has_commits };
         let is_wanted = |it: &Contract| {
-            let is_same = !after_finalized || Drift::all(stored, it).is_empty();
+            let is_same = !has_commits || Drift::all(stored, it).is_empty();
             is_same && !it.imported && !is_over_on_slots(repo, wanted, it).unwrap_or(false)
         };
         Next::at(repo, successor, None, is_wanted).map(Some)

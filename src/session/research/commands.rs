@@ -112,7 +112,7 @@ fn document(files: &ResearchFiles<'_>, catalogue: &Catalogue, request: &Request)
     }))
 }
 
-/// A folder for the files of calls, gone when it is dropped.
+/// A temporary folder for the files of calls, deleted on drop.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -132,7 +132,7 @@ struct Call<'a> {
     command: &'a str,
     limit: Duration,
     cwd: &'a Path,
-    /// The folder of its files, gone with the one that holds it.
+    /// The folder of its files, inside that temporary folder.
     folder: &'a Path,
 }
 

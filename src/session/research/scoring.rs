@@ -217,7 +217,7 @@ fn earlier_records(history: &History, own: Option<ExperimentId>) -> Vec<&Record>
     records
 }
 
-/// The terms as the session began with, or those of the working tree outside of one.
+/// Reads the research terms from the start commit of a session, or without one from the working tree.
 pub(crate) fn read_terms(repo: &Repo, start: Option<&CommitId>) -> Result<ResearchTerms, SessionError> {
     let place = start.map_or("the working tree".to_owned(), |commit| format!("commit {}", commit.short(8)));
     let unreadable = |why: String| ScoreError::UnreadableTerms { place: place.clone(), why };
@@ -235,8 +235,8 @@ pub(crate) fn read_terms(repo: &Repo, start: Option<&CommitId>) -> Result<Resear
         },
     };
     let text = as_text(&bytes).map_err(|error| unreadable(error.to_string()))?;
-    let terms = || format!("{TERMS_FILE} of {place}");
-    Ok(ResearchTerms::read(text).map_err(|source| ScoreError::Terms { terms: terms(), source })?)
+    let named = |source| ScoreError::Terms { terms: format!("{TERMS_FILE} of {place}"), source };
+    Ok(ResearchTerms::read(text).map_err(named)?)
 }
 
 /// The artifact of a commit; one without claims where it cannot be read.

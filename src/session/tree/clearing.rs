@@ -59,8 +59,8 @@ impl Workspace {
         }
     }
 
-    /// Moves what stands at a protected path, or in the place of a folder on the way, into the session's folder. A file that
-    /// cannot be put back stays.
+    /// Moves the entry at a protected path, or a non-folder at one of its parent paths, into the session's folder.
+    /// Returns its new path. Moves nothing if some protected file has no copy to restore.
     fn move_out_of_the_way(
         &self,
         store: &Store,
@@ -71,12 +71,12 @@ impl Workspace {
         if self.protected.stored.copies.has_stamps_alone() {
             return Ok(None);
         }
-        let mut here = PathBuf::new();
+        let mut prefix = PathBuf::new();
         for part in path.components() {
-            here.push(part);
-            match fs::symlink_metadata(root.join(&here)) {
-                Ok(meta) if meta.is_dir() && here != path => {}
-                Ok(_) => return move_aside_from(root, store, id, &here).map(Some),
+            prefix.push(part);
+            match fs::symlink_metadata(root.join(&prefix)) {
+                Ok(meta) if meta.is_dir() && prefix != path => {}
+                Ok(_) => return move_aside_from(root, store, id, &prefix).map(Some),
                 Err(_) => return Ok(None),
             }
         }
@@ -133,8 +133,8 @@ impl Workspace {
         self.clear_left_out(store, id, &open.base, change)
     }
 
-    /// Moves out of the working tree what no commit holds of a change on `base`. Files of `base` are written as they are there,
-    /// as far as their filters work.
+    /// Moves the parts of a change that no commit would hold out of the working tree. Restores the files that `base`
+    /// has, as far as their filters work.
     pub(crate) fn clear_left_out(
         &self,
         store: &mut Store,
@@ -241,7 +241,7 @@ impl Workspace {
         id: ExperimentId,
         commit: &CommitId,
     ) -> Result<(), SessionError> {
-        self.put_tracked_protected_back(store, id, commit)?;
+        self.restore_tracked_protected(store, id, commit)?;
         self.restore_copies(store, id, commit)?;
         if !id.is_baseline() {
             let (_, moved) = self.clear_shadows(store, id, commit, |_| true)?;
@@ -251,8 +251,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Restores the protected files that git tracks as `commit` has them; what was changed is saved.
-    pub(crate) fn put_tracked_protected_back(
+    /// Restores the tracked protected files to their state in `commit`, and saves the changed ones.
+    pub(crate) fn restore_tracked_protected(
         &mut self,
         store: &mut Store,
         id: ExperimentId,
@@ -267,18 +267,18 @@ impl Workspace {
         self.restore(store, commit, commit)?;
         // The restore skips files that git considers unchanged. Move these aside, and write them as committed.
         let Protected { tracked, filters, .. } = &self.protected;
-        let left = self.repo.working_tree.differing(commit, tracked, filters)?;
-        if left.is_empty() {
+        let unrestored = self.repo.working_tree.differing(commit, tracked, filters)?;
+        if unrestored.is_empty() {
             return Ok(());
         }
-        let mut found = Vec::new();
-        for path in &left {
+        let mut moved = Vec::new();
+        for path in &unrestored {
             if fs::symlink_metadata(self.root().join(path)).is_ok() {
-                found.push(self.move_aside(store, id, path)?);
+                moved.push(self.move_aside(store, id, path)?);
             }
         }
-        self.repo.working_tree.write_as_pinned(commit, &left, filters)?;
-        store.note(Notice::ProtectedRestored { paths: left, found });
+        self.repo.working_tree.write_as_pinned(commit, &unrestored, filters)?;
+        store.note(Notice::ProtectedRestored { paths: unrestored, found: moved });
         Ok(())
     }
 

@@ -107,16 +107,16 @@ impl Workspace {
         }
     }
 
-    /// Makes HEAD what it is to be here if it is not, and the session's branch exist if it does not. Returns the commit that
-    /// HEAD is at.
+    /// Points HEAD at its target in this tree, and recreates the session's branch if it is missing. Returns the commit
+    /// that HEAD is at.
     pub(crate) fn reclaim_head(&mut self, store: &mut Store, base: &CommitId) -> Result<CommitId, SessionError> {
         self.repair_head(store, base)?;
         self.clear_operation(store)?;
         let head = self.repo.refs.head()?;
-        let meant = self.head_at(store, head.commit().unwrap_or(base));
-        let is_elsewhere = head.target() != meant;
-        let at = match &meant {
-            HeadTarget::Detached(at) => at.clone(),
+        let target = self.head_at(store, head.commit().unwrap_or(base));
+        let is_elsewhere = head.target() != target;
+        let commit = match &target {
+            HeadTarget::Detached(commit) => commit.clone(),
             HeadTarget::Branch(branch) => match store.repo.refs.branch(branch)? {
                 Some(tip) => tip,
                 None => {
@@ -127,12 +127,12 @@ impl Workspace {
             },
         };
         if is_elsewhere {
-            self.repo.refs.point_head(&meant)?;
-            if let HeadTarget::Branch(_) = meant {
+            self.repo.refs.point_head(&target)?;
+            if let HeadTarget::Branch(_) = target {
                 store.note(Notice::HeadSwitchedBack(store.contract.tag.branch()));
             }
         }
-        Ok(at)
+        Ok(commit)
     }
 
     /// Makes HEAD name something again where its file names nothing: what its log says, else what it is to be here.

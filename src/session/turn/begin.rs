@@ -28,14 +28,14 @@ impl Session<'_> {
     ///
     /// The user's change was refused, and the rest of it stays in the working tree: an agent's change would contain it.
     pub(crate) async fn begin(&mut self, drive: Drive) -> Result<Attempted, SessionError> {
-        let (first, open, phase) = {
+        let (next_sequence, open_id, phase) = {
             let store = self.shared.store();
-            let (open, phase) = store.journal.first().map(|first| (first.open.id, first.phase)).unzip();
-            (store.history.next_sequence(), open, phase)
+            let (open_id, phase) = store.journal.first().map(|first| (first.open.id, first.phase)).unzip();
+            (store.history.next_sequence(), open_id, phase)
         };
         let attempted = self.begin_with(drive, phase).await?;
         let store = self.shared.store.get_mut();
-        let is_new = |record: &&Record| record.sequence() >= first || Some(record.id) == open;
+        let is_new = |record: &&Record| record.sequence() >= next_sequence || Some(record.id) == open_id;
         let newest = store.history.records().last().filter(is_new);
         let is_refused = |record: &&Record| record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal());
         if let Some(refused) = newest.filter(is_refused)

@@ -70,7 +70,7 @@ impl Session<'_> {
             };
             self.or_roll_back(first)?
         };
-        self.tried(attempted)
+        self.end_try(attempted)
     }
 
     /// The reason to stop if the session reached its cap on experiments for `ar try`.
@@ -127,7 +127,7 @@ impl Session<'_> {
             Some(attempted) => attempted,
             None => return Err(TryError::NothingOpen.into()),
         };
-        self.tried(attempted)
+        self.end_try(attempted)
     }
 
     /// Refuses a direction that was tried, where a new one is wanted. The same experiment is refused so once: its next
@@ -176,7 +176,8 @@ impl Session<'_> {
         })
     }
 
-    fn tried(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {
+    /// Ends a try in the journal, publishes the new state, and returns the outcome.
+    fn end_try(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {
         let store = self.shared.store.get_mut();
         if !store.rolled_back {
             let end = ended_by_hand(store);
@@ -225,15 +226,15 @@ impl Session<'_> {
         Ok(Tried::Reworking(record.id))
     }
 
-    /// Commits the change in the working tree as the next version of an experiment that is recorded. Until it is measured
-    /// the record stands as it is; then it makes room for the new one.
+    /// Commits the change in the working tree as the next version of a recorded experiment. The old record stays until
+    /// the new version is measured.
     pub(crate) fn commit_version(&mut self, record: Record, proposal: Proposal) -> Result<Attempt, SessionError> {
         let store = self.shared.store.get_mut();
         let mut open = OpenExperiment::new(record.id, record.base.clone(), record.started);
         open.by_hand = true;
         open.agent.clone_from(&record.agent);
         open.direction = proposal.direction.clone().or_else(|| record.direction.clone());
-        open.proposal = record.proposal.as_ref().map(said).unwrap_or_default();
+        open.proposal = record.proposal.as_ref().map(proposal_fields).unwrap_or_default();
         add_said(&mut open.proposal, proposal.more());
         open.proposal_error = proposal.error.clone();
         open.replaces = store.repo.refs.ref_object(&store.contract.tag.record_ref(record.id))?;
@@ -292,7 +293,7 @@ fn reworked(store: &Store) -> Option<Record> {
 }
 
 /// The fields of a recorded proposal.
-fn said(proposal: &Unparsed) -> Map<String, Value> {
+fn proposal_fields(proposal: &Unparsed) -> Map<String, Value> {
     match serde_json::to_value(proposal) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),

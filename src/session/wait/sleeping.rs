@@ -27,18 +27,18 @@ pub(crate) enum Paced {
     Ends(StopReason),
 }
 
-/// Pauses after the last iteration as the cadence says, at most until the end of this invocation. Any request, a new
-/// idea and a word of the user's end the pause at once. `is_begun` says that the iteration was made by an earlier process.
+/// Pauses after the last iteration by the cadence, at most until the end of this invocation. Any request, new idea or
+/// user message ends the pause at once. `is_begun` is true if an earlier process made the iteration.
 pub(crate) async fn keep_pace(shared: &Shared<'_>, is_begun: bool) -> Result<Paced, SessionError> {
     let Some(cadence) = shared.store().contract.cadence else { return Ok(Paced::Ready) };
     let rest = shared.store().journal.rest(cadence);
-    let decided = match rest {
+    let decision = match rest {
         Rest::None => return Ok(Paced::Ready),
         Rest::Known(sleep) => Ok((sleep, false)),
         Rest::Due { after, was_out } => decided(&shared.store(), cadence, (after, was_out), is_begun)?,
     };
-    let (sleep, sums_up) = match decided {
-        Ok(decided) => decided,
+    let (sleep, sums_up) = match decision {
+        Ok(sleep_and_sums_up) => sleep_and_sums_up,
         Err(reason) => return Ok(Paced::Ends(reason)),
     };
     shared.store().journal.pauses.sleep(sleep.clone());
@@ -64,7 +64,7 @@ pub(crate) async fn keep_pace(shared: &Shared<'_>, is_begun: bool) -> Result<Pac
     let is_over = pause_for(shared, pause, until, is_woken).await?;
     if is_over && shared.asked()? == Interrupt::None {
         wake(&mut shared.store(), sleep)?;
-        // Beside others, calls that ended meanwhile ask for no pause of their own.
+        // With several seats, calls that ended during the pause do not need another one.
         return Ok(Paced::Rested);
     }
     Ok(Paced::Waited)
