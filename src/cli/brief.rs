@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::Event;
-use autoresearch::session::hear_guards;
+use autoresearch::session::hear_guardians;
 
 use super::args::BriefArgs;
 use super::error::CliError;
@@ -21,7 +21,7 @@ pub(super) fn run(args: BriefArgs) -> Result<ExitCode, CliError> {
                 output::note(&notice.to_string());
             }
         });
-        runtime()?.block_on(hear_guards(&view.repo, &view.tag, clock, notices))?;
+        runtime()?.block_on(hear_guardians(&view.repo, &view.tag, clock, notices))?;
     }
     output::text(&view.brief(clock.now(), called_by_loop())?);
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{Area, Finding, Severity, Tag};
 use autoresearch::git::Repo;
-use autoresearch::guardian::examine_guard;
+use autoresearch::guardian::examine_guardians;
 use autoresearch::ledger;
 use autoresearch::report::{Format, findings_grid, findings_json, findings_text};
 use autoresearch::rules::worst;
@@ -56,7 +56,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
         found.findings.sort_by_key(|finding| finding.area);
     }
     let level = if found.sessions.is_empty() { Severity::Error } else { Severity::Warning };
-    found.findings.extend(examine_guard(settings::clock()?));
+    found.findings.extend(examine_guardians(settings::clock()?));
     found.findings.extend(trouble.map(|trouble| Finding::new(Area::Command, level, trouble)));
     print(&found.sessions, &found.findings, &found.repaired, found.health(), args.format);
     Ok(match found.health() {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::shell_word;
 use autoresearch::git::GitError;
-use autoresearch::guardian::GuardError;
+use autoresearch::guardian::GuardianError;
 use autoresearch::measure::PatternError;
 use autoresearch::session::SessionError;
 
@@ -89,10 +89,10 @@ impl From<SessionError> for CliError {
     }
 }
 
-impl From<GuardError> for CliError {
-    fn from(error: GuardError) -> Self {
+impl From<GuardianError> for CliError {
+    fn from(error: GuardianError) -> Self {
         match error {
-            GuardError::Session(error) => error.into(),
+            GuardianError::Session(error) => error.into(),
             error => {
                 let hint = error.hint();
                 CliError::new(error, hint)

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use autoresearch::domain::{FORMAT_VERSION, duration_text, one_line};
-use autoresearch::guardian::{GuardError, Patrol, PatrolReport, Patrolled, ServiceError, real_path};
+use autoresearch::guardian::{GuardianError, Patrol, PatrolReport, Patrolled, ServiceError, real_path};
 use autoresearch::rules::Thresholds;
 use autoresearch::state::user_folder;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
     let GuardArgs { paths, stall, stuck, nudge, format, .. } = args;
     let usual = Thresholds::default();
     let patrol = Patrol {
-        user: user_folder().ok_or(GuardError::NoHome)?,
+        user: user_folder().ok_or(GuardianError::NoHome)?,
         thresholds: Thresholds { stall: stall.unwrap_or(usual.stall), stuck: stuck.unwrap_or(usual.stuck) },
         nudge: nudge.filter(|command| !command.trim().is_empty()),
         clock: settings::clock()?,
@@ -38,7 +38,7 @@ pub(super) fn run(args: GuardArgs) -> Result<ExitCode, CliError> {
         output::note("no sessions");
     }
     let code = resident.map_or_else(|error| CliError::from(error).print(), |()| ExitCode::SUCCESS);
-    let code = noted.map_or_else(|error| CliError::from(GuardError::from(error)).print(), |()| code);
+    let code = noted.map_or_else(|error| CliError::from(GuardianError::from(error)).print(), |()| code);
     let needs_person = sessions.iter().any(|session| session.verdict.needs_person);
     Ok(if needs_person { ExitCode::from(exit::NEEDS_PERSON) } else { code })
 }

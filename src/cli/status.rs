@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use autoresearch::guardian::{GuardError, registered_sessions};
+use autoresearch::guardian::{GuardianError, registered_sessions};
 use autoresearch::report::{Format, render_all_status, render_status};
 use autoresearch::session::{inspect_all, inspect_sessions};
 use autoresearch::state::user_folder;
@@ -30,7 +30,7 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, CliError> {
 
 /// Prints a line for each session of this user on this machine.
 fn all(format: Format) -> Result<ExitCode, CliError> {
-    let user = user_folder().ok_or(GuardError::NoHome)?;
+    let user = user_folder().ok_or(GuardianError::NoHome)?;
     let (sessions, troubles) = inspect_all(registered_sessions(&user)?, settings::clock()?);
     for trouble in troubles {
         output::note(&trouble);

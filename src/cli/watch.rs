@@ -13,7 +13,7 @@ use anstream::{AutoStream, ColorChoice};
 use autoresearch::domain::{Clock, GpuLoad, Tag, with_causes};
 use autoresearch::exec::GpuMonitor;
 use autoresearch::git::Repo;
-use autoresearch::guardian::GuardError;
+use autoresearch::guardian::GuardianError;
 use autoresearch::report::{Overview, Scene, Screen, Scroll, draw, fit};
 use autoresearch::rules::SessionStatus;
 use autoresearch::session::{Lookout, SessionError};
@@ -68,7 +68,7 @@ pub(super) fn run(tag: Option<Tag>) -> Result<ExitCode, CliError> {
 /// Shows all sessions of this user on this machine.
 pub(super) fn run_all() -> Result<ExitCode, CliError> {
     refuse_no_terminal()?;
-    let (user, clock) = (user_folder().ok_or(GuardError::NoHome)?, settings::clock()?);
+    let (user, clock) = (user_folder().ok_or(GuardianError::NoHome)?, settings::clock()?);
     show(move |ended| watch(AllView::new(user, clock), ended))
 }
 

@@ -11,7 +11,7 @@ use crate::domain::{DEFAULT_GRACE, Tag, cut, with_causes};
 use crate::exec::{Executor, Job, in_own_session};
 use crate::fs::{create_folder, read_regular, read_tail, write_atomic};
 use crate::measure::plain_text;
-use crate::state::GuardFiles;
+use crate::state::GuardianFiles;
 
 /// The file with the output of the last restart.
 const RESUME_LOG: &str = "resume.log";
@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(24 * 3600);
 const OUTPUT: u64 = 1024 * 1024;
 
 /// Restarts the loop of a session by its stored terms, detached; why that failed, if it did.
-pub(super) fn restart(seen: &Seen, tag: &Tag, files: &GuardFiles) -> Result<(), String> {
+pub(super) fn restart(seen: &Seen, tag: &Tag, files: &GuardianFiles) -> Result<(), String> {
     let start = || -> Result<(), ServiceError> {
         let program = own_program()?;
         let mut command = Command::new(&program);
@@ -42,7 +42,7 @@ pub(super) fn restart(seen: &Seen, tag: &Tag, files: &GuardFiles) -> Result<(), 
 }
 
 /// The error that the last restart ended with, if it did.
-pub(super) fn said_by_resume(files: &GuardFiles) -> Option<String> {
+pub(super) fn said_by_resume(files: &GuardianFiles) -> Option<String> {
     let log = read_tail(&files.folder().join(RESUME_LOG), 0).ok()?;
     let text = plain_text(&log);
     // Causes and hints follow it.
@@ -51,7 +51,7 @@ pub(super) fn said_by_resume(files: &GuardFiles) -> Option<String> {
 }
 
 /// Calls the nudge command of a session, detached and under a shim. An earlier call that is still there is ended first.
-pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardFiles, why: &str) -> Result<(), String> {
+pub(super) async fn nudge(seen: &Seen, tag: &Tag, files: &GuardianFiles, why: &str) -> Result<(), String> {
     let Some(command) = &seen.nudge else { return Ok(()) };
     let own: Vec<_> = own_variables().filter_map(|name| name.into_string().ok()).collect();
     let (folder, executor) = (files.folder().join(NUDGE), Executor::local());

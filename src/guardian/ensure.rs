@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::program::{guard_folder, log_to, own_program, without_own_variables};
+use super::program::{guardian_folder, log_to, own_program, without_own_variables};
 use super::resident::RESIDENT_ARGUMENT;
 use super::seat::{Seat, seated};
 use super::service_error::ServiceError;
@@ -61,7 +61,7 @@ pub async fn keep_resident(tell: impl FnOnce(&ServiceError)) -> Infallible {
 /// Starts it if it is wanted and gone, and gives how often it wakes.
 fn ensure() -> Result<(Option<Child>, Duration), ServiceError> {
     // Without a home folder nobody can want one.
-    let Ok(folder) = guard_folder() else { return Ok((None, Resident::WAKE)) };
+    let Ok(folder) = guardian_folder() else { return Ok((None, Resident::WAKE)) };
     let Some(settings) = wanted(&folder, &Resident::default())? else { return Ok((None, Resident::WAKE)) };
     if seated(&folder).is_some() {
         return Ok((None, settings.wake));
@@ -78,7 +78,7 @@ fn ensure() -> Result<(Option<Child>, Duration), ServiceError> {
 /// Notes that a resident guard is wanted, and turns this process into it, in the foreground. Returns only if that fails.
 pub fn become_resident(settings: &Resident) -> ServiceError {
     let become_it = || -> Result<ServiceError, ServiceError> {
-        let folder = guard_folder()?;
+        let folder = guardian_folder()?;
         // The lock is free: the program that follows takes it.
         drop(Seat::take(&folder)?);
         want(&folder, settings)?;

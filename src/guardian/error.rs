@@ -10,7 +10,7 @@ use crate::state::StateError;
 
 /// The reason why a patrol cannot take place.
 #[derive(Debug, Error)]
-pub enum GuardError {
+pub enum GuardianError {
     /// Nobody knows where the register is.
     #[error("there is no register of sessions: neither HOME nor XDG_STATE_HOME is an absolute path")]
     NoHome,
@@ -33,18 +33,18 @@ pub enum GuardError {
     Session(#[from] SessionError),
 }
 
-impl GuardError {
+impl GuardianError {
     /// Returns a hint for the user.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            GuardError::NoHome => Some("set XDG_STATE_HOME to a folder that outlives the machine's restarts".into()),
-            GuardError::Busy(_) => Some("wait for it, then run `ar guard` again".into()),
-            GuardError::State(error) => error.hint(),
-            GuardError::Path { .. } => {
+            GuardianError::NoHome => Some("set XDG_STATE_HOME to a folder that outlives the machine's restarts".into()),
+            GuardianError::Busy(_) => Some("wait for it, then run `ar guard` again".into()),
+            GuardianError::State(error) => error.hint(),
+            GuardianError::Path { .. } => {
                 Some("pass the path of a repository, or none for all registered sessions".into())
             }
-            GuardError::Session(error) => error.hint(),
+            GuardianError::Session(error) => error.hint(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::beat::last_patrol;
 use super::install::installed;
-use super::program::guard_folder;
+use super::program::guardian_folder;
 use super::seat::seated;
 use super::service_error::ServiceError;
 use super::wanted::wanted;
@@ -13,8 +13,8 @@ use crate::domain::{Area, Clock, Finding, Resident, with_causes};
 use crate::rules::is_beat_missing;
 
 /// Says whether a guard is installed, when its last patrol came, and whether the resident guard runs. Changes nothing.
-pub fn examine_guard(clock: Clock) -> Vec<Finding> {
-    let folder = match guard_folder() {
+pub fn examine_guardians(clock: Clock) -> Vec<Finding> {
+    let folder = match guardian_folder() {
         Ok(folder) => folder,
         Err(error) => return vec![unknown(&error)],
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use strum::VariantArray;
 
-use super::program::{guard_folder, home};
+use super::program::{guardian_folder, home};
 use super::scheduler::{Scheduler, crontab, ends_at_logout, launchd_domain, launchd_domains};
 use super::service::{Service, one_line};
 use super::service_error::ServiceError;
@@ -37,7 +37,7 @@ impl Places {
         let home = home();
         let config = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let config = config.or_else(|| home.as_ref().map(|home| home.join(".config")));
-        Ok(Places { home, config, guard: guard_folder()? })
+        Ok(Places { home, config, guard: guardian_folder()? })
     }
 }
 

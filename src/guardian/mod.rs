@@ -2,7 +2,7 @@
 //! resident guard that calls one when none comes. They read no experiment, write nothing into a session, and report for nobody:
 //! everything that they write is under `guard/` in the user's folder.
 //!
-//! The decisions of a patrol are in [`crate::rules::patrol::verdict`]. No logic in this file.
+//! The decisions of a patrol are in [`crate::rules::patrol`](fn@crate::rules::patrol). No logic in this file.
 
 mod acts;
 mod beat;
@@ -28,8 +28,8 @@ mod systemd;
 mod wanted;
 
 pub use ensure::{become_resident, ensure_resident, keep_resident};
-pub use error::GuardError;
-pub use findings::examine_guard;
+pub use error::GuardianError;
+pub use findings::examine_guardians;
 pub use install::{Plan, plan_install, plan_uninstall};
 pub use patrol::{Patrol, PatrolReport, Patrolled};
 pub use resident::{RESIDENT_ARGUMENT, reside};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::GuardError;
+use super::GuardianError;
 use super::acts::{nudge, restart, said_by_resume};
 use super::ensure::ensure_resident;
 use super::facts::look;
@@ -15,8 +15,8 @@ use super::service_error::ServiceError;
 use super::sessions::{all_sessions, sessions_at};
 use crate::domain::{Clock, FORMAT_VERSION, Tag, exact_time, with_causes};
 use crate::fs::{create_folder, failed, is_disk_full, lock_within, write_atomic};
-use crate::rules::{GuardAction, Health, PatrolVerdict, Thresholds, patrol};
-use crate::state::{GuardFiles, GuardLine, StateError, guard_folder};
+use crate::rules::{GuardianAction, Health, PatrolVerdict, Thresholds, patrol};
+use crate::state::{GuardianFiles, GuardianLine, StateError, guardian_folder};
 
 /// Time that a patrol waits for another one, which may have to terminate a hanging agent.
 const TURN: Duration = Duration::from_secs(60);
@@ -69,13 +69,13 @@ impl Patrol {
     /// # Panics
     ///
     /// Outside of a tokio runtime with I/O enabled.
-    pub async fn make(&self, paths: &[PathBuf]) -> Result<PatrolReport, GuardError> {
-        let folder = guard_folder(&self.user);
+    pub async fn make(&self, paths: &[PathBuf]) -> Result<PatrolReport, GuardianError> {
+        let folder = guardian_folder(&self.user);
         let begun = create_folder(&folder).map_err(|error| StateError::from(error).into());
         let (_turn, no_room) = match begun.and_then(|()| take_turn(&folder)) {
             Ok(turn) => (Some(turn), None),
             // Without a turn nothing is done that another patrol might do as well.
-            Err(GuardError::State(error)) if is_disk_full(&error) => (None, Some(error)),
+            Err(GuardianError::State(error)) if is_disk_full(&error) => (None, Some(error)),
             Err(error) => return Err(error),
         };
         let can_act = no_room.is_none();
@@ -108,7 +108,7 @@ impl Patrol {
             Ok(None) => return None,
             Err(error) => return Some(unreadable(&with_causes(&error))),
         };
-        let files = GuardFiles::new(&self.user, repository, tag);
+        let files = GuardianFiles::new(&self.user, repository, tag);
         let before = match files.memory() {
             Ok(memory) => memory,
             Err(error) => return Some(unnoted(&with_causes(&error))),
@@ -132,9 +132,9 @@ impl Patrol {
             Err(_) => return Some(without_room(verdict)),
         }
         let done = match verdict.action {
-            GuardAction::Restart => restart(&seen, tag, &files),
-            GuardAction::Nudge => nudge(&seen, tag, &files, &verdict.detail).await,
-            GuardAction::None | GuardAction::Redirect => Ok(()),
+            GuardianAction::Restart => restart(&seen, tag, &files),
+            GuardianAction::Nudge => nudge(&seen, tag, &files, &verdict.detail).await,
+            GuardianAction::None | GuardianAction::Redirect => Ok(()),
         };
         if let Err(why) = done {
             verdict.detail += &format!("; {why}");
@@ -145,31 +145,31 @@ impl Patrol {
 }
 
 /// The line about what is done, if anything is.
-fn line(verdict: &PatrolVerdict, ts: Timestamp) -> Option<GuardLine> {
+fn line(verdict: &PatrolVerdict, ts: Timestamp) -> Option<GuardianLine> {
     let action = verdict.action;
-    let line = || GuardLine { version: FORMAT_VERSION, ts, action, detail: verdict.detail.clone() };
-    (action != GuardAction::None).then(line)
+    let line = || GuardianLine { version: FORMAT_VERSION, ts, action, detail: verdict.detail.clone() };
+    (action != GuardianAction::None).then(line)
 }
 
 /// The verdict on a session whose files cannot be read.
 fn unreadable(why: &str) -> PatrolVerdict {
     let detail = format!("cannot be read: {why}; run `ar doctor`");
-    PatrolVerdict { state: Health::Stuck, action: GuardAction::None, needs_person: true, detail }
+    PatrolVerdict { state: Health::Stuck, action: GuardianAction::None, needs_person: true, detail }
 }
 
 /// The verdict on a session about which nothing can be read or noted among the guardians' own files: nothing is done, as it
 /// might be done again and again.
 fn unnoted(why: &str) -> PatrolVerdict {
     let detail = format!("the guard's own files: {why}; remove what is named there");
-    PatrolVerdict { state: Health::Stuck, action: GuardAction::None, needs_person: true, detail }
+    PatrolVerdict { state: Health::Stuck, action: GuardianAction::None, needs_person: true, detail }
 }
 
 /// The verdict where nothing can be noted for lack of room: nothing is done.
 fn without_room(verdict: PatrolVerdict) -> PatrolVerdict {
     match verdict.action {
-        GuardAction::None => verdict,
+        GuardianAction::None => verdict,
         action => PatrolVerdict {
-            action: GuardAction::None,
+            action: GuardianAction::None,
             detail: format!("{}; no {action}: the disk of the guard's own files is full", verdict.detail),
             ..verdict
         },
@@ -177,12 +177,12 @@ fn without_room(verdict: PatrolVerdict) -> PatrolVerdict {
 }
 
 /// Waits until no other patrol is active; the turn ends with the file.
-fn take_turn(folder: &Path) -> Result<File, GuardError> {
+fn take_turn(folder: &Path) -> Result<File, GuardianError> {
     let path = folder.join("lock");
     let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
     let file = file.map_err(failed("open", &path)).map_err(StateError::from)?;
     match lock_within(&file, TURN).map_err(failed("lock", &path)).map_err(StateError::from)? {
         true => Ok(file),
-        false => Err(GuardError::Busy(path)),
+        false => Err(GuardianError::Busy(path)),
     }
 }

@@ -22,8 +22,8 @@ const OWN: &str = "AR_";
 /// # Errors
 ///
 /// The user has no home folder.
-pub(super) fn guard_folder() -> Result<PathBuf, ServiceError> {
-    user_folder().map(|user| state::guard_folder(&user)).ok_or(ServiceError::NoHome)
+pub(super) fn guardian_folder() -> Result<PathBuf, ServiceError> {
+    user_folder().map(|user| state::guardian_folder(&user)).ok_or(ServiceError::NoHome)
 }
 
 /// The path of this program; after an upgrade, that of the new one.

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::beat::last_patrol;
-use super::program::{guard_folder, home, log_to, own_program, without_own_variables};
+use super::program::{guardian_folder, home, log_to, own_program, without_own_variables};
 use super::seat::Seat;
 use super::service_error::ServiceError;
 use super::wanted::wanted;
@@ -41,7 +41,7 @@ const NEEDS_PERSON: i32 = 4;
 ///
 /// There is no home folder, or another resident guard runs.
 pub fn reside(mut say: impl FnMut(&str)) -> Result<(), ServiceError> {
-    let folder = guard_folder()?;
+    let folder = guardian_folder()?;
     let program = own_program()?;
     let mut seat = Seat::take(&folder)?;
     seat.sign();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::program::guard_folder;
+use super::program::guardian_folder;
 use super::service::{Service, one_line};
 use super::service_error::ServiceError;
 use crate::domain::Resident;
@@ -20,7 +20,7 @@ pub(super) const LITERAL: &str =
 ///
 /// There is no home folder, or a path contains a line break.
 pub fn resident_script(settings: &Resident) -> Result<String, ServiceError> {
-    let folder = one_line("the path of your state folder", guard_folder()?.into_os_string())?;
+    let folder = one_line("the path of your state folder", guardian_folder()?.into_os_string())?;
     let service = Service::of(&settings.arguments, Duration::ZERO)?;
     let patrol = match &settings.patrol {
         Some(line) => format!("/bin/sh -c {}", quoted(line)),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::GuardError;
+use super::GuardianError;
 use crate::domain::Tag;
 use crate::fs::is_disk_full;
 use crate::git::Repo;
@@ -15,7 +15,7 @@ use crate::state::{Register, Registered, SessionFolder};
 /// # Errors
 ///
 /// The register cannot be read or written.
-pub(super) fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
+pub(super) fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardianError> {
     let register = Register::new(user);
     let mut sessions = match register.prune(is_gone) {
         Err(error) if is_disk_full(&error) => register.sessions()?,
@@ -30,7 +30,7 @@ pub(super) fn all_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardErro
 /// # Errors
 ///
 /// The register cannot be read.
-pub fn registered_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
+pub fn registered_sessions(user: &Path) -> Result<Vec<(PathBuf, Tag)>, GuardianError> {
     let mut sessions = Register::new(user).sessions()?;
     sessions.retain(is_there);
     Ok(named(sessions))
@@ -63,7 +63,7 @@ fn is_unmounted(path: &Path) -> bool {
 /// # Errors
 ///
 /// A path does not exist or is in no repository, or its refs cannot be read.
-pub(super) fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, GuardError> {
+pub(super) fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, GuardianError> {
     let mut sessions = Vec::new();
     for path in paths {
         let repo = Repo::discover(&real_path(path)?).map_err(SessionError::from)?;
@@ -86,6 +86,6 @@ pub(super) fn sessions_at(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Tag)>, Guar
 /// # Errors
 ///
 /// It does not exist, or nobody may look there.
-pub fn real_path(path: &Path) -> Result<PathBuf, GuardError> {
-    path.canonicalize().map_err(|source| GuardError::Path { path: path.to_owned(), source })
+pub fn real_path(path: &Path) -> Result<PathBuf, GuardianError> {
+    path.canonicalize().map_err(|source| GuardianError::Path { path: path.to_owned(), source })
 }

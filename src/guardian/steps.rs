@@ -5,7 +5,7 @@ use std::io::{self};
 use std::path::{Path, PathBuf};
 
 use super::ensure::ensure_resident;
-use super::program::guard_folder;
+use super::program::guardian_folder;
 use super::scheduler::{run, write_crontab};
 use super::service_error::ServiceError;
 use super::wanted::want;
@@ -98,7 +98,7 @@ impl Step {
                 })
             }
             Step::Want(settings) => {
-                want(&guard_folder()?, settings)?;
+                want(&guardian_folder()?, settings)?;
                 Ok(match ensure_resident()? {
                     Some(process) => format!("started the resident guard: process {process}"),
                     None => "the resident guard is running already".to_owned(),

@@ -39,4 +39,4 @@ pub use store::{
 };
 pub use turn::{Session, Tried, open_again, review_keeps};
 pub use view::{SavedArtifacts, SessionView, rating};
-pub use wait::{Driven, Observer, Resumed, hear_guards};
+pub use wait::{Driven, Observer, Resumed, hear_guardians};

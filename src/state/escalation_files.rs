@@ -7,7 +7,7 @@ use std::{fs, iter};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::guard_files::hashed;
+use super::guardian_files::hashed;
 use super::user_folder::user_folder;
 use super::volatile_folder::{is_private, make_private, volatile_folders};
 use super::{Journal, SessionFolder, StateError, read_json, write_json};

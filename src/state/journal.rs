@@ -219,8 +219,8 @@ pub struct Journal {
     #[serde(default, skip_serializing_if = "Line::is_empty")]
     pub line: Line,
     /// The number of guardians' lines that the session has copied.
-    #[serde(default)]
-    pub guard_lines: usize,
+    #[serde(default, rename = "guard_lines")]
+    pub guardian_lines: usize,
     /// Fields of a newer program.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -437,8 +437,8 @@ impl Journal {
     }
 
     /// The first line of guardians that the session has not copied, of so many. Files that were begun anew have fewer.
-    pub fn first_new_guard_line(&self, count: usize) -> Option<usize> {
-        let known = self.guard_lines;
+    pub fn first_new_guardian_line(&self, count: usize) -> Option<usize> {
+        let known = self.guardian_lines;
         (known != count).then_some(if known > count { 0 } else { known })
     }
 

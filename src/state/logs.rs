@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{GuardLine, StateError, lines};
+use super::{GuardianLine, StateError, lines};
 use crate::domain::{StopReason, cut, one_line};
 use crate::fs::{read_at_most, read_tail};
-use crate::rules::GuardAction;
+use crate::rules::GuardianAction;
 
 /// The event log of the work itself.
 pub const WORK_LOG: &str = "work.jsonl";
@@ -116,9 +116,9 @@ impl EventLog {
     }
 
     /// Copies what a guardian did about the session.
-    pub fn guard(&self, line: &GuardLine) -> Result<(), StateError> {
+    pub fn guard(&self, line: &GuardianLine) -> Result<(), StateError> {
         let (ts, event, data) = (line.ts, line.action.to_string(), json!({"detail": line.detail}));
-        let level = if line.action == GuardAction::Nudge { Level::Info } else { Level::Warn };
+        let level = if line.action == GuardianAction::Nudge { Level::Info } else { Level::Warn };
         let (event, detail) = (event.as_str(), detail_of(&data));
         self.write(HEARTBEAT_LOG, Line { ts, source: "guard", level, event, detail, data: &data })
     }

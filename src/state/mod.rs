@@ -12,7 +12,7 @@ mod error;
 mod escalation_files;
 mod escalations;
 mod folder;
-mod guard_files;
+mod guardian_files;
 mod held;
 mod ideas;
 mod journal;
@@ -49,7 +49,7 @@ pub use escalations::Escalations;
 pub use folder::{
     Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, UNTRACKED, lock_all, refuse_held,
 };
-pub use guard_files::{GuardFiles, GuardLine, RESIDENT, guard_folder, guard_is_installed};
+pub use guardian_files::{GuardianFiles, GuardianLine, RESIDENT, guardian_folder, guardian_is_installed};
 pub use held::{Held, Repaired};
 pub use ideas::{Added, Backlog, IdeaFile};
 pub use journal::{Journal, OpenAttempt, OpenExperiment, Ported};

@@ -15,4 +15,4 @@ pub use sanity::{CLOCK_PATIENCE, clock_jump, is_clock_behind};
 pub use status::{
     LaneStatus, LanesStatus, OpenStatus, OutageStatus, SessionStatus, SleepStatus, UnrecordedTip, lanes_status,
 };
-pub use verdict::{Driver, GuardAction, Health, PatrolMemory, PatrolVerdict, Thresholds, Watched, interval, patrol};
+pub use verdict::{Driver, GuardianAction, Health, PatrolMemory, PatrolVerdict, Thresholds, Watched, interval, patrol};

@@ -82,7 +82,7 @@ pub enum Health {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
-pub enum GuardAction {
+pub enum GuardianAction {
     /// Nothing.
     None,
     /// `ar resume`.
@@ -153,7 +153,7 @@ pub struct PatrolVerdict {
     /// Its state.
     pub state: Health,
     /// The action to take.
-    pub action: GuardAction,
+    pub action: GuardianAction,
     /// True if the user is needed.
     pub needs_person: bool,
     /// The reason, as a clause.
@@ -161,7 +161,7 @@ pub struct PatrolVerdict {
 }
 
 impl PatrolVerdict {
-    fn of(state: Health, action: GuardAction, detail: impl Into<String>) -> PatrolVerdict {
+    fn of(state: Health, action: GuardianAction, detail: impl Into<String>) -> PatrolVerdict {
         PatrolVerdict { state, action, needs_person: false, detail: detail.into() }
     }
 
@@ -181,10 +181,10 @@ pub fn patrol(watched: &Watched, thresholds: Thresholds, memory: &mut PatrolMemo
     memory.deaths.retain(|death| between(*death, now) < HOUR || !progressed && is_after(*death, memory.progress));
     let verdict = decide(watched, thresholds, memory);
     match verdict.action {
-        GuardAction::Restart => memory.deaths.push(now),
-        GuardAction::Nudge => memory.nudges.push(now),
-        GuardAction::Redirect => memory.redirected = true,
-        GuardAction::None => {}
+        GuardianAction::Restart => memory.deaths.push(now),
+        GuardianAction::Nudge => memory.nudges.push(now),
+        GuardianAction::Redirect => memory.redirected = true,
+        GuardianAction::None => {}
     }
     let Some(escalated) = &watched.escalated else { return verdict };
     let detail = format!("{}; it needs you: {escalated}", verdict.detail);
@@ -192,7 +192,7 @@ pub fn patrol(watched: &Watched, thresholds: Thresholds, memory: &mut PatrolMemo
 }
 
 fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> PatrolVerdict {
-    use GuardAction::None;
+    use GuardianAction::None;
     let Watched { now, held, .. } = *watched;
     if watched.stopped && !held {
         let detail = if watched.escalated.is_some() { "stopped" } else { "stopped in good order" };
@@ -240,30 +240,30 @@ fn dead(watched: &Watched, memory: &PatrolMemory) -> PatrolVerdict {
     let silent = between(watched.last_seen, now);
     if let Some(restarted) = memory.deaths.last().filter(|death| between(**death, now) < patience) {
         let ago = time(between(*restarted, now));
-        return verdict(GuardAction::None, format!("restarted {ago} ago, not active yet; retried later"));
+        return verdict(GuardianAction::None, format!("restarted {ago} ago, not active yet; retried later"));
     }
     if watched.same_boot && silent < patience {
         let left = time(patience.saturating_sub(silent));
-        return verdict(GuardAction::None, format!("last seen {} ago; restarted in {left}", time(silent)));
+        return verdict(GuardianAction::None, format!("last seen {} ago; restarted in {left}", time(silent)));
     }
     let why = match watched.same_boot {
         true => format!("last seen {} ago", time(silent)),
         false => "the machine was restarted".to_owned(),
     };
     if let Some(displaced) = &watched.displaced {
-        return verdict(GuardAction::None, format!("{why}; {displaced}")).for_person();
+        return verdict(GuardianAction::None, format!("{why}; {displaced}")).for_person();
     }
     let deaths = 1 + memory.deaths.iter().filter(|death| between(**death, now) < HOUR).count();
     let restarts = 1 + memory.deaths.iter().filter(|death| is_after(**death, watched.progress)).count();
     match deaths {
-        ..FLAGGED_DEATH if restarts < FLAGGED_RESTART => verdict(GuardAction::Restart, why),
+        ..FLAGGED_DEATH if restarts < FLAGGED_RESTART => verdict(GuardianAction::Restart, why),
         // The cause may be temporary, such as a full disk.
         ..FLAGGED_DEATH => {
             let why = format!("{why}; restart {restarts} in a row without progress");
-            verdict(GuardAction::Restart, why).for_person()
+            verdict(GuardianAction::Restart, why).for_person()
         }
-        FLAGGED_DEATH => verdict(GuardAction::Restart, format!("{why}; death {deaths} within an hour")).for_person(),
-        _ => verdict(GuardAction::None, format!("{why}; death {deaths} within an hour, not restarted")).for_person(),
+        FLAGGED_DEATH => verdict(GuardianAction::Restart, format!("{why}; death {deaths} within an hour")).for_person(),
+        _ => verdict(GuardianAction::None, format!("{why}; death {deaths} within an hour, not restarted")).for_person(),
     }
 }
 
@@ -278,22 +278,22 @@ fn without_progress(
     let verdict = |action, detail: String| PatrolVerdict::of(state, action, detail);
     if memory.redirected {
         let detail = format!("{why}; {NUDGES} nudges brought no progress, so its next command starts over");
-        return verdict(GuardAction::None, detail).for_person();
+        return verdict(GuardianAction::None, detail).for_person();
     }
     let nudges = u32::try_from(memory.nudges.len()).unwrap_or(u32::MAX);
     let since_last = memory.nudges.last().map(|nudge| between(*nudge, watched.now));
     if let Some(ago) = since_last.filter(|ago| *ago < thresholds.stall) {
         let detail = format!("{why}; {}, the last {} ago", count_of(nudges, "nudge"), time(ago));
-        return verdict(GuardAction::None, detail);
+        return verdict(GuardianAction::None, detail);
     }
     if nudges >= NUDGES {
         let detail = format!("{why}; {NUDGES} nudges brought no progress");
-        return verdict(GuardAction::Redirect, detail).for_person();
+        return verdict(GuardianAction::Redirect, detail).for_person();
     }
     if !watched.can_nudge {
-        return verdict(GuardAction::None, format!("{why}; no nudge command, which --nudge names"));
+        return verdict(GuardianAction::None, format!("{why}; no nudge command, which --nudge names"));
     }
-    verdict(GuardAction::Nudge, format!("{why}; nudge {} of {NUDGES}", nudges + 1))
+    verdict(GuardianAction::Nudge, format!("{why}; nudge {} of {NUDGES}", nudges + 1))
 }
 
 /// Returns whether a death came after the last progress. True if there was no progress.

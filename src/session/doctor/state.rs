@@ -19,7 +19,7 @@ use crate::session::errors::SessionError;
 use crate::session::files::remove_file;
 use crate::session::store::contradiction::contradiction;
 use crate::session::store::{RUN, Remains, rebuilt_journal, trouble_text};
-use crate::session::wait::guard_lines;
+use crate::session::wait::guardian_lines;
 use crate::state::{
     DIRECTIONS, EVENT_LOGS, EventLog, FINDINGS, ITERATIONS, Journal, Memory, OpenExperiment, StateError, read_json,
 };
@@ -109,7 +109,7 @@ fn lost_journal<'a>(repo: &'a Repo, facts: &'a Facts, path: PathBuf) -> Result<D
         let (contract, end) = (facts.terms(), EventLog::new(&facts.folder.logs()).last_end());
         let remains = Remains { contract: contract.as_ref(), end, worktree: repo.worktree() };
         let rebuilt = rebuilt_journal(facts.history(), &remains, tip.as_ref(), now);
-        Journal { guard_lines: guard_lines(repo, &facts.tag), ..rebuilt }.write(&facts.folder.state(), now)?;
+        Journal { guardian_lines: guardian_lines(repo, &facts.tag), ..rebuilt }.write(&facts.folder.state(), now)?;
         repairs.did(format!("wrote {} from the records, with no experiment open{kept}", path.display()));
         Ok(())
     }))

@@ -22,7 +22,7 @@ use crate::session::store::{
     trouble_text,
 };
 use crate::session::tree::{SETTINGS_BEFORE, SlotSetup};
-use crate::session::wait::{Alerted, guard_lines, interval_of, report_unopened};
+use crate::session::wait::{Alerted, guardian_lines, interval_of, report_unopened};
 use crate::state::{
     EventLog, Journal, Memory, OpenAttempt, OwnerLock, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, UNTRACKED, read_json,
 };
@@ -165,7 +165,7 @@ fn made_journal(plan: &Plan, history: &History) -> Result<Journal, SessionError>
     } else {
         Journal::new(repo.worktree(), clock.now())
     };
-    Ok(Journal { guard_lines: guard_lines(repo, &contract.tag), layout: plan.layout.clone(), ..made })
+    Ok(Journal { guardian_lines: guardian_lines(repo, &contract.tag), layout: plan.layout.clone(), ..made })
 }
 
 /// Removes the state files that make a session; the contract goes first, and without it there is none.

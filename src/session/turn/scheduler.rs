@@ -23,7 +23,7 @@ use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Store};
 use crate::session::tree::{Tree, TreeOf, Trees, Workspace};
 use crate::session::wait::{
-    Clearance, Deadline, Ending, Keeper, Paced, Shared, await_gpus, clear, take_in_guards, wait_out,
+    Clearance, Deadline, Ending, Keeper, Paced, Shared, await_gpus, clear, take_in_guardians, wait_out,
 };
 use crate::state::OpenExperiment;
 
@@ -204,7 +204,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             if asked == Interrupt::Detach || self.is_detached {
                 return Ok(StopReason::Detached);
             }
-            take_in_guards(self.shared)?;
+            take_in_guardians(self.shared)?;
             if let Scope::Night { first } = self.scope
                 && self.ending.is_none()
                 && asked == Interrupt::None

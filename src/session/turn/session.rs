@@ -21,7 +21,7 @@ use crate::session::files::is_fetched;
 use crate::session::plan::{Drive, Plan, UserCommits, go_home};
 use crate::session::store::{Interrupts, end_wait, forget_solved, listen};
 use crate::session::tree::{Protected, UntrackedFiles, Workspace, forget_copies, open_seat, remove_trees};
-use crate::session::wait::{Events, Observer, Place, Shared, register, take_in_guards};
+use crate::session::wait::{Events, Observer, Place, Shared, register, take_in_guardians};
 use crate::state::{EventLog, SESSIONS_FOLDER, SessionFolder};
 
 /// An open session.
@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
         notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.note(notice));
         session.shared.publish()?;
         leave_other_models(&session.shared).await?;
-        take_in_guards(&session.shared)?;
+        take_in_guardians(&session.shared)?;
         Ok(session)
     }
 

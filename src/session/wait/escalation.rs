@@ -18,12 +18,12 @@ use crate::rules::retry_pause;
 use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::refuse_full;
 use crate::session::store::{Interrupt, Listener, close_escalation, remove_report, write_report};
-use crate::state::{EscalationFiles, EventLog, OpenOutage, SessionFolder, guard_is_installed};
+use crate::state::{EscalationFiles, EventLog, OpenOutage, SessionFolder, guardian_is_installed};
 
 /// Returns whether the session waits for the user's answer to a problem instead of stopping. If a guard is installed, it
 /// always waits.
 fn waits(contract: &Contract) -> bool {
-    contract.escalate == Escalate::Wait || guard_is_installed()
+    contract.escalate == Escalate::Wait || guardian_is_installed()
 }
 
 /// The result of driving a session.

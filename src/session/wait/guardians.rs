@@ -12,12 +12,12 @@ use crate::domain::{Cadence, Clock, Contract, Notice, Tag, with_causes};
 use crate::fs::Unsynced;
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
-use crate::rules::{GuardAction, interval};
+use crate::rules::{GuardianAction, interval};
 use crate::session::errors::SessionError;
 use crate::session::files::{read_history, stored_contract};
 use crate::session::store::{Expected, Interrupts, Notices, ReceivedMessages, Store, Written};
 use crate::state::{
-    EventLog, GuardFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
+    EventLog, GuardianFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
 };
 
 /// Within how many seconds a session shows itself again.
@@ -43,8 +43,8 @@ pub(crate) fn register(root: &Path, tag: &Tag, now: Timestamp, is_told: bool) ->
 
 /// Copies what guardians said since the last time into the log, and begins anew where they said so. Returns whether there
 /// was anything.
-fn copy_guard_lines(store: &mut Store, log: &EventLog) -> Result<bool, SessionError> {
-    let Some(files) = guard_files(store.repo.main_worktree(), &store.contract.tag) else { return Ok(false) };
+fn copy_guardian_lines(store: &mut Store, log: &EventLog) -> Result<bool, SessionError> {
+    let Some(files) = guardian_files(store.repo.main_worktree(), &store.contract.tag) else { return Ok(false) };
     let lines = match files.lines() {
         Ok(lines) => lines,
         Err(error) => {
@@ -52,26 +52,26 @@ fn copy_guard_lines(store: &mut Store, log: &EventLog) -> Result<bool, SessionEr
             return Ok(false);
         }
     };
-    let Some(first) = store.journal.first_new_guard_line(lines.len()) else { return Ok(false) };
+    let Some(first) = store.journal.first_new_guardian_line(lines.len()) else { return Ok(false) };
     store.heal()?;
     for line in lines.iter().skip(first).flatten() {
         log.guard(line)?;
-        if line.action == GuardAction::Redirect {
+        if line.action == GuardianAction::Redirect {
             store.note(Notice::Redirected(line.detail.clone()));
             let before = store.journal.ladder.redirect(&store.contract, &store.history);
             store.note_steps(before, "a guardian nudged it in vain and had it start over");
         }
     }
-    store.journal.guard_lines = lines.len();
+    store.journal.guardian_lines = lines.len();
     store.expected.expect_again(&store.folder.logs());
     store.write_journal()?;
     Ok(true)
 }
 
 /// Takes in what guardians said since the last time.
-pub(crate) fn take_in_guards(shared: &Shared<'_>) -> Result<(), SessionError> {
+pub(crate) fn take_in_guardians(shared: &Shared<'_>) -> Result<(), SessionError> {
     let log = shared.events.borrow().log.clone();
-    let heard = copy_guard_lines(&mut shared.store(), &log)?;
+    let heard = copy_guardian_lines(&mut shared.store(), &log)?;
     if heard { shared.publish() } else { Ok(()) }
 }
 
@@ -81,14 +81,14 @@ pub(crate) fn take_in_guards(shared: &Shared<'_>) -> Result<(), SessionError> {
 /// # Errors
 ///
 /// A file or ref needed for this cannot be read or written.
-pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observer<'_>) -> Result<(), SessionError> {
+pub async fn hear_guardians(repo: &Repo, tag: &Tag, clock: Clock, observer: Observer<'_>) -> Result<(), SessionError> {
     let root = repo.main_worktree();
     let folder = SessionFolder::new(&root, tag);
     let state = folder.state();
-    let Some(files) = guard_files(root.clone(), tag) else { return Ok(()) };
+    let Some(files) = guardian_files(root.clone(), tag) else { return Ok(()) };
     // If the lines are unreadable, the code that needs them reports it.
     let notices = files.lines().map_or(0, |lines| lines.len());
-    let is_new = |journal: &Journal| journal.first_new_guard_line(notices).is_some();
+    let is_new = |journal: &Journal| journal.first_new_guardian_line(notices).is_some();
     let Some(journal) = Journal::read(&state).ok().flatten().filter(is_new) else { return Ok(()) };
     let lock = match folder.lock(repo.git_dir(), journal.home().has_user()) {
         Ok(lock) => lock,
@@ -115,7 +115,7 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
         activity: 0,
         rolled_back: false,
     };
-    copy_guard_lines(&mut store, &log)?;
+    copy_guardian_lines(&mut store, &log)?;
     let mut events = Events::new(observer, log);
     for event in store.notices.take() {
         events.emit(&event, &store)?;
@@ -126,12 +126,12 @@ pub async fn hear_guards(repo: &Repo, tag: &Tag, clock: Clock, observer: Observe
 }
 
 /// Counts the lines of guardians about a session. Lines from before a journal begins do not concern it.
-pub(crate) fn guard_lines(repo: &Repo, tag: &Tag) -> usize {
+pub(crate) fn guardian_lines(repo: &Repo, tag: &Tag) -> usize {
     // If the lines are unreadable, the code that copies them reports it.
-    guard_files(repo.main_worktree(), tag).and_then(|files| files.lines().ok()).map_or(0, |lines| lines.len())
+    guardian_files(repo.main_worktree(), tag).and_then(|files| files.lines().ok()).map_or(0, |lines| lines.len())
 }
 
 /// The files of guardians about a session; none without a home folder.
-fn guard_files(root: PathBuf, tag: &Tag) -> Option<GuardFiles> {
-    Some(GuardFiles::new(&user_folder()?, &root, tag))
+fn guardian_files(root: PathBuf, tag: &Tag) -> Option<GuardianFiles> {
+    Some(GuardianFiles::new(&user_folder()?, &root, tag))
 }

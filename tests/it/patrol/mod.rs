@@ -54,7 +54,7 @@ fn change_journal(repo: &TestRepo, field: &str, value: &str) {
 }
 
 /// The lines of a log that guardians wrote, as their events.
-fn guard_lines(repo: &TestRepo) -> Vec<String> {
+fn guardian_lines(repo: &TestRepo) -> Vec<String> {
     let log = repo.read(".autoresearch/t/logs/heartbeat.jsonl");
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter(|line| line["source"] == "guard").map(|line| line["event"].as_str().unwrap().to_owned()).collect()
@@ -130,7 +130,7 @@ fn a_killed_loop_is_restarted_and_no_experiment_is_lost_or_doubled() {
     assert!(called.stdout.starts_with("dead     restart  t in "), "{called:?}");
     assert_comes_to_its_end(&repo, &go);
     assert_eq!(patrol(&repo, 999, &[]), "0 t stopped none");
-    assert_eq!(guard_lines(&repo), ["restart"]);
+    assert_eq!(guardian_lines(&repo), ["restart"]);
     let beat: Value = serde_json::from_slice(&fs::read(user_folder(&repo).join("guard/patrol.json")).unwrap()).unwrap();
     assert_eq!((&beat["version"], &beat["at"]), (&1.into(), &"2026-11-21T14:39:00.000Z".into()));
 }
@@ -182,7 +182,7 @@ fn a_silent_driver_is_nudged_three_times_and_then_begins_anew() {
     let brief = ar(&repo, ["brief"]).ok();
     assert!(brief.stdout.contains("Fresh start."), "{brief:?}");
     assert!(brief.stderr.contains("flagged for review, starting over in an untried direction"), "{brief:?}");
-    assert_eq!(guard_lines(&repo), ["nudge", "nudge", "nudge", "redirect"]);
+    assert_eq!(guardian_lines(&repo), ["nudge", "nudge", "nudge", "redirect"]);
     let flagged = || journal(&repo)["flagged"].clone();
     assert_eq!(flagged(), serde_json::json!([1]));
     let events = || fs::read_to_string(repo.outside().join("events")).unwrap();
@@ -199,12 +199,12 @@ fn a_silent_driver_is_nudged_three_times_and_then_begins_anew() {
 
     // What was said to a journal that is lost concerns no other.
     ar(&repo, ["brief"]).ok();
-    let copied = guard_lines(&repo);
+    let copied = guardian_lines(&repo);
     repo.rm(".autoresearch/t/state/progress.json");
     repo.write("train.sh", repo.read("train.sh").replace("=1.4", "=1.3"));
     let rebuilt = ar_after(&repo, 810, &["try", "-m", "another", "--direction", "newer"]).ok();
     assert!(!rebuilt.stderr.contains("starting over"), "{rebuilt:?}");
-    assert_eq!((guard_lines(&repo), flagged()), (copied, serde_json::json!([])));
+    assert_eq!((guardian_lines(&repo), flagged()), (copied, serde_json::json!([])));
     until("the nudge", || (nudged() == 4).then_some(()));
 }
 
@@ -351,7 +351,7 @@ fn a_stuck_loop_is_nudged_and_takes_a_redirect_in_by_itself() {
     fs::write(go, "").unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(journal(&repo)["flagged"], serde_json::json!([1]));
-    assert_eq!(guard_lines(&repo), ["nudge", "nudge", "nudge", "redirect"]);
+    assert_eq!(guardian_lines(&repo), ["nudge", "nudge", "nudge", "redirect"]);
     let prompt = repo.read(".autoresearch/t/runs/00002/prompt.md");
     assert!(prompt.contains("Fresh start."), "{prompt}");
 }

@@ -12,7 +12,7 @@ use super::user_folder::user_folder;
 use super::{StateError, lines};
 use crate::domain::{FORMAT_VERSION, Tag};
 use crate::fs::create_folder;
-use crate::rules::{GuardAction, PatrolMemory};
+use crate::rules::{GuardianAction, PatrolMemory};
 
 /// The number of bytes of a path's hash that name a folder.
 const NAME: usize = 8;
@@ -21,12 +21,12 @@ const NAME: usize = 8;
 pub const RESIDENT: &str = "resident.json";
 
 /// Returns whether this user has installed a guard. The resident guard is wanted then, too.
-pub fn guard_is_installed() -> bool {
-    user_folder().is_some_and(|user| fs::symlink_metadata(guard_folder(&user).join(RESIDENT)).is_ok())
+pub fn guardian_is_installed() -> bool {
+    user_folder().is_some_and(|user| fs::symlink_metadata(guardian_folder(&user).join(RESIDENT)).is_ok())
 }
 
 /// The folder of all guardians in the folder of a user.
-pub fn guard_folder(user: &Path) -> PathBuf {
+pub fn guardian_folder(user: &Path) -> PathBuf {
     user.join("guard")
 }
 
@@ -38,14 +38,14 @@ pub(super) fn hashed(path: &Path) -> String {
 
 /// A line about what a guardian did about a session. The session copies it into its own log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuardLine {
+pub struct GuardianLine {
     /// The format's version.
     pub version: u32,
     /// When it was done.
     #[serde(with = "crate::domain::millis")]
     pub ts: Timestamp,
     /// The action.
-    pub action: GuardAction,
+    pub action: GuardianAction,
     /// The reason, as a clause.
     pub detail: String,
 }
@@ -61,17 +61,17 @@ struct Remembered {
 
 /// The files of guardians about one session.
 #[derive(Debug, Clone)]
-pub struct GuardFiles {
+pub struct GuardianFiles {
     folder: PathBuf,
     repository: PathBuf,
     tag: Tag,
 }
 
-impl GuardFiles {
+impl GuardianFiles {
     /// Names the files of the session `tag`, whose main worktree is `repository`; creates nothing.
-    pub fn new(user: &Path, repository: &Path, tag: &Tag) -> GuardFiles {
-        let folder = guard_folder(user).join("sessions").join(format!("{}-{tag}", hashed(repository)));
-        GuardFiles { folder, repository: repository.to_owned(), tag: tag.clone() }
+    pub fn new(user: &Path, repository: &Path, tag: &Tag) -> GuardianFiles {
+        let folder = guardian_folder(user).join("sessions").join(format!("{}-{tag}", hashed(repository)));
+        GuardianFiles { folder, repository: repository.to_owned(), tag: tag.clone() }
     }
 
     /// Their folder.
@@ -91,14 +91,14 @@ impl GuardFiles {
 
     /// Notes what was done, before it is done: a patrol that is killed in between does it at most once. The line of a redirect
     /// is what is done, so it comes first: a second one does no harm.
-    pub fn remember(&self, memory: &PatrolMemory, line: Option<&GuardLine>) -> Result<(), StateError> {
+    pub fn remember(&self, memory: &PatrolMemory, line: Option<&GuardianLine>) -> Result<(), StateError> {
         create_folder(&self.folder)?;
         // Nothing is done that could not be noted.
         self.lines()?;
         let (repository, tag) = (self.repository.clone(), Some(self.tag.clone()));
         let remembered = Remembered { version: FORMAT_VERSION, repository, tag, memory: memory.clone() };
         let (first, then) = match line {
-            Some(line) if line.action == GuardAction::Redirect => (Some(line), None),
+            Some(line) if line.action == GuardianAction::Redirect => (Some(line), None),
             line => (None, line),
         };
         self.append(first)?;
@@ -106,12 +106,12 @@ impl GuardFiles {
         self.append(then)
     }
 
-    fn append(&self, line: Option<&GuardLine>) -> Result<(), StateError> {
+    fn append(&self, line: Option<&GuardianLine>) -> Result<(), StateError> {
         line.map_or(Ok(()), |line| lines::add(&self.lines_path(), line))
     }
 
     /// All lines about the session, in order; empty ones where a line cannot be parsed, so that the count stays right.
-    pub fn lines(&self) -> Result<Vec<Option<GuardLine>>, StateError> {
+    pub fn lines(&self) -> Result<Vec<Option<GuardianLine>>, StateError> {
         let text = lines::content(&self.lines_path())?;
         Ok(lines::lines(&text).map(|line| serde_json::from_slice(line).ok()).collect())
     }
