@@ -16,6 +16,7 @@
 //! Every function that returns success after writing objects, refs or the index has synced them to disk, file and
 //! folder, but for what [`Repo::defer_syncs`] puts off; gix itself syncs nothing.
 
+mod beneath;
 mod error;
 mod index;
 mod lock_file;
@@ -39,7 +40,7 @@ pub use objects::{
 pub use program::{Cut, Program};
 pub use programs::{Programs, WAY_BACK};
 pub use refs::{BrokenRef, Head, HeadTarget, Notes, PreparedRecord, Refs};
-pub use repo::{KeptTree, LinkedEntry, LockFile, Oddity, Operation, Repo, TreeState};
+pub use repo::{CallCommits, CallGit, KeptTree, LinkedEntry, LockFile, Oddity, Operation, Repo, TreeState};
 pub use settings::{SettingEffect, WatchedSettings};
 pub use working_tree::{
     Changes, FilterSettings, LeftOut, Look, PinnedFilters, Proposal, PutBack, Restored, SaveAs, Saved, TooLarge,

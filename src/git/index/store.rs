@@ -17,12 +17,15 @@ use gix::index::{File, State};
 use super::lock::{self, IndexLock};
 use super::staged::Staged;
 use crate::crash;
-use crate::fs::{FileStamp, Unsynced, read_regular};
+use crate::fs::{FileStamp, Unsynced, if_exists, read_regular};
 use crate::git::error::{At, During, Result};
 use crate::git::lock_file::lock_path;
 use crate::git::objects::{Version, read_of_repository};
 use crate::git::path::{TEMPORARY, lstat, permissions};
 use crate::git::sync::Syncs;
+
+/// The start of the name of a file that holds a part of an index.
+const SHARED: &[u8] = b"sharedindex.";
 
 /// The index of a working tree: it alone writes it, under git's own lock.
 pub struct Index {
@@ -61,6 +64,23 @@ impl Index {
     pub fn bytes(&self) -> Result<Vec<u8>> {
         let path = self.path();
         read_regular(&path).at("reading", &path)
+    }
+
+    /// The bytes of the index with all that is in it, also where git keeps a part of it in another file; `None` if there is no
+    /// index.
+    pub(in crate::git) fn whole_bytes(&self) -> Result<Option<Vec<u8>>> {
+        let path = self.path();
+        let Some(bytes) = if_exists(read_regular(&path)).at("reading", &path)? else { return Ok(None) };
+        let names = fs::read_dir(self.gix.git_dir()).at("reading", self.gix.git_dir())?.flatten();
+        if !names.map(|entry| entry.file_name()).any(|name| name.as_encoded_bytes().starts_with(SHARED)) {
+            return Ok(Some(bytes));
+        }
+        let mut bytes = Vec::new();
+        let whole = self.gix.open_index().during("reading the index")?;
+        whole
+            .write_to(&mut bytes, Options { extensions: Extensions::None, skip_hash: false })
+            .during("writing the index")?;
+        Ok(Some(bytes))
     }
 
     /// Puts an index back as it was when [`Index::bytes`] read it, with what was staged and what was not.

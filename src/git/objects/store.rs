@@ -83,6 +83,13 @@ impl Objects {
         Ok(id)
     }
 
+    /// Does the same with a blob whose name is known. If the stream fails, writes nothing.
+    pub(super) fn write_known_stream(&self, id: ObjectId, size: u64, stream: &mut dyn Read) -> Result<()> {
+        self.on_disk().write_stream_with_known_id(Kind::Blob, size, stream, id).during("saving a large file")?;
+        self.hold_file(id);
+        Ok(())
+    }
+
     /// Writes the bytes of any object, compressed as configured or not at all, and holds it.
     pub(super) fn write_bytes(
         &self,

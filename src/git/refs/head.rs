@@ -14,7 +14,7 @@ use crate::git::error::{During, Result};
 use crate::git::path::{commit_id, object_id};
 
 /// Size limit of the log of `HEAD`, in bytes. A larger one is not read.
-const LARGEST_LOG: u64 = 64 << 20;
+pub(in crate::git) const LARGEST_LOG: u64 = 64 << 20;
 
 /// Prefix of the refs of branches.
 const BRANCHES: &str = "refs/heads/";
@@ -174,15 +174,9 @@ impl Refs {
     pub fn commits_logged(&self, from: u64) -> Vec<CommitId> {
         let Ok(log) = read_at_most(&self.head_log(), LARGEST_LOG) else { return Vec::new() };
         let new = usize::try_from(from).ok().and_then(|from| log.get(from..)).unwrap_or_default();
-        let text = String::from_utf8_lossy(new);
-        let commits = text.lines().filter_map(|line| {
-            // OLD NEW NAME <EMAIL> TIME ZONE, a tab, and what was done.
-            let (change, action) = line.split_once('\t')?;
-            let is_commit = action.starts_with("commit: ") || action.starts_with("commit (amend): ");
-            let new = change.split(' ').nth(1).filter(|_| is_commit)?;
-            is_id(new).then(|| CommitId::new(new))
-        });
-        commits.filter(|commit| self.objects.has_commit(commit)).collect()
+        let mut commits = committed_in(new);
+        commits.retain(|commit| self.objects.has_commit(commit));
+        commits
     }
 
     /// Returns the position of `HEAD` according to its log, for use if its own file is damaged.
@@ -225,6 +219,19 @@ impl Refs {
     fn head_log(&self) -> PathBuf {
         self.gix.git_dir().join("logs/HEAD")
     }
+}
+
+/// The commits that a part of a log of `HEAD` says were made by `git commit`, the oldest first.
+pub(in crate::git) fn committed_in(log: &[u8]) -> Vec<CommitId> {
+    let text = String::from_utf8_lossy(log);
+    let commits = text.lines().filter_map(|line| {
+        // OLD NEW NAME <EMAIL> TIME ZONE, a tab, and what was done.
+        let (change, action) = line.split_once('\t')?;
+        let is_commit = action.starts_with("commit: ") || action.starts_with("commit (amend): ");
+        let new = change.split(' ').nth(1).filter(|_| is_commit)?;
+        is_id(new).then(|| CommitId::new(new))
+    });
+    commits.collect()
 }
 
 /// Returns whether a text is the full name of an object.

@@ -18,7 +18,7 @@ use crate::git::lock_file::lock_path;
 use crate::git::sync::{self, replace_file};
 
 /// The first line of packed refs in which each annotated tag is followed by the object that it is on, as git writes it.
-const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
+pub(super) const HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
 
 /// The word in it that says so; a file without it, of a git before 2012, is left to git.
 const FULLY_PEELED: &str = " fully-peeled ";
@@ -36,7 +36,7 @@ pub(super) struct PackedTag {
 }
 
 /// The packed refs by name.
-type PackedLines = BTreeMap<Vec<u8>, (String, Option<String>)>;
+pub(super) type PackedLines = BTreeMap<Vec<u8>, (String, Option<String>)>;
 
 impl Refs {
     /// Lists all refs below `prefix` with the objects that they name, sorted by name. Lists them again if a process packed
@@ -54,7 +54,7 @@ impl Refs {
     }
 
     /// Returns the stamp of the packed refs, which changes whenever they are packed.
-    fn packed_stamp(&self) -> Option<FileStamp> {
+    pub(super) fn packed_stamp(&self) -> Option<FileStamp> {
         // It may be a link to the file of another repository.
         fs::metadata(self.gix.common_dir().join("packed-refs")).ok().as_ref().map(FileStamp::from_metadata)
     }
@@ -153,13 +153,13 @@ impl Refs {
     }
 
     /// Returns whether each annotated tag among the packed refs is known to be followed by the object that it is on.
-    fn is_fully_peeled(&self) -> bool {
+    pub(super) fn is_fully_peeled(&self) -> bool {
         let is_known = |content: Vec<u8>| content.lines().next().is_none_or(|first| first.contains_str(FULLY_PEELED));
         read_regular(&self.gix.common_dir().join("packed-refs")).map_or(true, is_known)
     }
 
     /// The packed refs by name, each with its object, and with what that one is on if that is known.
-    fn packed_lines(&self) -> Result<PackedLines> {
+    pub(super) fn packed_lines(&self) -> Result<PackedLines> {
         const WHAT: &str = "reading the packed refs";
         self.refresh_packed_refs()?;
         let mut lines = PackedLines::new();
@@ -175,7 +175,7 @@ impl Refs {
 }
 
 /// The content of the file of packed refs with more refs among them.
-fn packed_text(mut lines: PackedLines, more: &[PackedTag], header: &[u8]) -> Vec<u8> {
+pub(super) fn packed_text(mut lines: PackedLines, more: &[PackedTag], header: &[u8]) -> Vec<u8> {
     for PackedTag { name, object, commit } in more {
         lines.insert(name.clone().into_bytes(), (object.clone(), Some(commit.to_string())));
     }

@@ -1,5 +1,6 @@
 //! The git layer, with the git program as the judge.
 
+mod call;
 mod check;
 mod diff;
 mod differential;
