@@ -308,6 +308,62 @@ fn what_git_packed_in_a_call_is_taken_over() {
 }
 
 #[test]
+fn of_files_with_changed_bytes_only_what_is_sound_is_taken_over() {
+    let repo = repository();
+    let call = Call::begin(&repo, false, Seen::Named);
+    for version in 0..6 {
+        call.write("data.txt", similar(version));
+        call.shell(&format!("git add --all; git commit --quiet -m {version}"));
+    }
+    let tip = call.commit("HEAD");
+    call.shell(
+        "git repack -q -adf; echo more >> data.txt; git add data.txt; echo staged > staged.py; git add staged.py",
+    );
+    let pack = fs::read_dir(call.in_call("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+    let pack = pack.filter(|path| path.extension().is_some_and(|end| end == "pack" || end == "idx"));
+    let mut files: Vec<PathBuf> = pack.collect();
+    files.push(call.in_call("index"));
+    let index = fs::read(repo.file(".git/index")).unwrap();
+    repo.git(["gc", "--quiet", "--prune=now"]);
+    let forget = || {
+        for entry in fs::read_dir(repo.file(".git/objects")).unwrap().map(Result::unwrap) {
+            if entry.file_name().len() == 2 {
+                fs::remove_dir_all(entry.path()).unwrap();
+            }
+        }
+        fs::write(repo.file(".git/index"), &index).unwrap();
+    };
+    let mut taken = 0;
+    let random = noise(4000);
+    for (round, random) in random.chunks(20).enumerate() {
+        for file in &files {
+            let sound = fs::read(file).unwrap();
+            let mut changed = sound.clone();
+            for bytes in random.chunks(4) {
+                let at = usize::from(bytes[0]) << 8 | usize::from(bytes[1]);
+                // Half of them near the start, where sizes and offsets are.
+                let at = if round % 2 == 0 { at % 1200 } else { at } % changed.len();
+                changed[at] ^= bytes[2].max(1);
+            }
+            if round % 5 == 0 {
+                changed.truncate(changed.len() * usize::from(random[3]) / 255);
+            }
+            fs::remove_file(file).unwrap();
+            fs::write(file, &changed).unwrap();
+            let commits = open(&repo).import_call_git(&call.git, &call.base).unwrap();
+            let is_known = [&call.base, &tip].contains(&&commits.tip) || commits.logged.contains(&commits.tip);
+            assert!(is_known, "{round}: {commits:?}");
+            taken += commits.logged.len();
+            fs::write(file, sound).unwrap();
+            forget();
+        }
+    }
+    assert!(0 < taken && taken < 200 * 3 * 6, "{taken}");
+    assert_eq!(open(&repo).import_call_git(&call.git, &call.base).unwrap().tip, tip);
+    assert_eq!(repo.git(["fsck", "--full", "--strict", "--no-dangling"]), "");
+}
+
+#[test]
 fn at_most_a_hundred_commits_are_named_the_last_ones() {
     let repo = repository();
     let call = Call::begin(&repo, false, Seen::Named);
