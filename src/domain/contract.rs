@@ -144,17 +144,36 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::domain::{Direction, MetricSpec};
+    use crate::domain::{Direction, MetricSpec, Sandbox};
+
+    fn contract() -> Contract {
+        let metric = MetricSpec { name: "m".into(), direction: Direction::Lower, source: MetricSource::Log };
+        let start = CommitId::new("1a2b3c4d5e6f");
+        Contract::new("t".parse().unwrap(), metric, "c".into(), start, Timestamp::UNIX_EPOCH)
+    }
 
     #[test]
     fn a_stored_contract_is_read_by_the_former_names_of_its_terms() {
-        let metric = MetricSpec { name: "m".into(), direction: Direction::Lower, source: MetricSource::Log };
-        let start = CommitId::new("1a2b3c4d5e6f");
-        let contract = Contract::new("t".parse().unwrap(), metric, "c".into(), start, Timestamp::UNIX_EPOCH);
-        let contract = Contract { allow_search: true, ..contract };
+        let contract = Contract { allow_search: true, ..contract() };
         let stored = serde_json::to_string(&contract).unwrap();
         assert!(stored.contains("\"allow_search\":true"));
         let former = stored.replace("\"allow_search\"", "\"research\"");
         assert_eq!(serde_json::from_str::<Contract>(&former).unwrap(), contract);
+    }
+    #[test]
+    fn a_contract_names_its_walls_unless_they_are_those_of_contracts_without_the_setting() {
+        let stored = |contract: &Contract| serde_json::to_string(contract).unwrap();
+        let read = |text: &str| serde_json::from_str::<Contract>(text).unwrap();
+        assert_eq!(contract().sandbox, Sandbox::Auto);
+        assert!(!stored(&contract()).contains("sandbox"));
+        for (sandbox, word) in [(Sandbox::Require, "require"), (Sandbox::Off, "off")] {
+            let contract = Contract { sandbox, ..contract() };
+            assert!(stored(&contract).contains(&format!("\"sandbox\":\"{word}\"")));
+            assert_eq!(read(&stored(&contract)), contract);
+            assert!(contract.lines().contains(&format!("sandbox   {word}")));
+            assert_eq!(Drift::all(&contract, &self::contract()), [], "it may change between nights");
+        }
+        assert_eq!(read(&stored(&contract())), contract());
+        assert!(!contract().lines().iter().any(|line| line.starts_with("sandbox")));
     }
 }

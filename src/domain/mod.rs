@@ -50,6 +50,7 @@ mod record;
 mod resident;
 mod review;
 mod run_role;
+mod sandbox;
 mod seconds;
 mod setting;
 mod settings;
@@ -112,6 +113,7 @@ pub use record::{
 pub use resident::Resident;
 pub use review::{Review, ReviewVerdict};
 pub use run_role::RunRole;
+pub use sandbox::Sandbox;
 pub use setting::{Heading, Kind};
 pub use settings::{
     Asked, CONTRACT_VERSION, Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT,

@@ -10,7 +10,7 @@ use strum::{EnumMessage, VariantArray};
 
 use super::values::{duration, finite, time_of_day, whole};
 use super::{
-    Cadence, Draw, Escalate, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, SizeLimit, StopRule, Tag,
+    Cadence, Draw, Escalate, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, Sandbox, SizeLimit, StopRule, Tag,
     duration_text, time_of_day_text,
 };
 
@@ -202,6 +202,7 @@ values! {
     LedgerDialect: Text, choice, LedgerDialect::to_string;
     Ladder: Text, choice, Ladder::to_string;
     Escalate: Text, choice, Escalate::to_string;
+    Sandbox: Text, choice, Sandbox::to_string;
 }
 
 /// A value that `none` turns off.

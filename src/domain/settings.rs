@@ -17,8 +17,8 @@ use super::settings_macro::settings;
 use super::values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
     Cadence, Caps, CommitId, Composite, Direction, Draw, Escalate, Follows, GpuChoice, Ladder, LedgerDialect, Limit,
-    MetricSource, MetricSpec, Prices, SizeLimit, StopRule, Tag, count_of, duration_text, money_text, time_of_day_text,
-    tokens_text,
+    MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag, count_of, duration_text, money_text,
+    time_of_day_text, tokens_text,
 };
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
@@ -479,6 +479,18 @@ settings! {
         help: "Age of the session at which the agent summarises it once, in checkpoints/summary.md",
         comment: "The age of the session at which the agent summarises it once.", example: "\"5h\"",
         lines: |it| line(it.summary_at, |age| format!("summary   by the agent after {}", duration_text(age))),
+    }
+
+    /// When a wall surrounds agent calls, runs, guards, reviewers and the user's commands.
+    #[serde(default, skip_serializing_if = "Sandbox::is_auto")]
+    sandbox: Sandbox as Sandbox = Sandbox::default(), {
+        key: "sandbox", heading: Heading::Session, value: "WHEN", choices: choices::<Sandbox>,
+        help: "Wall around agents, runs, guards and reviewers, which keeps them from writing to the evaluator, the record \
+               and each other's trees; needs bubblewrap [default: auto]",
+        comment: "The wall that keeps agents and runs from writing to the evaluator, the record and each other's trees: auto, \
+                  require or off.",
+        example: "\"require\"",
+        lines: |it| line(Some(it.sandbox).filter(|when| !when.is_auto()), |when| format!("sandbox   {when}")),
     }
 
     /// What the session does about what it cannot solve by itself.

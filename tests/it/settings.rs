@@ -67,6 +67,7 @@ fn init_writes_every_setting_that_was_given_as_a_user_would() {
         ("--agent-silence", "10m", "agent-silence = \"10m\""),
         ("--agent-rounds", "15", "agent-rounds = 15"),
         ("--max-file-total", "300", "max-file-total = 300"),
+        ("--sandbox", "require", "sandbox = \"require\""),
     ];
     let repo = training_repo();
     let flags = ["init", "--higher", "--allow-search", "--stop-when-flagged"];
@@ -159,4 +160,29 @@ fn a_session_goes_by_its_stored_terms_whatever_ar_toml_says_meanwhile() {
     let mut command = ar_command(&repo, &repo.path(), ["resume"]);
     let called = Called::from(command.env("AR_METRIC", "loss").output().unwrap()).exits(1);
     assert!(called.stderr.contains("AR_METRIC"), "{called:?}");
+}
+
+#[test]
+fn walls_are_a_setting_that_may_change_between_nights() {
+    let repo = training_repo();
+    repo.write(
+        "ar.toml",
+        "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\ntag = \"t\"\nmax_experiments = 0\nsandbox = \"off\"\n",
+    );
+    repo.commit_all("settings");
+    let stored =
+        || -> serde_json::Value { serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap() };
+    ar(&repo, ["run"]).ok();
+    assert_eq!(stored()["sandbox"], "off");
+    ar(&repo, ["resume", "--sandbox", "auto"]).ok();
+    assert_eq!(stored().get("sandbox"), None);
+    let mut command = ar_command(&repo, &repo.path(), ["resume"]);
+    Called::from(command.env("AR_SANDBOX", "off").output().unwrap()).ok();
+    assert_eq!(stored()["sandbox"], "off");
+
+    let called = ar(&repo, ["resume", "--sandbox", "always"]).exits(2);
+    assert!(called.stderr.contains("[possible values: auto, require, off]"), "{called:?}");
+    repo.write("ar.toml", "sandbox = \"always\"\n");
+    let called = ar(&repo, ["run", "--tag", "new", "--metric", "val_bpb", "--cmd", "sh train.sh"]).exits(1);
+    assert!(called.stderr.contains("must be one of auto, require, off"), "{called:?}");
 }
