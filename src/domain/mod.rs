@@ -113,7 +113,7 @@ pub use record::{
 pub use resident::Resident;
 pub use review::{Review, ReviewVerdict};
 pub use run_role::RunRole;
-pub use sandbox::Sandbox;
+pub use sandbox::{Sandbox, WallKind};
 pub use setting::{Heading, Kind};
 pub use settings::{
     Asked, CONTRACT_VERSION, Contract, DEFAULT_AGENT_TIMEOUT, DEFAULT_GRACE, DEFAULT_OUTAGE_LIMIT, DEFAULT_TIMEOUT,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Artifact, Beside, Direction, Environment, ExperimentId, Failure, GuardRun, IdeaKind, Imported, Layout, MetricSpec,
-    Metrics, NewIdea, Number, Outcome, Review, Tag, Tokens, Unparsed, Usage, Version,
+    Metrics, NewIdea, Number, Outcome, Review, Tag, Tokens, Unparsed, Usage, Version, WallKind,
 };
 
 /// The version of records that this program writes.
@@ -218,6 +218,9 @@ pub struct Record {
     /// The executions of the measuring command in order, starting with those of earlier versions; empty if it never
     /// ran.
     pub runs: Vec<Run>,
+    /// The wall during its runs; none if one of them had none. Absent without a run and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<WallKind>,
     /// The results of the guards in order; empty if none ran.
     #[serde(default)]
     pub guards: Vec<GuardRun>,
@@ -324,6 +327,17 @@ impl Record {
         items.into_iter().flatten().filter_map(|item| serde_json::from_value(item).ok()).collect()
     }
 
+    /// Adds runs, and the wall that they had.
+    pub fn add_runs(&mut self, runs: impl IntoIterator<Item = Run>, sandbox: Option<WallKind>) {
+        let before = self.runs.len();
+        self.runs.extend(runs);
+        if before == 0 {
+            self.sandbox = sandbox.filter(|_| !self.runs.is_empty());
+        } else if self.runs.len() > before {
+            self.sandbox = WallKind::of_both(self.sandbox, sandbox);
+        }
+    }
+
     /// The total time of all runs, in seconds.
     pub fn run_seconds(&self) -> f64 {
         // An empty sum is -0.0.
@@ -341,6 +355,74 @@ impl Version {
             reason: record.reason.clone(),
             value: record.metric.value,
             guards: record.guards.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A record without a run, with this wall.
+    fn record(sandbox: Option<&str>) -> Record {
+        let mut fields = json!({
+            "version": 1, "id": 1, "tag": "t", "commit": "c", "base": "b", "description": "", "direction": null,
+            "outcome": "discard", "failure": null, "reason": "", "metrics": {}, "memory_gb": null, "runs": [],
+            "metric": {"name": "loss", "direction": "lower", "value": null, "raw": null}, "agent": null,
+            "diff": DiffStat::default(), "environment": Environment::default(),
+            "started": "2026-11-20T22:00:00Z", "finished": "2026-11-20T22:00:00Z",
+        });
+        if let Some(wall) = sandbox {
+            fields["sandbox"] = wall.into();
+        }
+        serde_json::from_value(fields).unwrap()
+    }
+
+    fn run() -> Run {
+        let fields = json!({"command": "c", "seed": null, "started": "2026-11-20T22:00:00Z", "seconds": 1.0, "exit": 0,
+            "signal": null, "value": null});
+        serde_json::from_value(fields).unwrap()
+    }
+
+    #[test]
+    fn a_record_names_its_wall_where_that_is_known() {
+        for (wall, word) in [(WallKind::Bwrap, "bwrap"), (WallKind::None, "none")] {
+            let walled = record(Some(word));
+            assert_eq!(walled.sandbox, Some(wall));
+            assert_eq!(json!(walled)["sandbox"], word);
+        }
+        let former = record(None);
+        assert_eq!(former.sandbox, None);
+        assert_eq!(json!(former).get("sandbox"), None);
+    }
+
+    #[test]
+    fn runs_together_have_a_wall_only_if_each_of_them_had_one() {
+        let (bwrap, none) = (Some(WallKind::Bwrap), Some(WallKind::None));
+        let after = |walls: &[Option<WallKind>]| {
+            let mut record = record(None);
+            for wall in walls {
+                record.add_runs([run()], *wall);
+            }
+            let ran = record.clone();
+            record.add_runs([], none);
+            assert_eq!(record, ran, "without a run, nothing was measured");
+            record.sandbox
+        };
+        for (walls, expected) in [
+            (&[][..], None),
+            (&[bwrap], bwrap),
+            (&[none], none),
+            (&[bwrap, bwrap], bwrap),
+            (&[bwrap, none], none),
+            (&[none, bwrap], none),
+            (&[None, bwrap], None),
+            (&[bwrap, None], None),
+            (&[None, none, bwrap], none),
+        ] {
+            assert_eq!(after(walls), expected, "{walls:?}");
         }
     }
 }

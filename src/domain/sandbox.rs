@@ -1,4 +1,4 @@
-//! Walls around jobs.
+//! Walls around jobs: when a session uses them, and what held during a run.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumMessage, EnumString, VariantArray};
@@ -27,5 +27,27 @@ impl Sandbox {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(super) fn is_auto(&self) -> bool {
         *self == Sandbox::Auto
+    }
+}
+
+/// The program whose wall surrounded a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum WallKind {
+    /// Bubblewrap.
+    Bwrap,
+    /// None: the job could write whatever its user can.
+    None,
+}
+
+impl WallKind {
+    /// The wall of two runs together: none if one of them had none, and unknown if that of one is unknown.
+    pub(super) fn of_both(one: Option<WallKind>, other: Option<WallKind>) -> Option<WallKind> {
+        match (one, other) {
+            (Some(WallKind::None), _) | (_, Some(WallKind::None)) => Some(WallKind::None),
+            (Some(WallKind::Bwrap), Some(WallKind::Bwrap)) => Some(WallKind::Bwrap),
+            (None, _) | (_, None) => None,
+        }
     }
 }

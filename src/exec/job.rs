@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SHIM_ARGUMENT;
 use super::environment::{boot_id, host_name};
-use crate::domain::FORMAT_VERSION;
+use crate::domain::{FORMAT_VERSION, WallKind};
 use crate::fs::FileStamp;
 use crate::rules::{GPU_MASKS, Silence};
 use crate::state::read_json;
@@ -124,6 +124,9 @@ pub struct Exit {
     /// The GPUs that its environment showed it; absent when it saw all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visible_gpus: Option<String>,
+    /// The wall that it had; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<WallKind>,
     /// The time when the command started.
     #[serde(with = "crate::domain::millis")]
     pub started: Timestamp,
@@ -215,4 +218,21 @@ pub(super) const MARKER: &str = "AR_JOB";
 /// `MARKER=path` as it stands in a process's environment.
 pub(super) fn marker_of(job_file: &Path) -> Vec<u8> {
     [MARKER.as_bytes(), b"=", job_file.as_os_str().as_encoded_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_exit_names_its_wall_unless_an_earlier_version_wrote_it() {
+        let former = json!(Exit::default());
+        assert_eq!(former.get("sandbox"), None);
+        assert_eq!(serde_json::from_value::<Exit>(former).unwrap().sandbox, None);
+        let walled = Exit { sandbox: Some(WallKind::Bwrap), ..Exit::default() };
+        assert_eq!(json!(walled)["sandbox"], "bwrap");
+        assert_eq!(serde_json::from_value::<Exit>(json!(walled)).unwrap(), walled);
+    }
 }

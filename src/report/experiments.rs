@@ -8,7 +8,7 @@ use super::axes::{axes_sentence, forms_sentence};
 use super::beside::beside;
 use super::columns::{Column, SPARE, Shown, time};
 use super::cost::tokens_sentence;
-use super::grid::{Align, Grid};
+use super::grid::{Align, Grid, text};
 use crate::domain::{
     Clock, Composite, ExperimentId, GuardRun, Note, Record, ReviewVerdict, Run, bytes_text, money_text, one_line,
 };
@@ -74,6 +74,7 @@ pub fn record_grid(
     fields.add("memory", record.memory_gb.map(|memory| format!("{memory:.3} GiB")).unwrap_or_default());
     fields.add_change(record);
     fields.add_runs(record);
+    fields.add("sandbox", text(record.sandbox));
     fields.add_calls(record);
     for (name, value) in record.environment.known() {
         fields.add(name, one_line(value));

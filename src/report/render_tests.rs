@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::{Direction, Layout, Record, Spent};
 use crate::ledger::{self, Said};
-use crate::report::{Column, columns, experiments_grid};
+use crate::report::{Column, columns, experiments_grid, record_grid};
 use crate::rules::sample::{record, run};
 use crate::rules::{Course, Elsewhere, History, Waits};
 
@@ -344,6 +344,16 @@ assumed
     assert!(unknown.starts_with(&format!("no number of value\n{assumed}")), "{unknown}");
     let between = of("commit\tloss\tstatus\na\t1\tkeep\nb\t2\tdiscard\nc\t2\todd\nd\t2\tdiscard\n");
     assert!(between.contains("keep 2, 1 to 3\n             with 1 other row between\n"), "{between}");
+}
+
+#[test]
+fn an_experiment_is_shown_with_its_wall() {
+    let (history, _) = rich();
+    let mut record = history.records()[1].clone();
+    let fields = |record: &Record| record_grid(record, None, None, &[], None).to_csv();
+    assert!(!fields(&record).contains("sandbox"));
+    record.sandbox = Some(serde_json::from_value(json!("bwrap")).unwrap());
+    assert!(fields(&record).contains("\nsandbox,bwrap\n"));
 }
 
 #[test]

@@ -6,7 +6,8 @@ use super::limits::unmet;
 use super::outcome::{Verdict, decide, decide_by_threshold, describe_failure};
 use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
-    COMPOSITE, CommitId, Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record, Run,
+    COMPOSITE, CommitId, Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record,
+    Run, WallKind,
 };
 use crate::rules::change::Disturbance;
 use crate::rules::history::{best_kept_of, best_of};
@@ -24,6 +25,8 @@ pub struct Measured {
     pub memory_gb: Option<f64>,
     /// The run itself, where there was one, without its value.
     pub run: Option<Run>,
+    /// The wall that the run had, where that is known.
+    pub sandbox: Option<WallKind>,
     /// The end of the run, in words.
     pub ended: String,
     /// The files that anyone changed during the run, as far as they count.

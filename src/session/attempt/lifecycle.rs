@@ -327,10 +327,10 @@ impl Attempt {
             Some(_) => store.journal.calls.last().ignored.iter().cloned().collect(),
             None => BTreeSet::new(),
         };
-        let mut runs = self.open.draft.as_ref().map(|earlier| earlier.runs.clone()).unwrap_or_default();
-        runs.extend(measured.counted_run(workspace.home.is_one_of_many().then_some(commit)));
+        let run = measured.counted_run(workspace.home.is_one_of_many().then_some(commit));
+        let earlier = self.open.draft.as_ref();
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
-        Ok(Record {
+        let mut record = Record {
             version: RECORD_VERSION,
             id: self.open.id,
             sequence: None,
@@ -347,7 +347,8 @@ impl Attempt {
             metric: MetricValue::of(&store.contract.metric, value),
             metrics: measured.metrics,
             memory_gb: measured.memory_gb,
-            runs,
+            runs: earlier.map(|earlier| earlier.runs.clone()).unwrap_or_default(),
+            sandbox: earlier.and_then(|earlier| earlier.sandbox),
             guards: Vec::new(),
             review: None,
             artifacts: Vec::new(),
@@ -369,7 +370,9 @@ impl Attempt {
             layout: None,
             beside: self.open.beside.clone(),
             more: Map::new(),
-        })
+        };
+        record.add_runs(run, measured.sandbox);
+        Ok(record)
     }
 
     /// Returns the kind of further agent call that this draft leads to, if any.

@@ -323,6 +323,7 @@ impl Attempt {
             metrics,
             memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
             run: Some(run),
+            sandbox: exit.sandbox,
             ended,
             disturbance,
         })

@@ -98,11 +98,11 @@ pub(crate) fn end_trial(attempt: &mut Attempt, store: &mut Store) -> Result<Atte
     store.note(run_finished(&attempt.open, &reason, number_of(&tested).cloned()));
     let value = number_of(&tested).map(|number| number.value);
     // A run of several stands in the record of the last one.
-    let runs = draft.runs.clone();
+    let (runs, sandbox) = (draft.runs.clone(), draft.sandbox);
     if let Some(last) = trial.cars().last()
         && let Some(draft) = store.journal.attempt_mut(*last).and_then(|car| car.draft.as_mut())
     {
-        draft.runs.extend(runs);
+        draft.add_runs(runs, sandbox);
     }
     match &trial {
         Trial::Afresh(id) => {

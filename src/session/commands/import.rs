@@ -171,6 +171,7 @@ impl Maker<'_> {
             metrics: value.iter().map(|number| (self.metric.name.clone(), number.value)).collect(),
             memory_gb: row.memory_gb,
             runs: Vec::new(),
+            sandbox: None,
             guards: Vec::new(),
             review: None,
             artifacts: Vec::new(),

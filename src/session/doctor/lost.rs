@@ -56,7 +56,8 @@ pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
     let summary = read_log(&facts.folder.run_log(id), &terms.metric, terms.deciding_composite()).ok();
     let metrics = summary.into_iter().flat_map(|summary| summary.metrics);
     let called = terms.agent.clone().zip(Exit::read(&folder, AGENT));
-    let run = Exit::read(&folder, RUN).map(|exit| run_of(&exit, &terms.command, number.as_ref()));
+    let exit = Exit::read(&folder, RUN);
+    let run = exit.as_ref().map(|exit| run_of(exit, &terms.command, number.as_ref()));
     // Unknown fields are omitted, as in records of older versions.
     let record = json!({
         "version": RECORD_VERSION,
@@ -74,6 +75,7 @@ pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
         "metrics": metrics.map(|(name, number)| (name, number.value)).collect::<Metrics>(),
         "memory_gb": row.as_ref().and_then(|row| row.memory_gb),
         "runs": Vec::from_iter(run),
+        "sandbox": exit.and_then(|exit| exit.sandbox),
         "environment": Environment::default(),
         "agent": called.map(|(command, exit)| AgentCall::new(command, exit.seconds, Usage::default())),
         "started": line["ts"],

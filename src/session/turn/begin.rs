@@ -231,7 +231,7 @@ impl Session<'_> {
                 let log = format!("{}/run.log", run_name(&OpenRun::new(RunRole::Baseline, slot + 1)));
                 return Err(self.refuse_baseline(record, &log, Vec::new()));
             }
-            record.runs.extend(measured.counted_run(Some(&record.commit)));
+            record.add_runs(measured.counted_run(Some(&record.commit)), measured.sandbox);
         }
         if !unmet.is_empty() {
             store.note(Notice::LimitsBroken(unmet));
