@@ -14,13 +14,14 @@ use super::point::value;
 use super::sources::Sources;
 use crate::domain::{
     AgentCall, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Note, Outcome, Record,
-    Review, ReviewVerdict, Spent, Tokens, span_text,
+    Review, ReviewVerdict, Spent, Tokens, WallKind, span_text,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
     AxisValues, Counts, Course, DirectionResult, Ended, Evidence, History, Margin, Miss, Point, RunOf, SHORTEST, Slots,
-    Spread, Summary, TimeSplit, Warning, by_direction, distinct_runs, environment_changes, gain_alone, gpu_hours,
-    ignored_changes, is_concurrent, lanes, margin, misses, run_seconds, slots, spread, summarize, time_split, warnings,
+    Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, distinct_runs, environment_changes, gain_alone,
+    gpu_hours, ignored_changes, is_concurrent, lanes, margin, misses, run_seconds, slots, spread, summarize,
+    time_split, warnings,
 };
 
 /// The time that a session took.
@@ -75,6 +76,9 @@ pub(super) struct Details {
     pub(super) gain_alone: Option<f64>,
     /// The duration of its runs.
     pub(super) seconds: f64,
+    /// The wall during its runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<WallKind>,
     diff: DiffStat,
     #[serde(serialize_with = "crate::domain::millis::serialize")]
     started: Timestamp,
@@ -108,6 +112,7 @@ impl Details {
             replaced_by,
             gain_alone,
             seconds: record.run_seconds(),
+            sandbox: record.sandbox,
             diff: record.diff,
             started: record.started,
             finished: record.finished,
@@ -182,6 +187,8 @@ pub struct Report {
     pub(super) time_split: Option<TimeSplit>,
     /// The spread of repeated measurements.
     pub(super) spread: Option<Spread>,
+    /// The numbers by the wall around their runs, where the records have it.
+    pub(super) walls: Option<WallCounts>,
     /// Changes of the machine that values depend on.
     pub(super) changes: Vec<EnvironmentChange>,
     /// The largest distance of a near miss from the value to beat.
@@ -289,6 +296,7 @@ impl Report {
             kept.filter(|record| !record.changed_while_running.is_empty()).map(|record| record.id).collect();
         let tip = course.tip.as_ref().map(CommitId::as_str);
         self.changes = environment_changes(records);
+        self.walls = WallCounts::of(records);
         let of_record = |record: &Record| Some((record.id, record.open_review()?.verdict));
         self.reviews = records.iter().filter_map(of_record).collect();
         self.has_reviewer = course.has_reviewer;
@@ -355,6 +363,7 @@ impl Report {
             time: self.time_split.as_ref(),
             changes: &self.changes,
             changed_while_running: changed,
+            walls: self.walls,
             ignored_changed,
             reviews: &self.reviews,
             has_reviewer: self.has_reviewer,

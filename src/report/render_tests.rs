@@ -347,6 +347,39 @@ assumed
 }
 
 #[test]
+fn numbers_without_a_wall_are_counted_in_a_session_whose_records_have_walls() {
+    let (history, course) = rich();
+    let of = |walls: &[(usize, &str)]| {
+        let mut records = history.records().to_vec();
+        for (place, wall) in walls {
+            records[*place].sandbox = Some(serde_json::from_value(json!(wall)).unwrap());
+        }
+        let report = report(&History::new(records), course.clone());
+        let document = serde_json::to_value(&report).unwrap();
+        let markdown = render_report(&report, Format::Md, None, Glyphs::Unicode, clock());
+        let page = crate::report::html_report(&report, &[], clock());
+        (document, [shown(&report, None), markdown, page])
+    };
+    let (document, texts) = of(&[]);
+    assert_eq!((document.get("sandbox"), document["experiments"][1].get("sandbox")), (None, None));
+    assert!(texts.iter().all(|text| !text.contains(" wall")));
+
+    let (document, texts) = of(&[(0, "bwrap"), (1, "bwrap")]);
+    assert_eq!(document["sandbox"], json!({"bwrap": 2, "none": 0}));
+    assert!(texts.iter().all(|text| !text.contains(" wall")));
+
+    // The fourth one crashed.
+    let (document, texts) = of(&[(0, "bwrap"), (1, "none"), (2, "bwrap"), (3, "none"), (4, "none")]);
+    assert_eq!(document["sandbox"], json!({"bwrap": 2, "none": 2}));
+    assert_eq!(document["experiments"][1]["sandbox"], "none");
+    let kinds = document["warnings"].as_array().unwrap().iter().filter(|warning| warning["kind"] == "without_wall");
+    assert_eq!(kinds.count(), 1);
+    for text in texts {
+        assert!(text.contains("2 of 4 numbers were measured without a wall: "), "{text}");
+    }
+}
+
+#[test]
 fn an_experiment_is_shown_with_its_wall() {
     let (history, _) = rich();
     let mut record = history.records()[1].clone();
@@ -359,6 +392,9 @@ fn an_experiment_is_shown_with_its_wall() {
 #[test]
 fn each_field_of_the_document_is_described() {
     let (history, course) = rich();
+    let mut records = history.records().to_vec();
+    records[1].sandbox = Some(serde_json::from_value(json!("none")).unwrap());
+    let history = History::new(records);
     let Value::Object(document) = serde_json::to_value(report(&history, course)).unwrap() else { panic!("an object") };
     let described = include_str!("../../docs/report.md");
     for name in document.keys() {

@@ -116,6 +116,9 @@ pub(super) fn fields<M: SerializeMap>(report: &Report, fields: &mut M) -> Result
     fields.serialize_entry("near_misses", &json!({"margin": report.margin, "experiments": misses}))?;
     fields.serialize_entry("spread", &report.spread)?;
     fields.serialize_entry("environment_changes", &report.changes)?;
+    if let Some(walls) = &report.walls {
+        fields.serialize_entry("sandbox", walls)?;
+    }
     fields.serialize_entry("warnings", &report.warnings)
 }
 

@@ -56,8 +56,8 @@ pub use report::time_split::time_split;
 pub use report::warnings::warnings;
 pub use report::{
     Aspect, Compared, Course, DirectionResult, Evidence, KeptStep, MEMORY, Margin, MarginBy, Miss, Point, SHORTEST,
-    Summary, TimeSplit, Waits, Warning, doubtful_gain, how_to_repeat, kept_message, kept_steps, listed, margin,
-    squashed_message, summarize,
+    Summary, TimeSplit, Waits, WallCounts, Warning, doubtful_gain, how_to_repeat, kept_message, kept_steps, listed,
+    margin, squashed_message, summarize,
 };
 pub use research::is_research::is_research;
 pub use research::learned::learned;

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::summary::{Point, Summary};
 use super::time_split::TimeSplit;
+use super::wall_counts::WallCounts;
 use crate::domain::{Direction, EnvironmentChange, ExperimentId, ReviewVerdict};
 use crate::rules::history::Spread;
 
@@ -43,6 +44,8 @@ pub struct Evidence<'a> {
     pub changes: &'a [EnvironmentChange],
     /// The keeps during whose runs committed files changed.
     pub changed_while_running: &'a [ExperimentId],
+    /// The numbers by the wall around their runs, where the records have it.
+    pub walls: Option<WallCounts>,
     /// The experiments before whose runs ignored files changed, with those files.
     pub ignored_changed: &'a [(ExperimentId, Vec<String>)],
     /// The keeps that a reviewer doubts, or has not reviewed.
@@ -113,6 +116,7 @@ pub(crate) mod tests {
             time: None,
             changes: &[],
             changed_while_running: &[],
+            walls: None,
             ignored_changed: &[],
             reviews: &[],
             has_reviewer: false,

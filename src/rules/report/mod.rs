@@ -11,6 +11,7 @@ pub(super) mod misses;
 mod summary;
 pub(super) mod time_split;
 mod timeline;
+mod wall_counts;
 pub(super) mod warnings;
 mod waste;
 
@@ -24,3 +25,4 @@ pub use misses::{Margin, MarginBy, Miss, margin};
 pub use summary::{KeptStep, Point, Summary, summarize};
 pub use time_split::{SHORTEST, TimeSplit, Waits};
 pub use timeline::Course;
+pub use wall_counts::WallCounts;

@@ -7,6 +7,7 @@ use super::doubts::{
 };
 use super::evidence::{Evidence, Warning};
 use super::jumps::jumps;
+use super::wall_counts::without_wall;
 use super::waste::{crashes, outages, refusals, waiting_for_the_agent};
 
 /// All warnings, those about values first.
@@ -17,6 +18,7 @@ pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {
     found.extend(jumps(evidence));
     found.extend(environment_changed(evidence));
     found.extend(changed_while_running(evidence));
+    found.extend(without_wall(evidence));
     found.extend(ignored_changed(evidence));
     found.extend(doubted_by_the_reviewer(evidence));
     found.extend(unreviewed(evidence));
