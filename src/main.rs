@@ -24,7 +24,8 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     match args.as_slice() {
-        [_, first, job_file] if first == exec::SHIM_ARGUMENT => exec::shim_main(Path::new(job_file)),
+        [_, first, job_file] if first == exec::SHIM_ARGUMENT => exec::shim_main(Path::new(job_file), cli::answer),
+        [_, first, more @ ..] if first == exec::WALLED_ARGUMENT => exec::enter_wall(more),
         [_, first, mode @ ..] if first == guardian::RESIDENT_ARGUMENT => cli::be_resident(mode.first()),
         _ => cli::main(args),
     }

@@ -14,6 +14,7 @@ AR=$(cd "$(dirname "$1")" && pwd)/$(basename "$1") || exit 2
 shift
 ALL="${*:-evaluator swaps data paths git beside locks files folders processes text clocks person}"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null LC_ALL=C
+export AR_SANDBOX="${AR_SANDBOX:-off}"
 export GIT_AUTHOR_NAME=Test GIT_AUTHOR_EMAIL=t@example.com GIT_COMMITTER_NAME=Test GIT_COMMITTER_EMAIL=t@example.com
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/ar-attacks-XXXXXX") || exit 2
 trap 'chmod -R u+rwx "$DIR" 2> /dev/null; rm -rf "$DIR"' EXIT

@@ -29,7 +29,7 @@ pub(super) fn find(repo: &Repo, tag: Option<Tag>) -> Result<Tag, CliError> {
     Ok(chosen.tag)
 }
 
-fn tell(chosen: &Chosen) {
+pub(super) fn tell(chosen: &Chosen) {
     if let Some(notice) = chosen.notice() {
         output::note(&notice);
     }

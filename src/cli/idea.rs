@@ -1,9 +1,10 @@
 //! `ar idea`.
 
 use std::env;
+use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::domain::{FORMAT_VERSION, Idea, IdeaState, NewIdea, USER, agent_name, one_line};
+use autoresearch::domain::{FORMAT_VERSION, Idea, IdeaState, NewIdea, Said, USER, agent_name, one_line};
 use autoresearch::report::{Format, ideas_grid};
 use autoresearch::session::{SessionError, open_backlog};
 use autoresearch::state::Added;
@@ -13,21 +14,24 @@ use super::args::{IdeaArgs, IdeaCommand};
 use super::error::CliError;
 use super::output;
 use super::process::current_dir;
+use super::said::said_through_wall;
 use super::settings::clock;
 
 /// Adds an idea to the backlog of the repository, lists what is in it, or drops an idea.
 pub(super) fn run(args: IdeaArgs) -> Result<ExitCode, CliError> {
+    if let IdeaCommand::Add { text, direction, kind, score } = args.command {
+        let said = Said::Idea(NewIdea { text, kind, direction, score });
+        if !said_through_wall(&said)?
+            && let Said::Idea(idea) = said
+        {
+            output::line(&add(&current_dir()?, &idea, &who())?);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let backlog = open_backlog(&current_dir()?)?;
     let now = clock()?.now();
     match args.command {
-        IdeaCommand::Add { text, direction, kind, score } => {
-            let idea = NewIdea { text, kind, direction, score };
-            let added = backlog.add(&idea, &who(), now).map_err(SessionError::from)?;
-            output::line(&match added {
-                Added::New(id) => format!("added {} {id}", idea.kind),
-                Added::Known(known) => format!("already listed: {} {} ({})", known.idea.kind, known.id, known.state),
-            });
-        }
+        IdeaCommand::Add { .. } => {}
         IdeaCommand::List { format } => list(&backlog.read().map_err(SessionError::from)?.ideas, format),
         IdeaCommand::Drop { idea } => {
             let found = backlog.mark(|known| known.id == idea, IdeaState::Dropped, &who(), now);
@@ -41,6 +45,15 @@ pub(super) fn run(args: IdeaArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Adds an idea to the backlog of the repository that `dir` is in, in the name of `who`. Returns a line that says so.
+pub(super) fn add(dir: &Path, idea: &NewIdea, who: &str) -> Result<String, CliError> {
+    let added = open_backlog(dir)?.add(idea, who, clock()?.now()).map_err(SessionError::from)?;
+    Ok(match added {
+        Added::New(id) => format!("added {} {id}", idea.kind),
+        Added::Known(known) => format!("already listed: {} {} ({})", known.idea.kind, known.id, known.state),
+    })
+}
+
 fn list(ideas: &[Idea], format: Format) {
     let grid = ideas_grid(ideas);
     match format {
@@ -51,10 +64,13 @@ fn list(ideas: &[Idea], format: Format) {
 
 /// The agent whose call this is a part of, else the user.
 fn who() -> String {
-    match (env::var("AR_TAG"), env::var("AR_EXPERIMENT")) {
-        (Ok(tag), Ok(experiment)) => agent_name(&one_line(&tag), &one_line(&experiment)),
-        _ => USER.to_owned(),
-    }
+    author(env::var("AR_TAG").ok().as_deref(), env::var("AR_EXPERIMENT").ok().as_deref())
+}
+
+/// The agent that is called for an experiment of a session, else the user.
+pub(super) fn author(tag: Option<&str>, experiment: Option<&str>) -> String {
+    let agent = tag.zip(experiment).map(|(tag, experiment)| agent_name(&one_line(tag), &one_line(experiment)));
+    agent.unwrap_or_else(|| USER.to_owned())
 }
 
 /// A text on one line that says something, at most a thousand characters of it.

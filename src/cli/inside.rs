@@ -5,7 +5,7 @@ use std::{env, fs};
 
 use autoresearch::exec::{Executor, JobFiles, job_beyond, jobs_above};
 use autoresearch::git::Repo;
-use autoresearch::session::AGENT_JOB;
+use autoresearch::session::{AGENT_JOB, is_behind_wall};
 use autoresearch::state::SESSIONS_FOLDER;
 
 use super::args::Command;
@@ -24,6 +24,10 @@ pub(super) fn refuse(command: &Command) -> Result<(), CliError> {
         return Ok(());
     }
     let Some(repo) = env::current_dir().ok().and_then(|dir| Repo::discover(&dir).ok()) else { return Ok(()) };
+    if is_tell && is_behind_wall(&repo) {
+        let hint = "run it outside of the loop's jobs, where the sessions of the repository can be written";
+        return Err(CliError::new(format!("cannot call `ar {name}` behind a wall of the loop"), Some(hint.into())));
+    }
     let root = real(&repo.main_worktree());
     if is_tell && by_variable.is_none() && jobs.is_empty() {
         let (sessions, executor) = (fs::read_dir(root.join(SESSIONS_FOLDER)), Executor::local());

@@ -41,6 +41,7 @@ mod repro;
 mod research;
 mod restore;
 mod run;
+mod said;
 mod score;
 mod settings;
 mod show;
@@ -71,6 +72,7 @@ use args::{Cli, Command};
 pub(crate) use args::{commands, program};
 use error::CliError;
 pub(crate) use guard_service::be_resident;
+pub(crate) use said::answer;
 #[cfg(test)]
 pub(crate) use words::is_alias;
 

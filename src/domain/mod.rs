@@ -50,6 +50,7 @@ mod record;
 mod resident;
 mod review;
 mod run_role;
+mod said;
 mod sandbox;
 mod seconds;
 mod setting;
@@ -113,6 +114,7 @@ pub use record::{
 pub use resident::Resident;
 pub use review::{Review, ReviewVerdict};
 pub use run_role::RunRole;
+pub use said::Said;
 pub use sandbox::{Sandbox, WallKind};
 pub use setting::{Heading, Kind};
 pub use settings::{

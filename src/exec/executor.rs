@@ -116,12 +116,12 @@ impl Executor {
 
     /// The state of the job `name` in `folder`, from its lock and files.
     pub fn found(&self, folder: &Path, name: &str) -> RunFound {
-        let JobFiles { job, started, exit } = JobFiles::named(folder, name);
+        let files = JobFiles::named(folder, name);
         if self.is_busy(folder) {
             RunFound::Going
-        } else if exit.is_file() && job.is_file() {
+        } else if files.exit.is_file() && files.job.is_file() && files.may_have_exit() {
             RunFound::Over
-        } else if started.is_file() {
+        } else if files.started.is_file() {
             RunFound::Gone
         } else {
             RunFound::Unstarted
@@ -246,6 +246,8 @@ fn prepare(job: &Job, files: &JobFiles) -> Result<Prepared, ExecError> {
     };
     make_folder(&job.folder).map_err(error_at(&job.folder))?;
     let lock = lock(&job.folder)?;
+    // What an earlier job noted in it.
+    lock.set_len(0).map_err(error_at(&job.folder))?;
     crash::point("job.locked");
     for stale in [&files.started, &files.exit] {
         if_exists(fs::remove_file(stale)).map_err(error_at(stale))?;
@@ -264,9 +266,9 @@ fn prepare(job: &Job, files: &JobFiles) -> Result<Prepared, ExecError> {
     })
 }
 
-/// Opens the log for the command.
+/// Opens the log for the shim, which appends to it.
 fn open_log(path: &Path) -> io::Result<File> {
-    // The command would write through what another process put there.
+    // The shim would write through what another process put there.
     let open = || {
         move_odd_away(path)?;
         File::options().create(true).read(true).append(true).open(path)

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::SHIM_ARGUMENT;
 use super::environment::{boot_id, host_name};
 use crate::domain::{FORMAT_VERSION, WallKind};
-use crate::fs::FileStamp;
-use crate::rules::{GPU_MASKS, Silence};
+use crate::fs::{FileStamp, read_at_most};
+use crate::rules::{GPU_MASKS, Silence, Wall};
 use crate::state::read_json;
 
 /// The job whose files carry no name.
@@ -51,6 +51,12 @@ pub struct Job {
     /// A file, relative to `cwd`, whose stamp is noted once all processes of the command are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<PathBuf>,
+    /// The wall that the command is started behind, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall: Option<Wall>,
+    /// True if processes behind that wall may ask something of the shim.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answers: bool,
 }
 
 impl Job {
@@ -176,6 +182,7 @@ impl Exit {
             version: FORMAT_VERSION,
             host: host_name(),
             visible_gpus: GPU_MASKS.iter().find_map(|name| given(name).or_else(|| env::var(name).ok())),
+            sandbox: Some(if job.wall.is_some() { WallKind::Bwrap } else { WallKind::None }),
             started,
             finished: started,
             ..Exit::default()
@@ -206,6 +213,19 @@ impl JobFiles {
         JobFiles { job: file("job"), started: file("started"), exit: file("exit") }
     }
 }
+
+impl JobFiles {
+    /// Returns false for the exit of a job behind a wall that was not over: then another process wrote it. Such a job may
+    /// make files in its folder, but it cannot write to the lock, which names that exit until the job is over.
+    pub(super) fn may_have_exit(&self) -> bool {
+        let folder = self.exit.parent().unwrap_or(Path::new("/"));
+        let named = read_at_most(&lock_path(folder), LARGEST_LOCK).unwrap_or_default();
+        named.is_empty() || self.exit.file_name().is_none_or(|exit| exit.as_encoded_bytes() != named)
+    }
+}
+
+/// The largest lock file that is read, in bytes: a file name.
+const LARGEST_LOCK: u64 = 255;
 
 /// The lock of a folder, held by the shim that works in it.
 pub(super) fn lock_path(folder: &Path) -> PathBuf {

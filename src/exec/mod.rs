@@ -5,6 +5,7 @@
 //! ([`shim_main`]). All `unsafe` is in `unix.rs`. Nothing here knows what a command is for, or reads its log.
 
 mod beat;
+mod calls;
 mod environment;
 mod error;
 mod executor;
@@ -13,6 +14,7 @@ mod holders;
 mod job;
 mod namespaces;
 mod opens;
+mod output;
 mod place;
 mod running;
 mod shim;
@@ -20,8 +22,10 @@ mod socket;
 mod tree;
 mod unix;
 mod usage;
+mod wall;
 
 pub use beat::{beat, runtime};
+pub use calls::{Answer, Reply, ask_shim};
 pub use environment::{boot_id, disk_space, environment, lock_file_hash, process_name, since_boot};
 pub use error::ExecError;
 pub use executor::Executor;
@@ -34,6 +38,10 @@ pub use running::Running;
 pub use shim::{leave_starter, shim_main};
 pub use tree::{jobs_above, kill_other_children};
 pub use unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
+pub use wall::{NoWall, enter_wall, try_wall};
 
 /// The hidden first argument that makes the program a shim; the second is the job file.
 pub const SHIM_ARGUMENT: &str = "__shim";
+
+/// The hidden first argument with which the program is started behind a wall.
+pub const WALLED_ARGUMENT: &str = "__walled";

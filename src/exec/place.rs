@@ -1,7 +1,7 @@
 //! The folder of a job, which its shim maintains: an agent or the command itself may delete it.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Seek};
+use std::io::{self, Seek, Write};
 use std::mem;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -50,6 +50,23 @@ impl<'a> Place<'a> {
         write_json_unsynced(&self.files.started, &started)?;
         self.started = Some(started);
         Ok(())
+    }
+
+    /// Notes in the lock that the job behind a wall is not over.
+    ///
+    /// # Errors
+    ///
+    /// The lock cannot be written.
+    pub(super) fn refuse_exit(&self) -> Result<(), ExecError> {
+        let named = self.files.exit.file_name().unwrap_or_default();
+        let noted = (&self.lock).write_all(named.as_encoded_bytes());
+        noted.map_err(|source| ExecError::File { path: lock_path(&self.job.folder), source })
+    }
+
+    /// Notes in the lock that the exit is the one of the job, whose processes are gone.
+    pub(super) fn allow_exit(&self) {
+        // In doubt, the command runs again.
+        let _ = self.lock.set_len(0).and_then(|()| self.lock.sync_data());
     }
 
     /// Syncs the files by which a run is known after a power cut, in the thread that it returns, while the command is running

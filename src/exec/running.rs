@@ -102,6 +102,7 @@ impl Running {
             }
             exit => exit?,
         };
+        let exit = exit.filter(|_| self.files.may_have_exit());
         match exit.or_else(|| self.told()) {
             Some(Exit { error: Some(detail), .. }) => Err(ExecError::Command { command: self.command.clone(), detail }),
             Some(exit) => Ok(exit),

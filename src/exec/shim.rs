@@ -1,12 +1,12 @@
 //! The shim: the process that starts a command, supervises it, terminates all of it and records how it ended.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, PipeWriter, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, BufReader, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use duct::Handle;
 use jiff::{SignedDuration, Timestamp};
@@ -17,15 +17,18 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use super::beat::runtime;
+use super::calls::{Requests, remove_socket};
 use super::environment::{boot_id, host_name};
 use super::job::{JobFiles, MARKER, Watched};
 use super::namespaces::NamespaceWatch;
+use super::output::{Output, Pipe};
 use super::place::Place;
 use super::socket::{Owner, Word, receive};
 use super::tree::{Tree, leave_no_child};
 use super::unix;
 use super::usage::{Sampler, oom_kills};
-use super::{ExecError, Exit, Job, Started};
+use super::wall::{BWRAP, Building, last_line};
+use super::{Answer, ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{Unsynced, is_disk_full, is_odd, move_odd_away};
@@ -33,12 +36,13 @@ use crate::state::{write_json_after, write_json_unsynced};
 
 /// Runs the program as a shim until the job in `job_file` is finished. Standard input is its end of the socket to `ar`.
 /// Standard output is the locked lock file of the job's folder, and standard error takes its last output. The job's
-/// file, its log and its standard input arrive open over the socket, so deleting them cannot disturb the shim.
-pub fn shim_main(job_file: &Path) -> ExitCode {
+/// file, its log and its standard input arrive open over the socket, so deleting them cannot disturb the shim. `answer`
+/// answers what processes behind its wall ask.
+pub fn shim_main(job_file: &Path, answer: Answer) -> ExitCode {
     crash::in_shim();
     let Ok((socket, lock)) = settle_in() else { return ExitCode::FAILURE };
     let owner = socket.try_clone().map_err(ExecError::Watch);
-    let result = owner.and_then(|owner| serve(job_file, lock, owner));
+    let result = owner.and_then(|owner| serve(job_file, lock, owner, answer));
     let word = match &result {
         Ok(()) => Word::Over,
         Err(error) => {
@@ -73,7 +77,7 @@ fn settle_in() -> io::Result<(UnixStream, File)> {
     Ok((socket.into(), lock.into()))
 }
 
-fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError> {
+fn serve(job_file: &Path, lock: File, owner: UnixStream, answer: Answer) -> Result<(), ExecError> {
     crash::point("begun");
     // Makes orphaned descendants children of this process instead of init.
     #[cfg(target_os = "linux")]
@@ -84,7 +88,8 @@ fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError
     let files = JobFiles::of(&job);
     let runtime = runtime().map_err(ExecError::Watch)?;
     let mut place = Place::of(&job, &files, lock, log);
-    let exit = runtime.block_on(watch_over(&job, &files, &mut place, stdin, owner))?;
+    let exit = runtime.block_on(watch_over(&job, &files, &mut place, stdin, owner, answer))?;
+    remove_socket(&files);
     crash::point("command_over");
     // The process that started the job reads it here if the folder is deleted again and again.
     let _ = serde_json::to_writer(io::stderr(), &exit).map(|()| writeln!(io::stderr()));
@@ -92,6 +97,9 @@ fn serve(job_file: &Path, lock: File, owner: UnixStream) -> Result<(), ExecError
         place.put_log_back()?;
         // Another process wrote what exists by now.
         let _ = move_odd_away(&files.exit).and_then(|_| fs::remove_file(&files.exit));
+        if job.wall.is_some() {
+            place.allow_exit();
+        }
         if job.tied {
             // After a power cut, `ar` starts it again.
             write_json_unsynced(&files.exit, &exit)?;
@@ -119,6 +127,7 @@ async fn watch_over(
     place: &mut Place<'_>,
     stdin: File,
     owner: UnixStream,
+    answer: Answer,
 ) -> Result<Exit, ExecError> {
     let listen = |kind| signal(kind).map_err(ExecError::Watch);
     let mut child = listen(SignalKind::child())?;
@@ -132,7 +141,8 @@ async fn watch_over(
     let oom_before = oom_kills();
     let start = Instant::now();
     let log = note_start(job, place, started)?;
-    let (handle, drain) = match log.and_then(|log| launch(job, files, stdin, log)) {
+    let requests = Requests::of(job, files);
+    let launched = match log.and_then(|log| launch(job, files, stdin, log)) {
         Ok(launched) => launched,
         Err(error) => {
             exit.error = Some(error);
@@ -140,9 +150,11 @@ async fn watch_over(
         }
     };
     crash::point("launched");
+    if let Some(requests) = requests {
+        requests.serve(launched.leader, job, answer);
+    }
     let lasting = place.make_last();
-    let leader = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
-    let tree = Tree::new(leader.ok_or_else(|| ExecError::Watch(io::ErrorKind::NotFound.into()))?);
+    let tree = Tree::new(launched.leader);
     let mut sampler = Sampler::new(start, job.silence);
     let mut namespaces = NamespaceWatch::new(&job.folder);
     // This clock stands still while the machine sleeps: a closed laptop does not use up the deadline.
@@ -176,7 +188,7 @@ async fn watch_over(
         over = (Timestamp::now(), start.elapsed());
     }
     if exit.survivors == 0 {
-        release(handle, drain).await;
+        launched.release().await;
     }
 
     exit.watched = job.watched.as_ref().map(|path| Watched::look(&job.cwd.join(path)));
@@ -190,20 +202,33 @@ async fn watch_over(
 /// Notes that the command starts, and opens its log. An error in words prevents the start, but a full disk is one of the
 /// shim: `exit.json` would keep it, and there may be room the next time.
 fn note_start(job: &Job, place: &mut Place<'_>, started: Timestamp) -> Result<Result<File, String>, ExecError> {
-    match place.note_start(started_at(job, started)).and_then(|()| place.log_for_command()) {
+    let noted = place.note_start(started_at(job, started));
+    let noted = noted.and_then(|()| if job.wall.is_some() { place.refuse_exit() } else { Ok(()) });
+    match noted.and_then(|()| place.log_for_command()) {
         Err(error) if is_disk_full(&error) => Err(error),
         log => Ok(log.map_err(|error| in_words(&error))),
     }
 }
 
-/// Reaps a command of which nothing runs, and lets its log be written to the end.
-async fn release(handle: Handle, drain: Option<JoinHandle<()>>) {
-    // Only this reaps the leader and frees its id.
-    let _ = handle.wait();
-    leave_no_child().await;
-    // It holds the last end of the pipe.
-    drop(handle);
-    drain.map(JoinHandle::join);
+/// A command that was started.
+struct Launched {
+    /// The shell.
+    leader: Pid,
+    /// Its process, where it is the one that was started: behind a wall that was another.
+    handle: Option<Handle>,
+    output: Output,
+}
+
+impl Launched {
+    /// Reaps a command of which nothing runs, and lets its log be written to the end.
+    async fn release(self) {
+        // Only these reap the leader and free its id.
+        drop(self.handle.as_ref().map(Handle::wait));
+        leave_no_child().await;
+        // It holds the last end of the pipe.
+        drop(self.handle);
+        self.output.finish().await;
+    }
 }
 
 /// Notes how the command's shell ended; `oom_before` counts what the kernel killed for lack of memory before.
@@ -225,48 +250,58 @@ fn in_words(error: &ExecError) -> String {
     format!("{error}{source}")
 }
 
-/// Starts the command as the leader of a process group of its own, with input from `stdin` and output to `log`; with a limit
-/// by way of a thread.
-fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<(Handle, Option<JoinHandle<()>>), String> {
+/// Starts the command as the leader of a process group of its own, with input from `stdin` and output to `log`, behind its
+/// wall if it has one.
+fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<Launched, String> {
     if !job.cwd.is_dir() {
         return Err(format!("the working folder `{}` does not exist", job.cwd.display()));
     }
-    let (output, drain) = match job.log_limit {
-        Some(limit) => drained(log, limit).map(|(pipe, drain)| (OwnedFd::from(pipe), Some(drain))),
-        None => Ok((OwnedFd::from(log), None)),
-    }
-    .map_err(|error| error.to_string())?;
-    // Otherwise the one of PATH, which takes a try in each folder.
-    let shell = if Path::new(SHELL).exists() { SHELL } else { "sh" };
-    let mut command = duct::cmd(shell, ["-c", &job.command])
-        .dir(&job.cwd)
-        .env(MARKER, &files.job)
-        .stdin_file(stdin)
-        // duct applies the outer redirection first, so this refers to the log.
-        .stderr_to_stdout()
-        .stdout_file(output)
-        .unchecked()
-        .before_spawn(|command| {
+    let in_words = |error: io::Error| error.to_string();
+    let (pipe, output) = Pipe::new().map_err(in_words)?;
+    let building = job.wall.as_ref().map(|wall| Building::new(wall, &job.command, &job.cwd, &stdin));
+    let building = building.transpose().map_err(in_words)?;
+    let mut command = match &building {
+        None => duct::cmd(shell(), ["-c", &job.command]).stdin_file(stdin).before_spawn(|command| {
             std::os::unix::process::CommandExt::arg0(command, "sh");
             std::os::unix::process::CommandExt::process_group(command, 0);
             Ok(())
-        });
+        }),
+        Some(building) => {
+            let socket = building.stdin.try_clone().map_err(in_words)?;
+            duct::cmd(BWRAP, &building.arguments).stdin_file(socket)
+        }
+    };
+    // duct applies the outer redirection first, so this refers to the output.
+    command = command.dir(&job.cwd).env(MARKER, &files.job).stderr_to_stdout().stdout_file(output).unchecked();
     for (name, value) in &job.env {
         command = command.env(name, value);
     }
-    let handle = command.start().map_err(|error| format!("sh: {error}"))?;
-    Ok((handle, drain))
+    let handle = command.start().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if building.is_some() => format!("{BWRAP}: {error}"),
+        _ => format!("sh: {error}"),
+    })?;
+    drop(command);
+    let started = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
+    let started = started.ok_or("it has no process")?;
+    let (leader, handle) = match building {
+        None => (started, Some(handle)),
+        Some(building) => match building.finish(started, || drop(handle.wait())) {
+            Ok(inside) => (inside, None),
+            Err(error) => {
+                let _ = handle.kill();
+                drop(handle);
+                let words = last_line(&pipe.words());
+                return Err(format!("no wall can be built for it: {words} ({error})"));
+            }
+        },
+    };
+    Ok(Launched { leader, handle, output: pipe.drain(log, job.log_limit).map_err(in_words)? })
 }
 
-/// A pipe, and the thread that writes its first bytes to `log` and drops the rest, so that a flood is not held up.
-fn drained(mut log: File, limit: u64) -> io::Result<(PipeWriter, JoinHandle<()>)> {
-    let (mut reader, writer) = io::pipe()?;
-    let drain = thread::Builder::new().spawn(move || {
-        // Drops what finds no room, too.
-        let _ = io::copy(&mut (&mut reader).take(limit), &mut log);
-        let _ = io::copy(&mut reader, &mut io::sink());
-    })?;
-    Ok((writer, drain))
+/// The shell's program, at the path that `system(3)` uses.
+pub(super) fn shell() -> &'static str {
+    // Otherwise the one of PATH, which takes a try in each folder.
+    if Path::new(SHELL).exists() { SHELL } else { "sh" }
 }
 
 async fn at(deadline: Option<Instant>) {

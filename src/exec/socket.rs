@@ -47,10 +47,7 @@ impl Socket {
     /// A socket, with its other end for the shim, where a message with these open files waits to be [received](receive).
     pub(super) fn with(handed: [BorrowedFd<'_>; HANDED]) -> io::Result<(Socket, OwnedFd)> {
         let (ours, theirs) = net::UnixStream::pair()?;
-        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&handed));
-        sendmsg(&ours, &[IoSlice::new(b"f")], &mut control, SendFlags::empty())?;
+        hand(&ours, handed)?;
         ours.set_nonblocking(true)?;
         Ok((Socket(UnixStream::from_std(ours)?), theirs.into()))
     }
@@ -67,8 +64,16 @@ impl Socket {
     }
 }
 
-/// Receives the open files that came with a socket, in the shim.
-pub(super) fn receive(socket: &net::UnixStream) -> io::Result<[File; HANDED]> {
+/// Sends a message with open files, at most [`HANDED`], which waits in the socket to be [received](receive).
+pub(super) fn hand<const N: usize>(socket: &net::UnixStream, files: [BorrowedFd<'_>; N]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&files));
+    Ok(sendmsg(socket, &[IoSlice::new(b"f")], &mut control, SendFlags::empty()).map(drop)?)
+}
+
+/// Receives the open files that came with a socket, in the shim or behind a wall.
+pub(super) fn receive<const N: usize>(socket: &net::UnixStream) -> io::Result<[File; N]> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     recvmsg(socket, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::empty())?;

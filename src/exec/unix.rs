@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "signal dispositions, inherited descriptors and the usage of children need libc")]
 
 use std::fs;
+use std::io;
 use std::mem;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -66,6 +67,27 @@ pub(super) fn close_all_but_standard() {
             }
         }
     }
+}
+
+/// Puts this process, which must have one thread, into a user namespace of its own, without ids in it.
+///
+/// # Errors
+///
+/// The system has none, or allows no further one.
+#[cfg(target_os = "linux")]
+pub(super) fn enter_user_namespace() -> io::Result<()> {
+    // SAFETY: no descriptors are unshared, which is all that could take them from somebody.
+    Ok(unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER) }?)
+}
+
+/// Fails: only Linux has user namespaces.
+///
+/// # Errors
+///
+/// Always.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn enter_user_namespace() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Has a command start in a session of its own, where neither the terminal nor Ctrl-C reaches it.

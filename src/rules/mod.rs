@@ -11,6 +11,7 @@ mod report;
 mod research;
 mod schedule;
 mod stop;
+mod wall;
 
 #[cfg(test)]
 #[path = "tests/sample.rs"]
@@ -86,3 +87,4 @@ pub use stop::{
     refused, retry_pause, session_calls_enough, session_enough, stop_before_experiment, stop_before_next,
     stop_for_time,
 };
+pub use wall::{Access, CallMounts, JobPlaces, Mount, Places, Wall, WalledRole, protected_mounts, wall};

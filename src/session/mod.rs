@@ -28,7 +28,7 @@ pub use errors::{
 };
 pub use files::{
     Choice, Chosen, Conventions, PROGRAM, SETTINGS_FILE, choose_session, exclude_pattern, find_session,
-    installed_agents, no_session, read_log, session_tags,
+    installed_agents, is_behind_wall, no_session, read_log, session_tags,
 };
 pub(crate) use plan::has_user_commits;
 pub use plan::{Drive, LoopWish, Plan, Wanted, outer_agent, session_checked_out};

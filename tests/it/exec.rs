@@ -10,14 +10,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use autoresearch::exec::{ExecError, Executor, Exit, Job, Running, Started, environment};
+use autoresearch::rules::{JobPlaces, Places, Wall, WalledRole, wall};
 use tempfile::TempDir;
 
-use crate::support::{AR, FakeGpus, until};
+use crate::support::{AR, FakeGpus, can_have_walls, until};
 
 /// This machine, with shims of the program under test.
 pub(crate) static LOCAL: LazyLock<Executor> = LazyLock::new(|| Executor::Local { program: AR.into() });
 pub(crate) const TRAIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/train");
 const MARKER: &str = "AR_TEST_MARKER";
+
+/// Set where jobs of benches start behind walls.
+const WALLED: &str = "AR_TEST_WALLED";
 
 /// Whether a command ended by itself with status 0.
 pub(crate) fn succeeded(exit: &Exit) -> bool {
@@ -55,9 +59,22 @@ impl Bench {
             silence: None,
             grace: Duration::from_secs(60),
             watched: None,
+            wall: env::var_os(WALLED).map(|_| self.wall()),
+            answers: false,
             log_limit: None,
             tied: false,
         }
+    }
+
+    /// A wall around the files of its job.
+    fn wall(&self) -> Wall {
+        let job = JobPlaces {
+            tree: self.folder.path().to_owned(),
+            folder: self.path("runs/00001"),
+            own: ["lock", "job.json", "started.json"].map(str::to_owned).into(),
+            ..JobPlaces::default()
+        };
+        wall(&Places::default(), &job, &WalledRole::Run)
     }
 
     pub(crate) fn train(&self, script: &str) -> Job {
@@ -115,6 +132,20 @@ fn peak_of(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn behind_a_wall_all_of_it_holds_too() {
+    if env::var_os(WALLED).is_some() {
+        return;
+    }
+    if !can_have_walls() {
+        return eprintln!("skipped: bubblewrap does not work here");
+    }
+    let again =
+        Command::new(env::current_exe().unwrap()).args(["exec::", "shims::", "silence::"]).env(WALLED, "1").output();
+    let again = again.unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stdout));
 }
 
 #[test]

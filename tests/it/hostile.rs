@@ -9,7 +9,7 @@ use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 /// A repository whose number is in a tracked file, with a file of the user's that is not tracked.
 fn repo() -> TestRepo {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     repo.write("train.sh", "echo run >> ../runs\necho val_bpb: $(cat value)\n");
     repo.write("value", "1.9\n");
     repo.write("docs/kept.txt", "kept\n");

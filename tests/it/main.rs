@@ -101,5 +101,6 @@ mod stop;
 mod support;
 mod terminal;
 mod try_one;
+mod walls;
 mod words;
 mod worktrees;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gix::bstr::ByteSlice;
 
 use crate::domain::CommitId;
-use crate::fs::{Unsynced, if_exists, read_regular};
+use crate::fs::{OWN_FOLDER, Unsynced, if_exists, read_regular};
 use crate::git::error::{At, During, GitError, Result};
 use crate::git::index::Index;
 use crate::git::objects::{Objects, identity};
@@ -221,8 +221,11 @@ impl Repo {
     }
 
     /// The root of the main working tree when this one is linked to it; else, and when the main repository is bare,
-    /// this one's own.
+    /// this one's own. In a call of an agent, whose git folder is one of its own, the root that the call belongs to.
     pub fn main_worktree(&self) -> PathBuf {
+        if let Some(root) = root_of_call(self.git_dir()) {
+            return root;
+        }
         let main = self.gix.main_repo().ok().filter(|_| self.gix.git_dir() != self.common_dir());
         main.and_then(|main| main.workdir().map(Path::to_owned))
             .and_then(|path| path.canonicalize().ok())
@@ -294,6 +297,13 @@ impl Repo {
     pub fn odd_git_files(&self) -> Vec<PathBuf> {
         odd_git_files(self.git_dir(), self.common_dir())
     }
+}
+
+/// The repository's root above the git folder of a call: `ROOT/.autoresearch/TAG/runs/N/git`.
+fn root_of_call(git_dir: &Path) -> Option<PathBuf> {
+    let sessions = git_dir.ancestors().nth(4).filter(|above| above.ends_with(OWN_FOLDER))?;
+    let is_of_call = git_dir.ends_with("git") && git_dir.ancestors().nth(2)?.ends_with("runs");
+    sessions.parent().filter(|_| is_of_call).map(Path::to_owned)
 }
 
 /// Returns whether anything at or above `dir` looks like a repository.

@@ -135,9 +135,9 @@ impl WorkingTree {
         self.kept.keep(Untracked::stamp(&self.root, &paths)?, before)
     }
 
-    /// Takes those of `known` out of the index that somebody staged or committed as they were, unless `base` has them: to
-    /// stage everything makes nobody's file part of a change.
-    pub fn unstage(&self, base: &CommitId, known: &Untracked) -> Result<()> {
+    /// Takes those of `known` out of the index that somebody staged or committed as they were, and files that are no part of
+    /// any change, unless `base` has them: to stage everything makes nobody's file part of a change.
+    pub fn unstage(&self, base: &CommitId, known: &Untracked, is_own: impl Fn(&Path) -> bool) -> Result<()> {
         let (staged, base) = (self.index.read()?, self.objects.tree_id(base)?);
         let mut edits = Edits::default();
         for path in known.paths() {
@@ -147,6 +147,12 @@ impl WorkingTree {
                 && matches!(self.kept.since(known, path)?, Since::Unchanged)
             {
                 edits.remove.insert(name);
+            }
+        }
+        for entry in staged.entries() {
+            let name = entry.path(&staged);
+            if is_own(&to_path(name)) && self.objects.version_in(base, name)?.is_none() {
+                edits.remove.insert(name.to_owned());
             }
         }
         if edits.remove.is_empty() {

@@ -28,9 +28,9 @@ impl WallCounts {
     }
 }
 
-/// Numbers that were measured without a wall.
+/// Numbers that were measured without a wall in a session that has others. Where all of them were, that is how the user has it.
 pub(crate) fn without_wall(evidence: Evidence<'_>) -> Option<Warning> {
-    let WallCounts { bwrap, none } = evidence.walls.filter(|walls| walls.none > 0)?;
+    let WallCounts { bwrap, none } = evidence.walls.filter(|walls| walls.none > 0 && walls.bwrap > 0)?;
     let were = if none == 1 { "was" } else { "were" };
     Some(Warning {
         kind: "without_wall",
@@ -75,6 +75,7 @@ mod tests {
         let why = "nothing kept the run from writing to the evaluator or to other runs' files";
         assert_eq!(found.what, format!("3 of 10 numbers were measured without a wall: {why}"));
         assert_eq!(found.hint.as_deref(), Some("run `ar resume t --sandbox require` to measure behind a wall only"));
-        assert!(counts(0, 1).unwrap().what.starts_with("1 of 1 number was measured"));
+        assert!(counts(1, 1).unwrap().what.starts_with("1 of 2 numbers was measured"));
+        assert_eq!(counts(0, 3), None);
     }
 }

@@ -20,25 +20,24 @@ pub(crate) struct AgentCommits {
 }
 
 impl Workspace {
-    /// Finds the commits made since the log of HEAD had `log_from` bytes. If the agent reset its work (some prompts tell it
-    /// to), restores its last commit for measuring. Keeps other commits that it reset under saved refs.
+    /// Looks at the commits that were `made` in a call. If the agent reset its work (some prompts tell it to), restores its last
+    /// commit for measuring. Keeps other commits that it reset under saved refs.
     pub(crate) fn look_after_commits(
         &mut self,
         store: &mut Store,
         open: &OpenExperiment,
-        log_from: u64,
+        mut made: Vec<CommitId>,
     ) -> Result<AgentCommits, SessionError> {
         let tip = self.reclaim_head(store, &open.base)?;
         self.unstage(open)?;
         let standing = commits_between(&store.repo, &open.base, tip)?;
-        let mut left = self.repo.refs.commits_logged(log_from);
-        left.drain(..left.len().saturating_sub(MOST));
+        made.drain(..made.len().saturating_sub(MOST));
         let mut trees = vec![store.repo.objects.tree_of(&open.base)?];
         for commit in &standing {
             trees.push(store.repo.objects.tree_of(commit)?);
         }
         let mut reset = Vec::new();
-        for commit in left {
+        for commit in made {
             let tree = store.repo.objects.tree_of(&commit)?;
             if !trees.contains(&tree) {
                 trees.push(tree);

@@ -16,8 +16,8 @@ use super::searching::search;
 use crate::agent::{self, Answer, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
 use crate::crash;
 use crate::domain::{
-    Actor, Event, ExperimentId, LastCall, Message, Notice, Outage, OutageKind, Phase, Record, Refusal, Role, Usage,
-    span_text,
+    Actor, CommitId, Event, ExperimentId, LastCall, Message, Notice, Outage, OutageKind, Phase, Record, Refusal, Role,
+    Usage, span_text,
 };
 use crate::exec::{self, ExecError, Executor, Job, Running};
 use crate::fs::write_unsynced;
@@ -66,8 +66,8 @@ impl Work {
 struct Before {
     /// Length of its log at the start, in bytes.
     log_from: u64,
-    /// Length of HEAD's log at the start, in bytes.
-    commits_from: u64,
+    /// The commits that it made.
+    commits: Vec<CommitId>,
     /// Number of rows removed from results.tsv after the call.
     rows: u32,
     /// True if the loop had less time left than a call may take.
@@ -154,7 +154,7 @@ impl<'a> Calling<'a> {
         let ((mut ended, over_rounds), is_capped) = self.call(workspace, shared, told, log_from).await?;
         let rewrote_log = run_log.is_rewritten();
         crash::point("proposing.agent_over");
-        let mut rows = 0;
+        let (mut rows, mut commits) = (0, None);
         if ended.is_over() {
             rows = restore_after(shared, self.attempt.open.id, AGENT).await?;
             let store = &mut *shared.store();
@@ -164,8 +164,10 @@ impl<'a> Calling<'a> {
                 ended = Ending::Lost;
             }
             workspace.put_untracked_back(store)?;
+            commits = workspace.take_over_call(store, &self.attempt.open.base, &self.files.folder)?;
         }
-        let before = Before { log_from, commits_from, rows, is_capped, over_rounds, rewrote_log, memories, words };
+        let commits = commits.unwrap_or_else(|| workspace.repo.refs.commits_logged(commits_from));
+        let before = Before { log_from, commits, rows, is_capped, over_rounds, rewrote_log, memories, words };
         self.read_work(workspace, &mut shared.store(), ended, before)
     }
 
@@ -184,8 +186,7 @@ impl<'a> Calling<'a> {
         before: Before,
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
         let (attempt, log) = (self.attempt, self.files.log());
-        let Before { log_from, commits_from, rows, is_capped, over_rounds, rewrote_log, memories, words: told } =
-            before;
+        let Before { log_from, commits, rows, is_capped, over_rounds, rewrote_log, memories, words: told } = before;
         let mut exit = match ended {
             Ending::Done(Err(ExecError::Command { detail, .. })) => {
                 self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
@@ -229,7 +230,7 @@ impl<'a> Calling<'a> {
                 store.note(Notice::AgentTrains { id: attempt.open.id, signs, call: exit.seconds, run });
             }
         }
-        let commits = workspace.look_after_commits(store, &attempt.open, commits_from)?;
+        let commits = workspace.look_after_commits(store, &attempt.open, commits)?;
         // Only the agent's own words count, not the rest of a stream.
         let speech = match text {
             Some(text) => text,
@@ -396,6 +397,8 @@ impl<'a> Calling<'a> {
             log_limit: None,
             tied: true,
             watched: None,
+            wall: workspace.wall_of_call(store, &files.folder)?,
+            answers: true,
         };
         let mut deletions = 0;
         let job = loop {

@@ -9,7 +9,7 @@ use crate::domain::{Actor, Event, Failure, FailureClass, GuardRun, Outcome, Phas
 use crate::exec::{self, Executor, Exit, Job};
 use crate::fs::read_tail;
 use crate::measure::{EXCERPT_LINES, last_lines};
-use crate::rules::{LOST_RETRIES, RunFound};
+use crate::rules::{LOST_RETRIES, RunFound, WalledRole};
 use crate::session::errors::SessionError;
 use crate::session::files::{refuse_spoilt, remove_file};
 use crate::session::store::{RUN_FILES, Store, clear_run_folder, commit_of, draft_of, guard_name, run_variables};
@@ -183,6 +183,8 @@ impl Attempt {
             grace: store.contract.grace,
             tied: false,
             watched: None,
+            wall: workspace.wall(store, folder, command, &WalledRole::Run),
+            answers: false,
         })?;
         let timeout = store.contract.timeout.as_secs_f64();
         store.note(Event::GuardStarted { id: self.open.id, command: command.to_owned(), timeout });

@@ -12,7 +12,7 @@ use crate::domain::{
 use crate::exec::{Executor, Exit, Job, Running, Started, Watched};
 use crate::fs::read_at_most;
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
-use crate::rules::{Silence, changed_text, is_empty_baseline};
+use crate::rules::{Silence, Wall, changed_text, is_empty_baseline};
 use crate::session::errors::SessionError;
 use crate::session::files::{LogFollower, stamp};
 use crate::session::store::{RUN, run_variables};
@@ -39,6 +39,8 @@ pub(crate) struct MeasuringRun<'a> {
     pub(crate) variables: &'a [(String, String)],
     /// The stamp of the metric file before the run.
     pub(crate) metric_before: Option<String>,
+    /// What it is kept from writing.
+    pub(crate) wall: Option<Wall>,
 }
 
 /// A run that is active, or finished and not read.
@@ -87,6 +89,7 @@ impl MeasuringRun<'_> {
             grace: contract.grace,
             tied: self.role.is_tied(),
             watched: metric_file_of(contract),
+            wall: self.wall.clone(),
             ..Job::default()
         })?;
         log.hold(job.take_log());

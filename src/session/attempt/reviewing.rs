@@ -18,11 +18,11 @@ use crate::exec::{self, Job, Running};
 use crate::fs::write_unsynced;
 use crate::git::ChangeKind;
 use crate::measure::last_lines;
-use crate::rules::priced;
+use crate::rules::{JobPlaces, WalledRole, priced};
 use crate::session::errors::SessionError;
 use crate::session::files::{refuse_spoilt, remove_file};
 use crate::session::research::new_claims::new_claims;
-use crate::session::store::{REVIEW, Store, clear_run_folder, draft_of, run_variables};
+use crate::session::store::{REVIEW, Store, clear_run_folder, draft_of, own_names, run_variables};
 use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Ending, Exited, Shared, Waiter};
 use crate::state::{SessionFolder, read_log_tail};
@@ -212,6 +212,8 @@ impl ReviewCall<'_> {
         let waited = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let of_loop = shared.times.end(store).map(|end| end.left);
         let left = waited.into_iter().chain(of_loop).min().unwrap_or(contract.agent_timeout).max(SHORTEST);
+        let places = JobPlaces { own: own_names(&self.folder, contract.guards.len(), ""), ..JobPlaces::default() };
+        let wall = store.walls.of_job(&self.tree, &self.folder, places, &WalledRole::Reviewer);
         let job = shared.local.start(&Job {
             name: REVIEW.into(),
             command,
@@ -224,6 +226,7 @@ impl ReviewCall<'_> {
             grace: contract.grace,
             log_limit: Some(OUTPUT),
             tied: true,
+            wall,
             ..Job::default()
         })?;
         store.note(Event::ReviewStarted { id: record.id });

@@ -15,7 +15,7 @@ use crate::crash;
 use crate::domain::{Actor, Contract, Event, FailureClass, Metrics, Notice, Number, Phase, Record, RunRole};
 use crate::exec::{ExecError, Executor};
 use crate::fs::remove_left_over;
-use crate::rules::{History, LOST_RETRIES, Measured, RunFound, axis_values, outside_cause, unranged};
+use crate::rules::{History, LOST_RETRIES, Measured, RunFound, WalledRole, axis_values, outside_cause, unranged};
 use crate::session::errors::SessionError;
 use crate::session::files::{clear_folder, full_elsewhere, refuse_spoilt, remove_file};
 use crate::session::store::{RUN, RUN_FILES, Store, clear_run_folder, commit_of, guard_name, job_place, run_name};
@@ -131,6 +131,7 @@ impl Attempt {
     /// of both experiments stay as they are.
     fn measuring<'a>(&self, workspace: &'a Workspace, store: &'a Store) -> Result<MeasuringRun<'a>, SessionError> {
         let checked = store.history.incumbent().filter(|_| self.run.role == RunRole::Check);
+        let folder = self.run_folder(store)?;
         Ok(MeasuringRun {
             role: self.run.role,
             contract: &store.contract,
@@ -138,7 +139,8 @@ impl Attempt {
             id: checked.map_or(self.open.id, |best| best.id),
             commit: commit_of(&self.open)?,
             state: store.folder.state(),
-            folder: self.run_folder(store)?,
+            wall: workspace.wall(store, &folder, &store.contract.command, &WalledRole::Run),
+            folder,
             root: workspace.root(),
             variables: &workspace.variables,
             metric_before: self.run.metric_file.clone(),

@@ -18,7 +18,7 @@ use crate::domain::{
 use crate::exec::{Job, Running};
 use crate::fs::{create_folder, read_at_most, write_unsynced};
 use crate::measure::plain_text;
-use crate::rules::directions_tried;
+use crate::rules::{JobPlaces, WalledRole, directions_tried};
 use crate::session::errors::SessionError;
 use crate::session::files::remove_file;
 use crate::session::store::Store;
@@ -148,8 +148,11 @@ fn question(store: &Store, directive: Directive) -> String {
 /// The job of a search command.
 fn job(store: &Store, id: ExperimentId, command: &str, folder: &Path, room: u64) -> Job {
     let path = |path: &Path| path.to_string_lossy().into_owned();
+    let own = ["lock", "search.job.json", "search.started.json", QUESTION, RESULTS].map(str::to_owned).into();
+    let places = JobPlaces { own, ..JobPlaces::default() };
     Job {
         name: SEARCH.into(),
+        wall: store.walls.of_job(folder, folder, places, &WalledRole::Run),
         // Only what it prints as a result is one.
         command: format!("exec 2>/dev/null\n{command}"),
         // Files that it leaves in the working tree would count as the agent's.

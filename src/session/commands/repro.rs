@@ -9,10 +9,13 @@ use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, Number, 
 use crate::exec::{self, ExecError, Executor};
 use crate::fs::open_locked;
 use crate::git::{HeadTarget, Repo};
-use crate::rules::{CameBack, came_back, environment_differences, failed_again, spread};
+use crate::rules::{
+    CameBack, FileTerms, JobPlaces, Wall, WalledRole, came_back, environment_differences, failed_again,
+    protected_mounts, spread,
+};
 use crate::session::attempt::{FinishedRun, MeasuringRun, metric_file_stamp};
 use crate::session::errors::SessionError;
-use crate::session::store::{Interrupt, Interrupts, watch_programs_until};
+use crate::session::store::{Interrupt, Interrupts, Walls, own_names, watch_programs_until};
 use crate::session::tree::{REPRO_FOLDER, UNFINISHED};
 use crate::session::view::SessionView;
 use crate::session::wait::Ending;
@@ -146,6 +149,7 @@ impl SessionView {
             // The output of a command that redirects it there is read, too.
             link(&log, &root.join("run.log"))?;
         }
+        let wall = self.wall_of_rerun(place, contract, record, links)?;
         let command = record.runs.last().map_or(contract.command.as_str(), |run| run.command.as_str());
         let run = MeasuringRun {
             role: RunRole::Repro,
@@ -158,6 +162,7 @@ impl SessionView {
             root,
             variables: &[],
             metric_before: metric_file_stamp(contract, root),
+            wall,
         };
         publish(&Rerunning { dir: root, command, missing: self.missing_in(root) });
         let finished = match run.start(&Executor::for_runs())?.measured(interrupts, contract).await? {
@@ -194,6 +199,29 @@ impl SessionView {
             kept: None,
             log: None,
         }))
+    }
+
+    /// The wall of a run in `place`, if one can be built. A run of another commit protects what the commit's tracked files of
+    /// that name are.
+    fn wall_of_rerun(
+        &self,
+        place: &Repo,
+        contract: &Contract,
+        record: &Record,
+        links: &[(PathBuf, PathBuf)],
+    ) -> Result<Option<Wall>, SessionError> {
+        let (walls, _) = Walls::tried(contract.sandbox, &self.repo, place.worktree())?;
+        let terms = FileTerms::of(contract)?;
+        let all = place.objects.files_at(&record.commit, |_| true)?;
+        let protected: Vec<PathBuf> = all.iter().filter(|path| terms.protects(path)).cloned().collect();
+        let folder = place.git_dir().join(REPRO_FOLDER);
+        let places = JobPlaces {
+            own: own_names(&folder, 0, &contract.command),
+            protected: protected_mounts(&protected, &all),
+            links: links.iter().map(|(target, _)| (target.clone(), false)).collect(),
+            ..JobPlaces::default()
+        };
+        Ok(walls.of_job(place.worktree(), &folder, places, &WalledRole::Run))
     }
 
     /// The target of a path to link, and its path in the working tree.

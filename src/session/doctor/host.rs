@@ -10,12 +10,13 @@ use super::facts::Facts;
 use super::sessions::finding_of;
 use crate::agent::{PRESETS, Preset, agent_terms};
 use crate::domain::{Area, Asked, Finding, LedgerDialect, Severity, bytes_text, shell_word};
-use crate::exec;
+use crate::exec::{self, NoWall};
 use crate::git::Repo;
 use crate::rules::{NamedFile, calls_score, judge_space, named_files};
-use crate::session::errors::CommandRole;
+use crate::session::errors::{CommandRole, SessionError};
 use crate::session::files::{Conventions, check_command, installed_agents};
 use crate::session::research::read_terms;
+use crate::session::store::Walls;
 
 /// Looks at the file systems that are written to, and for the programs that are called.
 pub(crate) fn inspect(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
@@ -63,6 +64,7 @@ pub(crate) fn inspect(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Fin
         found.extend(read_terms(repo, None).err().map(|error| finding_of(Area::Command, &error)));
     }
     found.push(presets(repo));
+    found.extend(walls(repo, sessions, asked));
     found.extend(conventions(repo, sessions.is_empty()));
     found
 }
@@ -104,6 +106,23 @@ fn presets(repo: &Repo) -> Finding {
     };
     let what = format!("presets installed: {}; not installed: {}", names(&there), names(&not_there));
     Finding::ok(Area::Agent, what)
+}
+
+/// Whether jobs can have walls, unless nobody wants them.
+fn walls(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Option<Finding> {
+    let of_session = sessions.iter().find_map(|facts| facts.terms().filter(|terms| !terms.imported));
+    let wanted = of_session.map_or(asked.sandbox.unwrap_or_default(), |terms| terms.sandbox);
+    let finding = |level, reason: NoWall| {
+        Finding::new(Area::Command, level, format!("jobs run without walls: {reason}")).hint(reason.hint())
+    };
+    match Walls::tried(wanted, repo, repo.worktree()) {
+        Ok((walls, None)) => {
+            walls.hold().then(|| Finding::ok(Area::Command, "jobs run behind walls, built by `bwrap`"))
+        }
+        Ok((_, Some(reason))) => Some(finding(Severity::Ok, reason)),
+        Err(SessionError::NoWall(reason)) => Some(finding(Severity::Error, reason)),
+        Err(error) => Some(finding_of(Area::Command, &error)),
+    }
 }
 
 fn disks(repo: &Repo) -> Vec<Finding> {

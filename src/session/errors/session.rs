@@ -23,7 +23,7 @@ use crate::domain::{
     Drift, ExperimentId, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text, count_of,
     experiment_name, list, shell_word,
 };
-use crate::exec::ExecError;
+use crate::exec::{ExecError, NoWall};
 use crate::fs::{FileError, is_disk_full, is_missing, move_command};
 use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
@@ -226,6 +226,8 @@ pub enum SessionError {
     #[error("{0} has no contract, and neither do its records")]
     #[strum(props(kind = "damaged"))]
     NoContract(PathBuf),
+    #[error("no wall can be built around jobs, and the session requires one (--sandbox require): {0}")]
+    NoWall(NoWall),
     #[error("{} is not empty", .0.display())]
     #[strum(props(hint = "name a folder that does not exist yet"))]
     NotEmpty(PathBuf),
@@ -298,6 +300,7 @@ impl SessionError {
             SessionError::Tracked(path) => {
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
             }
+            SessionError::NoWall(reason) => format!("{}; or start with --sandbox auto", reason.hint()),
             SessionError::NoFolder(path) => format!("{SEE_DOCTOR}; to move it away: {}", move_command(path, ".old")),
             SessionError::NoSession { tag, there } => sessions_hint(tag.as_ref(), there),
             SessionError::NoExperiment { tag, name, last } => experiments_hint(tag, name, *last),

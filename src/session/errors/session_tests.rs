@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use super::{BranchError, CommandRole, ErrorKind, FailedBaseline, KeepsError, SessionError, TryError};
 use crate::domain::{Drift, FailureClass, MetricSource, Space, StopWhen, Tag};
+use crate::exec::NoWall;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
 use crate::state::StateError;
@@ -96,6 +97,12 @@ fn errors() -> Vec<SessionError> {
             source: StateError::Held { holder: "process 1".into() },
         },
         SessionError::NoContract(path()),
+        SessionError::NoWall(NoWall::Missing),
+        SessionError::NoWall(NoWall::Namespaces {
+            name: "user.max_user_namespaces",
+            value: "0".into(),
+            allowing: "15000",
+        }),
         SessionError::NoRoom {
             what: "the disk is full".into(),
             space: Space { free: 1, total: 2, free_files: 3, total_files: 4 },

@@ -40,4 +40,5 @@ pub(crate) use reading::{
 pub use reading::{no_session, session_tags};
 pub(crate) use refs::SessionRefs;
 pub(crate) use sessions_folder::OwnFolder;
+pub use sessions_folder::is_behind_wall;
 pub(crate) use timeline::{command, waits};

@@ -5,7 +5,11 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use rustix::fs::{StatVfsMountFlags, statvfs};
+
 use crate::fs::{free_beside, free_name, move_to};
+use crate::git::Repo;
+use crate::state::SESSIONS_FOLDER;
 
 /// The former state of the folder: its path, link target and entries.
 #[derive(Debug)]
@@ -14,6 +18,13 @@ pub(crate) struct OwnFolder {
     /// The target, if a symlink was at the path: the user may keep the sessions elsewhere.
     link: Option<PathBuf>,
     names: Vec<OsString>,
+}
+
+/// Returns whether this process is behind a wall of a job in this repository: only there the folder of sessions is
+/// read-only, whatever the environment says.
+pub fn is_behind_wall(repo: &Repo) -> bool {
+    let folder = repo.main_worktree().join(SESSIONS_FOLDER);
+    statvfs(folder).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 impl OwnFolder {

@@ -12,7 +12,9 @@ use super::placing::{
 };
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
 use crate::agent::{reports, tells_rounds};
-use crate::domain::{Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Spent, Tag, list, with_causes};
+use crate::domain::{
+    Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Sandbox, Spent, Tag, list, with_causes,
+};
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
@@ -26,7 +28,7 @@ use crate::session::files::{
     refuse_changed, refuse_full, session_of_head, session_tags, session_there, stored_contract,
 };
 use crate::session::research::{missing_headings, with_research};
-use crate::session::store::watch_programs;
+use crate::session::store::{Walls, watch_programs};
 use crate::session::tree::refuse_artifacts;
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError, refuse_held};
 
@@ -95,6 +97,8 @@ pub struct Plan {
     pub(crate) layout: Option<Layout>,
     /// The GPUs of each slot; empty where they are not divided among slots.
     pub(crate) gpus: Vec<GpuSlot>,
+    /// What jobs are kept from writing.
+    pub(crate) walls: Walls,
 }
 
 impl Plan {
@@ -154,10 +158,13 @@ impl Plan {
             left_out: Vec::new(),
             layout: placing.layout,
             gpus: placing.gpus,
+            walls: Walls::default(),
         };
         CHECKS.iter().try_for_each(|check| check(&plan, &subject, &changes))?;
         let surveyed = plan.survey(before)?;
         plan.notices.extend(surveyed.into_iter().chain(placing.notices));
+        let walled = plan.build_walls()?;
+        plan.notices.extend(walled);
         let told = plan.told(&subject, &changes, &said)?;
         plan.notices.extend(told);
         if drive != Drive::Ending {
@@ -464,6 +471,21 @@ impl Plan {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
         self.left_out = layout.links.iter().map(|link| root.join(link)).collect();
         Ok(notice)
+    }
+
+    /// Tries whether jobs can have walls, and tells in a line whether they do. Refuses to start without where that is
+    /// required.
+    fn build_walls(&mut self) -> Result<Option<String>, SessionError> {
+        if self.drive == Drive::Ending || self.contract.sandbox == Sandbox::Off {
+            return Ok(None);
+        }
+        let (walls, reason) = Walls::tried(self.contract.sandbox, &self.repo, self.repo.worktree())?;
+        self.walls = walls;
+        // Who requires them knows.
+        Ok((self.contract.sandbox == Sandbox::Auto).then(|| match reason {
+            None => "jobs run behind walls, built by `bwrap`".to_owned(),
+            Some(reason) => format!("jobs run without walls: {reason}"),
+        }))
     }
 
     /// The notices for the user when the session is opened.

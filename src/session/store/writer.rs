@@ -20,6 +20,7 @@ use crate::rules::{History, stall};
 use crate::session::errors::SessionError;
 use crate::session::files::{SessionRefs, expected_tip};
 use crate::session::store::notices::Notices;
+use crate::session::store::walls::Walls;
 use crate::state::{
     FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LessonFile, Memory, OpenExperiment, OwnerLock, PROGRESS,
     SessionFolder,
@@ -46,6 +47,8 @@ pub(crate) struct Store {
     pub(crate) expected: Expected,
     pub(crate) notices: Notices,
     pub(crate) messages: ReceivedMessages,
+    /// What jobs are kept from writing.
+    pub(crate) walls: Walls,
     /// Counter that grows whenever working trees may begin to change: by jobs, or by the user while the loop waits.
     pub(crate) activity: u64,
     /// Set once the opening of the session was rolled back.

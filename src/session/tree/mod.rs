@@ -6,6 +6,7 @@ mod linked;
 mod protected;
 mod settings_file;
 mod tampering;
+mod walls;
 mod working_tree;
 
 pub(crate) use artifact_files::refuse_artifacts;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::{CommitId, Notice};
 use crate::fs::FileStamp;
 use crate::git::{FilterSettings, PinnedFilters, Repo, WatchedSettings, names_attributes};
-use crate::rules::{FileTerms, is_bytecode, is_compiled, modules_behind};
+use crate::rules::{FileTerms, is_bytecode, is_compiled, modules_behind, protected_mounts};
 use crate::session::errors::SessionError;
 use crate::session::files::SETTINGS_FILE;
 use crate::state::{COPIED_BYTES, COPIED_FILES, Copies, PROTECTED, SessionFolder, files_below, read_json, write_json};
@@ -25,6 +25,8 @@ pub(crate) struct Protected {
     pub(crate) store: PathBuf,
     /// The git filters by which tracked ones are compared and written.
     pub(crate) filters: PinnedFilters,
+    /// The tracked ones as few paths: files, or whole folders.
+    pub(crate) walled: Vec<PathBuf>,
     /// The stamps of all of them when the run began.
     pub(crate) before_run: BTreeMap<PathBuf, Option<FileStamp>>,
 }
@@ -129,7 +131,9 @@ impl Protected {
         };
         let settings = stored.git.as_ref().map(|git| git.filters.clone()).unwrap_or_default();
         let filters = repo.working_tree.pin_filters(start, &attributes, &settings)?;
-        Ok((Protected { tracked, stored, store, filters, before_run: BTreeMap::new() }, notices))
+        let all = repo.objects.files_at(start, |_| true)?;
+        let walled = protected_mounts(&tracked, &all);
+        Ok((Protected { tracked, stored, store, filters, walled, before_run: BTreeMap::new() }, notices))
     }
 
     pub(crate) fn modules(&self) -> Vec<PathBuf> {

@@ -16,7 +16,7 @@ use crate::fs::{read_regular, write_atomic};
 use crate::git::{HeadTarget, Look, PutBack, Repo, Saved, TreeStamps, Untracked};
 use crate::rules::FileTerms;
 use crate::session::errors::{SessionError, TryError};
-use crate::session::files::INDEX_BEFORE;
+use crate::session::files::{INDEX_BEFORE, is_own};
 use crate::session::store::{AGENT, Store, Texts, commit_of, describe};
 use crate::state::{Aside, OpenExperiment, UNTRACKED};
 
@@ -415,7 +415,7 @@ impl Workspace {
     /// Takes files that were there untracked out of the index: to stage everything is no wish to change them.
     pub(crate) fn unstage(&self, open: &OpenExperiment) -> Result<(), SessionError> {
         match &self.untracked.known {
-            Some(known) => Ok(self.repo.working_tree.unstage(&open.base, known)?),
+            Some(known) => Ok(self.repo.working_tree.unstage(&open.base, known, is_own)?),
             None => Ok(()),
         }
     }

@@ -148,6 +148,7 @@ impl Stored {
             lock,
             notices: Notices::default(),
             messages: ReceivedMessages::default(),
+            walls: plan.walls,
             activity: 0,
             rolled_back: false,
         }

@@ -15,7 +15,7 @@ use crate::ledger::LedgerFile;
 use crate::rules::{GuardianAction, interval};
 use crate::session::errors::SessionError;
 use crate::session::files::{read_history, stored_contract};
-use crate::session::store::{Expected, Interrupts, Notices, ReceivedMessages, Store, Written};
+use crate::session::store::{Expected, Interrupts, Notices, ReceivedMessages, Store, Walls, Written};
 use crate::state::{
     EventLog, GuardianFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
 };
@@ -112,6 +112,7 @@ pub async fn hear_guardians(repo: &Repo, tag: &Tag, clock: Clock, observer: Obse
         lock,
         notices: Notices::default(),
         messages: ReceivedMessages::default(),
+        walls: Walls::default(),
         activity: 0,
         rolled_back: false,
     };

@@ -34,7 +34,7 @@ pub(crate) fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
                 folders.push(path);
             } else if meta.is_symlink() {
                 found.insert(path.clone(), fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes());
-            } else if !path.ends_with(".git/index") {
+            } else if meta.is_file() && !path.ends_with(".git/index") {
                 found.insert(path.clone(), fs::read(&path).unwrap());
             }
         }

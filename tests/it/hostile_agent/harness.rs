@@ -9,7 +9,7 @@ use crate::support::{Called, TestRepo, ar_in_time};
 
 /// A repository with an evaluator that reads what the files to work on say, with findings and directions in its memory.
 pub(super) fn repo() -> TestRepo {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     repo.write("prepare.py", "the evaluation\n");
     repo.write("lib/data.txt", "the data\n");
     repo.write("eval.sh", "echo run >> ../runs; sh src/train.sh; echo val_bpb: $(cat src/value)\n");

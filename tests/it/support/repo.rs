@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,6 +17,19 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub(crate) struct TestRepo {
     dir: TempDir,
+    /// The setting of `ar` for walls.
+    sandbox: &'static str,
+}
+
+/// The setting for walls in this run of the suite: that of `AR_TEST_SANDBOX`, else none.
+fn sandbox() -> &'static str {
+    if env::var("AR_TEST_SANDBOX").is_ok_and(|wanted| wanted == "require") { "require" } else { "off" }
+}
+
+/// Returns whether bubblewrap works here.
+pub(crate) fn can_have_walls() -> bool {
+    let tried = Command::new("bwrap").args(["--unshare-user", "--dev-bind", "/", "/", "true"]).output();
+    tried.is_ok_and(|tried| tried.status.success())
 }
 
 impl Drop for TestRepo {
@@ -83,7 +97,7 @@ impl TestRepo {
         let dir = tempfile::Builder::new().prefix("ar-test-").tempdir_in(place()).unwrap();
         fs::create_dir(dir.path().join("home")).unwrap();
         fs::create_dir(dir.path().join("repo")).unwrap();
-        let repo = TestRepo { dir };
+        let repo = TestRepo { dir, sandbox: sandbox() };
         repo.git(["init", "--quiet", "--initial-branch=main", "."]);
         // What the library reads in this process, where the environment is the developer's own.
         for (key, value) in [
@@ -107,6 +121,24 @@ impl TestRepo {
         repo.write("README.md", "# test\n");
         repo.commit_all("first");
         repo
+    }
+
+    /// The same without walls: for what `ar` finds out afterwards.
+    pub(crate) fn without_walls(mut self) -> TestRepo {
+        self.sandbox = "off";
+        self
+    }
+
+    /// The same with walls; `None` where they cannot be built, which is said.
+    pub(crate) fn with_walls(mut self) -> Option<TestRepo> {
+        if !can_have_walls() {
+            let all = env::var("AR_TEST_ALL").is_ok_and(|all| !all.is_empty());
+            assert!(!all, "bubblewrap does not work here");
+            let _ = writeln!(io::stderr(), "skipped: bubblewrap does not work here");
+            return None;
+        }
+        self.sandbox = "require";
+        Some(self)
     }
 
     /// The root of the working tree.
@@ -176,6 +208,7 @@ impl TestRepo {
             .env_clear()
             .env("PATH", path_without_agents())
             .env("HOME", self.dir.path().join("home"))
+            .env("AR_SANDBOX", self.sandbox)
             .env("LC_ALL", "C")
             .env("TZ", "UTC")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")

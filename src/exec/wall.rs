@@ -1,0 +1,262 @@
+//! The wall around a job: `bwrap` shows the command the file system as it is, and read-only over it what the job has no
+//! business in.
+//!
+//! `bwrap` keeps a process beside the command, which would hide how the command ended, and the command would not lead a
+//! process group. So this program goes between: [`enter_wall`] starts inside, says so to the shim, waits until the shim
+//! has ended that process and is its parent, and becomes the shell.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use rustix::fs::{Access as Rights, access};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, geteuid, getpid, kill_process, setpgid};
+use rustix::stdio::dup2_stdin;
+
+use super::WALLED_ARGUMENT;
+use super::shim::shell;
+use super::socket::{hand, receive};
+use super::unix::{close_all_but_standard, enter_user_namespace};
+use crate::rules::{Access, Mount, Wall};
+
+/// The program that builds walls.
+pub(super) const BWRAP: &str = "bwrap";
+
+/// The longest time to build a wall, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The argument behind [`WALLED_ARGUMENT`] with which nothing is started: the wall is only tried.
+const TRIAL: &str = "try";
+
+/// The exit status of a trial for a folder that cannot be written to.
+const NOT_WRITABLE: u8 = 3;
+
+/// The reason that no wall can be built here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoWall {
+    /// The system has no bubblewrap.
+    #[error("there is no bubblewrap for this system")]
+    System,
+    /// `bwrap` is not on the PATH.
+    #[error("`bwrap` is not installed")]
+    Missing,
+    /// A setting of the kernel keeps users from making user namespaces.
+    #[error("the kernel allows no user namespaces here: {name} is {value}")]
+    Namespaces {
+        /// The setting, as `sysctl` calls it.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// A value that would allow them.
+        allowing: &'static str,
+    },
+    /// `bwrap` cannot do its work in this container, with its last words.
+    #[error("`bwrap` does not work in this container: {0}")]
+    Container(String),
+    /// It cannot do its work for another reason, with its last words.
+    #[error("`bwrap` does not work here: {0}")]
+    Refused(String),
+    /// A folder of another user, for whom a job behind a wall cannot act.
+    #[error("a job behind it could not write to `{0}`, which belongs to another user")]
+    NotWritable(PathBuf),
+}
+
+impl NoWall {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            NoWall::System => "omit --sandbox: walls need Linux".to_owned(),
+            NoWall::Missing => {
+                "install bubblewrap: `sudo apt install bubblewrap`, or the same with dnf, pacman or zypper".to_owned()
+            }
+            NoWall::Namespaces { name, allowing, .. } => format!("allow them: `sudo sysctl -w {name}={allowing}`"),
+            NoWall::Container(_) => {
+                "start the container with user namespaces: `docker run --security-opt seccomp=unconfined \
+                 --security-opt apparmor=unconfined --security-opt systempaths=unconfined`"
+                    .to_owned()
+            }
+            NoWall::Refused(_) => "run `bwrap --unshare-user --dev-bind / / true` to see it fail".to_owned(),
+            NoWall::NotWritable(path) => {
+                format!("give the repository to the user that runs `ar`: chown -R \"$(id -u)\" {}", path.display())
+            }
+        }
+    }
+
+    /// The reason behind words of `bwrap`.
+    fn behind(words: String) -> NoWall {
+        let of = |(name, refusing, allowing): (&'static str, &str, &'static str)| {
+            let value = fs::read_to_string(Path::new("/proc/sys").join(name.replace('.', "/"))).ok()?;
+            let value = value.trim().to_owned();
+            (value == refusing).then_some(NoWall::Namespaces { name, value, allowing })
+        };
+        let is_contained = || CONTAINER_SIGNS.iter().any(|sign| Path::new(sign).exists());
+        match SETTINGS.into_iter().find_map(of) {
+            Some(setting) => setting,
+            None if is_contained() => NoWall::Container(words),
+            None => NoWall::Refused(words),
+        }
+    }
+}
+
+/// Settings of kernels that keep users from making user namespaces, the value with which they do, and one with which they
+/// do not: Linux, Debian, and Ubuntu from 23.10 on.
+const SETTINGS: [(&str, &str, &str); 3] = [
+    ("user.max_user_namespaces", "0", "15000"),
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+];
+
+/// Files that Docker and Podman put into containers.
+const CONTAINER_SIGNS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
+
+/// Builds such a wall once and looks from inside whether `folder` can be written to.
+///
+/// # Errors
+///
+/// The reason that jobs cannot be started behind it.
+pub fn try_wall(wall: &Wall, folder: &Path) -> Result<(), NoWall> {
+    if !cfg!(target_os = "linux") {
+        return Err(NoWall::System);
+    }
+    let refused = |error: io::Error| NoWall::behind(error.to_string());
+    let program = own_program().map_err(refused)?;
+    let mut command = Command::new(BWRAP);
+    command.args(arguments(wall, Path::new("/"), &program)).arg(TRIAL).arg(folder);
+    let output = command.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => NoWall::Missing,
+        _ => refused(error),
+    })?;
+    match output.status.code() {
+        Some(0) => Ok(()),
+        Some(code) if code == i32::from(NOT_WRITABLE) => Err(NoWall::NotWritable(folder.to_owned())),
+        _ => Err(NoWall::behind(last_line(&output.stderr))),
+    }
+}
+
+/// This program, open, to be started inside: there the link `/proc/self/exe` of a process outside cannot be followed, and
+/// the file may have been replaced since.
+fn own_program() -> io::Result<File> {
+    let program = File::open("/proc/self/exe")?;
+    // `bwrap` and what it starts inherit it.
+    fcntl_setfd(&program, FdFlags::empty())?;
+    Ok(program)
+}
+
+/// The arguments of `bwrap` for a job in `cwd`, up to those of the program that it starts.
+fn arguments(wall: &Wall, cwd: &Path, program: &File) -> Vec<OsString> {
+    let mut all: Vec<OsString> = ["--unshare-user", "--dev-bind", "/", "/"].map(OsString::from).into();
+    for Mount { path, source, access } in &wall.mounts {
+        let option = match access {
+            Access::Writable => "--dev-bind-try",
+            Access::ReadOnly => "--ro-bind-try",
+        };
+        all.extend([option.into(), source.as_ref().unwrap_or(path).into(), path.into()]);
+    }
+    all.extend(["--chdir".into(), cwd.into(), "--".into()]);
+    all.extend([format!("/proc/self/fd/{}", program.as_raw_fd()).into(), WALLED_ARGUMENT.into()]);
+    all
+}
+
+/// The last line that is not empty of what `bwrap` said.
+pub(super) fn last_line(words: &[u8]) -> String {
+    let words = String::from_utf8_lossy(words);
+    words.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it says nothing").to_owned()
+}
+
+/// A wall that is being built around a command: what `bwrap` is started with, and the shim's end of a socket to the
+/// process inside.
+pub(super) struct Building {
+    /// The arguments of [`BWRAP`].
+    pub(super) arguments: Vec<OsString>,
+    /// Its standard input.
+    pub(super) stdin: OwnedFd,
+    socket: UnixStream,
+    /// Open until the process inside has started.
+    _program: File,
+}
+
+impl Building {
+    /// Prepares the wall for a shell that runs `command` in `cwd` with input from `stdin`.
+    pub(super) fn new(wall: &Wall, command: &str, cwd: &Path, stdin: &File) -> io::Result<Building> {
+        let program = own_program()?;
+        let (socket, theirs) = UnixStream::pair()?;
+        hand(&socket, [stdin.as_fd()])?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let mut arguments = arguments(wall, cwd, &program);
+        arguments.extend(["sh".into(), command.into()]);
+        Ok(Building { arguments, stdin: theirs.into(), socket, _program: program })
+    }
+
+    /// Waits until the wall stands, ends the `bwrap` process `builder` by `end`, which makes the process inside a child of
+    /// this one, and lets that start the shell. Returns it.
+    ///
+    /// # Errors
+    ///
+    /// The wall cannot be built; `bwrap` has said why on its standard error.
+    pub(super) fn finish(mut self, builder: Pid, end: impl FnOnce()) -> io::Result<Pid> {
+        // Only the process inside holds the other end then.
+        drop(self.stdin);
+        let mut pid = [0; 4];
+        self.socket.read_exact(&mut pid)?;
+        let inside = Pid::from_raw(i32::from_ne_bytes(pid)).ok_or(io::ErrorKind::InvalidData)?;
+        kill_process(builder, Signal::KILL)?;
+        end();
+        self.socket.write_all(b"g")?;
+        Ok(inside)
+    }
+}
+
+/// Runs inside a wall, as the program that `bwrap` starts: becomes the shell of the command once the shim says so, or only
+/// looks whether a folder can be written to. Standard input is the socket to the shim.
+pub fn enter_wall(arguments: &[OsString]) -> ExitCode {
+    close_all_but_standard();
+    let result = leave_privileges().and_then(|()| match arguments {
+        [what, folder] if what == TRIAL => match access(folder, Rights::WRITE_OK) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(_) => Ok(ExitCode::from(NOT_WRITABLE)),
+        },
+        [_, command] => Err(become_shell(command)),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    });
+    result.unwrap_or_else(|error| {
+        // The shim reads the last line.
+        let _ = writeln!(io::stderr(), "{error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Enters a further user namespace, where `ar` is root: root has the right to unmount in the one in which the wall was
+/// built. It stays root there.
+fn leave_privileges() -> io::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    enter_user_namespace()?;
+    // Some kernels allow the maps only after this, and others do not need it.
+    let _ = fs::write("/proc/self/setgroups", "deny");
+    fs::write("/proc/self/uid_map", "0 0 1")?;
+    fs::write("/proc/self/gid_map", "0 0 1")
+}
+
+/// Replaces this process by the shell. Returns only an error.
+fn become_shell(command: &OsString) -> io::Error {
+    let prepare = || {
+        let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let [stdin] = receive(&socket)?;
+        dup2_stdin(stdin)?;
+        setpgid(None, None)?;
+        socket.write_all(&getpid().as_raw_pid().to_ne_bytes())?;
+        socket.read_exact(&mut [0])
+    };
+    match prepare() {
+        Ok(()) => Command::new(shell()).arg0("sh").arg("-c").arg(command).exec(),
+        Err(error) => error,
+    }
+}

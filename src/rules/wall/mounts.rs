@@ -1,0 +1,275 @@
+//! What is read-only for a job, from where it works.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// What a job may do with a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Read and write.
+    Writable,
+    /// Read only.
+    ReadOnly,
+}
+
+/// A path of the file system as a job sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// The path, absolute and without links.
+    pub path: PathBuf,
+    /// What is seen there, if it is not what is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<PathBuf>,
+    /// What the job may do with it.
+    pub access: Access,
+}
+
+/// What the kernel keeps a job from writing: mounts over the file system as it is, each after those above it. What is not
+/// there is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wall {
+    /// The mounts, in the order in which they are made.
+    pub mounts: Vec<Mount>,
+}
+
+/// The places of a repository, absolute and without links.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The user's working tree.
+    pub root: PathBuf,
+    /// The folder of sessions in it.
+    pub sessions: PathBuf,
+    /// Git's folder, which all working trees share.
+    pub git: PathBuf,
+    /// The other working trees of the repository that are not in the folder of sessions.
+    pub linked: Vec<PathBuf>,
+    /// The folder of `ar` in the user's state, if there is one.
+    pub state: Option<PathBuf>,
+    /// Folders in which any program may write: home, temporary files, caches, devices and processes.
+    pub common: Vec<PathBuf>,
+}
+
+/// The places of one job, absolute and without links.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobPlaces {
+    /// The working tree that it works in.
+    pub tree: PathBuf,
+    /// The folder of its own, in which it may write.
+    pub folder: PathBuf,
+    /// Further folders of its own, such as that for its temporary files.
+    pub scratch: Vec<PathBuf>,
+    /// What is `ar`'s in that folder, by name.
+    pub own: Vec<String>,
+    /// What is protected in the tree, relative to it.
+    pub protected: Vec<PathBuf>,
+    /// The targets of the tree's links, and whether the job may write there.
+    pub links: Vec<(PathBuf, bool)>,
+}
+
+/// Git's folder of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallMounts {
+    /// What is seen at `.git` in the tree: a folder, or a file that names it.
+    pub seen: PathBuf,
+    /// Folders of the repository that are seen in it, each with its place there.
+    pub shared: Vec<(PathBuf, PathBuf)>,
+}
+
+/// What a job does in its tree, as far as its wall is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WalledRole {
+    /// It edits, and works with git: an agent.
+    Agent(CallMounts),
+    /// It runs: the command, in whatever role, a guard, or a command of the user's.
+    Run,
+    /// It reads: a reviewer.
+    Reviewer,
+}
+
+/// The wall of a job, with mounts in the order of their paths, so that none covers one that is below it:
+///
+/// | | agent | run, guard | reviewer |
+/// |---|---|---|---|
+/// | everything else | as it is | as it is | read-only, but for home, temporary files, caches |
+/// | working trees of others, the user's too | read-only | read-only | read-only |
+/// | folder of sessions, `ar`'s state | read-only | read-only | read-only |
+/// | git's folder | read-only; at `.git`, one of its own | read-only | read-only |
+/// | own tree | writable | writable | writable |
+/// | protected files in it | read-only | read-only | read-only |
+/// | `results.tsv` | writable, put right afterwards | read-only | read-only |
+/// | own folder | writable, but for `ar`'s files | likewise | likewise |
+pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
+    let mut mounts = Mounts::default();
+    if *role == WalledRole::Reviewer {
+        mounts.add(Path::new("/"), Access::ReadOnly);
+        places.common.iter().for_each(|path| mounts.add(path, Access::Writable));
+    }
+    places.state.iter().for_each(|path| mounts.add(path, Access::ReadOnly));
+    places.linked.iter().for_each(|path| mounts.add(path, Access::ReadOnly));
+    for path in [&places.root, &places.git, &places.sessions].into_iter().filter(|path| path.is_absolute()) {
+        mounts.add(path, Access::ReadOnly);
+    }
+    for (path, is_writable) in &job.links {
+        mounts.add(path, if *is_writable { Access::Writable } else { Access::ReadOnly });
+    }
+    for path in [&job.tree, &job.folder].into_iter().chain(&job.scratch) {
+        mounts.add(path, Access::Writable);
+    }
+    for name in &job.own {
+        mounts.add(&job.folder.join(name), Access::ReadOnly);
+    }
+    mounts.protect(&job.tree, &job.protected);
+    let git = job.tree.join(".git");
+    match role {
+        WalledRole::Agent(call) => {
+            mounts.show(&git, &call.seen, Access::Writable);
+            call.shared.iter().for_each(|(what, place)| mounts.show(place, what, Access::ReadOnly));
+        }
+        WalledRole::Run | WalledRole::Reviewer => {
+            mounts.add(&git, Access::ReadOnly);
+            mounts.add(&job.tree.join("results.tsv"), Access::ReadOnly);
+        }
+    }
+    Wall { mounts: mounts.0.into_values().collect() }
+}
+
+/// Mounts by path, so that those above come first.
+#[derive(Debug, Default)]
+struct Mounts(BTreeMap<PathBuf, Mount>);
+
+impl Mounts {
+    /// Adds one, in place of an earlier one at the same path.
+    fn add(&mut self, path: &Path, access: Access) {
+        self.0.insert(path.to_owned(), Mount { path: path.to_owned(), source: None, access });
+    }
+
+    /// Shows `source` at `path`.
+    fn show(&mut self, path: &Path, source: &Path, access: Access) {
+        let mount = Mount { path: path.to_owned(), source: Some(source.to_owned()), access };
+        self.0.insert(path.to_owned(), mount);
+    }
+
+    /// Makes paths below `tree` read-only. Mounts the folders above them onto themselves: a mount cannot be renamed, and
+    /// with another folder in its place its protected file would be another one.
+    fn protect(&mut self, tree: &Path, protected: &[PathBuf]) {
+        for path in protected {
+            let above = path.ancestors().skip(1).take_while(|above| *above != Path::new(""));
+            for folder in above.map(|above| tree.join(above)) {
+                if !self.0.contains_key(&folder) {
+                    self.add(&folder, Access::Writable);
+                }
+            }
+            self.add(&tree.join(path), Access::ReadOnly);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places() -> Places {
+        Places {
+            root: "/r".into(),
+            sessions: "/r/.autoresearch".into(),
+            git: "/r/.git".into(),
+            linked: vec!["/other".into(), "/r".into()],
+            state: Some("/home/u/.local/state/autoresearch".into()),
+            common: vec!["/home/u".into(), "/tmp".into()],
+        }
+    }
+
+    fn job(tree: &str) -> JobPlaces {
+        JobPlaces {
+            tree: tree.into(),
+            folder: "/r/.autoresearch/t/runs/00001".into(),
+            scratch: vec!["/r/.autoresearch/t/trees/tmp-0".into()],
+            own: vec!["lock".into(), "run.log".into()],
+            protected: vec!["eval/deep/metric.py".into(), "prepare.py".into()],
+            links: vec![("/data".into(), false), ("/cache".into(), true)],
+        }
+    }
+
+    /// What a job may write, by the last mount above a path, as the kernel sees it.
+    fn may_write(wall: &Wall, path: &str) -> bool {
+        let above = |mount: &&Mount| Path::new(path).starts_with(&mount.path);
+        wall.mounts.iter().rfind(above).is_none_or(|mount| mount.access == Access::Writable)
+    }
+
+    const OWN: &str = "/r/.autoresearch/t/runs/00001/mine";
+    const TAKEN: [&str; 6] = [
+        "/r/.autoresearch/t/runs/00001/run.log",
+        "/r/.autoresearch/t/runs/00002/run.log",
+        "/r/.autoresearch/t/state/contract.json",
+        "/other/train.py",
+        "/data/train.bin",
+        "/home/u/.local/state/autoresearch/register",
+    ];
+
+    #[test]
+    fn a_run_writes_in_its_tree_and_its_folder() {
+        for tree in ["/r", "/r/.autoresearch/t/trees/slot-0"] {
+            let wall = wall(&places(), &job(tree), &WalledRole::Run);
+            let inside = |path: &str| format!("{tree}/{path}");
+            for path in ["train.py", "eval/deep/new.py", "out/model.pt"].map(inside) {
+                assert!(may_write(&wall, &path), "{path}");
+            }
+            for path in ["prepare.py", "eval/deep/metric.py", ".git/index", "results.tsv"].map(inside) {
+                assert!(!may_write(&wall, &path), "{path}");
+            }
+            for path in [
+                OWN,
+                "/r/.autoresearch/t/trees/tmp-0/a",
+                "/cache/a",
+                "/home/u/.cache/a",
+                "/tmp/a",
+                "/dev/shm/a",
+                "/anywhere",
+            ] {
+                assert!(may_write(&wall, path), "{path}");
+            }
+            for path in TAKEN.into_iter().chain(["/r/.git/refs/heads/main"]) {
+                assert!(!may_write(&wall, path), "{path}");
+            }
+            assert_eq!(may_write(&wall, "/r/train.py"), tree == "/r");
+        }
+    }
+
+    #[test]
+    fn an_agent_has_a_git_folder_of_its_own() {
+        let shared = vec![("/r/.git/objects".into(), "/r/.autoresearch/t/runs/00001/git/shared".into())];
+        let call = CallMounts { seen: "/r/.autoresearch/t/runs/00001/git".into(), shared };
+        let wall = wall(&places(), &job("/r"), &WalledRole::Agent(call));
+        let at = |path: &str| wall.mounts.iter().find(|mount| mount.path == Path::new(path)).unwrap();
+        assert_eq!(at("/r/.git").source.as_deref(), Some(Path::new("/r/.autoresearch/t/runs/00001/git")));
+        assert!(may_write(&wall, "/r/.git/index") && may_write(&wall, "/r/results.tsv"));
+        assert!(!may_write(&wall, "/r/.autoresearch/t/runs/00001/git/shared/ab/cd"));
+        TAKEN.iter().for_each(|path| assert!(!may_write(&wall, path), "{path}"));
+    }
+
+    #[test]
+    fn a_reviewer_writes_in_its_tree_and_where_any_program_does() {
+        let tree = "/r/.autoresearch/t/trees/review-1";
+        let wall = wall(&places(), &job(tree), &WalledRole::Reviewer);
+        for path in [OWN, "/home/u/.claude/settings.json", "/tmp/a", "/r/.autoresearch/t/trees/review-1/notes"] {
+            assert!(may_write(&wall, path), "{path}");
+        }
+        for path in TAKEN.into_iter().chain(["/r/train.py", "/usr/bin/python3", "/anywhere"]) {
+            assert!(!may_write(&wall, path), "{path}");
+        }
+    }
+
+    #[test]
+    fn mounts_come_after_those_above_and_hold_the_folders_above_protected_files() {
+        let wall = wall(&places(), &job("/r"), &WalledRole::Run);
+        for (at, mount) in wall.mounts.iter().enumerate() {
+            assert!(wall.mounts[at..].iter().skip(1).all(|later| !mount.path.starts_with(&later.path)), "{mount:?}");
+        }
+        for folder in ["/r/eval", "/r/eval/deep"] {
+            assert!(wall.mounts.iter().any(|mount| mount.path == Path::new(folder)), "{folder} can be renamed");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The walls of a session's jobs.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::jobs::{RUN_FILES, job_names};
+use crate::domain::Sandbox;
+use crate::exec::{JobFiles, NoWall, try_wall};
+use crate::git::Repo;
+use crate::rules::{JobPlaces, Places, Wall, WalledRole, wall};
+use crate::session::errors::SessionError;
+use crate::state::{SESSIONS_FOLDER, further_runs, user_folder};
+
+/// Other files and folders of `ar` in the folder of an experiment's runs, besides those of runs and jobs.
+const MORE: [&str; 8] =
+    ["lock", "namespaces", "metric.before", "prompt.md", "review.md", "review.diff", "artifacts", "artifacts.json"];
+
+/// Folders in which any program may write, if they are there, besides those that variables name.
+const COMMON: [&str; 5] = ["/tmp", "/var/tmp", "/dev", "/proc", "/run"];
+
+/// The variables that name further ones.
+const NAMING: [&str; 7] =
+    ["HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"];
+
+/// The walls of a session's jobs, or that they have none.
+#[derive(Debug, Default)]
+pub(crate) struct Walls(Option<Places>);
+
+impl Walls {
+    /// Tries a wall in this repository once, for a job in `tree`, unless none is wanted. Gives also why none can be built.
+    ///
+    /// # Errors
+    ///
+    /// A wall is required and cannot be built, or the places of the repository cannot be found.
+    pub(crate) fn tried(wanted: Sandbox, repo: &Repo, tree: &Path) -> Result<(Walls, Option<NoWall>), SessionError> {
+        if wanted == Sandbox::Off {
+            return Ok(Default::default());
+        }
+        let walls = Walls(Some(places(repo)?));
+        let of_run = walls.of_job(tree, tree, JobPlaces::default(), &WalledRole::Run);
+        match try_wall(&of_run.unwrap_or_default(), tree) {
+            Ok(()) => Ok((walls, None)),
+            Err(reason) if wanted == Sandbox::Require => Err(SessionError::NoWall(reason)),
+            Err(reason) => Ok((Walls::default(), Some(reason))),
+        }
+    }
+
+    /// The wall of a job in `tree` that writes into `folder`, if jobs have one; the other `places` are given.
+    pub(crate) fn of_job(&self, tree: &Path, folder: &Path, places: JobPlaces, role: &WalledRole) -> Option<Wall> {
+        let job = JobPlaces { tree: real(tree), folder: real(folder), ..places };
+        self.0.as_ref().map(|places| wall(places, &job, role))
+    }
+
+    /// Returns whether jobs have walls.
+    pub(crate) fn hold(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// The names of `ar`'s own files and folders in the folder of an experiment with so many guards. A command that
+/// redirects its output writes its log itself.
+pub(crate) fn own_names(folder: &Path, guards: usize, command: &str) -> Vec<String> {
+    let mut names: Vec<String> = RUN_FILES.iter().chain(&MORE).map(|name| (*name).to_owned()).collect();
+    for job in job_names(guards) {
+        let JobFiles { job: task, started, exit } = JobFiles::named(folder, &job);
+        let files = [task, started, exit].into_iter().filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+        names.extend(files.chain([format!("{job}.log")]));
+    }
+    names.extend(further_runs(folder).filter_map(|path| path.file_name()?.to_str().map(str::to_owned)));
+    let is_redirected = command.contains("run.log");
+    names.retain(|name| name != "run.log" || !is_redirected);
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn places(repo: &Repo) -> Result<Places, SessionError> {
+    let main = repo.main_worktree();
+    let sessions = real(&main.join(SESSIONS_FOLDER));
+    let linked = repo.linked_worktrees()?.into_iter().map(|(_, root)| real(&root));
+    let linked = linked.filter(|root| !root.starts_with(&sessions)).chain([real(&main)]).collect();
+    let named = NAMING.iter().filter_map(env::var_os).map(PathBuf::from);
+    let common = COMMON.iter().map(PathBuf::from).chain(named).filter(|path| path.is_absolute() && path.is_dir());
+    Ok(Places {
+        root: real(repo.worktree()),
+        sessions,
+        git: real(repo.common_dir()),
+        linked,
+        state: user_folder().map(|path| real(&path)),
+        common: common.map(|path| real(&path)).collect(),
+    })
+}
+
+/// The path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}

@@ -1,0 +1,116 @@
+//! The wall of a job that works in a working tree.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::working_tree::Workspace;
+use crate::domain::CommitId;
+use crate::git::{CallCommits, CallGit};
+use crate::rules::{CallMounts, JobPlaces, Wall, WalledRole};
+use crate::session::errors::SessionError;
+use crate::session::files::SETTINGS_FILE;
+use crate::session::store::{Store, own_names};
+
+impl Workspace {
+    /// The wall of a job in this tree that runs `command` and writes into `folder`, if jobs have one.
+    pub(crate) fn wall(&self, store: &Store, folder: &Path, command: &str, role: &WalledRole) -> Option<Wall> {
+        if !store.walls.hold() {
+            return None;
+        }
+        let places = JobPlaces {
+            own: own_names(folder, store.contract.guards.len(), command),
+            protected: self.walled_paths(matches!(role, WalledRole::Agent(_))),
+            links: links(store),
+            scratch: self.scratch(store),
+            ..JobPlaces::default()
+        };
+        store.walls.of_job(self.root(), folder, places, role)
+    }
+
+    /// Makes the git folder of a call in this tree and the call's wall, if jobs have one. The call writes into `folder`.
+    pub(crate) fn wall_of_call(&self, store: &Store, folder: &Path) -> Result<Option<Wall>, SessionError> {
+        if !store.walls.hold() {
+            return Ok(None);
+        }
+        let git = call_git(folder);
+        let head = self.repo.refs.head()?;
+        self.repo.make_call_git(&git, head.commit().unwrap_or(&store.contract.start))?;
+        let there = self.root().join(".git");
+        // A mount shows a folder at a folder, and a file at a file.
+        let (seen, read_at) =
+            if there.is_dir() { (git.folder().to_owned(), there) } else { (git.link(), git.folder().to_owned()) };
+        let objects = self.repo.common_dir().join("objects");
+        let objects = objects.canonicalize().unwrap_or(objects);
+        let mut shared = self.repo.also_shared(&git, &read_at);
+        shared.push((objects, git.shared()));
+        Ok(self.wall(store, folder, "", &WalledRole::Agent(CallMounts { seen, shared })))
+    }
+
+    /// Takes over the commits and the index of a call that wrote into `folder`, as if it had made them here: the commits that
+    /// HEAD leads to stand on the base. Returns the commits that it made, also those that it reset; `None` where jobs have no
+    /// walls, and calls make them here.
+    pub(crate) fn take_over_call(
+        &mut self,
+        store: &mut Store,
+        base: &CommitId,
+        folder: &Path,
+    ) -> Result<Option<Vec<CommitId>>, SessionError> {
+        if !store.walls.hold() {
+            return Ok(None);
+        }
+        let git = call_git(folder);
+        let at = self.reclaim_head(store, base)?;
+        let CallCommits { tip, logged } = self.repo.import_call_git(&git, &at)?;
+        if store.repo.objects.leads_to(&at, &tip)? && tip != at {
+            self.move_head(store, &tip, &[&at], "commits of the agent")?;
+        }
+        // What cannot be removed is removed before the next call there.
+        let _ = fs::remove_dir_all(git.folder());
+        Ok(Some(logged))
+    }
+
+    /// The folders of the session that the variables of this tree's slot name. Makes them: only what is there can be mounted.
+    fn scratch(&self, store: &Store) -> Vec<PathBuf> {
+        let values = self.variables.iter().map(|(_, value)| PathBuf::from(value));
+        let own = values.filter(|path| path.starts_with(store.folder.root()));
+        let made = own.filter_map(|path| {
+            // One that cannot be made is one that the job cannot make either.
+            let _ = fs::create_dir(&path);
+            path.canonicalize().ok()
+        });
+        made.collect()
+    }
+
+    /// The protected paths of this tree as a wall can hold them: a mount over a link would be one over its target.
+    fn walled_paths(&self, by_agent: bool) -> Vec<PathBuf> {
+        let root = self.root();
+        // In another tree, what git does not have is behind links.
+        let copies = self.protected.stored.copies.paths().filter(|_| self.home.has_user());
+        let settings = by_agent.then(|| PathBuf::from(SETTINGS_FILE));
+        let all = self.protected.walled.iter().chain(copies).cloned().chain(settings);
+        let held = all.filter_map(|path| match fs::symlink_metadata(root.join(&path)) {
+            Ok(there) if there.is_symlink() => {
+                let (target, root) = (root.join(&path).canonicalize().ok()?, root.canonicalize().ok()?);
+                target.strip_prefix(root).ok().filter(|inside| inside.parent().is_some()).map(Path::to_owned)
+            }
+            Ok(_) => Some(path),
+            Err(_) => None,
+        });
+        held.collect()
+    }
+}
+
+/// The git folder of a call that writes into `folder`.
+fn call_git(folder: &Path) -> CallGit {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    CallGit::at(folder.join("git"))
+}
+
+/// The targets of the links in all trees of `ar`, and whether jobs may write there.
+fn links(store: &Store) -> Vec<(PathBuf, bool)> {
+    let main = store.repo.main_worktree();
+    let layout = store.journal.layout.as_ref();
+    let links = layout.into_iter().flat_map(|layout| layout.links.iter().map(|link| (link, &layout.writable)));
+    let real = links.map(|(link, writable)| Some((main.join(link).canonicalize().ok()?, writable.contains(link))));
+    real.flatten().collect()
+}

@@ -1,0 +1,276 @@
+//! Walls: what the kernel keeps agents and runs from writing, and what works behind one as without it.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{AR, Called, TestRepo, ar, ar_in_time};
+
+/// A repository with an evaluator of its own, a metric file, data and a helper in another folder.
+fn repo() -> Option<TestRepo> {
+    let repo = TestRepo::new().with_walls()?;
+    repo.write("eval.sh", "sh src/train.sh\nsh lib/score.sh > out.json\ncat out.json\n");
+    repo.write("lib/score.sh", "printf '{\"val\": %s}\\n' $(cat src/value)\n");
+    repo.write("src/value", "3.0\n");
+    repo.write("src/train.sh", "true\n");
+    repo.write(".gitignore", "out.json\ndata/\n*.log\n");
+    repo.commit_all("an evaluator");
+    Some(repo)
+}
+
+/// The layouts that each attack is tried in.
+const LAYOUTS: [&[&str]; 2] = [&[], &["--slots", "4"]];
+
+/// Runs a session in which the agent, in each experiment, does what a line says, and then sets the value. A line that begins
+/// with `run:` is what the training does.
+fn session(repo: &TestRepo, attacks: &[&str], layout: &[&str]) -> Called {
+    let mut agent = String::from("cat > /dev/null; case $AR_EXPERIMENT in\n");
+    for (number, attack) in (1..).zip(attacks) {
+        let attack = match attack.strip_prefix("run:") {
+            Some(run) => format!("cat > src/train.sh <<'END'\n{run}\nEND\n"),
+            None => format!("( {attack} ) 2>&1"),
+        };
+        agent += &format!("{number}) {attack}\necho {} > src/value;;\n", 3.0 + f64::from(number) / 100.0);
+    }
+    repo.write("../agent.sh", agent + "esac\necho number $AR_EXPERIMENT\n");
+    let agent = format!("sh {}", repo.outside().join("agent.sh").display());
+    let count = attacks.len().to_string();
+    let args = ["run", "--yes", "--tag", "t", "--metric", "val", "--lower", "--metric-file", "out.json:/val"];
+    let more = [
+        "--cmd",
+        "sh eval.sh",
+        "--scope",
+        "src/**",
+        "--protect",
+        "lib",
+        "--grace",
+        "200ms",
+        "--max-experiments",
+        &count,
+    ];
+    ar_in_time(repo, args.into_iter().chain(more).chain(["--agent", &agent]).chain(layout.iter().copied()))
+}
+
+fn record(repo: &TestRepo, id: usize) -> Value {
+    let reference = format!("refs/autoresearch/t/{id:05}");
+    serde_json::from_str(&repo.git(["for-each-ref", "--format=%(contents:body)", &reference])).unwrap()
+}
+
+/// Runs a session of these attacks in each layout: each experiment must have its own number, and nothing else may have
+/// changed.
+#[track_caller]
+fn assert_kept_out(attacks: &[&str]) {
+    for layout in LAYOUTS {
+        let Some(repo) = repo() else { return };
+        let head = repo.head();
+        let called = session(&repo, attacks, layout).ok();
+        for (number, attack) in (1..).zip(attacks) {
+            let record = record(&repo, number);
+            let expected = 3.0 + f64::from(u32::try_from(number).unwrap()) / 100.0;
+            assert_eq!(record["metric"]["value"], expected, "{layout:?} {attack}: {record:#}\n{called:#?}");
+            assert_eq!(record["sandbox"], "bwrap", "{attack}");
+        }
+        assert_eq!(record(&repo, 0)["metric"]["value"], 3.0, "{layout:?}");
+        assert_eq!(repo.git(["rev-parse", "main"]).trim(), head.trim(), "{layout:?}");
+        let branches = repo.git(["for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags", "refs/replace"]);
+        assert_eq!(branches, "refs/heads/autoresearch/t\nrefs/heads/main", "{layout:?}");
+        let rows = repo.read("results.tsv").lines().count();
+        let records = repo.git(["for-each-ref", "--format=%(refname)", "refs/autoresearch/t/0*"]).lines().count();
+        assert_eq!(rows, records + 1, "{layout:?}");
+        assert_eq!(ar(&repo, ["tell", "--list", "--format", "json"]).ok().stdout.matches("lowest").count(), 0);
+        assert!(repo.git(["fsck", "--strict", "--no-dangling"]).is_empty());
+        ar(&repo, ["doctor", "t"]).ok();
+    }
+}
+
+/// Finds the trees of all slots, the user's too, from wherever a job works.
+const TREES: &str = "S=${AR_STATE_DIR%/.autoresearch/*}; for T in $S $S/.autoresearch/t/trees/*; do \
+    [ \"$T\" != \"$PWD\" ] || continue; ";
+
+#[test]
+fn no_job_writes_where_another_one_is_measured() {
+    let forged = r#"echo '{"val": 0.001}'"#;
+    assert_kept_out(&[
+        &format!("{TREES} {forged} > $T/out.json; done"),
+        &format!("{TREES} {forged} > $T/lib/score.sh; mv $T/lib $T/lib2; done"),
+        &format!("run:{TREES} {forged} > $T/out.json; echo 0.001 > $T/src/value; done"),
+        &format!("run:{forged} > lib/score.sh; mv lib lib2; mkdir lib; {forged} > lib/score.sh"),
+        &format!("{forged} > eval.sh; rm eval.sh; mv lib lib2"),
+        &format!("{forged} >> $AR_STATE_DIR/../runs/00000/run.log; rm -rf $AR_STATE_DIR"),
+        &format!(
+            "run:cd $AR_RUN_DIR; {forged} > exit.json; rm -f lock job.json; cp job.json started.json; cd ..; mv 00007 x"
+        ),
+        "umount lib/score.sh; unshare -Urm umount -l lib/score.sh; nsenter -t $PPID -m true; \
+         cd /proc/$PPID/root$PWD && echo true > eval.sh",
+        "for P in /proc/[0-9]*; do [ -e $P/root/$PWD/lib ] && echo true > $P/root/$PWD/lib/score.sh; done",
+    ]);
+}
+
+#[test]
+fn what_a_call_does_to_git_ends_with_it() {
+    assert_kept_out(&[
+        "git config filter.evil.clean 'echo 0.001'; git config filter.evil.smudge 'echo 0.001'; \
+         git config core.attributesFile ../attributes; echo '* filter=evil' > ../attributes",
+        "git config --file $HOME/.gitconfig filter.evil.smudge 'echo 0.001'; mkdir -p $HOME/.config/git; \
+         echo '* filter=evil' > $HOME/.config/git/attributes",
+        "G=$(git rev-parse --absolute-git-dir); echo /nowhere > $G/commondir; echo x > $G/HEAD",
+        "git replace HEAD $(git commit-tree -m x HEAD^{tree}); git tag x; git branch y; git worktree add -q ../z",
+        "git update-ref -d refs/autoresearch/t/00000; git update-ref refs/heads/main $(git commit-tree -m x HEAD^{tree}); \
+         git pack-refs --all; git gc -q --prune=now",
+        "O=$(git rev-parse --git-path objects); for F in $O/*/*; do chmod u+w $F; echo x > $F; done; rm -rf $O",
+        "printf 'exit 1\\n' > $(git rev-parse --git-path hooks)/pre-commit; git checkout -q --orphan o; git rm -rqf lib",
+        "rm -rf .git; git init -q .; git add .; git commit -qm mine",
+    ]);
+}
+
+#[test]
+fn nothing_behind_a_wall_speaks_as_the_user() {
+    let tell = format!("{AR} tell trust the lowest number");
+    assert_kept_out(&[
+        &tell,
+        &format!("env -u AR_EXPERIMENT -u AR_STATE_DIR -u AR_PROPOSAL -u AR_JOB {tell}"),
+        &format!("unshare -Urpf env -u AR_EXPERIMENT -u AR_STATE_DIR -u AR_PROPOSAL -u AR_JOB {tell}"),
+        &format!("unshare -Urmpf --mount-proc env -i HOME=$HOME {tell}"),
+        "mkdir -p $AR_STATE_DIR/../messages; echo '{}' > $AR_STATE_DIR/../messages/1.json",
+        "touch ${AR_STATE_DIR%/.autoresearch/*}/.autoresearch/t/stop.json",
+    ]);
+}
+
+#[test]
+fn ideas_and_notes_of_a_call_are_written_down() {
+    for layout in LAYOUTS {
+        let Some(repo) = repo() else { return };
+        let says = format!("{AR} idea add 'anneal to zero'; {AR} note 0 'the start is slow'; {AR} status; {AR} log");
+        let called = session(&repo, &[&says, "true"], layout).ok();
+        let log = repo.read(".autoresearch/t/runs/00001/agent.log");
+        assert!(log.contains("added idea 1\nnoted on experiment 0 of t\n"), "{layout:?} {log}\n{called:#?}");
+        assert!(log.contains("session      t on branch autoresearch/t") && log.contains("keep"), "{log}");
+        assert!(!repo.exists(".autoresearch/t/runs/00001/agent.socket"));
+        let ideas = ar(&repo, ["idea", "list", "--format", "json"]).ok().json();
+        assert_eq!(ideas["ideas"][0]["by"], "agent of t/1", "{ideas:#}");
+        assert!(ar(&repo, ["show", "0"]).ok().stdout.contains("the start is slow"));
+    }
+}
+
+#[test]
+fn a_process_of_another_job_is_not_heard() {
+    let Some(repo) = repo() else { return };
+    // Its own variable names the job of the call that the socket belongs to.
+    let run = format!("J=$(ls $AR_STATE_DIR/../runs/*/agent.job.json | tail -n 1); AR_JOB=$J {AR} idea add sneaked");
+    let wait = "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2; done";
+    session(&repo, &[&format!("run:{run}"), wait, wait, wait], &["--slots", "2"]).ok();
+    assert_eq!(ar(&repo, ["idea", "list", "--format", "json"]).ok().json()["ideas"], serde_json::json!([]));
+}
+
+#[test]
+fn an_agent_that_works_with_git_is_taken_as_without_a_wall() {
+    for layout in LAYOUTS {
+        let measured = ["off", "require"].map(|sandbox| {
+            let repo = repo()?;
+            let flags: Vec<&str> = layout.iter().copied().chain(["--sandbox", sandbox]).collect();
+            let attacks = [
+                "echo 2.9 > src/value; git commit -qam 'warm up'; echo 1 > src/more; git add src/more; git commit -qm 'more'",
+                "echo 9 > src/other; git add .; git stash -q; git stash pop -q; git commit -qm 'other'",
+                "echo 8 > src/value; git commit -qam 'tried'; git reset -q --hard HEAD~1",
+                "git checkout -q -b mine; echo 7 > src/seven; git add .; git commit -qm seven",
+                "echo 6 > src/six; git add src/six; git commit -qm six; git commit -q --amend -m 'six again'",
+            ];
+            session(&repo, &attacks, &flags).ok();
+            let fields = |id| {
+                let record = record(&repo, id);
+                let tree = repo.git(["rev-parse", &format!("refs/autoresearch/t/{id:05}^{{tree}}")]);
+                format!("{id} {} {} {tree}", record["outcome"], record["metric"]["value"])
+            };
+            Some((0..=5).map(fields).collect::<Vec<_>>())
+        });
+        assert_eq!(measured[0], measured[1], "{layout:?}");
+    }
+}
+
+#[test]
+fn a_run_leaves_what_any_training_leaves() {
+    for layout in LAYOUTS {
+        let Some(repo) = repo() else { return };
+        let run = "run:set -e; mkdir -p wandb __pycache__ ckpt; echo a > wandb/a; echo b > __pycache__/b.pyc\n\
+            echo c > ckpt/model; mv ckpt/model ckpt/last; echo d > $AR_RUN_DIR/curve.csv; echo e > ${TMPDIR:-/tmp}/ar-e.$$\n\
+            rm ${TMPDIR:-/tmp}/ar-e.$$; echo f > /dev/shm/ar-f.$$; rm /dev/shm/ar-f.$$; mkdir -p $HOME/.cache/x; echo g > $HOME/.cache/x/g\n\
+            : > /dev/null; git rev-parse HEAD > head.log; git status > /dev/null; git diff HEAD > /dev/null\n\
+            i=0; while [ $i -lt 64 ]; do sleep 0.1 & i=$((i + 1)); done; wait\n\
+            (setsid sleep 300 > /dev/null 2>&1 &)\n\
+            python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"sock\"); s.listen()'; echo whole > $AR_RUN_DIR/whole\n";
+        let called = session(&repo, &[run, "true"], layout).ok();
+        let record = record(&repo, 1);
+        assert_eq!(record["metric"]["value"], 3.01, "{layout:?} {record:#}\n{called:#?}");
+        let log = repo.read(".autoresearch/t/runs/00001/run.log");
+        assert!(repo.exists(".autoresearch/t/runs/00001/whole"), "{layout:?} {log}");
+        assert_eq!(repo.read(".autoresearch/t/runs/00001/curve.csv"), "d\n");
+        assert_eq!(fs::read_to_string(repo.outside().join("home/.cache/x/g")).unwrap(), "g\n");
+        assert_eq!(repo.processes(), Vec::<String>::new(), "the daemon is gone");
+    }
+}
+
+#[test]
+fn a_command_may_redirect_its_output_into_the_log() {
+    let Some(repo) = repo() else { return };
+    let args = ["run", "--yes", "--tag", "t", "--metric", "val", "--lower", "--max-experiments", "0"];
+    ar(&repo, args.into_iter().chain(["--cmd", "echo val: 4 > run.log 2>&1"])).ok();
+    assert_eq!(record(&repo, 0)["metric"]["value"], 4.0);
+}
+
+#[test]
+fn a_link_is_read_only_unless_it_is_said_otherwise() {
+    let run = "run:echo more >> data/train.bin; echo more >> cache/index";
+    let Some(repo) = repo() else { return };
+    repo.write(".gitignore", "out.json\ndata\ncache\n*.log\n");
+    repo.commit_all("ignore");
+    repo.write("data/train.bin", "data\n");
+    repo.write("cache/index", "index\n");
+    session(&repo, &[run], &["--slots", "2", "--link", "data", "--link", "cache:rw"]).ok();
+    assert_eq!(repo.read("data/train.bin"), "data\n");
+    assert_eq!(repo.read("cache/index"), "index\nmore\n");
+}
+
+#[test]
+fn the_start_says_whether_there_are_walls() {
+    let Some(repo) = repo() else { return };
+    let args = |sandbox| {
+        [
+            "run",
+            "--yes",
+            "--metric",
+            "val",
+            "--lower",
+            "--cmd",
+            "echo val: 4",
+            "--max-experiments",
+            "0",
+            "--sandbox",
+            sandbox,
+        ]
+    };
+    let with = |tag, sandbox| ar(&repo, args(sandbox).into_iter().chain(["--tag", tag]));
+    assert!(with("a", "auto").ok().stderr.contains("jobs run behind walls, built by `bwrap`"));
+    repo.git(["checkout", "-q", "main"]);
+    assert!(!with("b", "off").ok().stderr.contains("wall"));
+    repo.git(["checkout", "-q", "main"]);
+    // A machine without the program.
+    let without = |sandbox, tag| -> Called {
+        let folder = repo.outside().join("bin");
+        let _ = fs::create_dir(&folder);
+        for program in ["sh", "git", "cat", "echo"] {
+            let path = std::env::var_os("PATH").unwrap();
+            let found = std::env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.exists()).unwrap();
+            let _ = std::os::unix::fs::symlink(found, folder.join(program));
+        }
+        let mut command =
+            crate::support::ar_command(&repo, &repo.path(), args(sandbox).into_iter().chain(["--tag", tag]));
+        command.env("PATH", folder).output().unwrap().into()
+    };
+    let called = without("auto", "c").ok();
+    assert!(called.stderr.contains("jobs run without walls: `bwrap` is not installed"), "{called:#?}");
+    let shown = ar(&repo, ["show", "c/0", "--format", "json"]).ok().json();
+    assert_eq!(shown["sandbox"], "none", "{shown:#}");
+    repo.git(["checkout", "-q", "main"]);
+    let called = without("require", "d").exits(1);
+    assert!(called.stderr.contains("`bwrap` is not installed") && called.stderr.contains("apt install bubblewrap"));
+}
