@@ -1,7 +1,8 @@
 //! Namespaces of processes. In one of its own, a process does not see what it descends from: only who started the job does.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,9 +11,9 @@ use rustix::process::Pid;
 
 use super::running::is_held;
 use super::usage::LONGEST_PAUSE;
-use crate::fs::{append, read_at_most};
+use crate::fs::read_at_most;
 
-/// The file in a job's folder with namespaces, one in a line: first those of the shim, then others that its job has.
+/// The file in a job's folder with namespaces, one in a line: first those of the shim, then others that its job has now.
 const FILE: &str = "namespaces";
 
 /// The largest such file that is read, in bytes.
@@ -40,35 +41,40 @@ impl Namespaces {
     }
 }
 
-/// The namespaces that a shim has seen in its job.
+/// The namespaces that a shim sees in its job.
 #[derive(Debug)]
 pub(super) struct NamespaceWatch {
     file: PathBuf,
+    own: Option<Namespaces>,
     noted: BTreeSet<Namespaces>,
 }
 
 impl NamespaceWatch {
     /// For a job whose files are in `folder`.
     pub(super) fn new(folder: &Path) -> NamespaceWatch {
-        let mut watch = NamespaceWatch { file: folder.join(FILE), noted: BTreeSet::new() };
-        // Remove the file of an earlier job in the same folder.
-        let _ = fs::remove_file(&watch.file);
-        watch.note(Namespaces::own());
+        let watch = NamespaceWatch { file: folder.join(FILE), own: Namespaces::own(), noted: BTreeSet::new() };
+        watch.write();
         watch
     }
 
-    /// Notes the namespaces of `members`.
+    /// Notes the namespaces of `members`, and no longer those of processes that ended: the kernel gives their numbers to the
+    /// next ones.
     pub(super) fn look(&mut self, members: &[Pid]) {
-        for pid in members {
-            self.note(Namespaces::at(Path::new(&format!("/proc/{pid}/ns"))));
+        let all = members.iter().filter_map(|pid| Namespaces::at(Path::new(&format!("/proc/{pid}/ns"))));
+        let found: BTreeSet<Namespaces> = all.filter(|found| self.own.as_ref() != Some(found)).collect();
+        if found != self.noted {
+            self.noted = found;
+            self.write();
         }
     }
 
-    fn note(&mut self, found: Option<Namespaces>) {
-        let Some(found) = found.filter(|found| !self.noted.contains(found)) else { return };
+    fn write(&self) {
+        let lines = self.own.iter().chain(&self.noted).map(|namespaces| format!("{}\n", namespaces.0));
+        let (fresh, text) = (self.file.with_extension("new"), lines.collect::<String>());
+        let _ = fs::remove_file(&fresh);
         // Without the file nobody is refused, and the job goes on.
-        let _ = append(&self.file, &found.0);
-        self.noted.insert(found);
+        let written = File::create_new(&fresh).and_then(|mut file| file.write_all(text.as_bytes()));
+        let _ = written.and_then(|()| fs::rename(&fresh, &self.file));
     }
 }
 
@@ -86,12 +92,13 @@ pub fn job_beyond(mut folders: Vec<PathBuf>) -> Option<PathBuf> {
     };
     let begun = Instant::now();
     loop {
-        if let Some(at) = folders.iter().position(|folder| is_below(folder) == Some(true)) {
-            return Some(folders.swap_remove(at));
-        }
-        folders.retain(|folder| is_below(folder) == Some(false));
-        if folders.is_empty() || begun.elapsed() > SEEN_AFTER {
+        folders.retain(|folder| is_below(folder).is_some());
+        if folders.is_empty() {
             return None;
+        }
+        // By then, each shim has noted this process, and forgotten one that had its numbers before.
+        if begun.elapsed() > SEEN_AFTER {
+            return folders.into_iter().find(|folder| is_below(folder) == Some(true));
         }
         sleep(LOOK);
     }

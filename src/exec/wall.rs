@@ -153,9 +153,12 @@ fn own_program() -> io::Result<File> {
 fn arguments(wall: &Wall, cwd: &Path, program: &File) -> Vec<OsString> {
     let mut all: Vec<OsString> = ["--unshare-user", "--dev-bind", "/", "/"].map(OsString::from).into();
     for Mount { path, source, access } in &wall.mounts {
-        let option = match access {
-            Access::Writable => "--dev-bind-try",
-            Access::ReadOnly => "--ro-bind-try",
+        // Without what is to be seen in its place, the job would see what is there.
+        let option = match (access, source) {
+            (Access::Writable, None) => "--dev-bind-try",
+            (Access::Writable, Some(_)) => "--dev-bind",
+            (Access::ReadOnly, None) => "--ro-bind-try",
+            (Access::ReadOnly, Some(_)) => "--ro-bind",
         };
         all.extend([option.into(), source.as_ref().unwrap_or(path).into(), path.into()]);
     }

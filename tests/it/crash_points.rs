@@ -139,7 +139,6 @@ pub(crate) const POINTS: &[&str] = &[
     "shim.launched",
     "shim.state.file_prepared",
     "shim.state.file_replaced",
-    "shim.state.line_appended",
     "sleep.noted",
     "sleep.over",
     "state.file_prepared",

@@ -188,6 +188,17 @@ fn an_agent_that_works_with_git_is_taken_as_without_a_wall() {
 }
 
 #[test]
+fn an_agent_that_trains_by_itself_writes_a_log_of_its_own() {
+    let Some(repo) = repo() else { return };
+    let trains =
+        "grep -q '\"val\": 3.0' run.log && echo '{\"val\": 0.5}' > run.log; grep -q 0.5 run.log && touch ../seen";
+    let called = session(&repo, &[trains], &[]).ok();
+    assert!(repo.outside().join("seen").exists(), "{called:#?}");
+    assert_eq!(repo.read(".autoresearch/t/runs/00000/run.log"), "{\"val\": 3.0}\n");
+    assert!(called.stderr.contains("it rewrote run.log"), "{called:#?}");
+}
+
+#[test]
 fn a_run_leaves_what_any_training_leaves() {
     for layout in LAYOUTS {
         let Some(repo) = repo() else { return };

@@ -27,8 +27,8 @@ pub struct Mount {
     pub access: Access,
 }
 
-/// What the kernel keeps a job from writing: mounts over the file system as it is, each after those above it. What is not
-/// there is left out.
+/// What the kernel keeps a job from writing: mounts over the file system as it is, each after those above it. A path that is not
+/// there is left out, but not one with a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wall {
     /// The mounts, in the order in which they are made.
@@ -76,6 +76,8 @@ pub struct CallMounts {
     pub seen: PathBuf,
     /// Folders of the repository that are seen in it, each with its place there.
     pub shared: Vec<(PathBuf, PathBuf)>,
+    /// Files of the call, each with the place of the file that it is seen instead of.
+    pub instead: Vec<(PathBuf, PathBuf)>,
 }
 
 /// What a job does in its tree, as far as its wall is concerned.
@@ -100,6 +102,7 @@ pub enum WalledRole {
 /// | own tree | writable | writable | writable |
 /// | protected files in it | read-only | read-only | read-only |
 /// | `results.tsv` | writable, put right afterwards | read-only | read-only |
+/// | `run.log` in the tree | a copy of the call's own | the log | the log |
 /// | own folder | writable, but for `ar`'s files | likewise | likewise |
 pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
     let mut mounts = Mounts::default();
@@ -127,6 +130,7 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
         WalledRole::Agent(call) => {
             mounts.show(&git, &call.seen, Access::Writable);
             call.shared.iter().for_each(|(what, place)| mounts.show(place, what, Access::ReadOnly));
+            call.instead.iter().for_each(|(what, place)| mounts.show(place, what, Access::Writable));
         }
         WalledRole::Run | WalledRole::Reviewer => {
             mounts.add(&git, Access::ReadOnly);
@@ -241,12 +245,14 @@ mod tests {
     #[test]
     fn an_agent_has_a_git_folder_of_its_own() {
         let shared = vec![("/r/.git/objects".into(), "/r/.autoresearch/t/runs/00001/git/shared".into())];
-        let call = CallMounts { seen: "/r/.autoresearch/t/runs/00001/git".into(), shared };
+        let instead = vec![("/copy".into(), "/r/.autoresearch/t/runs/00000/run.log".into())];
+        let call = CallMounts { seen: "/r/.autoresearch/t/runs/00001/git".into(), shared, instead };
         let wall = wall(&places(), &job("/r"), &WalledRole::Agent(call));
         let at = |path: &str| wall.mounts.iter().find(|mount| mount.path == Path::new(path)).unwrap();
         assert_eq!(at("/r/.git").source.as_deref(), Some(Path::new("/r/.autoresearch/t/runs/00001/git")));
         assert!(may_write(&wall, "/r/.git/index") && may_write(&wall, "/r/results.tsv"));
         assert!(!may_write(&wall, "/r/.autoresearch/t/runs/00001/git/shared/ab/cd"));
+        assert!(may_write(&wall, "/r/.autoresearch/t/runs/00000/run.log"), "it is the call's own copy");
         TAKEN.iter().for_each(|path| assert!(!may_write(&wall, path), "{path}"));
     }
 

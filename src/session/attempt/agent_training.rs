@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::agent::printed_numbers;
-use crate::fs::FileStamp;
+use crate::fs::{FileStamp, read_at_most};
 use crate::rules::History;
+use crate::session::tree::LARGEST_COPY;
 
 /// `run.log` in the tree of a call, as it was before the call.
 pub(crate) struct RunLogBefore {
@@ -19,9 +20,12 @@ impl RunLogBefore {
         RunLogBefore { path, stamp }
     }
 
-    /// Returns whether a log exists that is new or changed since the call began.
-    pub(crate) fn is_rewritten(&self) -> bool {
+    /// Returns whether a log exists that is new or changed since the call began, or `copied`, which the call saw instead, is
+    /// another one.
+    pub(crate) fn is_rewritten(&self, copied: &Path) -> bool {
+        let read = |path: &Path| read_at_most(path, LARGEST_COPY).ok();
         stamp_of(&self.path).is_some_and(|now| self.stamp != Some(now))
+            || (copied.is_file() && read(copied) != read(&self.path))
     }
 }
 

@@ -27,7 +27,7 @@ use crate::session::files::{PROGRAM, own_path, read_program, refuse_spoilt, remo
 use crate::session::store::{
     AGENT, Store, add_said, clear_run_folder, close_escalation, end_of_log, last_failed_log, receive_messages,
 };
-use crate::session::tree::Workspace;
+use crate::session::tree::{Workspace, copied_log};
 use crate::session::wait::{Ending, Exited, Shared};
 use crate::state::{Journal, OpenExperiment, SessionFolder};
 
@@ -152,7 +152,7 @@ impl<'a> Calling<'a> {
         let told = Told { memories: &memories, words: &words, found: &found, asked_again };
         let run_log = RunLogBefore::of(workspace.repo.worktree());
         let ((mut ended, over_rounds), is_capped) = self.call(workspace, shared, told, log_from).await?;
-        let rewrote_log = run_log.is_rewritten();
+        let rewrote_log = run_log.is_rewritten(&copied_log(&self.files.folder));
         crash::point("proposing.agent_over");
         let (mut rows, mut commits) = (0, None);
         if ended.is_over() {

@@ -481,8 +481,9 @@ impl Plan {
         }
         let (walls, reason) = Walls::tried(self.contract.sandbox, &self.repo, self.repo.worktree())?;
         self.walls = walls;
-        // Who requires them knows.
-        Ok((self.contract.sandbox == Sandbox::Auto).then(|| match reason {
+        // Who requires them knows, and each change that is handed in needs no reminder.
+        let is_told = !self.continued || matches!(self.drive, Drive::Loop { .. });
+        Ok((self.contract.sandbox == Sandbox::Auto && is_told).then(|| match reason {
             None => "jobs run behind walls, built by `bwrap`".to_owned(),
             Some(reason) => format!("jobs run without walls: {reason}"),
         }))

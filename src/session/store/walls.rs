@@ -13,8 +13,8 @@ use crate::session::errors::SessionError;
 use crate::state::{SESSIONS_FOLDER, further_runs, user_folder};
 
 /// Other files and folders of `ar` in the folder of an experiment's runs, besides those of runs and jobs.
-const MORE: [&str; 8] =
-    ["lock", "namespaces", "metric.before", "prompt.md", "review.md", "review.diff", "artifacts", "artifacts.json"];
+const MORE: [&str; 7] =
+    ["lock", "metric.before", "prompt.md", "review.md", "review.diff", "artifacts", "artifacts.json"];
 
 /// Folders in which any program may write, if they are there, besides those that variables name.
 const COMMON: [&str; 5] = ["/tmp", "/var/tmp", "/dev", "/proc", "/run"];

@@ -1,15 +1,18 @@
 //! The wall of a job that works in a working tree.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::working_tree::Workspace;
 use crate::domain::CommitId;
+use crate::fs::read_at_most;
 use crate::git::{CallCommits, CallGit};
 use crate::rules::{CallMounts, JobPlaces, Wall, WalledRole};
 use crate::session::errors::SessionError;
 use crate::session::files::SETTINGS_FILE;
 use crate::session::store::{Store, own_names};
+use crate::state::SESSIONS_FOLDER;
 
 impl Workspace {
     /// The wall of a job in this tree that runs `command` and writes into `folder`, if jobs have one.
@@ -35,6 +38,8 @@ impl Workspace {
         let git = call_git(folder);
         let head = self.repo.refs.head()?;
         self.repo.make_call_git(&git, head.commit().unwrap_or(&store.contract.start))?;
+        let sessions = store.repo.main_worktree().join(SESSIONS_FOLDER);
+        let real_sessions = sessions.canonicalize().unwrap_or(sessions);
         let there = self.root().join(".git");
         // A mount shows a folder at a folder, and a file at a file.
         let (seen, read_at) =
@@ -43,7 +48,10 @@ impl Workspace {
         let objects = objects.canonicalize().unwrap_or(objects);
         let mut shared = self.repo.also_shared(&git, &read_at);
         shared.push((objects, git.shared()));
-        Ok(self.wall(store, folder, "", &WalledRole::Agent(CallMounts { seen, shared })))
+        let log = self.root().join("run.log").canonicalize().ok();
+        let log = log.filter(|log| log.starts_with(&real_sessions) && copy_log(log, &copied_log(folder)).is_ok());
+        let instead = log.map(|log| (copied_log(folder), log)).into_iter().collect();
+        Ok(self.wall(store, folder, "", &WalledRole::Agent(CallMounts { seen, shared, instead })))
     }
 
     /// Takes over the commits and the index of a call that wrote into `folder`, as if it had made them here: the commits that
@@ -99,6 +107,20 @@ impl Workspace {
         held.collect()
     }
 }
+
+/// The file that a call which writes into `folder` sees where `run.log` in the tree leads: the log of the newest run, to which
+/// an agent that trains by itself may redirect its output.
+pub(crate) fn copied_log(folder: &Path) -> PathBuf {
+    call_git(folder).folder().join("run.log")
+}
+
+/// Copies a log that is not too large.
+fn copy_log(log: &Path, copy: &Path) -> io::Result<()> {
+    fs::write(copy, read_at_most(log, LARGEST_COPY)?)
+}
+
+/// The largest log that a call sees as a copy, in bytes; a larger one is read-only there.
+pub(crate) const LARGEST_COPY: u64 = 16 << 20;
 
 /// The git folder of a call that writes into `folder`.
 fn call_git(folder: &Path) -> CallGit {
