@@ -19,27 +19,21 @@ use super::settings::clock;
 
 /// Adds an idea to the backlog of the repository, lists what is in it, or drops an idea.
 pub(super) fn run(args: IdeaArgs) -> Result<ExitCode, CliError> {
-    if let IdeaCommand::Add { text, direction, kind, score } = args.command {
-        let said = Said::Idea(NewIdea { text, kind, direction, score });
-        if !said_through_wall(&said)?
-            && let Said::Idea(idea) = said
-        {
-            output::line(&add(&current_dir()?, &idea, &who())?);
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    let backlog = open_backlog(&current_dir()?)?;
-    let now = clock()?.now();
     match args.command {
-        IdeaCommand::Add { .. } => {}
-        IdeaCommand::List { format } => list(&backlog.read().map_err(SessionError::from)?.ideas, format),
+        IdeaCommand::Add { text, direction, kind, score } => {
+            let idea = NewIdea { text, kind, direction, score };
+            if !said_through_wall(&Said::Idea(idea.clone()))? {
+                output::line(&add(&current_dir()?, &idea, &who())?);
+            }
+        }
+        IdeaCommand::List { format } => {
+            let backlog = open_backlog(&current_dir()?)?;
+            list(&backlog.read().map_err(SessionError::from)?.ideas, format);
+        }
         IdeaCommand::Drop { idea } => {
-            let found = backlog.mark(|known| known.id == idea, IdeaState::Dropped, &who(), now);
-            let found = found.map_err(SessionError::from)?.ok_or(SessionError::NoIdea(idea))?;
-            output::line(&match found.state {
-                IdeaState::Dropped => format!("already dropped: {} {idea}: {}", found.idea.kind, found.idea.text),
-                _ => format!("dropped {} {idea}: {}", found.idea.kind, found.idea.text),
-            });
+            if !said_through_wall(&Said::Drop { idea })? {
+                output::line(&drop_idea(&current_dir()?, idea, &who())?);
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -52,6 +46,14 @@ pub(super) fn add(dir: &Path, idea: &NewIdea, who: &str) -> Result<String, CliEr
         Added::New(id) => format!("added {} {id}", idea.kind),
         Added::Known(known) => format!("already listed: {} {} ({})", known.idea.kind, known.id, known.state),
     })
+}
+
+/// Drops an idea of the repository that `dir` is in, in the name of `who`. Returns a line that says so.
+pub(super) fn drop_idea(dir: &Path, idea: u32, who: &str) -> Result<String, CliError> {
+    let found = open_backlog(dir)?.mark(|known| known.id == idea, IdeaState::Dropped, who, clock()?.now());
+    let found = found.map_err(SessionError::from)?.ok_or(SessionError::NoIdea(idea))?;
+    let dropped = if found.state == IdeaState::Dropped { "already dropped:" } else { "dropped" };
+    Ok(format!("{dropped} {} {idea}: {}", found.idea.kind, found.idea.text))
 }
 
 fn list(ideas: &[Idea], format: Format) {

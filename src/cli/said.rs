@@ -1,4 +1,4 @@
-//! `ar idea add` and `ar note` behind a wall: the job's shim, which lives outside, writes down what is said.
+//! `ar idea` and `ar note` behind a wall: the job's shim, which lives outside, writes down what is said.
 
 use std::env;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(super) fn said_through_wall(said: &Said) -> Result<bool, CliError> {
     if !repo.is_some_and(|repo| is_behind_wall(&repo)) {
         return Ok(false);
     }
-    let hint = || Some("`ar idea add` and `ar note` work in a call of the agent, in its working tree".to_owned());
+    let hint = || Some("`ar idea` and `ar note` work in a call of the agent, in its working tree".to_owned());
     let request = serde_json::to_string(said).map_err(|error| CliError::new(error.to_string(), None))?;
     match ask_shim(&request) {
         Ok(Reply::Done(line)) => {
@@ -49,6 +49,7 @@ fn write_down(dir: &Path, said: Said, tag: Option<&str>, experiment: Option<&str
             let text = idea::text(&new.text).map_err(|error| CliError::usage(error, "see `ar idea --help`"))?;
             idea::add(dir, &NewIdea { text, ..new }, &idea::author(tag, experiment))
         }
+        Said::Drop { idea } => idea::drop_idea(dir, idea, &idea::author(tag, experiment)),
         Said::Note { experiment, text, tag } => {
             let experiment = experiment.parse().map_err(|error| CliError::usage(error, "see `ar note --help`"))?;
             let tag = tag.map(|tag| tag.parse()).transpose().map_err(|error| CliError::usage(error, "see `ar log`"))?;

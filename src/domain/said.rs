@@ -10,6 +10,11 @@ use super::NewIdea;
 pub enum Said {
     /// An idea for the backlog.
     Idea(NewIdea),
+    /// The number of an idea to drop.
+    Drop {
+        /// The number.
+        idea: u32,
+    },
     /// A note on an experiment.
     Note {
         /// The experiment, as the user names it.

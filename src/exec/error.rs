@@ -44,6 +44,14 @@ pub enum ExecError {
         /// The cause.
         detail: String,
     },
+    /// The command's wall cannot be built, so that it was not started.
+    #[error("cannot start `{command}`: {detail}")]
+    NoWall {
+        /// The command line.
+        command: String,
+        /// The cause.
+        detail: String,
+    },
     /// The shim died without recording how the command ended.
     #[error("the supervisor of `{command}` {detail}; the command's exit status is unknown")]
     Lost {
@@ -91,6 +99,7 @@ impl ExecError {
             ExecError::DiskFull { .. } => {
                 Some("free disk space (`df -h .` shows the usage); nothing was lost".to_owned())
             }
+            ExecError::NoWall { .. } => Some("`ar doctor` says whether walls work here".to_owned()),
             ExecError::OtherMachine { .. } => Some("stop it there, or wait for it with `ar resume`".to_owned()),
             ExecError::State(error) => error.hint(),
             _ => None,

@@ -106,6 +106,9 @@ impl Running {
         match exit.or_else(|| self.told()) {
             Some(Exit { error: Some(detail), .. }) => Err(ExecError::Command { command: self.command.clone(), detail }),
             Some(exit) => Ok(exit),
+            None if last == Some(Word::NoWall) => {
+                Err(ExecError::NoWall { command: self.command.clone(), detail: self.last_words() })
+            }
             None if last == Some(Word::DiskFull) => Err(ExecError::DiskFull { command: self.command.clone() }),
             None => Err(ExecError::Lost {
                 command: self.command.clone(),

@@ -47,9 +47,16 @@ pub fn shim_main(job_file: &Path, answer: Answer) -> ExitCode {
         Ok(()) => Word::Over,
         Err(error) => {
             // Without standard error there is nobody to tell.
-            let _ = writeln!(io::stderr(), "{}", in_words(error));
-            // Its words would not fit on the disk either.
-            if is_disk_full(error) { Word::DiskFull } else { Word::Failed }
+            let _ = match error {
+                ExecError::NoWall { detail, .. } => writeln!(io::stderr(), "{detail}"),
+                error => writeln!(io::stderr(), "{}", in_words(error)),
+            };
+            match error {
+                ExecError::NoWall { .. } => Word::NoWall,
+                // Its words would not fit on the disk either.
+                error if is_disk_full(error) => Word::DiskFull,
+                _ => Word::Failed,
+            }
         }
     };
     word.send(&socket);
@@ -142,12 +149,13 @@ async fn watch_over(
     let start = Instant::now();
     let log = note_start(job, place, started)?;
     let requests = Requests::of(job, files);
-    let launched = match log.and_then(|log| launch(job, files, stdin, log)) {
+    let launched = match log.map_err(NotStarted::Command).and_then(|log| launch(job, files, stdin, log)) {
         Ok(launched) => launched,
-        Err(error) => {
+        Err(NotStarted::Command(error)) => {
             exit.error = Some(error);
             return Ok(exit);
         }
+        Err(NotStarted::Wall(detail)) => return Err(ExecError::NoWall { command: job.command.clone(), detail }),
     };
     crash::point("launched");
     if let Some(requests) = requests {
@@ -210,6 +218,14 @@ fn note_start(job: &Job, place: &mut Place<'_>, started: Timestamp) -> Result<Re
     }
 }
 
+/// The reason that a command was not started, in words.
+enum NotStarted {
+    /// Something that it needs is missing: the outcome of the job.
+    Command(String),
+    /// Its wall cannot be built, which says nothing about the command.
+    Wall(String),
+}
+
 /// A command that was started.
 struct Launched {
     /// The shell.
@@ -252,11 +268,12 @@ fn in_words(error: &ExecError) -> String {
 
 /// Starts the command as the leader of a process group of its own, with input from `stdin` and output to `log`, behind its
 /// wall if it has one.
-fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<Launched, String> {
+fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<Launched, NotStarted> {
     if !job.cwd.is_dir() {
-        return Err(format!("the working folder `{}` does not exist", job.cwd.display()));
+        return Err(NotStarted::Command(format!("the working folder `{}` does not exist", job.cwd.display())));
     }
-    let in_words = |error: io::Error| error.to_string();
+    let no_wall = |why: &str| NotStarted::Wall(format!("no wall can be built for it: {why}"));
+    let in_words = |error: io::Error| NotStarted::Command(error.to_string());
     let (pipe, output) = Pipe::new().map_err(in_words)?;
     let building = job.wall.as_ref().map(|wall| Building::new(wall, &job.command, &job.cwd, &stdin));
     let building = building.transpose().map_err(in_words)?;
@@ -276,13 +293,13 @@ fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<Launche
     for (name, value) in &job.env {
         command = command.env(name, value);
     }
-    let handle = command.start().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound if building.is_some() => format!("{BWRAP}: {error}"),
-        _ => format!("sh: {error}"),
+    let handle = command.start().map_err(|error| match building {
+        Some(_) => no_wall(&format!("{BWRAP}: {error}")),
+        None => NotStarted::Command(format!("sh: {error}")),
     })?;
     drop(command);
     let started = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
-    let started = started.ok_or("it has no process")?;
+    let started = started.ok_or_else(|| NotStarted::Command("it has no process".into()))?;
     let (leader, handle) = match building {
         None => (started, Some(handle)),
         Some(building) => match building.finish(started, || drop(handle.wait())) {
@@ -291,7 +308,7 @@ fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<Launche
                 let _ = handle.kill();
                 drop(handle);
                 let words = last_line(&pipe.words());
-                return Err(format!("no wall can be built for it: {words} ({error})"));
+                return Err(no_wall(&format!("{words} ({error})")));
             }
         },
     };

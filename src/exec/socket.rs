@@ -28,10 +28,12 @@ pub(super) enum Word {
     Failed,
     /// The disk has no room for `exit.json`.
     DiskFull,
+    /// The wall of the command cannot be built, and the last words say why.
+    NoWall,
 }
 
 impl Word {
-    const ALL: [Word; 3] = [Word::Over, Word::Failed, Word::DiskFull];
+    const ALL: [Word; 4] = [Word::Over, Word::Failed, Word::DiskFull, Word::NoWall];
 
     /// Sends it, ignoring a closed socket.
     pub(super) fn send(self, socket: &net::UnixStream) {

@@ -42,6 +42,11 @@ pub fn make_links(main: &Path, tree: &Path, links: &[PathBuf]) -> io::Result<Vec
     Ok(moved)
 }
 
+/// Returns whether `link`, relative to both, leads from `tree` to what is in `main`, as [`make_links`] makes it.
+pub fn is_made(main: &Path, tree: &Path, link: &Path) -> bool {
+    fs::read_link(tree.join(link)).is_ok_and(|target| target == main.join(link))
+}
+
 /// Lists those of `links` in `main` behind which something was written or removed after `since`. Checks at most 10,000 files
 /// and folders. Ignores bytecode, which Python writes whenever it likes, and links that lead further.
 pub fn written_to(main: &Path, links: &[PathBuf], since: SystemTime) -> Vec<PathBuf> {
@@ -95,8 +100,7 @@ mod tests {
         fs::create_dir(&tree).unwrap();
         fs::write(main.join("w.bin"), "w").unwrap();
         let links = ["sets/a", "w.bin"].map(PathBuf::from);
-        let lead_to_main =
-            || links.iter().all(|link| fs::read_link(tree.join(link)).is_ok_and(|to| to == main.join(link)));
+        let lead_to_main = || links.iter().all(|link| is_made(&main, &tree, link));
         assert_eq!(make_links(&main, &tree, &links).unwrap(), Vec::<PathBuf>::new());
         assert!(lead_to_main());
         assert_eq!(make_links(&main, &tree, &links).unwrap(), Vec::<PathBuf>::new(), "nothing is to do");

@@ -15,7 +15,7 @@ mod write;
 
 pub use clone::{clone_file, take_file};
 pub use error::{FileError, absent, failed, if_exists, is_disk_full, is_missing};
-pub use links::{make_links, written_to};
+pub use links::{is_made, make_links, written_to};
 pub use lock::{APPEND_WAIT, GLANCE, is_at, lock_within, open_locked, share_within};
 pub use names::{
     copy_beside, free_beside, free_name, in_writable_folder, make_all_writable, make_writable, move_away, move_command,

@@ -295,7 +295,7 @@ fn artifacts_for_which_there_is_no_room_are_named_and_the_experiment_is_kept() {
 
 #[test]
 fn what_others_put_in_the_place_of_the_folder_harms_nothing() {
-    let repo = checkpoint_repo();
+    let repo = checkpoint_repo().without_walls();
     fs::create_dir(repo.outside().join("mine")).unwrap();
     fs::write(repo.outside().join("mine/file"), "mine").unwrap();
     let mine: PathBuf = repo.outside().join("mine");
@@ -308,7 +308,7 @@ fn what_others_put_in_the_place_of_the_folder_harms_nothing() {
     assert_eq!(best(&repo, 1).as_deref(), Some("weights of 1.9\n"));
     assert_eq!(fs::read_dir(&mine).unwrap().count(), 1);
     // Without the list of before it is not known what the run wrote.
-    let again = checkpoint_repo();
+    let again = checkpoint_repo().without_walls();
     let damaged = "echo '{\"version\": 1, \"globs\": [\"[\"], \"files\": {}}'";
     again.write("more.sh", format!("{damaged} > \"$AR_RUN_DIR/artifacts.json\"\n"));
     again.commit_all("no list");

@@ -1,16 +1,40 @@
 //! The script of attacks: each group is a session that must hold.
 
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, chown};
 use std::process::Command;
 
-use crate::support::AR;
+use crate::support::{AR, can_have_walls};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/attacks.sh");
 
 #[track_caller]
-fn hold(groups: &[&str]) {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/attacks.sh");
-    let output = Command::new("sh").arg(script).arg(AR).args(groups).output().unwrap();
+fn hold(args: &[&str]) {
+    assert_held(Command::new("sh").arg(SCRIPT).arg(AR).args(args));
+}
+
+#[track_caller]
+fn assert_held(script: &mut Command) {
+    let output = script.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("held: "), "{said}");
+}
+
+/// The same as a user who is not root, if root runs the tests.
+#[track_caller]
+fn hold_as_another(args: &[&str]) {
+    const OTHER: u32 = 1234;
+    let home = tempfile::tempdir().unwrap();
+    if home.path().metadata().unwrap().uid() != 0 {
+        let _ = writeln!(io::stderr(), "skipped: only root can run a program as another user");
+        return;
+    }
+    chown(home.path(), Some(OTHER), Some(OTHER)).unwrap();
+    let user = [format!("--reuid={OTHER}"), format!("--regid={OTHER}"), "--clear-groups".to_owned()];
+    let mut script = Command::new("setpriv");
+    script.args(user).args(["sh", SCRIPT, AR]).args(args);
+    assert_held(script.envs(["HOME", "TMPDIR"].map(|name| (name, home.path()))));
 }
 
 #[test]
@@ -20,7 +44,7 @@ fn on_the_evaluator() {
 
 #[test]
 fn on_git() {
-    hold(&["git", "beside"]);
+    hold(&["git", "beside", "messages"]);
 }
 
 #[test]
@@ -46,4 +70,28 @@ fn with_clocks_that_jump() {
 #[test]
 fn beside_a_person_at_work() {
     hold(&["person"]);
+}
+
+const WALLED: [&str; 2] = ["--sandbox", "require"];
+const ON_SLOTS: [&str; 4] = ["--sandbox", "require", "--slots", "4"];
+
+#[test]
+fn behind_walls() {
+    if can_have_walls() {
+        hold(&WALLED);
+        hold_as_another(&WALLED);
+    }
+}
+
+#[test]
+fn behind_walls_on_slots() {
+    if can_have_walls() {
+        hold(&ON_SLOTS);
+        hold_as_another(&ON_SLOTS);
+    }
+}
+
+#[test]
+fn on_slots() {
+    hold(&["--slots", "4", "evaluator", "swaps", "data", "paths", "git", "beside", "messages"]);
 }

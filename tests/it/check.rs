@@ -39,7 +39,7 @@ fn runs(repo: &TestRepo) -> usize {
 
 #[test]
 fn a_change_to_what_may_not_be_touched_is_recorded_and_not_run() {
-    let repo = repo();
+    let repo = repo().without_walls();
     let edits = [
         "echo 1 > src/value; echo cheat >> prepare.py",
         "rm prepare.py; ln -s src/value prepare.py",
@@ -114,7 +114,7 @@ fn a_scope_that_no_file_is_in_is_said_before_the_night() {
 
 #[test]
 fn without_a_scope_the_file_that_the_command_names_is_the_one_to_work_on() {
-    let repo = repo();
+    let repo = repo().without_walls();
     session(&repo, &[], &["echo 'echo val_bpb: 1.5' > eval.sh", "echo x >> prepare.py"]).ok();
     assert_eq!(record(&repo, 1)["outcome"], "keep");
     assert_eq!(record(&repo, 2)["failure"]["class"], "protected");
@@ -197,7 +197,7 @@ fn what_was_measured_is_not_measured_again() {
 
 #[test]
 fn protected_files_are_put_back_before_a_run_and_checked_after_it() {
-    let repo = repo();
+    let repo = repo().without_walls();
     repo.write(
         "eval.sh",
         "echo run >> ../runs; [ -e ../cheat ] && echo easier > prepare.py; echo val_bpb: $(cat src/value)\n",

@@ -13,11 +13,14 @@ const FOLDER: &str = ".autoresearch/t/checkpoints";
 
 /// An agent that changes something else in each experiment, and does `summary` when it is asked for one, with the number of
 /// that call in `$call`.
-fn agent(summary: &str) -> String {
+fn agent(repo: &TestRepo, summary: &str) -> String {
+    let (calls, asked) = (repo.outside().join("calls"), repo.outside().join("asked"));
     format!(
-        "if grep -q '^# Summarise this session' \"$AR_PROMPT\"; then echo call >> ../calls; \
-         call=$(grep -c call ../calls); cp \"$AR_PROMPT\" ../asked; {summary}; \
-         else echo \"# $AR_EXPERIMENT\" >> train.sh; fi"
+        "if grep -q '^# Summarise this session' \"$AR_PROMPT\"; then echo call >> {calls}; \
+         call=$(grep -c call {calls}); cp \"$AR_PROMPT\" {asked}; {summary}; \
+         else echo \"# $AR_EXPERIMENT\" >> train.sh; fi",
+        calls = calls.display(),
+        asked = asked.display()
     )
 }
 
@@ -35,7 +38,7 @@ fn first_call<'a>(agent: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 
 /// Runs session `t`, which is summed up as soon as it has a baseline.
 fn summed_up(repo: &TestRepo, summary: &str) -> Called {
-    let (agent, more) = (agent(summary), ["--summary-at", "1ms", "--max-experiments", "2", "--format", "json"]);
+    let (agent, more) = (agent(repo, summary), ["--summary-at", "1ms", "--max-experiments", "2", "--format", "json"]);
     command(repo, &first_call(&agent, &more)).output().unwrap().into()
 }
 
@@ -108,10 +111,11 @@ fn checkpoints_come_while_the_agent_and_the_run_are_at_work() {
 
 #[test]
 fn a_kill_loses_no_checkpoint_and_writes_none_twice() {
-    let args = |agent| first_call(agent, &["--checkpoint", "1s", "--max-experiments", "1"]);
-    let agent = agent(":");
+    const MORE: [&str; 4] = ["--checkpoint", "1s", "--max-experiments", "1"];
     let traced = |repo: &TestRepo, at: &str| {
-        let mut command = ar_command(repo, &repo.path(), args(&agent));
+        let agent = agent(repo, ":");
+        let args = first_call(&agent, &MORE);
+        let mut command = ar_command(repo, &repo.path(), args);
         command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", at);
         Called::from(command.output().unwrap())
     };
@@ -129,7 +133,8 @@ fn a_kill_loses_no_checkpoint_and_writes_none_twice() {
         }
         // The kill may come after the end of the night.
         let has_ended = repo.exists(".autoresearch/t/state/contract.json");
-        let goes_on = if has_ended { vec!["resume", "t"] } else { args(&agent) };
+        let agent = agent(&repo, ":");
+        let goes_on = if has_ended { vec!["resume", "t"] } else { first_call(&agent, &MORE) };
         ar(&repo, goes_on).ok();
         let told: BTreeSet<String> = told(&repo).into_iter().collect();
         assert_eq!((told, experiments(&repo)), (files(&repo), 1), "killed at {time}");
@@ -199,7 +204,7 @@ fn a_summary_that_is_killed_is_asked_for_again() {
 #[test]
 fn a_session_with_slots_has_checkpoints_and_a_summary() {
     let repo = training_repo();
-    let agent = agent("echo junk >> train.sh; echo well");
+    let agent = agent(&repo, "echo junk >> train.sh; echo well");
     let more = ["--slots", "2", "--max-experiments", "2", "--checkpoint", "1s", "--summary-at", "1ms"];
     let called = command(&repo, &first_call(&agent, &more)).output().unwrap();
     Called::from(called).ok();

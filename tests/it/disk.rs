@@ -50,11 +50,11 @@ fn filling(repo: &TestRepo, scarce: Scarce, left: u32, id: u32, [before, more]: 
     let once = repo.outside().join("filled");
     let fill = match scarce {
         Scarce::Blocks => {
-            format!("cat /dev/zero >.git/fill/0 2>/dev/null; truncate -s -$(({left} * 4096)) .git/fill/0")
+            format!("cat /dev/zero >fill/0 2>/dev/null; truncate -s -$(({left} * 4096)) fill/0")
         }
         Scarce::Files => format!(
-            "( while : >.git/fill/$((n += 1)); do :; done ) 2>/dev/null; \
-             for n in $(ls .git/fill | tail -n {left}); do rm .git/fill/$n; done"
+            "( while : >fill/$((n += 1)); do :; done ) 2>/dev/null; \
+             for n in $(ls fill | tail -n {left}); do rm fill/$n; done"
         ),
     };
     format!("if [ ! -e {0} ] && [ $AR_EXPERIMENT = {id} ]; then touch {0}; {before} {fill}; {more} fi", once.display())
@@ -114,13 +114,19 @@ fn assert_nothing_torn(repo: &TestRepo, what: &str) {
     assert!(fsck.status.success(), "{what}: {}", String::from_utf8_lossy(&fsck.stderr));
 }
 
+/// A folder for what fills the disk, which is part of no change.
+fn make_folder_to_fill(repo: &TestRepo) {
+    repo.write(".git/info/exclude", "fill\n");
+    fs::create_dir(repo.file("fill")).unwrap();
+}
+
 /// Fills the disk under a session but for `left` at one moment, makes room, and compares what comes of it with `expected`.
 /// Whether it had to stop; `None` where no such disk can be had.
 fn stops_and_goes_on(moment: Moment, scarce: Scarce, left: u32, expected: &str) -> Option<bool> {
     let what = format!("{moment:?}, {scarce:?}: {left}");
     let repo = training_repo();
     let _disk = SmallDisk::under(&repo)?;
-    fs::create_dir(repo.file(".git/fill")).unwrap();
+    make_folder_to_fill(&repo);
     let called = session(&repo, Some((moment, scarce, left)));
     assert_nothing_torn(&repo, &what);
     let stopped = called.code != Some(0);
@@ -133,7 +139,7 @@ fn stops_and_goes_on(moment: Moment, scarce: Scarce, left: u32, expected: &str) 
         let again = ar(&repo, ["resume"]).exits(1);
         assert!(again.stderr.contains("the disk is too full for an experiment"), "{what}: {again:#?}");
     }
-    fs::remove_dir_all(repo.file(".git/fill")).unwrap();
+    fs::remove_dir_all(repo.file("fill")).unwrap();
     if stopped {
         ar(&repo, ["resume"]).ok();
     }
@@ -199,14 +205,14 @@ fn a_run_that_meets_a_full_disk_again_and_again_is_not_lost() {
             eprintln!("skipped: no small file system can be mounted here");
             return;
         };
-        fs::create_dir(repo.file(".git/fill")).unwrap();
+        make_folder_to_fill(&repo);
         session(&repo, Some((Moment::InRun(1, 1), Scarce::Blocks, left))).exits(4);
         for _ in 0..4 {
-            repo.rm(".git/fill/0");
+            repo.rm("fill/0");
             fs::remove_file(repo.outside().join("filled")).unwrap();
             ar(&repo, ["resume"]).exits(4);
         }
-        repo.rm(".git/fill/0");
+        repo.rm("fill/0");
         let called = ar(&repo, ["resume"]).ok();
         assert!(
             called.stdout.contains("   1  keep     1.900000  1: better: val_bpb 1.900000 is better"),

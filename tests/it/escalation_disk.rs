@@ -16,7 +16,7 @@ use crate::support::{Called, SmallDisk, TestRepo, ar, ar_command, until};
 fn filler(calls: u32) -> String {
     format!(
         "echo '# changed' >> train.sh; echo x >> ../calls; [ $(grep -c x ../calls) -gt {calls} ] && exit; \
-         {{ cat /dev/zero > .git/fill; }} 2>/dev/null; exit 1"
+         {{ cat /dev/zero > fill; }} 2>/dev/null; exit 1"
     )
 }
 
@@ -24,6 +24,8 @@ fn filler(calls: u32) -> String {
 #[expect(clippy::print_stderr, reason = "a skipped test names the cause")]
 fn on_small_disk() -> Option<(TestRepo, SmallDisk)> {
     let repo = training_repo();
+    // What fills the disk is part of no change.
+    repo.write(".git/info/exclude", "fill\n");
     let disk = SmallDisk::under(&repo);
     if disk.is_none() {
         eprintln!("skipped: no small file system can be mounted here");
@@ -40,8 +42,8 @@ fn args(repo: &TestRepo, calls: u32, more: &[&str]) -> Vec<String> {
 
 /// Empties the file first: a process that another test starts at this moment may have it open.
 fn free(repo: &TestRepo) {
-    File::create(repo.file(".git/fill")).unwrap();
-    repo.rm(".git/fill");
+    File::create(repo.file("fill")).unwrap();
+    repo.rm("fill");
 }
 
 /// The `escalated` alerts that the command of `--on-event` received.

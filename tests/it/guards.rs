@@ -23,8 +23,8 @@ pub(crate) fn repo() -> TestRepo {
 pub(crate) fn session(repo: &TestRepo, flags: &[&str], edits: &[&str], count: u32) -> Called {
     let cases: String = (1..).zip(edits).map(|(n, edit)| format!("{n}) {edit};; ")).collect();
     let agent = format!(
-        "echo call >> ../calls; n=$(($(wc -l < ../calls))); cat > ../prompt-$n; case $n in {cases} esac; echo \"call \
-            $n\""
+        "O={}; echo call >> $O/calls; n=$(($(wc -l < $O/calls))); cat > $O/prompt-$n; case $n in {cases} esac; echo \"call $n\"",
+        repo.outside().display()
     );
     let count = count.to_string();
     let args =
@@ -160,7 +160,7 @@ fn the_version_that_is_recorded_is_described_by_its_own_words_if_it_has_any() {
 
 #[test]
 fn a_rework_that_comes_to_nothing_ends_the_experiment_with_what_it_has() {
-    let repo = repo();
+    let repo = repo().without_walls();
     repo.write("notes.txt", "mine, untracked\n");
     let bad = "echo 'exit 3' > src/check; echo echo val_bpb:";
     let (first, refused, worse) = (
@@ -250,7 +250,7 @@ fn a_guard_that_fails_on_the_baseline_takes_the_session_back() {
 
 #[test]
 fn what_a_guard_changes_is_named_and_put_back() {
-    let repo = repo();
+    let repo = repo().without_walls();
     let edits = [
         "echo echo val_bpb: 1.5 > src/value; echo 'echo easier > guard.sh' > src/check",
         "echo 'echo fine; echo more >> README.md' > src/check",

@@ -156,7 +156,7 @@ fn an_example_of_a_settings_file_is_shown() {
 
 #[test]
 fn a_command_whose_script_is_missing_is_not_called_fine() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh trian.sh\"\nagent = \"true\"\n");
     let found = ar(&repo, ["doctor", "--format", "json"]).exits(1).json();
     let findings = found["findings"].as_array().unwrap();

@@ -133,7 +133,7 @@ fn a_call_that_is_made_again_is_offered_the_same_idea_and_nothing_is_drawn_befor
 
 #[test]
 fn ideas_of_many_processes_have_a_number_each_and_survive_an_agent_that_deletes_them() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     let children: Vec<_> = (0..8)
         .map(|n| {
             let mut command = ar_command(&repo, &repo.path(), ["idea", "add", &format!("idea {n}")]);

@@ -203,7 +203,7 @@ fn a_change_that_was_refused_without_a_run_has_no_row() {
         "train.py",
     ];
     let run = |more: &[&str]| {
-        let repo = repo();
+        let repo = repo().without_walls();
         let called = ar_there(&repo, &[&args[..], &["--max-experiments", "3"], more].concat()).ok();
         assert!(!called.stderr.contains("trained by itself"), "{called:?}");
         repo

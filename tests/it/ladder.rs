@@ -144,7 +144,7 @@ fn the_structural_ladder_pivots_soon_and_flags_soon() {
 
 #[test]
 fn the_report_of_a_flag_goes_to_the_users_folder_where_the_state_folder_has_no_room() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     // No file can take its place.
     let first = "mkdir -p .autoresearch/t/state/flagged.md/folder";
     let called = run(&repo, first, 8, &["--ladder", "structural"]).ok();

@@ -102,7 +102,7 @@ fn a_link_to_a_folder_elsewhere_is_followed_where_the_user_made_it() {
 
 #[test]
 fn a_link_to_a_folder_on_another_file_system_is_followed() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     // The repositories are made in memory where there is plenty.
     let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     repo.symlink(elsewhere.path(), ".autoresearch");
@@ -124,7 +124,7 @@ fn a_link_to_a_folder_on_another_file_system_is_followed() {
 
 #[test]
 fn a_link_that_appears_in_the_place_of_the_folder_is_undone() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     fs::create_dir(repo.outside().join("precious")).unwrap();
     fs::write(repo.outside().join("precious/file"), "x").unwrap();
     // `ar` may recreate the folder before the link has its place.
@@ -145,7 +145,7 @@ fn a_link_that_appears_in_the_place_of_the_folder_is_undone() {
 
 #[test]
 fn a_deleted_file_whose_copy_is_gone_is_called_that() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     repo.write("notes.txt", "mine\n");
     let object = "f=$(git hash-object notes.txt); rm -f .git/objects/$(echo $f | cut -c1-2)/$(echo $f | cut -c3-)";
     let called = run(&repo, &format!("{object}; rm notes.txt; echo x > new.txt"), "1").ok();
@@ -200,7 +200,7 @@ fn a_repository_with_sha_256_is_refused_with_a_way_out() {
 
 #[test]
 fn a_copy_of_a_protected_file_keeps_its_permissions() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     repo.write(".git/info/exclude", "eval/\n");
     repo.write("eval/run.sh", "echo x\n");
     fs::set_permissions(repo.file("eval/run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
@@ -219,7 +219,7 @@ fn record(repo: &TestRepo, id: u32) -> Value {
 
 #[test]
 fn a_protected_file_is_restored_in_a_folder_without_rights() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     repo.write(".git/info/exclude", "eval/\n");
     repo.write("eval/data", "the data\n");
     repo.write("eval/deep/more", "more of it\n");
@@ -251,7 +251,7 @@ fn a_pipe_below_a_protected_path_is_named_and_not_read() {
 
 #[test]
 fn a_change_of_protected_files_that_are_too_large_to_copy_counts_once() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     repo.write(".git/info/exclude", "eval/\n");
     for name in ["eval/large", "eval/gone"] {
         repo.write(name, "");

@@ -1,10 +1,11 @@
 //! Walls: what the kernel keeps agents and runs from writing, and what works behind one as without it.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::support::{AR, Called, TestRepo, ar, ar_in_time};
+use crate::support::{AR, Called, TestRepo, ar, ar_command, ar_in_time};
 
 /// A repository with an evaluator of its own, a metric file, data and a helper in another folder.
 fn repo() -> Option<TestRepo> {
@@ -21,9 +22,9 @@ fn repo() -> Option<TestRepo> {
 /// The layouts that each attack is tried in.
 const LAYOUTS: [&[&str]; 2] = [&[], &["--slots", "4"]];
 
-/// Runs a session in which the agent, in each experiment, does what a line says, and then sets the value. A line that begins
-/// with `run:` is what the training does.
-fn session(repo: &TestRepo, attacks: &[&str], layout: &[&str]) -> Called {
+/// The arguments for a session in which the agent, in each experiment, does what a line says, and then sets the value. A line
+/// that begins with `run:` is what the training does.
+fn arguments(repo: &TestRepo, attacks: &[&str], layout: &[&str]) -> Vec<String> {
     let mut agent = String::from("cat > /dev/null; case $AR_EXPERIMENT in\n");
     for (number, attack) in (1..).zip(attacks) {
         let attack = match attack.strip_prefix("run:") {
@@ -35,20 +36,15 @@ fn session(repo: &TestRepo, attacks: &[&str], layout: &[&str]) -> Called {
     repo.write("../agent.sh", agent + "esac\necho number $AR_EXPERIMENT\n");
     let agent = format!("sh {}", repo.outside().join("agent.sh").display());
     let count = attacks.len().to_string();
-    let args = ["run", "--yes", "--tag", "t", "--metric", "val", "--lower", "--metric-file", "out.json:/val"];
-    let more = [
-        "--cmd",
-        "sh eval.sh",
-        "--scope",
-        "src/**",
-        "--protect",
-        "lib",
-        "--grace",
-        "200ms",
-        "--max-experiments",
-        &count,
-    ];
-    ar_in_time(repo, args.into_iter().chain(more).chain(["--agent", &agent]).chain(layout.iter().copied()))
+    let terms =
+        "run --yes --tag t --metric val --lower --metric-file out.json:/val --scope src/** --protect lib --grace 200ms";
+    let more = ["--cmd", "sh eval.sh", "--max-experiments", &count, "--agent", &agent];
+    terms.split(' ').chain(more).chain(layout.iter().copied()).map(str::to_owned).collect()
+}
+
+/// Runs such a session.
+fn session(repo: &TestRepo, attacks: &[&str], layout: &[&str]) -> Called {
+    ar_in_time(repo, arguments(repo, attacks, layout))
 }
 
 fn record(repo: &TestRepo, id: usize) -> Value {
@@ -221,11 +217,15 @@ fn a_run_leaves_what_any_training_leaves() {
 }
 
 #[test]
-fn a_command_may_redirect_its_output_into_the_log() {
-    let Some(repo) = repo() else { return };
-    let args = ["run", "--yes", "--tag", "t", "--metric", "val", "--lower", "--max-experiments", "0"];
-    ar(&repo, args.into_iter().chain(["--cmd", "echo val: 4 > run.log 2>&1"])).ok();
-    assert_eq!(record(&repo, 0)["metric"]["value"], 4.0);
+fn a_command_may_write_the_log_itself() {
+    for command in ["echo val: 4 > run.log 2>&1", "sh writes.sh"] {
+        let Some(repo) = repo() else { return };
+        repo.write("writes.sh", "echo val: 4 > run.log\n");
+        repo.commit_all("a script that writes its log");
+        let args = ["run", "--yes", "--tag", "t", "--metric", "val", "--lower", "--max-experiments", "0"];
+        ar(&repo, args.into_iter().chain(["--cmd", command])).ok();
+        assert_eq!(record(&repo, 0)["metric"]["value"], 4.0, "{command}");
+    }
 }
 
 #[test]
@@ -239,6 +239,31 @@ fn a_link_is_read_only_unless_it_is_said_otherwise() {
     session(&repo, &[run], &["--slots", "2", "--link", "data", "--link", "cache:rw"]).ok();
     assert_eq!(repo.read("data/train.bin"), "data\n");
     assert_eq!(repo.read("cache/index"), "index\nmore\n");
+}
+
+#[test]
+fn a_wall_that_cannot_be_built_is_nobodys_fault_but_the_machines() {
+    let Some(repo) = repo() else { return };
+    // It fails each time that somebody says so.
+    let sign = repo.outside().join("broken").display().to_string();
+    let bwrap = format!(
+        "#!/bin/sh\nif rm {sign} 2> /dev/null; then echo out of luck >&2; exit 1; fi\nPATH=${{PATH#*:}} exec bwrap \"$@\"\n"
+    );
+    let program = repo.file("../bin/bwrap");
+    repo.write(&program, bwrap);
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let broken = format!("touch {sign}");
+    let mut command =
+        ar_command(&repo, &repo.path(), arguments(&repo, &[&broken, &format!("run:{broken}"), "true"], &[]));
+    let called = Called::from(command.env("PATH", path).output().unwrap()).ok();
+    for (number, expected) in [(1, 3.01), (2, 3.02), (3, 3.03)] {
+        assert_eq!(record(&repo, number)["metric"]["value"], expected, "{called:#?}");
+    }
+    assert!(
+        called.stdout.contains("the agent cannot be started: no wall can be built for it: out of luck"),
+        "{called:#?}"
+    );
 }
 
 #[test]
@@ -273,8 +298,7 @@ fn the_start_says_whether_there_are_walls() {
             let found = std::env::split_paths(&path).map(|dir| dir.join(program)).find(|path| path.exists()).unwrap();
             let _ = std::os::unix::fs::symlink(found, folder.join(program));
         }
-        let mut command =
-            crate::support::ar_command(&repo, &repo.path(), args(sandbox).into_iter().chain(["--tag", tag]));
+        let mut command = ar_command(&repo, &repo.path(), args(sandbox).into_iter().chain(["--tag", tag]));
         command.env("PATH", folder).output().unwrap().into()
     };
     let called = without("auto", "c").ok();

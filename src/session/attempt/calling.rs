@@ -188,7 +188,7 @@ impl<'a> Calling<'a> {
         let (attempt, log) = (self.attempt, self.files.log());
         let Before { log_from, commits, rows, is_capped, over_rounds, rewrote_log, memories, words: told } = before;
         let mut exit = match ended {
-            Ending::Done(Err(ExecError::Command { detail, .. })) => {
+            Ending::Done(Err(ExecError::Command { detail, .. } | ExecError::NoWall { detail, .. })) => {
                 self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
                 return Ok(Ending::Done(None));
             }

@@ -6,7 +6,7 @@ use super::left_over::{await_files, restore_after};
 use super::lifecycle::{Attempt, Attempted, Stage};
 use crate::crash;
 use crate::domain::{Actor, Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
-use crate::exec::{self, Executor, Exit, Job};
+use crate::exec::{self, ExecError, Executor, Exit, Job};
 use crate::fs::read_tail;
 use crate::measure::{EXCERPT_LINES, last_lines};
 use crate::rules::{LOST_RETRIES, RunFound, WalledRole};
@@ -138,6 +138,7 @@ impl Attempt {
             return Ok(Ending::Lost);
         }
         match ended.done() {
+            Ok(Err(ExecError::NoWall { .. })) => Ok(Ending::Lost),
             Ok(exit) => Ok(Ending::Done(exit?)),
             Err(ending) => Ok(ending),
         }

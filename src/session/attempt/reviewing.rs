@@ -212,7 +212,7 @@ impl ReviewCall<'_> {
         let waited = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let of_loop = shared.times.end(store).map(|end| end.left);
         let left = waited.into_iter().chain(of_loop).min().unwrap_or(contract.agent_timeout).max(SHORTEST);
-        let places = JobPlaces { own: own_names(&self.folder, contract.guards.len(), ""), ..JobPlaces::default() };
+        let places = JobPlaces { own: own_names(&self.folder, contract.guards.len(), false), ..JobPlaces::default() };
         let wall = store.walls.of_job(&self.tree, &self.folder, places, &WalledRole::Reviewer);
         let job = shared.local.start(&Job {
             name: REVIEW.into(),

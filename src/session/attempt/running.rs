@@ -246,6 +246,7 @@ impl Attempt {
                 drop(run);
                 return Err(self.spoilt(&mut shared.store(), full.into()));
             }
+            Ok(Err(ExecError::NoWall { .. })) => return Ok(Ending::Lost),
             Ok(exit) => exit?,
             Err(ending) => return Ok(ending),
         };

@@ -15,7 +15,7 @@ use crate::rules::{
 };
 use crate::session::attempt::{FinishedRun, MeasuringRun, metric_file_stamp};
 use crate::session::errors::SessionError;
-use crate::session::store::{Interrupt, Interrupts, Walls, own_names, watch_programs_until};
+use crate::session::store::{Interrupt, Interrupts, Walls, own_names, watch_programs_until, writes_log};
 use crate::session::tree::{REPRO_FOLDER, UNFINISHED};
 use crate::session::view::SessionView;
 use crate::session::wait::Ending;
@@ -216,7 +216,7 @@ impl SessionView {
         let protected: Vec<PathBuf> = all.iter().filter(|path| terms.protects(path)).cloned().collect();
         let folder = place.git_dir().join(REPRO_FOLDER);
         let places = JobPlaces {
-            own: own_names(&folder, 0, &contract.command),
+            own: own_names(&folder, 0, writes_log(place.worktree(), &contract.command)),
             protected: protected_mounts(&protected, &all),
             links: links.iter().map(|(target, _)| (target.clone(), false)).collect(),
             ..JobPlaces::default()

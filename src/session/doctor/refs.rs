@@ -9,7 +9,7 @@ use crate::domain::{Area, CommitId, ExperimentId, Finding, Severity, Tag, with_c
 use crate::git::{BrokenRef, Head, Notes, Repo};
 use crate::rules::{Tip, UnrecordedTip};
 use crate::session::errors::{BranchError, SessionError};
-use crate::session::files::record_id;
+use crate::session::files::{is_behind_wall, record_id};
 use crate::session::plan::unrecorded_tip;
 use crate::session::view::{NOTES, RATINGS};
 use crate::state::Journal;
@@ -198,6 +198,8 @@ fn branch<'a>(repo: &'a Repo, facts: &'a Facts) -> Result<Vec<Difference<'a>>, S
     } else if facts.is_only
         && !facts.is_fetched
         && facts.home().follows_branch()
+        // Behind the wall of a call, HEAD is the call's own.
+        && !is_behind_wall(repo)
         && let Some(elsewhere) = elsewhere(&repo.refs.head()?, &branch)
     {
         let what = format!("HEAD is {elsewhere}, not on the session's branch");

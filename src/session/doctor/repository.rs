@@ -11,6 +11,7 @@ use crate::domain::{Area, Finding, shell_word, with_causes};
 use crate::fs::move_command;
 use crate::git::{GitError, Head, LockFile, LockOwner, Repo};
 use crate::session::errors::SessionError;
+use crate::session::files::is_behind_wall;
 use crate::session::tree::left_worktrees;
 use crate::state::SESSIONS_FOLDER;
 
@@ -148,7 +149,8 @@ fn folders(repo: &Repo) -> Vec<Finding> {
         vec![repo.git_dir().to_owned(), repo.common_dir().join("objects"), repo.worktree().to_owned()];
     match in_the_way(repo) {
         Some(finding) => found.push(finding),
-        None => dirs.extend(Some(own_folder(repo)).filter(|own| own.exists())),
+        // In a job of a loop it is read-only.
+        None => dirs.extend(Some(own_folder(repo)).filter(|own| own.exists() && !is_behind_wall(repo))),
     }
     for dir in dirs {
         // A file without a name: nothing is to be seen of it.

@@ -38,6 +38,6 @@ pub use requests::{Interrupt, Interrupts};
 pub(crate) use trouble_report::{
     close_escalation, end_wait, forget_solved, is_reported, remove_report, remove_reports, write_report,
 };
-pub(crate) use walls::{Walls, own_names};
+pub(crate) use walls::{Walls, own_names, writes_log};
 pub(crate) use watchdog::{end_programs_in, listen, watch_programs, watch_programs_until};
 pub(crate) use writer::{NO_KEEP, Store, Written};

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use super::jobs::{RUN_FILES, job_names};
 use crate::domain::Sandbox;
 use crate::exec::{JobFiles, NoWall, try_wall};
+use crate::fs::read_at_most;
 use crate::git::Repo;
-use crate::rules::{JobPlaces, Places, Wall, WalledRole, wall};
+use crate::rules::{JobPlaces, Places, Wall, WalledRole, files_named, wall};
 use crate::session::errors::SessionError;
 use crate::state::{SESSIONS_FOLDER, further_runs, user_folder};
 
@@ -58,9 +59,23 @@ impl Walls {
     }
 }
 
-/// The names of `ar`'s own files and folders in the folder of an experiment with so many guards. A command that
-/// redirects its output writes its log itself.
-pub(crate) fn own_names(folder: &Path, guards: usize, command: &str) -> Vec<String> {
+/// The largest script that is searched for the name of the log, in bytes.
+const LARGEST_SCRIPT: u64 = 1 << 20;
+
+/// Returns whether a command in `tree` may write the log itself: it or a file that it names mentions `run.log`.
+pub(crate) fn writes_log(tree: &Path, command: &str) -> bool {
+    let mentions = |text: &str| text.contains("run.log");
+    let script = |path: PathBuf| read_at_most(&tree.join(path), LARGEST_SCRIPT);
+    mentions(command)
+        || files_named(command)
+            .into_iter()
+            .filter_map(|path| script(path).ok())
+            .any(|script| mentions(&String::from_utf8_lossy(&script)))
+}
+
+/// The names of `ar`'s own files and folders in the folder of an experiment with so many guards. The log is not its own if the
+/// command [writes](writes_log) it.
+pub(crate) fn own_names(folder: &Path, guards: usize, writes_log: bool) -> Vec<String> {
     let mut names: Vec<String> = RUN_FILES.iter().chain(&MORE).map(|name| (*name).to_owned()).collect();
     for job in job_names(guards) {
         let JobFiles { job: task, started, exit } = JobFiles::named(folder, &job);
@@ -68,8 +83,7 @@ pub(crate) fn own_names(folder: &Path, guards: usize, command: &str) -> Vec<Stri
         names.extend(files.chain([format!("{job}.log")]));
     }
     names.extend(further_runs(folder).filter_map(|path| path.file_name()?.to_str().map(str::to_owned)));
-    let is_redirected = command.contains("run.log");
-    names.retain(|name| name != "run.log" || !is_redirected);
+    names.retain(|name| name != "run.log" || !writes_log);
     names.sort();
     names.dedup();
     names

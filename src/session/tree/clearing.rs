@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::protected::{Protected, Shadows, bytecode, name_of};
 use super::working_tree::Workspace;
 use crate::domain::{Actor, CommitId, ExperimentId, Failure, FailureClass, Notice, Phase, list};
-use crate::fs::{free_name, make_writable, move_to};
+use crate::fs::{free_name, is_made, make_writable, move_to};
 use crate::git::{Proposal, WhyLeftOut};
 use crate::rules::{Forbidden, folders_of, takes_the_place};
 use crate::session::errors::SessionError;
@@ -197,8 +197,11 @@ impl Workspace {
         let root = self.root();
         let tops = folders_of(&store.contract.protect).into_iter().filter(|top| !top.as_os_str().is_empty());
         let files = tops.flat_map(|top| files_below(root, &top));
+        let (main, layout) = (store.repo.main_worktree(), store.journal.layout.as_ref());
+        let links = if self.home.has_user() { &[] } else { layout.map_or(&[][..], |layout| &layout.links) };
         let is_new = |path: &PathBuf| {
             self.file_terms.is_named_protected(path)
+                && !(links.contains(path) && is_made(&main, root, path))
                 && !self.protected.stored.copies.has(path)
                 && self.protected.tracked.binary_search(path).is_err()
         };

@@ -11,7 +11,7 @@ use crate::git::{CallCommits, CallGit};
 use crate::rules::{CallMounts, JobPlaces, Wall, WalledRole};
 use crate::session::errors::SessionError;
 use crate::session::files::SETTINGS_FILE;
-use crate::session::store::{Store, own_names};
+use crate::session::store::{Store, own_names, writes_log};
 use crate::state::SESSIONS_FOLDER;
 
 impl Workspace {
@@ -21,7 +21,7 @@ impl Workspace {
             return None;
         }
         let places = JobPlaces {
-            own: own_names(folder, store.contract.guards.len(), command),
+            own: own_names(folder, store.contract.guards.len(), writes_log(self.root(), command)),
             protected: self.walled_paths(matches!(role, WalledRole::Agent(_))),
             links: links(store),
             scratch: self.scratch(store),

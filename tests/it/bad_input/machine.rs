@@ -38,7 +38,7 @@ fn a_disk_that_is_full() {
     // The run of an experiment fills it; with room again, the same commit is measured.
     let agent = "echo '[ -e ../room ] || cat /dev/zero > ../fill; echo val_bpb: 0.5' > train.sh; echo fill the disk";
     let called = call(&["run", "--agent", agent, "--max-experiments", "1"]).exits(4);
-    assert_says(&called, &["the disk is full", "free disk space"]);
+    assert_says(&called, &["full", "free disk space"]);
     disk.free();
     fs::write(disk.path().join("room"), "").unwrap();
     let called = call(&["run"]).ok();

@@ -134,7 +134,7 @@ fn what_was_there_before_the_session_and_what_its_baseline_builds_is_the_users()
 
 #[test]
 fn protected_files_that_git_does_not_have_are_restored() {
-    let repo = repo();
+    let repo = repo().without_walls();
     repo.write("large.bin", vec![7; 2 << 20]);
     let is = |name: &'static str| (name, "protected", "is protected");
     let attacks = [
@@ -227,7 +227,7 @@ fn paths_that_git_refuses_are_in_no_commit() {
 
 #[test]
 fn a_protected_file_that_a_run_changes_and_changes_back_is_seen() {
-    let repo = repo();
+    let repo = repo().without_walls();
     repo.write("eval.sh", "sh src/train.sh; echo val_bpb: $(cat src/value)\n");
     repo.commit_all("an evaluator that trains first");
     let train = "printf 'cp -p prepare.py ../p; echo > prepare.py; cp -p ../p prepare.py\\n' > src/train.sh";

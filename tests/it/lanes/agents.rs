@@ -18,7 +18,7 @@ fn attacked(attack: &str, before: &str) -> (TestRepo, Called, Vec<Value>) {
 
 /// Does the same with a guard that does `guard` in experiments.
 fn attacked_with(attack: &str, before: &str, guard: Option<&str>) -> (TestRepo, Called, Vec<Value>) {
-    let repo = landscape();
+    let repo = landscape().without_walls();
     fs::create_dir(repo.outside().join("memory")).unwrap();
     let count = EXPERIMENTS.to_string();
     let more = ["--slots", "4", "--calls", "4", "--guard", "sh guard.sh", "--max-experiments", &count];

@@ -77,12 +77,12 @@ fn the_incumbent_runs_again_after_crashes_and_nothing_starts_beside_it() {
 #[test]
 fn a_check_on_slots_that_is_cut_off_leaves_nothing_open() {
     let repo = scripted(&format!(
-        "case $AR_RUN_DIR in */check-1) mkdir $AR_STATE_DIR/../killed && {{ {FIND_OWNER}; \
+        "case $AR_RUN_DIR in */check-1) mkdir ${{AR_STATE_DIR%/repo/*}}/killed && {{ {FIND_OWNER}; \
          read -r _ _ _ owner _ < /proc/$owner/stat; kill -KILL $owner; sleep 60; }};; esac"
     ));
     let agent = "echo broken $AR_EXPERIMENT > value";
     assert_eq!(ar_in_time(&repo, args(agent, 8, &["--slots", "2"])).code, None);
-    assert!(repo.exists(".autoresearch/t/killed"));
+    assert!(repo.outside().join("killed").exists());
     let called = ar_in_time(&repo, ["resume"]).ok();
     assert_eq!((records(&repo), repo.status().as_str()), (9, ""), "{called:#?}");
     let doctor = ar(&repo, ["doctor"]).ok().stdout;

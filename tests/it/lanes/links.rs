@@ -19,7 +19,8 @@ fn with(lines: &str, files: &[(&str, &str)]) -> TestRepo {
 
 #[test]
 fn linked_data_is_in_every_slot_and_writing_to_it_is_named() {
-    let repo = with("[ \"$(cat data/set)\" = whole ]\necho \"$AR_SLOT\" >>data/cache\n", &[(".gitignore", "/data/\n")]);
+    let repo = with("[ \"$(cat data/set)\" = whole ]\necho \"$AR_SLOT\" >>data/cache\n", &[(".gitignore", "/data/\n")])
+        .without_walls();
     fs::create_dir(repo.file("data")).unwrap();
     repo.write("data/set", "whole\n");
     let more = ["--slots", "2", "--link", "data", "--max-experiments", "4"];

@@ -64,7 +64,7 @@ fn two_sessions_of_a_repository_run_side_by_side() {
 
 #[test]
 fn a_lock_that_a_git_of_an_agent_left_stops_no_session() {
-    let repo = landscape();
+    let repo = landscape().without_walls();
     let mut args = first_call(&repo, ["0.02", "0.02"], "", &["--slots", "2", "--max-experiments", "3"]);
     let agent = args.iter().position(|arg| arg == "--agent").unwrap() + 1;
     let left = repo.outside().join("left");

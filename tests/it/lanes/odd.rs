@@ -58,7 +58,7 @@ fn odd_entries_of_the_user_stop_no_session_on_slots() {
 
 /// A session on slots in which each call empties something once.
 fn harmed(harms: &[&str]) -> TestRepo {
-    let repo = landscape();
+    let repo = landscape().without_walls();
     let calls = harms.len() + 1;
     let mut args = first_call(&repo, ["0.02", "0.02"], "", &["--slots", "2", "--max-experiments", &calls.to_string()]);
     let agent = args.iter().position(|arg| arg == "--agent").unwrap() + 1;
@@ -121,7 +121,7 @@ fn an_emptied_head_of_the_users_tree_is_put_back_in_the_loop() {
     let repo = harmed(&[": > $C/HEAD", "printf '\\0\\0\\0' > $C/HEAD", "rm $C/HEAD"]);
     check(&repo, "an emptied HEAD of the user's");
 
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     let agent = format!("{}; : > .git/HEAD", agent("better worse crash better"));
     let args =
         ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh; printf '\\0\\0' > .git/HEAD", "--tag", "t"];

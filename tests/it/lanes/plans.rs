@@ -52,7 +52,7 @@ fn beside(repo: &TestRepo, ids: std::ops::RangeInclusive<u32>) -> String {
 /// Shell that has an agent wait until these experiments have been proposed, whatever has become of them since.
 fn behind(ids: std::ops::RangeInclusive<u32>) -> String {
     ids.map(|id| {
-        let is_there = |name: &str| format!("git rev-parse -q --verify refs/autoresearch/t/{name}{id:05} >/dev/null");
+        let is_there = |name: &str| format!("git -C ${{AR_STATE_DIR%/.autoresearch/*}} rev-parse -q --verify refs/autoresearch/t/{name}{id:05} >/dev/null");
         format!("until {} || {}; do sleep 0.02; done\n", is_there("open/"), is_there(""))
     })
     .collect()
