@@ -66,7 +66,7 @@ const STEPS: &str = "better worse equal crash nan silent oom idle commit-better 
 
 #[test]
 fn every_kind_of_experiment_is_kept_or_put_back_and_recorded() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     let start = repo.head();
     run_steps(&repo, STEPS, &[]).ok();
 

@@ -164,7 +164,7 @@ fn a_session_goes_by_its_stored_terms_whatever_ar_toml_says_meanwhile() {
 
 #[test]
 fn walls_are_a_setting_that_may_change_between_nights() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     repo.write(
         "ar.toml",
         "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\ntag = \"t\"\nmax_experiments = 0\nsandbox = \"off\"\n",

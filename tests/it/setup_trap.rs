@@ -75,7 +75,7 @@ fn a_changed_ar_toml_is_left_as_it_is() {
 
 #[test]
 fn an_agent_that_changes_ar_toml_is_refused_and_the_users_text_stays() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     repo.write("ar.toml", "max_experiments = 1\n");
     repo.commit_all("settings");
     let mine = "max_experiments = 1\n# mine\n";
@@ -117,7 +117,7 @@ fn assert_settings_are_back(repo: &TestRepo, called: &Called) {
 
 #[test]
 fn what_an_agent_adds_to_ar_toml_is_undone_where_its_call_ends_in_an_outage() {
-    let repo = with_changed_settings();
+    let repo = with_changed_settings().without_walls();
     let agent = "echo 'max_cost = 999' >> ar.toml; echo 'Credit balance is too low'; exit 1";
     let args = ["run", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh train.sh", "--agent", agent];
     let called = ar(&repo, args.into_iter().chain(["--outage-limit", "100ms"])).exits(4);
@@ -137,7 +137,7 @@ fn killed_at(repo: &TestRepo, point: &str, args: &[&str]) {
 #[test]
 fn what_an_agent_adds_to_ar_toml_is_undone_after_a_kill_and_an_edit_of_the_users_since_then_stays() {
     for edited in [false, true] {
-        let repo = with_changed_settings();
+        let repo = with_changed_settings().without_walls();
         let agent = greedy("true");
         let args = ["run", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh train.sh", "--agent", &agent];
         killed_at(&repo, "proposing.agent_over:1", &args);

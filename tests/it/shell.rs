@@ -110,7 +110,7 @@ fn each_command_has_a_manual_page_that_troff_can_read() {
 
 #[test]
 fn colour_notes_and_details_are_as_asked() {
-    let repo = small_session();
+    let repo = small_session().without_walls();
     let error = |more: &[&str]| ar(&repo, [&["show", "99"], more].concat()).exits(1).stderr;
     assert!(!error(&[]).contains('\u{1b}'), "a pipe has no colours");
     assert!(error(&["--color", "always"]).contains("\u{1b}[1m\u{1b}[31merror:"), "{}", error(&["--color", "always"]));

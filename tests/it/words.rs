@@ -145,7 +145,7 @@ fn words_of_many_processes_have_a_number_each_and_no_kill_tears_one_apart() {
 
 #[test]
 fn what_an_agent_writes_into_the_file_of_words_is_nobodys_word() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     // It copies a line and changes it, says something as if it were a person, drops what a person said, and deletes all.
     let person = Person::at(&repo);
     let forge = "F=$AR_STATE_DIR/../words.jsonl";
@@ -244,7 +244,7 @@ fn who_drives_by_try_reads_the_word_in_the_brief_and_in_the_next_answer() {
 
 #[test]
 fn an_empty_word_a_huge_one_and_one_from_within_a_call_are_refused() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     ar(&repo, ["tell", "nobody is there"]).exits(1);
     // Without the variables of the call, and as a process that left it, too.
     let bare = format!("env -i PATH=\"$PATH\" HOME=\"$HOME\" {AR} tell");
@@ -307,7 +307,7 @@ fn a_key_that_is_too_short_is_named() {
 
 #[test]
 fn a_word_from_namespaces_that_a_call_made_is_refused_and_one_from_beside_it_is_not() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     let apart = |how: &str| format!("unshare {how} env -i PATH=\"$PATH\" HOME=\"$HOME\" {AR} tell");
     let (hidden, fresh) = (apart("-Urpf"), apart("-Urpf --mount-proc"));
     if !Command::new("unshare").args(["-Urpf", "--mount-proc", "true"]).status().is_ok_and(|status| status.success()) {

@@ -197,7 +197,7 @@ fn a_review_that_was_cut_off_is_not_done_when_the_reviewer_is_turned_off() {
 
 #[test]
 fn a_review_that_is_interrupted_leaves_the_keep_unreviewed() {
-    let repo = repo();
+    let repo = repo().without_walls();
     let script = "[ -e \"$AR_ROOT/../second\" ] && { echo '{\"verdict\": \"earned\"}'; exit; }; : > \"$AR_ROOT/../second\"; \
                   cd \"$AR_ROOT\"; env -u AR_EXPERIMENT ar stop --now; sleep 60";
     let command = reviewer(&repo, script);
@@ -254,7 +254,7 @@ fn what_a_late_reviewer_committed_before_a_kill_is_undone_and_begins_no_session(
     let on_branch = ["git update-ref refs/heads/autoresearch/t $(git commit-tree -m mine -p HEAD HEAD^{tree})"];
     for (flags, attacks) in [(&[][..], &in_place[..]), (&["--slots", "1"], &on_branch)] {
         for attack in attacks {
-            let repo = repo();
+            let repo = repo().without_walls();
             let script = format!(
                 "echo call >> \"$AR_ROOT/../reviews\"; calls=$(wc -l < \"$AR_ROOT/../reviews\")\n\
                  [ $calls -gt 1 ] || exit 1\n[ $calls -gt 2 ] || ({attack}) > /dev/null 2>&1\n{EARNED}"

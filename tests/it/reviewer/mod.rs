@@ -122,7 +122,7 @@ fn a_reviewer_is_a_term_of_the_session() {
 
 #[test]
 fn no_agent_edits_its_reviewer() {
-    let repo = repo();
+    let repo = repo().without_walls();
     repo.write("mine.sh", "echo '{\"verdict\": \"not_earned\", \"why\": \"never\"}'");
     repo.commit_all("a reviewer");
     let bribe = format!("echo \"{}\" > mine.sh; {}", EARNED.replace('"', "\\\""), value("1.5"));
