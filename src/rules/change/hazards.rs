@@ -106,12 +106,27 @@ pub fn editable_path(direct_url: &str) -> Option<PathBuf> {
 }
 
 /// Returns whether a tracked file may be code or configuration of runs. A run in another working tree has no reason to
-/// open such a file. Prose, lock files, and files that git and `ar` read do not count.
+/// open such a file. Prose, lock files, and files that git and `ar` read do not count, nor do those in the root that tools look
+/// for in all folders above.
 pub fn may_be_code(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_prose = [".md", ".rst", ".txt"].iter().any(|end| name.ends_with(end));
-    !name.starts_with(".git") && name != "ar.toml" && !is_prose && !LOCK_FILES.contains(&name)
+    let is_sought = SOUGHT_ABOVE.iter().any(|sought| path == Path::new(sought));
+    !name.starts_with(".git") && name != "ar.toml" && !is_prose && !is_sought && !LOCK_FILES.contains(&name)
 }
+
+/// Files that tools look for in the folders above a project to find the workspace that it belongs to: uv, cargo, npm and pnpm,
+/// Go. A working tree that has the same file is what they find first.
+const SOUGHT_ABOVE: [&str; 8] = [
+    "pyproject.toml",
+    "uv.toml",
+    ".python-version",
+    "Cargo.toml",
+    "package.json",
+    "pnpm-workspace.yaml",
+    ".npmrc",
+    "go.work",
+];
 
 /// A path as it is meant, relative to the repository's root: without `.` and a slash at the end. `None` for one that leads out
 /// of it, or is the root itself.

@@ -74,8 +74,13 @@ fn files_of_editable_installs_are_known() {
 
 #[test]
 fn what_git_and_ar_read_is_no_code() {
-    assert!(["train.py", "src/a.yaml", "Makefile", "lib/x.so"].iter().all(|path| may_be_code(Path::new(path))));
-    let others = [".gitignore", "src/.gitattributes", "ar.toml", "program.md", "README.rst", "sub/uv.lock"];
+    assert!(
+        ["train.py", "src/a.yaml", "Makefile", "lib/x.so", "sub/pyproject.toml"]
+            .iter()
+            .all(|path| may_be_code(Path::new(path)))
+    );
+    let others =
+        [".gitignore", "src/.gitattributes", "ar.toml", "program.md", "README.rst", "sub/uv.lock", "pyproject.toml"];
     assert!(!others.iter().any(|path| may_be_code(Path::new(path))));
 }
 

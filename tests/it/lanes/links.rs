@@ -47,6 +47,14 @@ fn a_run_that_reads_the_users_tree_is_refused_before_its_number_counts() {
 }
 
 #[test]
+fn a_tool_that_looks_for_a_workspace_above_its_project_reads_nothing_of_the_users() {
+    let project = ("pyproject.toml", "[project]\nname = \"t\"\nversion = \"0\"\n");
+    let repo = with("cat ../../../../pyproject.toml >/dev/null\n", &[project]);
+    let more = ["--slots", "2", "--max-experiments", "1"];
+    ar_in_time(&repo, first_call(&repo, ["0.02", "0.01"], "", &more)).ok();
+}
+
+#[test]
 fn a_run_finds_nothing_in_its_slot_that_an_earlier_one_left() {
     // What it finds there gives it a better number than its tree has.
     let poison = "if [ -e kept/ckpt ] || [ -e left ] || [ -e ideas/left ]; then echo 'loss: 1'; exit; fi\n\
