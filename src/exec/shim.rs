@@ -294,8 +294,9 @@ fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<Launche
         command = command.env(name, value);
     }
     let handle = command.start().map_err(|error| match building {
-        Some(_) => no_wall(&format!("{BWRAP}: {error}")),
-        None => NotStarted::Command(format!("sh: {error}")),
+        // No program can be called with what the command has in it.
+        Some(_) if error.kind() != io::ErrorKind::InvalidInput => no_wall(&format!("{BWRAP}: {error}")),
+        _ => NotStarted::Command(format!("sh: {error}")),
     })?;
     drop(command);
     let started = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));

@@ -78,6 +78,8 @@ fn a_run_on_another_machine_is_waited_for_and_no_process_of_this_one_signalled()
         let resumed = ar_command(&repo, &repo.path(), ["resume"]).stdout(Stdio::piped()).spawn().unwrap();
         fs::copy(repo.file(".autoresearch/t/runs/00000/exit.json"), repo.file(RUN).join("exit.json")).unwrap();
         repo.write(format!("{RUN}/run.log"), "val_bpb: 1.05\n");
+        // As its shim does: behind a wall, the lock names an exit that does not count yet.
+        lock.set_len(0).unwrap();
         drop(lock);
         let called = Called::from(resumed.wait_with_output().unwrap()).ok();
         assert!(

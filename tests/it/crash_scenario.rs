@@ -125,7 +125,10 @@ pub(crate) struct Session {
 impl Session {
     /// A repository without a session.
     pub(crate) fn new(scenario: Scenario) -> Session {
-        let repo = training_repo();
+        let mut repo = training_repo();
+        if let Scenario::Deletes(_) = scenario {
+            repo = repo.without_walls();
+        }
         // What runs leave is no part of a change.
         repo.write(".git/info/exclude", "/out/\n");
         if matches!(scenario, Scenario::Adopt | Scenario::AdoptInVain) {

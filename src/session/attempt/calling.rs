@@ -27,7 +27,7 @@ use crate::session::files::{PROGRAM, own_path, read_program, refuse_spoilt, remo
 use crate::session::store::{
     AGENT, Store, add_said, clear_run_folder, close_escalation, end_of_log, last_failed_log, receive_messages,
 };
-use crate::session::tree::{Workspace, copied_log};
+use crate::session::tree::{Workspace, copied_log, remove_call_git};
 use crate::session::wait::{Ending, Exited, Shared};
 use crate::state::{Journal, OpenExperiment, SessionFolder};
 
@@ -168,7 +168,13 @@ impl<'a> Calling<'a> {
         }
         let commits = commits.unwrap_or_else(|| workspace.repo.refs.commits_logged(commits_from));
         let before = Before { log_from, commits, rows, is_capped, over_rounds, rewrote_log, memories, words };
-        self.read_work(workspace, &mut shared.store(), ended, before)
+        let is_over = ended.is_over();
+        let work = self.read_work(workspace, &mut shared.store(), ended, before);
+        if is_over {
+            // Not before: its room is none that the call had.
+            remove_call_git(&self.files.folder);
+        }
+        work
     }
 
     /// Runs the search commands for a new experiment, if its directive asks for that. Returns their findings.

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::jobs::{RUN_FILES, job_names};
@@ -101,9 +102,14 @@ fn places(repo: &Repo) -> Result<Places, SessionError> {
         sessions,
         git: real(repo.common_dir()),
         linked,
-        state: user_folder().map(|path| real(&path)),
+        state: user_folder().filter(|path| !leads_through_a_file(path)).map(|path| real(&path)),
         common: common.map(|path| real(&path)).collect(),
     })
+}
+
+/// Returns whether a path can be nothing, as something above it is no folder.
+fn leads_through_a_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotADirectory)
 }
 
 /// The path without links, as far as it exists.

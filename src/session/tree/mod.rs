@@ -15,5 +15,5 @@ pub(crate) use linked::{
 };
 pub(crate) use protected::{Protected, forget_copies, name_of};
 pub(crate) use settings_file::SETTINGS_BEFORE;
-pub(crate) use walls::{LARGEST_COPY, copied_log};
+pub(crate) use walls::{LARGEST_COPY, copied_log, remove_call_git};
 pub(crate) use working_tree::{Seen, UntrackedFiles, UsersTree, Workspace};

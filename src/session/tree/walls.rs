@@ -72,8 +72,6 @@ impl Workspace {
         if store.repo.objects.leads_to(&at, &tip)? && tip != at {
             self.move_head(store, &tip, &[&at], "commits of the agent")?;
         }
-        // What cannot be removed is removed before the next call there.
-        let _ = fs::remove_dir_all(git.folder());
         Ok(Some(logged))
     }
 
@@ -106,6 +104,11 @@ impl Workspace {
         });
         held.collect()
     }
+}
+
+/// Removes the git folder of a call that wrote into `folder`. What cannot be removed is removed before the next call there.
+pub(crate) fn remove_call_git(folder: &Path) {
+    let _ = fs::remove_dir_all(call_git(folder).folder());
 }
 
 /// The file that a call which writes into `folder` sees where `run.log` in the tree leads: the log of the newest run, to which
