@@ -230,6 +230,8 @@ pub enum Notice {
     NotRun { id: ExperimentId, saved: String },
     #[error("the journal has experiment {id} as one that may run; {why}")]
     NotToRun { id: ExperimentId, why: String },
+    #[error("a job of experiment {id} could not be started, and is tried again: {why}")]
+    NotStarted { id: ExperimentId, why: String },
     #[error("ignored {}: {error}", path.display())]
     Ignored { path: PathBuf, error: String },
     #[error("left {} out of the prompt: {error}", path.display())]

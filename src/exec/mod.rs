@@ -38,7 +38,7 @@ pub use running::Running;
 pub use shim::{leave_starter, shim_main};
 pub use tree::{jobs_above, kill_other_children};
 pub use unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
-pub use wall::{NoWall, enter_wall, try_wall};
+pub use wall::{NoWall, enter_wall, find_builder, try_wall};
 
 /// The hidden first argument that makes the program a shim; the second is the job file.
 pub const SHIM_ARGUMENT: &str = "__shim";

@@ -36,8 +36,10 @@ impl Pipe {
         Ok((Pipe(reader), writer.into()))
     }
 
-    /// What was written so far and fits into one read, once nobody writes any more.
+    /// What was written so far and fits into one read.
     pub(super) fn words(mut self) -> Vec<u8> {
+        // Something may still hold the other end.
+        let _ = rustix::io::ioctl_fionbio(&self.0, true);
         let mut words = vec![0; WORDS];
         let length = self.0.read(&mut words).unwrap_or_default();
         words.truncate(length);

@@ -52,7 +52,7 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
-    /// Notes in the lock that the job behind a wall is not over.
+    /// Writes the name of `exit.json` into the lock: until [`Place::allow_exit`] empties it, that file does not count.
     ///
     /// # Errors
     ///
@@ -70,10 +70,10 @@ impl<'a> Place<'a> {
     }
 
     /// Syncs the files by which a run is known after a power cut, in the thread that it returns, while the command is running
-    /// already. A machine that goes down in that moment has a run that was never started, or none that can be read. JobFiles of
-    /// a tied job are not needed then.
+    /// already. A machine that goes down in that moment has a run that was never started, or none that can be read. A tied
+    /// job needs none of this.
     pub(super) fn make_last(&self) -> Option<JoinHandle<()>> {
-        let paths = [self.files.job.clone(), self.files.started.clone()];
+        let paths = [self.files.job.clone(), self.files.started.clone(), lock_path(&self.job.folder)];
         let folder = self.job.folder.clone();
         let sync = move || {
             // At worst, a power cut loses what cannot be synced.
@@ -134,7 +134,11 @@ impl<'a> Place<'a> {
                 if lock.try_lock().is_err() {
                     return Ok(false);
                 }
+                let is_refused = self.lock.metadata().is_ok_and(|old| old.len() > 0);
                 self.deleted.push(mem::replace(&mut self.lock, lock));
+                if is_refused {
+                    self.refuse_exit()?;
+                }
             }
             Err(error) => return Err(failed(error)),
         }

@@ -103,7 +103,8 @@ impl Running {
             exit => exit?,
         };
         let exit = exit.filter(|_| self.files.may_have_exit());
-        match exit.or_else(|| self.told()) {
+        // Who started the job hears it from the shim itself, and no file says otherwise.
+        match self.told().or(exit) {
             Some(Exit { error: Some(detail), .. }) => Err(ExecError::Command { command: self.command.clone(), detail }),
             Some(exit) => Ok(exit),
             None if last == Some(Word::NoWall) => {

@@ -1,6 +1,6 @@
 //! The shim: the process that starts a command, supervises it, terminates all of it and records how it ended.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -27,11 +27,11 @@ use super::socket::{Owner, Word, receive};
 use super::tree::{Tree, leave_no_child};
 use super::unix;
 use super::usage::{Sampler, oom_kills};
-use super::wall::{BWRAP, Building, last_line};
+use super::wall::{Building, last_line};
 use super::{Answer, ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::fs::{Unsynced, is_disk_full, is_odd, move_odd_away};
+use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_odd, move_odd_away, remove_all};
 use crate::state::{write_json_after, write_json_unsynced};
 
 /// Runs the program as a shim until the job in `job_file` is finished. Standard input is its end of the socket to `ar`.
@@ -95,16 +95,18 @@ fn serve(job_file: &Path, lock: File, owner: UnixStream, answer: Answer) -> Resu
     let files = JobFiles::of(&job);
     let runtime = runtime().map_err(ExecError::Watch)?;
     let mut place = Place::of(&job, &files, lock, log);
-    let exit = runtime.block_on(watch_over(&job, &files, &mut place, stdin, owner, answer))?;
+    let exit = runtime.block_on(watch_over(&job, &files, &mut place, stdin, owner, answer));
     remove_socket(&files);
+    let exit = exit?;
     crash::point("command_over");
     // The process that started the job reads it here if the folder is deleted again and again.
     let _ = serde_json::to_writer(io::stderr(), &exit).map(|()| writeln!(io::stderr()));
     if place.keep()? {
         place.put_log_back()?;
         // Another process wrote what exists by now.
-        let _ = move_odd_away(&files.exit).and_then(|_| fs::remove_file(&files.exit));
-        if job.wall.is_some() {
+        let removed =
+            in_writable_folder(&files.exit, || move_odd_away(&files.exit)).and_then(|_| remove_all(&files.exit));
+        if job.wall.is_some() && removed.is_ok() {
             place.allow_exit();
         }
         if job.tied {
@@ -285,7 +287,7 @@ fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<Launche
         }),
         Some(building) => {
             let socket = building.stdin.try_clone().map_err(in_words)?;
-            duct::cmd(BWRAP, &building.arguments).stdin_file(socket)
+            duct::cmd(&building.builder, &building.arguments).stdin_file(socket)
         }
     };
     // duct applies the outer redirection first, so this refers to the output.
@@ -295,7 +297,7 @@ fn launch(job: &Job, files: &JobFiles, stdin: File, log: File) -> Result<Launche
     }
     let handle = command.start().map_err(|error| match building {
         // No program can be called with what the command has in it.
-        Some(_) if error.kind() != io::ErrorKind::InvalidInput => no_wall(&format!("{BWRAP}: {error}")),
+        Some(_) if error.kind() != io::ErrorKind::InvalidInput => no_wall(&format!("bwrap: {error}")),
         _ => NotStarted::Command(format!("sh: {error}")),
     })?;
     drop(command);

@@ -5,6 +5,7 @@
 //! process group. So this program goes between: [`enter_wall`] starts inside, says so to the shim, waits until the shim
 //! has ended that process and is its parent, and becomes the shell.
 
+use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -44,7 +45,7 @@ pub enum NoWall {
     /// The system has no bubblewrap.
     #[error("there is no bubblewrap for this system")]
     System,
-    /// `bwrap` is not on the PATH.
+    /// `bwrap` is not on the PATH outside of the home folder.
     #[error("`bwrap` is not installed")]
     Missing,
     /// A setting of the kernel keeps users from making user namespaces.
@@ -72,11 +73,13 @@ impl NoWall {
     /// What to do about it.
     pub fn hint(&self) -> String {
         match self {
-            NoWall::System => "omit --sandbox: walls need Linux".to_owned(),
+            NoWall::System => "walls need Linux".to_owned(),
             NoWall::Missing => {
                 "install bubblewrap: `sudo apt install bubblewrap`, or the same with dnf, pacman or zypper".to_owned()
             }
-            NoWall::Namespaces { name, allowing, .. } => format!("allow them: `sudo sysctl -w {name}={allowing}`"),
+            NoWall::Namespaces { name, allowing, .. } => format!(
+                "allow them: `echo {name}={allowing} | sudo tee /etc/sysctl.d/60-user-namespaces.conf; sudo sysctl --system`"
+            ),
             NoWall::Container(_) => {
                 "start the container with user namespaces: `docker run --security-opt seccomp=unconfined \
                  --security-opt apparmor=unconfined --security-opt systempaths=unconfined`"
@@ -97,7 +100,8 @@ impl NoWall {
             (value == refusing).then_some(NoWall::Namespaces { name, value, allowing })
         };
         let is_contained = || CONTAINER_SIGNS.iter().any(|sign| Path::new(sign).exists());
-        match SETTINGS.into_iter().find_map(of) {
+        let is_refused = REFUSALS.iter().any(|refusal| words.contains(refusal));
+        match SETTINGS.into_iter().find_map(of).filter(|_| is_refused) {
             Some(setting) => setting,
             None if is_contained() => NoWall::Container(words),
             None => NoWall::Refused(words),
@@ -113,8 +117,28 @@ const SETTINGS: [(&str, &str, &str); 3] = [
     ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
 ];
 
+/// What bubblewrap says where it may make no user namespace.
+const REFUSALS: [&str; 3] = ["namespace", "uid map", "Operation not permitted"];
+
 /// Files that Docker and Podman put into containers.
 const CONTAINER_SIGNS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
+
+/// Finds bubblewrap on the PATH. Passes over the home folder, where a job could put a program of its own.
+///
+/// # Errors
+///
+/// It is not there, or the system has none.
+pub fn find_builder() -> Result<PathBuf, NoWall> {
+    if !cfg!(target_os = "linux") {
+        return Err(NoWall::System);
+    }
+    let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let is_at_home = |path: &Path| home.as_ref().is_some_and(|home| path.starts_with(home));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).filter_map(|folder| folder.join(BWRAP).canonicalize().ok());
+    let usable = |path: &PathBuf| !is_at_home(path) && access(path, Rights::EXEC_OK).is_ok() && path.is_file();
+    found.into_iter().find(usable).ok_or(NoWall::Missing)
+}
 
 /// Builds such a wall once and looks from inside whether `folder` can be written to.
 ///
@@ -122,17 +146,11 @@ const CONTAINER_SIGNS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 ///
 /// The reason that jobs cannot be started behind it.
 pub fn try_wall(wall: &Wall, folder: &Path) -> Result<(), NoWall> {
-    if !cfg!(target_os = "linux") {
-        return Err(NoWall::System);
-    }
     let refused = |error: io::Error| NoWall::behind(error.to_string());
     let program = own_program().map_err(refused)?;
-    let mut command = Command::new(BWRAP);
+    let mut command = Command::new(&wall.builder);
     command.args(arguments(wall, Path::new("/"), &program)).arg(TRIAL).arg(folder);
-    let output = command.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => NoWall::Missing,
-        _ => refused(error),
-    })?;
+    let output = command.stdin(Stdio::null()).output().map_err(refused)?;
     match output.status.code() {
         Some(0) => Ok(()),
         Some(code) if code == i32::from(NOT_WRITABLE) => Err(NoWall::NotWritable(folder.to_owned())),
@@ -170,14 +188,16 @@ fn arguments(wall: &Wall, cwd: &Path, program: &File) -> Vec<OsString> {
 /// The last line that is not empty of what `bwrap` said.
 pub(super) fn last_line(words: &[u8]) -> String {
     let words = String::from_utf8_lossy(words);
-    words.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it says nothing").to_owned()
+    words.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no output").to_owned()
 }
 
 /// A wall that is being built around a command: what `bwrap` is started with, and the shim's end of a socket to the
 /// process inside.
 pub(super) struct Building {
-    /// The arguments of [`BWRAP`].
+    /// The arguments of the program.
     pub(super) arguments: Vec<OsString>,
+    /// The program.
+    pub(super) builder: PathBuf,
     /// Its standard input.
     pub(super) stdin: OwnedFd,
     socket: UnixStream,
@@ -194,7 +214,7 @@ impl Building {
         socket.set_read_timeout(Some(PATIENCE))?;
         let mut arguments = arguments(wall, cwd, &program);
         arguments.extend(["sh".into(), command.into()]);
-        Ok(Building { arguments, stdin: theirs.into(), socket, _program: program })
+        Ok(Building { arguments, builder: wall.builder.clone(), stdin: theirs.into(), socket, _program: program })
     }
 
     /// Waits until the wall stands, ends the `bwrap` process `builder` by `end`, which makes the process inside a child of
@@ -202,7 +222,7 @@ impl Building {
     ///
     /// # Errors
     ///
-    /// The wall cannot be built; `bwrap` has said why on its standard error.
+    /// The wall cannot be built; `bwrap` has said why on its standard error. Or there is no answer within a minute.
     pub(super) fn finish(mut self, builder: Pid, end: impl FnOnce()) -> io::Result<Pid> {
         // Only the process inside holds the other end then.
         drop(self.stdin);

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use autoresearch::exec::{ExecError, Executor, Exit, Job, Running, Started, environment};
+use autoresearch::exec::{ExecError, Executor, Exit, Job, Running, Started, environment, find_builder};
 use autoresearch::rules::{JobPlaces, Places, Wall, WalledRole, wall};
 use tempfile::TempDir;
 
@@ -74,7 +74,8 @@ impl Bench {
             own: ["lock", "job.json", "started.json"].map(str::to_owned).into(),
             ..JobPlaces::default()
         };
-        wall(&Places::default(), &job, &WalledRole::Run)
+        let places = Places { builder: find_builder().unwrap(), ..Places::default() };
+        wall(&places, &job, &WalledRole::Run)
     }
 
     pub(crate) fn train(&self, script: &str) -> Job {

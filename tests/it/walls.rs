@@ -155,6 +155,8 @@ fn a_process_of_another_job_is_not_heard() {
     let run = format!("J=$(ls $AR_STATE_DIR/../runs/*/agent.job.json | tail -n 1); AR_JOB=$J {AR} idea add sneaked");
     let wait = "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2; done";
     session(&repo, &[&format!("run:{run}"), wait, wait, wait], &["--slots", "2"]).ok();
+    let log = repo.read(".autoresearch/t/runs/00001/run.log");
+    assert!(log.contains("only processes of this job are heard"), "{log}");
     assert_eq!(ar(&repo, ["idea", "list", "--format", "json"]).ok().json()["ideas"], serde_json::json!([]));
 }
 
@@ -241,22 +243,24 @@ fn a_link_is_read_only_unless_it_is_said_otherwise() {
     assert_eq!(repo.read("cache/index"), "index\nmore\n");
 }
 
+/// Puts a `bwrap` first on the path that does something before it is the real one; gives that path.
+fn own_bwrap(repo: &TestRepo, before: &str) -> String {
+    let program = repo.file("../bin/bwrap");
+    repo.write(&program, format!("#!/bin/sh\n{before}\nPATH=${{PATH#*:}} exec bwrap \"$@\"\n"));
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap())
+}
+
 #[test]
 fn a_wall_that_cannot_be_built_is_nobodys_fault_but_the_machines() {
     let Some(repo) = repo() else { return };
     // It fails each time that somebody says so.
     let sign = repo.outside().join("broken").display().to_string();
-    let bwrap = format!(
-        "#!/bin/sh\nif rm {sign} 2> /dev/null; then echo out of luck >&2; exit 1; fi\nPATH=${{PATH#*:}} exec bwrap \"$@\"\n"
-    );
-    let program = repo.file("../bin/bwrap");
-    repo.write(&program, bwrap);
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let path = own_bwrap(&repo, &format!("if rm {sign} 2> /dev/null; then echo out of luck >&2; exit 1; fi"));
     let broken = format!("touch {sign}");
     let mut command =
         ar_command(&repo, &repo.path(), arguments(&repo, &[&broken, &format!("run:{broken}"), "true"], &[]));
-    let called = Called::from(command.env("PATH", path).output().unwrap()).ok();
+    let called = Called::from(command.env("PATH", &path).output().unwrap()).ok();
     for (number, expected) in [(1, 3.01), (2, 3.02), (3, 3.03)] {
         assert_eq!(record(&repo, number)["metric"]["value"], expected, "{called:#?}");
     }
@@ -264,6 +268,59 @@ fn a_wall_that_cannot_be_built_is_nobodys_fault_but_the_machines() {
         called.stdout.contains("the agent cannot be started: no wall can be built for it: out of luck"),
         "{called:#?}"
     );
+}
+
+#[test]
+fn runs_that_can_have_no_wall_any_more_stop_the_loop_and_blame_no_change() {
+    let Some(repo) = repo() else { return };
+    let sign = repo.outside().join("broken");
+    let path = own_bwrap(&repo, &format!("if [ -e {} ]; then echo out of luck >&2; exit 1; fi", sign.display()));
+    let mut command =
+        ar_command(&repo, &repo.path(), arguments(&repo, &[&format!("touch {}", sign.display()), "true"], &[]));
+    let called = Called::from(command.env("PATH", &path).output().unwrap());
+    assert_ne!(called.code, Some(0), "{called:#?}");
+    assert!(called.stderr.contains("no wall can be built for it: out of luck"), "{called:#?}");
+    assert!(repo.git(["for-each-ref", "refs/autoresearch/t/00001"]).is_empty(), "{called:#?}");
+    fs::remove_file(sign).unwrap();
+    ar(&repo, ["resume", "t"]).ok();
+    assert_eq!(record(&repo, 1)["metric"]["value"], 3.01);
+    assert_eq!(record(&repo, 2)["metric"]["value"], 3.02);
+}
+
+#[test]
+fn no_run_says_how_itself_or_its_guard_ended() {
+    let Some(repo) = repo() else { return };
+    let exit = r#"{"version":1,"exit":0,"signal":null,"timed_out":false,"stopped":false,"seconds":1}"#;
+    let forged = r#"sed "s/\"exit\":[0-9]*/\"exit\":0/" < ../00000/exit.json"#;
+    let guard = format!("run:cd $AR_RUN_DIR; cp job.json guard-1.job.json; {forged} > guard-1.exit.json");
+    let own =
+        format!("run:cd $AR_RUN_DIR; {forged} > exit.json || echo '{exit}' > exit.json; chmod 555 .; kill -9 $PPID");
+    let mut arguments = arguments(&repo, &[&guard, &own], &[]);
+    arguments.extend(["--higher", "--guard", "test $(cat src/value) = 3.0"].map(str::to_owned));
+    arguments.retain(|argument| argument != "--lower");
+    ar_in_time(&repo, arguments).ok();
+    let [first, second] = [1, 2].map(|id| record(&repo, id));
+    assert_eq!(first["failure"]["class"], "guard_failed", "{first:#}");
+    assert_ne!(second["runs"][0]["exit"], 0, "{second:#}");
+}
+
+#[test]
+fn a_program_that_a_job_puts_on_the_path_builds_no_wall() {
+    let Some(repo) = repo() else { return };
+    let planted = "mkdir -p $HOME/bin; printf '#!/bin/sh\ntouch planted\n' > $HOME/bin/bwrap; chmod +x $HOME/bin/bwrap; \
+                   cp $HOME/bin/bwrap $(command -v bwrap)";
+    let path = format!("{}/bin:{}", repo.outside().join("home").display(), std::env::var("PATH").unwrap());
+    // The second night finds what the first one left.
+    for last in [2, 4] {
+        let mut arguments = arguments(&repo, &[planted; 4], &[]);
+        arguments.extend(["--max-experiments", "2"].map(str::to_owned));
+        let all = arguments.iter().position(|argument| argument == "--max-experiments").unwrap();
+        arguments.drain(all..all + 2);
+        let mut command = ar_command(&repo, &repo.path(), arguments);
+        let called = Called::from(command.env("PATH", &path).output().unwrap()).ok();
+        assert_eq!(record(&repo, last)["sandbox"], "bwrap", "{called:#?}");
+        assert!(!repo.exists("planted"));
+    }
 }
 
 #[test]

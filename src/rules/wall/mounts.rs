@@ -31,6 +31,8 @@ pub struct Mount {
 /// there is left out, but not one with a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wall {
+    /// The program that makes the mounts, absolute: what jobs put on the PATH later is another one.
+    pub builder: PathBuf,
     /// The mounts, in the order in which they are made.
     pub mounts: Vec<Mount>,
 }
@@ -38,6 +40,8 @@ pub struct Wall {
 /// The places of a repository, absolute and without links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
+    /// The program that builds walls, which no job may replace.
+    pub builder: PathBuf,
     /// The user's working tree.
     pub root: PathBuf,
     /// The folder of sessions in it.
@@ -95,6 +99,7 @@ pub enum WalledRole {
 ///
 /// | | agent | run, guard | reviewer |
 /// |---|---|---|---|
+/// | bubblewrap itself | read-only | read-only | read-only |
 /// | everything else | as it is | as it is | read-only, but for home, temporary files, caches |
 /// | working trees of others, the user's too | read-only | read-only | read-only |
 /// | folder of sessions, `ar`'s state | read-only | read-only | read-only |
@@ -110,6 +115,7 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
         mounts.add(Path::new("/"), Access::ReadOnly);
         places.common.iter().for_each(|path| mounts.add(path, Access::Writable));
     }
+    mounts.add(&places.builder, Access::ReadOnly);
     places.state.iter().for_each(|path| mounts.add(path, Access::ReadOnly));
     places.linked.iter().for_each(|path| mounts.add(path, Access::ReadOnly));
     for path in [&places.root, &places.git, &places.sessions].into_iter().filter(|path| path.is_absolute()) {
@@ -137,7 +143,7 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
             mounts.add(&job.tree.join("results.tsv"), Access::ReadOnly);
         }
     }
-    Wall { mounts: mounts.0.into_values().collect() }
+    Wall { builder: places.builder.clone(), mounts: mounts.0.into_values().collect() }
 }
 
 /// Mounts by path, so that those above come first.
@@ -159,7 +165,9 @@ impl Mounts {
     /// Makes paths below `tree` read-only. Mounts the folders above them onto themselves: a mount cannot be renamed, and
     /// with another folder in its place its protected file would be another one.
     fn protect(&mut self, tree: &Path, protected: &[PathBuf]) {
-        for path in protected {
+        let is_inside_another =
+            |path: &Path| path.ancestors().skip(1).any(|above| protected.iter().any(|other| other == above));
+        for path in protected.iter().filter(|path| !is_inside_another(path)) {
             let above = path.ancestors().skip(1).take_while(|above| *above != Path::new(""));
             for folder in above.map(|above| tree.join(above)) {
                 if !self.0.contains_key(&folder) {
@@ -177,6 +185,7 @@ mod tests {
 
     fn places() -> Places {
         Places {
+            builder: "/usr/bin/bwrap".into(),
             root: "/r".into(),
             sessions: "/r/.autoresearch".into(),
             git: "/r/.git".into(),
@@ -204,7 +213,8 @@ mod tests {
     }
 
     const OWN: &str = "/r/.autoresearch/t/runs/00001/mine";
-    const TAKEN: [&str; 6] = [
+    const TAKEN: [&str; 7] = [
+        "/usr/bin/bwrap",
         "/r/.autoresearch/t/runs/00001/run.log",
         "/r/.autoresearch/t/runs/00002/run.log",
         "/r/.autoresearch/t/state/contract.json",
@@ -240,6 +250,13 @@ mod tests {
             }
             assert_eq!(may_write(&wall, "/r/train.py"), tree == "/r");
         }
+    }
+
+    #[test]
+    fn a_protected_file_in_a_protected_folder_opens_nothing() {
+        let job = JobPlaces { protected: vec!["lib".into(), "lib/cache/x.bin".into()], ..job("/r") };
+        let wall = wall(&places(), &job, &WalledRole::Run);
+        assert!(!may_write(&wall, "/r/lib/cache/y.py") && !may_write(&wall, "/r/lib/cache/x.bin"));
     }
 
     #[test]

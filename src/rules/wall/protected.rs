@@ -7,8 +7,13 @@ use std::path::{Path, PathBuf};
 /// but in a folder that is mounted as a whole, a job cannot make files either.
 const MOST_FILES: usize = 40;
 
-/// The paths that protect `protected`, the files of a tree, when `all` are its tracked files: the files themselves, or
-/// where these are many, folders in which nothing else is tracked, the largest first.
+/// The most mounts for protected files. `bwrap` takes time that grows with the square of their number, and at most 9,000
+/// arguments, three a mount.
+const MOST_MOUNTS: usize = 200;
+
+/// The paths that protect `protected`, the files of a tree, when `all` are the files that it has: the files themselves, or
+/// where these are many, folders in which there is nothing else, the largest first. What is left over after 200 paths has no
+/// mount.
 pub fn protected_mounts<'a>(
     protected: impl IntoIterator<Item = &'a PathBuf>,
     all: impl IntoIterator<Item = &'a PathBuf>,
@@ -36,7 +41,7 @@ pub fn protected_mounts<'a>(
         paths.retain(|path| !path.starts_with(&folder));
         paths.insert(folder);
     }
-    paths.into_iter().collect()
+    paths.into_iter().take(MOST_MOUNTS).collect()
 }
 
 #[cfg(test)]
@@ -64,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_root_full_of_protected_files_stays_open() {
-        let protected = paths("", 100);
-        assert_eq!(protected_mounts(&protected, &protected).len(), 100);
+        let protected = paths("", 1000);
+        assert_eq!(protected_mounts(&protected, &protected).len(), MOST_MOUNTS);
     }
 }

@@ -171,7 +171,7 @@ impl<'a> Calling<'a> {
         let is_over = ended.is_over();
         let work = self.read_work(workspace, &mut shared.store(), ended, before);
         if is_over {
-            // Not before: its room is none that the call had.
+            // Not before: the room that it takes would hide a disk that the call filled.
             remove_call_git(&self.files.folder);
         }
         work

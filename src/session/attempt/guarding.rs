@@ -5,7 +5,7 @@ use std::path::Path;
 use super::left_over::{await_files, restore_after};
 use super::lifecycle::{Attempt, Attempted, Stage};
 use crate::crash;
-use crate::domain::{Actor, Event, Failure, FailureClass, GuardRun, Outcome, Phase, Record};
+use crate::domain::{Actor, Event, Failure, FailureClass, GuardRun, Notice, Outcome, Phase, Record};
 use crate::exec::{self, ExecError, Executor, Exit, Job};
 use crate::fs::read_tail;
 use crate::measure::{EXCERPT_LINES, last_lines};
@@ -14,7 +14,7 @@ use crate::session::errors::SessionError;
 use crate::session::files::{refuse_spoilt, remove_file};
 use crate::session::store::{RUN_FILES, Store, clear_run_folder, commit_of, draft_of, guard_name, run_variables};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Deadline, Ending, Shared, Waiter};
+use crate::session::wait::{Deadline, Ending, Exited, Shared, Waiter};
 
 /// The reason and the failure that are recorded for a change whose guard failed.
 fn refused_by(guard: &GuardRun, draft: &Record) -> (String, Failure) {
@@ -64,6 +64,8 @@ impl Attempt {
         }
         let mut draft = draft_of(&self.open)?;
         if self.phase != Phase::Guarding {
+            // What was there before would be taken for what they said.
+            (1..=commands.len()).try_for_each(|number| self.forget_guard(&shared.store(), number))?;
             self.enter(&mut shared.store(), Phase::Guarding)?;
             crash::point("guarding.entered");
         }
@@ -73,7 +75,13 @@ impl Attempt {
         {
             let number = draft.guards.len() + 1;
             let exit = match self.wait_for_guard(workspace, shared, number, command, deadline).await? {
-                Ending::Done(exit) => exit,
+                Ending::Done(Err(ExecError::NoWall { detail, .. })) if lost < LOST_RETRIES => {
+                    lost += 1;
+                    shared.store().note(Notice::NotStarted { id: self.open.id, why: detail });
+                    self.forget_guard(&shared.store(), number)?;
+                    continue;
+                }
+                Ending::Done(exit) => exit?,
                 Ending::Detached => return Ok(Ending::Detached),
                 Ending::Interrupted => return Ok(Ending::Interrupted),
                 Ending::Lost if lost < LOST_RETRIES => {
@@ -96,6 +104,8 @@ impl Attempt {
             shared.emit(Event::GuardFinished { id: self.open.id, guard: guard.clone() })?;
             draft.guards.push(guard);
             self.open.draft = Some(Box::new(draft.clone()));
+            // Made by this one, in the name of the next. It is no guard's as long as the journal has not this one's.
+            self.forget_guard(&shared.store(), number + 1)?;
             self.enter(&mut shared.store(), Phase::Guarding)?;
             crash::point("guarding.guard_noted");
         }
@@ -115,7 +125,7 @@ impl Attempt {
         number: usize,
         command: &str,
         deadline: Deadline,
-    ) -> Result<Ending<Exit>, SessionError> {
+    ) -> Result<Ending<Exited>, SessionError> {
         let folder = shared.store().folder.create_run(self.open.id)?;
         let name = guard_name(number);
         await_files(shared, self).await;
@@ -137,11 +147,7 @@ impl Attempt {
         if ended.is_over() && self.has_lost_tree(workspace, &mut shared.store())? {
             return Ok(Ending::Lost);
         }
-        match ended.done() {
-            Ok(Err(ExecError::NoWall { .. })) => Ok(Ending::Lost),
-            Ok(exit) => Ok(Ending::Done(exit?)),
-            Err(ending) => Ok(ending),
-        }
+        Ok(ended)
     }
 
     fn start_guard(
@@ -238,6 +244,8 @@ impl Attempt {
     fn forget_guard(&self, store: &Store, number: usize) -> Result<(), SessionError> {
         let name = guard_name(number);
         let folder = store.folder.run(self.open.id);
-        ["exit.json", "started.json"].iter().try_for_each(|kind| remove_file(&folder.join(format!("{name}.{kind}"))))
+        ["exit.json", "started.json", "job.json"]
+            .iter()
+            .try_for_each(|kind| remove_file(&folder.join(format!("{name}.{kind}"))))
     }
 }

@@ -203,7 +203,7 @@ impl Attempt {
                 Ending::Lost if shared.overtaken.borrow().contains(&self.open.id) => return Ok(Ending::Interrupted),
                 // Whoever asked for a further run decides whether it starts again.
                 Ending::Lost if !self.run.is_first() => return Ok(Ending::Lost),
-                Ending::Lost if self.run.starts <= LOST_RETRIES + u32::from(self.run.repeated) => {
+                Ending::Lost if self.may_start_again() => {
                     self.run_again(workspace, &mut shared.store())?;
                 }
                 Ending::Done(measured) if self.is_to_repeat(&measured) => {
@@ -213,6 +213,11 @@ impl Attempt {
                 ending => return Ok(ending),
             }
         }
+    }
+
+    /// Returns whether its run starts again if it is lost.
+    fn may_start_again(&self) -> bool {
+        self.run.starts <= LOST_RETRIES + u32::from(self.run.repeated)
     }
 
     /// Waits for a run, at most until `deadline`, and measures it.
@@ -241,12 +246,15 @@ impl Attempt {
             return Ok(Ending::Lost);
         }
         let exit = match ended.done() {
-            Ok(Err(full @ ExecError::DiskFull { .. })) => {
+            Ok(Err(ExecError::NoWall { detail, .. })) if self.may_start_again() || !self.run.is_first() => {
+                shared.store().note(Notice::NotStarted { id, why: detail });
+                return Ok(Ending::Lost);
+            }
+            Ok(Err(machine @ (ExecError::DiskFull { .. } | ExecError::NoWall { .. }))) => {
                 // Removing an open log would free no space.
                 drop(run);
-                return Err(self.spoilt(&mut shared.store(), full.into()));
+                return Err(self.spoilt(&mut shared.store(), machine.into()));
             }
-            Ok(Err(ExecError::NoWall { .. })) => return Ok(Ending::Lost),
             Ok(exit) => exit?,
             Err(ending) => return Ok(ending),
         };

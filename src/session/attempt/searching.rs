@@ -105,9 +105,10 @@ async fn ask_command(
     let folder = shared.store().folder.create_run(id)?.join(format!("{SEARCH}-{number}"));
     // The search of a killed `ar` may still be running.
     shared.local.end_left_over(&folder, SEARCH).await;
+    // A wall has mounts of what is there.
+    create_folder(&folder)?;
     let job = job(&shared.store(), id, command, &folder, room);
     let start = || -> Result<Running, SessionError> {
-        create_folder(&folder)?;
         write_unsynced(&folder.join(QUESTION), question.as_bytes())?;
         remove_file(&job.log)?;
         Ok(shared.local.start(&job)?)

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, Number, Record, RunRole};
+use crate::domain::{CommitId, Contract, EnvironmentChange, Failure, FailureClass, Number, Record, RunRole};
 use crate::exec::{self, ExecError, Executor};
 use crate::fs::open_locked;
 use crate::git::{HeadTarget, Repo};
@@ -149,8 +149,8 @@ impl SessionView {
             // The output of a command that redirects it there is read, too.
             link(&log, &root.join("run.log"))?;
         }
-        let wall = self.wall_of_rerun(place, contract, record, links)?;
         let command = record.runs.last().map_or(contract.command.as_str(), |run| run.command.as_str());
+        let wall = self.wall_of_rerun(place, contract, command, &record.commit, links)?;
         let run = MeasuringRun {
             role: RunRole::Repro,
             contract,
@@ -207,16 +207,17 @@ impl SessionView {
         &self,
         place: &Repo,
         contract: &Contract,
-        record: &Record,
+        command: &str,
+        commit: &CommitId,
         links: &[(PathBuf, PathBuf)],
     ) -> Result<Option<Wall>, SessionError> {
         let (walls, _) = Walls::tried(contract.sandbox, &self.repo, place.worktree())?;
         let terms = FileTerms::of(contract)?;
-        let all = place.objects.files_at(&record.commit, |_| true)?;
+        let all = place.objects.files_at(commit, |_| true)?;
         let protected: Vec<PathBuf> = all.iter().filter(|path| terms.protects(path)).cloned().collect();
         let folder = place.git_dir().join(REPRO_FOLDER);
         let places = JobPlaces {
-            own: own_names(&folder, 0, writes_log(place.worktree(), &contract.command)),
+            own: own_names(&folder, 0, writes_log(place.worktree(), command)),
             protected: protected_mounts(&protected, &all),
             links: links.iter().map(|(target, _)| (target.clone(), false)).collect(),
             ..JobPlaces::default()

@@ -149,7 +149,7 @@ fn folders(repo: &Repo) -> Vec<Finding> {
         vec![repo.git_dir().to_owned(), repo.common_dir().join("objects"), repo.worktree().to_owned()];
     match in_the_way(repo) {
         Some(finding) => found.push(finding),
-        // In a job of a loop it is read-only.
+        // In a job of a loop it is read-only, and the working tree is not.
         None => dirs.extend(Some(own_folder(repo)).filter(|own| own.exists() && !is_behind_wall(repo))),
     }
     for dir in dirs {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::jobs::{RUN_FILES, job_names};
 use crate::domain::Sandbox;
-use crate::exec::{JobFiles, NoWall, try_wall};
+use crate::exec::{JobFiles, NoWall, find_builder, try_wall};
 use crate::fs::read_at_most;
 use crate::git::Repo;
 use crate::rules::{JobPlaces, Places, Wall, WalledRole, files_named, wall};
@@ -39,12 +39,19 @@ impl Walls {
         if wanted == Sandbox::Off {
             return Ok(Default::default());
         }
-        let walls = Walls(Some(places(repo)?));
+        let refused = |reason: NoWall| match wanted {
+            Sandbox::Require => Err(SessionError::NoWall(reason)),
+            _ => Ok((Walls::default(), Some(reason))),
+        };
+        let builder = match find_builder() {
+            Ok(builder) => builder,
+            Err(reason) => return refused(reason),
+        };
+        let walls = Walls(Some(Places { builder, ..places(repo)? }));
         let of_run = walls.of_job(tree, tree, JobPlaces::default(), &WalledRole::Run);
         match try_wall(&of_run.unwrap_or_default(), tree) {
             Ok(()) => Ok((walls, None)),
-            Err(reason) if wanted == Sandbox::Require => Err(SessionError::NoWall(reason)),
-            Err(reason) => Ok((Walls::default(), Some(reason))),
+            Err(reason) => refused(reason),
         }
     }
 
@@ -98,6 +105,7 @@ fn places(repo: &Repo) -> Result<Places, SessionError> {
     let named = NAMING.iter().filter_map(env::var_os).map(PathBuf::from);
     let common = COMMON.iter().map(PathBuf::from).chain(named).filter(|path| path.is_absolute() && path.is_dir());
     Ok(Places {
+        builder: PathBuf::new(),
         root: real(repo.worktree()),
         sessions,
         git: real(repo.common_dir()),
@@ -107,7 +115,7 @@ fn places(repo: &Repo) -> Result<Places, SessionError> {
     })
 }
 
-/// Returns whether a path can be nothing, as something above it is no folder.
+/// Returns whether a file is in the place of a folder above `path`: bubblewrap refuses such a mount.
 fn leads_through_a_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotADirectory)
 }

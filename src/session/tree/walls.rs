@@ -1,18 +1,19 @@
 //! The wall of a job that works in a working tree.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::working_tree::Workspace;
 use crate::domain::CommitId;
-use crate::fs::read_at_most;
+use crate::fs::{read_at_most, remove_all};
 use crate::git::{CallCommits, CallGit};
-use crate::rules::{CallMounts, JobPlaces, Wall, WalledRole};
+use crate::rules::{CallMounts, JobPlaces, Wall, WalledRole, protected_mounts};
 use crate::session::errors::SessionError;
 use crate::session::files::SETTINGS_FILE;
 use crate::session::store::{Store, own_names, writes_log};
-use crate::state::SESSIONS_FOLDER;
+use crate::state::{SESSIONS_FOLDER, files_below};
 
 impl Workspace {
     /// The wall of a job in this tree that runs `command` and writes into `folder`, if jobs have one.
@@ -91,9 +92,13 @@ impl Workspace {
     fn walled_paths(&self, by_agent: bool) -> Vec<PathBuf> {
         let root = self.root();
         // In another tree, what git does not have is behind links.
-        let copies = self.protected.stored.copies.paths().filter(|_| self.home.has_user());
+        let copies: BTreeSet<PathBuf> =
+            self.protected.stored.copies.paths().filter(|_| self.home.has_user()).cloned().collect();
+        let tops: BTreeSet<_> = copies.iter().filter_map(|path| path.iter().next()).collect();
+        let beside: Vec<PathBuf> = tops.into_iter().flat_map(|top| files_below(root, Path::new(top))).collect();
+        let copies = protected_mounts(&copies, &beside);
         let settings = by_agent.then(|| PathBuf::from(SETTINGS_FILE));
-        let all = self.protected.walled.iter().chain(copies).cloned().chain(settings);
+        let all = self.protected.walled.iter().cloned().chain(copies).chain(settings);
         let held = all.filter_map(|path| match fs::symlink_metadata(root.join(&path)) {
             Ok(there) if there.is_symlink() => {
                 let (target, root) = (root.join(&path).canonicalize().ok()?, root.canonicalize().ok()?);
@@ -106,9 +111,9 @@ impl Workspace {
     }
 }
 
-/// Removes the git folder of a call that wrote into `folder`. What cannot be removed is removed before the next call there.
+/// Removes the git folder of a call that wrote into `folder`. What cannot be removed only takes up room.
 pub(crate) fn remove_call_git(folder: &Path) {
-    let _ = fs::remove_dir_all(call_git(folder).folder());
+    let _ = remove_all(call_git(folder).folder());
 }
 
 /// The file that a call which writes into `folder` sees where `run.log` in the tree leads: the log of the newest run, to which

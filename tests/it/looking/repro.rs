@@ -148,7 +148,7 @@ fn the_doctor_names_the_working_tree_of_a_call_that_was_killed() {
 
 #[test]
 fn what_was_refused_is_not_run_later_either() {
-    let repo = training_repo();
+    let repo = training_repo().without_walls();
     repo.write("fixed", "1\n");
     repo.commit_all("fixed");
     let args = ["run", "--yes", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--protect", "fixed"];
