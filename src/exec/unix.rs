@@ -69,15 +69,18 @@ pub(super) fn close_all_but_standard() {
     }
 }
 
-/// Puts this process, which must have one thread, into a user namespace of its own, without ids in it.
+/// Puts this process, which must have one thread, into a user namespace of its own, without ids in it, and a mount namespace
+/// that belongs to it. There the mounts are locked: they stay in place for whoever is handed a folder of it, also once the
+/// namespace is gone.
 ///
 /// # Errors
 ///
 /// The system has none, or allows no further one.
 #[cfg(target_os = "linux")]
 pub(super) fn enter_user_namespace() -> io::Result<()> {
+    let own = rustix::thread::UnshareFlags::NEWUSER | rustix::thread::UnshareFlags::NEWNS;
     // SAFETY: no descriptors are unshared, which is all that could take them from somebody.
-    Ok(unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER) }?)
+    Ok(unsafe { rustix::thread::unshare_unsafe(own) }?)
 }
 
 /// Fails: only Linux has user namespaces.

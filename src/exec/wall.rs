@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rustix::fs::{Access as Rights, access};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, geteuid, getpid, kill_process, setpgid};
+use rustix::process::{Pid, Signal, getegid, geteuid, getpid, kill_process, setpgid};
 use rustix::stdio::dup2_stdin;
 
 use super::WALLED_ARGUMENT;
@@ -123,17 +123,19 @@ const REFUSALS: [&str; 3] = ["namespace", "uid map", "Operation not permitted"];
 /// Files that Docker and Podman put into containers.
 const CONTAINER_SIGNS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 
-/// Finds bubblewrap on the PATH. Passes over the home folder, where a job could put a program of its own.
+/// Finds bubblewrap on the PATH. Passes over the home folder and `trees`, where a job could put a program of its own.
 ///
 /// # Errors
 ///
 /// It is not there, or the system has none.
-pub fn find_builder() -> Result<PathBuf, NoWall> {
+pub fn find_builder(trees: &[&Path]) -> Result<PathBuf, NoWall> {
     if !cfg!(target_os = "linux") {
         return Err(NoWall::System);
     }
     let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let is_at_home = |path: &Path| home.as_ref().is_some_and(|home| path.starts_with(home));
+    let is_at_home = |path: &Path| {
+        home.iter().map(PathBuf::as_path).chain(trees.iter().copied()).any(|folder| path.starts_with(folder))
+    };
     let path = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&path).filter_map(|folder| folder.join(BWRAP).canonicalize().ok());
     let usable = |path: &PathBuf| !is_at_home(path) && access(path, Rights::EXEC_OK).is_ok() && path.is_file();
@@ -255,17 +257,15 @@ pub fn enter_wall(arguments: &[OsString]) -> ExitCode {
     })
 }
 
-/// Enters a further user namespace, where `ar` is root: root has the right to unmount in the one in which the wall was
-/// built. It stays root there.
+/// Enters a further user namespace with a mount namespace of its own, as the same user: in the one in which the wall was built,
+/// root has the right to unmount, and a folder of it that is handed to a process elsewhere loses its mounts when it ends.
 fn leave_privileges() -> io::Result<()> {
-    if !geteuid().is_root() {
-        return Ok(());
-    }
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     enter_user_namespace()?;
     // Some kernels allow the maps only after this, and others do not need it.
     let _ = fs::write("/proc/self/setgroups", "deny");
-    fs::write("/proc/self/uid_map", "0 0 1")?;
-    fs::write("/proc/self/gid_map", "0 0 1")
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
 }
 
 /// Replaces this process by the shell. Returns only an error.

@@ -74,7 +74,7 @@ impl Bench {
             own: ["lock", "job.json", "started.json"].map(str::to_owned).into(),
             ..JobPlaces::default()
         };
-        let places = Places { builder: find_builder().unwrap(), ..Places::default() };
+        let places = Places { builder: find_builder(&[]).unwrap(), ..Places::default() };
         wall(&places, &job, &WalledRole::Run)
     }
 

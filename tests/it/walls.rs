@@ -96,10 +96,49 @@ fn no_job_writes_where_another_one_is_measured() {
         &format!(
             "run:cd $AR_RUN_DIR; {forged} > exit.json; rm -f lock job.json; cp job.json started.json; cd ..; mv 00007 x"
         ),
+        "cd /; D=$(dirname ${AR_STATE_DIR%/.autoresearch/*}); mv $D $D.moved && cp -a $D.moved $D && echo true > $D/repo/eval.sh",
         "umount lib/score.sh; unshare -Urm umount -l lib/score.sh; nsenter -t $PPID -m true; \
          cd /proc/$PPID/root$PWD && echo true > eval.sh",
         "for P in /proc/[0-9]*; do [ -e $P/root/$PWD/lib ] && echo true > $P/root/$PWD/lib/score.sh; done",
     ]);
+}
+
+/// Sends a folder of its mount namespace to another call, and ends.
+const SENDS: &str = "import array, os, socket, time
+c = socket.socket(socket.AF_UNIX)
+for _ in range(200):
+    try: c.connect(os.environ['AWAY'] + '/s'); break
+    except OSError: time.sleep(.05)
+root = os.open('/', os.O_RDONLY | os.O_DIRECTORY)
+c.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [root]).tobytes())])
+";
+
+/// Receives it, and writes through it once its sender's call is over.
+const RECEIVES: &str = "import array, os, socket, sys, time
+s = socket.socket(socket.AF_UNIX); s.bind(os.environ['AWAY'] + '/s'); s.listen(1); s.settimeout(20)
+_, found, _, _ = s.accept()[0].recvmsg(16, socket.CMSG_SPACE(4))
+root = array.array('i', found[0][2])[0]
+end = time.time() + 2
+while time.time() < end:
+    for path in sys.argv[1:]:
+        try: os.write(os.open(path.lstrip('/'), os.O_WRONLY | os.O_APPEND, dir_fd=root), b'taken'); print('TAKEN', path)
+        except OSError: pass
+    time.sleep(.05)
+";
+
+#[test]
+fn a_folder_that_one_job_hands_to_another_keeps_its_mounts() {
+    let Some(repo) = repo() else { return };
+    repo.write("../sends.py", SENDS);
+    repo.write("../receives.py", RECEIVES);
+    let away = repo.outside().display();
+    let receives = format!(
+        "AWAY={away} python3 {away}/receives.py {away}/repo/eval.sh {away}/repo/.git/config {away}/repo/.autoresearch/t/state/contract.json"
+    );
+    let sends = format!("AWAY={away} python3 {away}/sends.py");
+    session(&repo, &[&receives, &sends], &["--slots", "2"]).ok();
+    let log = repo.read(".autoresearch/t/runs/00001/agent.log");
+    assert!(!log.contains("TAKEN") && !log.contains("Error"), "{log}");
 }
 
 #[test]
@@ -183,6 +222,15 @@ fn an_agent_that_works_with_git_is_taken_as_without_a_wall() {
         });
         assert_eq!(measured[0], measured[1], "{layout:?}");
     }
+}
+
+#[test]
+fn an_agent_that_cleans_up_keeps_what_it_committed() {
+    let Some(repo) = repo() else { return };
+    let cleans = "echo 3.5 > src/value; git commit -qam mine; git clean -ffdxq; git log --format=%s -n 1; git checkout -q HEAD~1";
+    session(&repo, &[cleans], &[]).ok();
+    assert!(repo.read(".autoresearch/t/runs/00001/agent.log").contains("mine\n"));
+    assert_eq!(record(&repo, 1)["metric"]["value"], 3.01);
 }
 
 #[test]

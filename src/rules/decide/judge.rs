@@ -83,6 +83,21 @@ pub fn axes_without_number<'a>(contract: &'a Contract, failure: Option<&Failure>
     names.filter(|name| metrics.get(name).is_none()).collect()
 }
 
+/// What a program says that a wall keeps from its work: errors of the kernel for a read-only mount and for a rename across
+/// mounts, and what setuid programs such as `sudo` and Apptainer say behind one.
+const WORDS_OF_WALLS: [&str; 5] = [
+    "Read-only file system",
+    "Invalid cross-device link",
+    "effective uid is not 0",
+    "must be setuid",
+    "no new privileges",
+];
+
+/// Returns whether what a failed run said last may come from its wall.
+fn may_be_of_wall(excerpt: &str) -> bool {
+    WORDS_OF_WALLS.iter().any(|words| excerpt.contains(words))
+}
+
 /// The verdict on experiment `id`, whose change has this size, and the limits that count against it.
 ///
 /// A failure is a crash. A number is compared with the contract's threshold, if there is one, else with the incumbent's, where
@@ -100,7 +115,10 @@ pub fn judge(
 ) -> (Verdict, Vec<String>) {
     let mut verdict = match (&measured.value, &measured.failure) {
         (_, Some(failure)) => {
-            let reason = describe_failure(failure, &contract.metric.name, &measured.ended, measured.run.as_ref());
+            let mut reason = describe_failure(failure, &contract.metric.name, &measured.ended, measured.run.as_ref());
+            if measured.sandbox == Some(WallKind::Bwrap) && may_be_of_wall(&failure.excerpt) {
+                reason += "; the wall around it may be the cause, and `--sandbox off` starts jobs without one";
+            }
             Verdict { outcome: Outcome::Crash, reason }
         }
         (Some(value), None) => match contract.keep_above.filter(|_| !id.is_baseline()) {

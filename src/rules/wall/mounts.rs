@@ -61,6 +61,8 @@ pub struct Places {
 pub struct JobPlaces {
     /// The working tree that it works in.
     pub tree: PathBuf,
+    /// Git's folder of the tree, or the file that names it.
+    pub git: PathBuf,
     /// The folder of its own, in which it may write.
     pub folder: PathBuf,
     /// Further folders of its own, such as that for its temporary files.
@@ -100,6 +102,7 @@ pub enum WalledRole {
 /// | | agent | run, guard | reviewer |
 /// |---|---|---|---|
 /// | bubblewrap itself | read-only | read-only | read-only |
+/// | folders above these, and above links | cannot be renamed | cannot be renamed | cannot be renamed |
 /// | everything else | as it is | as it is | read-only, but for home, temporary files, caches |
 /// | working trees of others, the user's too | read-only | read-only | read-only |
 /// | folder of sessions, `ar`'s state | read-only | read-only | read-only |
@@ -124,6 +127,8 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
     for (path, is_writable) in &job.links {
         mounts.add(path, if *is_writable { Access::Writable } else { Access::ReadOnly });
     }
+    let held = [&places.root, &places.git, &places.sessions].into_iter().chain(&places.linked).chain(&places.state);
+    held.chain(job.links.iter().map(|(path, _)| path)).for_each(|path| mounts.hold_above(path));
     for path in [&job.tree, &job.folder].into_iter().chain(&job.scratch) {
         mounts.add(path, Access::Writable);
     }
@@ -131,15 +136,16 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
         mounts.add(&job.folder.join(name), Access::ReadOnly);
     }
     mounts.protect(&job.tree, &job.protected);
-    let git = job.tree.join(".git");
     match role {
         WalledRole::Agent(call) => {
-            mounts.show(&git, &call.seen, Access::Writable);
+            // Nothing there for `git clean` to remove.
+            mounts.add(&call.seen, Access::ReadOnly);
+            mounts.show(&job.git, &call.seen, Access::Writable);
             call.shared.iter().for_each(|(what, place)| mounts.show(place, what, Access::ReadOnly));
             call.instead.iter().for_each(|(what, place)| mounts.show(place, what, Access::Writable));
         }
         WalledRole::Run | WalledRole::Reviewer => {
-            mounts.add(&git, Access::ReadOnly);
+            mounts.add(&job.git, Access::ReadOnly);
             mounts.add(&job.tree.join("results.tsv"), Access::ReadOnly);
         }
     }
@@ -160,6 +166,19 @@ impl Mounts {
     fn show(&mut self, path: &Path, source: &Path, access: Access) {
         let mount = Mount { path: path.to_owned(), source: Some(source.to_owned()), access };
         self.0.insert(path.to_owned(), mount);
+    }
+
+    /// Mounts the folders above a path onto themselves: a mount cannot be renamed, and with another folder in its place the
+    /// path would be another one.
+    fn hold_above(&mut self, path: &Path) {
+        let above: Vec<&Path> = path.ancestors().skip(1).filter(|above| above.parent().is_some()).collect();
+        for folder in above.into_iter().rev() {
+            let is_above = |mount: &&Mount| folder.starts_with(&mount.path);
+            let access = self.0.values().rfind(is_above).map_or(Access::Writable, |mount| mount.access);
+            if !self.0.contains_key(folder) {
+                self.add(folder, access);
+            }
+        }
     }
 
     /// Makes paths below `tree` read-only. Mounts the folders above them onto themselves: a mount cannot be renamed, and
@@ -198,6 +217,7 @@ mod tests {
     fn job(tree: &str) -> JobPlaces {
         JobPlaces {
             tree: tree.into(),
+            git: format!("{tree}/.git").into(),
             folder: "/r/.autoresearch/t/runs/00001".into(),
             scratch: vec!["/r/.autoresearch/t/trees/tmp-0".into()],
             own: vec!["lock".into(), "run.log".into()],
@@ -291,7 +311,7 @@ mod tests {
         for (at, mount) in wall.mounts.iter().enumerate() {
             assert!(wall.mounts[at..].iter().skip(1).all(|later| !mount.path.starts_with(&later.path)), "{mount:?}");
         }
-        for folder in ["/r/eval", "/r/eval/deep"] {
+        for folder in ["/r/eval", "/r/eval/deep", "/home", "/home/u/.local/state"] {
             assert!(wall.mounts.iter().any(|mount| mount.path == Path::new(folder)), "{folder} can be renamed");
         }
     }

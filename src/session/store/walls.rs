@@ -43,7 +43,7 @@ impl Walls {
             Sandbox::Require => Err(SessionError::NoWall(reason)),
             _ => Ok((Walls::default(), Some(reason))),
         };
-        let builder = match find_builder() {
+        let builder = match find_builder(&[&real(&repo.main_worktree()), &real(tree)]) {
             Ok(builder) => builder,
             Err(reason) => return refused(reason),
         };
@@ -57,7 +57,8 @@ impl Walls {
 
     /// The wall of a job in `tree` that writes into `folder`, if jobs have one; the other `places` are given.
     pub(crate) fn of_job(&self, tree: &Path, folder: &Path, places: JobPlaces, role: &WalledRole) -> Option<Wall> {
-        let job = JobPlaces { tree: real(tree), folder: real(folder), ..places };
+        let git = real(&tree.join(".git"));
+        let job = JobPlaces { tree: real(tree), folder: real(folder), git, ..places };
         self.0.as_ref().map(|places| wall(places, &job, role))
     }
 

@@ -42,6 +42,7 @@ impl Workspace {
         let sessions = store.repo.main_worktree().join(SESSIONS_FOLDER);
         let real_sessions = sessions.canonicalize().unwrap_or(sessions);
         let there = self.root().join(".git");
+        let there = there.canonicalize().unwrap_or(there);
         // A mount shows a folder at a folder, and a file at a file.
         let (seen, read_at) =
             if there.is_dir() { (git.folder().to_owned(), there) } else { (git.link(), git.folder().to_owned()) };
