@@ -121,7 +121,7 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
     mounts.add(&places.builder, Access::ReadOnly);
     places.state.iter().for_each(|path| mounts.add(path, Access::ReadOnly));
     places.linked.iter().for_each(|path| mounts.add(path, Access::ReadOnly));
-    for path in [&places.root, &places.git, &places.sessions].into_iter().filter(|path| path.is_absolute()) {
+    for path in [&places.root, &places.git, &places.sessions] {
         mounts.add(path, Access::ReadOnly);
     }
     for (path, is_writable) in &job.links {
@@ -157,8 +157,11 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
 struct Mounts(BTreeMap<PathBuf, Mount>);
 
 impl Mounts {
-    /// Adds one, in place of an earlier one at the same path.
+    /// Adds one, in place of an earlier one at the same path, if there is such a place.
     fn add(&mut self, path: &Path, access: Access) {
+        if !path.is_absolute() {
+            return;
+        }
         self.0.insert(path.to_owned(), Mount { path: path.to_owned(), source: None, access });
     }
 
