@@ -132,7 +132,7 @@ pub fn find_builder(trees: &[&Path]) -> Result<PathBuf, NoWall> {
     if !cfg!(target_os = "linux") {
         return Err(NoWall::System);
     }
-    let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute() && home.parent().is_some());
     let is_at_home = |path: &Path| {
         home.iter().map(PathBuf::as_path).chain(trees.iter().copied()).any(|folder| path.starts_with(folder))
     };
