@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Artifact, Beside, Direction, Environment, ExperimentId, Failure, GuardRun, IdeaKind, Imported, Layout, MetricSpec,
-    Metrics, NewIdea, Number, Outcome, Review, Tag, Tokens, Unparsed, Usage, Version, WallKind,
+    Metrics, NewIdea, Number, Outcome, Review, RunRole, Tag, Tokens, Unparsed, Usage, Version, WallKind,
 };
 
 /// The version of records that this program writes.
@@ -95,7 +95,10 @@ impl MetricValue {
 pub struct Run {
     /// The command line passed to `sh -c`.
     pub command: String,
-    /// The seed, if the session sets one.
+    /// Its purpose; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<RunRole>,
+    /// The seed in `AR_SEED`; absent where the session set none.
     pub seed: Option<u64>,
     /// When it started.
     #[serde(with = "crate::domain::millis")]
@@ -114,6 +117,9 @@ pub struct Run {
     /// The commit that it executed, where that is not the record's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitId>,
+    /// True for the run of a version that was reworked afterwards: it decides nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub void: bool,
 }
 
 /// The size of a change.
@@ -336,6 +342,34 @@ impl Record {
         } else if self.runs.len() > before {
             self.sandbox = WallKind::of_both(self.sandbox, sandbox);
         }
+    }
+
+    /// The runs whose mean is its value: those that confirmed it or the train that it was in, all runs of a baseline where
+    /// they count together, else the last one. Empty if it has no value.
+    pub fn deciding_runs(&self) -> Vec<&Run> {
+        let Some(value) = self.metric.value else { return Vec::new() };
+        let is_own = |run: &&Run| run.commit.as_ref().is_none_or(|commit| *commit == self.commit);
+        let own: Vec<&Run> = self.runs.iter().filter(is_own).filter(|run| run.value.is_some() && !run.void).collect();
+        let of_role = |role| own.iter().copied().filter(|run| run.role == Some(role)).collect::<Vec<_>>();
+        let fresh = [RunRole::Confirm, RunRole::Trial].map(of_role).into_iter().find(|runs| !runs.is_empty());
+        match (fresh, own.first()) {
+            (Some(fresh), _) => fresh,
+            (None, Some(first)) if self.id.is_baseline() && first.value == Some(value) => vec![first],
+            (None, Some(_)) if self.id.is_baseline() => own,
+            (None, _) => own.last().copied().into_iter().collect(),
+        }
+    }
+
+    /// The seed and the number that a rerun is compared with: those of the first deciding run, or of the last run where none
+    /// decided.
+    pub fn to_repeat(&self) -> (Option<u64>, Option<Number>) {
+        let own = self.metric.number();
+        let Some(first) = self.deciding_runs().first().copied() else {
+            return (self.runs.last().and_then(|run| run.seed), own);
+        };
+        let is_own = first.value == self.metric.value;
+        let number = if is_own { own } else { first.value.map(Number::of) };
+        (first.seed, number)
     }
 
     /// The total time of all runs, in seconds.

@@ -9,14 +9,18 @@ use serde::{Deserialize, Serialize};
 pub enum RunRole {
     /// The baseline, on each slot.
     Baseline,
-    /// The first run of a change.
+    /// The first run of a change. It decides alone with `--decide once`.
     Screen,
+    /// A fresh run of a change that its first run selected.
+    Confirm,
     /// A rerun of the incumbent, or of the baseline, of which nothing is recorded.
     Check,
     /// A train, or one winner by itself.
     Trial,
     /// A rerun beside the session.
     Repro,
+    /// A fresh run of a recorded experiment beside another one.
+    Verify,
 }
 
 impl RunRole {
@@ -32,6 +36,17 @@ impl RunRole {
         is_role && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     }
 
+    /// The seed of the run of this number, counted from 1. All experiments have the same list, so that runs of one seed can be
+    /// compared: 1 for a change's first run, 2 and up for those that confirm it, 1 and up for the baseline and for trains.
+    /// `None` for runs that repeat a recorded one or have fresh seeds: whoever starts them says which.
+    pub fn seed(self, number: u32) -> Option<u64> {
+        match self {
+            RunRole::Baseline | RunRole::Screen | RunRole::Trial => Some(number.into()),
+            RunRole::Confirm => Some(u64::from(number) + 1),
+            RunRole::Check | RunRole::Repro | RunRole::Verify => None,
+        }
+    }
+
     /// Returns whether an attempt begins with a run of this role.
     pub fn begins_attempt(self) -> bool {
         matches!(self, RunRole::Baseline | RunRole::Screen | RunRole::Trial)
@@ -39,7 +54,7 @@ impl RunRole {
 
     /// Returns whether the run ends with the process that waits for it, so that no other process picks it up.
     pub fn is_tied(self) -> bool {
-        matches!(self, RunRole::Check | RunRole::Repro)
+        matches!(self, RunRole::Check | RunRole::Repro | RunRole::Verify)
     }
 }
 
@@ -50,7 +65,7 @@ mod tests {
     #[test]
     fn folders_of_further_runs_are_told_from_others() {
         let folder = RunRole::Baseline.folder(2);
-        for name in [&folder, "check-1", "trial-10", "check", "slot-3"] {
+        for name in [&folder, "check-1", "trial-10", "confirm-4", "check", "slot-3"] {
             assert!(RunRole::is_folder(name), "{name}");
         }
         for name in ["artifacts", "search-1", "baseline-", "baseline-x", "check-1.moved", "slot", "-1", ""] {

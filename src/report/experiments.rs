@@ -184,7 +184,11 @@ fn run_text(run: &Run) -> String {
         (None, None) => "unknown".into(),
     };
     let commit = run.commit.as_ref().map(|commit| format!(" of {}", commit.short(8))).unwrap_or_default();
-    format!("{}{commit} ({ended}, {:.1} s)", run.command, run.seconds)
+    let role = run.role.map(|role| format!("{role}, ")).unwrap_or_default();
+    let seed = run.seed.map(|seed| format!("seed {seed}, ")).unwrap_or_default();
+    let value = run.value.map(|value| format!("{value}, ")).unwrap_or_default();
+    let void = if run.void { "void, " } else { "" };
+    format!("{}{commit} ({role}{seed}{value}{void}{ended}, {:.1} s)", run.command, run.seconds)
 }
 
 fn guard_text(guard: &GuardRun) -> String {

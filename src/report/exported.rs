@@ -55,7 +55,7 @@ const COLUMNS: [(&str, Cell); 28] = [
     ("runs", |record| record.runs.len().to_string()),
     ("seconds", |record| text((!record.runs.is_empty()).then(|| record.run_seconds()))),
     ("command", |record| record.runs.last().map(|run| run.command.clone()).unwrap_or_default()),
-    ("seed", |record| record.runs.last().and_then(|run| run.seed).map(|seed| seed.to_string()).unwrap_or_default()),
+    ("seed", |record| deciding_seeds(record)),
     ("agent", |record| record.agent.as_ref().map(|call| call.command.clone()).unwrap_or_default()),
     ("agent_seconds", |record| text(record.agent.as_ref().map(|call| call.seconds))),
     ("files", |record| record.diff.files.to_string()),
@@ -100,6 +100,12 @@ pub fn imported_grid(records: &[Record]) -> Grid {
             ("description", Align::Left, &|record| record.description.clone()),
         ],
     )
+}
+
+/// The seeds of the deciding runs, with spaces between them.
+pub(super) fn deciding_seeds(record: &Record) -> String {
+    let seeds = record.deciding_runs().into_iter().filter_map(|run| run.seed).map(|seed| seed.to_string());
+    seeds.collect::<Vec<_>>().join(" ")
 }
 
 fn commit(commit: &CommitId) -> String {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use super::exported::record_json;
+use super::exported::{deciding_seeds, record_json};
 use super::safe::safe_line;
 use crate::domain::{ExperimentId, Note, Outcome, Record, Train, cut};
 
@@ -140,7 +140,7 @@ fn params(record: &Record) -> BTreeMap<&'static str, String> {
     let run = record.runs.last();
     let params = [
         ("command", run.map(|run| run.command.clone())),
-        ("seed", run.and_then(|run| run.seed).map(|seed| seed.to_string())),
+        ("seed", Some(deciding_seeds(record)).filter(|seeds| !seeds.is_empty())),
         ("agent", record.agent.as_ref().map(|call| call.command.clone())),
         ("base", Some(record.base.short(usize::MAX).to_owned())),
         ("direction", record.direction.clone()),

@@ -546,7 +546,10 @@ mod tests {
         (attempt["open"]["runs"], attempt["open"]["metric_file"]) = (2.into(), "7".into());
         write_json_unsynced(&state.join(PROGRESS), &value).unwrap();
         let read = Journal::read(state).unwrap().unwrap();
-        assert_eq!((&read.attempts[0].runs, read.attempts[0].open.more.len()), (&vec![first], 0));
+        assert_eq!(
+            (&read.attempts[0].runs, read.attempts[0].open.more.len()),
+            (&vec![OpenRun { seed: None, ..first }], 0)
+        );
     }
 
     #[test]

@@ -12,6 +12,9 @@ pub struct OpenRun {
     pub role: RunRole,
     /// Its number among the attempt's runs of this role, from 1.
     pub number: u32,
+    /// The seed that it gets; absent in sessions of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// The number of its starts on its commit; 0 while it is ready.
     pub starts: u32,
     /// True if it was repeated because files changed during it.
@@ -26,9 +29,17 @@ pub struct OpenRun {
 }
 
 impl OpenRun {
-    /// A run that is ready.
+    /// A run that is ready, with the seed of its role and number.
     pub fn new(role: RunRole, number: u32) -> Self {
-        OpenRun { role, number, starts: 0, repeated: false, metric_file: None, more: Map::new() }
+        OpenRun {
+            role,
+            number,
+            seed: role.seed(number),
+            starts: 0,
+            repeated: false,
+            metric_file: None,
+            more: Map::new(),
+        }
     }
 
     /// Returns whether it is the attempt's first run. Its files lie in the attempt's folder, those of others in folders
@@ -47,6 +58,6 @@ impl OpenRun {
         let starts = open.shift_remove("runs")?.as_u64()?.try_into().ok()?;
         let repeated = open.shift_remove("repeated").and_then(|repeated| repeated.as_bool()).unwrap_or_default();
         let metric_file = open.shift_remove("metric_file").and_then(|stamp| stamp.as_str().map(str::to_owned));
-        Some(OpenRun { starts, repeated, metric_file, ..OpenRun::new(role, 1) })
+        Some(OpenRun { seed: None, starts, repeated, metric_file, ..OpenRun::new(role, 1) })
     }
 }

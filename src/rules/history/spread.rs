@@ -102,7 +102,7 @@ fn numbers(record: &Record) -> Vec<Number> {
     if !record.versions.is_empty() || runs.len() < 2 {
         return vec![own];
     }
-    let number = |value: f64| if value == own.value { own.clone() } else { Number { value, raw: value.to_string() } };
+    let number = |value: f64| if value == own.value { own.clone() } else { Number::of(value) };
     runs.into_iter().map(number).collect()
 }
 

@@ -92,7 +92,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 fn number(value: Option<f64>) -> Option<Number> {
-    value.filter(|value| value.is_finite()).map(|value| Number { value, raw: value.to_string() })
+    value.filter(|value| value.is_finite()).map(Number::of)
 }
 
 fn numbers(aspect: Aspect, name: &str, a: Option<Number>, b: Option<Number>) -> Compared {

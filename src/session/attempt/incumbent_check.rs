@@ -29,13 +29,16 @@ impl Shared<'_> {
         crashes: u32,
     ) -> Result<Ending<()>, SessionError> {
         let best = self.store().history.incumbent().cloned();
-        let recorded = best.and_then(|best| best.metric.number().map(|number| (best, number)));
-        let Some((best, number)) = recorded else { return Ok(Ending::Done(())) };
+        let recorded = best.and_then(|best| {
+            let (seed, number) = best.to_repeat();
+            number.map(|number| (best, seed, number))
+        });
+        let Some((best, seed, number)) = recorded else { return Ok(Ending::Done(())) };
         if self.times.no_time_for_run(&self.store()).is_some() {
             return Ok(Ending::Done(()));
         }
         gate_of_run(self, &best.commit, !workspace.home.is_one_of_many()).await?;
-        let mut check = begin_check(&best, slot, workspace, &mut self.store())?;
+        let mut check = begin_check(&best, seed, slot, workspace, &mut self.store())?;
         let measured = match check.measured(workspace, self, None).await? {
             Ending::Detached => return Ok(Ending::Detached),
             ended => ended.done(),
@@ -113,6 +116,7 @@ fn excuse(best: ExperimentId) -> String {
 /// Enters the check in the journal, and makes its run ready.
 fn begin_check(
     best: &Record,
+    seed: Option<u64>,
     slot: Option<u32>,
     workspace: &mut Workspace,
     store: &mut Store,
@@ -125,6 +129,7 @@ fn begin_check(
         ..open
     };
     let mut check = Attempt::at(open, Phase::Checking);
+    check.run.seed = seed;
     check.enter(store, Phase::Checking)?;
     workspace.check_out(store, &check.open)?;
     check.prepare_run(workspace, store)?;

@@ -10,7 +10,7 @@ use super::joining::join_line;
 use super::left_over::{await_files, end_jobs};
 use super::trial::judge_trial;
 use crate::crash;
-use crate::domain::{DiffStat, Environment, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Unparsed};
+use crate::domain::{DiffStat, Environment, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed};
 use crate::exec::Executor;
 use crate::rules::{
     Again, FileTerms, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, changed_text, describe_failure,
@@ -57,6 +57,11 @@ pub(crate) struct Attempt {
     pub(crate) run: OpenRun,
     /// True if this process prepared its run, so that no other process can have started it.
     pub(crate) is_prepared: bool,
+}
+
+/// The run of a version that was reworked.
+fn voided(run: &Run) -> Run {
+    Run { void: true, ..run.clone() }
 }
 
 impl Attempt {
@@ -347,7 +352,7 @@ impl Attempt {
             metric: MetricValue::of(&store.contract.metric, value),
             metrics: measured.metrics,
             memory_gb: measured.memory_gb,
-            runs: earlier.map(|earlier| earlier.runs.clone()).unwrap_or_default(),
+            runs: earlier.map(|earlier| earlier.runs.iter().map(voided).collect()).unwrap_or_default(),
             sandbox: earlier.and_then(|earlier| earlier.sandbox),
             guards: Vec::new(),
             review: None,

@@ -24,6 +24,7 @@ const LARGEST_METRIC_FILE: u64 = 64 << 20;
 /// A run of the measuring command, and its place.
 pub(crate) struct MeasuringRun<'a> {
     pub(crate) role: RunRole,
+    pub(crate) seed: Option<u64>,
     pub(crate) contract: &'a Contract,
     pub(crate) command: &'a str,
     /// The experiment whose number the command gets.
@@ -46,6 +47,7 @@ pub(crate) struct MeasuringRun<'a> {
 /// A run that is active, or finished and not read.
 pub(crate) struct ActiveRun {
     role: RunRole,
+    seed: Option<u64>,
     root: PathBuf,
     metric_before: Option<String>,
     job: Running,
@@ -57,6 +59,8 @@ pub(crate) struct ActiveRun {
 
 /// A finished run, with its value or the reason why there is none.
 pub(crate) struct FinishedRun {
+    role: RunRole,
+    seed: Option<u64>,
     pub(crate) summary: LogSummary,
     pub(crate) verdict: Verdict,
     pub(crate) exit: Exit,
@@ -81,7 +85,7 @@ impl MeasuringRun<'_> {
             name: RUN.into(),
             command: (*command).to_owned(),
             cwd: self.root.to_owned(),
-            env: told.into_iter().chain(self.variables.iter().cloned()).collect(),
+            env: told.into_iter().chain(seed_variable(self.seed)).chain(self.variables.iter().cloned()).collect(),
             log: self.log(),
             folder: self.folder.clone(),
             timeout: contract.timeout,
@@ -110,8 +114,8 @@ impl MeasuringRun<'_> {
     }
 
     fn active(self, job: Running, log: LogFollower, before: Duration) -> ActiveRun {
-        let MeasuringRun { role, root, metric_before, .. } = self;
-        ActiveRun { role, root: root.to_owned(), metric_before, job, log, before, began: Instant::now() }
+        let MeasuringRun { role, seed, root, metric_before, .. } = self;
+        ActiveRun { role, seed, root: root.to_owned(), metric_before, job, log, before, began: Instant::now() }
     }
 }
 
@@ -196,7 +200,7 @@ impl ActiveRun {
         if self.role == RunRole::Baseline {
             verdict.failure.take_if(|failure| is_empty_baseline(contract, failure.class, exit.exit));
         }
-        Ok(FinishedRun { summary, verdict, exit })
+        Ok(FinishedRun { role: self.role, seed: self.seed, summary, verdict, exit })
     }
 }
 
@@ -206,7 +210,8 @@ impl FinishedRun {
         let Exit { started, seconds, exit, signal, silent, .. } = self.exit;
         Run {
             command: command.to_owned(),
-            seed: None,
+            role: Some(self.role),
+            seed: self.seed,
             started,
             seconds,
             exit,
@@ -214,6 +219,7 @@ impl FinishedRun {
             silent,
             value: None,
             commit: None,
+            void: false,
         }
     }
 
@@ -221,6 +227,11 @@ impl FinishedRun {
     pub(crate) fn ended(&self) -> String {
         ended_text(self.exit.exit, self.exit.signal, self.exit.timed_out, self.exit.seconds)
     }
+}
+
+/// The variable with the seed of a run.
+fn seed_variable(seed: Option<u64>) -> Option<(String, String)> {
+    seed.map(|seed| ("AR_SEED".to_owned(), seed.to_string()))
 }
 
 /// The file that the metric is read from, relative to the working tree, if it is read from one.

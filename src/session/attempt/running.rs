@@ -134,6 +134,7 @@ impl Attempt {
         let folder = self.run_folder(store)?;
         Ok(MeasuringRun {
             role: self.run.role,
+            seed: self.run.seed,
             contract: &store.contract,
             command: &store.contract.command,
             id: checked.map_or(self.open.id, |best| best.id),
@@ -304,7 +305,7 @@ impl Attempt {
         finished: FinishedRun,
     ) -> Result<Measured, SessionError> {
         let (run, ended) = (finished.run(&store.contract.command), finished.ended());
-        let FinishedRun { summary, mut verdict, exit } = finished;
+        let FinishedRun { summary, mut verdict, exit, .. } = finished;
         let disturbance = workspace.compare_after_run(store, self.open.id, &commit_of(&self.open)?, &mut verdict)?;
         let is_changed_after = is_changed(&verdict);
         let disturbance = self.counted(store, disturbance);

@@ -151,8 +151,10 @@ impl SessionView {
         }
         let command = record.runs.last().map_or(contract.command.as_str(), |run| run.command.as_str());
         let wall = self.wall_of_rerun(place, contract, command, &record.commit, links)?;
+        let (seed, recorded) = record.to_repeat();
         let run = MeasuringRun {
             role: RunRole::Repro,
+            seed,
             contract,
             command,
             id: record.id,
@@ -176,7 +178,7 @@ impl SessionView {
         let (ended, FinishedRun { verdict, exit, .. }) = (finished.ended(), finished);
         let here = exec::environment(root);
         let changes = environment_differences(record, record.id, &here);
-        let numbers = verdict.value.as_ref().filter(|_| verdict.failure.is_none()).zip(record.metric.number());
+        let numbers = verdict.value.as_ref().filter(|_| verdict.failure.is_none()).zip(recorded);
         let spread = spread(self.history.records(), &self.elsewhere());
         Ok(Some(Reproduced {
             came_back: match numbers {

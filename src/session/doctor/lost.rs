@@ -49,7 +49,7 @@ pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
         None => repo.objects.subject(&commit).ok()?,
     };
     let number = row.as_ref().and_then(|row| row.value.clone()).filter(|_| outcome != Outcome::Crash);
-    let logged = || said["value"].as_f64().map(|value| Number { value, raw: value.to_string() });
+    let logged = || said["value"].as_f64().map(Number::of);
     let number = number.or_else(logged);
     let class = &said["failure"];
     let folder = facts.folder.run(id);
@@ -94,6 +94,7 @@ pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
 fn run_of(exit: &Exit, command: &str, number: Option<&Number>) -> Run {
     Run {
         command: command.to_owned(),
+        role: None,
         seed: None,
         started: exit.started,
         seconds: exit.seconds,
@@ -102,6 +103,7 @@ fn run_of(exit: &Exit, command: &str, number: Option<&Number>) -> Run {
         silent: exit.silent,
         value: number.map(|number| number.value),
         commit: None,
+        void: false,
     }
 }
 
