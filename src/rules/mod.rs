@@ -29,10 +29,11 @@ pub use change::{
 };
 pub use decide::judge::judge;
 pub use decide::{
-    Afresh, Again, BeforeRun, CRASHES_TO_CHECK, CameBack, Car, FIXES, Line, LineStep, Measured, Merged, REWORKS, Ran,
-    Standing, Task, Tested, Trial, Verdict, Why, again, again_on_slots, axes_without_number, before_run, came_back,
-    decide, describe_failure, failed_again, format_distance, format_gain, format_step, is_check_due, is_empty_baseline,
-    judge_train, relative_gain, train_tolerance,
+    Afresh, Again, Bars, BeforeRun, CONFIRMED, CRASHES_TO_CHECK, CameBack, Car, Estimate, FIXES, KeepBar, Line,
+    LineStep, MAX_FRESH, MIN_FRESH, Measured, Merged, NextStep, Noise, REWORKS, Ran, Repeats, STRICT, Sample, Standing,
+    Task, Tested, Trial, Verdict, Verified, Why, again, again_on_slots, axes_without_number, before_run, came_back,
+    decide, describe_failure, estimate, failed_again, format_distance, format_gain, format_step, is_check_due,
+    is_empty_baseline, judge_train, next_step, noise, passes_screen, relative_gain, repeats, train_tolerance, verified,
 };
 pub use history::select::select;
 pub use history::spread::spread;

@@ -1,19 +1,28 @@
 //! Verdicts: keep or discard, stale attempts, trains, rework. Nothing here says what runs next.
 
+mod confirm;
 pub(super) mod judge;
 mod limits;
+mod noise;
 mod outcome;
 mod reproduce;
 mod rework;
 mod settle;
 mod simplicity;
+mod student;
 mod train_steps;
 mod trains;
+mod verify;
 
+pub use confirm::{
+    Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
+};
 pub use judge::{Measured, axes_without_number, is_empty_baseline};
+pub use noise::{Noise, Repeats, Sample, noise, repeats};
 pub use outcome::{Verdict, decide, describe_failure, format_distance, format_gain, format_step, relative_gain};
 pub use reproduce::{CRASHES_TO_CHECK, CameBack, came_back, failed_again, is_check_due};
 pub use rework::{Again, FIXES, REWORKS, Ran, Task, again, again_on_slots};
 pub use settle::{BeforeRun, before_run, judge_train, train_tolerance};
 pub use train_steps::{Afresh, Car, LineStep, Merged, Standing, Tested, Trial, Why};
 pub use trains::Line;
+pub use verify::{Verified, verified};
