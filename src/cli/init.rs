@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
-use autoresearch::domain::{Asked, Contract, Direction, Prices, Setting, duration_text, settings};
+use autoresearch::domain::{Asked, Contract, Decide, Direction, Prices, Setting, duration_text, settings};
 use autoresearch::git::Repo;
 use autoresearch::session::{Conventions, PROGRAM, SessionError, installed_agents, outer_agent, session_checked_out};
 
@@ -36,6 +36,10 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     {
         return Err(SessionError::DirectionUnclear(metric).into());
     }
+    // A session that is checked out keeps its rule.
+    let decide = terms.decide.or(session.as_ref().map(|session| session.decide)).unwrap_or(Decide::Confirmed);
+    let decide = if terms.keep_above.is_some() { terms.decide } else { Some(decide) };
+    let terms = Asked { decide, ..terms };
     let settings_written = write_new(&root.join(SETTINGS_FILE), &settings_text(&terms))?;
     let program_written = write_new(&root.join(PROGRAM), BUILT_IN_PROGRAM)?;
     for (name, written) in [(SETTINGS_FILE, settings_written), (PROGRAM, program_written)] {

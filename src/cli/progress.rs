@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use autoresearch::agent::Call;
 use autoresearch::domain::{
-    Clock, EVENT_VERSION, Event, ExperimentId, Number, Outage, OutageKind, ReviewVerdict, Tag, clock_time, count_of,
-    exact_time, experiment_name, moment_text, one_line, report_clause, shell_word,
+    Clock, EVENT_VERSION, Event, ExperimentId, Number, Outage, OutageKind, ReviewVerdict, RunRole, Tag, clock_time,
+    count_of, exact_time, experiment_name, moment_text, one_line, report_clause, shell_word,
 };
 use autoresearch::report::fit;
 use autoresearch::state::SessionFolder;
@@ -139,6 +139,7 @@ impl Progress {
             | Event::EscalationOver { .. }
             | Event::Flagged { .. } => self.show_pause(event),
             Event::RunStarted { .. }
+            | Event::Confirming { .. }
             | Event::RunProgress { .. }
             | Event::GuardStarted { .. }
             | Event::GuardFinished { .. }
@@ -255,6 +256,15 @@ impl Progress {
                 self.begin(*id, description.clone());
                 self.runs.insert(*id, ActiveRun { limit: *timeout, to_beat: incumbent.clone() });
                 self.draw(*id, Some(0.0), None);
+            }
+            Event::Confirming { id, role, seed, done, most } => {
+                let seed = seed.map(|seed| format!(" with seed {seed}")).unwrap_or_default();
+                let what = match role {
+                    RunRole::Baseline => format!("runs the baseline{seed}, to learn how noisy it is"),
+                    _ => format!("confirms {} of {most}{seed}", done + 1),
+                };
+                self.print_detail(|| open_line(*id, format_args!("{what}")));
+                self.begin(*id, what);
             }
             Event::RunProgress { id, elapsed, last } => self.draw(*id, Some(*elapsed), last.as_ref()),
             Event::GuardStarted { id, command, .. } => self.begin(*id, format!("guard {command}")),

@@ -1,20 +1,36 @@
 //! How many runs decide on a change.
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumMessage, EnumString, VariantArray};
 
 /// How a change is decided on, `--decide`.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, strum::Display, strum::EnumString,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumMessage,
+    EnumString,
+    VariantArray,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Decide {
     /// By its first run.
     #[default]
+    #[strum(message = "By its first run")]
     Once,
     /// By up to 4 fresh runs after a first run that passes the screen.
+    #[strum(message = "By up to 4 fresh runs after a first one that is good enough")]
     Confirmed,
     /// The same with stricter bars: at most one false keep in five.
+    #[strum(message = "By the same, with at most one false keep in five")]
     Strict,
 }
 

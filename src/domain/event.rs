@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::{
     CommitId, Directive, EnvironmentChange, ExperimentId, GuardRun, Notice, Number, Outage, OutageKind, Record, Review,
-    Role, Tag, ToldStep, TriedDirection, Trouble, clock_time, count_of, duration_text, experiment_name, moment_text,
-    time_of_day_text,
+    Role, RunRole, Tag, ToldStep, TriedDirection, Trouble, clock_time, count_of, duration_text, experiment_name,
+    moment_text, time_of_day_text,
 };
 
 /// The version of events in NDJSON and of alerts that this program writes.
@@ -427,6 +427,19 @@ pub enum Event {
         timeout: f64,
         /// The value to beat; absent where a threshold decides.
         incumbent: Option<Number>,
+    },
+    /// A fresh run begins, which decides on an experiment together with others.
+    Confirming {
+        /// The experiment that is decided on.
+        id: ExperimentId,
+        /// The purpose of the run; that of a baseline's run is to learn how noisy the numbers are.
+        role: RunRole,
+        /// Its seed.
+        seed: Option<u64>,
+        /// The number of fresh runs that the experiment has.
+        done: u32,
+        /// The most that it gets.
+        most: u32,
     },
     /// A run is still active. No file contains this event.
     RunProgress {

@@ -50,6 +50,7 @@ mod rating;
 mod record;
 mod resident;
 mod review;
+mod run_result;
 mod run_role;
 mod said;
 mod sandbox;
@@ -115,6 +116,7 @@ pub use record::{
 };
 pub use resident::Resident;
 pub use review::{Review, ReviewVerdict};
+pub use run_result::RunResult;
 pub use run_role::RunRole;
 pub use said::Said;
 pub use sandbox::{Sandbox, WallKind};

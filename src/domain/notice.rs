@@ -200,6 +200,10 @@ pub enum Notice {
     // An experiment.
     #[error("restarted the run of experiment {0}, which was lost")]
     RunRestarted(ExperimentId),
+    #[error("experiment {id} stays open with {done} of up to {most} fresh runs; `ar resume` goes on with them")]
+    LeftToConfirm { id: ExperimentId, done: u32, most: u32 },
+    #[error("the baseline's run with seed {seed} gave no value ({why}), so that seed is left out")]
+    BaselineFailed { seed: u64, why: String },
     #[error("repeating the run of experiment {id}: {} changed while it ran", list(changed))]
     RunRepeated { id: ExperimentId, changed: Vec<PathBuf> },
     #[error("exempted tracked files that the baseline's run changed itself: {}", list(.0))]

@@ -17,6 +17,8 @@ pub enum Phase {
     Running,
     /// The value would be kept, and the guards run.
     Guarding,
+    /// Fresh runs decide whether the value is kept.
+    Confirming,
     /// An independent reviewer judges whether the value was earned.
     Reviewing,
     /// It beat its own base while another experiment was kept, and waits for a train.

@@ -10,8 +10,8 @@ use strum::{EnumMessage, VariantArray};
 
 use super::values::{duration, finite, time_of_day, whole};
 use super::{
-    Cadence, Draw, Escalate, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, Sandbox, SizeLimit, StopRule, Tag,
-    duration_text, time_of_day_text,
+    Cadence, Decide, Draw, Escalate, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, Sandbox, SizeLimit,
+    StopRule, Tag, duration_text, time_of_day_text,
 };
 
 /// The value that turns off a setting whose default is off.
@@ -203,6 +203,7 @@ values! {
     Ladder: Text, choice, Ladder::to_string;
     Escalate: Text, choice, Escalate::to_string;
     Sandbox: Text, choice, Sandbox::to_string;
+    Decide: Text, choice, Decide::to_string;
 }
 
 /// A value that `none` turns off.

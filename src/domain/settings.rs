@@ -16,8 +16,8 @@ use super::setting::{Form, Heading, Held, SettingOf, choices, joined, line, stor
 use super::settings_macro::settings;
 use super::values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
-    Cadence, Caps, CommitId, Composite, Direction, Draw, Escalate, Follows, GpuChoice, Ladder, LedgerDialect, Limit,
-    MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag, count_of, duration_text, money_text,
+    Cadence, Caps, CommitId, Composite, Decide, Direction, Draw, Escalate, Follows, GpuChoice, Ladder, LedgerDialect,
+    Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag, count_of, duration_text, money_text,
     time_of_day_text, tokens_text,
 };
 
@@ -48,6 +48,9 @@ const DEFAULT_KEEP_LOGS: SizeLimit = SizeLimit::Bytes(10_000_000_000);
 
 /// The space of a session's artifacts unless the user says otherwise: 20 GB, a few checkpoints of a model of a billion parameters.
 const DEFAULT_KEEP_ARTIFACTS: SizeLimit = SizeLimit::Bytes(20_000_000_000);
+
+/// The most fresh runs that decide on a change.
+pub(super) const MOST_FRESH_RUNS: u32 = 4;
 
 /// The version of contracts that this program writes.
 pub const CONTRACT_VERSION: u32 = 1;
@@ -108,6 +111,30 @@ settings! {
         lines: |it| line(Some(it.min_delta).filter(|delta| *delta > 0.0), |delta| {
             format!("kept      when better by more than {delta}")
         }),
+    }
+
+    /// How many runs decide on a change.
+    #[serde(default, skip_serializing_if = "is_once")]
+    decide: Decide as Decide = Decide::Once, {
+        key: "decide", heading: Heading::Keeping, value: "RULE", choices: choices::<Decide>,
+        help: "How a change is decided on [default: once]",
+        comment: "How a change is decided on: once, by its first run; confirmed, by fresh runs after a good first one; \
+                  or strict.",
+        example: "\"confirmed\"",
+        fixed: Some("rule of decision"),
+        lines: |it| line(Some(it.decide).filter(|decide| *decide != Decide::Once), |decide| {
+            format!("decided   {decide}: a keep takes up to {} runs", 1 + MOST_FRESH_RUNS)
+        }),
+    }
+
+    /// How many runs of the baseline are made at the start; absent where the rule of decision says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    baseline_runs: u32 as Option<u32> = None, {
+        key: "baseline-runs", heading: Heading::Keeping, value: "N",
+        help: "Number of runs of the baseline at the start [default: 1 in place, one on each slot; with --decide \
+               confirmed 4, in place once a change first beats it]",
+        comment: "How many runs of the baseline are made at the start.", example: "4",
+        check: not_zero,
     }
 
     /// How far behind the incumbent a number may be that is kept because its change makes the program shorter; 0 or more.
@@ -545,6 +572,11 @@ settings! {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_off(count: &u32) -> bool {
     *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_once(decide: &Decide) -> bool {
+    *decide == Decide::Once
 }
 
 fn default_agent_timeout() -> Duration {

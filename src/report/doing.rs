@@ -1,7 +1,7 @@
 //! Describes a session's current activity.
 
 use crate::domain::{StopWhen, clock_time, experiment_name, moment_text};
-use crate::rules::{Activity, SessionStatus};
+use crate::rules::{Activity, MAX_FRESH, SessionStatus};
 
 impl SessionStatus {
     /// Describes the current activity as a clause.
@@ -25,6 +25,11 @@ impl SessionStatus {
             Activity::Committing => format!("committing {name}"),
             Activity::Running => format!("running {name}"),
             Activity::Guarding => format!("running the guards of {name}"),
+            Activity::Confirming => {
+                let done = self.open().and_then(|open| open.fresh).unwrap_or_default();
+                let next = (done as usize + 1).min(MAX_FRESH);
+                format!("confirming {next} of {MAX_FRESH}: a fresh run of {name}")
+            }
             Activity::Reviewing => format!("waiting for the review of {name}"),
             Activity::Checking => "running the best experiment once again, to see whether it still runs".into(),
             Activity::Recording => format!("recording {name}"),

@@ -138,6 +138,7 @@ fn phase_word(phase: Option<Phase>) -> &'static str {
     match phase {
         None => "idle",
         Some(Phase::Guarding) => "guards",
+        Some(Phase::Confirming) => "confirming",
         Some(Phase::Proposing) => "agent",
         Some(Phase::Reviewing) => "review",
         Some(_) => "running",
@@ -157,6 +158,7 @@ pub(super) fn open_json(open: &OpenStatus) -> Value {
         "elapsed": open.elapsed,
         "deadline": open.deadline,
         "newest": open.newest.as_ref().map(|number| number.value),
+        "fresh": open.fresh,
     })
 }
 
@@ -208,6 +210,7 @@ mod tests {
             elapsed: None,
             deadline: None,
             newest: None,
+            fresh: None,
         }
     }
 

@@ -175,6 +175,7 @@ impl SessionStatus {
             | Activity::Committing
             | Activity::Running
             | Activity::Guarding
+            | Activity::Confirming
             | Activity::Reviewing
             | Activity::Checking
             | Activity::Recording

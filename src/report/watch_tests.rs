@@ -51,6 +51,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
             is_again: false,
             elapsed: Some(61.0),
             deadline: Some(600.0),
+            fresh: None,
             newest: Some(Number { value: 1.75, raw: "1.75".into() }),
         }],
         lanes: LanesStatus::default(),

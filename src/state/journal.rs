@@ -11,7 +11,8 @@ use super::{
     Calls, Checkpoints, Escalations, MessageMarks, OpenRun, Pauses, Presence, Results, Sleep, StateError, TreeState,
 };
 use crate::domain::{
-    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Home, Layout, Phase, Record, RunRole, Version,
+    AgentCall, Beside, CommitId, ExperimentId, Failure, Fingerprint, Home, Layout, Phase, Record, RunResult, RunRole,
+    Version,
 };
 use crate::fs::Unsynced;
 use crate::rules::{Expenses, LadderState, Line, Tested, Trial, most_calls};
@@ -137,8 +138,13 @@ impl OpenAttempt {
         OpenAttempt { phase, open, runs: Vec::new() }
     }
 
-    /// The run that its step is about; it is ready where it was never started.
+    /// The run that its step is about; it is ready where it was never started. While fresh runs decide, it is the one that is
+    /// not over, else the first run.
     pub fn run(&self) -> OpenRun {
+        let open = self.runs.iter().find(|run| !run.is_first() && run.result.is_none());
+        if let Some(open) = open.filter(|_| self.phase == Phase::Confirming) {
+            return open.clone();
+        }
         let ready = OpenRun::new(self.role(), 1);
         self.started(&ready).cloned().unwrap_or(ready)
     }
@@ -146,6 +152,23 @@ impl OpenAttempt {
     /// Its run of the same role and number, if it was started.
     pub fn started(&self, run: &OpenRun) -> Option<&OpenRun> {
         self.runs.iter().find(|known| known.is(run))
+    }
+
+    /// Its first run, if it was started.
+    pub fn first_run(&self) -> Option<&OpenRun> {
+        self.runs.iter().find(|run| run.is_first())
+    }
+
+    /// What its further runs gave that fresh runs of it decide by, in order.
+    pub fn results(&self) -> Vec<RunResult> {
+        let mut runs: Vec<&OpenRun> = self.runs.iter().filter(|run| run.role != RunRole::Baseline).collect();
+        runs.sort_by_key(|run| run.number);
+        runs.into_iter().filter_map(|run| run.result.as_deref().cloned()).collect()
+    }
+
+    /// The number of fresh runs that it has: a trial's first run counts among them.
+    pub fn fresh_runs(&self) -> u32 {
+        u32::try_from(self.results().len()).unwrap_or(u32::MAX).saturating_add(self.open.trial.is_some().into())
     }
 
     fn role(&self) -> RunRole {

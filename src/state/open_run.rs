@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::RunRole;
+use crate::domain::{RunResult, RunRole};
 
 /// A run of the measuring command for an open attempt. The job that awaits it owns it, and nobody else changes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct OpenRun {
     /// The stamp of the file that holds the metric before it; see [`crate::domain::MetricSource::File`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric_file: Option<String>,
+    /// What it gave, once that is read: of a further run of an attempt, which decides together with others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<RunResult>>,
     /// Fields of a newer program.
     #[serde(flatten)]
     pub more: Map<String, Value>,
@@ -38,6 +41,7 @@ impl OpenRun {
             starts: 0,
             repeated: false,
             metric_file: None,
+            result: None,
             more: Map::new(),
         }
     }

@@ -41,7 +41,12 @@ impl Journal {
                 _ if open.trial.is_some() => stopping.train = true,
                 Phase::Proposing | Phase::Committing => stopping.proposals.push(open.id),
                 Phase::Waiting => stopping.winners.push(open.id),
-                Phase::Running | Phase::Guarding | Phase::Reviewing | Phase::Recording | Phase::Settling => {
+                Phase::Running
+                | Phase::Guarding
+                | Phase::Confirming
+                | Phase::Reviewing
+                | Phase::Recording
+                | Phase::Settling => {
                     stopping.runs.push(open.id);
                 }
                 Phase::Idle | Phase::Checking => {}

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::fresh::{is_confirmed, screen};
 use super::limits::unmet;
 use super::outcome::{Verdict, decide, decide_by_threshold, describe_failure};
 use super::simplicity::{Rivals, decide_by_simplicity};
@@ -104,6 +105,8 @@ fn may_be_of_wall(excerpt: &str) -> bool {
 /// the contract says so by simplicity first. One that would be kept is discarded if the run exceeded a limit. The baseline may
 /// exceed limits and miss the threshold, and may have no number; see [`is_empty_baseline`].
 ///
+/// Where fresh runs decide, one that is good enough for them would be kept; see [`fresh_step`](super::fresh::fresh_step).
+///
 /// The `records` are those up to its base, which may not be the incumbent any more: it is compared with its own base. One
 /// that would be kept is a winner if it is stale.
 pub fn judge(
@@ -123,6 +126,10 @@ pub fn judge(
         }
         (Some(value), None) => match contract.keep_above.filter(|_| !id.is_baseline()) {
             Some(threshold) => decide_by_threshold(&contract.metric, value, threshold),
+            None if is_confirmed(contract) && !id.is_baseline() => {
+                let by_value = verdict_on(contract, records, diff, value);
+                screen(contract, records, diff, (value, measured.run.as_ref().and_then(|run| run.seed)), by_value)
+            }
             None => verdict_on(contract, records, diff, value),
         },
         // Only a baseline without anything to measure yet.
@@ -148,7 +155,7 @@ pub fn judge(
 }
 
 /// The verdict on a value, by those of the records.
-fn verdict_on(contract: &Contract, records: &[Record], diff: DiffStat, value: &Number) -> Verdict {
+pub(super) fn verdict_on(contract: &Contract, records: &[Record], diff: DiffStat, value: &Number) -> Verdict {
     let (metric, best) = (&contract.metric, best_of(records));
     let by_simplicity = || {
         let margin = contract.simpler_wins?;

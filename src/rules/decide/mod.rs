@@ -1,6 +1,7 @@
 //! Verdicts: keep or discard, stale attempts, trains, rework. Nothing here says what runs next.
 
 mod confirm;
+mod fresh;
 pub(super) mod judge;
 mod limits;
 mod noise;
@@ -17,12 +18,13 @@ mod verify;
 pub use confirm::{
     Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
 };
+pub use fresh::{Contender, FreshStep, baseline_runs, fresh_runs, fresh_step, is_confirmed, session_noise, with_runs};
 pub use judge::{Measured, axes_without_number, is_empty_baseline};
 pub use noise::{Noise, Repeats, Sample, noise, repeats};
 pub use outcome::{Verdict, decide, describe_failure, format_distance, format_gain, format_step, relative_gain};
 pub use reproduce::{CRASHES_TO_CHECK, CameBack, came_back, failed_again, is_check_due};
 pub use rework::{Again, FIXES, REWORKS, Ran, Task, again, again_on_slots};
-pub use settle::{BeforeRun, before_run, judge_train, train_tolerance};
+pub use settle::{BeforeRun, before_run, judge_train, mean_tolerance, train_tolerance};
 pub use train_steps::{Afresh, Car, LineStep, Merged, Standing, Tested, Trial, Why};
 pub use trains::Line;
 pub use verify::{Verified, verified};

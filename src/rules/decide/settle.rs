@@ -1,10 +1,10 @@
 //! The verdicts on stale attempts: on their own base, merged before they ran, and in a train.
 
-use super::judge::{Measured, judge};
+use super::noise::Noise;
 use super::outcome::{Verdict, exceeds, format_distance};
 use super::train_steps::{Car, Merged, Tested};
-use crate::domain::{Contract, DiffStat, Outcome};
-use crate::rules::history::History;
+use crate::domain::{Contract, Number, Outcome};
+use crate::rules::history::LIMIT;
 
 /// The next step for a stale change that was merged onto the incumbent before it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,26 +38,28 @@ pub fn train_tolerance(min_delta: f64, baseline_runs: &[f64]) -> f64 {
     min_delta.max(worst - best)
 }
 
-/// The verdict on merged winners, whose tree differs from the incumbent's by `diff`, and the limits that count against
-/// it. It is that of a single change, also by simplicity or by a threshold. Without a threshold, the value is then
-/// compared with the best car's alone.
+/// The largest amount by which the mean of so many runs of a train may be worse than its best car alone, in the metric's unit:
+/// the minimum gain, or the repeatability limit of such means (ISO 5725-6) if that is larger.
+pub fn mean_tolerance(min_delta: f64, noise: Option<&Noise>, runs: usize) -> f64 {
+    let limit = noise.map_or(0.0, |noise| LIMIT * noise.deviation / (runs.max(1) as f64).sqrt());
+    min_delta.max(limit)
+}
+
+/// What the `verdict` on merged winners with this value means for their line: that of a single change, also by simplicity or by
+/// a threshold. Without a threshold, the value is then compared with the best car's alone.
 pub fn judge_train<'a>(
     contract: &Contract,
-    history: &History,
-    diff: DiffStat,
-    measured: &Measured,
+    value: Option<&Number>,
+    mut verdict: Verdict,
     cars: &[&'a Car],
     tolerance: f64,
-) -> (Tested, Verdict, Vec<String>) {
+) -> (Tested, Verdict) {
     let direction = contract.metric.direction;
-    // A train has winners, and the baseline is none.
-    let id = cars.last().map_or_else(|| history.next_id(), |car| car.id);
-    let (mut verdict, unmet) = judge(contract, history.records(), id, diff, measured);
-    let (Some(value), Outcome::Keep) = (&measured.value, verdict.outcome) else {
-        return (Tested::NotBetter(measured.value.clone().filter(|_| measured.failure.is_none())), verdict, unmet);
+    let (Some(value), Outcome::Keep) = (value, verdict.outcome) else {
+        return (Tested::NotBetter(value.cloned()), verdict);
     };
     if contract.keep_above.is_some() {
-        return (Tested::Holds(value.clone()), verdict, unmet);
+        return (Tested::Holds(value.clone()), verdict);
     }
     let better =
         |one: &'a Car, other: &'a Car| if direction.better(one.number.value, other.number.value) { one } else { other };
@@ -72,15 +74,17 @@ pub fn judge_train<'a>(
         }
         None => Tested::Holds(value.clone()),
     };
-    (tested, verdict, unmet)
+    (tested, verdict)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::judge::{Measured, judge};
     use super::*;
-    use crate::domain::{CommitId, Direction, Failure, FailureClass, MetricSource, MetricSpec, Number};
+    use crate::domain::{CommitId, DiffStat, Direction, Failure, FailureClass, MetricSource, MetricSpec, Number};
+    use crate::rules::history::History;
     use crate::rules::sample::record;
 
     fn number(text: &str) -> Number {
@@ -107,7 +111,10 @@ mod tests {
         let cars: Vec<Car> =
             alone.iter().zip(3..).map(|(value, id)| Car::new(id.into(), 0.into(), number(value), 0.1)).collect();
         let cars: Vec<&Car> = cars.iter().collect();
-        let (tested, verdict, _) = judge_train(&contract, &history, DiffStat::default(), measured, &cars, tolerance);
+        let id = cars.last().unwrap().id;
+        let (verdict, _) = judge(&contract, history.records(), id, DiffStat::default(), measured);
+        let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
+        let (tested, verdict) = judge_train(&contract, value, verdict, &cars, tolerance);
         (tested, verdict.reason)
     }
 

@@ -20,5 +20,6 @@ pub(crate) use median::RunningMedian;
 pub use records::{History, gaps, lost_ids};
 pub(crate) use records::{best_kept_of, best_of, replaced};
 pub use select::{Candidate, Selection, SortBy, select_places};
+pub(crate) use spread::LIMIT;
 pub use spread::{Elsewhere, Repeated, Spread};
 pub use why::{is_sound, why_not_kept};

@@ -9,7 +9,7 @@ use crate::domain::{CommitId, Environment, ExperimentId, Number, Record, Run};
 
 /// The largest difference of two measurements of the same code in 19 of 20 cases, in standard deviations: the
 /// repeatability limit of ISO 5725-6, which is 1.96 times the square root of 2.
-const LIMIT: f64 = 2.8;
+pub(crate) const LIMIT: f64 = 2.8;
 
 /// The baseline value of another session, for a commit.
 #[derive(Debug, Clone, PartialEq)]

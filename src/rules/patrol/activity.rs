@@ -32,6 +32,8 @@ pub enum Activity {
     Running,
     /// The guards run, and the loop waits for them.
     Guarding,
+    /// Fresh runs decide on a change, and the loop waits for them.
+    Confirming,
     /// The reviewer judges a change, and the loop waits for it.
     Reviewing,
     /// The best experiment runs once again, to see whether it still does.
@@ -62,6 +64,7 @@ pub fn activity(seen: Seen) -> Activity {
         (true, Some(Phase::Committing)) => Activity::Committing,
         (true, Some(Phase::Running)) => Activity::Running,
         (true, Some(Phase::Guarding)) => Activity::Guarding,
+        (true, Some(Phase::Confirming)) => Activity::Confirming,
         (true, Some(Phase::Reviewing)) => Activity::Reviewing,
         (true, Some(Phase::Checking)) => Activity::Checking,
         (true, Some(Phase::Recording | Phase::Settling)) => Activity::Recording,
@@ -77,7 +80,7 @@ pub fn activity(seen: Seen) -> Activity {
                 | Phase::Settling,
             ),
         ) => Activity::Left,
-        (false, Some(Phase::Running | Phase::Guarding | Phase::Recording)) => match seen.job {
+        (false, Some(Phase::Running | Phase::Guarding | Phase::Confirming | Phase::Recording)) => match seen.job {
             RunFound::Going => Activity::RunningAlone,
             RunFound::Over => Activity::RunOver,
             RunFound::Gone | RunFound::Unstarted => Activity::Left,
@@ -101,6 +104,9 @@ mod tests {
             (Some(Phase::Guarding), true, Going, Activity::Guarding),
             (Some(Phase::Guarding), false, Going, Activity::RunningAlone),
             (Some(Phase::Guarding), false, Over, Activity::RunOver),
+            (Some(Phase::Confirming), true, Going, Activity::Confirming),
+            (Some(Phase::Confirming), false, Going, Activity::RunningAlone),
+            (Some(Phase::Confirming), false, Gone, Activity::Left),
             (Some(Phase::Reviewing), true, Going, Activity::Reviewing),
             (Some(Phase::Reviewing), false, Over, Activity::Left),
             (Some(Phase::Checking), true, Gone, Activity::Checking),

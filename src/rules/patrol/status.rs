@@ -123,6 +123,8 @@ pub struct OpenStatus {
     pub deadline: Option<f64>,
     /// The newest value in its run's log.
     pub newest: Option<Number>,
+    /// The number of fresh runs that it has while they decide on it.
+    pub fresh: Option<u32>,
 }
 
 impl SessionStatus {
@@ -266,6 +268,7 @@ mod tests {
             elapsed: Some(60.0),
             deadline: Some(600.0),
             newest: None,
+            fresh: None,
         }
     }
 

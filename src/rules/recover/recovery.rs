@@ -90,7 +90,8 @@ pub fn recover(found: Found) -> Vec<Step> {
         Phase::Checking => vec![EndJobs, CheckOut, Close],
         // Nobody knows what it measured. Once the tree exists again, nothing tells that it was missing.
         _ if found.tree_is_gone => vec![EndJobs, ForgetRun, CheckOut, Finish],
-        Phase::Guarding => match found.run {
+        // Between fresh runs nothing is under way; `Finish` starts one again that was lost.
+        Phase::Guarding | Phase::Confirming => match found.run {
             RunFound::Going | RunFound::Over => vec![Finish],
             RunFound::Unstarted | RunFound::Gone => vec![EndJobs, CheckOut, Finish],
         },
@@ -139,6 +140,11 @@ mod tests {
             (draft(found(Phase::Guarding, false, RunFound::Gone, 1)), vec![EndJobs, CheckOut, Finish]),
             (draft(found(Phase::Guarding, false, RunFound::Unstarted, 1)), vec![EndJobs, CheckOut, Finish]),
             (draft(found(Phase::Guarding, true, RunFound::Over, 1)), vec![Record]),
+            (draft(found(Phase::Confirming, false, RunFound::Going, 1)), vec![Finish]),
+            (draft(found(Phase::Confirming, false, RunFound::Over, 1)), vec![Finish]),
+            (draft(found(Phase::Confirming, false, RunFound::Gone, 3)), vec![EndJobs, CheckOut, Finish]),
+            (draft(found(Phase::Confirming, false, RunFound::Unstarted, 0)), vec![EndJobs, CheckOut, Finish]),
+            (draft(found(Phase::Confirming, true, RunFound::Over, 1)), vec![Record]),
             (draft(found(Phase::Reviewing, false, RunFound::Over, 1)), vec![EndJobs, CheckOut, Finish]),
             (found(Phase::Checking, false, RunFound::Over, 0), vec![EndJobs, CheckOut, Close]),
             (draft(found(Phase::Recording, false, RunFound::Over, 1)), vec![Record]),

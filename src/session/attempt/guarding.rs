@@ -31,7 +31,7 @@ impl Attempt {
         deadline: Deadline,
     ) -> Result<Stage, SessionError> {
         match self.run_guards(workspace, shared, deadline).await? {
-            Ending::Done(()) | Ending::Lost => self.conclude(workspace, shared),
+            Ending::Done(()) | Ending::Lost => self.after_guards(workspace, shared),
             Ending::Detached => Ok(Stage::Over(Attempted::StillRunning)),
             Ending::Interrupted if self.open.versions.is_empty() => {
                 self.roll_back(workspace, &mut shared.store(), "was interrupted")?;

@@ -42,6 +42,8 @@ pub(crate) enum Stage {
     Run,
     /// Its guards: its number would be kept.
     Guard,
+    /// Its fresh runs: they decide whether its number is kept.
+    Confirm,
     /// Its review: its number would be kept, and its guards passed.
     Review,
     /// Nothing: it is finished, or left open.
@@ -113,6 +115,7 @@ impl Attempt {
     ) -> Result<Attempted, SessionError> {
         let mut stage = match self.phase {
             Phase::Guarding => Stage::Guard,
+            Phase::Confirming => Stage::Confirm,
             Phase::Reviewing => Stage::Review,
             _ => Stage::Run,
         };
@@ -120,6 +123,7 @@ impl Attempt {
             stage = match stage {
                 Stage::Run => self.run(workspace, shared, deadline).await?,
                 Stage::Guard => self.guard(workspace, shared, deadline).await?,
+                Stage::Confirm => self.confirm(workspace, shared, deadline).await?,
                 Stage::Review => self.review(workspace, shared, deadline).await?,
                 Stage::Over(attempted) => {
                     shared.publish()?;
@@ -288,7 +292,16 @@ impl Attempt {
         let is_new = !matches!(self.open.trial, Some(Trial::Afresh(_)));
         let is_guarded = is_new && record.outcome == Outcome::Keep && !shared.store().contract.guards.is_empty();
         self.open.draft = Some(Box::new(record));
-        if is_guarded { Ok(Stage::Guard) } else { self.conclude(workspace, shared) }
+        if is_guarded { Ok(Stage::Guard) } else { self.after_guards(workspace, shared) }
+    }
+
+    /// Has fresh runs confirm a number that would be kept where they decide; else concludes.
+    pub(crate) fn after_guards(
+        &mut self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+    ) -> Result<Stage, SessionError> {
+        if self.is_to_confirm(&shared.store()) { Ok(Stage::Confirm) } else { self.conclude(workspace, shared) }
     }
 
     /// Reaches the verdict on a measured run. Returns also the limits that count against it.

@@ -5,6 +5,7 @@ mod agent_training;
 mod artifacts;
 mod calling;
 mod change_checks;
+mod confirming;
 mod disturbance;
 mod exploring;
 mod guarding;

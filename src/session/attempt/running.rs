@@ -124,20 +124,24 @@ impl Attempt {
 
     /// Returns whether its run is a further one beside the attempt's first, which alone is told while both are active.
     pub(crate) fn is_beside_first(&self) -> bool {
-        !self.run.is_first() && self.phase != Phase::Checking
+        !self.run.is_first() && !matches!(self.phase, Phase::Checking | Phase::Confirming)
     }
 
-    /// Its run, and where that takes place. A check is told that it is the best experiment, in a folder of its own: the files
-    /// of both experiments stay as they are.
+    /// Its run, and where that takes place. A check is told that it is the best experiment, and a run of the baseline for a
+    /// change that it is the baseline, each in a folder of its own: the files of both experiments stay as they are.
     fn measuring<'a>(&self, workspace: &'a Workspace, store: &'a Store) -> Result<MeasuringRun<'a>, SessionError> {
-        let checked = store.history.incumbent().filter(|_| self.run.role == RunRole::Check);
+        let told = match self.run.role {
+            RunRole::Check => store.history.incumbent(),
+            RunRole::Baseline => store.history.baseline(),
+            _ => None,
+        };
         let folder = self.run_folder(store)?;
         Ok(MeasuringRun {
             role: self.run.role,
             seed: self.run.seed,
             contract: &store.contract,
             command: &store.contract.command,
-            id: checked.map_or(self.open.id, |best| best.id),
+            id: told.map_or(self.open.id, |other| other.id),
             commit: commit_of(&self.open)?,
             state: store.folder.state(),
             wall: workspace.wall(store, &folder, &store.contract.command, &WalledRole::Run),

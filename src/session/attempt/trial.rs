@@ -7,10 +7,11 @@ use super::merging::refuse_commit;
 use crate::crash;
 use crate::domain::{ExperimentId, Number, Outcome, Phase, Replay, experiment_names};
 use crate::rules::{
-    Afresh, Car, FileTerms, Line, Measured, Tested, Trial, Verdict, judge, judge_train, train_tolerance,
+    Afresh, Car, FileTerms, Line, Measured, Tested, Trial, Verdict, is_confirmed, judge, judge_train, mean_tolerance,
+    session_noise, train_tolerance,
 };
 use crate::session::errors::SessionError;
-use crate::session::store::{Store, commit_of};
+use crate::session::store::{Store, commit_of, draft_of};
 use crate::state::OpenExperiment;
 
 /// Opens the attempt of a trial. `None` where its winners do not merge any more.
@@ -56,6 +57,12 @@ pub(crate) fn judge_trial(
     let commit = commit_of(&attempt.open)?;
     let diff = store.repo.objects.diff(&attempt.open.base, &commit)?.stat();
     let (contract, history) = (&store.contract, &store.history);
+    let number = measured.value.as_ref().filter(|_| measured.failure.is_none() && is_confirmed(contract));
+    if let Some(number) = number.filter(|_| measured.unmet_limits(contract).is_empty()) {
+        // Nothing selected it, and its first run counts with those that follow.
+        let reason = format!("{} is {number} in its first run", contract.metric.name);
+        return Ok((Verdict { outcome: Outcome::Keep, reason }, Vec::new()));
+    }
     match trial {
         Trial::Afresh(id) => {
             let car = store.journal.line.car(*id);
@@ -73,11 +80,35 @@ pub(crate) fn judge_trial(
             let runs = history.baseline().map_or(&[][..], |baseline| &baseline.runs);
             let values: Vec<f64> = runs.iter().filter_map(|run| run.value).collect();
             let tolerance = train_tolerance(contract.min_delta, &values);
-            let (tested, verdict, unmet) = judge_train(contract, history, diff, measured, &riding, tolerance);
+            let id = riding.last().map_or_else(|| history.next_id(), |car| car.id);
+            let (verdict, unmet) = judge(contract, history.records(), id, diff, measured);
+            let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
+            let (tested, verdict) = judge_train(contract, value, verdict, &riding, tolerance);
             attempt.open.tested = Some(tested);
             Ok((verdict, unmet))
         }
     }
+}
+
+/// Says what came of a trial by its fresh runs, whose verdict is in its draft.
+pub(crate) fn decide_trial(attempt: &mut Attempt, store: &Store, trial: &Trial) -> Result<(), SessionError> {
+    let mut draft = draft_of(&attempt.open)?;
+    let Some(number) = draft.metric.number() else { return Ok(()) };
+    let tested = match trial {
+        Trial::Afresh(_) => Tested::Holds(number),
+        Trial::Train { cars, .. } => {
+            let riding: Vec<&Car> = store.journal.line.cars().filter(|car| cars.contains(&car.id)).collect();
+            let noise = session_noise(store.history.records());
+            let tolerance = mean_tolerance(store.contract.min_delta, noise.as_ref(), draft.deciding_runs().len());
+            let verdict = Verdict { outcome: draft.outcome, reason: draft.reason.clone() };
+            let (tested, verdict) = judge_train(&store.contract, Some(&number), verdict, &riding, tolerance);
+            draft.reason = verdict.reason;
+            tested
+        }
+    };
+    attempt.open.tested = Some(tested);
+    attempt.open.draft = Some(Box::new(draft));
+    Ok(())
 }
 
 /// Tells the line what came of the trial, and its cars. It stays open until the line has no more use for it.

@@ -88,7 +88,9 @@ fn left_trees(repo: &Repo, facts: &Facts) -> Result<Vec<PathBuf>, SessionError> 
         .steps()
         .filter_map(|(phase, open)| match phase {
             Phase::Proposing => open.seat.map(|seat| facts.folder.seat(seat)),
-            Phase::Running | Phase::Guarding => open.beside.slot.map(|slot| facts.folder.slot(slot)),
+            Phase::Running | Phase::Guarding | Phase::Confirming => {
+                open.beside.slot.map(|slot| facts.folder.slot(slot))
+            }
             Phase::Reviewing => Some(review_tree(&facts.folder, open.id)),
             _ => None,
         })

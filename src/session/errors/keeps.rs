@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::session::ErrorKind;
-use crate::domain::{ExperimentId, Tag, list};
+use crate::domain::{Decide, ExperimentId, Tag, list};
 use crate::rules::listed;
 use crate::state::SEE_DOCTOR;
 
@@ -19,6 +19,8 @@ pub enum KeepsError {
     NotEarned { tag: Tag, ids: Vec<ExperimentId> },
     #[error("experiment {id} of session {tag} builds on what is left out: {}", list(paths))]
     NeedsLeftOut { tag: Tag, id: ExperimentId, paths: Vec<PathBuf> },
+    #[error("--decide {0} compares with the best experiment, which a threshold (--keep-above, or research) does not")]
+    ThresholdDecides(Decide),
     #[error("winners of session {0} wait to be measured together")]
     WinnersWait(Tag),
     #[error(
@@ -35,6 +37,7 @@ impl KeepsError {
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             KeepsError::BrokenChain { .. } => ErrorKind::Damaged,
+            KeepsError::ThresholdDecides(_) => ErrorKind::Usage,
             _ => ErrorKind::CannotStart,
         }
     }
@@ -56,6 +59,7 @@ impl KeepsError {
             KeepsError::WinnersWait(tag) => format!(
                 "run `ar resume {tag}` to measure them, or `ar finalize {tag} --drop-winners` to record them as discards"
             ),
+            KeepsError::ThresholdDecides(_) => "pass --decide once, or remove `decide` from ar.toml".into(),
             KeepsError::NoChain { tag, id, .. } => format!("extract one of them with `ar restore {id} --tag {tag}`"),
             KeepsError::BrokenChain { .. } => SEE_DOCTOR.into(),
         }

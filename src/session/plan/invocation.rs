@@ -19,10 +19,10 @@ use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
 use crate::rules::{
-    Driver, FileTerms, GpuSlot, History, LoopCall, Tonight, cadence_warning, gaps, idle_limits, is_research,
-    named_files, within,
+    Driver, FileTerms, GpuSlot, History, LoopCall, Tonight, cadence_warning, gaps, idle_limits, is_confirmed,
+    is_research, named_files, within,
 };
-use crate::session::errors::{AxesError, BranchError, CommandRole, LayoutError, SessionError, TryError};
+use crate::session::errors::{AxesError, BranchError, CommandRole, KeepsError, LayoutError, SessionError, TryError};
 use crate::session::files::{
     Conventions, OWN_FILES, SETTINGS_FILE, check_command, has_job, lost_records, read_history, record_id,
     refuse_changed, refuse_full, session_of_head, session_tags, session_there, stored_contract,
@@ -134,6 +134,7 @@ impl Plan {
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
         let mut notices = if tree.has_user() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
         let placing = Placing::new(layout, subject.asked_layout(), before, &contract.tag, drive)?;
+        refuse_threshold(&contract)?;
         refuse_several(&contract, placing.layout.as_ref(), before)?;
         REPOSITORY_CHECKS.iter().try_for_each(|check| check(&repo, &subject, &contract))?;
         let ledger =
@@ -561,6 +562,12 @@ fn refuse_several(contract: &Contract, layout: Option<&Layout>, before: Option<&
     let several = |layout: Option<&Layout>| layout.map(|layout| layout.slots).filter(|slots| *slots > 1);
     let refused = several(layout).filter(|_| is_serial && several(before).is_none());
     refused.map_or(Ok(()), |slots| Err(AxesError::OneSlot(slots)))
+}
+
+/// Refuses fresh runs where a threshold decides, whatever the best experiment is.
+fn refuse_threshold(contract: &Contract) -> Result<(), KeepsError> {
+    let decides = contract.keep_above.is_some() && is_confirmed(contract);
+    if decides { Err(KeepsError::ThresholdDecides(contract.decide)) } else { Ok(()) }
 }
 
 /// Refuses a repository in which something else stands where the folder of all sessions is to be.

@@ -1,4 +1,5 @@
-//! Runs the baseline on every slot; their spread is the only noise estimate.
+//! Further runs of the baseline at the start: on every slot, and as many as the contract asks for. Their spread is the first
+//! estimate of the noise.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +12,14 @@ use crate::rules::{FileTerms, LOST_RETRIES, Measured, RunFound};
 use crate::session::attempt::{Attempt, end_further_runs};
 use crate::session::errors::SessionError;
 use crate::session::files::clear_folder;
-use crate::session::store::{RUN, commit_of};
+use crate::session::store::{Interrupt, RUN, commit_of};
+use crate::session::tree::Workspace;
 use crate::session::wait::{Ending, Shared, await_gpus};
 use crate::state::{OpenExperiment, OpenRun, further_runs};
 
-/// Runs the baseline in every slot but the first, whose run counts. Picks up repeats that an earlier process started.
-/// Starts others only while the first run is still running, so that all share the load. Returns each repeat with its slot.
+/// Runs the baseline in every slot but the first, up to the run of number `most`: each slot has every so many of them. Picks up
+/// runs that an earlier process started. Starts others only while the first run is still running, so that all share the load.
+/// Returns each run with its number.
 ///
 /// # Errors
 ///
@@ -25,11 +28,79 @@ pub(crate) async fn repeat_in_other_slots(
     shared: &Shared<'_>,
     terms: &FileTerms,
     first: &OpenExperiment,
+    most: u32,
     is_going_on: bool,
 ) -> Result<Vec<(u32, Measured)>, SessionError> {
     let slots = shared.store().journal.layout.as_ref().map_or(1, |layout| layout.slots);
-    let repeats = (1..slots).map(|slot| repeat(shared, terms, first, slot, is_going_on));
-    join_all(repeats).await.into_iter().filter_map(Result::transpose).collect()
+    let repeats = (1..slots).map(|slot| repeat_in_slot(shared, terms, first, (slot, slots), most, is_going_on));
+    Ok(join_all(repeats).await.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// The further runs of a slot, one after the other, up to one that is interrupted.
+async fn repeat_in_slot(
+    shared: &Shared<'_>,
+    terms: &FileTerms,
+    first: &OpenExperiment,
+    (slot, slots): (u32, u32),
+    most: u32,
+    is_going_on: bool,
+) -> Result<Vec<(u32, Measured)>, SessionError> {
+    let mut measured = Vec::new();
+    for number in (slot + 1..=most).step_by(slots as usize) {
+        let may_start = is_going_on || number > slots;
+        match repeat(shared, terms, first, (slot, number), may_start).await? {
+            Some(run) => measured.push((number, run)),
+            None => break,
+        }
+    }
+    Ok(measured)
+}
+
+/// The further runs of the first slot, after the first run: *in place* all of them, in the user's tree.
+pub(crate) async fn repeat_in_first_slot(
+    workspace: &mut Workspace,
+    shared: &Shared<'_>,
+    first: &OpenExperiment,
+    most: u32,
+) -> Result<Ending<Vec<(u32, Measured)>>, SessionError> {
+    let slots = shared.store().journal.layout.as_ref().map_or(1, |layout| layout.slots);
+    let mut measured = Vec::new();
+    for number in (1 + slots..=most).step_by(slots as usize) {
+        let mut attempt = further(shared, first, number);
+        let folder = attempt.run_folder(&shared.store())?;
+        let mut tries = 0;
+        loop {
+            shared.runs.await_files(&folder, RUN).await;
+            let is_there =
+                attempt.run.starts > 0 && matches!(shared.runs.found(&folder, RUN), RunFound::Going | RunFound::Over);
+            if !is_there {
+                if shared.asked()? != Interrupt::None {
+                    return Ok(Ending::Interrupted);
+                }
+                shared.runs.stop(&folder, RUN).await?;
+                let store = &mut *shared.store();
+                workspace.check_out(store, &attempt.open)?;
+                attempt.prepare_run(workspace, store)?;
+                crash::point("baseline.repeat_prepared");
+            }
+            match attempt.measured(workspace, shared, None).await? {
+                Ending::Done(run) => break measured.push((number, *run)),
+                Ending::Lost if tries < LOST_RETRIES => tries += 1,
+                Ending::Lost => break measured.push((number, Measured::lost(attempt.run.starts))),
+                Ending::Interrupted => return Ok(Ending::Interrupted),
+                Ending::Detached => return Ok(Ending::Detached),
+            }
+        }
+        crash::point("baseline.repeat_over");
+    }
+    Ok(Ending::Done(measured))
+}
+
+/// The baseline's further run of this number, as the journal has it.
+fn further(shared: &Shared<'_>, first: &OpenExperiment, number: u32) -> Attempt {
+    let ready = OpenRun::new(RunRole::Baseline, number);
+    let run = shared.store().journal.find(first.id).and_then(|found| found.started(&ready).cloned());
+    Attempt::further(first, run.unwrap_or(ready))
 }
 
 /// Ends and removes all further runs of the baseline before its measurement begins: those found later belong to it.
@@ -55,18 +126,16 @@ pub(crate) async fn check_baseline(
     run_in(shared, terms, 0, &mut check, false).await.map(drop)
 }
 
-/// Runs the baseline in a slot, unless it ran there. `None` if it was interrupted, was lost too often, or may not start.
+/// Makes a run of the baseline in a slot, unless it was made. `None` if it was interrupted, was lost too often, or may not
+/// start.
 async fn repeat(
     shared: &Shared<'_>,
     terms: &FileTerms,
     first: &OpenExperiment,
-    slot: u32,
+    (slot, number): (u32, u32),
     may_start: bool,
-) -> Result<Option<(u32, Measured)>, SessionError> {
-    // The first one has number 1.
-    let ready = OpenRun::new(RunRole::Baseline, slot + 1);
-    let run = shared.store().journal.find(first.id).and_then(|found| found.started(&ready).cloned());
-    let mut attempt = Attempt::further(first, run.unwrap_or(ready));
+) -> Result<Option<Measured>, SessionError> {
+    let mut attempt = further(shared, first, number);
     let folder = attempt.run_folder(&shared.store())?;
     for _ in 0..=LOST_RETRIES {
         shared.runs.await_files(&folder, RUN).await;
@@ -75,7 +144,7 @@ async fn repeat(
             return Ok(None);
         }
         match run_in(shared, terms, slot, &mut attempt, is_there).await? {
-            Ending::Done(measured) => return Ok(Some((slot, *measured))),
+            Ending::Done(measured) => return Ok(Some(*measured)),
             Ending::Lost => clear_folder(&folder)?,
             // The run that counts ends in the same way.
             Ending::Interrupted | Ending::Detached => return Ok(None),

@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use futures_util::future::join;
 use serde_json::json;
 
-use super::baseline::{check_baseline, forget_repeats, repeat_in_other_slots};
+use super::baseline::{check_baseline, forget_repeats, repeat_in_first_slot, repeat_in_other_slots};
 use super::session::Session;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunRole};
+use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunResult, RunRole};
 use crate::exec::OpensWatch;
-use crate::rules::{FileTerms, Forbidden, Measured, RunFound, axes_without_number, describe_failure, may_be_code};
+use crate::rules::{
+    FileTerms, Forbidden, Measured, RunFound, axes_without_number, baseline_runs, describe_failure, is_confirmed,
+    may_be_code, with_runs,
+};
 use crate::session::attempt::{Attempt, Attempted, await_files, end_first_jobs, end_further_runs, end_jobs};
 use crate::session::errors::{FailedBaseline, LayoutError, SessionError, TryError};
 use crate::session::files::{INDEX_BEFORE, remove_file};
@@ -178,7 +181,11 @@ impl Session<'_> {
         let (terms, first) = (self.workspace.file_terms.clone(), attempt.open.clone());
         let is_over = self.baseline_run() == RunFound::Over;
         let opens = if is_over || self.workspace.home.has_user() { None } else { watch_opens(&self.shared.store())? };
-        let beside = repeat_in_other_slots(&self.shared, &terms, &first, !is_over);
+        let most = {
+            let store = self.shared.store();
+            baseline_runs(&store.contract, store.journal.layout.as_ref().map(|layout| layout.slots))
+        };
+        let beside = repeat_in_other_slots(&self.shared, &terms, &first, most, !is_over);
         let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
         let measured = match measured? {
             Ending::Done(measured) => *measured,
@@ -205,8 +212,20 @@ impl Session<'_> {
             self.roll_back()?;
             return Err(LayoutError::OpenedHere(opened).into());
         }
+        let mut beside = beside?;
+        if measured.failure.is_none() {
+            match repeat_in_first_slot(&mut self.workspace, &self.shared, &first, most).await? {
+                Ending::Done(more) => beside.extend(more),
+                Ending::Detached => return Ok(Some(Attempted::StillRunning)),
+                Ending::Interrupted | Ending::Lost => {
+                    end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
+                    self.roll_back()?;
+                    return Ok(Some(Attempted::RolledBack));
+                }
+            }
+        }
+        beside.sort_by_key(|(number, _)| *number);
         let environment = self.shared.environment();
-        let beside = beside?;
         let store = self.shared.store.get_mut();
         let unmet = measured.unmet_limits(&store.contract);
         let changed = measured.changed();
@@ -215,7 +234,8 @@ impl Session<'_> {
             return Err(self.refuse_baseline(record, "run.log", printed));
         }
         record.artifacts = artifacts;
-        for (slot, measured) in beside {
+        let mut results = Vec::new();
+        for (number, measured) in beside {
             // Files that the counted run changes too are the command's own doing.
             let disturbance = measured.disturbance.clone().without(|path| changed.iter().any(|known| known == path));
             if let Some(failure) = measured.failure.clone().or_else(|| disturbance.failure()) {
@@ -226,13 +246,28 @@ impl Session<'_> {
                     }
                     _ => describe_failure(&failure, &record.metric.name, ended, measured.run.as_ref()),
                 };
-                record.reason = format!("in slot {slot}, {why}");
+                let slots = store.journal.layout.as_ref().map_or(1, |layout| layout.slots);
+                record.reason = match slots {
+                    1 => format!("with seed {number}, {why}"),
+                    slots => format!("in slot {}, {why}", (number - 1) % slots),
+                };
                 record.failure = Some(failure);
-                let log = format!("{}/run.log", run_name(&OpenRun::new(RunRole::Baseline, slot + 1)));
+                let log = format!("{}/run.log", run_name(&OpenRun::new(RunRole::Baseline, number)));
                 return Err(self.refuse_baseline(record, &log, Vec::new()));
             }
-            record.add_runs(measured.counted_run(Some(&record.commit)), measured.sandbox);
+            let run = measured.counted_run(Some(&record.commit));
+            match measured.value.clone().zip(run.clone()) {
+                Some((number, run)) if is_confirmed(&store.contract) => results.push(RunResult {
+                    run,
+                    number,
+                    metrics: measured.metrics,
+                    memory_gb: measured.memory_gb,
+                    sandbox: measured.sandbox,
+                }),
+                _ => record.add_runs(run, measured.sandbox),
+            }
         }
+        record = with_runs(&record, &results, true);
         if !unmet.is_empty() {
             store.note(Notice::LimitsBroken(unmet));
         }

@@ -22,7 +22,7 @@ impl Lanes<'_, '_> {
                 continue;
             }
             let is_in_slot = match attempt.phase {
-                Phase::Running | Phase::Guarding => true,
+                Phase::Running | Phase::Guarding | Phase::Confirming => true,
                 Phase::Reviewing => !self.trees.are_own(),
                 // Earlier versions wrote no draft.
                 Phase::Recording | Phase::Settling => !found.recorded && !found.has_draft,

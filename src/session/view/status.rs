@@ -18,8 +18,8 @@ use crate::rules::{
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{Damage, LogTail, Records, Terms, is_fetched, is_session, recorded_terms};
-use crate::session::store::{AGENT, REVIEW, RUN, guard_name, job_place};
-use crate::state::{EscalationFiles, Journal, OpenExperiment, Presence, SessionFolder};
+use crate::session::store::{AGENT, REVIEW, RUN, guard_name, job_place, run_name};
+use crate::state::{EscalationFiles, Journal, OpenAttempt, OpenExperiment, Presence, SessionFolder};
 
 /// Reads the status of one session again and again, each time only what has changed since.
 pub(crate) struct StatusReader<'a> {
@@ -85,7 +85,7 @@ impl<'a> StatusReader<'a> {
             ));
         }
 
-        let mut open: Vec<Open<'_>> = journal.steps().map(|(phase, open)| Open::find(folder, phase, open)).collect();
+        let mut open: Vec<Open<'_>> = journal.attempts.iter().map(|attempt| Open::find(folder, attempt)).collect();
         let outage = pauses
             .outage()
             .and_then(|open| Some(OutageStatus { outage: open.outage.clone(), since: open.since, again: open.until? }));
@@ -160,12 +160,20 @@ impl<'a> StatusReader<'a> {
 struct Open<'a> {
     phase: Phase,
     open: &'a OpenExperiment,
+    attempt: &'a OpenAttempt,
     job: RunFound,
 }
 
 impl<'a> Open<'a> {
-    fn find(folder: &SessionFolder, phase: Phase, open: &'a OpenExperiment) -> Open<'a> {
-        Open { phase, open, job: Executor::for_runs().found(&folder.run(open.id), RUN) }
+    fn find(folder: &SessionFolder, attempt: &'a OpenAttempt) -> Open<'a> {
+        let OpenAttempt { phase, open, .. } = attempt;
+        let mut found = Open { phase: *phase, open, attempt, job: RunFound::Unstarted };
+        // Guards are found by the run before them.
+        let run = if *phase == Phase::Confirming { found.job_name() } else { RUN.to_owned() };
+        let folder = folder.run(open.id);
+        let (place, name) = job_place(&folder, &run);
+        found.job = Executor::for_runs().found(&place, name);
+        found
     }
 
     /// The job that it has, or had last.
@@ -173,6 +181,7 @@ impl<'a> Open<'a> {
         match (self.phase, &self.open.draft) {
             (Phase::Running, _) => RUN.to_owned(),
             (Phase::Guarding, Some(draft)) => guard_name(draft.guards.len() + 1),
+            (Phase::Confirming, _) => run_name(&self.attempt.run()),
             (Phase::Reviewing, _) => REVIEW.to_owned(),
             (Phase::Checking, _) => RunRole::Check.folder(1),
             _ => AGENT.to_owned(),
@@ -180,7 +189,7 @@ impl<'a> Open<'a> {
     }
 
     fn log(&self, folder: &SessionFolder) -> PathBuf {
-        if self.phase == Phase::Checking {
+        if matches!(self.phase, Phase::Checking | Phase::Confirming) {
             return job_place(&folder.run(self.open.id), &self.job_name()).0.join("run.log");
         }
         folder.log(self.open.id, &format!("{}.log", self.job_name()))
@@ -188,13 +197,13 @@ impl<'a> Open<'a> {
 
     /// Returns whether it is running in a slot, where an outage does not stop it.
     fn is_running_beside(&self) -> bool {
-        matches!(self.phase, Phase::Running | Phase::Guarding) && self.open.beside.slot.is_some()
+        matches!(self.phase, Phase::Running | Phase::Guarding | Phase::Confirming) && self.open.beside.slot.is_some()
     }
 
     fn look(&self, folder: &SessionFolder, metric: Option<&MetricSpec>) -> OpenStatus {
-        let Open { phase, open, job } = self;
+        let Open { phase, open, attempt, job } = self;
         let folder = folder.run(open.id);
-        let is_running = *phase == Phase::Running && *job == RunFound::Going;
+        let is_running = matches!(phase, Phase::Running | Phase::Confirming) && *job == RunFound::Going;
         // A file that cannot be read now is of a job that only starts or is just over.
         let name = self.job_name();
         let (place, name) = job_place(&folder, &name);
@@ -210,7 +219,8 @@ impl<'a> Open<'a> {
             since: started.as_ref().map(|started| started.started),
             elapsed: started.as_ref().map(|started| seconds(started.started, Timestamp::now())),
             deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
-            newest: metric.filter(|_| is_running).and_then(|metric| newest_number(&folder.join("run.log"), metric)),
+            newest: metric.filter(|_| is_running).and_then(|metric| newest_number(&place.join("run.log"), metric)),
+            fresh: (*phase == Phase::Confirming).then(|| attempt.fresh_runs()),
         }
     }
 }
@@ -218,9 +228,9 @@ impl<'a> Open<'a> {
 /// The attempt that tells what the session is doing: of several the one that is furthest from waiting.
 fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>> {
     let rank = |open: &&Open| match (open.phase, open.job) {
-        (Phase::Running | Phase::Guarding, RunFound::Going) => 0,
-        (Phase::Running | Phase::Guarding, RunFound::Over) if !is_owned => 1,
-        (Phase::Running | Phase::Guarding, _) => 2,
+        (Phase::Running | Phase::Guarding | Phase::Confirming, RunFound::Going) => 0,
+        (Phase::Running | Phase::Guarding | Phase::Confirming, RunFound::Over) if !is_owned => 1,
+        (Phase::Running | Phase::Guarding | Phase::Confirming, _) => 2,
         (Phase::Proposing | Phase::Reviewing | Phase::Checking, _) => 3,
         (Phase::Recording | Phase::Settling, _) => 4,
         (Phase::Committing, _) => 5,

@@ -1,0 +1,276 @@
+//! Decisions by fresh runs, `--decide confirmed` and `strict`: what to run next for a change that its first run selected, and
+//! the verdict in the end.
+
+use super::confirm::{Estimate, KeepBar, MAX_FRESH, NextStep, estimate, next_step, passes_screen};
+use super::noise::{Noise, Repeats, Sample, noise, repeats};
+use super::outcome::{Verdict, format_gain};
+use super::simplicity::{Rivals, decide_by_simplicity};
+use crate::domain::{
+    Contract, Decide, DiffStat, MetricValue, Number, Outcome, Record, Run, RunResult, RunRole, percent_text,
+};
+use crate::rules::history::{History, best_kept_of, best_of};
+
+/// How many runs of the baseline may fail before what is known of it has to do.
+const FAILED_SEEDS: u32 = 2;
+
+/// A change with fresh runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Contender<'a> {
+    /// The draft of its record, by its first run.
+    pub draft: &'a Record,
+    /// Its further runs, in order.
+    pub results: &'a [RunResult],
+    /// Whether the first run counts, as nothing selected it: that of a trial.
+    pub first_counts: bool,
+}
+
+/// The next step for a change with fresh runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FreshStep {
+    /// Run the baseline with the seed of this number: too little is known about the noise, or a seed is missing.
+    Baseline(u32),
+    /// Run the change again: its further run of this number, from 1.
+    Another(u32),
+    /// Nothing: it is decided.
+    Decided(Verdict),
+}
+
+/// Returns whether fresh runs decide on changes.
+pub fn is_confirmed(contract: &Contract) -> bool {
+    contract.decide != Decide::Once
+}
+
+/// How many runs of the baseline are made at the start, on so many `slots`, or *in place*: there the loop begins after one run
+/// unless the contract says more, so that an agent that does not work is seen soon.
+pub fn baseline_runs(contract: &Contract, slots: Option<u32>) -> u32 {
+    let wanted = match slots {
+        Some(_) if is_confirmed(contract) => MAX_FRESH as u32,
+        _ => 1,
+    };
+    contract.baseline_runs.unwrap_or(wanted).max(slots.unwrap_or(1))
+}
+
+/// The fresh runs of a recorded experiment, which nothing selected: all that a baseline has, else those that decided.
+pub fn fresh_runs(record: &Record) -> Vec<Sample> {
+    let is_baseline = record.id.is_baseline();
+    let own = record.runs.iter().filter(|run| is_baseline && run.role == Some(RunRole::Baseline) && !run.void);
+    let own: Vec<Sample> = own.filter_map(|run| Some(Sample { seed: run.seed?, value: run.value? })).collect();
+    if !own.is_empty() {
+        return own;
+    }
+    let deciding = record.deciding_runs();
+    deciding.into_iter().filter_map(|run| Some(Sample { seed: run.seed?, value: run.value? })).collect()
+}
+
+/// The fresh runs that each experiment has, for an estimate of the noise. First runs that selected a change are none.
+fn groups(records: &[Record]) -> Vec<Vec<Sample>> {
+    let is_fresh = |record: &&Record| !record.deciding_runs().iter().any(|run| run.role == Some(RunRole::Screen));
+    records.iter().filter(is_fresh).map(fresh_runs).filter(|group| !group.is_empty()).collect()
+}
+
+/// The noise that the fresh runs of a session show, if any experiment has two.
+pub fn session_noise(records: &[Record]) -> Option<Noise> {
+    noise(&groups(records))
+}
+
+/// The bar of a contract for a change of this size.
+fn bar(contract: &Contract, diff: DiffStat) -> KeepBar {
+    let min_delta = match contract.simpler_wins {
+        Some(margin) if diff.deleted > diff.added => -margin,
+        Some(margin) if diff.added > diff.deleted => contract.min_delta.max(margin),
+        _ => contract.min_delta,
+    };
+    KeepBar { direction: contract.metric.direction, min_delta, strict: contract.decide == Decide::Strict }
+}
+
+/// The verdict on a change's first run, by what its value alone says: `Keep` if it gets fresh runs. The `records` are those up
+/// to its base.
+pub(super) fn screen(
+    contract: &Contract,
+    records: &[Record],
+    diff: DiffStat,
+    first: (&Number, Option<u64>),
+    by_value: Verdict,
+) -> Verdict {
+    let (value, seed) = first;
+    let incumbent = records.iter().rfind(|record| record.outcome == Outcome::Keep && record.metric.value.is_some());
+    let (Some(incumbent), Some(seed)) = (incumbent, seed) else { return by_value };
+    let (fresh, baseline) = (fresh_runs(incumbent), records.first().map(fresh_runs).unwrap_or_default());
+    if fresh.is_empty() {
+        return by_value;
+    }
+    let noise = session_noise(records);
+    let sample = Sample { seed, value: value.value };
+    let bar = bar(contract, diff);
+    let is_simple = contract.simpler_wins.is_some() && by_value.outcome == Outcome::Keep;
+    let passes = is_simple || passes_screen(&bar, &fresh, &baseline, noise.as_ref(), sample);
+    match (passes, by_value.outcome) {
+        (true, Outcome::Keep) | (false, Outcome::Discard | Outcome::Crash) => by_value,
+        (true, _) => Verdict {
+            outcome: Outcome::Keep,
+            reason: format!("{}, but better than it is expected to be with seed {seed}", by_value.reason),
+        },
+        (false, Outcome::Keep) => Verdict {
+            outcome: Outcome::Discard,
+            reason: format!("{}, but not better than it is expected to be with seed {seed}", by_value.reason),
+        },
+    }
+}
+
+/// The next step for a change that its first run selected, or for a trial. The `records` are those up to its base; the noise is
+/// that of the whole `history`.
+pub fn fresh_step(
+    contract: &Contract,
+    history: &History,
+    records: &[Record],
+    diff: DiffStat,
+    contender: Contender<'_>,
+) -> FreshStep {
+    let kept = FreshStep::Decided(Verdict { outcome: Outcome::Keep, reason: contender.draft.reason.clone() });
+    let incumbent = records.iter().rfind(|record| record.outcome == Outcome::Keep && record.metric.value.is_some());
+    let Some((incumbent, baseline)) = incumbent.zip(history.baseline()) else { return kept };
+    let known = fresh_runs(baseline);
+    let wanted = contract.baseline_runs.unwrap_or(MAX_FRESH as u32).max(2);
+    // A run that failed has a seed and no value.
+    let has_run = |number: u32| {
+        let is_it = |run: &Run| run.role == Some(RunRole::Baseline) && run.seed == Some(number.into());
+        baseline.runs.iter().any(is_it)
+    };
+    let missing = |most: u32| (1..=most).find(|number| !has_run(*number));
+    // A baseline of an earlier version has no seeds, or nothing to measure yet.
+    if known.is_empty() {
+        return kept;
+    }
+    if known.len() < wanted as usize
+        && let Some(number) = missing(wanted + FAILED_SEEDS)
+    {
+        return FreshStep::Baseline(number);
+    }
+    let fresh = fresh_of(contender);
+    let mut all = groups(history.records());
+    all.push(fresh.clone());
+    if fresh.len() <= usize::from(contender.first_counts) && repeats(&all) == Repeats::Exact {
+        return by_one(contract, records, diff, contender, kept);
+    }
+    let noise = noise(&all);
+    let (bar, against) = (bar(contract, diff), fresh_runs(incumbent));
+    match next_step(&bar, &against, &fresh, noise.as_ref()) {
+        NextStep::Run => FreshStep::Another(contender.results.len() as u32 + 1),
+        step => {
+            let pairs = noise.is_some_and(|noise| noise.pairing > 0.0) && incumbent.id.is_baseline();
+            let newest = fresh.iter().map(|run| run.seed).max().unwrap_or_default();
+            let lacking = u32::try_from(newest).ok().and_then(missing).filter(|_| pairs && fresh.len() >= MAX_FRESH);
+            if let Some(number) = lacking {
+                return FreshStep::Baseline(number);
+            }
+            let found = estimate(&bar, &against, &fresh, noise.as_ref());
+            FreshStep::Decided(verdict(contract, records, diff, contender, step == NextStep::Keep, found))
+        }
+    }
+}
+
+/// The fresh runs of a contender.
+fn fresh_of(contender: Contender<'_>) -> Vec<Sample> {
+    let first = contender.draft.runs.last().filter(|_| contender.first_counts);
+    let first = first.and_then(|run| Some(Sample { seed: run.seed?, value: run.value? }));
+    let further = contender.results.iter();
+    let further = further.filter_map(|result| Some(Sample { seed: result.run.seed?, value: result.number.value }));
+    first.into_iter().chain(further).collect()
+}
+
+/// The verdict on a command that gives the same number for every seed: its first run has decided, unless it is a trial.
+fn by_one(
+    contract: &Contract,
+    records: &[Record],
+    diff: DiffStat,
+    contender: Contender<'_>,
+    kept: FreshStep,
+) -> FreshStep {
+    let Some(number) = contender.draft.metric.number().filter(|_| contender.first_counts) else { return kept };
+    FreshStep::Decided(super::judge::verdict_on(contract, records, diff, &number))
+}
+
+/// The verdict by fresh runs, in words.
+fn verdict(
+    contract: &Contract,
+    records: &[Record],
+    diff: DiffStat,
+    contender: Contender<'_>,
+    is_better: bool,
+    found: Option<Estimate>,
+) -> Verdict {
+    let mean = with_runs(contender.draft, contender.results, contender.first_counts).metric.number();
+    let (Some(mean), Some((id, best)), Some(found)) = (mean, best_of(records), found) else {
+        return Verdict { outcome: Outcome::Discard, reason: "not confirmed: nothing to compare with".into() };
+    };
+    let name = &contract.metric.name;
+    let decimals = mean.decimals().min(12);
+    let way = if found.difference < 0.0 { "worse" } else { "better" };
+    let runs = if found.runs == 1 { "1 fresh run".to_owned() } else { format!("{} fresh runs", found.runs) };
+    let mut reason = format!(
+        "{name} {mean} against {best} of experiment {id}: {way} by {:.decimals$} ± {:.decimals$} on {runs} ({} sure)",
+        found.difference.abs(),
+        found.error,
+        sure_text(found.sure),
+    );
+    if let Some(first) = contender.draft.metric.number().filter(|_| !contender.first_counts) {
+        let way = if contract.metric.direction.better(first.value, best.value) { "" } else { " worse" };
+        reason += &format!("; its first run had said {}{way}", format_gain(&first, &best));
+    }
+    let simplicity = contract.simpler_wins.and_then(|margin| {
+        let best = best_kept_of(records)?.1;
+        let (id, incumbent) = best_of(records)?;
+        decide_by_simplicity(&contract.metric, &mean, Rivals { id, incumbent: &incumbent, best: &best }, margin, diff)
+    });
+    if let Some(Verdict { outcome, reason: why }) = simplicity.filter(|_| is_better) {
+        return Verdict { outcome, reason: format!("{why}; {reason}") };
+    }
+    match is_better {
+        true => Verdict { outcome: Outcome::Keep, reason },
+        false => Verdict { outcome: Outcome::Discard, reason: format!("not confirmed: {reason}") },
+    }
+}
+
+/// A probability in percent, never 100 %: fresh runs prove nothing.
+fn sure_text(probability: f64) -> String {
+    percent_text((probability * 100.0).floor().clamp(0.0, 99.0) / 100.0)
+}
+
+/// A record with further fresh runs: its value and its metrics are the means over all that decide, its memory is the most of
+/// them. `counts` says whether the runs that decided so far count among them.
+#[must_use]
+pub fn with_runs(record: &Record, results: &[RunResult], counts: bool) -> Record {
+    let mut record = record.clone();
+    let Some(first) = results.first() else { return record };
+    let before = if counts { record.deciding_runs().len() } else { 0 };
+    let weight = before as f64;
+    let mean = |own: Option<f64>, values: Vec<f64>| {
+        let sum = own.map_or(0.0, |own| own * weight) + values.iter().sum::<f64>();
+        sum / (weight + values.len() as f64)
+    };
+    let own = record.metric.number().filter(|_| before > 0);
+    let number = match (&own, results) {
+        (None, [only]) => only.number.clone(),
+        _ => {
+            // The mean of several has one decimal more than they have.
+            let known = own.as_ref().map(|number| number.decimals().saturating_sub(usize::from(before > 1)));
+            let decimals = results.iter().map(|result| result.number.decimals()).chain(known).max().unwrap_or_default();
+            let value = mean(own.map(|it| it.value), results.iter().map(|it| it.number.value).collect());
+            Number { value, raw: format!("{value:.*}", decimals + 1) }
+        }
+    };
+    let names = if before > 0 { &record.metrics } else { &first.metrics }.names().cloned();
+    let metric = |name: String| {
+        let own = if before > 0 { Some(record.metrics.get(&name)?) } else { None };
+        let values: Option<Vec<f64>> = results.iter().map(|result| result.metrics.get(&name)).collect();
+        Some((name, mean(own, values?)))
+    };
+    record.metrics = names.filter_map(metric).collect();
+    let own = record.memory_gb.filter(|_| before > 0);
+    record.memory_gb = results.iter().filter_map(|result| result.memory_gb).chain(own).reduce(f64::max);
+    record.metric = MetricValue { value: Some(number.value), raw: Some(number.raw), ..record.metric };
+    for result in results {
+        record.add_runs([result.run.clone()], result.sandbox);
+    }
+    record
+}

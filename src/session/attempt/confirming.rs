@@ -1,0 +1,291 @@
+//! Fresh runs of a change that its first run selected, and of the baseline where too little is known about the noise: they
+//! decide on it with `--decide confirmed` and `strict`.
+
+use super::lifecycle::{Attempt, Attempted, Stage};
+use super::trial::decide_trial;
+use crate::crash;
+use crate::domain::{Event, ExperimentId, Notice, Outcome, Phase, Record, Run, RunResult, RunRole};
+use crate::rules::{
+    Contender, FreshStep, LOST_RETRIES, MAX_FRESH, Measured, RunFound, Verdict, describe_failure, fresh_step,
+    is_confirmed, with_runs,
+};
+use crate::session::errors::SessionError;
+use crate::session::store::{Interrupt, RUN, Store, commit_of, draft_of};
+use crate::session::tree::Workspace;
+use crate::session::wait::{Deadline, Ending, Shared};
+use crate::state::{OpenAttempt, OpenExperiment, OpenRun};
+
+/// A fresh run that is needed, and the experiment that it is one of.
+struct Wanted {
+    run: OpenRun,
+    of: ExperimentId,
+}
+
+impl Attempt {
+    /// Returns whether fresh runs are to decide on its draft, which would be kept.
+    pub(crate) fn is_to_confirm(&self, store: &Store) -> bool {
+        let is_fresh = |run: &Run| {
+            !run.void && (run.role == Some(RunRole::Confirm) || run.role == Some(RunRole::Trial) && run.seed != Some(1))
+        };
+        let Some(draft) = &self.open.draft else { return false };
+        is_confirmed(&store.contract)
+            && store.contract.keep_above.is_none()
+            && !self.open.id.is_baseline()
+            && draft.outcome == Outcome::Keep
+            && !draft.runs.iter().any(is_fresh)
+    }
+
+    /// Runs it afresh until that decides on it. It stays open if the loop is to end meanwhile: the fresh runs that it has
+    /// count when it is continued.
+    pub(crate) async fn confirm(
+        &mut self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+        deadline: Deadline,
+    ) -> Result<Stage, SessionError> {
+        if !self.is_to_confirm(&shared.store()) {
+            return self.conclude(workspace, shared);
+        }
+        if self.phase != Phase::Confirming {
+            self.enter(&mut shared.store(), Phase::Confirming)?;
+            crash::point("confirming.entered");
+        }
+        loop {
+            let step = self.fresh_step(&shared.store())?;
+            let wanted = match step {
+                FreshStep::Decided(verdict) => {
+                    self.take_verdict(&mut shared.store(), verdict)?;
+                    return self.conclude(workspace, shared);
+                }
+                FreshStep::Baseline(number) => {
+                    Wanted { run: OpenRun::new(RunRole::Baseline, number), of: ExperimentId::BASELINE }
+                }
+                FreshStep::Another(number) if self.open.trial.is_some() => {
+                    Wanted { run: OpenRun::new(RunRole::Trial, number + 1), of: self.open.id }
+                }
+                FreshStep::Another(number) => Wanted { run: OpenRun::new(RunRole::Confirm, number), of: self.open.id },
+            };
+            if let Some(stage) = self.fresh_run(workspace, shared, wanted, deadline).await? {
+                return Ok(stage);
+            }
+        }
+    }
+
+    /// What is to be run next, by the journal and the records.
+    fn fresh_step(&self, store: &Store) -> Result<FreshStep, SessionError> {
+        let draft = draft_of(&self.open)?;
+        let results = store.journal.find(self.open.id).map(|left| left.results()).unwrap_or_default();
+        let contender = Contender { draft: &draft, results: &results, first_counts: self.open.trial.is_some() };
+        let base = store.history.kept_at(&self.open.base);
+        let records = base.map_or(store.history.records(), |base| store.history.as_of(base));
+        Ok(fresh_step(&store.contract, &store.history, records, draft.diff, contender))
+    }
+
+    /// Makes a fresh run, or picks up the one that is under way. Returns the next stage where that was not the end of it.
+    async fn fresh_run(
+        &mut self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+        wanted: Wanted,
+        deadline: Deadline,
+    ) -> Result<Option<Stage>, SessionError> {
+        let known = shared.store().journal.find(self.open.id).and_then(|left| left.started(&wanted.run).cloned());
+        let mut fresh = Attempt {
+            run: known.unwrap_or(wanted.run),
+            phase: Phase::Confirming,
+            ..Attempt::at(self.subject(&shared.store(), wanted.of)?, Phase::Confirming)
+        };
+        let measured = loop {
+            let is_there = fresh.run.starts > 0 && {
+                let folder = fresh.run_folder(&shared.store())?;
+                shared.runs.await_files(&folder, RUN).await;
+                matches!(shared.runs.found(&folder, RUN), RunFound::Going | RunFound::Over)
+            };
+            if !is_there {
+                if let Some(stage) = self.pause(shared)? {
+                    return Ok(Some(stage));
+                }
+                if fresh.run.starts > LOST_RETRIES {
+                    break Measured::lost(fresh.run.starts);
+                }
+                shared.check_disk_space()?;
+                let folder = fresh.run_folder(&shared.store())?;
+                shared.runs.stop(&folder, RUN).await?;
+                let store = &mut *shared.store();
+                workspace.check_out(store, &fresh.open)?;
+                fresh.prepare_run(workspace, store)?;
+                crash::point("confirming.run_entered");
+                let (done, most) = (self.fresh_runs(store), MAX_FRESH as u32);
+                let of = fresh.run.role;
+                store.note(Event::Confirming { id: self.open.id, role: of, seed: fresh.run.seed, done, most });
+            }
+            shared.publish()?;
+            match fresh.measured(workspace, shared, deadline).await? {
+                Ending::Done(measured) => break *measured,
+                Ending::Lost => fresh.is_prepared = false,
+                Ending::Detached => return Ok(Some(Stage::Over(Attempted::StillRunning))),
+                Ending::Interrupted => {
+                    let store = &mut *shared.store();
+                    store.journal.forget_runs(self.open.id, |run| run.is(&fresh.run));
+                    self.return_to_change(workspace, store, &fresh.open)?;
+                    store.write_journal()?;
+                    return Ok(Some(Stage::Over(Attempted::Waiting)));
+                }
+            }
+        };
+        crash::point("confirming.run_over");
+        self.return_to_change(workspace, &mut shared.store(), &fresh.open)?;
+        let is_over = self.take_fresh(&mut shared.store(), fresh, measured)?;
+        if is_over { self.conclude(workspace, shared).map(Some) } else { Ok(None) }
+    }
+
+    /// The experiment whose commit a fresh run executes: its own, or the baseline in its place.
+    fn subject(&self, store: &Store, of: ExperimentId) -> Result<OpenExperiment, SessionError> {
+        let baseline = store.history.baseline().filter(|_| of.is_baseline());
+        Ok(match baseline {
+            Some(baseline) => OpenExperiment {
+                commit: Some(baseline.commit.clone()),
+                base: commit_of(&self.open)?,
+                draft: None,
+                ..self.open.clone()
+            },
+            None => self.open.clone(),
+        })
+    }
+
+    /// Brings the working tree back to the change after a run of the baseline.
+    fn return_to_change(
+        &self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        subject: &OpenExperiment,
+    ) -> Result<(), SessionError> {
+        let (own, other) = (commit_of(&self.open)?, commit_of(subject)?);
+        if own == other {
+            return Ok(());
+        }
+        workspace.check_out(store, &OpenExperiment { commit: Some(own), base: other, ..self.open.clone() })
+    }
+
+    /// Leaves it open where the loop is to end: a stop finishes the run that is under way, not all that were to follow.
+    fn pause(&self, shared: &Shared<'_>) -> Result<Option<Stage>, SessionError> {
+        let is_asked = shared.asked()? != Interrupt::None;
+        let store = &mut *shared.store();
+        if !is_asked && shared.times.no_time_for_run(store).is_none() {
+            return Ok(None);
+        }
+        store.note(Notice::LeftToConfirm { id: self.open.id, done: self.fresh_runs(store), most: MAX_FRESH as u32 });
+        Ok(Some(Stage::Over(Attempted::Waiting)))
+    }
+
+    /// The number of fresh runs that it has.
+    fn fresh_runs(&self, store: &Store) -> u32 {
+        store.journal.find(self.open.id).map_or(0, OpenAttempt::fresh_runs)
+    }
+
+    /// Takes in what a fresh run gave. Returns whether that decides on the change: it failed, or exceeded a limit.
+    fn take_fresh(&mut self, store: &mut Store, fresh: Attempt, measured: Measured) -> Result<bool, SessionError> {
+        let commit = commit_of(&fresh.open)?;
+        let is_own = fresh.run.role != RunRole::Baseline;
+        let unmet = if is_own { measured.unmet_limits(&store.contract) } else { Vec::new() };
+        let run = measured.counted_run(Some(&commit));
+        let number = measured.value.clone().filter(|_| measured.failure.is_none());
+        let result = number.zip(run.clone()).map(|(number, run)| RunResult {
+            run,
+            number,
+            metrics: measured.metrics.clone(),
+            memory_gb: measured.memory_gb,
+            sandbox: measured.sandbox,
+        });
+        if !is_own {
+            return self.add_to_baseline(store, &fresh.run, result, run, &measured).map(|()| false);
+        }
+        if let Some(result) = result {
+            let done = OpenRun { result: Some(Box::new(result)), ..fresh.run };
+            store.journal.enter_run(self.open.id, &done);
+            store.write_journal()?;
+            crash::point("confirming.run_taken");
+            if unmet.is_empty() {
+                return Ok(false);
+            }
+        }
+        // A confirmation that fails gives the experiment its class.
+        let seed = fresh.run.seed.map(|seed| format!(" with seed {seed}")).unwrap_or_default();
+        let why = match &measured.failure {
+            Some(failure) => {
+                describe_failure(failure, &store.contract.metric.name, &measured.ended, measured.run.as_ref())
+            }
+            None => unmet.join(", "),
+        };
+        let outcome = if measured.failure.is_some() { Outcome::Crash } else { Outcome::Discard };
+        self.fold(store, |draft| {
+            let mut draft = Record {
+                outcome,
+                reason: format!("{}, but its fresh run{seed} did not hold: {why}", draft.reason),
+                failure: measured.failure.clone(),
+                unmet_limits: unmet,
+                ..draft
+            };
+            if measured.failure.is_some() {
+                draft.add_runs(run, measured.sandbox);
+                (draft.metric.value, draft.metric.raw) = (None, None);
+            }
+            draft
+        })?;
+        Ok(true)
+    }
+
+    /// Adds a run of the baseline to its record and its row; one that failed is there without a value.
+    fn add_to_baseline(
+        &self,
+        store: &mut Store,
+        fresh: &OpenRun,
+        result: Option<RunResult>,
+        run: Option<Run>,
+        measured: &Measured,
+    ) -> Result<(), SessionError> {
+        let Some(baseline) = store.history.baseline().cloned() else { return Ok(()) };
+        let is_it = |known: &Run| known.role == Some(RunRole::Baseline) && known.seed == fresh.seed;
+        // A process that was killed may have recorded it.
+        let record = match result {
+            _ if baseline.runs.iter().any(is_it) => baseline,
+            Some(result) => with_runs(&baseline, &[result], true),
+            None => {
+                let mut baseline = baseline;
+                let seed = fresh.seed.unwrap_or_default();
+                let lost =
+                    || Run { role: Some(RunRole::Baseline), seed: Some(seed), value: None, ..baseline.runs[0].clone() };
+                baseline.runs.push(run.unwrap_or_else(lost));
+                store.note(Notice::BaselineFailed { seed, why: measured.ended.clone() });
+                baseline
+            }
+        };
+        store.amend_record(&record)?;
+        crash::point("confirming.baseline_amended");
+        store.replace_row(&record)?;
+        crash::point("confirming.row_replaced");
+        store.journal.forget_runs(self.open.id, |known| known.is(fresh));
+        store.write_journal()
+    }
+
+    /// Takes the verdict by its fresh runs.
+    fn take_verdict(&mut self, store: &mut Store, verdict: Verdict) -> Result<(), SessionError> {
+        let Verdict { outcome, reason } = verdict;
+        let trial = self.open.trial.clone();
+        self.fold(store, |draft| Record { outcome, reason, ..draft })?;
+        trial.map_or(Ok(()), |trial| decide_trial(self, store, &trial))?;
+        self.enter(store, Phase::Confirming)
+    }
+
+    /// Moves its fresh runs from the journal into its draft, with what comes of them. The journal is written with the next
+    /// step.
+    fn fold(&mut self, store: &mut Store, change: impl FnOnce(Record) -> Record) -> Result<(), SessionError> {
+        let left = store.journal.find(self.open.id).cloned();
+        let results = left.as_ref().map(|left| left.results()).unwrap_or_default();
+        let draft = change(with_runs(&draft_of(&self.open)?, &results, self.open.trial.is_some()));
+        self.open.draft = Some(Box::new(draft));
+        self.run = left.and_then(|left| left.first_run().cloned()).unwrap_or_else(|| self.run.clone());
+        store.journal.forget_runs(self.open.id, |run| !run.is_first());
+        Ok(())
+    }
+}
