@@ -66,9 +66,8 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
 /// Records what waits for a train as discarded: nothing is measured any more.
 fn end_for_good(tag: &Tag) -> Result<(), CliError> {
     let (plan, printer) = ending(tag)?;
-    let ended = runtime()?.block_on(async {
-        Session::open(plan, printer.observer(), Interrupts::default()).await.and_then(|mut it| it.end_for_good())
-    });
+    let ended = runtime()?
+        .block_on(async { Session::open(plan, printer.observer(), Interrupts::default()).await?.end_for_good().await });
     printer.finish();
     ended.map(drop).map_err(CliError::from)
 }

@@ -25,6 +25,16 @@ pub(crate) const IN_LANES: &[&str] = &[
 /// slots, sorted.
 pub(crate) const BETWEEN_SESSIONS: &[&str] = &["home.head_pointed", "home.noted", "home.put_back", "next.former_left"];
 
+/// The names of the points that only fresh runs pass, sorted; `confirm` kills at them.
+pub(crate) const IN_CONFIRMING: &[&str] = &[
+    "confirming.baseline_amended",
+    "confirming.entered",
+    "confirming.row_replaced",
+    "confirming.run_entered",
+    "confirming.run_over",
+    "confirming.run_taken",
+];
+
 /// The names of the points that only an import passes, sorted.
 pub(crate) const IN_IMPORT: &[&str] = &["git.pack_kept", "git.pack_written"];
 

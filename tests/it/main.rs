@@ -17,6 +17,7 @@ mod charts;
 mod check;
 mod checkpoints;
 mod cli;
+mod confirm;
 mod contract;
 #[cfg(debug_assertions)]
 mod counted_once;

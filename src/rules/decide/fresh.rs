@@ -274,3 +274,14 @@ pub fn with_runs(record: &Record, results: &[RunResult], counts: bool) -> Record
     }
     record
 }
+
+/// The record of a baseline with further runs of it, which says over how many its number is the mean.
+#[must_use]
+pub fn baseline_with(record: &Record, results: &[RunResult]) -> Record {
+    let mut record = with_runs(record, results, true);
+    let count = record.deciding_runs().len();
+    if let Some(number) = record.metric.number().filter(|_| count > 1) {
+        record.reason = format!("{} is {number} over {count} runs, the number to beat", record.metric.name);
+    }
+    record
+}

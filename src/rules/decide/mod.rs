@@ -18,7 +18,9 @@ mod verify;
 pub use confirm::{
     Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
 };
-pub use fresh::{Contender, FreshStep, baseline_runs, fresh_runs, fresh_step, is_confirmed, session_noise, with_runs};
+pub use fresh::{
+    Contender, FreshStep, baseline_runs, baseline_with, fresh_runs, fresh_step, is_confirmed, session_noise, with_runs,
+};
 pub use judge::{Measured, axes_without_number, is_empty_baseline};
 pub use noise::{Noise, Repeats, Sample, noise, repeats};
 pub use outcome::{Verdict, decide, describe_failure, format_distance, format_gain, format_step, relative_gain};

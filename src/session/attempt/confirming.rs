@@ -6,8 +6,8 @@ use super::trial::decide_trial;
 use crate::crash;
 use crate::domain::{Event, ExperimentId, Notice, Outcome, Phase, Record, Run, RunResult, RunRole};
 use crate::rules::{
-    Contender, FreshStep, LOST_RETRIES, MAX_FRESH, Measured, RunFound, Verdict, describe_failure, fresh_step,
-    is_confirmed, with_runs,
+    Contender, FreshStep, LOST_RETRIES, MAX_FRESH, Measured, RunFound, Verdict, baseline_with, describe_failure,
+    fresh_step, is_confirmed, with_runs,
 };
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, RUN, Store, commit_of, draft_of};
@@ -249,7 +249,7 @@ impl Attempt {
         // A process that was killed may have recorded it.
         let record = match result {
             _ if baseline.runs.iter().any(is_it) => baseline,
-            Some(result) => with_runs(&baseline, &[result], true),
+            Some(result) => baseline_with(&baseline, &[result]),
             None => {
                 let mut baseline = baseline;
                 let seed = fresh.seed.unwrap_or_default();
@@ -275,6 +275,25 @@ impl Attempt {
         self.fold(store, |draft| Record { outcome, reason, ..draft })?;
         trial.map_or(Ok(()), |trial| decide_trial(self, store, &trial))?;
         self.enter(store, Phase::Confirming)
+    }
+
+    /// Records it as it is where no further fresh runs come: it is not confirmed.
+    pub(crate) fn leave_unconfirmed(
+        &mut self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+    ) -> Result<(), SessionError> {
+        let done = self.fresh_runs(store);
+        self.fold(store, |draft| Record {
+            outcome: Outcome::Discard,
+            reason: format!(
+                "not confirmed: {}, and the session ended after {done} of {MAX_FRESH} fresh runs",
+                draft.reason
+            ),
+            ..draft
+        })?;
+        let draft = draft_of(&self.open)?;
+        self.record(workspace, store, draft).map(drop)
     }
 
     /// Moves its fresh runs from the journal into its draft, with what comes of them. The journal is written with the next

@@ -7,7 +7,7 @@ use super::trial::end_trial;
 use crate::crash;
 use crate::domain::{Beside, CommitId, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Replay};
 use crate::fs::written_to;
-use crate::rules::Car;
+use crate::rules::{Afresh, Car, is_confirmed};
 use crate::session::errors::SessionError;
 use crate::session::store::{Store, commit_of};
 use crate::state::{OpenAttempt, OpenExperiment};
@@ -36,7 +36,10 @@ pub(crate) fn join_line(
     let gain = against.map_or(0.0, |against| store.contract.metric.direction.gain(number.value, against));
     attempt.open.beside.replays.push(own_measurement(&record));
     store.note(run_finished(&attempt.open, &record.reason, Some(number.clone())));
-    store.journal.line.won(Car::new(attempt.open.id, base, number, gain));
+    let mut car = Car::new(attempt.open.id, base, number.clone(), gain);
+    // Fresh runs of its own tree need not be made again.
+    car.afresh = is_confirmed(&store.contract).then_some(Afresh::Value(number));
+    store.journal.line.won(car);
     attempt.open.draft = Some(Box::new(record));
     attempt.enter(store, Phase::Waiting)?;
     crash::point("line.won");

@@ -15,7 +15,7 @@ use crate::domain::{
 };
 use crate::fs::Unsynced;
 use crate::git::Repo;
-use crate::ledger::{Entry, LedgerFile};
+use crate::ledger::LedgerFile;
 use crate::rules::{History, stall};
 use crate::session::errors::SessionError;
 use crate::session::files::{SessionRefs, expected_tip};
@@ -172,11 +172,6 @@ impl Store {
         self.write_record(record, former.as_deref())?;
         self.history.amend(record.clone());
         Ok(())
-    }
-
-    /// Puts the row of an amended record in the place of its former one.
-    pub(crate) fn replace_row(&mut self, record: &Record) -> Result<(), SessionError> {
-        Ok(self.ledger.replace(&record.commit, &Entry::of(record), &self.folder.state())?)
     }
 
     /// Writes pruned objects again that are still in use, and packs the refs of the records each [`PACK_EVERY`] experiments.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::domain::{Actor, Actors, CommitId, ExperimentId, Notice, Record, RowChanges, Tag};
 use crate::fs::{FileStamp, is_odd, move_away, move_odd_away};
 use crate::git::Repo;
-use crate::ledger::{HeldRows, Since};
+use crate::ledger::{Entry, HeldRows, Since};
 use crate::rules::{History, RefChanges, compare_refs};
 use crate::session::errors::SessionError;
 use crate::session::files::{
@@ -287,6 +287,17 @@ impl Store {
             false => self.hold()?,
         }
         Ok(rows)
+    }
+
+    /// Puts the row of an amended record in the place of its former one. What others at work changed is put right before that.
+    pub(crate) fn replace_row(&mut self, record: &Record) -> Result<(), SessionError> {
+        let is_watched = self.expected.watch.is_some();
+        if is_watched {
+            self.restore()?;
+            self.expected.rows = None;
+        }
+        self.ledger.replace(&record.commit, &Entry::of(record), &self.folder.state())?;
+        if is_watched { self.hold() } else { Ok(()) }
     }
 
     /// Takes what was durably done as all that was, as after a kill.

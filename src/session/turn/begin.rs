@@ -13,8 +13,8 @@ use crate::crash;
 use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunResult, RunRole};
 use crate::exec::OpensWatch;
 use crate::rules::{
-    FileTerms, Forbidden, Measured, RunFound, axes_without_number, baseline_runs, describe_failure, is_confirmed,
-    may_be_code, with_runs,
+    FileTerms, Forbidden, Measured, RunFound, axes_without_number, baseline_runs, baseline_with, describe_failure,
+    is_confirmed, may_be_code,
 };
 use crate::session::attempt::{Attempt, Attempted, await_files, end_first_jobs, end_further_runs, end_jobs};
 use crate::session::errors::{FailedBaseline, LayoutError, SessionError, TryError};
@@ -267,7 +267,7 @@ impl Session<'_> {
                 _ => record.add_runs(run, measured.sandbox),
             }
         }
-        record = with_runs(&record, &results, true);
+        record = baseline_with(&record, &results);
         if !unmet.is_empty() {
             store.note(Notice::LimitsBroken(unmet));
         }

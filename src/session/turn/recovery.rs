@@ -78,9 +78,19 @@ impl Session<'_> {
 }
 
 impl Session<'_> {
-    /// Ends the session for good: winners that wait for a train are recorded as discarded. Returns which.
-    pub fn end_for_good(&mut self) -> Result<Vec<ExperimentId>, SessionError> {
+    /// Ends the session for good: winners that wait for a train, and changes whose fresh runs are not over, are recorded as
+    /// discarded. Returns which.
+    pub async fn end_for_good(&mut self) -> Result<Vec<ExperimentId>, SessionError> {
         self.shelve()?;
+        let mut ended = Vec::new();
+        let open = all_open(&self.shared.store());
+        for left in open {
+            if left.phase == Phase::Confirming && left.open.trial.is_none() {
+                end_jobs(&self.shared, left.open.id).await?;
+                ended.push(left.open.id);
+                Attempt::of(left).leave_unconfirmed(&mut self.workspace, &mut self.shared.store())?;
+            }
+        }
         let winners = self.shared.store().journal.winners();
         for id in &winners {
             discard(&mut self.shared.store(), *id, Why::SessionEnds)?;
@@ -88,7 +98,8 @@ impl Session<'_> {
         close_trials(&mut self.shared.store(), &[])?;
         self.shared.publish()?;
         self.stop(StopReason::Interrupted { requested: true })?;
-        Ok(winners)
+        ended.extend(winners);
+        Ok(ended)
     }
 }
 

@@ -8,7 +8,8 @@ use jiff::Timestamp;
 
 use crate::agent::{self, Briefing, Memories};
 use crate::domain::{
-    Clock, CommitId, Contract, ExperimentId, ExperimentName, Imported, Note, Outcome, Record, Spent, Tag, Which, cut,
+    Clock, CommitId, Contract, ExperimentId, ExperimentName, Imported, Note, Outcome, Phase, Record, Spent, Tag, Which,
+    cut,
 };
 use crate::fs::open_regular;
 use crate::git::{Notes, Repo};
@@ -197,7 +198,8 @@ impl SessionView {
     /// Returns whether winners wait for a train while the session is idle.
     pub fn has_idle_winners(&self) -> bool {
         let is_idle = || matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
-        self.journal().is_some_and(|journal| !journal.line.is_empty()) && is_idle()
+        let waits = |journal: Journal| !journal.line.is_empty() || journal.in_phase(Phase::Confirming).next().is_some();
+        self.journal().is_some_and(waits) && is_idle()
     }
 
     /// The journal, as far as it can be read.

@@ -1,0 +1,268 @@
+//! Decisions by fresh runs, `--decide confirmed`.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
+
+/// A repository whose command prints the number in `value`, with noise by seed; `luck` makes it better for seed 1 alone. Each run
+/// notes its experiment and its seed.
+fn noisy() -> TestRepo {
+    let repo = TestRepo::empty();
+    let script = format!(
+        "echo \"$AR_EXPERIMENT $AR_SEED\" >> {0}/runs\n\
+         while [ -e {0}/hold-$AR_SEED ]; do sleep 0.02; done\n\
+         [ ! -e {0}/fails-$AR_EXPERIMENT-$AR_SEED ] || {{ echo boom; exit 3; }}\n\
+         awk -v s=$AR_SEED -v v=$(cat value) -v l=$(cat luck) 'BEGIN {{\n\
+         n = ((s * 37 + v * 1100) % 17) / 100; print \"val_bpb: \" v + n - (s == 1 ? l : 0) }}'\n\
+         echo peak_vram_mb: $((1024 * AR_SEED))\n",
+        repo.outside().display()
+    );
+    repo.write("train.sh", script);
+    repo.write("value", "2.0\n");
+    repo.write("luck", "0\n");
+    repo.commit_all("a noisy script");
+    repo
+}
+
+/// Its changes: one that helps, one that is only lucky, one that harms, and one more that helps.
+const AGENT: &str = "case $AR_EXPERIMENT in 1) echo 1.5 > value;; 2) echo 0.9 > luck;; 3) echo 3 > value;; \
+                     *) echo 1.0 > value;; esac; echo change $AR_EXPERIMENT";
+
+const ARGS: [&str; 11] =
+    ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", AGENT, "--decide"];
+
+fn night(repo: &TestRepo, more: &[&str]) -> Called {
+    ar_in_time(repo, ARGS.iter().chain(&["confirmed", "--max-experiments", "4"]).chain(more))
+}
+
+/// The runs that were made: their experiments and seeds, in no order.
+fn made(repo: &TestRepo) -> Vec<String> {
+    let text = fs::read_to_string(repo.outside().join("runs")).unwrap_or_default();
+    let mut made: Vec<String> = text.lines().map(str::to_owned).collect();
+    made.sort();
+    made
+}
+
+fn shown(repo: &TestRepo, id: u32) -> Value {
+    ar(repo, ["show", &id.to_string(), "--tag", "t", "--format", "json"]).ok().json()
+}
+
+/// The role and the seed of each run of a record.
+fn runs(record: &Value) -> Vec<String> {
+    let run = |run: &Value| format!("{} {}", run["role"].as_str().unwrap(), run["seed"]);
+    record["runs"].as_array().unwrap().iter().map(run).collect()
+}
+
+/// The mean of the runs of a role.
+fn mean(record: &Value, role: &str) -> f64 {
+    let runs = record["runs"].as_array().unwrap().iter().filter(|run| run["role"] == role);
+    let values: Vec<f64> = runs.map(|run| run["value"].as_f64().unwrap()).collect();
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// What came of each experiment: outcome, number, roles and seeds; and the rows.
+fn outcome(repo: &TestRepo) -> (Vec<Value>, String) {
+    let of = |id| {
+        let record = shown(repo, id);
+        let mut seeds = runs(&record);
+        seeds.sort();
+        json!([id, record["outcome"], record["metric"]["raw"], seeds])
+    };
+    let rows = repo.read("results.tsv");
+    let rows = rows.lines().map(|row| row.split_once('\t').map_or(row, |(_, rest)| rest)).collect::<Vec<_>>();
+    ((0..=4).map(of).collect(), rows.join("\n"))
+}
+
+#[test]
+fn in_place_fresh_runs_decide_and_the_run_that_selected_a_change_does_not_count() {
+    let repo = noisy();
+    let said = night(&repo, &[]).ok();
+    let records: Vec<Value> = (0..=4).map(|id| shown(&repo, id)).collect();
+    let outcomes: Vec<_> = records.iter().map(|record| record["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["keep", "keep", "discard", "discard", "keep"], "{said:#?}");
+    assert_eq!(runs(&records[0]), ["baseline 1", "baseline 2", "baseline 3", "baseline 4"]);
+    assert_eq!(runs(&records[1]), ["screen 1", "confirm 2", "confirm 3", "confirm 4", "confirm 5"]);
+    assert_eq!(runs(&records[2])[..3], ["screen 1", "confirm 2", "confirm 3"], "{:#}", records[2]);
+    assert_eq!(runs(&records[3]), ["screen 1"], "the screen has refused it");
+    for (record, role) in [(0, "baseline"), (1, "confirm"), (2, "confirm"), (4, "confirm")] {
+        let record = &records[record];
+        let value = record["metric"]["value"].as_f64().unwrap();
+        assert!((value - mean(record, role)).abs() < 1e-9, "{record:#}");
+        assert_eq!(record["metric"]["raw"], format!("{value:.3}"), "one decimal more than the runs print");
+    }
+    assert_eq!(records[1]["memory_gb"], 5.0, "the most of the deciding runs");
+    assert_eq!(records[1]["metrics"]["peak_vram_mb"], 3584.0, "their mean");
+    let reason = records[1]["reason"].as_str().unwrap();
+    assert!(reason.contains("on 4 fresh runs (") && reason.contains("; its first run had said "), "{reason}");
+    let reason = records[2]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("not confirmed: "), "{reason}");
+    let rows = repo.read("results.tsv");
+    let baseline = rows.lines().nth(1).unwrap();
+    assert!(baseline.contains(records[0]["metric"]["raw"].as_str().unwrap()), "{rows}");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    ar(&repo, ["doctor", "t"]).ok();
+    let exported = ar(&repo, ["log", "--tag", "t", "--format", "json"]).ok().json();
+    assert!(exported.to_string().contains("\"confirm\""), "{exported}");
+}
+
+#[test]
+fn on_slots_fresh_runs_decide_and_each_seed_is_used_once() {
+    let repo = noisy();
+    let said = night(&repo, &["--slots", "2"]).ok();
+    let baseline = shown(&repo, 0);
+    assert_eq!(runs(&baseline)[..4], ["baseline 1", "baseline 2", "baseline 3", "baseline 4"], "{said:#?}");
+    assert!((baseline["metric"]["value"].as_f64().unwrap() - mean(&baseline, "baseline")).abs() < 0.05);
+    assert_eq!(shown(&repo, 1)["outcome"], "keep");
+    assert_eq!(shown(&repo, 2)["outcome"], "discard");
+    let mut once = made(&repo);
+    once.dedup();
+    assert_eq!(once, made(&repo), "{said:#?}");
+    ar(&repo, ["doctor", "t"]).ok();
+}
+
+#[test]
+fn a_command_that_gives_one_number_for_every_seed_is_decided_by_one_run() {
+    let repo = noisy();
+    repo.write(
+        "train.sh",
+        format!("echo \"$AR_EXPERIMENT $AR_SEED\" >> {}/runs; echo val_bpb: $(cat value)\n", repo.outside().display()),
+    );
+    repo.commit_all("exact");
+    night(&repo, &[]).ok();
+    assert_eq!(made(&repo), ["0 1", "0 2", "0 3", "0 4", "1 1", "2 1", "3 1", "4 1"]);
+    assert_eq!(
+        (shown(&repo, 1)["outcome"].as_str(), shown(&repo, 1)["metric"]["raw"].as_str()),
+        (Some("keep"), Some("1.5"))
+    );
+}
+
+#[test]
+fn a_stop_finishes_one_fresh_run_and_the_change_waits_for_the_others() {
+    let repo = noisy();
+    let hold = repo.outside().join("hold-3");
+    fs::write(&hold, "").unwrap();
+    let mut command = ar_command(&repo, &repo.path(), ARGS.iter().chain(&["confirmed", "--max-experiments", "4"]));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("a run with seed 3", || made(&repo).contains(&"0 3".to_owned()).then_some(()));
+    let status = ar(&repo, ["status", "t"]).ok();
+    assert!(status.stdout.contains("confirming"), "{status:#?}");
+    ar(&repo, ["stop", "t"]).ok();
+    fs::remove_file(&hold).unwrap();
+    let stopped = Called::from(child.wait_with_output().unwrap());
+    assert!(stopped.stderr.contains("experiment 1 stays open with 0 of up to 4 fresh runs"), "{stopped:#?}");
+    ar(&repo, ["finalize", "t"]).exits(1);
+    let resumed = ar_in_time(&repo, ["resume", "t"]).ok();
+    let whole = noisy();
+    night(&whole, &[]).ok();
+    assert_eq!((outcome(&repo), made(&repo)), (outcome(&whole), made(&whole)), "{resumed:#?}");
+}
+
+#[test]
+fn a_change_whose_fresh_runs_never_came_is_no_keep() {
+    let repo = noisy();
+    let hold = repo.outside().join("hold-4");
+    fs::write(&hold, "").unwrap();
+    let mut command = ar_command(&repo, &repo.path(), ARGS.iter().chain(&["confirmed", "--max-experiments", "4"]));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("a run with seed 4", || made(&repo).contains(&"0 4".to_owned()).then_some(()));
+    ar(&repo, ["stop", "t"]).ok();
+    fs::remove_file(&hold).unwrap();
+    child.wait_with_output().unwrap();
+    ar_in_time(&repo, ["finalize", "t", "--drop-winners"]).exits(1);
+    let record = shown(&repo, 1);
+    assert_eq!(record["outcome"], "discard");
+    let reason = record["reason"].as_str().unwrap();
+    assert!(reason.starts_with("not confirmed: ") && reason.contains("0 of 4 fresh runs"), "{reason}");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    ar(&repo, ["doctor", "t"]).ok();
+}
+
+#[test]
+fn a_fresh_run_that_fails_gives_the_experiment_its_class() {
+    let repo = noisy();
+    fs::write(repo.outside().join("fails-1-3"), "").unwrap();
+    night(&repo, &[]).ok();
+    let record = shown(&repo, 1);
+    assert_eq!((record["outcome"].as_str(), record["failure"]["class"].as_str()), (Some("crash"), Some("crash")));
+    assert_eq!(runs(&record), ["screen 1", "confirm 2", "confirm 3"]);
+    assert!(record["reason"].as_str().unwrap().contains("its fresh run with seed 3"), "{record:#}");
+}
+
+#[test]
+fn a_limit_holds_in_every_fresh_run() {
+    let repo = noisy();
+    night(&repo, &["--limit", "memory_gb<=2"]).ok();
+    let record = shown(&repo, 1);
+    assert_eq!((record["outcome"].as_str(), runs(&record).len()), (Some("discard"), 3), "{record:#}");
+}
+
+#[test]
+fn a_threshold_and_fresh_runs_exclude_each_other_and_init_chooses_fresh_runs() {
+    let repo = noisy();
+    let refused = night(&repo, &["--keep-above", "1.0"]).exits(2);
+    assert!(refused.stderr.contains("--decide confirmed") && refused.stderr.contains("hint:"), "{refused:#?}");
+    ar(&repo, ["init", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
+    assert!(repo.read("ar.toml").contains("\ndecide = \"confirmed\"\n"), "{}", repo.read("ar.toml"));
+}
+
+/// Where a session with fresh runs is killed.
+#[cfg(debug_assertions)]
+const POINTS: [&str; 10] = [
+    "confirming.baseline_amended",
+    "confirming.entered",
+    "confirming.row_replaced",
+    "confirming.run_entered",
+    "confirming.run_over",
+    "confirming.run_taken",
+    "recover.step_done",
+    "recording.entered",
+    "running.entered",
+    "running.over",
+];
+
+#[cfg(debug_assertions)]
+fn is_killed_and_resumed(point: &str, time: u32, more: &[&str], whole: &(Vec<Value>, String), all: &[String]) {
+    let repo = noisy();
+    let trace = repo.outside().join("trace");
+    let mut command =
+        ar_command(&repo, &repo.path(), ARGS.iter().chain(&["confirmed", "--max-experiments", "4"]).chain(more));
+    command.env("AR_CRASH_TRACE", &trace).env("AR_CRASH_AT", format!("{point}:{time}"));
+    let killed = Called::from(command.output().unwrap());
+    let is_passed = time > 1 || !point.starts_with("confirming.") || point.ends_with("ed") && !more.is_empty();
+    assert!(killed.code.is_none() || is_passed && killed.code == Some(0), "{point}:{time} killed nobody: {killed:#?}");
+    let resumed = ar_in_time(&repo, ["resume", "t"]);
+    assert!(matches!(resumed.code, Some(0 | 1)), "{resumed:#?}");
+    let mut once = made(&repo);
+    once.dedup();
+    if more.is_empty() {
+        assert_eq!(&outcome(&repo), whole, "killed at {point}:{time}: {resumed:#?}");
+        assert_eq!(once, all, "killed at {point}:{time}");
+    }
+    assert_eq!(once, made(&repo), "a seed was used twice; killed at {point}:{time}");
+    ar(&repo, ["doctor", "t"]).ok();
+    let fsck = Command::new("git").args(["fsck", "--strict"]).current_dir(repo.path()).output().unwrap();
+    assert!(fsck.status.success(), "{fsck:?}");
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn killed_at_any_point_in_place_no_run_is_counted_twice() {
+    let whole = noisy();
+    night(&whole, &[]).ok();
+    let (outcome, made) = (outcome(&whole), made(&whole));
+    let starts: Vec<(&str, u32)> = POINTS.into_iter().flat_map(|point| [1, 2, 5].map(|time| (point, time))).collect();
+    crate::crash::in_parallel(&starts, |(point, time)| is_killed_and_resumed(point, *time, &[], &outcome, &made));
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn killed_at_any_point_on_slots_no_seed_is_used_twice() {
+    let starts: Vec<(&str, u32)> = POINTS.into_iter().flat_map(|point| [1, 3].map(|time| (point, time))).collect();
+    let none = (Vec::new(), String::new());
+    crate::crash::in_parallel(&starts, |(point, time)| {
+        is_killed_and_resumed(point, *time, &["--slots", "2"], &none, &[])
+    });
+}
