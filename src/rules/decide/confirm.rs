@@ -1,15 +1,15 @@
 //! Decisions by fresh runs: the screen, the next step, and how sure it is.
+//!
+//! The first run of a change selects it, so it is no evidence: the luckiest of many look best. Only runs that follow
+//! count, and all of those that an experiment has.
 
 use std::collections::BTreeSet;
 
-use super::noise::{Noise, Sample, by_seed, mean, noise as noise_of};
+use super::noise::{Noise, Sample, mean, noise as noise_of};
 use super::student::probability_below;
 use crate::domain::Direction;
 
-/// The fewest fresh runs that decide.
-pub const MIN_FRESH: usize = 2;
-
-/// The most fresh runs; a kept experiment has as many.
+/// The fresh runs of a kept experiment. None is kept with fewer, so its number always stands on as many.
 pub const MAX_FRESH: usize = 4;
 
 /// What a change has to reach.
@@ -17,35 +17,40 @@ pub const MAX_FRESH: usize = 4;
 pub struct KeepBar {
     /// The metric's direction.
     pub direction: Direction,
-    /// It has to be better by more than this, in the metric's unit.
+    /// It has to be better by more than this, in the metric's unit; may be negative.
     pub min_delta: f64,
-    /// Whether the bars are those of `--decide strict`.
+    /// Whether the constants are those of `--decide strict`.
     pub strict: bool,
 }
 
-/// The constants of one way to decide.
+/// The constants of a way to decide. They are chosen by simulation: `cargo bench --bench night`, with the table in
+/// `BENCHMARKS.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bars {
-    /// By how much the first run has to exceed the bar, in standard deviations of a run.
+    /// By how much the first run has to exceed the bar, in standard deviations of what the seed does not explain.
     pub screen: f64,
-    /// Below this probability to be better, a candidate with fewer than all fresh runs is discarded.
-    pub hope: f64,
-    /// With all fresh runs, the probability to be better from which it is kept.
+    /// A candidate that is less probably better is discarded: after 1, 2 and 3 fresh runs.
+    pub hope: [f64; MAX_FRESH - 1],
+    /// A candidate that is at least as probably better is kept after all its fresh runs.
     pub sure: f64,
 }
 
-/// `--decide confirmed`.
-pub const CONFIRMED: Bars = Bars { screen: 0.0, hope: 0.4, sure: 0.6 };
+/// `--decide confirmed`: about 3 false keeps in 10, at nearly the true gain of keeping whatever looks better.
+pub const CONFIRMED: Bars = Bars { screen: 0.6, hope: [0.25, 0.4, 0.5], sure: 0.55 };
 
-/// `--decide strict`.
-pub const STRICT: Bars = Bars { screen: 0.0, hope: 0.5, sure: 0.8 };
+/// `--decide strict`: at most 1 false keep in 5.
+pub const STRICT: Bars = Bars { screen: 0.6, hope: [0.35, 0.45, 0.6], sure: 0.75 };
+
+/// If the baseline was unlucky with the screen's seed, the correlation over seeds counts as this many standard errors more.
+/// Otherwise no candidate would pass, and nothing would ever be known about the correlation.
+const LENIENT: f64 = 0.5;
 
 /// The next step for a candidate with fresh runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextStep {
-    /// Another fresh run.
+    /// Another fresh run, by the next seed.
     Run,
-    /// Keep it: it has all its fresh runs.
+    /// Keep it: it has [`MAX_FRESH`] runs.
     Keep,
     /// Discard it: not confirmed.
     Discard,
@@ -71,8 +76,10 @@ impl KeepBar {
     }
 }
 
-/// Returns whether a candidate's first run is good enough for fresh runs. The incumbent's runs are fresh; it may be the
-/// baseline.
+/// Returns whether a candidate's first run is good enough for fresh runs. All runs of `incumbent` are fresh; it may be the
+/// baseline. Without any, every candidate passes.
+///
+/// The bar is the incumbent's mean. What the baseline was off at this seed is added, by the correlation over seeds.
 pub fn passes_screen(
     bar: &KeepBar,
     incumbent: &[Sample],
@@ -83,7 +90,8 @@ pub fn passes_screen(
     bar.bars().passes_screen(bar, incumbent, baseline, noise, screen)
 }
 
-/// The next step for a candidate with these fresh runs.
+/// The next step for a candidate with these fresh runs, in the order in which they ended. A train, which has no screen,
+/// passes all its runs.
 pub fn next_step(bar: &KeepBar, incumbent: &[Sample], candidate: &[Sample], noise: Option<&Noise>) -> NextStep {
     bar.bars().next_step(bar, incumbent, candidate, noise)
 }
@@ -98,10 +106,13 @@ impl Bars {
         noise: Option<&Noise>,
         screen: Sample,
     ) -> bool {
-        let Some(expected) = mean(incumbent.iter().map(|run| run.value)) else { return true };
-        let pairing = noise.map_or(0.0, |noise| noise.pairing);
-        let expected = expected + pairing * offset(incumbent, baseline, screen.seed);
-        let width = self.screen * noise.map_or(0.0, |noise| noise.deviation);
+        let Some(usual) = mean(incumbent.iter().map(|run| run.value)) else { return true };
+        let Some(noise) = noise else { return bar.direction.gain(screen.value, usual) > bar.min_delta };
+        let offset = offset(incumbent, baseline, screen.seed);
+        let is_unlucky = bar.direction.better(0.0, offset);
+        let allowance = if is_unlucky { LENIENT / noise.pairs.sqrt() } else { 0.0 };
+        let expected = usual + (noise.pairing + allowance).min(1.0) * offset;
+        let width = self.screen * noise.deviation * (1.0 - noise.pairing.powi(2)).sqrt();
         bar.direction.gain(screen.value, expected) > bar.min_delta + width
     }
 
@@ -113,41 +124,33 @@ impl Bars {
         candidate: &[Sample],
         noise: Option<&Noise>,
     ) -> NextStep {
-        let is_exact = noise.is_some_and(|noise| noise.deviation == 0.0);
-        let (fewest, most) = if is_exact { (1, 1) } else { (MIN_FRESH, MAX_FRESH) };
-        if candidate.len() < fewest {
-            return NextStep::Run;
-        }
-        let Some(found) = estimate(bar, incumbent, candidate, noise) else { return NextStep::Run };
-        if candidate.len() < most {
-            if found.sure < self.hope { NextStep::Discard } else { NextStep::Run }
-        } else if found.sure >= self.sure {
-            NextStep::Keep
-        } else {
-            NextStep::Discard
+        let Some(Estimate { sure, .. }) = estimate(bar, incumbent, candidate, noise) else { return NextStep::Run };
+        match candidate.len().checked_sub(1).and_then(|index| self.hope.get(index)) {
+            Some(hope) if sure < *hope => NextStep::Discard,
+            Some(_) => NextStep::Run,
+            None if sure < self.sure => NextStep::Discard,
+            None => NextStep::Keep,
         }
     }
 }
 
-/// By how much the baseline's run with `seed` was off its mean over the incumbent's seeds; 0 if unknown.
+/// By how much the baseline's run with `seed` was above its mean over the incumbent's seeds; 0 if unknown.
 fn offset(incumbent: &[Sample], baseline: &[Sample], seed: u64) -> f64 {
-    let baseline = by_seed(baseline);
-    let common = incumbent.iter().filter_map(|run| baseline.get(&run.seed)).copied();
-    let usual = mean(common).or_else(|| mean(baseline.values().copied()));
-    baseline.get(&seed).zip(usual).map_or(0.0, |(value, usual)| value - usual)
+    let value_of = |seed| baseline.iter().find(|run| run.seed == seed).map(|run| run.value);
+    let common = mean(incumbent.iter().filter_map(|run| value_of(run.seed)));
+    let usual = common.or_else(|| mean(baseline.iter().map(|run| run.value)));
+    value_of(seed).zip(usual).map_or(0.0, |(value, usual)| value - usual)
 }
 
-/// Estimates how much better a candidate is. `None` without a run of each, or if nothing is known about the noise.
+/// Estimates how much better a candidate is, by all fresh runs of both. `None` without a run of each, or if nothing is
+/// known about the noise.
+///
+/// The probability is that of Student's t distribution, without a prior.
 pub fn estimate(bar: &KeepBar, incumbent: &[Sample], candidate: &[Sample], noise: Option<&Noise>) -> Option<Estimate> {
     let Compared { difference, error, freedom } = compare(bar.direction, incumbent, candidate, noise)?;
     let above = difference - bar.min_delta;
-    let sure = if error > 0.0 {
-        probability_below(above / error, freedom)
-    } else if above > 0.0 {
-        1.0
-    } else {
-        0.0
-    };
+    let certain = if above > 0.0 { 1.0 } else { 0.0 };
+    let sure = if error > 0.0 { probability_below(above / error, freedom) } else { certain };
     let runs = u32::try_from(candidate.len()).unwrap_or(u32::MAX);
     Some(Estimate { difference, error, runs, sure })
 }
@@ -162,39 +165,198 @@ pub(super) struct Compared {
     pub(super) freedom: f64,
 }
 
-/// The best linear unbiased estimate of the difference of two experiments, with a known correlation of runs by the same
-/// seed. Without correlation it is the difference of the means of all runs. The closer the correlation is to 1, the more
-/// count the seeds that both have.
+/// Compares two experiments by the best linear unbiased estimate of their difference, if runs by the same seed have the
+/// correlation that `noise` says. Without correlation it is the difference of the means of all runs; the larger the
+/// correlation, the more the seeds count that both have. Without `noise`, the runs themselves show it.
 ///
-/// Weights: with `n` seeds in common, `p` others of the first, `q` of the second, and correlation `r`, a common run of
-/// the first has the weight `(n + q + r p) / ((n + p)(n + q) - r² p q)`, by Lagrange from the least variance.
+/// The variance is least with these weights: of `n` common runs and `p` others of the first, and as many and `q` of the
+/// second, with correlation `r`, each common one of the first has `(n + q + r p) / ((n + p) (n + q) - r² p q)`, and its
+/// others share what is left to 1; the second alike.
 pub(super) fn compare(direction: Direction, a: &[Sample], b: &[Sample], noise: Option<&Noise>) -> Option<Compared> {
     let known = noise.copied().or_else(|| noise_of(&[a.to_vec(), b.to_vec()]))?;
-    // A repeat of a seed counts as a run by itself.
-    let (a, b) = (split(a, b), split(b, a));
-    let count = |runs: &[(f64, bool)]| runs.iter().filter(|run| !run.1).count() as f64;
-    let (n, p, q) = (a.iter().filter(|run| run.1).count() as f64, count(&a), count(&b));
+    let (first, second) = (Runs::new(a, b), Runs::new(b, a));
+    let n = first.common.len() as f64;
+    let (p, q) = (first.others.len() as f64, second.others.len() as f64);
     let r = known.pairing;
-    let det = (n + p) * (n + q) - r * r * p * q;
-    let (common_a, common_b) = ((n + q + r * p) / det, (n + p + r * q) / det);
-    let other = |common: f64, others: f64| if others > 0.0 { (1.0 - n * common) / others } else { 0.0 };
-    let (other_a, other_b) = (other(common_a, p), other(common_b, q));
-    let weighted = |runs: &[(f64, bool)], common: f64, other: f64| {
-        // Around the mean, so that rounding does not grow with the value.
-        let reference = mean(runs.iter().map(|run| run.0))?;
-        let weight = |is_common| if is_common { common } else { other };
-        Some(reference + runs.iter().map(|run| (run.0 - reference) * weight(run.1)).sum::<f64>())
-    };
-    let difference = direction.gain(weighted(&b, common_b, other_b)?, weighted(&a, common_a, other_a)?);
-    let shares = n * (common_a * common_a + common_b * common_b - 2.0 * r * common_a * common_b)
-        + p * other_a * other_a
-        + q * other_b * other_b;
+    let scale = (n + p) * (n + q) - r * r * p * q;
+    let first = first.weighted((n + q + r * p) / scale)?;
+    let second = second.weighted((n + p + r * q) / scale)?;
+    let paired = 2.0 * r * n * first.weight * second.weight;
+    let shares = first.squares + second.squares - paired;
+    let difference = direction.gain(second.mean, first.mean);
     Some(Compared { difference, error: known.deviation * shares.max(0.0).sqrt(), freedom: known.freedom })
 }
 
-/// The values of `runs`, each with whether it is paired with a run of the `others` by its seed.
-fn split(runs: &[Sample], others: &[Sample]) -> Vec<(f64, bool)> {
-    let mut seen = BTreeSet::new();
-    let is_common = |seed| others.iter().any(|run| run.seed == seed);
-    runs.iter().map(|run| (run.value, seen.insert(run.seed) && is_common(run.seed))).collect()
+/// The values of an experiment's runs.
+struct Runs {
+    /// By a seed that the other experiment has too. A repeat of a seed is none of them.
+    common: Vec<f64>,
+    /// All others.
+    others: Vec<f64>,
+}
+
+/// A weighted mean.
+struct Weighted {
+    mean: f64,
+    /// The weight of each common run.
+    weight: f64,
+    /// The sum of the squares of all weights.
+    squares: f64,
+}
+
+impl Runs {
+    fn new(runs: &[Sample], others: &[Sample]) -> Runs {
+        let mut seen = BTreeSet::new();
+        let is_common = |run: &&Sample| seen.insert(run.seed) && others.iter().any(|other| other.seed == run.seed);
+        let (common, others): (Vec<&Sample>, Vec<&Sample>) = runs.iter().partition(is_common);
+        let values = |runs: Vec<&Sample>| runs.into_iter().map(|run| run.value).collect();
+        Runs { common: values(common), others: values(others) }
+    }
+
+    /// The mean in which each common run has this `weight`, if there are others, and these share the rest. `None` without
+    /// a run.
+    fn weighted(&self, weight: f64) -> Option<Weighted> {
+        let (common, others) = (self.common.len() as f64, self.others.len() as f64);
+        let weight = if others > 0.0 { weight } else { 1.0 / common };
+        let rest = 1.0 - common * weight;
+        let part = |runs: &[f64], whole: f64| mean(runs.iter().copied()).map_or(0.0, |mean| whole * mean);
+        let squares = common * weight * weight + if others > 0.0 { rest * rest / others } else { 0.0 };
+        (common + others > 0.0).then(|| Weighted {
+            mean: part(&self.common, 1.0 - rest) + part(&self.others, rest),
+            weight,
+            squares,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BAR: KeepBar = KeepBar { direction: Direction::Lower, min_delta: 0.0, strict: false };
+    const NOISE: Noise = Noise { deviation: 1.0, freedom: 12.0, pairing: 0.0, pairs: 9.0 };
+
+    /// Runs with the seeds from `first` on.
+    fn runs(first: u64, values: &[f64]) -> Vec<Sample> {
+        (first..).zip(values).map(|(seed, value)| Sample { seed, value: *value }).collect()
+    }
+
+    fn screen(value: f64) -> Sample {
+        Sample { seed: 1, value }
+    }
+
+    #[test]
+    fn without_correlation_all_fresh_runs_of_both_count() {
+        // Means 10 and 9, on 4 and 2 runs: the error is the root of 1/4 + 1/2.
+        let found = estimate(&BAR, &runs(1, &[9.0, 10.0, 11.0, 10.0]), &runs(2, &[8.5, 9.5]), Some(&NOISE)).unwrap();
+        assert_eq!((found.difference, found.runs), (1.0, 2));
+        assert!((found.error - 0.75_f64.sqrt()).abs() < 1e-12, "{found:?}");
+        // t is 1.155 on 12 degrees of freedom.
+        assert!((found.sure - 0.865).abs() < 0.001, "{found:?}");
+        let worse = KeepBar { direction: Direction::Higher, ..BAR };
+        let found = estimate(&worse, &runs(1, &[10.0]), &runs(2, &[9.0]), Some(&NOISE)).unwrap();
+        assert!(found.difference == -1.0 && found.sure < 0.5, "{found:?}");
+    }
+
+    #[test]
+    fn with_correlation_common_seeds_count_more() {
+        // Seeds 2 to 4 in common with half the variance: weights of 2/7, and 1/7 for the others; a variance of 2/7.
+        let half = Noise { pairing: 0.5, ..NOISE };
+        let found =
+            estimate(&BAR, &runs(1, &[7.0, 7.0, 14.0, 21.0]), &runs(2, &[7.0, 14.0, 14.0, 0.0]), Some(&half)).unwrap();
+        assert!((found.difference - (13.0 - 10.0)).abs() < 1e-12, "{found:?}");
+        assert!((found.error - (2.0_f64 / 7.0).sqrt()).abs() < 1e-12, "{found:?}");
+        // Only common seeds: 2 (1 - r) / n.
+        let found = estimate(&BAR, &runs(2, &[1.0, 2.0]), &runs(2, &[0.0, 1.0]), Some(&half)).unwrap();
+        assert!((found.error - 0.5_f64.sqrt()).abs() < 1e-12, "{found:?}");
+    }
+
+    #[test]
+    fn a_candidate_has_to_be_better_by_more_than_the_minimum() {
+        let exact = Noise { deviation: 0.0, ..NOISE };
+        let sure = |min_delta, value| {
+            let bar = KeepBar { min_delta, ..BAR };
+            estimate(&bar, &runs(1, &[1.0]), &runs(1, &[value]), Some(&exact)).unwrap().sure
+        };
+        assert_eq!([sure(0.0, 0.5), sure(0.5, 0.5), sure(0.25, 0.5), sure(0.0, 1.0)], [1.0, 0.0, 1.0, 0.0]);
+        let half = estimate(&KeepBar { min_delta: 1.0, ..BAR }, &runs(1, &[2.0]), &runs(1, &[1.0]), Some(&NOISE));
+        assert!((half.unwrap().sure - 0.5).abs() < 1e-12, "exactly the minimum, with noise");
+    }
+
+    #[test]
+    fn the_screen_is_the_mean_of_the_incumbent_and_a_part_of_the_noise() {
+        let (baseline, incumbent) = (runs(1, &[13.0, 9.0, 9.0, 9.0]), runs(2, &[8.0, 8.0, 8.0]));
+        let passes = |noise, value| passes_screen(&BAR, &incumbent, &baseline, Some(noise), screen(value));
+        // Seed 1 gave 4 more than the baseline's mean over the incumbent's seeds: with correlation, that is its bar.
+        let paired = Noise { pairing: 0.6, pairs: 1e12, ..NOISE };
+        let bar = 8.0 + 0.6 * 4.0 - CONFIRMED.screen * 0.8;
+        assert!(passes(&paired, bar - 0.001) && !passes(&paired, bar + 0.001));
+        // A lucky seed makes it harder.
+        let lucky = runs(1, &[5.0, 9.0, 9.0, 9.0]);
+        let passes = |value| passes_screen(&BAR, &incumbent, &lucky, Some(&paired), screen(value));
+        let bar = 8.0 - 0.6 * 4.0 - CONFIRMED.screen * 0.8;
+        assert!(passes(bar - 0.001) && !passes(bar + 0.001));
+    }
+
+    #[test]
+    fn before_anything_is_known_of_the_noise_a_candidate_has_to_beat_the_baselines_run() {
+        let baseline = runs(1, &[2.0]);
+        let passes =
+            |min_delta, value| passes_screen(&KeepBar { min_delta, ..BAR }, &baseline, &baseline, None, screen(value));
+        assert_eq!([passes(0.0, 1.9), passes(0.0, 2.0), passes(0.5, 1.75)], [true, false, false]);
+        assert!(passes_screen(&BAR, &[], &[], None, screen(9.0)), "a baseline without a number");
+    }
+
+    #[test]
+    fn an_unlucky_seed_of_the_baseline_does_not_shut_every_candidate_out() {
+        let baseline = runs(1, &[13.0, 9.0, 9.0, 9.0]);
+        let unknown = Noise { pairs: 0.0, ..NOISE };
+        assert!(passes_screen(&BAR, &baseline, &baseline, Some(&unknown), screen(12.0)));
+        let known = Noise { pairs: 1e12, ..NOISE };
+        assert!(!passes_screen(&BAR, &baseline, &baseline, Some(&known), screen(10.0)), "the seed explains nothing");
+    }
+
+    #[test]
+    fn runs_are_asked_for_until_it_is_hopeless_or_there_are_four() {
+        let incumbent = runs(1, &[10.0; 4]);
+        let step = |values: &[f64]| next_step(&BAR, &incumbent, &runs(2, values), Some(&NOISE));
+        assert_eq!(step(&[]), NextStep::Run);
+        assert_eq!([step(&[9.0]), step(&[9.0; 2]), step(&[9.0; 3])], [NextStep::Run; 3]);
+        assert_eq!(step(&[9.0; 4]), NextStep::Keep);
+        assert_eq!([step(&[12.0]), step(&[9.0, 12.0]), step(&[9.0, 9.0, 13.0])], [NextStep::Discard; 3]);
+        assert_eq!(step(&[8.0, 9.0, 9.0, 14.0]), NextStep::Discard, "no better by all four");
+        let strict = KeepBar { strict: true, ..BAR };
+        let slightly = runs(2, &[9.75; 4]);
+        assert_eq!(next_step(&BAR, &incumbent, &slightly, Some(&NOISE)), NextStep::Keep);
+        assert_eq!(next_step(&strict, &incumbent, &slightly, Some(&NOISE)), NextStep::Discard);
+    }
+
+    #[test]
+    fn a_difference_needs_runs_of_both_and_some_noise() {
+        assert_eq!(estimate(&BAR, &runs(1, &[1.0]), &runs(2, &[1.0]), None), None);
+        assert_eq!(estimate(&BAR, &[], &runs(2, &[1.0]), Some(&NOISE)), None);
+        assert!(
+            estimate(&BAR, &runs(1, &[1.0, 2.0]), &runs(1, &[1.0, 1.5]), None).is_some(),
+            "they show it themselves"
+        );
+    }
+
+    proptest! {
+        /// No other way to weigh the runs has a smaller error: not all of them alike, nor the common seeds alone.
+        #[test]
+        fn the_error_is_never_larger_than_that_of_plain_means(
+            first in 1..5_u64, count in 1..6_usize, other in 1..5_u64, many in 1..6_usize, pairing in 0.0..0.99,
+        ) {
+            let (a, b) = (runs(first, &vec![0.0; count]), runs(other, &vec![1.0; many]));
+            let found = compare(Direction::Higher, &a, &b, Some(&Noise { pairing, ..NOISE })).unwrap();
+            let common = a.iter().filter(|run| b.iter().any(|other| other.seed == run.seed)).count() as f64;
+            let (p, q) = (count as f64, many as f64);
+            let all = 1.0 / p + 1.0 / q - 2.0 * pairing * common / (p * q);
+            let paired = 2.0 * (1.0 - pairing) / common;
+            prop_assert!(found.error <= all.min(paired).sqrt() + 1e-9, "{} {all} {paired}", found.error);
+            prop_assert!((found.difference - 1.0).abs() < 1e-9);
+        }
+    }
 }

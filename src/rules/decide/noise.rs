@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One fresh run: one that nothing selected.
+/// One fresh run: one that did not select its own experiment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
     /// Its seed, `AR_SEED`.
@@ -11,14 +11,14 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// The repeats of a command: when they give the same number.
+/// When a command gives the same number again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeats {
-    /// Never for certain, also by the same seed.
+    /// Not even for the same seed, as far as known.
     Noisy,
-    /// By the same seed: one run per seed is enough.
+    /// For the same seed: one run per seed is enough.
     BySeed,
-    /// By every seed: one run is enough.
+    /// For every seed: one run is enough, and the rule of `--decide once` decides.
     Exact,
 }
 
@@ -31,6 +31,8 @@ pub struct Noise {
     pub freedom: f64,
     /// The correlation over seeds between experiments, 0 to 1: the share of the variance that the seed explains.
     pub pairing: f64,
+    /// The degrees of freedom of the correlation; 0 while nothing is known about it.
+    pub pairs: f64,
 }
 
 /// The number of repeats, of all experiments together, that have to agree to the last bit before a command counts as
@@ -42,81 +44,107 @@ const LARGEST_PAIRING: f64 = 0.99;
 
 /// The noise that the fresh runs of experiments show, one group for each. `None` without two runs of one.
 ///
-/// The variance is the mean within experiments (ISO 5725-2, 7.4.5.1). Its freedom is the number of repeats, less what
-/// the seeds' means take of it, as in the analysis of variance in two ways.
+/// The variance is pooled within experiments, as repeatability in ISO 5725-2. With correlation it comes as much from the
+/// seeds that pairs of experiments share, so that the error of a paired difference is theirs. The freedom is the number of
+/// repeats, less that of the seeds' means as far as these explain the values.
 pub fn noise(groups: &[Vec<Sample>]) -> Option<Noise> {
-    let mut squares = 0.0;
-    let mut repeats = 0;
-    for group in groups.iter().filter(|group| group.len() > 1) {
-        if !is_constant(group) {
-            let mean = mean(group.iter().map(|run| run.value))?;
-            squares += group.iter().map(|run| (run.value - mean).powi(2)).sum::<f64>();
-        }
-        repeats += group.len() - 1;
-    }
-    if repeats == 0 {
+    let repeated: Vec<&Vec<Sample>> = groups.iter().filter(|group| group.len() > 1).collect();
+    let repeats = repeated.iter().map(|group| group.len() - 1).sum::<usize>() as f64;
+    if repeats == 0.0 {
         return None;
     }
-    let variance = squares / repeats as f64;
-    let pairing = pairing(groups, variance);
-    let seeds: BTreeSet<u64> =
-        groups.iter().filter(|group| group.len() > 1).flatten().map(|sample| sample.seed).collect();
-    let taken = pairing * (seeds.len().saturating_sub(1)) as f64;
-    Some(Noise { deviation: variance.sqrt(), freedom: (repeats as f64 - taken).max(1.0), pairing })
+    let within = repeated.iter().map(|group| squares(group)).sum::<f64>() / repeats;
+    // Rounding alone is no correlation.
+    let pairs = if within > 0.0 { Pairs::of(groups) } else { Pairs::default() };
+    let pairing = pairs.correlation();
+    let shared = if pairs.squares > 0.0 { pairs.squares / pairs.count } else { within };
+    let seeds: BTreeSet<u64> = repeated.iter().flat_map(|group| group.iter().map(|run| run.seed)).collect();
+    Some(Noise {
+        deviation: (within + pairing * (shared - within)).sqrt(),
+        freedom: (repeats - pairing * (seeds.len() - 1) as f64).max(1.0),
+        pairing,
+        pairs: pairs.count,
+    })
 }
 
-/// What repeats give, by the runs so far, one group for each experiment.
+/// Returns when a command gives the same number, by the runs so far, one group for each experiment.
 pub fn repeats(groups: &[Vec<Sample>]) -> Repeats {
-    let count: usize = groups.iter().map(|group| group.len().saturating_sub(1)).sum();
-    if count >= EXACT_REPEATS && groups.iter().all(|group| is_constant(group)) {
+    let seeds: usize = groups.iter().map(|group| by_seed(group).len().saturating_sub(1)).sum();
+    if seeds >= EXACT_REPEATS && groups.iter().all(|group| is_constant(group)) {
         return Repeats::Exact;
     }
-    let mut same_seed = 0;
-    for group in groups {
-        let mut known: BTreeMap<u64, f64> = BTreeMap::new();
+    let mut by_seed: BTreeMap<(usize, u64), Vec<Sample>> = BTreeMap::new();
+    for (index, group) in groups.iter().enumerate() {
         for run in group {
-            match known.insert(run.seed, run.value) {
-                Some(value) if value != run.value => return Repeats::Noisy,
-                Some(_) => same_seed += 1,
-                None => {}
+            by_seed.entry((index, run.seed)).or_default().push(*run);
+        }
+    }
+    let is_repeated = by_seed.values().any(|runs| runs.len() > 1);
+    if is_repeated && by_seed.values().all(|runs| is_constant(runs)) { Repeats::BySeed } else { Repeats::Noisy }
+}
+
+/// Sums over all pairs of experiments and the seeds that both have, around their means over these.
+#[derive(Debug, Default)]
+struct Pairs {
+    /// Of the squares, as a mean of both.
+    squares: f64,
+    /// Of the products.
+    products: f64,
+    /// The degrees of freedom.
+    count: f64,
+}
+
+impl Pairs {
+    fn of(groups: &[Vec<Sample>]) -> Pairs {
+        let groups: Vec<Vec<(u64, f64)>> = groups.iter().map(|group| by_seed(group)).collect();
+        let mut found = Pairs::default();
+        let mut common = Vec::new();
+        for (index, one) in groups.iter().enumerate() {
+            for other in &groups[index + 1..] {
+                common.clear();
+                common.extend(one.iter().filter_map(|(seed, value)| Some((*value, value_of(other, *seed)?))));
+                let means = mean(common.iter().map(|pair| pair.0)).zip(mean(common.iter().map(|pair| pair.1)));
+                let Some((first, second)) = means.filter(|_| common.len() > 1) else { continue };
+                for (one, other) in &common {
+                    found.products += (one - first) * (other - second);
+                    found.squares += ((one - first).powi(2) + (other - second).powi(2)) / 2.0;
+                }
+                found.count += (common.len() - 1) as f64;
             }
         }
+        found
     }
-    if same_seed > 0 { Repeats::BySeed } else { Repeats::Noisy }
-}
 
-/// The correlation over seeds: the covariance of two experiments over the seeds that both have, as a mean over all pairs
-/// of experiments, in shares of the variance.
-///
-/// Without any correlation, the mean over `count` degrees of freedom is off by `1 / sqrt(count)`. The estimate is shrunk
-/// towards 0 by what that alone explains, after James and Stein (1961).
-fn pairing(groups: &[Vec<Sample>], variance: f64) -> f64 {
-    let groups: Vec<BTreeMap<u64, f64>> = groups.iter().map(|group| by_seed(group)).collect();
-    let (mut products, mut count) = (0.0, 0.0);
-    for (index, one) in groups.iter().enumerate() {
-        for other in &groups[index + 1..] {
-            let common: Vec<(f64, f64)> =
-                one.iter().filter_map(|(seed, value)| Some((*value, *other.get(seed)?))).collect();
-            let means = mean(common.iter().map(|pair| pair.0)).zip(mean(common.iter().map(|pair| pair.1)));
-            let Some((first, second)) = means.filter(|_| common.len() > 1) else { continue };
-            products += common.iter().map(|pair| (pair.0 - first) * (pair.1 - second)).sum::<f64>();
-            count += (common.len() - 1) as f64;
+    /// The correlation over seeds. Without any, an estimate with so many degrees of freedom is off by 1 through the square
+    /// root of them; it is shrunk towards 0 by what that alone explains, after James and Stein (1961).
+    fn correlation(&self) -> f64 {
+        if self.products <= 0.0 || self.squares <= 0.0 {
+            return 0.0;
         }
+        let raw = self.products / self.squares;
+        (raw - 1.0 / (self.count * raw)).clamp(0.0, LARGEST_PAIRING)
     }
-    if count == 0.0 || variance == 0.0 {
-        return 0.0;
-    }
-    let raw = products / count / variance;
-    if raw <= 0.0 { 0.0 } else { (raw - 1.0 / (count * raw)).clamp(0.0, LARGEST_PAIRING) }
 }
 
-/// The mean value of each seed.
-pub(super) fn by_seed(group: &[Sample]) -> BTreeMap<u64, f64> {
-    let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for run in group {
-        values.entry(run.seed).or_default().push(run.value);
+/// The sum of the squares around the mean; 0 for equal values, whatever the rounding of their mean.
+fn squares(runs: &[Sample]) -> f64 {
+    match mean(runs.iter().map(|run| run.value)) {
+        Some(mean) if !is_constant(runs) => runs.iter().map(|run| (run.value - mean).powi(2)).sum(),
+        _ => 0.0,
     }
-    values.into_iter().filter_map(|(seed, values)| Some((seed, mean(values.into_iter())?))).collect()
+}
+
+/// The first value of each seed, by seed.
+fn by_seed(group: &[Sample]) -> Vec<(u64, f64)> {
+    let mut values: Vec<(u64, f64)> = group.iter().map(|run| (run.seed, run.value)).collect();
+    values.sort_by_key(|(seed, _)| *seed);
+    values.dedup_by_key(|(seed, _)| *seed);
+    values
+}
+
+/// The value of a seed.
+fn value_of(by_seed: &[(u64, f64)], seed: u64) -> Option<f64> {
+    by_seed.iter().find(|(other, _)| *other == seed).map(|(_, value)| *value)
 }
 
 /// The mean; `None` of nothing.
@@ -127,4 +155,75 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 fn is_constant(group: &[Sample]) -> bool {
     group.windows(2).all(|pair| pair[0].value == pair[1].value)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Runs with the seeds from `first` on.
+    fn group(first: u64, values: &[f64]) -> Vec<Sample> {
+        (first..).zip(values).map(|(seed, value)| Sample { seed, value: *value }).collect()
+    }
+
+    #[test]
+    fn the_deviation_is_pooled_within_experiments() {
+        // Means 2 and 13, squares 2 and 6, on 1 + 2 degrees of freedom; no seed in common.
+        let found = noise(&[group(1, &[1.0, 3.0]), group(6, &[12.0, 12.0, 15.0]), group(20, &[99.0])]).unwrap();
+        assert!((found.deviation - (8.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{found:?}");
+        assert_eq!((found.freedom, found.pairing, found.pairs), (3.0, 0.0, 0.0));
+        assert_eq!(noise(&[group(1, &[1.0]), group(1, &[2.0])]), None, "nothing twice");
+    }
+
+    #[test]
+    fn seeds_that_move_all_experiments_alike_correlate() {
+        // Squares 5 and 5, products 5, on 3 degrees of freedom: 1, less a third while the seeds are few.
+        let found = noise(&[group(1, &[0.0, 1.0, 2.0, 3.0]), group(1, &[10.0, 11.0, 12.0, 13.0])]).unwrap();
+        assert!((found.pairing - 2.0 / 3.0).abs() < 1e-12, "{found:?}");
+        assert!((found.deviation - (5.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{found:?}");
+        assert!((found.freedom - 4.0).abs() < 1e-12, "6 repeats, less two thirds of 3 seeds: {found:?}");
+        let opposite = noise(&[group(1, &[0.0, 1.0, 2.0, 3.0]), group(1, &[13.0, 12.0, 11.0, 10.0])]).unwrap();
+        assert_eq!((opposite.pairing, opposite.freedom), (0.0, 6.0));
+    }
+
+    #[test]
+    fn equal_numbers_have_no_noise_despite_rounding() {
+        let found = noise(&[group(1, &[0.1; 3]), group(1, &[0.3; 3])]).unwrap();
+        assert_eq!((found.deviation, found.pairing), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_command_is_exact_after_three_repeats_that_agree_to_the_last_bit() {
+        let same = |seeds: &[u64]| seeds.iter().map(|seed| Sample { seed: *seed, value: 0.5 }).collect::<Vec<_>>();
+        assert_eq!(repeats(&[same(&[1, 2, 3])]), Repeats::Noisy, "too few");
+        assert_eq!(repeats(&[same(&[1, 2, 3, 4])]), Repeats::Exact);
+        assert_eq!(repeats(&[same(&[1, 2]), group(1, &[0.7, 0.7]), same(&[1, 2])]), Repeats::Exact);
+        assert_eq!(repeats(&[same(&[1, 2, 3, 4]), group(1, &[0.7, 0.8])]), Repeats::Noisy, "no longer");
+        assert_eq!(repeats(&[same(&[1, 1, 1, 1])]), Repeats::BySeed, "other seeds were not tried");
+        assert_eq!(repeats(&[[same(&[1, 1]), group(2, &[0.7])].concat()]), Repeats::BySeed);
+        assert_eq!(repeats(&[[same(&[1]), group(1, &[0.7])].concat()]), Repeats::Noisy);
+        assert_eq!(repeats(&[]), Repeats::Noisy);
+    }
+
+    proptest! {
+        #[test]
+        fn noise_does_not_depend_on_what_experiments_are_worth(
+            values in prop::collection::vec(prop::collection::vec(-5.0..5.0_f64, 1..5), 1..6),
+            scale in 0.1..10.0_f64,
+            shift in -50.0..50.0_f64,
+        ) {
+            let plain: Vec<Vec<Sample>> = values.iter().map(|values| group(1, values)).collect();
+            let of = |(index, values): (usize, &Vec<f64>)| -> Vec<Sample> {
+                group(1, &values.iter().map(|value| scale * value + shift * index as f64).collect::<Vec<_>>())
+            };
+            let moved: Vec<Vec<Sample>> = values.iter().enumerate().map(of).collect();
+            if let (Some(one), Some(other)) = (noise(&plain), noise(&moved)) {
+                prop_assert!((0.0..=LARGEST_PAIRING).contains(&one.pairing) && one.freedom >= 1.0, "{one:?}");
+                prop_assert!((one.pairing - other.pairing).abs() < 1e-6, "{one:?} {other:?}");
+                prop_assert!((one.deviation * scale - other.deviation).abs() < 1e-6 * scale, "{one:?} {other:?}");
+            }
+        }
+    }
 }

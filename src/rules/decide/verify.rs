@@ -34,3 +34,35 @@ pub fn verified(direction: Direction, a: &[Sample], b: &[Sample], noise: Option<
     let runs = u32::try_from(a.len().min(b.len())).unwrap_or(u32::MAX);
     Some(Verified { difference: found.difference, low, high, level: LEVEL, runs, better: low > 0.0 })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(values: &[f64]) -> Vec<Sample> {
+        (6..).zip(values).map(|(seed, value)| Sample { seed, value: *value }).collect()
+    }
+
+    #[test]
+    fn the_interval_is_that_of_students_t() {
+        let noise = Noise { deviation: 0.3, freedom: 10.0, pairing: 0.0, pairs: 0.0 };
+        let found = verified(Direction::Lower, &runs(&[2.0; 3]), &runs(&[1.5; 3]), Some(&noise)).unwrap();
+        // The error is 0.3 times the root of 2/3, and t is 2.228.
+        let half = 2.228 * 0.3 * (2.0_f64 / 3.0).sqrt();
+        assert!((found.low - (0.5 - half)).abs() < 0.0002 && (found.high - (0.5 + half)).abs() < 0.0002, "{found:?}");
+        assert_eq!((found.difference, found.level, found.runs, found.better), (0.5, 0.95, 3, false));
+        let higher = verified(Direction::Higher, &runs(&[2.0; 3]), &runs(&[1.5; 3]), Some(&noise)).unwrap();
+        assert_eq!((higher.difference, higher.low, higher.better), (-0.5, -found.high, false));
+    }
+
+    #[test]
+    fn exact_runs_have_an_interval_of_nothing() {
+        let found = verified(Direction::Lower, &runs(&[2.0; 4]), &runs(&[1.5; 2]), None).unwrap();
+        assert_eq!((found.low, found.high, found.runs, found.better), (0.5, 0.5, 2, true));
+    }
+
+    #[test]
+    fn one_run_of_each_says_nothing_by_itself() {
+        assert_eq!(verified(Direction::Lower, &runs(&[2.0]), &runs(&[1.5]), None), None);
+    }
+}
