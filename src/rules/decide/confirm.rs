@@ -36,10 +36,10 @@ pub struct Bars {
 }
 
 /// `--decide confirmed`: about 3 false keeps in 10, at nearly the true gain of keeping whatever looks better.
-pub const CONFIRMED: Bars = Bars { screen: 0.6, hope: [0.25, 0.4, 0.5], sure: 0.55 };
+pub const CONFIRMED: Bars = Bars { screen: 0.6, hope: [0.3, 0.4, 0.5], sure: 0.5 };
 
 /// `--decide strict`: at most 1 false keep in 5.
-pub const STRICT: Bars = Bars { screen: 0.6, hope: [0.35, 0.45, 0.6], sure: 0.75 };
+pub const STRICT: Bars = Bars { screen: 0.8, hope: [0.35, 0.5, 0.6], sure: 0.75 };
 
 /// If the baseline was unlucky with the screen's seed, the correlation over seeds counts as this many standard errors more.
 /// Otherwise no candidate would pass, and nothing would ever be known about the correlation.

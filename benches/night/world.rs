@@ -1,0 +1,139 @@
+//! The model of a night: ideas, runs and their noise. The unit is the standard deviation of one run; higher is better.
+
+use std::collections::BTreeMap;
+
+use autoresearch::rules::Sample;
+
+/// The share of ideas that change nothing.
+const NULL: f64 = 0.25;
+/// The mean gain of a good idea.
+const GAIN: f64 = 0.8;
+/// The mean loss of a harmful one.
+const LOSS: f64 = 1.5;
+
+/// What a night is like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scenario {
+    /// Its name in the table.
+    pub(crate) name: &'static str,
+    /// The share of good ideas.
+    pub(crate) good: f64,
+    /// The noise of the baseline's runs, which are the first that tell of it.
+    pub(crate) baseline: f64,
+    /// Whether the noise has heavy tails: Student's t with 3 degrees of freedom, scaled to the same deviation.
+    pub(crate) heavy: bool,
+    /// By how much the level has risen at the end of the night, linearly.
+    pub(crate) drift: f64,
+    /// The share of the variance that the seed explains.
+    pub(crate) pairing: f64,
+    /// How lucky the screening seed is, in deviations of all seeds; drawn like any other without it.
+    pub(crate) screening_seed: Option<f64>,
+    /// The number of runs.
+    pub(crate) runs: u32,
+}
+
+/// A night of 100 runs.
+pub(crate) const USUAL: Scenario = Scenario {
+    name: "15% good ideas",
+    good: 0.15,
+    baseline: 1.0,
+    heavy: false,
+    drift: 0.0,
+    pairing: 0.0,
+    screening_seed: None,
+    runs: 100,
+};
+
+/// Random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Above 0, up to 1.
+    fn uniform(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// With the mean 1.
+    fn exponential(&mut self) -> f64 {
+        -self.uniform().ln()
+    }
+
+    /// By Box and Muller.
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    fn noise(&mut self, heavy: bool) -> f64 {
+        let normal = self.normal();
+        if !heavy {
+            return normal;
+        }
+        let squares: f64 = (0..3).map(|_| self.normal().powi(2)).sum();
+        // t with 3 degrees of freedom has the variance 3.
+        normal / (squares / 3.0).sqrt() / 3.0_f64.sqrt()
+    }
+}
+
+/// A night as it goes.
+pub(crate) struct World {
+    ideas: Random,
+    noise: Random,
+    seeds: BTreeMap<u64, f64>,
+    /// What it is like.
+    pub(crate) scenario: Scenario,
+    /// The runs so far.
+    pub(crate) used: u32,
+}
+
+impl World {
+    /// A new night. For the same `seed` and `number` it has the same ideas in the same order, whatever is made of them.
+    pub(crate) fn new(scenario: Scenario, seed: u64, number: u64) -> World {
+        let mut mixed = Random(seed);
+        mixed.0 = mixed.next() ^ number;
+        let (ideas, noise) = (Random(mixed.next()), Random(mixed.next()));
+        let seeds = scenario.screening_seed.map(|luck| (1, luck)).into_iter().collect();
+        World { ideas, noise, seeds, scenario, used: 0 }
+    }
+
+    /// Returns whether a run is left.
+    pub(crate) fn is_open(&self) -> bool {
+        self.used < self.scenario.runs
+    }
+
+    /// What the next idea truly adds to the incumbent.
+    pub(crate) fn idea(&mut self) -> f64 {
+        let (kind, size) = (self.ideas.uniform(), self.ideas.exponential());
+        if kind <= self.scenario.good {
+            GAIN * size
+        } else if kind <= self.scenario.good + NULL {
+            0.0
+        } else {
+            -LOSS * size
+        }
+    }
+
+    /// A run of code whose true value is `truth`.
+    pub(crate) fn run(&mut self, truth: f64, seed: u64) -> Sample {
+        let random = &mut self.noise;
+        let of_seed = *self.seeds.entry(seed).or_insert_with(|| random.normal());
+        let Scenario { pairing, heavy, drift, runs, .. } = self.scenario;
+        let noise = pairing.sqrt() * of_seed + (1.0 - pairing).sqrt() * random.noise(heavy);
+        let level = drift * f64::from(self.used) / f64::from(runs);
+        self.used += 1;
+        Sample { seed, value: truth + level + noise }
+    }
+
+    /// A run of the baseline, whose true value is 0.
+    pub(crate) fn run_baseline(&mut self, seed: u64) -> Sample {
+        let Sample { value, .. } = self.run(0.0, seed);
+        Sample { seed, value: value * self.scenario.baseline }
+    }
+}
