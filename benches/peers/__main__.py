@@ -54,7 +54,8 @@ def main():
     text = table.page(measured, options.short, ROOT)
     print(text)
     if options.write:
-        (ROOT / "BENCHMARKS.md").write_text(text)
+        page = ROOT / "BENCHMARKS.md"
+        page.write_text(text + table.simulated(page.read_text()))
 
 
 if __name__ == "__main__":

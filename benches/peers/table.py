@@ -10,6 +10,16 @@ import time
 from frame import ENVIRONMENT
 
 
+# The heading of what `cargo bench --bench night` prints, at the end of the page.
+NIGHT = "## What is kept of a noisy night"
+
+
+def simulated(page):
+    """The part of a page that no module here measures."""
+    _, heading, text = page.partition(NIGHT)
+    return f"\n{heading}{text}" if heading else ""
+
+
 def figure(row):
     """A row's figure beside its bound, in its unit where it is no ratio."""
     value = f"{row.figure:.2f}" if row.figure < 10 else f"{row.figure:.0f}"

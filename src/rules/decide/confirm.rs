@@ -29,9 +29,9 @@ pub struct KeepBar {
 pub struct Bars {
     /// By how much the first run has to exceed the bar, in standard deviations of what the seed does not explain.
     pub screen: f64,
-    /// A candidate that is less probably better is discarded: after 1, 2 and 3 fresh runs.
+    /// After 1, 2 and 3 fresh runs: a candidate that is better with a smaller probability is discarded.
     pub hope: [f64; MAX_FRESH - 1],
-    /// A candidate that is at least as probably better is kept after all its fresh runs.
+    /// After all fresh runs: a candidate that is better with a larger probability is kept.
     pub sure: f64,
 }
 
@@ -128,8 +128,8 @@ impl Bars {
         match candidate.len().checked_sub(1).and_then(|index| self.hope.get(index)) {
             Some(hope) if sure < *hope => NextStep::Discard,
             Some(_) => NextStep::Run,
-            None if sure < self.sure => NextStep::Discard,
-            None => NextStep::Keep,
+            None if sure > self.sure => NextStep::Keep,
+            None => NextStep::Discard,
         }
     }
 }
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!([step(&[9.0]), step(&[9.0; 2]), step(&[9.0; 3])], [NextStep::Run; 3]);
         assert_eq!(step(&[9.0; 4]), NextStep::Keep);
         assert_eq!([step(&[12.0]), step(&[9.0, 12.0]), step(&[9.0, 9.0, 13.0])], [NextStep::Discard; 3]);
-        assert_eq!(step(&[8.0, 9.0, 9.0, 14.0]), NextStep::Discard, "no better by all four");
+        assert_eq!(step(&[8.0, 9.0, 9.0, 14.0]), NextStep::Discard, "equal by all four");
         let strict = KeepBar { strict: true, ..BAR };
         let slightly = runs(2, &[9.75; 4]);
         assert_eq!(next_step(&BAR, &incumbent, &slightly, Some(&NOISE)), NextStep::Keep);
