@@ -90,8 +90,8 @@ pub fn passes_screen(
     bar.bars().passes_screen(bar, incumbent, baseline, noise, screen)
 }
 
-/// The next step for a candidate with these fresh runs, in the order in which they ended. A train, which has no screen,
-/// passes all its runs.
+/// The next step for a candidate with these fresh runs. A train, which has no screen, passes all its runs. The `noise` is
+/// that of all experiments, this candidate's runs included.
 pub fn next_step(bar: &KeepBar, incumbent: &[Sample], candidate: &[Sample], noise: Option<&Noise>) -> NextStep {
     bar.bars().next_step(bar, incumbent, candidate, noise)
 }
