@@ -57,16 +57,6 @@ impl Number {
         Number { value, raw: value.to_string() }
     }
 
-    /// The mean of these numbers, with one decimal more than the longest of them; a single one as it is. `None` without any.
-    pub fn mean(numbers: &[Number]) -> Option<Number> {
-        if let [number] = numbers {
-            return Some(number.clone());
-        }
-        let decimals = numbers.iter().map(Number::decimals).max()? + 1;
-        let value = numbers.iter().map(|number| number.value).sum::<f64>() / numbers.len() as f64;
-        Some(Number { value, raw: format!("{value:.decimals$}") })
-    }
-
     /// The number of decimals without an exponent: 3 for `0.125`, 8 for `1.5e-7`, 0 for `1.5e7`.
     pub fn decimals(&self) -> usize {
         let (mantissa, exponent) = self.raw.split_once(['e', 'E']).unwrap_or((&self.raw, "0"));
@@ -142,18 +132,6 @@ mod tests {
         for text in ["nan", "inf", "-inf", "infinity", "1e999", "1e-999", "-0.001E-400", "", "word"] {
             assert!(text.parse::<Number>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_mean_has_one_decimal_more_than_its_numbers() {
-        let mean = |texts: &[&str]| {
-            let numbers: Vec<Number> = texts.iter().map(|text| text.parse().unwrap()).collect();
-            Number::mean(&numbers).map(|number| (number.value, number.raw))
-        };
-        assert_eq!(mean(&["1.50", "1.25", "1.0"]), Some((1.25, "1.250".into())));
-        assert_eq!(mean(&["1", "2"]), Some((1.5, "1.5".into())));
-        assert_eq!(mean(&["1.834200"]), Some((1.8342, "1.834200".into())), "one number keeps its text");
-        assert_eq!(mean(&[]), None);
     }
 
     #[test]

@@ -354,8 +354,10 @@ impl Record {
         let fresh = [RunRole::Confirm, RunRole::Trial].map(of_role).into_iter().find(|runs| !runs.is_empty());
         match (fresh, own.first()) {
             (Some(fresh), _) => fresh,
-            (None, Some(first)) if self.id.is_baseline() && first.value == Some(value) => vec![first],
-            (None, Some(_)) if self.id.is_baseline() => own,
+            (None, Some(first)) if self.id.is_baseline() => {
+                let is_equal = own.iter().all(|run| run.value == first.value);
+                if first.value == Some(value) && !is_equal { vec![first] } else { own }
+            }
             (None, _) => own.last().copied().into_iter().collect(),
         }
     }

@@ -249,8 +249,11 @@ pub fn with_runs(record: &Record, results: &[RunResult], counts: bool) -> Record
         sum / (weight + values.len() as f64)
     };
     let own = record.metric.number().filter(|_| before > 0);
+    let is_same = |own: &Number| results.iter().all(|result| result.number.value == own.value);
     let number = match (&own, results) {
         (None, [only]) => only.number.clone(),
+        // A command that gives the same number each time gives no more decimals by that.
+        (Some(own), _) if is_same(own) => own.clone(),
         _ => {
             // The mean of several has one decimal more than they have.
             let known = own.as_ref().map(|number| number.decimals().saturating_sub(usize::from(before > 1)));

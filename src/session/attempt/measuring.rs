@@ -15,7 +15,7 @@ use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::{Silence, Wall, changed_text, is_empty_baseline};
 use crate::session::errors::SessionError;
 use crate::session::files::{LogFollower, stamp};
-use crate::session::store::{RUN, run_variables};
+use crate::session::store::{RUN, SEED, run_variables};
 use crate::session::wait::{Deadline, Ending, Exited, Waiter};
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
@@ -231,7 +231,7 @@ impl FinishedRun {
 
 /// The variable with the seed of a run.
 fn seed_variable(seed: Option<u64>) -> Option<(String, String)> {
-    seed.map(|seed| ("AR_SEED".to_owned(), seed.to_string()))
+    seed.map(|seed| (SEED.to_owned(), seed.to_string()))
 }
 
 /// The file that the metric is read from, relative to the working tree, if it is read from one.

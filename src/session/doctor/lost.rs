@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 use super::facts::{Facts, RecordRef};
 use crate::domain::{
     AgentCall, CommitId, Contract, DiffStat, Environment, ExperimentId, MetricValue, Metrics, Number, Outcome,
-    RECORD_VERSION, Record, Run, Usage,
+    RECORD_VERSION, Record, Run, RunRole, Usage,
 };
-use crate::exec::Exit;
+use crate::exec::{Exit, Job};
 use crate::fs::read_at_most;
 use crate::git::Repo;
 use crate::ledger::{Ledger, Row, Said, read};
 use crate::rules::gaps;
 use crate::session::files::{read_log, record_message};
-use crate::session::store::{AGENT, RUN};
+use crate::session::store::{AGENT, RUN, SEED};
 
 /// The size in bytes up to which an event log or results.tsv is read.
 const LARGEST: u64 = 64 << 20;
@@ -57,7 +57,11 @@ pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
     let metrics = summary.into_iter().flat_map(|summary| summary.metrics);
     let called = terms.agent.clone().zip(Exit::read(&folder, AGENT));
     let exit = Exit::read(&folder, RUN);
-    let run = exit.as_ref().map(|exit| run_of(exit, &terms.command, number.as_ref()));
+    let seed = Job::variable(&folder, RUN, SEED).and_then(|seed| seed.parse().ok());
+    let role = if id.is_baseline() { RunRole::Baseline } else { RunRole::Screen };
+    // A run of an earlier version has neither.
+    let seeded = seed.map(|seed| (role, seed));
+    let run = exit.as_ref().map(|exit| run_of(exit, seeded, &terms.command, number.as_ref()));
     // Unknown fields are omitted, as in records of older versions.
     let record = json!({
         "version": RECORD_VERSION,
@@ -91,11 +95,11 @@ pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
 }
 
 /// A run that ended like this.
-fn run_of(exit: &Exit, command: &str, number: Option<&Number>) -> Run {
+fn run_of(exit: &Exit, seeded: Option<(RunRole, u64)>, command: &str, number: Option<&Number>) -> Run {
     Run {
         command: command.to_owned(),
-        role: None,
-        seed: None,
+        role: seeded.map(|(role, _)| role),
+        seed: seeded.map(|(_, seed)| seed),
         started: exit.started,
         seconds: exit.seconds,
         exit: exit.exit,
