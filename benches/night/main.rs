@@ -118,7 +118,7 @@ fn frontier(out: &mut impl Write, nights: u64, seed: u64) -> io::Result<()> {
         for screen in [0.0, 0.3, 0.6, 0.8, 1.0, 1.2] {
             for sure in [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9] {
                 // As hopeful as both rules that have a name.
-                let hope = [0.6, 0.8, 1.0].map(|part| part * f64::min(sure, 0.6));
+                let hope = [0.8, 1.0].map(|part| part * f64::min(sure, 0.6));
                 let bars = Bars { screen, hope, sure };
                 line("frontier", Some(bars), Policy::Fresh(bars))?;
             }

@@ -9,6 +9,9 @@ use super::noise::{Noise, Sample, mean, noise as noise_of};
 use super::student::probability_below;
 use crate::domain::Direction;
 
+/// The fewest fresh runs that decide: one alone says little.
+pub const MIN_FRESH: usize = 2;
+
 /// The fresh runs of a kept experiment. None is kept with fewer, so its number always stands on as many.
 pub const MAX_FRESH: usize = 4;
 
@@ -29,17 +32,17 @@ pub struct KeepBar {
 pub struct Bars {
     /// By how much the first run has to exceed the bar, in standard deviations of what the seed does not explain.
     pub screen: f64,
-    /// After 1, 2 and 3 fresh runs: a candidate that is better with a smaller probability is discarded.
-    pub hope: [f64; MAX_FRESH - 1],
+    /// After 2 and 3 fresh runs: a candidate that is better with a smaller probability is discarded.
+    pub hope: [f64; MAX_FRESH - MIN_FRESH],
     /// After all fresh runs: a candidate that is better with a larger probability is kept.
     pub sure: f64,
 }
 
 /// `--decide confirmed`: about 3 false keeps in 10, at nearly the true gain of keeping whatever looks better.
-pub const CONFIRMED: Bars = Bars { screen: 0.6, hope: [0.3, 0.4, 0.5], sure: 0.5 };
+pub const CONFIRMED: Bars = Bars { screen: 0.8, hope: [0.3, 0.5], sure: 0.5 };
 
 /// `--decide strict`: at most 1 false keep in 5.
-pub const STRICT: Bars = Bars { screen: 0.8, hope: [0.35, 0.5, 0.6], sure: 0.75 };
+pub const STRICT: Bars = Bars { screen: 0.9, hope: [0.5, 0.55], sure: 0.76 };
 
 /// If the baseline was unlucky with the screen's seed, the correlation over seeds counts as this many standard errors more.
 /// Otherwise no candidate would pass, and nothing would ever be known about the correlation.
@@ -125,7 +128,8 @@ impl Bars {
         noise: Option<&Noise>,
     ) -> NextStep {
         let Some(Estimate { sure, .. }) = estimate(bar, incumbent, candidate, noise) else { return NextStep::Run };
-        match candidate.len().checked_sub(1).and_then(|index| self.hope.get(index)) {
+        let Some(place) = candidate.len().checked_sub(MIN_FRESH) else { return NextStep::Run };
+        match self.hope.get(place) {
             Some(hope) if sure < *hope => NextStep::Discard,
             Some(_) => NextStep::Run,
             None if sure > self.sure => NextStep::Keep,
@@ -324,8 +328,9 @@ mod tests {
         let step = |values: &[f64]| next_step(&BAR, &incumbent, &runs(2, values), Some(&NOISE));
         assert_eq!(step(&[]), NextStep::Run);
         assert_eq!([step(&[9.0]), step(&[9.0; 2]), step(&[9.0; 3])], [NextStep::Run; 3]);
+        assert_eq!(step(&[99.0]), NextStep::Run, "one run alone decides nothing");
         assert_eq!(step(&[9.0; 4]), NextStep::Keep);
-        assert_eq!([step(&[12.0]), step(&[9.0, 12.0]), step(&[9.0, 9.0, 13.0])], [NextStep::Discard; 3]);
+        assert_eq!([step(&[9.0, 12.0]), step(&[9.0, 9.0, 13.0])], [NextStep::Discard; 2]);
         assert_eq!(step(&[8.0, 9.0, 9.0, 14.0]), NextStep::Discard, "equal by all four");
         let strict = KeepBar { strict: true, ..BAR };
         let slightly = runs(2, &[9.75; 4]);

@@ -108,11 +108,11 @@ pub(super) fn screen(
         (true, Outcome::Keep) | (false, Outcome::Discard | Outcome::Crash) => by_value,
         (true, _) => Verdict {
             outcome: Outcome::Keep,
-            reason: format!("{}, but better than it is expected to be with seed {seed}", by_value.reason),
+            reason: format!("{}, but better than seed {seed} makes expect", by_value.reason),
         },
         (false, Outcome::Keep) => Verdict {
             outcome: Outcome::Discard,
-            reason: format!("{}, but not better than it is expected to be with seed {seed}", by_value.reason),
+            reason: format!("{}, which is too little over what seed {seed} and the noise of one run make of it", by_value.reason),
         },
     }
 }

@@ -16,7 +16,7 @@ mod trains;
 mod verify;
 
 pub use confirm::{
-    Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
+    Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
 };
 pub use fresh::{
     Contender, FreshStep, baseline_runs, baseline_with, fresh_runs, fresh_step, is_confirmed, session_noise, with_runs,
