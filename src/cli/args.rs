@@ -26,7 +26,7 @@ pub(super) use reading::{
     StatusArgs,
 };
 pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
-pub(super) use taking::{FinalizeArgs, NoteArgs, RateArgs, ReproArgs, RestoreArgs};
+pub(super) use taking::{FinalizeArgs, NoteArgs, RateArgs, ReproArgs, RestoreArgs, VerifyArgs};
 
 use super::error::CliError;
 use super::globals::Globals;
@@ -71,6 +71,8 @@ pub(super) enum Command {
     Restore(RestoreArgs),
     /// Rerun an experiment and compare its value
     Repro(ReproArgs),
+    /// Compare two experiments by fresh runs of both
+    Verify(VerifyArgs),
     /// Put what was kept on a clean branch for review
     Finalize(FinalizeArgs),
     /// Create a session from another tool's ledger
@@ -121,6 +123,7 @@ impl Command {
             Command::Stop(_) => Some("stop"),
             Command::Restore(_) => Some("restore"),
             Command::Repro(_) => Some("repro"),
+            Command::Verify(_) => Some("verify"),
             Command::Finalize(_) => Some("finalize"),
             Command::Import(_) => Some("import"),
             Command::Guard(_) => Some("guard"),

@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
 use autoresearch::domain::{Asked, Contract, Decide, Direction, Prices, Setting, duration_text, settings};
 use autoresearch::git::Repo;
-use autoresearch::session::{Conventions, PROGRAM, SessionError, installed_agents, outer_agent, session_checked_out};
+use autoresearch::session::{
+    Conventions, PROGRAM, SEED_LINE, SessionError, installed_agents, names_seed, outer_agent, session_checked_out,
+};
 
 use super::args::InitArgs;
 use super::error::CliError;
@@ -51,6 +53,9 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     }
     for found in suggestion.found(&asked) {
         output::line(&format!("found: {found}"));
+    }
+    if terms.decide.is_some_and(|decide| decide != Decide::Once) && !names_seed(&repo) {
+        output::line(&format!("seeds: have the script take the seed of each run from AR_SEED, as in {SEED_LINE}"));
     }
     if let Some(session) = session.filter(|_| settings_written || program_written) {
         output::note(&commit_note(&session));

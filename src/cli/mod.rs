@@ -52,6 +52,7 @@ mod tell;
 mod terms;
 mod try_one;
 mod values;
+mod verify;
 mod version;
 mod watch;
 mod watch_all;
@@ -147,6 +148,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Rate(args) => rate::run(args),
         Command::Restore(args) => restore::run(args),
         Command::Repro(args) => repro::run(args),
+        Command::Verify(args) => verify::run(args),
         Command::Finalize(args) => finalize::run(args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),

@@ -51,7 +51,7 @@ fn announce(about: &Rerunning<'_>) {
 
 /// Tells in a sentence whether the value was reproduced.
 fn verdict(record: &Record, reproduced: &Reproduced) -> String {
-    let recorded = record.metric.number().map_or("no number".to_owned(), |number| number.raw);
+    let recorded = record.to_repeat().1.map_or("no number".to_owned(), |number| number.raw);
     let apart = |distance: &str| format!("{distance} than the recorded {recorded}");
     match &reproduced.came_back {
         Some(CameBack::Exactly) => "the value was reproduced exactly".to_owned(),
@@ -89,7 +89,7 @@ fn print(view: &SessionView, record: &Record, reproduced: &Reproduced, format: F
             "tag": view.tag,
             "id": record.id,
             "commit": record.commit,
-            "recorded": record.metric.value,
+            "recorded": record.to_repeat().1.map(|number| number.value),
             "measured": reproduced.measured.as_ref().map(|number| number.value),
             "raw": raw,
             "failure": reproduced.failure,
@@ -103,7 +103,7 @@ fn print(view: &SessionView, record: &Record, reproduced: &Reproduced, format: F
         }));
     }
     let mut grid = Grid::new([("what", Align::Left), ("recorded", Align::Left), ("now", Align::Left)]);
-    let recorded = record.metric.number().map_or("none".to_owned(), |number| number.raw);
+    let recorded = record.to_repeat().1.map_or("none".to_owned(), |number| number.raw);
     grid.push([record.metric.name.clone(), recorded, raw.unwrap_or_else(|| "none".to_owned())]);
     let seconds = record.runs.last().map(|run| format!("{:.1}", run.seconds));
     grid.push(["seconds".into(), seconds.unwrap_or_default(), format!("{:.1}", reproduced.seconds)]);

@@ -18,17 +18,17 @@ mod wait;
 
 pub use commands::{
     FinalizeTerms, Finalized, Import, Lookout, Reproduced, Rerun, Rerunning, Restored, Stopped, StoppingBeside,
-    ask_to_stop, commit_new_files, create_demo, create_research_demo, demo_terms, end_run_only, inspect_all,
-    inspect_sessions, note_stopped, research_demo_terms,
+    Verification, VerifiedPair, VerifyingRun, ask_to_stop, commit_new_files, create_demo, create_research_demo,
+    demo_terms, end_run_only, inspect_all, inspect_sessions, note_stopped, research_demo_terms,
 };
 pub use doctor::{Examination, examine, examine_start, repair};
 pub use errors::{
     AxesError, BranchError, CommandRole, ErrorKind, FailedBaseline, KeepsError, LayoutError, MessageError, NoAgent,
-    ResearchError, ScoreError, SessionError, TryError,
+    ResearchError, ScoreError, SessionError, TryError, VerifyError,
 };
 pub use files::{
-    Choice, Chosen, Conventions, PROGRAM, SETTINGS_FILE, choose_session, exclude_pattern, find_session,
-    installed_agents, is_behind_wall, no_session, read_log, session_tags,
+    Choice, Chosen, Conventions, PROGRAM, SEED_LINE, SETTINGS_FILE, choose_session, exclude_pattern, find_session,
+    installed_agents, is_behind_wall, names_seed, no_session, read_log, session_tags,
 };
 pub(crate) use plan::has_user_commits;
 pub use plan::{Drive, LoopWish, Plan, Wanted, outer_agent, session_checked_out};

@@ -266,3 +266,81 @@ fn killed_at_any_point_on_slots_no_seed_is_used_twice() {
         is_killed_and_resumed(point, *time, &["--slots", "2"], &none, &[])
     });
 }
+
+#[test]
+fn two_experiments_are_compared_by_fresh_runs_of_both_which_are_pooled() {
+    let repo = noisy();
+    night(&repo, &[]).ok();
+    let first = ar(&repo, ["verify", "--runs", "2", "--tag", "t", "--format", "json"]).ok().json();
+    assert_eq!(
+        (&first["version"], &first["a"], &first["b"], &first["runs"]),
+        (&1.into(), &0.into(), &4.into(), &2.into())
+    );
+    let both = ar(&repo, ["verify", "--runs", "3", "--tag", "t", "--format", "json"]).ok().json();
+    assert_eq!((&both["runs"], &both["level"], &both["better"]), (&5.into(), &json!(0.95), &json!(true)));
+    let [low, difference, high] = ["low", "difference", "high"].map(|name| both[name].as_f64().unwrap());
+    assert!(low < difference && difference < high && (difference - 1.0).abs() < 0.2, "{both}");
+    let seeds = made(&repo);
+    let of = |id: &str| {
+        seeds.iter().filter(|run| run.starts_with(id)).filter(|run| run[2..].parse::<u32>().unwrap() > 5).count()
+    };
+    assert_eq!((of("0 "), of("4 ")), (5, 5), "fresh seeds, the same for both: {seeds:?}");
+    let listed =
+        repo.git(["for-each-ref", "--format=%(objecttype) %(contents:subject)", "refs/autoresearch/t/verified"]);
+    let (kind, message) = listed.trim().split_once(' ').unwrap();
+    let recorded: Value = serde_json::from_str(message).unwrap();
+    assert_eq!((kind, &recorded["difference"]), ("tag", &both["difference"]));
+    let said = ar(&repo, ["verify", "1", "--runs", "2", "--tag", "t"]).ok();
+    assert!(said.stdout.contains("experiment 1 is better than the baseline by 0."), "{said:#?}");
+    ar(&repo, ["verify", "1", "1", "--tag", "t"]).exits(2);
+    assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
+    ar(&repo, ["doctor", "t"]).ok();
+}
+
+#[test]
+fn a_verification_that_a_run_ends_keeps_the_runs_before_it_and_goes_on() {
+    let repo = noisy();
+    night(&repo, &[]).ok();
+    fs::write(repo.outside().join("fails-4-7"), "").unwrap();
+    let failed = ar(&repo, ["verify", "--runs", "3", "--tag", "t"]).exits(1);
+    assert!(failed.stderr.contains("with seed 7") && failed.stderr.contains("hint:"), "{failed:#?}");
+    fs::remove_file(repo.outside().join("fails-4-7")).unwrap();
+    let whole = ar(&repo, ["verify", "--runs", "3", "--tag", "t", "--format", "json"]).ok().json();
+    assert_eq!(whole["runs"], 3);
+    let made = made(&repo);
+    assert_eq!(made.iter().filter(|run| *run == "0 6").count(), 1, "{made:?}");
+}
+
+#[test]
+fn a_session_at_work_is_not_verified() {
+    let repo = noisy();
+    ar_in_time(&repo, ARGS.iter().chain(&["confirmed", "--max-experiments", "1"])).ok();
+    let hold = repo.outside().join("hold-1");
+    fs::write(&hold, "").unwrap();
+    let mut command = ar_command(&repo, &repo.path(), ["resume", "t", "--max-experiments", "2"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the run of experiment 2", || made(&repo).contains(&"2 1".to_owned()).then_some(()));
+    ar(&repo, ["verify", "--tag", "t"]).exits(5);
+    fs::remove_file(&hold).unwrap();
+    child.wait_with_output().unwrap();
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/verified"]), "");
+}
+
+#[test]
+fn a_script_that_takes_no_seed_is_named_before_fresh_runs_decide() {
+    let repo = noisy();
+    let warned = |args: &[&str]| ar(&repo, args).stdout.contains("no tracked file names AR_SEED");
+    repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\ndecide = \"confirmed\"\n");
+    repo.commit_all("settings");
+    assert!(!warned(&["doctor"]));
+    repo.write("train.sh", "echo val_bpb: 1\n");
+    repo.write("program.md", "It takes AR_SEED.\n");
+    repo.commit_all("a script without a seed");
+    assert!(warned(&["doctor"]));
+    repo.write("ar.toml", "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\n");
+    repo.commit_all("one run decides");
+    assert!(!warned(&["doctor"]));
+    repo.rm("ar.toml");
+    let init = ar(&repo, ["init", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
+    assert!(init.stdout.contains("AR_SEED"), "{init:#?}");
+}

@@ -84,6 +84,28 @@ pub(in crate::cli) struct ReproArgs {
 }
 
 #[derive(Debug, Args)]
+pub(in crate::cli) struct VerifyArgs {
+    /// Experiment to verify against the one that it was made on; with B, the one to compare with [default: baseline and best]
+    #[arg(value_name = "A")]
+    pub(in crate::cli) first: Option<ExperimentName>,
+    /// Experiment to compare with A
+    #[arg(value_name = "B")]
+    pub(in crate::cli) second: Option<ExperimentName>,
+    /// Session [default: that of HEAD, else the active one, else the newest]
+    #[arg(long)]
+    pub(in crate::cli) tag: Option<Tag>,
+    /// Number of fresh runs of each experiment
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(in crate::cli) runs: u32,
+    /// Untracked file or folder that the runs need, such as a data set; repeatable [default: what the session links]
+    #[arg(long, value_name = "PATH")]
+    pub(in crate::cli) link: Vec<PathBuf>,
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: Format,
+}
+
+#[derive(Debug, Args)]
 pub(in crate::cli) struct FinalizeArgs {
     #[command(flatten)]
     pub(in crate::cli) session: SessionArgs,

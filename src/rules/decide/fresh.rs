@@ -63,14 +63,14 @@ pub fn fresh_runs(record: &Record) -> Vec<Sample> {
 }
 
 /// The fresh runs that each experiment has, for an estimate of the noise. First runs that selected a change are none.
-fn groups(records: &[Record]) -> Vec<Vec<Sample>> {
+pub fn fresh_groups(records: &[Record]) -> Vec<Vec<Sample>> {
     let is_fresh = |record: &&Record| !record.deciding_runs().iter().any(|run| run.role == Some(RunRole::Screen));
     records.iter().filter(is_fresh).map(fresh_runs).filter(|group| !group.is_empty()).collect()
 }
 
 /// The noise that the fresh runs of a session show, if any experiment has two.
 pub fn session_noise(records: &[Record]) -> Option<Noise> {
-    noise(&groups(records))
+    noise(&fresh_groups(records))
 }
 
 /// The bar of a contract for a change of this size.
@@ -112,7 +112,10 @@ pub(super) fn screen(
         },
         (false, Outcome::Keep) => Verdict {
             outcome: Outcome::Discard,
-            reason: format!("{}, which is too little over what seed {seed} and the noise of one run make of it", by_value.reason),
+            reason: format!(
+                "{}, which is too little over what seed {seed} and the noise of one run make of it",
+                by_value.reason
+            ),
         },
     }
 }
@@ -147,7 +150,7 @@ pub fn fresh_step(
         return FreshStep::Baseline(number);
     }
     let fresh = fresh_of(contender);
-    let mut all = groups(history.records());
+    let mut all = fresh_groups(history.records());
     all.push(fresh.clone());
     if fresh.len() <= usize::from(contender.first_counts) && repeats(&all) == Repeats::Exact {
         return by_one(contract, records, diff, contender, kept);

@@ -14,8 +14,8 @@ use crate::fs::read_at_most;
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::{Silence, Wall, changed_text, is_empty_baseline};
 use crate::session::errors::SessionError;
-use crate::session::files::{LogFollower, stamp};
-use crate::session::store::{RUN, SEED, run_variables};
+use crate::session::files::{LogFollower, SEED, stamp};
+use crate::session::store::{RUN, run_variables};
 use crate::session::wait::{Deadline, Ending, Exited, Waiter};
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.

@@ -1,4 +1,4 @@
-//! Commands beside the loop: `ar stop`, `repro`, `finalize`, `restore`, `import`, `demo`. None of them needs the loop.
+//! Commands beside the loop: `ar stop`, `repro`, `verify`, `finalize`, `restore`, `import`, `demo`. None of them needs the loop.
 
 mod branches;
 mod demo;
@@ -7,6 +7,7 @@ mod new_files;
 mod repro;
 mod status;
 mod stop;
+mod verify;
 
 pub use branches::{FinalizeTerms, Finalized, Restored};
 pub use demo::{create_demo, create_research_demo, demo_terms, research_demo_terms};
@@ -15,3 +16,4 @@ pub use new_files::commit_new_files;
 pub use repro::{Reproduced, Rerun, Rerunning};
 pub use status::{Lookout, inspect_all, inspect_sessions};
 pub use stop::{Stopped, StoppingBeside, ask_to_stop, end_run_only, note_stopped};
+pub use verify::{Verification, VerifiedPair, VerifyingRun};

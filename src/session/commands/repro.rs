@@ -135,48 +135,12 @@ impl SessionView {
         interrupts: &Interrupts,
         publish: &mut dyn FnMut(&Rerunning<'_>),
     ) -> Result<Option<Reproduced>, SessionError> {
-        let root = place.worktree();
-        let folder = place.git_dir().join(REPRO_FOLDER);
-        let log = folder.join("run.log");
-        for (from, name) in links {
-            let there = root.join(name);
-            if fs::symlink_metadata(&there).is_ok() {
-                return Err(SessionError::LinkedAlready(name.clone()));
-            }
-            link(from, &there)?;
-        }
-        if !place.working_tree.is_tracked(Path::new("run.log"))? {
-            // The output of a command that redirects it there is read, too.
-            link(&log, &root.join("run.log"))?;
-        }
-        let command = record.runs.last().map_or(contract.command.as_str(), |run| run.command.as_str());
-        let wall = self.wall_of_rerun(place, contract, command, &record.commit, links)?;
         let (seed, recorded) = record.to_repeat();
-        let run = MeasuringRun {
-            role: RunRole::Repro,
-            seed,
-            contract,
-            command,
-            id: record.id,
-            commit: record.commit.clone(),
-            state: self.folder.state(),
-            folder,
-            root,
-            variables: &[],
-            metric_before: metric_file_stamp(contract, root),
-            wall,
-        };
-        publish(&Rerunning { dir: root, command, missing: self.missing_in(root) });
-        let finished = match run.start(&Executor::for_runs())?.measured(interrupts, contract).await? {
-            Ending::Done(finished) => finished,
-            Ending::Lost if interrupts.asked() == Interrupt::None => {
-                let (command, detail) = (command.to_owned(), "died".to_owned());
-                return Err(ExecError::Lost { command, detail, killed: 0 }.into());
-            }
-            _ => return Ok(None),
-        };
+        let told = (RunRole::Repro, seed);
+        let finished = self.finish_run_in(place, contract, record, told, links, interrupts, publish).await?;
+        let Some(finished) = finished else { return Ok(None) };
         let (ended, FinishedRun { verdict, exit, .. }) = (finished.ended(), finished);
-        let here = exec::environment(root);
+        let here = exec::environment(place.worktree());
         let changes = environment_differences(record, record.id, &here);
         let numbers = verdict.value.as_ref().filter(|_| verdict.failure.is_none()).zip(recorded);
         let spread = spread(self.history.records(), &self.elsewhere());
@@ -201,6 +165,63 @@ impl SessionView {
             kept: None,
             log: None,
         }))
+    }
+
+    /// Makes a run of an experiment beside the session in a working tree at its commit, and waits for it. `None` after an
+    /// interrupt.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a run has a place, terms, a role with its seed, and somebody who waits"
+    )]
+    pub(super) async fn finish_run_in(
+        &self,
+        place: &Repo,
+        contract: &Contract,
+        record: &Record,
+        (role, seed): (RunRole, Option<u64>),
+        links: &[(PathBuf, PathBuf)],
+        interrupts: &Interrupts,
+        publish: &mut dyn FnMut(&Rerunning<'_>),
+    ) -> Result<Option<FinishedRun>, SessionError> {
+        let root = place.worktree();
+        let folder = place.git_dir().join(REPRO_FOLDER);
+        let log = folder.join("run.log");
+        for (from, name) in links {
+            let there = root.join(name);
+            if fs::symlink_metadata(&there).is_ok() {
+                return Err(SessionError::LinkedAlready(name.clone()));
+            }
+            link(from, &there)?;
+        }
+        if !place.working_tree.is_tracked(Path::new("run.log"))? {
+            // The output of a command that redirects it there is read, too.
+            link(&log, &root.join("run.log"))?;
+        }
+        let command = record.runs.last().map_or(contract.command.as_str(), |run| run.command.as_str());
+        let wall = self.wall_of_rerun(place, contract, command, &record.commit, links)?;
+        let run = MeasuringRun {
+            role,
+            seed,
+            contract,
+            command,
+            id: record.id,
+            commit: record.commit.clone(),
+            state: self.folder.state(),
+            folder,
+            root,
+            variables: &[],
+            metric_before: metric_file_stamp(contract, root),
+            wall,
+        };
+        publish(&Rerunning { dir: root, command, missing: self.missing_in(root) });
+        match run.start(&Executor::for_runs())?.measured(interrupts, contract).await? {
+            Ending::Done(finished) => Ok(Some(finished)),
+            Ending::Lost if interrupts.asked() == Interrupt::None => {
+                let (command, detail) = (command.to_owned(), "died".to_owned());
+                Err(ExecError::Lost { command, detail, killed: 0 }.into())
+            }
+            _ => Ok(None),
+        }
     }
 
     /// The wall of a run in `place`, if one can be built. A run of another commit protects what the commit's tracked files of
@@ -228,7 +249,7 @@ impl SessionView {
     }
 
     /// The target of a path to link, and its path in the working tree.
-    fn linkable(&self, path: &Path) -> Result<(PathBuf, PathBuf), SessionError> {
+    pub(super) fn linkable(&self, path: &Path) -> Result<(PathBuf, PathBuf), SessionError> {
         let failed = |source| SessionError::Io { action: "link", path: path.to_owned(), source };
         let root = self.repo.worktree().canonicalize().map_err(failed)?;
         let full = std::path::absolute(path).map_err(failed)?;

@@ -9,12 +9,12 @@ use strum::VariantArray;
 use super::facts::Facts;
 use super::sessions::finding_of;
 use crate::agent::{PRESETS, Preset, agent_terms};
-use crate::domain::{Area, Asked, Finding, LedgerDialect, Severity, bytes_text, shell_word};
+use crate::domain::{Area, Asked, Decide, Finding, LedgerDialect, Severity, bytes_text, shell_word};
 use crate::exec::{self, NoWall};
 use crate::git::Repo;
 use crate::rules::{NamedFile, calls_score, judge_space, named_files};
 use crate::session::errors::{CommandRole, SessionError};
-use crate::session::files::{Conventions, check_command, installed_agents};
+use crate::session::files::{Conventions, SEED, SEED_LINE, check_command, installed_agents, names_seed};
 use crate::session::research::read_terms;
 use crate::session::store::Walls;
 
@@ -65,6 +65,7 @@ pub(crate) fn inspect(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Fin
     }
     found.push(presets(repo));
     found.extend(walls(repo, sessions, asked));
+    found.extend(seeds(repo, sessions, asked));
     found.extend(conventions(repo, sessions.is_empty()));
     found
 }
@@ -81,6 +82,19 @@ fn conventions(repo: &Repo, is_new: bool) -> Vec<Finding> {
         }
     });
     program.into_iter().chain(ledger).collect()
+}
+
+/// A warning where fresh runs decide and nothing takes their seeds: they still count, but cannot be paired, and a script with a
+/// seed of its own may give the same number each time.
+fn seeds(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Option<Finding> {
+    let of_session = sessions.iter().find_map(|facts| facts.terms().filter(|terms| !terms.imported));
+    let decide = of_session.as_ref().map_or(asked.decide.unwrap_or_default(), |terms| terms.decide);
+    let command = of_session.map(|terms| terms.command.clone()).or_else(|| asked.command.clone());
+    let is_named = || command.is_some_and(|command| command.contains(SEED)) || names_seed(repo);
+    (decide != Decide::Once && !is_named()).then(|| {
+        Finding::warning(Area::Command, format!("no tracked file names {SEED}, the seed of each run"))
+            .hint(format!("have the script take its seed from there, as in {SEED_LINE}"))
+    })
 }
 
 /// The files that a command line names and that do not exist.

@@ -12,8 +12,8 @@ use crate::fs::read_at_most;
 use crate::git::Repo;
 use crate::ledger::{Ledger, Row, Said, read};
 use crate::rules::gaps;
-use crate::session::files::{read_log, record_message};
-use crate::session::store::{AGENT, RUN, SEED};
+use crate::session::files::{SEED, read_log, record_message};
+use crate::session::store::{AGENT, RUN};
 
 /// The size in bytes up to which an event log or results.tsv is read.
 const LARGEST: u64 = 64 << 20;

@@ -13,6 +13,7 @@ mod score;
 mod session;
 mod texts;
 mod trial;
+mod verify;
 
 pub use axes::AxesError;
 pub use baseline::FailedBaseline;
@@ -27,3 +28,4 @@ pub use research::ResearchError;
 pub use score::ScoreError;
 pub use session::{ErrorKind, SessionError};
 pub use trial::TryError;
+pub use verify::VerifyError;

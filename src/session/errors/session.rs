@@ -19,6 +19,7 @@ use super::texts::{
     sessions_hint,
 };
 use super::trial::TryError;
+use super::verify::VerifyError;
 use crate::domain::{
     Drift, ExperimentId, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text, count_of,
     experiment_name, list, shell_word,
@@ -162,6 +163,8 @@ pub enum SessionError {
     OtherSession { tag: String, name: String },
     #[error(transparent)]
     Keeps(#[from] KeepsError),
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
     #[error("{} is not in the working tree {}", path.display(), root.display())]
     NotInWorktree { path: PathBuf, root: PathBuf },
     #[error("cannot link {}: it does not exist", .0.display())]
@@ -258,6 +261,7 @@ impl SessionError {
             SessionError::Layout(error) => error.kind(),
             SessionError::Axes(error) => error.kind(),
             SessionError::Keeps(error) => error.kind(),
+            SessionError::Verify(error) => error.kind(),
             SessionError::Try(error) => error.kind(),
             SessionError::Message(MessageError::Empty | MessageError::TooLong(_)) => ErrorKind::Usage,
             SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
@@ -284,6 +288,7 @@ impl SessionError {
             SessionError::Pattern(error) => error.hint(),
             SessionError::Branch(error) => Some(error.hint()),
             SessionError::Keeps(error) => Some(error.hint()),
+            SessionError::Verify(error) => Some(error.hint()),
             SessionError::Try(error) => error.hint(),
             SessionError::Baseline(failed) => Some(failed.hint()),
             SessionError::Stopped(error) => Some(resume_hint(error)),

@@ -2,8 +2,8 @@ use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{BranchError, CommandRole, ErrorKind, FailedBaseline, KeepsError, SessionError, TryError};
-use crate::domain::{Drift, FailureClass, MetricSource, Space, StopWhen, Tag};
+use super::{BranchError, CommandRole, ErrorKind, FailedBaseline, KeepsError, SessionError, TryError, VerifyError};
+use crate::domain::{Decide, Drift, FailureClass, MetricSource, Space, StopWhen, Tag};
 use crate::exec::NoWall;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
@@ -171,6 +171,10 @@ fn branches() -> Vec<SessionError> {
         SessionError::Keeps(KeepsError::NotKept { tag: tag("t"), id: 3.into() }),
         SessionError::Keeps(KeepsError::NotEarned { tag: tag("t"), ids: vec![3.into(), 4.into()] }),
         SessionError::Keeps(KeepsError::NeedsLeftOut { tag: tag("t"), id: 3.into(), paths: vec![path()] }),
+        SessionError::Keeps(KeepsError::ThresholdDecides(Decide::Confirmed)),
+        SessionError::Verify(VerifyError::Same(3.into())),
+        SessionError::Verify(VerifyError::Failed { id: 3.into(), seed: 7, why: "out of memory".into() }),
+        SessionError::Verify(VerifyError::NoNoise),
         SessionError::Keeps(KeepsError::WinnersWait(tag("t"))),
         SessionError::Keeps(KeepsError::NoChain { tag: "t".into(), id: 4.into(), before: 3.into() }),
         SessionError::Keeps(KeepsError::BrokenChain { tag: "t".into(), id: 4.into(), before: 3.into() }),

@@ -15,6 +15,7 @@ mod program_path;
 mod read_cache;
 mod reading;
 mod refs;
+mod seed;
 mod sessions_folder;
 mod timeline;
 
@@ -39,6 +40,8 @@ pub(crate) use reading::{
 };
 pub use reading::{no_session, session_tags};
 pub(crate) use refs::SessionRefs;
+pub(crate) use seed::SEED;
+pub use seed::{SEED_LINE, names_seed};
 pub(crate) use sessions_folder::OwnFolder;
 pub use sessions_folder::is_behind_wall;
 pub(crate) use timeline::{command, waits};

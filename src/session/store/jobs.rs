@@ -16,9 +16,6 @@ pub const AGENT: &str = "agent";
 /// Name of the measuring command's job.
 pub(crate) const RUN: &str = "run";
 
-/// The variable with the seed of a run.
-pub(crate) const SEED: &str = "AR_SEED";
-
 /// Name of the reviewer's job.
 pub(crate) const REVIEW: &str = "review";
 

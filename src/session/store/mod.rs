@@ -22,8 +22,7 @@ pub(crate) use earlier_logs::{LOGS, newest_log, of_earlier};
 pub(crate) use expectations::{Detection, Expected, Stamps};
 pub use jobs::AGENT;
 pub(crate) use jobs::{
-    REVIEW, RUN, RUN_FILES, SEED, TREE_BEFORE, clear_run_folder, guard_name, job_names, job_place, run_name,
-    run_variables,
+    REVIEW, RUN, RUN_FILES, TREE_BEFORE, clear_run_folder, guard_name, job_names, job_place, run_name, run_variables,
 };
 pub(crate) use log_excerpt::{end_of_log, last_failed_log};
 pub use memory::open_backlog;

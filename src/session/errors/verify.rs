@@ -1,0 +1,40 @@
+//! Errors about verifying experiments.
+
+use super::session::ErrorKind;
+use crate::domain::{ExperimentId, experiment_name};
+
+/// The reason why two experiments cannot be verified.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum VerifyError {
+    #[error("{} cannot be compared with itself", experiment_name(*.0))]
+    Same(ExperimentId),
+    #[error("the run of {} with seed {seed} gave no number: {why}", experiment_name(*id))]
+    Failed { id: ExperimentId, seed: u64, why: String },
+    #[error("one run of each says nothing about the noise")]
+    NoNoise,
+    #[error("cannot write what was verified: {0}")]
+    Text(String),
+}
+
+impl VerifyError {
+    /// Returns the kind of this error.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            VerifyError::Same(_) | VerifyError::NoNoise => ErrorKind::Usage,
+            VerifyError::Failed { .. } | VerifyError::Text(_) => ErrorKind::CannotStart,
+        }
+    }
+
+    /// Returns the hint for the user.
+    pub(crate) fn hint(&self) -> String {
+        match self {
+            VerifyError::Same(_) => "name two experiments, as in `ar verify baseline best`".into(),
+            VerifyError::Failed { id, .. } => {
+                format!("`ar repro {id}` runs it again and keeps its log; the runs that ended are recorded, and count")
+            }
+            VerifyError::NoNoise => "pass --runs 2 or more".into(),
+            VerifyError::Text(_) => "report this as a defect".into(),
+        }
+    }
+}
