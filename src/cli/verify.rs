@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{ExperimentName, FORMAT_VERSION, Record, Which, experiment_name};
+use autoresearch::domain::{ExperimentName, FORMAT_VERSION, Record, VerifiedPair, Which, experiment_name};
 use autoresearch::report::{Align, Format, Grid};
-use autoresearch::session::{KeepsError, SessionError, SessionView, Verification, VerifiedPair, VerifyingRun};
+use autoresearch::session::{KeepsError, SessionError, SessionView, Verification, VerifyingRun};
 use serde_json::json;
 
 use super::args::VerifyArgs;

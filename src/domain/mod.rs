@@ -68,6 +68,7 @@ mod text;
 mod unparsed;
 mod usage;
 pub mod values;
+mod verified_pair;
 mod word_list;
 
 pub use alert::{Alert, AlertKind};
@@ -137,4 +138,5 @@ pub use text::{
 };
 pub use unparsed::Unparsed;
 pub use usage::{CURRENCY, Price, Prices, Spent, Tokens, Usage, money_text, tokens_text};
+pub use verified_pair::VerifiedPair;
 pub use word_list::{WordList, word_list};

@@ -14,7 +14,7 @@ use super::point::value;
 use super::sources::Sources;
 use crate::domain::{
     AgentCall, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Note, Outcome, Record,
-    Review, ReviewVerdict, Spent, Tokens, WallKind, span_text,
+    Review, ReviewVerdict, RunRole, Spent, Tokens, VerifiedPair, WallKind, span_text,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
@@ -90,6 +90,9 @@ pub(super) struct Details {
     /// The verdict of an independent reviewer.
     #[serde(skip_serializing_if = "Option::is_none")]
     review: Option<Review>,
+    /// What fresh runs say of it against others.
+    #[serde(skip)]
+    pub(super) verified: Vec<VerifiedPair>,
     /// The user's notes on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Vec<Note>>,
@@ -110,6 +113,7 @@ impl Details {
             memory_gb: record.memory_gb,
             number_of: record.number_of(),
             replaced_by,
+            verified: Vec::new(),
             gain_alone,
             seconds: record.run_seconds(),
             sandbox: record.sandbox,
@@ -238,6 +242,7 @@ impl Report {
                 failure: record.failure.as_ref().map(|failure| failure.class),
                 reason: record.reason.as_str().into(),
                 excerpt: record.failure.as_ref().map(|failure| failure.excerpt.as_str().into()).unwrap_or_default(),
+                is_confirmed: record.deciding_runs().iter().any(|run| run.role == Some(RunRole::Confirm)),
             })
             .collect();
         let baseline = points.iter().position(|point| point.id.is_baseline());
@@ -386,6 +391,21 @@ impl Report {
         self
     }
 
+    /// The same with the pairs of experiments that were verified.
+    #[must_use]
+    pub fn with_verified(mut self, pairs: &[VerifiedPair]) -> Report {
+        for (point, details) in self.points.iter().zip(&mut self.details) {
+            details.verified = pairs.iter().filter(|pair| pair.b == point.id).cloned().collect();
+        }
+        self
+    }
+
+    /// What fresh runs say of the experiment at a place among the points against another one.
+    pub(super) fn verified(&self, index: usize, against: Option<usize>) -> Option<&VerifiedPair> {
+        let other = self.points.get(against?)?.id;
+        self.details.get(index)?.verified.iter().find(|pair| pair.a == other)
+    }
+
     /// Sums up a ledger that was read from a file.
     pub fn of_ledger(ledger: Ledger) -> Report {
         let unread = ledger.problems().map(|(line, problem)| (line, problem.to_owned())).collect();
@@ -412,6 +432,7 @@ impl Report {
                     failure: row.failure,
                     reason: Box::default(),
                     excerpt: Box::default(),
+                    is_confirmed: false,
                 }
             })
             .collect();

@@ -19,7 +19,8 @@ use super::point::{commit, signed_gain, value};
 use super::sources::Sources;
 use super::width::wrap;
 use crate::domain::{
-    FailureClass, WordList, count_of, experiment_name, one_line, percent_text, span_text, two_digits, word_list,
+    FailureClass, VerifiedPair, WordList, count_of, experiment_name, one_line, percent_text, span_text, two_digits,
+    word_list,
 };
 use crate::rules::{KeptStep, Margin, MarginBy, Miss, Point, Repeated, listed};
 
@@ -212,6 +213,14 @@ fn kept_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
             "replaced_by": report.details.get(step.index).and_then(|details| details.replaced_by),
             "gain_alone": report.details.get(step.index).and_then(|details| details.gain_alone),
             "keeps": step.keeps,
+            "verified": report.verified(step.index, step.over).or(report.verified(step.index, report.baseline)).map(
+                |VerifiedPair { a, runs, difference, low, high, level, better, .. }| {
+                    json!({
+                        "a": a, "runs": runs, "difference": difference, "low": low, "high": high, "level": level,
+                        "better": better,
+                    })
+                }
+            ),
             "description": point.description,
         })
     })

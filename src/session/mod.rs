@@ -18,8 +18,8 @@ mod wait;
 
 pub use commands::{
     FinalizeTerms, Finalized, Import, Lookout, Reproduced, Rerun, Rerunning, Restored, Stopped, StoppingBeside,
-    Verification, VerifiedPair, VerifyingRun, ask_to_stop, commit_new_files, create_demo, create_research_demo,
-    demo_terms, end_run_only, inspect_all, inspect_sessions, note_stopped, research_demo_terms,
+    Verification, VerifyingRun, ask_to_stop, commit_new_files, create_demo, create_research_demo, demo_terms,
+    end_run_only, inspect_all, inspect_sessions, note_stopped, research_demo_terms,
 };
 pub use doctor::{Examination, examine, examine_start, repair};
 pub use errors::{

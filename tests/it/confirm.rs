@@ -290,6 +290,12 @@ fn two_experiments_are_compared_by_fresh_runs_of_both_which_are_pooled() {
     let (kind, message) = listed.trim().split_once(' ').unwrap();
     let recorded: Value = serde_json::from_str(message).unwrap();
     assert_eq!((kind, &recorded["difference"]), ("tag", &both["difference"]));
+    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    let kept = report["kept"].as_array().unwrap();
+    let verified: Vec<&Value> = kept.iter().map(|kept| &kept["verified"]).collect();
+    assert_eq!((verified[0], verified[1], &verified[2]["low"]), (&Value::Null, &Value::Null, &both["low"]), "{kept:?}");
+    let headline = ar(&repo, ["report", "t"]).ok();
+    assert!(headline.stdout.lines().next().unwrap().contains("verified on 5 fresh runs of each: +"), "{headline:#?}");
     let said = ar(&repo, ["verify", "1", "--runs", "2", "--tag", "t"]).ok();
     assert!(said.stdout.contains("experiment 1 is better than the baseline by 0."), "{said:#?}");
     ar(&repo, ["verify", "1", "1", "--tag", "t"]).exits(2);

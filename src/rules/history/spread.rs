@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::domain::{CommitId, Environment, ExperimentId, Number, Record, Run};
+use crate::domain::{CommitId, Environment, ExperimentId, Number, Record, Run, RunRole};
 
 /// The largest difference of two measurements of the same code in 19 of 20 cases, in standard deviations: the
 /// repeatability limit of ISO 5725-6, which is 1.96 times the square root of 2.
@@ -97,8 +97,12 @@ fn key<'a>(code: &'a str, environment: &'a Environment) -> (&'a str, &'a str, Op
 /// the last run belongs to it.
 fn numbers(record: &Record) -> Vec<Number> {
     let Some(own) = record.metric.number() else { return Vec::new() };
-    let is_own = |run: &&Run| run.commit.as_ref().is_none_or(|commit| *commit == record.commit);
-    let runs: Vec<f64> = record.runs.iter().filter(is_own).filter_map(|run| run.value).collect();
+    let is_own = |run: &&Run| !run.void && run.commit.as_ref().is_none_or(|commit| *commit == record.commit);
+    // A run that selected the experiment says nothing about the noise of those that confirmed it.
+    let is_confirmed = record.runs.iter().any(|run| run.role == Some(RunRole::Confirm));
+    let is_fresh = |run: &&Run| !is_confirmed || run.role != Some(RunRole::Screen);
+    let runs = record.runs.iter().filter(is_own).filter(is_fresh);
+    let runs: Vec<f64> = runs.filter_map(|run| run.value).collect();
     if !record.versions.is_empty() || runs.len() < 2 {
         return vec![own];
     }
@@ -191,6 +195,18 @@ mod tests {
             (&vec!["u".to_owned()], 2, 0.0)
         );
         assert_eq!(spread(&records, &[other("v", "laptop")]), None);
+    }
+
+    #[test]
+    fn a_run_that_selected_the_experiment_is_no_repeat_of_those_that_confirmed_it() {
+        let of_role = |role: &str, value: f64| {
+            let mut run = run(1.0, Some(value));
+            run["role"] = json!(role);
+            run
+        };
+        let runs = json!([of_role("screen", 9.0), of_role("confirm", 2.0), of_role("confirm", 2.5)]);
+        let found = spread(&[record(json!({"value": "2.25", "runs": runs}))], &[]).unwrap();
+        assert_eq!((found.repeated[0].count, found.repeated[0].max.value), (2, 2.5));
     }
 
     #[test]

@@ -8,11 +8,13 @@ use crate::domain::{ExperimentId, count_of, two_digits};
 /// obvious, and short runs are often exact.
 const WORTH_REPEATING: f64 = 3600.0;
 
-/// Keeps whose gain is within the spread of the same code.
+/// Keeps of one run whose gain is within the spread of the same code.
 pub(crate) fn within_spread(evidence: Evidence<'_>) -> Option<Warning> {
     let limit = evidence.spread?.limit;
     let gains = gains(evidence);
-    let small: Vec<ExperimentId> = gains.iter().filter(|(_, gain)| *gain <= limit).map(|(id, _)| *id).collect();
+    let is_confirmed = |id: ExperimentId| evidence.points.iter().any(|point| point.id == id && point.is_confirmed);
+    let is_small = |(id, gain): &&(ExperimentId, f64)| *gain <= limit && !is_confirmed(*id);
+    let small: Vec<ExperimentId> = gains.iter().filter(is_small).map(|(id, _)| *id).collect();
     if small.is_empty() || limit == 0.0 {
         return None;
     }
@@ -67,6 +69,7 @@ fn gains(evidence: Evidence<'_>) -> Vec<(ExperimentId, f64)> {
 #[cfg(test)]
 mod tests {
     use super::super::evidence::tests::warned;
+    use super::super::summary::Point;
     use super::super::time_split::TimeSplit;
     use super::*;
     use crate::domain::Outcome::{self, Keep};
@@ -85,6 +88,22 @@ mod tests {
         assert_eq!(said(0.25), None);
         assert_eq!(said(0.0), None, "exact");
         assert_eq!(said(0.5).as_deref(), Some("4 of 5 keeps gained no more than the spread of 0.50: 1, 2, 3 and 4"));
+    }
+
+    #[test]
+    fn what_fresh_runs_confirmed_is_no_chance() {
+        let spread = Spread { repeated: Vec::new(), deviation: 1.0, limit: 2.8 };
+        let warned = |is_confirmed: bool| {
+            let confirm =
+                |points: &mut Vec<Point>| points.iter_mut().for_each(|point| point.is_confirmed = is_confirmed);
+            let rule = |evidence: Evidence<'_>| {
+                let mut points = evidence.points.to_vec();
+                confirm(&mut points);
+                within_spread(Evidence { spread: Some(&spread), points: &points, ..evidence }).into_iter().collect()
+            };
+            warned(&KEEPS, rule, |_| ()).len()
+        };
+        assert_eq!([warned(false), warned(true)], [1, 0]);
     }
 
     #[test]

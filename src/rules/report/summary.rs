@@ -30,6 +30,9 @@ pub struct Point {
     /// The lines of the log that show the failure, or empty.
     #[serde(skip)]
     pub excerpt: Box<str>,
+    /// True if fresh runs confirmed it.
+    #[serde(skip)]
+    pub is_confirmed: bool,
 }
 
 impl Point {

@@ -16,4 +16,4 @@ pub use new_files::commit_new_files;
 pub use repro::{Reproduced, Rerun, Rerunning};
 pub use status::{Lookout, inspect_all, inspect_sessions};
 pub use stop::{Stopped, StoppingBeside, ask_to_stop, end_run_only, note_stopped};
-pub use verify::{Verification, VerifiedPair, VerifyingRun};
+pub use verify::{Verification, VerifyingRun};

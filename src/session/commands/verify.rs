@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use super::repro::Rerunning;
-use crate::domain::{Contract, ExperimentId, FORMAT_VERSION, Number, Record, RunRole, Tag};
+use crate::domain::{Contract, ExperimentId, FORMAT_VERSION, Number, Record, RunRole, Tag, VerifiedPair};
 use crate::git::HeadTarget;
 use crate::rules::{Sample, Verified, describe_failure, fresh_groups, noise, verified};
 use crate::session::errors::{SessionError, VerifyError};
@@ -21,35 +19,6 @@ pub struct Verification {
     pub runs: u32,
     /// Untracked files and folders of the user's working tree to link into each tree; those of the session's slots if empty.
     pub links: Vec<PathBuf>,
-}
-
-/// Two experiments by all fresh runs that were made of them. It is the message of a tag under `verified/`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct VerifiedPair {
-    /// The format's version.
-    pub version: u32,
-    /// The experiment that is compared with.
-    pub a: ExperimentId,
-    /// The experiment that is compared.
-    pub b: ExperimentId,
-    /// The fresh runs of each, of all verifications of the pair.
-    pub runs: u32,
-    /// How much better `b` is than `a`, in the metric's unit; negative if it is worse.
-    pub difference: f64,
-    /// The low end of the interval.
-    pub low: f64,
-    /// The high end.
-    pub high: f64,
-    /// How often such an interval covers the true difference.
-    pub level: f64,
-    /// Whether `b` is better: the whole interval is above 0.
-    pub better: bool,
-    /// The seeds and the values of the runs of `a`.
-    pub values_a: Vec<(u64, f64)>,
-    /// Those of `b`.
-    pub values_b: Vec<(u64, f64)>,
-    /// How many runs of each were asked for: more than `runs` if somebody interrupted it.
-    pub wanted: u32,
 }
 
 /// A run for a verification that ended.
@@ -135,7 +104,7 @@ impl SessionView {
             groups.extend(samples.iter().cloned());
             let noise = noise(&groups);
             if let Some(found) = verified(contract.metric.direction, &samples[0], &samples[1], noise.as_ref()) {
-                let found = VerifiedPair::of((a.id, b.id), found, &values, wanted);
+                let found = pair_of((a.id, b.id), found, &values, wanted);
                 let message = serde_json::to_string(&found).map_err(|source| VerifyError::Text(source.to_string()))?;
                 self.repo.refs.rewrite_record(&name, &b.commit, &message)?;
                 pair = Some(found);
@@ -201,24 +170,28 @@ impl SessionView {
     }
 }
 
-impl VerifiedPair {
-    fn of((a, b): (ExperimentId, ExperimentId), found: Verified, values: &[Vec<(u64, f64)>; 2], wanted: u32) -> Self {
-        let Verified { difference, low, high, level, runs, better } = found;
-        let [values_a, values_b] = values.clone();
-        VerifiedPair {
-            version: FORMAT_VERSION,
-            a,
-            b,
-            runs,
-            difference,
-            low,
-            high,
-            level,
-            better,
-            values_a,
-            values_b,
-            wanted,
-        }
+/// What the fresh runs of two experiments say.
+fn pair_of(
+    (a, b): (ExperimentId, ExperimentId),
+    found: Verified,
+    values: &[Vec<(u64, f64)>; 2],
+    wanted: u32,
+) -> VerifiedPair {
+    let Verified { difference, low, high, level, runs, better } = found;
+    let [values_a, values_b] = values.clone();
+    VerifiedPair {
+        version: FORMAT_VERSION,
+        a,
+        b,
+        runs,
+        difference,
+        low,
+        high,
+        level,
+        better,
+        values_a,
+        values_b,
+        wanted,
     }
 }
 
