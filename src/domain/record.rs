@@ -349,17 +349,23 @@ impl Record {
     pub fn deciding_runs(&self) -> Vec<&Run> {
         let Some(value) = self.metric.value else { return Vec::new() };
         let is_own = |run: &&Run| run.commit.as_ref().is_none_or(|commit| *commit == self.commit);
-        let own: Vec<&Run> = self.runs.iter().filter(is_own).filter(|run| run.value.is_some() && !run.void).collect();
+        let valid: Vec<&Run> = self.runs.iter().filter(|run| run.value.is_some() && !run.void).collect();
+        let mut own: Vec<&Run> = valid.iter().copied().filter(is_own).collect();
+        if own.is_empty() {
+            // Its tree was put on top of another commit than the one that was measured.
+            own = valid.into_iter().filter(|run| run.role != Some(RunRole::Trial)).collect();
+        }
         let of_role = |role| own.iter().copied().filter(|run| run.role == Some(role)).collect::<Vec<_>>();
         let fresh = [RunRole::Confirm, RunRole::Trial].map(of_role).into_iter().find(|runs| !runs.is_empty());
-        match (fresh, own.first()) {
-            (Some(fresh), _) => fresh,
-            (None, Some(first)) if self.id.is_baseline() => {
-                let is_equal = own.iter().all(|run| run.value == first.value);
-                if first.value == Some(value) && !is_equal { vec![first] } else { own }
-            }
-            (None, _) => own.last().copied().into_iter().collect(),
+        if let Some(fresh) = fresh {
+            return fresh;
         }
+        if !self.id.is_baseline() {
+            return own.last().copied().into_iter().collect();
+        }
+        let mean = own.iter().filter_map(|run| run.value).sum::<f64>() / own.len() as f64;
+        let is_mean = (mean - value).abs() <= 1e-9 * value.abs();
+        if is_mean { own } else { own.into_iter().take(1).collect() }
     }
 
     /// The seed and the number that a rerun is compared with: those of the first deciding run, or of the last run where none

@@ -253,7 +253,8 @@ fn killed_at_any_point_in_place_no_run_is_counted_twice() {
     let whole = noisy();
     night(&whole, &[]).ok();
     let (outcome, made) = (outcome(&whole), made(&whole));
-    let starts: Vec<(&str, u32)> = POINTS.into_iter().flat_map(|point| [1, 2, 5].map(|time| (point, time))).collect();
+    let starts: Vec<(&str, u32)> =
+        POINTS.into_iter().flat_map(|point| [1, 2, 3, 5].map(|time| (point, time))).collect();
     crate::crash::in_parallel(&starts, |(point, time)| is_killed_and_resumed(point, *time, &[], &outcome, &made));
 }
 

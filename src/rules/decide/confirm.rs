@@ -127,7 +127,10 @@ impl Bars {
         candidate: &[Sample],
         noise: Option<&Noise>,
     ) -> NextStep {
-        let Some(Estimate { sure, .. }) = estimate(bar, incumbent, candidate, noise) else { return NextStep::Run };
+        let Some(Estimate { sure, .. }) = estimate(bar, incumbent, candidate, noise) else {
+            // Without anything to compare with, no number of runs decides.
+            return if candidate.len() < MAX_FRESH { NextStep::Run } else { NextStep::Discard };
+        };
         let Some(place) = candidate.len().checked_sub(MIN_FRESH) else { return NextStep::Run };
         match self.hope.get(place) {
             Some(hope) if sure < *hope => NextStep::Discard,

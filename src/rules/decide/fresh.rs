@@ -2,6 +2,7 @@
 //! the verdict in the end.
 
 use super::confirm::{Estimate, KeepBar, MAX_FRESH, NextStep, estimate, next_step, passes_screen};
+use super::limits::unmet;
 use super::noise::{Noise, Repeats, Sample, noise, repeats};
 use super::outcome::{Verdict, format_gain};
 use super::simplicity::{Rivals, decide_by_simplicity};
@@ -140,9 +141,16 @@ pub fn fresh_step(
         baseline.runs.iter().any(is_it)
     };
     let missing = |most: u32| (1..=most).find(|number| !has_run(*number));
-    // A baseline of an earlier version has no seeds, or nothing to measure yet.
-    if known.is_empty() {
+    let against = fresh_runs(incumbent);
+    // Runs of an earlier version have no seeds, and an empty baseline no value.
+    if known.is_empty() || against.is_empty() {
         return kept;
+    }
+    if let Some((seed, unmet)) = over_limit(contract, contender.results) {
+        let seed = seed.map(|seed| format!(" with seed {seed}")).unwrap_or_default();
+        let reason =
+            format!("{}, but its fresh run{seed} exceeded a limit: {}", contender.draft.reason, unmet.join(", "));
+        return FreshStep::Decided(Verdict { outcome: Outcome::Discard, reason });
     }
     if known.len() < wanted as usize
         && let Some(number) = missing(wanted + FAILED_SEEDS)
@@ -156,20 +164,27 @@ pub fn fresh_step(
         return by_one(contract, records, diff, contender, kept);
     }
     let noise = noise(&all);
-    let (bar, against) = (bar(contract, diff), fresh_runs(incumbent));
+    let bar = bar(contract, diff);
     match next_step(&bar, &against, &fresh, noise.as_ref()) {
         NextStep::Run => FreshStep::Another(contender.results.len() as u32 + 1),
         step => {
-            let pairs = noise.is_some_and(|noise| noise.pairing > 0.0) && incumbent.id.is_baseline();
-            let newest = fresh.iter().map(|run| run.seed).max().unwrap_or_default();
-            let lacking = u32::try_from(newest).ok().and_then(missing).filter(|_| pairs && fresh.len() >= MAX_FRESH);
-            if let Some(number) = lacking {
-                return FreshStep::Baseline(number);
-            }
             let found = estimate(&bar, &against, &fresh, noise.as_ref());
             FreshStep::Decided(verdict(contract, records, diff, contender, step == NextStep::Keep, found))
         }
     }
+}
+
+/// The first of these runs that exceeds a limit, by its seed, with the limits: each must hold in every run.
+pub fn over_limit(contract: &Contract, results: &[RunResult]) -> Option<(Option<u64>, Vec<String>)> {
+    let unmet = |result: &RunResult| {
+        let unmet = unmet(&contract.limits, |name| match name {
+            "memory_gb" => result.memory_gb,
+            name if name == contract.metric.name => Some(result.number.value),
+            name => result.metrics.get(name),
+        });
+        (!unmet.is_empty()).then_some((result.run.seed, unmet))
+    };
+    results.iter().find_map(unmet)
 }
 
 /// The fresh runs of a contender.

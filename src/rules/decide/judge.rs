@@ -8,7 +8,7 @@ use super::outcome::{Verdict, decide, decide_by_threshold, describe_failure};
 use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
     COMPOSITE, CommitId, Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record,
-    Run, WallKind,
+    Run, RunResult, WallKind,
 };
 use crate::rules::change::Disturbance;
 use crate::rules::history::{best_kept_of, best_of};
@@ -58,6 +58,13 @@ impl Measured {
     pub fn counted_run(&self, commit: Option<&CommitId>) -> Option<Run> {
         let value = self.value.as_ref().filter(|_| self.failure.is_none()).map(|number| number.value);
         self.run.clone().map(|run| Run { value, commit: commit.cloned(), ..run })
+    }
+
+    /// What the run gave, where its number counts.
+    pub fn result(&self, commit: &CommitId) -> Option<RunResult> {
+        let number = self.value.clone().filter(|_| self.failure.is_none())?;
+        let (metrics, memory_gb, sandbox) = (self.metrics.clone(), self.memory_gb, self.sandbox);
+        Some(RunResult { run: self.counted_run(Some(commit))?, number, metrics, memory_gb, sandbox })
     }
 
     /// The limits of the contract that the run exceeded, in words.

@@ -19,7 +19,7 @@ pub use confirm::{
     Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
 };
 pub use fresh::{
-    Contender, FreshStep, baseline_runs, baseline_with, fresh_groups, fresh_runs, fresh_step, is_confirmed,
+    Contender, FreshStep, baseline_runs, baseline_with, fresh_groups, fresh_runs, fresh_step, is_confirmed, over_limit,
     session_noise, with_runs,
 };
 pub use judge::{Measured, axes_without_number, is_empty_baseline};

@@ -7,12 +7,12 @@ use crate::crash;
 use crate::domain::{Event, ExperimentId, Notice, Outcome, Phase, Record, Run, RunResult, RunRole};
 use crate::rules::{
     Contender, FreshStep, LOST_RETRIES, MAX_FRESH, Measured, RunFound, Verdict, baseline_with, describe_failure,
-    fresh_step, is_confirmed, with_runs,
+    fresh_step, is_confirmed, over_limit, with_runs,
 };
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, RUN, Store, commit_of, draft_of};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Deadline, Ending, Shared};
+use crate::session::wait::{Deadline, Ending, Shared, await_gpus, gate_of_run};
 use crate::state::{OpenAttempt, OpenExperiment, OpenRun};
 
 /// A fresh run that is needed, and the experiment that it is one of.
@@ -50,6 +50,7 @@ impl Attempt {
             self.enter(&mut shared.store(), Phase::Confirming)?;
             crash::point("confirming.entered");
         }
+        self.settle_baseline(&mut shared.store())?;
         loop {
             let step = self.fresh_step(&shared.store())?;
             let wanted = match step {
@@ -95,6 +96,7 @@ impl Attempt {
             phase: Phase::Confirming,
             ..Attempt::at(self.subject(&shared.store(), wanted.of)?, Phase::Confirming)
         };
+        let is_of_baseline = wanted.of.is_baseline();
         let measured = loop {
             let is_there = fresh.run.starts > 0 && {
                 let folder = fresh.run_folder(&shared.store())?;
@@ -108,10 +110,18 @@ impl Attempt {
                 if fresh.run.starts > LOST_RETRIES {
                     break Measured::lost(fresh.run.starts);
                 }
-                shared.check_disk_space()?;
+                gate_of_run(shared, &commit_of(&fresh.open)?, !workspace.home.is_one_of_many()).await?;
+                if let Some(slot) = self.open.beside.slot {
+                    await_gpus(shared, slot).await?;
+                }
                 let folder = fresh.run_folder(&shared.store())?;
                 shared.runs.stop(&folder, RUN).await?;
                 let store = &mut *shared.store();
+                if is_of_baseline {
+                    // Meanwhile no branch leads to the change.
+                    let own = commit_of(&self.open)?;
+                    store.repo.refs.put_ref(&store.contract.tag.open_ref(self.open.id), own.as_str())?;
+                }
                 workspace.check_out(store, &fresh.open)?;
                 fresh.prepare_run(workspace, store)?;
                 crash::point("confirming.run_entered");
@@ -164,7 +174,11 @@ impl Attempt {
         if own == other {
             return Ok(());
         }
-        workspace.check_out(store, &OpenExperiment { commit: Some(own), base: other, ..self.open.clone() })
+        workspace.check_out(store, &OpenExperiment { commit: Some(own), base: other, ..self.open.clone() })?;
+        if workspace.home.follows_branch() {
+            store.repo.refs.drop_ref(&store.contract.tag.open_ref(self.open.id))?;
+        }
+        Ok(())
     }
 
     /// Leaves it open where the loop is to end: a stop finishes the run that is under way, not all that were to follow.
@@ -187,49 +201,30 @@ impl Attempt {
     fn take_fresh(&mut self, store: &mut Store, fresh: Attempt, measured: Measured) -> Result<bool, SessionError> {
         let commit = commit_of(&fresh.open)?;
         let is_own = fresh.run.role != RunRole::Baseline;
-        let unmet = if is_own { measured.unmet_limits(&store.contract) } else { Vec::new() };
         let run = measured.counted_run(Some(&commit));
-        let number = measured.value.clone().filter(|_| measured.failure.is_none());
-        let result = number.zip(run.clone()).map(|(number, run)| RunResult {
-            run,
-            number,
-            metrics: measured.metrics.clone(),
-            memory_gb: measured.memory_gb,
-            sandbox: measured.sandbox,
-        });
+        let result = measured.result(&commit);
         if !is_own {
             return self.add_to_baseline(store, &fresh.run, result, run, &measured).map(|()| false);
         }
-        if let Some(result) = result {
-            let done = OpenRun { result: Some(Box::new(result)), ..fresh.run };
+        let Some(failure) = &measured.failure else {
+            let done = OpenRun { result: result.map(Box::new), ..fresh.run };
             store.journal.enter_run(self.open.id, &done);
             store.write_journal()?;
             crash::point("confirming.run_taken");
-            if unmet.is_empty() {
-                return Ok(false);
-            }
-        }
+            return Ok(false);
+        };
         // A confirmation that fails gives the experiment its class.
         let seed = fresh.run.seed.map(|seed| format!(" with seed {seed}")).unwrap_or_default();
-        let why = match &measured.failure {
-            Some(failure) => {
-                describe_failure(failure, &store.contract.metric.name, &measured.ended, measured.run.as_ref())
-            }
-            None => unmet.join(", "),
-        };
-        let outcome = if measured.failure.is_some() { Outcome::Crash } else { Outcome::Discard };
+        let why = describe_failure(failure, &store.contract.metric.name, &measured.ended, measured.run.as_ref());
         self.fold(store, |draft| {
             let mut draft = Record {
-                outcome,
-                reason: format!("{}, but its fresh run{seed} did not hold: {why}", draft.reason),
-                failure: measured.failure.clone(),
-                unmet_limits: unmet,
+                outcome: Outcome::Crash,
+                reason: format!("{}, but its fresh run{seed} failed: {why}", draft.reason),
+                failure: Some(failure.clone()),
                 ..draft
             };
-            if measured.failure.is_some() {
-                draft.add_runs(run, measured.sandbox);
-                (draft.metric.value, draft.metric.raw) = (None, None);
-            }
+            draft.add_runs(run, measured.sandbox);
+            (draft.metric.value, draft.metric.raw) = (None, None);
             draft
         })?;
         Ok(true)
@@ -253,9 +248,21 @@ impl Attempt {
             None => {
                 let mut baseline = baseline;
                 let seed = fresh.seed.unwrap_or_default();
-                let lost =
-                    || Run { role: Some(RunRole::Baseline), seed: Some(seed), value: None, ..baseline.runs[0].clone() };
-                baseline.runs.push(run.unwrap_or_else(lost));
+                // Of one that was lost nothing is known but that it was made.
+                let lost = Run {
+                    command: store.contract.command.clone(),
+                    role: Some(RunRole::Baseline),
+                    seed: Some(seed),
+                    started: store.now(),
+                    seconds: 0.0,
+                    exit: None,
+                    signal: None,
+                    silent: None,
+                    value: None,
+                    commit: Some(baseline.commit.clone()),
+                    void: false,
+                };
+                baseline.runs.push(run.unwrap_or(lost));
                 store.note(Notice::BaselineFailed { seed, why: measured.ended.clone() });
                 baseline
             }
@@ -268,11 +275,29 @@ impl Attempt {
         store.write_journal()
     }
 
+    /// Ends what a process that was killed has begun with a run of the baseline: its record has it, its row may not.
+    fn settle_baseline(&self, store: &mut Store) -> Result<(), SessionError> {
+        let Some(baseline) = store.history.baseline().cloned() else { return Ok(()) };
+        let runs = store.journal.find(self.open.id).map(|left| left.runs.clone()).unwrap_or_default();
+        let is_recorded = |open: &&OpenRun| {
+            let is_it = |run: &Run| run.role == Some(RunRole::Baseline) && run.seed == open.seed;
+            open.role == RunRole::Baseline && baseline.runs.iter().any(is_it)
+        };
+        for run in runs.iter().filter(is_recorded) {
+            store.replace_row(&baseline)?;
+            store.journal.forget_runs(self.open.id, |known| known.is(run));
+            store.write_journal()?;
+        }
+        Ok(())
+    }
+
     /// Takes the verdict by its fresh runs.
     fn take_verdict(&mut self, store: &mut Store, verdict: Verdict) -> Result<(), SessionError> {
         let Verdict { outcome, reason } = verdict;
         let trial = self.open.trial.clone();
-        self.fold(store, |draft| Record { outcome, reason, ..draft })?;
+        let results = store.journal.find(self.open.id).map(|left| left.results()).unwrap_or_default();
+        let unmet_limits = over_limit(&store.contract, &results).map(|(_, unmet)| unmet).unwrap_or_default();
+        self.fold(store, |draft| Record { outcome, reason, unmet_limits, ..draft })?;
         trial.map_or(Ok(()), |trial| decide_trial(self, store, &trial))?;
         self.enter(store, Phase::Confirming)
     }

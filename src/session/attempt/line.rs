@@ -215,7 +215,9 @@ fn replace(
     crash::point("replacing.committed");
     let reason =
         format!("{number} by itself, better than what was kept meanwhile; replaces {}", experiment_names(&replaces));
+    let measured = draft.clone();
     let mut record = Record { reason, ..on_base(store, &open, draft, tip, commit)? };
+    (record.metrics, record.memory_gb, record.artifacts) = (measured.metrics, measured.memory_gb, measured.artifacts);
     (record.metric.value, record.metric.raw) = (Some(number.value), Some(number.raw));
     if let Some(trial) = store.journal.attempt_of(&Trial::Afresh(car))
         && let Some(measured) = &trial.draft

@@ -251,7 +251,7 @@ impl Attempt {
             return Ok(Ending::Lost);
         }
         let exit = match ended.done() {
-            Ok(Err(ExecError::NoWall { detail, .. })) if self.may_start_again() || !self.run.is_first() => {
+            Ok(Err(ExecError::NoWall { detail, .. })) if self.may_start_again() || self.is_beside_first() => {
                 shared.store().note(Notice::NotStarted { id, why: detail });
                 return Ok(Ending::Lost);
             }

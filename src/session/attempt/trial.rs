@@ -122,7 +122,7 @@ pub(crate) fn end_trial(attempt: &mut Attempt, store: &mut Store) -> Result<Atte
         Some(Tested::Holds(number) | Tested::Better(number)) if is_refused && matches!(trial, Trial::Train { .. }) => {
             Tested::NotBetter(Some(number))
         }
-        tested => tested.unwrap_or(Tested::NotBetter(None)),
+        tested => tested.unwrap_or_else(|| Tested::NotBetter(draft.metric.number())),
     };
     attempt.open.tested = Some(tested.clone());
     let (base, commit, reason) = (attempt.open.base.clone(), commit_of(&attempt.open)?, draft.reason.clone());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::repro::Rerunning;
 use crate::domain::{Contract, ExperimentId, FORMAT_VERSION, Number, Record, RunRole, Tag, VerifiedPair};
-use crate::git::HeadTarget;
+use crate::git::{HeadTarget, TagObject};
 use crate::rules::{Sample, Verified, describe_failure, fresh_groups, noise, verified};
 use crate::session::errors::{SessionError, VerifyError};
 use crate::session::store::{Interrupt, Interrupts, watch_programs_until};
@@ -67,8 +67,11 @@ impl SessionView {
         };
         let links = links.iter().map(|link| self.linkable(link)).collect::<Result<Vec<_>, _>>()?;
         let name = verified_ref(&self.tag, a.id, b.id);
-        let known = self.repo.refs.record(&name)?.and_then(|tag| serde_json::from_str(&tag.message).ok());
-        let known: Option<VerifiedPair> = known;
+        let read = |tag: TagObject| {
+            let pair = serde_json::from_str::<VerifiedPair>(&tag.message).ok();
+            pair.filter(|pair| pair.version == FORMAT_VERSION).ok_or_else(|| VerifyError::Unread(name.clone()))
+        };
+        let known = self.repo.refs.record(&name)?.map(read).transpose()?;
         let mut values = known.as_ref().map_or_else(Default::default, |known| {
             [known.values_a.clone(), known.values_b.clone()].map(|values| values.into_iter().collect::<Vec<_>>())
         });

@@ -13,6 +13,8 @@ pub enum VerifyError {
     Failed { id: ExperimentId, seed: u64, why: String },
     #[error("one run of each says nothing about the noise")]
     NoNoise,
+    #[error("{0} is not a tag that this program can add to")]
+    Unread(String),
     #[error("cannot write what was verified: {0}")]
     Text(String),
 }
@@ -22,7 +24,7 @@ impl VerifyError {
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             VerifyError::Same(_) | VerifyError::NoNoise => ErrorKind::Usage,
-            VerifyError::Failed { .. } | VerifyError::Text(_) => ErrorKind::CannotStart,
+            VerifyError::Failed { .. } | VerifyError::Unread(_) | VerifyError::Text(_) => ErrorKind::CannotStart,
         }
     }
 
@@ -33,6 +35,7 @@ impl VerifyError {
             VerifyError::Failed { id, .. } => {
                 format!("`ar repro {id}` runs it again and keeps its log; the runs that ended are recorded, and count")
             }
+            VerifyError::Unread(name) => format!("look at it with `git show {name}`; a newer ar may have written it"),
             VerifyError::NoNoise => "pass --runs 2 or more".into(),
             VerifyError::Text(_) => "report this as a defect".into(),
         }

@@ -10,7 +10,7 @@ use super::baseline::{check_baseline, forget_repeats, repeat_in_first_slot, repe
 use super::session::Session;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunResult, RunRole};
+use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunRole};
 use crate::exec::OpensWatch;
 use crate::rules::{
     FileTerms, Forbidden, Measured, RunFound, axes_without_number, baseline_runs, baseline_with, describe_failure,
@@ -255,19 +255,14 @@ impl Session<'_> {
                 let log = format!("{}/run.log", run_name(&OpenRun::new(RunRole::Baseline, number)));
                 return Err(self.refuse_baseline(record, &log, Vec::new()));
             }
-            let run = measured.counted_run(Some(&record.commit));
-            match measured.value.clone().zip(run.clone()) {
-                Some((number, run)) if is_confirmed(&store.contract) => results.push(RunResult {
-                    run,
-                    number,
-                    metrics: measured.metrics,
-                    memory_gb: measured.memory_gb,
-                    sandbox: measured.sandbox,
-                }),
-                _ => record.add_runs(run, measured.sandbox),
+            match measured.result(&record.commit).filter(|_| is_confirmed(&store.contract)) {
+                Some(result) => results.push(result),
+                None => record.add_runs(measured.counted_run(Some(&record.commit)), measured.sandbox),
             }
         }
-        record = baseline_with(&record, &results);
+        if !results.is_empty() {
+            record = baseline_with(&record, &results);
+        }
         if !unmet.is_empty() {
             store.note(Notice::LimitsBroken(unmet));
         }

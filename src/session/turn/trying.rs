@@ -188,8 +188,11 @@ impl Session<'_> {
         self.shared.publish()?;
         let store = self.shared.store.get_mut();
         Ok(match attempted {
-            Attempted::Recorded | Attempted::Waiting => Tried::Recorded(store.history.last_id()),
-            Attempted::StillRunning => {
+            Attempted::Waiting if store.journal.in_phase(Phase::Confirming).next().is_none() => {
+                Tried::Recorded(store.history.last_id())
+            }
+            Attempted::Recorded => Tried::Recorded(store.history.last_id()),
+            Attempted::StillRunning | Attempted::Waiting => {
                 Tried::StillRunning(store.journal.first().map_or(ExperimentId::BASELINE, |first| first.open.id))
             }
             Attempted::RolledBack => Tried::RolledBack,
