@@ -38,6 +38,10 @@ impl SessionStatus {
                 None => "between two experiments".into(),
             },
             Activity::Working => "active, but the current step is unreadable".into(),
+            Activity::RunOver | Activity::Left if self.open().is_some_and(|open| open.fresh.is_some()) => {
+                let done = self.open().and_then(|open| open.fresh).unwrap_or_default();
+                format!("idle; {name} stays open after {done} of up to {MAX_FRESH} fresh runs")
+            }
             Activity::RunningAlone => format!("idle; the run of {name} is still going"),
             Activity::RunOver => format!("idle; the run of {name} has finished and is not recorded yet"),
             Activity::Left => format!("idle; {name} was left unfinished"),

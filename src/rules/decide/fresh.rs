@@ -226,10 +226,11 @@ fn verdict(
     let way = if found.difference < 0.0 { "worse" } else { "better" };
     let runs = if found.runs == 1 { "1 fresh run".to_owned() } else { format!("{} fresh runs", found.runs) };
     let mut reason = format!(
-        "{name} {mean} against {best} of experiment {id}: {way} by {:.decimals$} ± {:.decimals$} on {runs} ({} sure)",
+        "{name} {mean} against {best} of experiment {id}: {way} by {:.decimals$} ± {:.decimals$} on {runs} ({} sure{})",
         found.difference.abs(),
         found.error,
         sure_text(found.sure),
+        of_what(bar(contract, diff).min_delta),
     );
     if let Some(first) = contender.draft.metric.number().filter(|_| !contender.first_counts) {
         let way = if contract.metric.direction.better(first.value, best.value) { "" } else { " worse" };
@@ -246,6 +247,15 @@ fn verdict(
     match is_better {
         true => Verdict { outcome: Outcome::Keep, reason },
         false => Verdict { outcome: Outcome::Discard, reason: format!("not confirmed: {reason}") },
+    }
+}
+
+/// What the probability is about, where that is not being better at all.
+fn of_what(min_delta: f64) -> String {
+    match min_delta {
+        0.0 => String::new(),
+        cost if cost < 0.0 => format!(" that it costs less than {}", -cost),
+        gain => format!(" that it gains more than {gain}"),
     }
 }
 

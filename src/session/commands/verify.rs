@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::repro::Rerunning;
 use crate::domain::{Contract, ExperimentId, FORMAT_VERSION, Number, Record, RunRole, Tag, VerifiedPair};
+use crate::fs::open_locked;
 use crate::git::{HeadTarget, TagObject};
 use crate::rules::{Sample, Verified, describe_failure, fresh_groups, noise, verified};
 use crate::session::errors::{SessionError, VerifyError};
@@ -57,6 +58,11 @@ impl SessionView {
         if let Some(owner) = self.folder.owner(self.repo.git_dir())? {
             return Err(StateError::Held { holder: owner.said }.into());
         }
+        let lock = self.repo.common_dir().join(format!("autoresearch-verify-{}", self.tag));
+        let failed = |source| SessionError::Io { action: "lock", path: lock.clone(), source };
+        let Some(_held) = open_locked(&lock).map_err(failed)? else {
+            return Err(StateError::Held { holder: "another `ar verify`".into() }.into());
+        };
         watch_programs_until(&self.repo, interrupts)?;
         let links = match (&verification.links, self.journal().and_then(|journal| journal.layout)) {
             (links, Some(layout)) if links.is_empty() => {
