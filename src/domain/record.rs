@@ -467,4 +467,36 @@ mod tests {
             assert_eq!(after(walls), expected, "{walls:?}");
         }
     }
+
+    #[test]
+    fn the_runs_that_decide_are_those_whose_mean_is_the_value() {
+        let of = |role: RunRole, value: f64, commit: &str| Run {
+            role: Some(role),
+            value: Some(value),
+            commit: Some(CommitId::new(commit)),
+            ..run()
+        };
+        let decided = |id: u32, value: f64, runs: Vec<Run>| -> Vec<f64> {
+            let mut record = Record { id: id.into(), runs, ..record(None) };
+            record.metric.value = Some(value);
+            record.deciding_runs().into_iter().filter_map(|run| run.value).collect()
+        };
+        let baseline = [0.5, 0.4, 0.6].map(|value| of(RunRole::Baseline, value, "c"));
+        assert_eq!(decided(0, 0.5, baseline.to_vec()), [0.5, 0.4, 0.6], "their mean is the first one's number");
+        assert_eq!(
+            decided(0, 0.4, [&baseline[1], &baseline[0]].map(Clone::clone).to_vec()),
+            [0.4],
+            "the first decides"
+        );
+        let on_top = [
+            (RunRole::Screen, 9.0, "d"),
+            (RunRole::Confirm, 1.0, "d"),
+            (RunRole::Confirm, 2.0, "d"),
+            (RunRole::Trial, 5.0, "e"),
+        ];
+        let on_top = on_top.map(|(role, value, commit)| of(role, value, commit));
+        assert_eq!(decided(3, 1.5, on_top.to_vec()), [1.0, 2.0], "its tree was put on top of another commit");
+        let reworked = vec![Run { void: true, ..of(RunRole::Screen, 1.0, "c") }, of(RunRole::Screen, 2.0, "c")];
+        assert_eq!(decided(3, 2.0, reworked), [2.0]);
+    }
 }

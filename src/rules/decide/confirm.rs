@@ -342,6 +342,15 @@ mod tests {
     }
 
     #[test]
+    fn without_anything_to_compare_with_fresh_runs_come_to_an_end() {
+        let step = |count: usize| next_step(&BAR, &[], &runs(2, &vec![9.0; count]), Some(&NOISE));
+        assert_eq!(
+            [step(0), step(3), step(4), step(9)],
+            [NextStep::Run, NextStep::Run, NextStep::Discard, NextStep::Discard]
+        );
+    }
+
+    #[test]
     fn a_difference_needs_runs_of_both_and_some_noise() {
         assert_eq!(estimate(&BAR, &runs(1, &[1.0]), &runs(2, &[1.0]), None), None);
         assert_eq!(estimate(&BAR, &[], &runs(2, &[1.0]), Some(&NOISE)), None);
