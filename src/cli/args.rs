@@ -26,7 +26,7 @@ pub(super) use reading::{
     StatusArgs,
 };
 pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
-pub(super) use taking::{FinalizeArgs, NoteArgs, RateArgs, ReproArgs, RestoreArgs, VerifyArgs};
+pub(super) use taking::{AblateArgs, FinalizeArgs, NoteArgs, RateArgs, ReproArgs, RestoreArgs, VerifyArgs};
 
 use super::error::CliError;
 use super::globals::Globals;
@@ -73,6 +73,8 @@ pub(super) enum Command {
     Repro(ReproArgs),
     /// Compare two experiments by fresh runs of both
     Verify(VerifyArgs),
+    /// Measure what each kept change carries, by fresh runs without it
+    Ablate(AblateArgs),
     /// Put what was kept on a clean branch for review
     Finalize(FinalizeArgs),
     /// Create a session from another tool's ledger
@@ -124,6 +126,7 @@ impl Command {
             Command::Restore(_) => Some("restore"),
             Command::Repro(_) => Some("repro"),
             Command::Verify(_) => Some("verify"),
+            Command::Ablate(_) => Some("ablate"),
             Command::Finalize(_) => Some("finalize"),
             Command::Import(_) => Some("import"),
             Command::Guard(_) => Some("guard"),

@@ -1,5 +1,6 @@
 //! The command line: arguments, one file per command, errors and exit codes. The only part that prints.
 
+mod ablate;
 mod args;
 mod brief;
 mod chosen;
@@ -14,6 +15,7 @@ mod export;
 mod extract;
 mod finalize;
 mod foreign;
+mod fresh_runs;
 mod globals;
 mod guard;
 mod guard_service;
@@ -149,6 +151,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Restore(args) => restore::run(args),
         Command::Repro(args) => repro::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Ablate(args) => ablate::run(args),
         Command::Finalize(args) => finalize::run(args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),

@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{ExperimentName, FORMAT_VERSION, Record, VerifiedPair, Which, experiment_name};
+use autoresearch::domain::{ExperimentName, FORMAT_VERSION, Record, VerifiedPair, Which};
 use autoresearch::report::{Align, Format, Grid};
-use autoresearch::session::{KeepsError, SessionError, SessionView, Verification, VerifyingRun};
+use autoresearch::session::{KeepsError, SessionError, SessionView, VerifiedSide, verify};
 use serde_json::json;
 
 use super::args::VerifyArgs;
 use super::error::CliError;
+use super::fresh_runs::announce;
 use super::process::{no_runtime, runtime};
 use super::{chosen, exit, output, signals};
 
@@ -17,20 +18,30 @@ pub(super) fn run(args: VerifyArgs) -> Result<ExitCode, CliError> {
     let best = || ExperimentName { tag: None, which: Which::Best };
     let first = args.first.clone().unwrap_or_else(best);
     let (view, first) = chosen::open_at(&first, args.tag)?;
-    let (a, b) = match &args.second {
-        Some(second) => (first, view.find(&second.which)?.clone()),
-        None => (compared_with(&view, &first, args.first.is_some())?, first),
+    let elsewhere = args.second.as_ref().filter(|second| second.tag.as_ref().is_some_and(|tag| *tag != view.tag));
+    let elsewhere = elsewhere.map(|second| chosen::open_at(second, None)).transpose()?;
+    let other = match &args.second {
+        Some(_) if elsewhere.is_some() => None,
+        Some(second) => Some(view.find(&second.which)?.clone()),
+        None => Some(compared_with(&view, &first, args.first.is_some())?),
     };
-    let verification = Verification { runs: args.runs, links: args.link };
+    let of_first = VerifiedSide { view: &view, record: &first };
+    let of_other = match (&other, &elsewhere) {
+        (Some(record), _) => VerifiedSide { view: &view, record },
+        (None, Some((view, record))) => VerifiedSide { view, record },
+        (None, None) => of_first,
+    };
+    let sides = if args.second.is_some() { (of_first, of_other) } else { (of_other, of_first) };
+    let (runs, terms) = args.fresh.terms();
     let verified = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
-        Ok::<_, CliError>(view.verify((&a, &b), &verification, &interrupts, &mut announce).await?)
+        Ok::<_, CliError>(verify(sides, runs, &terms, &interrupts, &mut announce).await?)
     })?;
     let Some(verified) = verified else {
         output::note("interrupted; the runs that ended are recorded, and the same command goes on");
         return Ok(ExitCode::from(exit::INTERRUPTED));
     };
-    print(&view, (&a, &b), &verified, args.format);
+    print(sides, &verified, args.format);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -42,18 +53,14 @@ fn compared_with(view: &SessionView, record: &Record, is_named: bool) -> Result<
     Ok(other.cloned().ok_or_else(|| SessionError::from(KeepsError::NothingKept(view.tag.to_string())))?)
 }
 
-fn announce(run: &VerifyingRun<'_>) {
-    output::note(&format!("{} with seed {}: {}", experiment_name(run.id), run.seed, run.value));
-}
-
-fn print(view: &SessionView, (a, b): (&Record, &Record), verified: &VerifiedPair, format: Format) {
+fn print((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), verified: &VerifiedPair, format: Format) {
     let VerifiedPair { runs, difference, low, high, level, better, .. } = *verified;
     if format == Format::Json {
         return output::json(&json!({
             "version": FORMAT_VERSION,
-            "tag": view.tag,
-            "a": a.id,
-            "b": b.id,
+            "tag": b.view.tag,
+            "a": verified.a,
+            "b": verified.b,
             "runs": runs,
             "difference": difference,
             "low": low,
@@ -62,7 +69,7 @@ fn print(view: &SessionView, (a, b): (&Record, &Record), verified: &VerifiedPair
             "better": better,
         }));
     }
-    let decimals = b.metric.number().map_or(4, |number| number.decimals()).clamp(1, 12);
+    let decimals = b.record.metric.number().map_or(4, |number| number.decimals()).clamp(1, 12);
     let number = |value: f64| format!("{value:.decimals$}");
     let mean = |values: &[(u64, f64)]| number(values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64);
     let mut grid = Grid::new([
@@ -71,9 +78,15 @@ fn print(view: &SessionView, (a, b): (&Record, &Record), verified: &VerifiedPair
         ("fresh mean", Align::Right),
         ("runs", Align::Right),
     ]);
-    for (record, values) in [(a, &verified.values_a), (b, &verified.values_b)] {
-        let recorded = record.metric.number().map_or("none".to_owned(), |number| number.raw);
-        grid.push([record.id.to_string(), recorded, mean(values), values.len().to_string()]);
+    let (of_a, of_b) = ((a, &verified.a, &verified.values_a), (b, &verified.b, &verified.values_b));
+    for (side, id, values) in [of_a, of_b] {
+        let recorded = side.record.metric.number().map_or("none".to_owned(), |number| number.raw);
+        grid.push([
+            id.own().map_or_else(|| id.text(), |id| id.to_string()),
+            recorded,
+            mean(values),
+            values.len().to_string(),
+        ]);
     }
     output::text(&grid.render(format, output::width()));
     if format == Format::Csv {
@@ -87,8 +100,8 @@ fn print(view: &SessionView, (a, b): (&Record, &Record), verified: &VerifiedPair
     };
     output::line(&format!(
         "\n{} is {way} than {} by {} ({}% interval {} to {}): {sure}",
-        experiment_name(b.id),
-        experiment_name(a.id),
+        verified.b.text(),
+        verified.a.text(),
         number(difference.abs()),
         (level * 100.0).round(),
         number(low),

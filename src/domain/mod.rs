@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows of git, files, processes or terminals.
 
+mod ablation;
 mod alert;
 mod artifact;
 mod as_text;
@@ -71,6 +72,7 @@ pub mod values;
 mod verified_pair;
 mod word_list;
 
+pub use ablation::{Ablated, AblatedRun, AblationStep, Contribution};
 pub use alert::{Alert, AlertKind};
 pub use artifact::Artifact;
 pub use beside::{Beside, Replay, Train};
@@ -138,5 +140,5 @@ pub use text::{
 };
 pub use unparsed::Unparsed;
 pub use usage::{CURRENCY, Price, Prices, Spent, Tokens, Usage, money_text, tokens_text};
-pub use verified_pair::VerifiedPair;
+pub use verified_pair::{VerifiedId, VerifiedPair};
 pub use word_list::{WordList, word_list};

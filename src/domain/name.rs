@@ -24,7 +24,7 @@ pub enum Which {
 }
 
 /// The name of an experiment as the user writes it: `7`, `3fa9c1`, `best`, `baseline`, `last`, or of another session:
-/// `nov20/7`.
+/// `nov20/7`, or `nov20:7`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExperimentName {
     /// The session, if named.
@@ -56,7 +56,7 @@ impl FromStr for ExperimentName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || ExperimentNameError(text.to_owned());
-        let (tag, name) = match text.split_once('/') {
+        let (tag, name) = match text.split_once(['/', ':']) {
             Some((tag, name)) => (Some(tag.parse().map_err(|_| wrong())?), name),
             None => (None, text),
         };

@@ -395,7 +395,7 @@ impl Report {
     #[must_use]
     pub fn with_verified(mut self, pairs: &[VerifiedPair]) -> Report {
         for (point, details) in self.points.iter().zip(&mut self.details) {
-            details.verified = pairs.iter().filter(|pair| pair.b == point.id).cloned().collect();
+            details.verified = pairs.iter().filter(|pair| pair.b.own() == Some(point.id)).cloned().collect();
         }
         self
     }
@@ -403,7 +403,7 @@ impl Report {
     /// What fresh runs say of the experiment at a place among the points against another one.
     pub(super) fn verified(&self, index: usize, against: Option<usize>) -> Option<&VerifiedPair> {
         let other = self.points.get(against?)?.id;
-        self.details.get(index)?.verified.iter().find(|pair| pair.a == other)
+        self.details.get(index)?.verified.iter().find(|pair| pair.a.own() == Some(other))
     }
 
     /// Sums up a ledger that was read from a file.

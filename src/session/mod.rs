@@ -17,9 +17,9 @@ mod view;
 mod wait;
 
 pub use commands::{
-    FinalizeTerms, Finalized, Import, Lookout, Reproduced, Rerun, Rerunning, Restored, Stopped, StoppingBeside,
-    Verification, VerifyingRun, ask_to_stop, commit_new_files, create_demo, create_research_demo, demo_terms,
-    end_run_only, inspect_all, inspect_sessions, note_stopped, research_demo_terms,
+    Ablation, FinalizeTerms, Finalized, FreshNews, FreshTerms, Import, Lookout, Reproduced, Rerun, Rerunning, Restored,
+    Stopped, StoppingBeside, VerifiedSide, ablate, ask_to_stop, commit_new_files, create_demo, create_research_demo,
+    demo_terms, end_run_only, inspect_all, inspect_sessions, note_stopped, research_demo_terms, verify,
 };
 pub use doctor::{Examination, examine, examine_start, repair};
 pub use errors::{

@@ -1,6 +1,7 @@
 //! The integration tests: the real binary, real git, real processes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod ablate;
 mod adopt;
 mod agent_calls;
 mod answers;

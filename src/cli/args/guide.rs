@@ -12,7 +12,7 @@ use super::Cli;
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Run experiments", &["init", "run", "try", "resume", "stop", "tell", "idea"]),
     ("Read results", &["status", "report", "log", "show", "diff", "brief", "extract", "score", "doctor"]),
-    ("Check results", &["verify", "repro", "note", "rate"]),
+    ("Check results", &["verify", "ablate", "repro", "note", "rate"]),
     ("Watch over sessions", &["guard"]),
     ("Move results", &["restore", "finalize", "import", "export"]),
     ("Setup and help", &["demo", "completions", "man", "help", "version"]),

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use autoresearch::domain::{ExperimentId, ExperimentName, Rating, Tag};
+use autoresearch::domain::{Asked, ExperimentId, ExperimentName, GpuChoice, Rating, Tag};
 use autoresearch::report::Format;
+use autoresearch::session::FreshTerms;
 use clap::Args;
 
 use super::session::SessionArgs;
@@ -88,21 +89,56 @@ pub(in crate::cli) struct VerifyArgs {
     /// Experiment to verify against the one that it was made on; with B, the one to compare with [default: baseline and best]
     #[arg(value_name = "A")]
     pub(in crate::cli) first: Option<ExperimentName>,
-    /// Experiment to compare with A
+    /// Experiment to compare with A; nov20:7 in another session
     #[arg(value_name = "B")]
     pub(in crate::cli) second: Option<ExperimentName>,
     /// Session [default: that of HEAD, else the active one, else the newest]
     #[arg(long)]
     pub(in crate::cli) tag: Option<Tag>,
-    /// Number of fresh runs of each experiment
+    #[command(flatten)]
+    pub(in crate::cli) fresh: FreshArgs,
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct AblateArgs {
+    #[command(flatten)]
+    pub(in crate::cli) session: SessionArgs,
+    #[command(flatten)]
+    pub(in crate::cli) fresh: FreshArgs,
+    /// Make the branch TAG-dropped without the changes that carry nothing; it takes up to as many runs again
+    #[arg(long)]
+    pub(in crate::cli) drop: bool,
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub(in crate::cli) format: Format,
+}
+
+/// How many fresh runs, and where.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct FreshArgs {
+    /// Number of fresh runs of each
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..))]
     pub(in crate::cli) runs: u32,
     /// Untracked file or folder that the runs need, such as a data set; repeatable [default: what the session links]
     #[arg(long, value_name = "PATH")]
     pub(in crate::cli) link: Vec<PathBuf>,
-    /// Output format
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    pub(in crate::cli) format: Format,
+    /// Number of runs at a time [default: that of the session]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(in crate::cli) slots: Option<u32>,
+    /// GPUs to divide among the slots: all, indices as in 0,1,3, or UUIDs [default: those of the session]
+    #[arg(long, value_name = "GPUS")]
+    pub(in crate::cli) gpus: Option<GpuChoice>,
+}
+
+impl FreshArgs {
+    /// The number of runs, and where they are made.
+    pub(in crate::cli) fn terms(self) -> (u32, FreshTerms) {
+        let asked = Asked { slots: self.slots, gpus: self.gpus, ..Asked::default() };
+        (self.runs, FreshTerms { links: self.link, asked })
+    }
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! Verdicts: keep or discard, stale attempts, trains, rework. Nothing here says what runs next.
 
+mod ablate;
 mod confirm;
 mod fresh;
 pub(super) mod judge;
@@ -15,6 +16,7 @@ mod train_steps;
 mod trains;
 mod verify;
 
+pub use ablate::{AblatingRun, AblationState, AblationTerms, ablation, most_ablating_runs};
 pub use confirm::{
     Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
 };

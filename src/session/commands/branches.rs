@@ -175,7 +175,7 @@ impl SessionView {
     }
 
     /// The baseline and the kept experiments, each made on the one before.
-    fn kept_chain(&self) -> Result<Vec<&Record>, SessionError> {
+    pub(super) fn kept_chain(&self) -> Result<Vec<&Record>, SessionError> {
         let kept =
             self.history.records().iter().filter(|record| record.id.is_baseline() || record.outcome == Outcome::Keep);
         let chain: Vec<&Record> = kept.collect();
@@ -214,7 +214,7 @@ impl SessionView {
     }
 
     /// Returns the full ref name of a branch that can be created and belongs to no session.
-    fn free_branch(&self, branch: &str) -> Result<String, SessionError> {
+    pub(super) fn free_branch(&self, branch: &str) -> Result<String, SessionError> {
         let full = self.repo.refs.branch_ref(branch)?;
         let is_session = branch.strip_prefix(SESSION_BRANCHES).is_some_and(|tag| tag.parse::<Tag>().is_ok());
         if is_session || full == self.tag.branch_ref() {

@@ -1,27 +1,19 @@
 //! Rerunning an experiment beside the session: in a working tree of its own, without a trace in the session's files and
 //! refs.
 
-use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::domain::{CommitId, Contract, EnvironmentChange, Failure, FailureClass, Number, Record, RunRole};
-use crate::exec::{self, ExecError, Executor};
-use crate::fs::open_locked;
+use super::run_beside::{Linked, RunBeside, hold};
+use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, Number, Record, RunRole};
+use crate::exec;
 use crate::git::{HeadTarget, Repo};
-use crate::rules::{
-    CameBack, FileTerms, JobPlaces, Wall, WalledRole, came_back, environment_differences, failed_again,
-    protected_mounts, spread,
-};
-use crate::session::attempt::{FinishedRun, MeasuringRun, metric_file_stamp};
+use crate::rules::{CameBack, came_back, environment_differences, failed_again, spread};
+use crate::session::attempt::FinishedRun;
 use crate::session::errors::SessionError;
-use crate::session::store::{Interrupt, Interrupts, Walls, own_names, watch_programs_until, writes_log};
+use crate::session::store::{Interrupts, watch_programs_until};
 use crate::session::tree::{REPRO_FOLDER, UNFINISHED};
 use crate::session::view::SessionView;
-use crate::session::wait::Ending;
-
-/// Names at the root of a working tree that belong to git or this program.
-const OWN: [&str; 5] = [".git", ".autoresearch", "results.tsv", "run.log", "autoresearch-lessons.md"];
 
 /// The options for rerunning an experiment.
 #[derive(Debug, Clone, Default)]
@@ -102,7 +94,7 @@ impl SessionView {
         }
         let place = made?;
         let unfinished = place.git_dir().join(REPRO_FOLDER).join(UNFINISHED);
-        let (ran, _held) = match hold(&unfinished) {
+        let (ran, _held) = match hold(&place) {
             Ok(held) => (self.run_in(&place, contract, record, &links, interrupts, publish).await, held),
             Err(error) => (Err(error), None),
         };
@@ -131,13 +123,13 @@ impl SessionView {
         place: &Repo,
         contract: &Contract,
         record: &Record,
-        links: &[(PathBuf, PathBuf)],
+        links: &[Linked],
         interrupts: &Interrupts,
         publish: &mut dyn FnMut(&Rerunning<'_>),
     ) -> Result<Option<Reproduced>, SessionError> {
         let (seed, recorded) = record.to_repeat();
-        let told = (RunRole::Repro, seed);
-        let finished = self.finish_run_in(place, contract, record, told, links, interrupts, publish).await?;
+        let run = RunBeside { seed, links, ..RunBeside::of(contract, record, RunRole::Repro) };
+        let finished = run.finish(self, place, interrupts, publish).await?;
         let Some(finished) = finished else { return Ok(None) };
         let (ended, FinishedRun { verdict, exit, .. }) = (finished.ended(), finished);
         let here = exec::environment(place.worktree());
@@ -166,130 +158,4 @@ impl SessionView {
             log: None,
         }))
     }
-
-    /// Makes a run of an experiment beside the session in a working tree at its commit, and waits for it. `None` after an
-    /// interrupt.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a run has a place, terms, a role with its seed, and somebody who waits"
-    )]
-    pub(super) async fn finish_run_in(
-        &self,
-        place: &Repo,
-        contract: &Contract,
-        record: &Record,
-        (role, seed): (RunRole, Option<u64>),
-        links: &[(PathBuf, PathBuf)],
-        interrupts: &Interrupts,
-        publish: &mut dyn FnMut(&Rerunning<'_>),
-    ) -> Result<Option<FinishedRun>, SessionError> {
-        let root = place.worktree();
-        let folder = place.git_dir().join(REPRO_FOLDER);
-        let log = folder.join("run.log");
-        for (from, name) in links {
-            let there = root.join(name);
-            if fs::symlink_metadata(&there).is_ok() {
-                return Err(SessionError::LinkedAlready(name.clone()));
-            }
-            link(from, &there)?;
-        }
-        if !place.working_tree.is_tracked(Path::new("run.log"))? {
-            // The output of a command that redirects it there is read, too.
-            link(&log, &root.join("run.log"))?;
-        }
-        let command = record.runs.last().map_or(contract.command.as_str(), |run| run.command.as_str());
-        let wall = self.wall_of_rerun(place, contract, command, &record.commit, links)?;
-        let run = MeasuringRun {
-            role,
-            seed,
-            contract,
-            command,
-            id: record.id,
-            commit: record.commit.clone(),
-            state: self.folder.state(),
-            folder,
-            root,
-            variables: &[],
-            metric_before: metric_file_stamp(contract, root),
-            wall,
-        };
-        publish(&Rerunning { dir: root, command, missing: self.missing_in(root) });
-        match run.start(&Executor::for_runs())?.measured(interrupts, contract).await? {
-            Ending::Done(finished) => Ok(Some(finished)),
-            Ending::Lost if interrupts.asked() == Interrupt::None => {
-                let (command, detail) = (command.to_owned(), "died".to_owned());
-                Err(ExecError::Lost { command, detail, killed: 0 }.into())
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// The wall of a run in `place`, if one can be built. A run of another commit protects what the commit's tracked files of
-    /// that name are.
-    fn wall_of_rerun(
-        &self,
-        place: &Repo,
-        contract: &Contract,
-        command: &str,
-        commit: &CommitId,
-        links: &[(PathBuf, PathBuf)],
-    ) -> Result<Option<Wall>, SessionError> {
-        let (walls, _) = Walls::tried(contract.sandbox, &self.repo, place.worktree())?;
-        let terms = FileTerms::of(contract)?;
-        let all = place.objects.files_at(commit, |_| true)?;
-        let protected: Vec<PathBuf> = all.iter().filter(|path| terms.protects(path)).cloned().collect();
-        let folder = place.git_dir().join(REPRO_FOLDER);
-        let places = JobPlaces {
-            own: own_names(&folder, 0, writes_log(place.worktree(), command)),
-            protected: protected_mounts(&protected, &all),
-            links: links.iter().map(|(target, _)| (target.clone(), false)).collect(),
-            ..JobPlaces::default()
-        };
-        Ok(walls.of_job(place.worktree(), &folder, places, &WalledRole::Run))
-    }
-
-    /// The target of a path to link, and its path in the working tree.
-    pub(super) fn linkable(&self, path: &Path) -> Result<(PathBuf, PathBuf), SessionError> {
-        let failed = |source| SessionError::Io { action: "link", path: path.to_owned(), source };
-        let root = self.repo.worktree().canonicalize().map_err(failed)?;
-        let full = std::path::absolute(path).map_err(failed)?;
-        if fs::symlink_metadata(&full).is_err() {
-            return Err(SessionError::NothingToLink(path.to_owned()));
-        }
-        // The path may be a link itself, to a disk for data.
-        let folder = full.parent().unwrap_or(&full).canonicalize().map_err(failed)?;
-        let real = folder.join(full.file_name().unwrap_or_default());
-        match real.strip_prefix(&root) {
-            Ok(name) if !name.as_os_str().is_empty() => Ok((real.clone(), name.to_owned())),
-            _ => Err(SessionError::NotInWorktree { path: path.to_owned(), root }),
-        }
-    }
-
-    /// The names at the root of the user's working tree that `root` lacks.
-    fn missing_in(&self, root: &Path) -> Vec<String> {
-        let entries = fs::read_dir(self.repo.worktree()).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let is_own = |name: &String| OWN.contains(&name.as_str());
-        let mut missing: Vec<String> =
-            names.filter(|name| !is_own(name) && fs::symlink_metadata(root.join(name)).is_err()).collect();
-        missing.sort();
-        missing
-    }
-}
-
-/// Creates the file that marks this command as running, until it is dropped.
-fn hold(path: &Path) -> Result<Option<File>, SessionError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let held = fs::create_dir_all(folder).and_then(|()| open_locked(path));
-    held.map(|held| held.map(|(file, _)| file)).map_err(|source| SessionError::Io {
-        action: "make",
-        path: path.to_owned(),
-        source,
-    })
-}
-
-fn link(target: &Path, link: &Path) -> Result<(), SessionError> {
-    let parent = link.parent().unwrap_or(Path::new("."));
-    let made = fs::create_dir_all(parent).and_then(|()| symlink(target, link));
-    made.map_err(|source| SessionError::Io { action: "link", path: link.to_owned(), source })
 }

@@ -1,214 +1,150 @@
 //! Fresh runs of two recorded experiments beside the session, in turn and by the same seeds: how far apart they really are.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-
-use super::repro::Rerunning;
-use crate::domain::{Contract, ExperimentId, FORMAT_VERSION, Number, Record, RunRole, Tag, VerifiedPair};
-use crate::fs::open_locked;
-use crate::git::{HeadTarget, TagObject};
-use crate::rules::{Sample, Verified, describe_failure, fresh_groups, noise, verified};
+use super::fresh_runs::{FreshNews, FreshRuns, FreshTerms, Subject, first_fresh_seed, samples, usual_seconds};
+use crate::domain::{Contract, ExperimentId, FORMAT_VERSION, Number, Record, VerifiedId, VerifiedPair};
+use crate::rules::{Verified, noise, verified};
 use crate::session::errors::{SessionError, VerifyError};
-use crate::session::store::{Interrupt, Interrupts, watch_programs_until};
+use crate::session::store::Interrupts;
 use crate::session::view::SessionView;
-use crate::state::StateError;
 
-/// What to verify.
-#[derive(Debug, Clone, Default)]
-pub struct Verification {
-    /// The fresh runs of each experiment.
-    pub runs: u32,
-    /// Untracked files and folders of the user's working tree to link into each tree; those of the session's slots if empty.
-    pub links: Vec<PathBuf>,
+/// One of the two experiments of a verification.
+#[derive(Clone, Copy)]
+pub struct VerifiedSide<'a> {
+    /// Its session.
+    pub view: &'a SessionView,
+    /// Its record.
+    pub record: &'a Record,
 }
 
-/// A run for a verification that ended.
-#[derive(Debug)]
-pub struct VerifyingRun<'a> {
-    /// The experiment.
-    pub id: ExperimentId,
-    /// Its seed.
-    pub seed: u64,
-    /// What it measured.
-    pub value: &'a Number,
-}
-
-impl SessionView {
-    /// Runs two experiments in turn by fresh seeds, and records what all such runs of them say in a tag under `verified/`. A
-    /// verification that was interrupted is continued. `None` after an interrupt; the runs that ended are recorded.
-    ///
-    /// # Errors
-    ///
-    /// A loop holds the session; a run gives no number; those of a rerun.
-    pub async fn verify(
-        &self,
-        (a, b): (&Record, &Record),
-        verification: &Verification,
-        interrupts: &Interrupts,
-        publish: &mut dyn FnMut(&VerifyingRun<'_>),
-    ) -> Result<Option<VerifiedPair>, SessionError> {
-        let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoContract(self.folder.root().to_owned()))?;
-        [a, b].into_iter().try_for_each(SessionView::require_commit)?;
-        if contract.imported {
-            return Err(SessionError::ImportedSession(self.tag.to_string()));
-        }
-        if a.id == b.id {
-            return Err(VerifyError::Same(a.id).into());
-        }
-        if let Some(owner) = self.folder.owner(self.repo.git_dir())? {
-            return Err(StateError::Held { holder: owner.said }.into());
-        }
-        let lock = self.repo.common_dir().join(format!("autoresearch-verify-{}", self.tag));
-        let failed = |source| SessionError::Io { action: "lock", path: lock.clone(), source };
-        let Some(_held) = open_locked(&lock).map_err(failed)? else {
-            return Err(StateError::Held { holder: "another `ar verify`".into() }.into());
-        };
-        watch_programs_until(&self.repo, interrupts)?;
-        let links = match (&verification.links, self.journal().and_then(|journal| journal.layout)) {
-            (links, Some(layout)) if links.is_empty() => {
-                let root = self.repo.worktree();
-                layout.links.iter().map(|link| root.join(link)).collect()
-            }
-            (links, _) => links.clone(),
-        };
-        let links = links.iter().map(|link| self.linkable(link)).collect::<Result<Vec<_>, _>>()?;
-        let name = verified_ref(&self.tag, a.id, b.id);
-        let read = |tag: TagObject| {
-            let pair = serde_json::from_str::<VerifiedPair>(&tag.message).ok();
-            pair.filter(|pair| pair.version == FORMAT_VERSION).ok_or_else(|| VerifyError::Unread(name.clone()))
-        };
-        let known = self.repo.refs.record(&name)?.map(read).transpose()?;
-        let mut values = known.as_ref().map_or_else(Default::default, |known| {
-            [known.values_a.clone(), known.values_b.clone()].map(|values| values.into_iter().collect::<Vec<_>>())
-        });
-        let done = values[0].len().min(values[1].len()) as u32;
-        let wanted = match known.map(|known| known.wanted).filter(|wanted| *wanted > done) {
-            Some(wanted) => wanted,
-            None => done + verification.runs,
-        };
-        let mut seeds = self.fresh_seeds()?;
-        let mut pair = None;
-        while (values[0].len().min(values[1].len()) as u32) < wanted {
-            // What one has and the other lacks was interrupted.
-            let lacks = |which: usize| {
-                values[1 - which]
-                    .iter()
-                    .map(|(seed, _)| *seed)
-                    .find(|seed| !values[which].iter().any(|it| it.0 == *seed))
-            };
-            let (which, seed) = match (lacks(0), lacks(1)) {
-                (Some(seed), _) => (0, seed),
-                (None, Some(seed)) => (1, seed),
-                // Who begins changes from seed to seed, so that a drift harms neither.
-                (None, None) => (values[0].len() % 2, seeds.next().unwrap_or(u64::MAX)),
-            };
-            let record = if which == 0 { a } else { b };
-            let Some(value) = self.verifying_run(contract, record, seed, &links, interrupts).await? else {
-                return Ok(None);
-            };
-            publish(&VerifyingRun { id: record.id, seed, value: &value });
-            values[which].push((seed, value.value));
-            let samples = [0, 1].map(|which| samples(&values[which]));
-            let mut groups = fresh_groups(self.history.records());
-            groups.extend(samples.iter().cloned());
-            let noise = noise(&groups);
+/// Runs two experiments in turn by `runs` fresh seeds, and records what all such runs of them say in a tag under `verified/`
+/// of the second one's session. A verification that was interrupted is continued. `None` after an interrupt; the runs that
+/// ended are recorded.
+///
+/// # Errors
+///
+/// A loop holds the session; a run gives no number; the sessions do not measure the same; those of a rerun.
+pub async fn verify(
+    (a, b): (VerifiedSide<'_>, VerifiedSide<'_>),
+    runs: u32,
+    terms: &FreshTerms,
+    interrupts: &Interrupts,
+    publish: &mut dyn FnMut(&FreshNews<'_>),
+) -> Result<Option<VerifiedPair>, SessionError> {
+    let is_one_session = a.view.tag == b.view.tag;
+    let contract = b.view.terms()?;
+    refuse(a, b, contract)?;
+    let views = if is_one_session { vec![b.view] } else { vec![a.view, b.view] };
+    let place = FreshRuns::open(&views, terms, interrupts)?;
+    let [id_a, id_b] = [a, b].map(|side| VerifiedId::new((!is_one_session).then_some(&side.view.tag), side.record.id));
+    let name = verified_ref(b.view, (!is_one_session).then_some(a.view), a.record.id, b.record.id);
+    let known = b.view.read_tag(&name, |pair: &VerifiedPair| pair.version)?;
+    let mut pair = known.unwrap_or_else(|| empty_pair(id_a, id_b));
+    let done = common_seeds(&pair) as u32;
+    if pair.wanted <= done {
+        pair.wanted = done + runs;
+    }
+    let mut others = b.view.fresh_samples(Some(&pair))?;
+    if !is_one_session {
+        others.extend(a.view.fresh_samples(None)?);
+    }
+    let subjects = [a, b].map(|side| place.subject(side.view, side.record, side.record.commit.clone()));
+    let [subject_a, subject_b] = subjects;
+    let subjects = [subject_a?, subject_b?];
+    let missing = missing_runs(&pair, first_fresh_seed(&views)?);
+    let seconds = usual_seconds(a.record).max(usual_seconds(b.record));
+    publish(&FreshNews::Planned { runs: missing.len() as u64, more: 0, slots: place.slots(), seconds });
+    let wanted: Vec<(&Subject<'_>, u64)> = missing.iter().map(|(which, seed)| (&subjects[*which], *seed)).collect();
+    let mut is_known = false;
+    let is_done = place
+        .make(&wanted, &mut |index, value| {
+            let (which, seed) = missing[index];
+            let id = [&pair.a, &pair.b][which].text();
+            publish(&FreshNews::Ended { what: &id, seed, value: value.as_ref().map_err(String::as_str) });
+            let value = value.map_err(|why| VerifyError::Failed { what: id, seed, why })?;
+            add_run(&mut pair, which, seed, &value);
+            let samples = [samples(&pair.values_a), samples(&pair.values_b)];
+            let noise = noise(&others.iter().chain(&samples).cloned().collect::<Vec<_>>());
             if let Some(found) = verified(contract.metric.direction, &samples[0], &samples[1], noise.as_ref()) {
-                let found = pair_of((a.id, b.id), found, &values, wanted);
-                let message = serde_json::to_string(&found).map_err(|source| VerifyError::Text(source.to_string()))?;
-                self.repo.refs.rewrite_record(&name, &b.commit, &message)?;
-                pair = Some(found);
+                is_known = true;
+                set_found(&mut pair, found);
+                b.view.write_tag(&name, &b.record.commit, &pair)?;
             }
-        }
-        pair.map_or_else(|| Err(VerifyError::NoNoise.into()), |pair| Ok(Some(pair)))
-    }
-
-    /// One fresh run of an experiment, in a working tree of its own. `None` after an interrupt.
-    async fn verifying_run(
-        &self,
-        contract: &Contract,
-        record: &Record,
-        seed: u64,
-        links: &[(PathBuf, PathBuf)],
-        interrupts: &Interrupts,
-    ) -> Result<Option<Number>, SessionError> {
-        if interrupts.asked() != Interrupt::None {
-            return Ok(None);
-        }
-        let failed = |source| SessionError::Io { action: "make", path: std::env::temp_dir(), source };
-        let name = format!("ar-{}-{}-", self.tag, record.id);
-        let dir = tempfile::Builder::new().prefix(&name).tempdir().map_err(failed)?.keep();
-        let place = self.repo.add_worktree(&dir, &HeadTarget::Detached(record.commit.clone()))?;
-        let told = (RunRole::Verify, Some(seed));
-        let mut quiet = |_: &Rerunning<'_>| ();
-        let ran = self.finish_run_in(&place, contract, record, told, links, interrupts, &mut quiet).await;
-        place.remove_linked()?;
-        let Some(finished) = ran? else { return Ok(None) };
-        let ended = finished.ended();
-        match (finished.verdict.failure, finished.verdict.value) {
-            (None, Some(number)) => Ok(Some(number)),
-            (failure, _) => {
-                let why = failure.map_or_else(
-                    || "no number".to_owned(),
-                    |failure| describe_failure(&failure, &contract.metric.name, &ended, None),
-                );
-                Err(VerifyError::Failed { id: record.id, seed, why }.into())
-            }
-        }
-    }
-
-    /// Seeds that no run of the session had.
-    fn fresh_seeds(&self) -> Result<impl Iterator<Item = u64>, SessionError> {
-        let of_records = self.history.records().iter().flat_map(|record| &record.runs).filter_map(|run| run.seed);
-        let mut used: BTreeSet<u64> = of_records.collect();
-        for pair in self.verified_pairs()? {
-            used.extend(pair.values_a.iter().chain(&pair.values_b).map(|(seed, _)| *seed));
-        }
-        // Confirming runs of an open experiment have seeds up to 5.
-        let first = used.last().copied().unwrap_or_default().max(5) + 1;
-        Ok(first..)
-    }
-
-    /// The pairs that were verified, as far as their tags can be read.
-    pub fn verified_pairs(&self) -> Result<Vec<VerifiedPair>, SessionError> {
-        let mut pairs = Vec::new();
-        for (name, _) in self.repo.refs.refs_under(&format!("{}/verified", self.tag.ref_prefix()))? {
-            let tag = self.repo.refs.record(&name)?;
-            pairs.extend(tag.and_then(|tag| serde_json::from_str::<VerifiedPair>(&tag.message).ok()));
-        }
-        Ok(pairs)
+            Ok(())
+        })
+        .await?;
+    match (is_done, is_known) {
+        (false, _) => Ok(None),
+        (true, true) => Ok(Some(pair)),
+        (true, false) => Err(VerifyError::NoNoise.into()),
     }
 }
 
-/// What the fresh runs of two experiments say.
-fn pair_of(
-    (a, b): (ExperimentId, ExperimentId),
-    found: Verified,
-    values: &[Vec<(u64, f64)>; 2],
-    wanted: u32,
-) -> VerifiedPair {
-    let Verified { difference, low, high, level, runs, better } = found;
-    let [values_a, values_b] = values.clone();
+fn refuse(a: VerifiedSide<'_>, b: VerifiedSide<'_>, contract: &Contract) -> Result<(), SessionError> {
+    [a, b].into_iter().try_for_each(|side| SessionView::require_commit(side.record))?;
+    if a.view.tag == b.view.tag {
+        return if a.record.id == b.record.id { Err(VerifyError::Same(a.record.id).into()) } else { Ok(()) };
+    }
+    let other = a.view.terms()?;
+    let measures = |contract: &Contract| (contract.metric.name.clone(), contract.metric.direction);
+    if measures(other) != measures(contract) {
+        let [a, b] = [(a, other), (b, contract)].map(|(side, contract)| {
+            format!("{} measures {} ({})", side.view.tag, contract.metric.name, contract.metric.direction)
+        });
+        return Err(VerifyError::OtherMetric { a, b }.into());
+    }
+    Ok(())
+}
+
+fn empty_pair(a: VerifiedId, b: VerifiedId) -> VerifiedPair {
     VerifiedPair {
         version: FORMAT_VERSION,
         a,
         b,
-        runs,
-        difference,
-        low,
-        high,
-        level,
-        better,
-        values_a,
-        values_b,
-        wanted,
+        runs: 0,
+        difference: 0.0,
+        low: 0.0,
+        high: 0.0,
+        level: 0.0,
+        better: false,
+        values_a: Vec::new(),
+        values_b: Vec::new(),
+        wanted: 0,
     }
 }
 
-/// The ref of a verified pair.
-fn verified_ref(tag: &Tag, a: ExperimentId, b: ExperimentId) -> String {
-    format!("{}/verified/{a:05}-{b:05}", tag.ref_prefix())
+fn add_run(pair: &mut VerifiedPair, which: usize, seed: u64, value: &Number) {
+    let values = if which == 0 { &mut pair.values_a } else { &mut pair.values_b };
+    values.push((seed, value.value));
 }
 
-fn samples(values: &[(u64, f64)]) -> Vec<Sample> {
-    values.iter().map(|(seed, value)| Sample { seed: *seed, value: *value }).collect()
+fn set_found(pair: &mut VerifiedPair, found: Verified) {
+    let Verified { difference, low, high, level, runs, better } = found;
+    (pair.difference, pair.low, pair.high) = (difference, low, high);
+    (pair.level, pair.runs, pair.better) = (level, runs, better);
+}
+
+/// The number of seeds that both have.
+fn common_seeds(pair: &VerifiedPair) -> usize {
+    pair.values_a.iter().filter(|(seed, _)| pair.values_b.iter().any(|(other, _)| other == seed)).count()
+}
+
+/// The runs that a pair lacks, each with which of the two it runs: those that were interrupted first, then by fresh seeds.
+/// Who begins changes from seed to seed, so that a drift harms neither.
+fn missing_runs(pair: &VerifiedPair, first_fresh: u64) -> Vec<(usize, u64)> {
+    let has = |values: &[(u64, f64)], seed| values.iter().any(|(known, _)| *known == seed);
+    let lacks_b = pair.values_a.iter().filter(|(seed, _)| !has(&pair.values_b, *seed)).map(|(seed, _)| (1, *seed));
+    let lacks_a = pair.values_b.iter().filter(|(seed, _)| !has(&pair.values_a, *seed)).map(|(seed, _)| (0, *seed));
+    let mut missing: Vec<(usize, u64)> = lacks_a.chain(lacks_b).collect();
+    let begun = common_seeds(pair) + missing.len();
+    for (place, seed) in (begun..pair.wanted as usize).zip(first_fresh..) {
+        let first = place % 2;
+        missing.extend([(first, seed), (1 - first, seed)]);
+    }
+    missing
+}
+
+/// The ref of a verified pair, with the other session where the first experiment is of one.
+fn verified_ref(view: &SessionView, other: Option<&SessionView>, a: ExperimentId, b: ExperimentId) -> String {
+    let other = other.map(|other| format!("{}-", other.tag)).unwrap_or_default();
+    format!("{}/verified/{other}{a:05}-{b:05}", view.tag.ref_prefix())
 }

@@ -125,7 +125,7 @@ fn locks(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
 }
 
 fn left_worktree(dir: &Path) -> Finding {
-    let what = format!("a killed `ar repro` left the working tree {} behind", dir.display());
+    let what = format!("a killed `ar repro`, `verify` or `ablate` left the working tree {} behind", dir.display());
     Finding::warning(Area::Repository, what).hint(format!("git worktree remove --force {}", shell_word(dir)))
 }
 

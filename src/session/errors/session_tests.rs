@@ -173,7 +173,11 @@ fn branches() -> Vec<SessionError> {
         SessionError::Keeps(KeepsError::NeedsLeftOut { tag: tag("t"), id: 3.into(), paths: vec![path()] }),
         SessionError::Keeps(KeepsError::ThresholdDecides(Decide::Confirmed)),
         SessionError::Verify(VerifyError::Same(3.into())),
-        SessionError::Verify(VerifyError::Failed { id: 3.into(), seed: 7, why: "out of memory".into() }),
+        SessionError::Verify(VerifyError::Failed { what: "experiment 3".into(), seed: 7, why: "out of memory".into() }),
+        SessionError::Verify(VerifyError::OtherMetric {
+            a: "t measures loss (lower)".into(),
+            b: "u measures loss (higher)".into(),
+        }),
         SessionError::Verify(VerifyError::NoNoise),
         SessionError::Keeps(KeepsError::WinnersWait(tag("t"))),
         SessionError::Keeps(KeepsError::NoChain { tag: "t".into(), id: 4.into(), before: 3.into() }),

@@ -9,8 +9,10 @@ use crate::domain::{ExperimentId, experiment_name};
 pub enum VerifyError {
     #[error("{} cannot be compared with itself", experiment_name(*.0))]
     Same(ExperimentId),
-    #[error("the run of {} with seed {seed} gave no number: {why}", experiment_name(*id))]
-    Failed { id: ExperimentId, seed: u64, why: String },
+    #[error("the run of {what} with seed {seed} gave no number: {why}")]
+    Failed { what: String, seed: u64, why: String },
+    #[error("{a}, and {b}")]
+    OtherMetric { a: String, b: String },
     #[error("one run of each says nothing about the noise")]
     NoNoise,
     #[error("{0} is not a tag that this program can add to")]
@@ -23,7 +25,7 @@ impl VerifyError {
     /// Returns the kind of this error.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
-            VerifyError::Same(_) | VerifyError::NoNoise => ErrorKind::Usage,
+            VerifyError::Same(_) | VerifyError::NoNoise | VerifyError::OtherMetric { .. } => ErrorKind::Usage,
             VerifyError::Failed { .. } | VerifyError::Unread(_) | VerifyError::Text(_) => ErrorKind::CannotStart,
         }
     }
@@ -32,9 +34,11 @@ impl VerifyError {
     pub(crate) fn hint(&self) -> String {
         match self {
             VerifyError::Same(_) => "name two experiments, as in `ar verify baseline best`".into(),
-            VerifyError::Failed { id, .. } => {
-                format!("`ar repro {id}` runs it again and keeps its log; the runs that ended are recorded, and count")
+            VerifyError::Failed { .. } => {
+                "`ar repro N` runs an experiment again and keeps its log; the runs that ended are recorded, and count"
+                    .into()
             }
+            VerifyError::OtherMetric { .. } => "compare sessions that measure the same".into(),
             VerifyError::Unread(name) => format!("look at it with `git show {name}`; a newer ar may have written it"),
             VerifyError::NoNoise => "pass --runs 2 or more".into(),
             VerifyError::Text(_) => "report this as a defect".into(),

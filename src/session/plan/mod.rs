@@ -17,5 +17,6 @@ pub(crate) use loop_agent::{choose, setting_of};
 pub use next_session::session_checked_out;
 pub(crate) use next_session::{UserCommits, has_user_commits, leave_former_branch, unrecorded_tip};
 pub(crate) use nights::entered_night;
+pub(crate) use placing::{Placing, layout_of};
 pub use terms::Wanted;
 pub(crate) use terms::{free_tag, is_taken};

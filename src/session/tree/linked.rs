@@ -163,8 +163,13 @@ impl SlotSetup {
         commit: &CommitId,
     ) -> Result<Workspace, SessionError> {
         let workspace = Workspace::linked(store, terms, &store.folder.slot(slot), commit)?;
-        let own =
-            variables_of_slot(workspace.root(), slot, self.has_linked_environment, |name| std::env::var(name).ok());
+        let variables = self.variables(workspace.root(), slot)?;
+        Ok(Workspace { variables, ..workspace })
+    }
+
+    /// The variables that a run in a slot gets whose working tree is `root`. Makes the folder for temporary files.
+    pub(crate) fn variables(&self, root: &Path, slot: u32) -> Result<Vec<(String, String)>, SessionError> {
+        let own = variables_of_slot(root, slot, self.has_linked_environment, |name| std::env::var(name).ok());
         if let Some((_, folder)) = own.iter().find(|(name, _)| name == "TMPDIR") {
             let folder = Path::new(folder);
             let failed = |source| SessionError::Io { action: "make", path: folder.to_owned(), source };
@@ -172,7 +177,7 @@ impl SlotSetup {
         }
         let mut variables = slot_variables(slot, self.gpus.get(slot as usize));
         variables.extend(own);
-        Ok(Workspace { variables, ..workspace })
+        Ok(variables)
     }
 }
 

@@ -13,6 +13,7 @@ mod session;
 mod trying;
 
 pub use late_reviews::review_keeps;
+pub(crate) use opening::slot_setup;
 pub use reopening::open_again;
 pub use session::Session;
 pub use trying::Tried;

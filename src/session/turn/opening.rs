@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::first_model::refuse_other_model;
 use crate::agent::task_spec;
 use crate::crash;
-use crate::domain::{Gpu, Trouble};
+use crate::domain::{Contract, Gpu, Layout, Trouble};
 use crate::exec::{GpuHolder, GpuLocks, boot_id};
 use crate::fs::{Unsynced, remove_left_over};
 use crate::git::{Repo, Untracked};
@@ -49,16 +49,20 @@ pub(super) fn exclude_files(repo: &Repo, left_out: &[PathBuf]) -> Result<(), Ses
 }
 
 /// The resources of the slots, with the right to use their GPUs, if they have any.
-pub(super) fn slot_setup(plan: &Plan) -> Result<SlotSetup, SessionError> {
-    let Plan { repo, contract, gpus, .. } = plan;
+pub(crate) fn slot_setup(
+    repo: &Repo,
+    contract: &Contract,
+    layout: Option<&Layout>,
+    gpus: &[GpuSlot],
+) -> Result<SlotSetup, SessionError> {
     let chosen: Vec<Gpu> = gpus.iter().flat_map(|slot| slot.gpus.iter().cloned()).collect();
     let (repository, session) = (repo.main_worktree(), contract.tag.clone());
     let holder = GpuHolder { repository, session, process: std::process::id() };
     let locks =
         if chosen.is_empty() { None } else { Some(GpuLocks::take(&chosen, &holder).map_err(LayoutError::from)?) };
-    let surveyed = plan.layout.as_ref().map(|layout| Surveyed::new(repo, contract, layout));
+    let surveyed = layout.map(|layout| Surveyed::new(repo, contract, layout));
     let has_linked_environment = surveyed.is_some_and(|surveyed| surveyed.has_linked_environment());
-    Ok(SlotSetup { gpus: gpus.clone(), _locks: locks, has_linked_environment })
+    Ok(SlotSetup { gpus: gpus.to_vec(), _locks: locks, has_linked_environment })
 }
 
 /// The records and the journal with which a session is opened.

@@ -55,7 +55,7 @@ impl<'a> Session<'a> {
         let lock = plan.folder.lock(plan.repo.git_dir(), tree_of.has_user())?;
         crash::point("open.locked");
         plan.repo.clear_own_locks()?;
-        let slots = slot_setup(&plan)?;
+        let slots = slot_setup(&plan.repo, &plan.contract, plan.layout.as_ref(), &plan.gpus)?;
         plan.folder.drop_old_stop_request(&lock);
         let mut stored = Stored::read(&plan, &interrupts).await?;
         let untracked = stored.write(&plan)?;

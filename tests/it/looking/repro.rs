@@ -138,7 +138,10 @@ fn the_doctor_names_the_working_tree_of_a_call_that_was_killed() {
     call.kill().unwrap();
     call.wait().unwrap();
     let said = ar(&repo, ["doctor"]).stdout;
-    assert!(said.contains("a killed `ar repro` left the working tree ") && said.contains(&remove), "{said}");
+    assert!(
+        said.contains("a killed `ar repro`, `verify` or `ablate` left the working tree ") && said.contains(&remove),
+        "{said}"
+    );
     fs::remove_file(place.join("slow")).unwrap();
     repo.git(["worktree", "remove", "--force", dir.to_str().unwrap()]);
     // One that is kept on purpose is nothing to remark.

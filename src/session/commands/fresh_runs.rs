@@ -1,0 +1,306 @@
+//! Fresh runs of recorded code beside the session: in working trees of their own, as many at a time as there are slots.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tempfile::TempDir;
+
+use super::repro::Rerunning;
+use super::run_beside::{Linked, RunBeside, hold};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::domain::{
+    Ablated, Asked, CommitId, Contract, FORMAT_VERSION, Layout, Number, Record, RunRole, VerifiedPair,
+};
+use crate::fs::open_locked;
+use crate::git::HeadTarget;
+use crate::rules::{Sample, describe_failure, fresh_groups};
+use crate::session::errors::{SessionError, VerifyError};
+use crate::session::plan::{Drive, Placing, layout_of};
+use crate::session::store::{Interrupt, Interrupts, watch_programs_until};
+use crate::session::tree::SlotSetup;
+use crate::session::turn::slot_setup;
+use crate::session::view::SessionView;
+use crate::state::StateError;
+
+/// Where fresh runs are made.
+#[derive(Debug, Clone, Default)]
+pub struct FreshTerms {
+    /// Untracked files and folders of the user's working tree to link into each tree; those of the session's slots if empty.
+    pub links: Vec<PathBuf>,
+    /// The slots and GPUs that are asked for, instead of the session's.
+    pub asked: Asked,
+}
+
+/// What becomes of fresh runs.
+#[derive(Debug)]
+pub enum FreshNews<'a> {
+    /// Before they begin.
+    Planned {
+        /// The number of runs.
+        runs: u64,
+        /// The most that may follow, as their results decide.
+        more: u64,
+        /// How many are made at a time.
+        slots: u32,
+        /// About how long one takes, in seconds.
+        seconds: f64,
+    },
+    /// A run ended.
+    Ended {
+        /// What it ran, in words.
+        what: &'a str,
+        /// Its seed.
+        seed: u64,
+        /// Its value, or the reason why it gave none.
+        value: Result<&'a Number, &'a str>,
+    },
+}
+
+/// What a fresh run runs.
+pub(super) struct Subject<'a> {
+    view: &'a SessionView,
+    contract: &'a Contract,
+    record: &'a Record,
+    commit: CommitId,
+    links: Vec<Linked>,
+}
+
+/// The place for fresh runs. While it exists, no other one and no loop is at work on its sessions.
+pub(super) struct FreshRuns<'a> {
+    interrupts: &'a Interrupts,
+    terms: &'a FreshTerms,
+    slots: u32,
+    /// What the runs of a session with slots share; absent for one that runs *in place*.
+    setup: Option<SlotSetup>,
+    /// The folder of the working trees.
+    home: TempDir,
+    _held: Vec<File>,
+}
+
+impl<'a> FreshRuns<'a> {
+    /// Makes a place for runs of these sessions; the layout is that of the last one, unless another one is asked for.
+    ///
+    /// # Errors
+    ///
+    /// A loop or another such command holds a session, or there is no place for that many slots.
+    pub(super) fn open(
+        views: &[&SessionView],
+        terms: &'a FreshTerms,
+        interrupts: &'a Interrupts,
+    ) -> Result<FreshRuns<'a>, SessionError> {
+        let mut held = Vec::new();
+        for view in views {
+            if let Some(owner) = view.folder.owner(view.repo.git_dir())? {
+                return Err(StateError::Held { holder: owner.said }.into());
+            }
+            let lock = view.repo.common_dir().join(format!("autoresearch-verify-{}", view.tag));
+            let failed = |source| SessionError::Io { action: "lock", path: lock.clone(), source };
+            let Some((file, _)) = open_locked(&lock).map_err(failed)? else {
+                return Err(StateError::Held { holder: "another `ar verify` or `ar ablate`".into() }.into());
+            };
+            held.push(file);
+        }
+        let view = views[views.len() - 1];
+        watch_programs_until(&view.repo, interrupts)?;
+        let before = view.layout();
+        let layout = layout_of(&terms.asked, &terms.asked, before.as_ref())?;
+        let Placing { layout, gpus, .. } =
+            Placing::new(layout, &terms.asked, before.as_ref(), &view.tag, Drive::RESUMED)?;
+        let setup =
+            layout.as_ref().map(|layout| slot_setup(&view.repo, view.terms()?, Some(layout), &gpus)).transpose()?;
+        let failed = |source| SessionError::Io { action: "make", path: std::env::temp_dir(), source };
+        let home = tempfile::Builder::new().prefix(&format!("ar-{}-", view.tag)).tempdir().map_err(failed)?;
+        let slots = layout.map_or(1, |layout| layout.slots);
+        Ok(FreshRuns { interrupts, terms, slots, setup, home, _held: held })
+    }
+
+    /// How many runs are made at a time.
+    pub(super) fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// What runs of `commit` run: with the command and the terms of a recorded experiment.
+    pub(super) fn subject<'s>(
+        &self,
+        view: &'s SessionView,
+        record: &'s Record,
+        commit: CommitId,
+    ) -> Result<Subject<'s>, SessionError> {
+        let given = self.terms.links.iter().map(|link| view.linkable(link)).collect::<Result<Vec<_>, _>>()?;
+        let links = match view.layout() {
+            Some(layout) if given.is_empty() => {
+                let root = view.repo.worktree();
+                let link = |name: &PathBuf| {
+                    let linked = view.linkable(&root.join(name))?;
+                    Ok::<_, SessionError>(Linked { is_writable: layout.writable.contains(name), ..linked })
+                };
+                layout.links.iter().map(link).collect::<Result<Vec<_>, _>>()?
+            }
+            _ => given,
+        };
+        Ok(Subject { view, contract: view.terms()?, record, commit, links })
+    }
+
+    /// Makes the runs, in order, and hands what each measured to `ended`, by its place; of one without a number, the reason.
+    /// Returns false after an interrupt. After an error it starts no more, and waits for those that are under way.
+    pub(super) async fn make(
+        &self,
+        runs: &[(&Subject<'_>, u64)],
+        ended: &mut dyn FnMut(usize, Result<Number, String>) -> Result<(), SessionError>,
+    ) -> Result<bool, SessionError> {
+        let mut free: Vec<u32> = (0..self.slots).rev().collect();
+        let mut waiting = runs.iter().enumerate();
+        let mut active = FuturesUnordered::new();
+        let mut outcome = Ok(true);
+        loop {
+            while matches!(outcome, Ok(true))
+                && let Some(slot) = free.pop()
+            {
+                let Some((index, (subject, seed))) = waiting.next() else { break };
+                active.push(async move { (slot, index, self.run(slot, subject, *seed).await) });
+            }
+            let Some((slot, index, ran)) = active.next().await else { return outcome };
+            free.push(slot);
+            let goes_on = match ran {
+                Ok(Some(value)) => ended(index, value).map(|()| true),
+                Ok(None) => Ok(false),
+                Err(error) => Err(error),
+            };
+            if matches!(outcome, Ok(true)) {
+                outcome = goes_on;
+            }
+        }
+    }
+
+    /// One run, in a working tree that is made for it. `None` after an interrupt.
+    async fn run(
+        &self,
+        slot: u32,
+        subject: &Subject<'_>,
+        seed: u64,
+    ) -> Result<Option<Result<Number, String>>, SessionError> {
+        if self.interrupts.asked() != Interrupt::None {
+            return Ok(None);
+        }
+        let Subject { view, contract, record, commit, links } = subject;
+        let dir = self.home.path().join(format!("slot-{slot}"));
+        let variables = match &self.setup {
+            Some(setup) => setup.variables(&dir, slot)?,
+            None => Vec::new(),
+        };
+        let place = view.repo.add_worktree(&dir, &HeadTarget::Detached(commit.clone()))?;
+        let _held = hold(&place);
+        let run = RunBeside::of(contract, record, RunRole::Verify);
+        let run = RunBeside { commit, seed: Some(seed), links, variables: &variables, ..run };
+        let mut quiet = |_: &Rerunning<'_>| ();
+        let ran = run.finish(view, &place, self.interrupts, &mut quiet).await;
+        place.remove_linked()?;
+        let Some(finished) = ran? else { return Ok(None) };
+        let ended = finished.ended();
+        Ok(Some(match (finished.verdict.failure, finished.verdict.value) {
+            (None, Some(number)) => Ok(number),
+            (Some(failure), _) => Err(describe_failure(&failure, &contract.metric.name, &ended, None)),
+            (None, None) => Err("no number".to_owned()),
+        }))
+    }
+}
+
+impl SessionView {
+    /// The terms of a session whose experiments can be run.
+    pub(super) fn terms(&self) -> Result<&Contract, SessionError> {
+        let contract = self.contract.as_ref().ok_or_else(|| SessionError::NoContract(self.folder.root().to_owned()))?;
+        if contract.imported { Err(SessionError::ImportedSession(self.tag.to_string())) } else { Ok(contract) }
+    }
+
+    /// The slots of the session, if it had any.
+    fn layout(&self) -> Option<Layout> {
+        let of_journal = self.journal().and_then(|journal| journal.layout);
+        of_journal.or_else(|| self.history.layout().cloned())
+    }
+
+    /// The smallest seed that neither a run of the session had nor any larger one. Confirming runs of an open experiment have
+    /// seeds up to 5.
+    fn first_fresh_seed(&self) -> Result<u64, SessionError> {
+        const CONFIRMING: u64 = 5;
+        let of_records = self.history.records().iter().flat_map(|record| &record.runs).filter_map(|run| run.seed);
+        let pairs = self.verified_pairs()?;
+        let of_pairs = pairs.iter().flat_map(|pair| pair.values_a.iter().chain(&pair.values_b)).map(|(seed, _)| *seed);
+        let ablated = self.ablated()?;
+        let of_ablated = ablated.iter().flat_map(|ablated| &ablated.values).map(|run| run.seed);
+        Ok(of_records.chain(of_pairs).chain(of_ablated).chain([CONFIRMING]).max().unwrap_or_default() + 1)
+    }
+
+    /// The fresh runs of the session's experiments, one group for each, those of verifications of other pairs among them.
+    pub(super) fn fresh_samples(&self, besides: Option<&VerifiedPair>) -> Result<Vec<Vec<Sample>>, SessionError> {
+        let mut groups = fresh_groups(self.history.records());
+        let pairs = self.verified_pairs()?.into_iter();
+        for pair in pairs.filter(|pair| besides.is_none_or(|besides| (&pair.a, &pair.b) != (&besides.a, &besides.b))) {
+            groups.extend([samples(&pair.values_a), samples(&pair.values_b)]);
+        }
+        Ok(groups)
+    }
+
+    /// The pairs that were verified, as far as their tags can be read.
+    pub fn verified_pairs(&self) -> Result<Vec<VerifiedPair>, SessionError> {
+        self.read_all("verified")
+    }
+
+    /// What was taken out of best experiments, as far as its tags can be read.
+    pub fn ablated(&self) -> Result<Vec<Ablated>, SessionError> {
+        self.read_all("ablated")
+    }
+
+    /// The messages of the tags in a folder of the session's refs, as far as they can be read.
+    fn read_all<T: DeserializeOwned>(&self, folder: &str) -> Result<Vec<T>, SessionError> {
+        let mut found = Vec::new();
+        for (name, _) in self.repo.refs.refs_under(&format!("{}/{folder}", self.tag.ref_prefix()))? {
+            let tag = self.repo.refs.record(&name)?;
+            found.extend(tag.and_then(|tag| serde_json::from_str(&tag.message).ok()));
+        }
+        Ok(found)
+    }
+
+    /// The message of a tag, if there is one, by which a command goes on.
+    ///
+    /// # Errors
+    ///
+    /// Another version of this program wrote it.
+    pub(super) fn read_tag<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        version: impl Fn(&T) -> u32,
+    ) -> Result<Option<T>, SessionError> {
+        let Some(tag) = self.repo.refs.record(name)? else { return Ok(None) };
+        let found = serde_json::from_str::<T>(&tag.message).ok();
+        match found.filter(|found| version(found) == FORMAT_VERSION) {
+            Some(found) => Ok(Some(found)),
+            None => Err(VerifyError::Unread(name.to_owned()).into()),
+        }
+    }
+
+    /// Writes a tag on `commit` whose message is `value` on one line.
+    pub(super) fn write_tag<T: Serialize>(&self, name: &str, commit: &CommitId, value: &T) -> Result<(), SessionError> {
+        let message = serde_json::to_string(value).map_err(|source| VerifyError::Text(source.to_string()))?;
+        Ok(self.repo.refs.rewrite_record(name, commit, &message)?)
+    }
+}
+
+/// The smallest seed that neither a run of these sessions had nor any larger one.
+pub(super) fn first_fresh_seed(views: &[&SessionView]) -> Result<u64, SessionError> {
+    let firsts = views.iter().map(|view| view.first_fresh_seed()).collect::<Result<Vec<_>, _>>()?;
+    Ok(firsts.into_iter().max().unwrap_or(1))
+}
+
+/// The runs of one experiment.
+pub(super) fn samples(values: &[(u64, f64)]) -> Vec<Sample> {
+    values.iter().map(|(seed, value)| Sample { seed: *seed, value: *value }).collect()
+}
+
+/// About how long a run of an experiment takes, in seconds.
+pub(super) fn usual_seconds(record: &Record) -> f64 {
+    record.runs.last().map_or(0.0, |run| run.seconds)
+}
