@@ -56,13 +56,15 @@ pub use patrol::{
 pub use recover::{Found, LOST_RETRIES, RunFound, Step, recover};
 pub use report::by_direction::by_direction;
 pub use report::compare::compare;
+pub use report::confounds::{confounds, confounds_of_keep};
+pub use report::keep_hours::keep_hours;
 pub use report::misses::misses;
 pub use report::time_split::time_split;
 pub use report::warnings::warnings;
 pub use report::{
-    Aspect, Compared, Course, DirectionResult, Evidence, KeptStep, MEMORY, Margin, MarginBy, Miss, Point, SHORTEST,
-    Summary, TimeSplit, Waits, WallCounts, Warning, doubtful_gain, how_to_repeat, kept_message, kept_steps, listed,
-    margin, squashed_message, summarize,
+    Aspect, Compared, Confound, Course, DirectionResult, Evidence, KeepHours, KeptStep, MEMORY, Margin, MarginBy, Miss,
+    Point, Quantity, SHORTEST, Summary, TimeSplit, Waits, WallCounts, Warning, doubtful_gain, how_to_repeat,
+    kept_message, kept_steps, listed, margin, squashed_message, summarize,
 };
 pub use research::is_research::is_research;
 pub use research::learned::learned;
