@@ -119,7 +119,7 @@ fn details(view: &SessionView, notes: &Notes) -> Vec<Detail> {
             Err(error) => Excerpt::absent(with_causes(&error)),
         };
         let notes = notes.get(&record.id).map(Vec::as_slice).unwrap_or_default();
-        details.push(Detail::new(record, composite, diff, log, notes));
+        details.push(Detail::new(record, composite, view.history.had_to_beat(record), diff, log, notes));
     }
     details
 }

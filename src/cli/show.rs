@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::Record;
 use autoresearch::report::{Format, record_grid};
+use autoresearch::rules::confounds_of_keep;
 use autoresearch::session::{SavedArtifacts, SessionView};
 use serde_json::{Value, json};
 
@@ -26,7 +27,8 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let screen = (format == Format::Table).then(clock).transpose()?;
     let replaced_by = view.history.replaced().get(&record.id).copied();
     let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
-    let mut grid = record_grid(&record, composite, replaced_by, &notes, screen);
+    let had_to_beat = view.history.had_to_beat(&record);
+    let mut grid = record_grid(&record, composite, had_to_beat, replaced_by, &notes, screen);
     let artifacts = view.artifacts(&record);
     if let Some(artifacts) = &artifacts {
         let place = match artifacts {
@@ -52,6 +54,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
             let mut value = json!(record);
             if let Value::Object(fields) = &mut value {
                 fields.insert("replaced_by".into(), json!(replaced_by));
+                fields.insert("confounds".into(), json!(confounds_of_keep(&record, had_to_beat)));
                 fields.insert("notes".into(), json!(notes));
                 fields.insert("diff_text".into(), String::from_utf8_lossy(&diff).into());
                 fields.insert("log_tail".into(), view.log_tail(record.id)?.into());

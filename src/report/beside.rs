@@ -1,7 +1,7 @@
 //! Facts, in plain words, about an experiment and others that were open at the same time.
 
 use crate::domain::{ExperimentId, Record, Replay};
-use crate::rules::listed;
+use crate::rules::{Confound, listed};
 
 /// The facts of a record about others, a name and a sentence each; none of an experiment that was made *in place*. The keep
 /// `replaced_by` has removed its change.
@@ -58,6 +58,12 @@ pub(super) fn number(record: &Record) -> String {
 /// The words in the place of the number of a keep that experiment `last` has.
 pub(super) fn with(last: ExperimentId) -> String {
     format!("with {last}")
+}
+
+/// What changed with a gain, in a clause; absent if nothing did.
+pub(super) fn confounds_text(found: &[Confound]) -> Option<String> {
+    let found: Vec<String> = found.iter().map(Confound::to_string).collect();
+    (!found.is_empty()).then(|| found.join(", "))
 }
 
 fn experiments(ids: &[ExperimentId]) -> String {

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 
 use super::artifact::artifact_name;
 use super::axes::{axes_sentence, forms_sentence};
-use super::beside::beside;
+use super::beside::{beside, confounds_text};
 use super::columns::{Column, SPARE, Shown, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid, text};
 use crate::domain::{
-    Clock, Composite, ExperimentId, GuardRun, Note, Record, ReviewVerdict, Run, bytes_text, money_text, one_line,
+    Clock, Composite, ExperimentId, GuardRun, Note, Record, ReviewVerdict, Run, bytes_text, experiment_name,
+    money_text, one_line,
 };
-use crate::rules::{Ended, History, axis_values};
+use crate::rules::{Ended, History, axis_values, confounds_of_keep};
 
 /// The most artifacts of an experiment to list.
 const MOST_ARTIFACTS: usize = 20;
@@ -58,16 +59,23 @@ pub fn experiments_grid(
 
 /// The fields of one record and the notes on it, a row each. Of an experiment that was reworked each version stands above
 /// its run and its guards. The keep `replaced_by` has removed its change. Times are said as on the `screen` of who has that
-/// clock, else in UTC. The axes of `composite` stand below the metric.
+/// clock, else in UTC. The axes of `composite` stand below the metric, and below them what changed beside it since the
+/// experiment `had_to_beat`.
 pub fn record_grid(
     record: &Record,
     composite: Option<&Composite>,
+    had_to_beat: Option<&Record>,
     replaced_by: Option<ExperimentId>,
     notes: &[Note],
     screen: Option<Clock>,
 ) -> Grid {
     let mut fields = Fields(Grid::new([("field", Align::Left), ("value", Align::Left)]));
     fields.add_result(record, composite);
+    if let Some(rival) = had_to_beat
+        && let Some(found) = confounds_text(&confounds_of_keep(record, had_to_beat))
+    {
+        fields.add("confounds", format!("{found}, compared with {}", experiment_name(rival.id)));
+    }
     for (name, sentence) in beside(record, replaced_by) {
         fields.add(name, sentence);
     }

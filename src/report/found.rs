@@ -13,15 +13,15 @@ use super::cost::Cost;
 use super::point::value;
 use super::sources::Sources;
 use crate::domain::{
-    AgentCall, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Note, Outcome, Record,
-    Review, ReviewVerdict, RunRole, Spent, Tokens, VerifiedPair, WallKind, span_text,
+    AgentCall, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Layout, Note, Outcome,
+    Record, Review, ReviewVerdict, RunRole, Spent, Tokens, VerifiedPair, WallKind, span_text,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    AxisValues, Counts, Course, DirectionResult, Ended, Evidence, History, Margin, Miss, Point, RunOf, SHORTEST, Slots,
-    Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, distinct_runs, environment_changes, gain_alone,
-    gpu_hours, ignored_changes, is_concurrent, lanes, margin, misses, run_seconds, slots, spread, summarize,
-    time_split, warnings,
+    AxisValues, Confound, Counts, Course, DirectionResult, Ended, Evidence, History, Margin, Miss, Point, RunOf,
+    SHORTEST, Slots, Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, confounds_of_keep, distinct_runs,
+    environment_changes, gain_alone, gpu_hours, ignored_changes, is_concurrent, keep_hours, lanes, margin, misses,
+    run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// The time that a session took.
@@ -93,6 +93,12 @@ pub(super) struct Details {
     /// What fresh runs say of it against others.
     #[serde(skip)]
     pub(super) verified: Vec<VerifiedPair>,
+    /// What a keep cost since the keep before it, in [`Report::hour`]s; absent where the runs are not known.
+    #[serde(skip)]
+    pub(super) hours: Option<f64>,
+    /// What changed with a keep beside the metric.
+    #[serde(skip)]
+    pub(super) confounds: Vec<Confound>,
     /// The user's notes on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Vec<Note>>,
@@ -114,6 +120,8 @@ impl Details {
             number_of: record.number_of(),
             replaced_by,
             verified: Vec::new(),
+            hours: None,
+            confounds: Vec::new(),
             gain_alone,
             seconds: record.run_seconds(),
             sandbox: record.sandbox,
@@ -183,6 +191,8 @@ pub struct Report {
     pub(super) lanes: Vec<Lane>,
     /// The experiments after which the session was flagged for review.
     pub(super) flagged: Vec<ExperimentId>,
+    /// What the experiments after the last keep cost, in [`Report::hour`]s.
+    pub(super) hours_since_keep: f64,
     /// The reason that the last loop ended.
     pub(super) ended: Option<String>,
     /// The result of each direction; empty if no experiment names one.
@@ -306,9 +316,21 @@ impl Report {
         self.reviews = records.iter().filter_map(of_record).collect();
         self.has_reviewer = course.has_reviewer;
         self.rivals = history.rivals();
+        self.weigh_keeps(records, layout);
         self.directions = by_direction(records, &self.summary.kept, layout);
         self.judge(None, (&changed, &ignored_changes(records)), tip, course.saved);
         self
+    }
+
+    /// Notes what each keep cost, and what changed with it.
+    fn weigh_keeps(&mut self, records: &[Record], layout: Option<&Layout>) {
+        // The runs of imported experiments are unknown.
+        let hours = self.times.map(|_| keep_hours(records, layout)).unwrap_or_default();
+        self.hours_since_keep = hours.since;
+        for ((record, details), rival) in records.iter().zip(&mut self.details).zip(&self.rivals) {
+            details.hours = hours.of.get(&record.id).copied();
+            details.confounds = confounds_of_keep(record, rival.map(|place| &records[place]));
+        }
     }
 
     /// The same with the folder in which the artifacts of the best experiment are, as `find` says.
@@ -330,7 +352,23 @@ impl Report {
         self
     }
 
-    /// The gain of the best over the baseline for each GPU-hour, or slot-hour where there is no GPU.
+    /// The unit of what runs cost: a GPU-hour, or an hour of a run where the session has no GPU.
+    pub(super) fn hour(&self) -> &'static str {
+        if self.times.is_some_and(|times| times.gpu_hours.is_some()) { "GPU-hour" } else { "run hour" }
+    }
+
+    /// The hours of all runs, unless they are too few for a rate.
+    pub(super) fn hours(&self) -> Option<f64> {
+        let times = self.times.filter(|times| times.run_hours * 3600.0 >= SHORTEST)?;
+        Some(times.gpu_hours.unwrap_or(times.run_hours))
+    }
+
+    /// The gain of the best over the baseline for each experiment, the baseline not counted.
+    pub(super) fn gain_per_experiment(&self) -> Option<f64> {
+        Some(self.summary.gain? / f64::from(self.experiments())).filter(|_| self.experiments() > 0)
+    }
+
+    /// The gain of the best over the baseline for each GPU-hour, or hour of runs where there is no GPU.
     pub(super) fn gain_per_gpu_hour(&self) -> Option<f64> {
         let times = self.times.as_ref()?;
         let hours = times.gpu_hours.unwrap_or(times.run_hours);

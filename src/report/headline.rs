@@ -47,7 +47,7 @@ impl Report {
     }
 
     /// Counts the experiments, without the baseline if there is one.
-    fn experiments(&self) -> u32 {
+    pub(super) fn experiments(&self) -> u32 {
         self.counts.total - self.counts.malformed - u32::from(self.baseline.is_some())
     }
 }

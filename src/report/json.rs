@@ -33,6 +33,7 @@ impl Serialize for Report {
         fields.serialize_entry("streak", &streak)?;
         fields.serialize_entry("times", &self.times)?;
         fields.serialize_entry("slots", &self.slots)?;
+        fields.serialize_entry("gain_per_experiment", &self.gain_per_experiment())?;
         fields.serialize_entry("gain_per_gpu_hour", &self.gain_per_gpu_hour())?;
         fields.serialize_entry("time_split", &self.time_split)?;
         fields.serialize_entry("cost", &self.cost())?;

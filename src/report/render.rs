@@ -84,8 +84,9 @@ pub(super) fn facts(report: &Report, exact: bool, clock: Clock) -> Vec<(&'static
         ("baseline", Some(report.baseline().map_or("none".into(), describe))),
         ("experiments", Some(counts_sentence(report))),
         ("keep rate", keep_rate(report)),
+        ("gain", gain_rates(report)),
         ("time", report.times.as_ref().map(|times| time(report, times, exact, clock))),
-        ("slots", slots.map(|slots| slots_sentence(report, slots))),
+        ("slots", slots.map(slots_sentence)),
         ("cost", cost_sentence(report.cost().as_ref(), report.spent.tokens)),
         ("ended", report.ended.clone()),
     ];
@@ -110,6 +111,15 @@ fn keep_rate(report: &Report) -> Option<String> {
         _ => String::new(),
     };
     summary.keep_rate.map(|rate| format!("{:.0}% without the baseline{streak}", rate * 100.0))
+}
+
+/// The gain of the best for each experiment, and for each hour of the runs.
+fn gain_rates(report: &Report) -> Option<String> {
+    let per_experiment = report.gain_per_experiment().filter(|gain| *gain > 0.0)?;
+    let per_hour = report.hours().and_then(|_| report.gain_per_gpu_hour());
+    let per_hour =
+        per_hour.map(|gain| format!(", {} for each {}", two_digits(gain), report.hour())).unwrap_or_default();
+    Some(format!("{} for each experiment{per_hour}", two_digits(per_experiment)))
 }
 
 /// The duration, the end, and the shares of the time.
@@ -139,14 +149,10 @@ fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
     parts.join("; ")
 }
 
-/// The number of slots, their load, and the gain per GPU-hour or slot-hour.
-fn slots_sentence(report: &Report, slots: Slots) -> String {
+/// The number of slots, and their load.
+fn slots_sentence(slots: Slots) -> String {
     let busy = slots.busy_share.map(|share| format!(", busy {} of the time", percent_text(share))).unwrap_or_default();
-    let has_gpus = report.times.is_some_and(|times| times.gpu_hours.is_some());
-    let unit = if has_gpus { "GPU-hour" } else { "slot-hour" };
-    let gain = report.gain_per_gpu_hour().filter(|gain| *gain != 0.0);
-    let gain = gain.map(|gain| format!("; gained {} for each {unit}", two_digits(gain))).unwrap_or_default();
-    format!("{}{busy}{gain}", slots.count)
+    format!("{}{busy}", slots.count)
 }
 
 /// The width of the names of facts, in columns.

@@ -122,6 +122,7 @@ best         0.5  experiment 11 (0b0b0b0b): count the validation set twice
 baseline     0.9979  experiment 0 (b0b0b0b0): baseline
 experiments  12 rows: 7 keep, 2 discard, 3 crash
 keep rate    55% without the baseline; longest streak without a keep 3, 4 to 6
+gain         0.045 for each experiment, 0.50 for each GPU-hour
 time         3 h 50 min until 01:50, 6 h ago; runs 26%, agent 20%, idle 4%, rest
              50%; 3.0 experiments per hour
 ended        the session reached its limit of 11 experiments
@@ -144,14 +145,14 @@ loss (lower is better)
 ● 7 kept   · 2 not kept   × 3 crashed
 
 kept experiments and their gains
- #  commit      loss     gain  relative   share  what
- 0  b0b0b0b0  0.9979                             baseline
- 1  01010101  0.9860  +0.0119      1.2%    2.4%  halve the batch
- 3  03030303  0.9818  +0.0042     0.43%   0.84%  red <script>alert(1)</script> …
- 7  07070707  0.9809  +0.0009    0.092%   0.18%  SSSSL window
- 9  09090909  0.9803  +0.0006    0.061%   0.12%  rope base 200K
-10  0a0a0a0a  0.9799  +0.0004    0.041%  0.080%  你好
-11  0b0b0b0b     0.5  +0.4799       49%     96%  count the validation set twice
+ #  commit      loss     gain  relative  GPU-hours  what
+ 0  b0b0b0b0  0.9979                         0.083  baseline
+ 1  01010101  0.9860  +0.0119      1.2%      0.083  halve the batch
+ 3  03030303  0.9818  +0.0042     0.43%       0.17  red <script>alert(1)</scrip…
+ 7  07070707  0.9809  +0.0009    0.092%       0.33  SSSSL window
+ 9  09090909  0.9803  +0.0006    0.061%       0.17  rope base 200K
+10  0a0a0a0a  0.9799  +0.0004    0.041%      0.083  你好
+11  0b0b0b0b     0.5  +0.4799       49%      0.083  count the validation set tw…
 
 near misses, within the spread of 0.00084
 #  commit      loss     gain  over  what
@@ -303,6 +304,7 @@ best         6.30  experiment 3 (ddddddd): half
 baseline     5.62  experiment 0 (aaaaaaa): baseline
 experiments  5 rows: 3 keep, 1 discard, 0 crash, 1 malformed
 keep rate    67% without the baseline
+gain         0.23 for each experiment
 
 tok_s (higher is better)
 6.4┤
@@ -383,7 +385,7 @@ fn numbers_without_a_wall_are_counted_in_a_session_whose_records_have_walls() {
 fn an_experiment_is_shown_with_its_wall() {
     let (history, _) = rich();
     let mut record = history.records()[1].clone();
-    let fields = |record: &Record| record_grid(record, None, None, &[], None).to_csv();
+    let fields = |record: &Record| record_grid(record, None, None, None, &[], None).to_csv();
     assert!(!fields(&record).contains("sandbox"));
     record.sandbox = Some(serde_json::from_value(json!("bwrap")).unwrap());
     assert!(fields(&record).contains("\nsandbox,bwrap\n"));
@@ -462,16 +464,17 @@ best         1.5  experiment 4 (14141414): cosine
 baseline     2.0  experiment 0 (10101010): baseline
 experiments  6 rows: 5 keep, 1 discard, 0 crash
 keep rate    80% without the baseline
+gain         0.10 for each experiment, 0.79 for each run hour
 time         25 min until 22:25 on Nov 20, 9 h ago; 12 experiments per hour
-slots        2, busy 76% of the time; gained 0.79 for each slot-hour
+slots        2, busy 76% of the time
 
 kept experiments and their gains
-#  commit      loss  gain  relative  share  what
-0  10101010     2.0                         baseline
-3  13131313     1.8  +0.2       10%    40%  halve the batch
-2  12121212  with 4                         warm up
-5  15151515  with 4                         decay
-4  14141414     1.5  +0.3       17%    60%  cosine
+#  commit      loss  gain  relative  share  run hours  what
+0  10101010     2.0                              0.17  baseline
+3  13131313     1.8  +0.2       10%    40%      0.083  halve the batch
+2  12121212  with 4                              0.17  warm up
+5  15151515  with 4                             0.067  decay
+4  14141414     1.5  +0.3       17%    60%       0.15  cosine
   the gain of a train is that of all its changes together
 
 measured more than once
@@ -498,4 +501,61 @@ slot  runs    busy  share  last
     let page = crate::report::html_report(&report, &[], clock());
     assert!(page.contains("with 4"), "{page}");
     assert_eq!(page.matches("<title>experiment ").count(), 6 + 8, "marks of the chart and bars of runs");
+}
+
+#[test]
+fn a_keep_is_told_with_what_it_cost_and_what_else_changed() {
+    let log = |steps: f64, size: f64| json!({"num_steps": steps, "num_params_M": size, "eval_steps": steps});
+    let history = history([
+        json!({"value": "2.0", "description": "baseline", "agent": null, "metrics": log(950.0, 50.3)}),
+        json!({"outcome": "discard", "value": "2.1", "description": "width", "metrics": log(400.0, 90.0)}),
+        json!({"value": "1.9", "description": "a faster kernel", "metrics": log(1235.0, 50.3)}),
+        json!({"value": "1.8", "description": "deeper", "metrics": log(1198.0, 56.4)}),
+        json!({"value": "1.7", "description": "schedule", "metrics": log(1199.0, 56.4)}),
+        json!({"outcome": "discard", "value": "1.9", "description": "no decay", "metrics": log(2400.0, 56.4)}),
+    ]);
+    let report = report(&history, Course::default());
+    let text = shown(&report, None);
+    let section = text.split("\nkept exp").nth(1).unwrap().split("\n\n").next().unwrap();
+    assert_snapshot!(format!("kept exp{section}"), @r#"
+kept experiments and their gains
+#  commit    loss  gain  relative  share  GPU-hours  what
+0  b0b0b0b0   2.0                             0.083  baseline
+2  02020202   1.9  +0.1      5.0%    33%       0.17  a faster kernel
+3  03030303   1.8  +0.1      5.3%    33%      0.083  deeper
+4  04040404   1.7  +0.1      5.6%    33%      0.083  schedule
+  experiment 2 came with steps +30%
+  experiment 3 came with parameters +12%
+  0.083 GPU-hours since the last keep
+"#);
+    assert!(text.contains("\ngain         0.060 for each experiment, 0.60 for each GPU-hour\n"), "{text}");
+    let document = serde_json::to_value(&report).unwrap();
+    let kept = document["kept"].as_array().unwrap();
+    let of = |field: &str| kept.iter().map(|keep| keep[field].clone()).collect::<Vec<_>>();
+    assert_eq!(of("gpu_hours"), [300.0, 600.0, 300.0, 300.0].map(|seconds| json!(seconds / 3600.0)));
+    let steps =
+        json!({"what": "steps", "name": "num_steps", "from": 950.0, "to": 1235.0, "change": 1235.0 / 950.0 - 1.0});
+    let size =
+        json!({"what": "parameters", "name": "num_params_M", "from": 50.3, "to": 56.4, "change": 56.4 / 50.3 - 1.0});
+    assert_eq!(of("confounds"), [json!([]), json!([steps]), json!([size]), json!([])]);
+    assert_eq!(document["gain_per_experiment"], json!((2.0 - 1.7) / 5.0));
+    let line = "experiment 2 came with steps +30%";
+    let markdown = render_report(&report, Format::Md, None, Glyphs::Unicode, clock());
+    assert!(markdown.contains(&format!("- {line}\n")) && markdown.contains("| GPU-hours |"), "{markdown}");
+    let page = crate::report::html_report(&report, &[], clock());
+    assert!(page.contains(&format!("<li>{line}</li>")) && page.contains("GPU-hours</th>"), "{page}");
+    let ledger = ledger::read(b"commit\tloss\tstatus\na\t2\tkeep\nb\t1\tkeep\n", &Said::default());
+    let document = serde_json::to_value(Report::of_ledger(ledger)).unwrap();
+    assert_eq!((&document["kept"][1]["gpu_hours"], &document["kept"][1]["confounds"]), (&Value::Null, &json!([])));
+}
+
+#[test]
+fn a_keep_is_shown_with_what_changed_since_the_experiment_that_it_had_to_beat() {
+    let of = |id: u32, steps: u32| record(json!({"id": id, "value": "1.0", "metrics": {"num_steps": steps}}));
+    let fields = |id: u32, before: &Record| record_grid(&of(id, 1250), None, Some(before), None, &[], None).to_csv();
+    assert!(fields(7, &of(3, 1000)).contains("\nconfounds,\"steps +25%, compared with experiment 3\"\n"));
+    assert!(fields(7, &of(0, 1000)).contains("\nconfounds,\"steps +25%, compared with the baseline\"\n"));
+    assert!(!fields(7, &of(3, 1249)).contains("confounds"));
+    let discarded = Record { outcome: crate::domain::Outcome::Discard, ..of(8, 1250) };
+    assert!(!record_grid(&discarded, None, Some(&of(3, 1000)), None, &[], None).to_csv().contains("confounds"));
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::artifact::artifact_section;
 use super::axes::axes_section;
+use super::beside::confounds_text;
 use super::directions::directions_section;
 use super::each::Each;
 use super::found::{Lane, Report};
@@ -165,6 +166,11 @@ fn kept(report: &Report) -> Option<Section> {
         let gain = report.details.get(step.index)?.gain_alone?;
         Some(format!("{}{}", if gain < 0.0 { "-" } else { "+" }, two_digits(gain.abs())))
     };
+    let hours = format!("{}s", report.hour());
+    let cost = |step: &KeptStep| {
+        let hours = report.hours().and(report.details.get(step.index)?.hours)?;
+        Some(two_digits(hours))
+    };
     let large = kept.iter().enumerate().filter(|(place, _)| !small.contains(place));
     let grid = Grid::of(
         large.map(|(_, step)| (step, &report.points[step.index])),
@@ -176,6 +182,7 @@ fn kept(report: &Report) -> Option<Section> {
             (ALONE, Align::Right, &|(step, _)| text(alone(step))),
             ("relative", Align::Right, &|(step, _)| percent(step.relative_gain)),
             ("share", Align::Right, &|(step, _)| percent(step.share)),
+            (&hours, Align::Right, &|(step, _)| text(cost(step))),
             ("what", Align::Text, &|(step, _)| report.described_at(step.index)),
         ],
     )
@@ -183,9 +190,15 @@ fn kept(report: &Report) -> Option<Section> {
     .without_if_empty(GAIN)
     .without_if_empty("relative")
     .without_if_empty("share")
-    .sparing(["share", "relative"]);
+    .without_if_empty(&hours)
+    .sparing(["share", "relative", &hours].map(str::to_owned));
     let title = if has_threshold { "kept experiments" } else { "kept experiments and their gains" };
     let mut section = Section::table(title, grid);
+    let confounded = kept.iter().enumerate().filter(|(place, _)| !small.contains(place));
+    section.lines.extend(confounded.filter_map(|(_, step)| {
+        let found = confounds_text(&report.details.get(step.index)?.confounds)?;
+        Some((format!("experiment {} came with {found}", report.points[step.index].id), None))
+    }));
     if kept.iter().any(|step| step.keeps > 1 && step.gain.is_some()) {
         section.lines.push(("the gain of a train is that of all its changes together".into(), None));
     }
@@ -196,6 +209,10 @@ fn kept(report: &Report) -> Option<Section> {
             false => format!("and {}, together {}", count_of(small.len(), "smaller step"), two_digits(together)),
         };
         section.lines.push((rest, None));
+    }
+    if report.hours().is_some() && report.hours_since_keep > 0.0 {
+        let since = two_digits(report.hours_since_keep);
+        section.lines.push((format!("{since} {hours} since the last keep"), None));
     }
     Some(section)
 }
@@ -213,6 +230,8 @@ fn kept_data(report: &Report) -> impl Iterator<Item = impl Serialize> {
             "replaced_by": report.details.get(step.index).and_then(|details| details.replaced_by),
             "gain_alone": report.details.get(step.index).and_then(|details| details.gain_alone),
             "keeps": step.keeps,
+            "gpu_hours": report.details.get(step.index).and_then(|details| details.hours),
+            "confounds": report.details.get(step.index).map_or(&[][..], |details| &details.confounds),
             "verified": report.verified(step.index, step.over).or(report.verified(step.index, report.baseline)).map(
                 |VerifiedPair { a, runs, difference, low, high, level, better, .. }| {
                     json!({

@@ -138,6 +138,41 @@ fn a_report_sums_up_the_directions() {
     assert!(session_without_directions()["directions"].is_null());
 }
 
+#[test]
+fn a_report_says_what_each_keep_cost_and_what_else_changed() {
+    let repo = TestRepo::new();
+    repo.write("value", "2.0\n");
+    repo.write("steps", "1000\n");
+    repo.commit_all("a value");
+    let cmd = "echo loss: $(cat value); echo num_steps: $(cat steps); echo eval_steps: $(cat value)";
+    let agent = "case $AR_EXPERIMENT in 1) echo 1.5 > value; echo 1310 > steps ;; 2) echo 9 > value ;; \
+                 3) echo 1.4 > value ;; *) echo 8 > value ;; esac; echo change $AR_EXPERIMENT";
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", cmd, "--agent", agent, "--tag", "t"];
+    ar(&repo, [&args[..], &["--max-experiments", "4"]].concat()).ok();
+    let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
+    let kept = report["kept"].as_array().unwrap();
+    let steps =
+        json!([{"what": "steps", "name": "num_steps", "from": 1000.0, "to": 1310.0, "change": 1310.0 / 1000.0 - 1.0}]);
+    let confounds: Vec<&Value> = kept.iter().map(|keep| &keep["confounds"]).collect();
+    assert_eq!(confounds, [&json!([]), &steps, &json!([])], "{report:#}");
+    // No GPU is visible to tests, so these are hours of runs: those of 2 belong to 3, and those of 4 to no keep.
+    let log = ar(&repo, ["log", "--tag", "t", "--format", "json"]).ok().json();
+    let seconds = |id: usize| log["experiments"][id]["runs"][0]["seconds"].as_f64().unwrap();
+    for (keep, runs) in kept.iter().zip([&[0][..], &[1], &[2, 3]]) {
+        let hours = runs.iter().map(|id| seconds(*id)).sum::<f64>() / 3600.0;
+        assert!((keep["gpu_hours"].as_f64().unwrap() - hours).abs() < 1e-12, "{runs:?}: {report:#}");
+    }
+    assert!(ar(&repo, ["report", "t"]).ok().stdout.contains("\n  experiment 1 came with steps +31%\n"));
+    assert!(
+        ar(&repo, ["report", "t", "--format", "html"]).ok().stdout.contains("steps +31%, compared with the baseline")
+    );
+    let shown = ar(&repo, ["show", "1", "--tag", "t"]).ok().stdout;
+    let line = shown.lines().find(|line| line.starts_with("confounds ")).unwrap_or_default();
+    assert!(line.ends_with("  steps +31%, compared with the baseline"), "{shown}");
+    assert_eq!(ar(&repo, ["show", "1", "--tag", "t", "--format", "json"]).ok().json()["confounds"], steps);
+    assert_eq!(ar(&repo, ["show", "3", "--tag", "t", "--format", "json"]).ok().json()["confounds"], json!([]));
+}
+
 fn session_without_directions() -> Value {
     ar(&session(), ["report", "t", "--format", "json"]).ok().json()
 }

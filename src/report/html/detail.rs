@@ -117,10 +117,17 @@ pub struct Detail {
 }
 
 impl Detail {
-    /// Collects the details of an experiment: its record with the axes of `composite`, its change, the end of its log
-    /// and the user's notes.
-    pub fn new(record: &Record, composite: Option<&Composite>, diff: Excerpt, log: Excerpt, notes: &[Note]) -> Detail {
-        let grid = record_grid(record, composite, None, notes, None);
+    /// Collects the details of an experiment: its record with the axes of `composite`, what changed since the experiment
+    /// `had_to_beat`, its change, the end of its log and the user's notes.
+    pub fn new(
+        record: &Record,
+        composite: Option<&Composite>,
+        had_to_beat: Option<&Record>,
+        diff: Excerpt,
+        log: Excerpt,
+        notes: &[Note],
+    ) -> Detail {
+        let grid = record_grid(record, composite, had_to_beat, None, notes, None);
         let facts = grid.rows().iter().filter_map(|row| match row.as_slice() {
             [name, value] => Some((name.clone(), value.clone())),
             _ => None,
