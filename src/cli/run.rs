@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Bound, Decide, StopReason, Tag};
+use autoresearch::domain::{Bound, StopReason, Tag};
 use autoresearch::git::Repo;
 use autoresearch::guardian::keep_resident;
 use autoresearch::rules::LoopCall;
@@ -21,9 +21,6 @@ use super::{chosen, confirm, exit, loop_agent, output, signals};
 const NO_END: &str = "no limit is set, so the loop runs until you stop it; limits are --max-experiments 100, --for 8h, \
     --until 07:00 and --max-cost 20";
 
-/// What fresh runs cost, before the first of them.
-const KEEPS_COST: &str = "a keep takes up to 5 runs, as fresh runs decide; --decide once decides by one";
-
 /// Starts or continues a session and loops.
 pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
@@ -41,9 +38,6 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     }
     if !must_ask && plan.contract().agent.is_some() && !plan.contract().ends_loop() {
         plan = plan.note(NO_END.to_owned());
-    }
-    if plan.contract().decide != Decide::Once && plan.contract().agent.is_some() {
-        plan = plan.note(KEEPS_COST.to_owned());
     }
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
     loop_agent::tell_ways_on(&reason, no_agent.as_ref(), args.format);

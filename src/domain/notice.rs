@@ -202,6 +202,8 @@ pub enum Notice {
     RunRestarted(ExperimentId),
     #[error("experiment {id} stays open with {done} of up to {most} fresh runs; `ar resume` goes on with them")]
     LeftToConfirm { id: ExperimentId, done: u32, most: u32 },
+    #[error("a keep takes up to {runs} runs{}, as fresh runs decide; `--decide once` decides by one", span(*.seconds))]
+    KeepCosts { runs: u32, seconds: f64 },
     #[error("the baseline's run with seed {seed} gave no value ({why}), so that seed is left out")]
     BaselineFailed { seed: u64, why: String },
     #[error("repeating the run of experiment {id}: {} changed while it ran", list(changed))]
@@ -381,6 +383,11 @@ fn after(words: &str, text: &str) -> String {
 pub fn list(paths: &[PathBuf]) -> String {
     let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
     few(&names).join(", ")
+}
+
+/// About how long something takes; nothing for what takes no time worth telling.
+fn span(seconds: f64) -> String {
+    if seconds < 1.0 { String::new() } else { format!(", about {}", span_text(seconds)) }
 }
 
 /// A few names, and how many more there are.

@@ -14,6 +14,9 @@ use crate::rules::history::{History, best_kept_of, best_of};
 /// How many runs of the baseline may fail before what is known of it has to do.
 const FAILED_SEEDS: u32 = 2;
 
+/// After how many keeps a command that gave the same number for every seed is looked at again.
+const KEEPS_TO_LOOK: usize = 8;
+
 /// A change with fresh runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Contender<'a> {
@@ -160,8 +163,19 @@ pub fn fresh_step(
     let fresh = fresh_of(contender);
     let mut all = fresh_groups(history.records());
     all.push(fresh.clone());
-    if fresh.len() <= usize::from(contender.first_counts) && repeats(&all) == Repeats::Exact {
-        return by_one(contract, records, diff, contender, kept);
+    if contender.results.len() <= 1 && repeats(&all) == Repeats::Exact {
+        let first = contender.draft.metric.value;
+        match contender.results {
+            [] if !contender.first_counts && is_look_due(records) => return FreshStep::Another(1),
+            [look] if first != Some(look.number.value) => {
+                // The first run is the only other one that tells of the noise.
+                let first =
+                    contender.draft.runs.last().and_then(|run| Some(Sample { seed: run.seed?, value: run.value? }));
+                all.pop();
+                all.push(first.into_iter().chain(fresh.iter().copied()).collect());
+            }
+            _ => return by_one(contract, records, diff, contender, kept),
+        }
     }
     let noise = noise(&all);
     let bar = bar(contract, diff);
@@ -194,6 +208,14 @@ fn fresh_of(contender: Contender<'_>) -> Vec<Sample> {
     let further = contender.results.iter();
     let further = further.filter_map(|result| Some(Sample { seed: result.run.seed?, value: result.number.value }));
     first.into_iter().chain(further).collect()
+}
+
+/// Returns whether a command that gave the same number for every seed is looked at again: by one more run of a change that is
+/// kept.
+fn is_look_due(records: &[Record]) -> bool {
+    let is_look = |record: &Record| record.runs.iter().any(|run| run.role == Some(RunRole::Confirm) && !run.void);
+    let since = records.iter().rev().take_while(|record| !is_look(record) && !record.id.is_baseline());
+    since.filter(|record| record.outcome == Outcome::Keep).count() >= KEEPS_TO_LOOK
 }
 
 /// The verdict on a command that gives the same number for every seed: its first run has decided, unless it is a trial.
@@ -315,4 +337,55 @@ pub fn baseline_with(record: &Record, results: &[RunResult]) -> Record {
         record.reason = format!("{} is {number} over {count} runs, the number to beat", record.metric.name);
     }
     record
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::sample;
+
+    fn run(role: RunRole, seed: u64, value: f64) -> Run {
+        let run = sample::run(60.0, Some(value));
+        let run: Run = serde_json::from_value(run).unwrap();
+        Run { role: Some(role), seed: Some(seed), ..run }
+    }
+
+    fn kept(id: u32, value: &str, runs: &[Run]) -> Record {
+        let fields = json!({"id": id, "sequence": id, "commit": format!("c{id}"), "value": value, "runs": runs});
+        sample::record(fields)
+    }
+
+    fn result(seed: u64, value: f64) -> RunResult {
+        RunResult {
+            run: run(RunRole::Confirm, seed, value),
+            number: Number { value, raw: value.to_string() },
+            metrics: [].into_iter().collect(),
+            memory_gb: None,
+            sandbox: None,
+        }
+    }
+
+    #[test]
+    fn a_command_that_seemed_exact_is_looked_at_again_now_and_then() {
+        let contract = Contract { decide: Decide::Confirmed, ..sample::contract("sh train.sh") };
+        let baseline: Vec<Run> = (1..=4).map(|seed| run(RunRole::Baseline, seed, 9.0)).collect();
+        let mut records = vec![kept(0, "9.0", &baseline)];
+        let step = |records: &[Record], results: &[RunResult]| {
+            let draft = kept(99, "1.0", &[run(RunRole::Screen, 1, 1.0)]);
+            let contender = Contender { draft: &draft, results, first_counts: false };
+            fresh_step(&contract, &History::new(records.to_vec()), records, DiffStat::default(), contender)
+        };
+        for id in 1..=KEEPS_TO_LOOK as u32 {
+            assert!(matches!(step(&records, &[]), FreshStep::Decided(_)), "after {} keeps", id - 1);
+            records.push(kept(id, "8.0", &[run(RunRole::Screen, 1, 8.0)]));
+        }
+        assert_eq!(step(&records, &[]), FreshStep::Another(1));
+        assert!(matches!(step(&records, &[result(2, 1.0)]), FreshStep::Decided(it) if it.outcome == Outcome::Keep));
+        assert_eq!(step(&records, &[result(2, 1.5)]), FreshStep::Another(2), "it is exact no longer");
+        let looked = kept(50, "1.0", &[run(RunRole::Screen, 1, 1.0), run(RunRole::Confirm, 2, 1.0)]);
+        records.push(looked);
+        assert!(matches!(step(&records, &[]), FreshStep::Decided(_)), "not at once again");
+    }
 }

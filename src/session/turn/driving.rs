@@ -6,6 +6,7 @@ use super::late_reviews::review_left;
 use super::session::Session;
 use crate::domain::{Asked, Notice, StopReason};
 use crate::git::{Cut, GitError, Repo};
+use crate::rules::{MAX_FRESH, expected_run, is_confirmed};
 use crate::session::attempt::Attempted;
 use crate::session::errors::SessionError;
 use crate::session::plan::{Drive, Plan};
@@ -81,6 +82,7 @@ impl Session<'_> {
                 again @ Driven::Again(_) => return Ok(again),
             },
             Ok(Attempted::Recorded | Attempted::Waiting) => {
+                self.tell_costs()?;
                 let reviewed = match self.turn().await {
                     Ok(reason) if reason != StopReason::Detached => {
                         review_left(&self.shared, &mut self.workspace).await.map(|()| reason)
@@ -103,6 +105,18 @@ impl Session<'_> {
             self.stop(reason.clone())?;
         }
         Ok(Driven::Stopped(reason))
+    }
+
+    /// Tells what a keep costs, where fresh runs decide.
+    fn tell_costs(&self) -> Result<(), SessionError> {
+        let costs = {
+            let store = self.shared.store();
+            let is_told = is_confirmed(&store.contract) && self.shared.calls_agent;
+            let run = expected_run(&store.history).as_secs_f64();
+            let runs = MAX_FRESH as u32 + 1;
+            is_told.then(|| Notice::KeepCosts { runs, seconds: f64::from(runs) * run })
+        };
+        costs.map_or(Ok(()), |costs| self.shared.emit(costs))
     }
 
     /// Takes a session back that fails before it has a baseline: nothing of it may stay. On a full disk it does, to be
