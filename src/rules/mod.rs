@@ -35,8 +35,8 @@ pub use decide::{
     ablation, again, again_on_slots, axes_without_number, baseline_runs, baseline_with, before_run, came_back, decide,
     describe_failure, estimate, failed_again, format_distance, format_gain, format_step, fresh_groups, fresh_runs,
     fresh_step, is_check_due, is_confirmed, is_empty_baseline, judge_train, mean_tolerance, most_ablating_runs,
-    next_step, noise, over_limit, passes_screen, relative_gain, repeats, session_noise, train_tolerance, verified,
-    with_runs,
+    next_step, noise, over_limit, passes_screen, recorded_groups, relative_gain, repeats, samples, session_noise,
+    train_tolerance, verified, with_runs,
 };
 pub use history::select::select;
 pub use history::spread::spread;

@@ -89,7 +89,8 @@ impl Session {
         let metrics: Metrics = serde_json::from_value(json!(numbers)).unwrap();
         let id = self.history.next_id();
         let measured = Measured { value: score.composite.clone(), metrics, ..Measured::default() };
-        let (verdict, _) = judge(&self.contract, self.history.records(), id, DiffStat::default(), &measured);
+        let (verdict, _) =
+            judge(&self.contract, (&self.history, self.history.records()), id, DiffStat::default(), &measured);
         let (value, raw) = score.composite.as_ref().map(|number| (number.value, number.raw.clone())).unzip();
         self.history.push(crate::rules::sample::record(json!({
             "id": id.number(), "sequence": id.number(), "outcome": verdict.outcome, "metrics": numbers,

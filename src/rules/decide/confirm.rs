@@ -132,6 +132,9 @@ impl Bars {
             return if candidate.len() < MAX_FRESH { NextStep::Run } else { NextStep::Discard };
         };
         let Some(place) = candidate.len().checked_sub(MIN_FRESH) else { return NextStep::Run };
+        if bar.min_delta >= 0.0 && is_the_same(incumbent, candidate) {
+            return NextStep::Discard;
+        }
         match self.hope.get(place) {
             Some(hope) if sure < *hope => NextStep::Discard,
             Some(_) => NextStep::Run,
@@ -139,6 +142,12 @@ impl Bars {
             None => NextStep::Discard,
         }
     }
+}
+
+/// Returns whether a candidate gave the incumbent's number for each of its seeds, to the last bit: the change does nothing, and
+/// more runs would say no more.
+fn is_the_same(incumbent: &[Sample], candidate: &[Sample]) -> bool {
+    candidate.iter().all(|run| incumbent.contains(run))
 }
 
 /// By how much the baseline's run with `seed` was above its mean over the incumbent's seeds; 0 if unknown.
@@ -339,6 +348,17 @@ mod tests {
         let slightly = runs(2, &[9.75; 4]);
         assert_eq!(next_step(&BAR, &incumbent, &slightly, Some(&NOISE)), NextStep::Keep);
         assert_eq!(next_step(&strict, &incumbent, &slightly, Some(&NOISE)), NextStep::Discard);
+    }
+
+    #[test]
+    fn a_change_that_gives_the_same_number_for_each_seed_does_nothing() {
+        let incumbent = runs(1, &[10.0, 9.5, 10.5, 10.0]);
+        let step = |min_delta, values: &[f64]| {
+            next_step(&KeepBar { min_delta, ..BAR }, &incumbent, &runs(2, values), Some(&NOISE))
+        };
+        assert_eq!(step(0.0, &[9.5, 10.5]), NextStep::Discard);
+        assert_eq!([step(0.0, &[9.5]), step(0.0, &[9.5, 10.4])], [NextStep::Run; 2]);
+        assert_eq!(step(-0.5, &[9.5, 10.5]), NextStep::Run, "the same with less code is enough");
     }
 
     #[test]

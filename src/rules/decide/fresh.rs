@@ -54,27 +54,42 @@ pub fn baseline_runs(contract: &Contract, slots: Option<u32>) -> u32 {
     contract.baseline_runs.unwrap_or(wanted).max(slots.unwrap_or(1))
 }
 
+fn sample_of(run: &Run) -> Option<Sample> {
+    Some(Sample { seed: run.seed?, value: run.value? })
+}
+
 /// The fresh runs of a recorded experiment, which nothing selected: all that a baseline has, else those that decided.
 pub fn fresh_runs(record: &Record) -> Vec<Sample> {
     let is_baseline = record.id.is_baseline();
     let own = record.runs.iter().filter(|run| is_baseline && run.role == Some(RunRole::Baseline) && !run.void);
-    let own: Vec<Sample> = own.filter_map(|run| Some(Sample { seed: run.seed?, value: run.value? })).collect();
+    let own: Vec<Sample> = own.filter_map(sample_of).collect();
     if !own.is_empty() {
         return own;
     }
     let deciding = record.deciding_runs();
-    deciding.into_iter().filter_map(|run| Some(Sample { seed: run.seed?, value: run.value? })).collect()
+    deciding.into_iter().filter_map(sample_of).collect()
 }
 
-/// The fresh runs that each experiment has, for an estimate of the noise. First runs that selected a change are none.
-pub fn fresh_groups(records: &[Record]) -> Vec<Vec<Sample>> {
+/// The fresh runs that each experiment has, for an estimate of the noise: those of the records, and those that verified them.
+pub fn fresh_groups(history: &History) -> Vec<Vec<Sample>> {
+    let verified = history.verified().iter().flat_map(|pair| [&pair.values_a, &pair.values_b]);
+    recorded_groups(history.records()).into_iter().chain(verified.map(|values| samples(values))).collect()
+}
+
+/// The runs of one experiment, by seed and value.
+pub fn samples(values: &[(u64, f64)]) -> Vec<Sample> {
+    values.iter().map(|(seed, value)| Sample { seed: *seed, value: *value }).collect()
+}
+
+/// The fresh runs that each record has. First runs that selected a change are none.
+pub fn recorded_groups(records: &[Record]) -> Vec<Vec<Sample>> {
     let is_fresh = |record: &&Record| !record.deciding_runs().iter().any(|run| run.role == Some(RunRole::Screen));
     records.iter().filter(is_fresh).map(fresh_runs).filter(|group| !group.is_empty()).collect()
 }
 
 /// The noise that the fresh runs of a session show, if any experiment has two.
-pub fn session_noise(records: &[Record]) -> Option<Noise> {
-    noise(&fresh_groups(records))
+pub fn session_noise(history: &History) -> Option<Noise> {
+    noise(&fresh_groups(history))
 }
 
 /// The bar of a contract for a change of this size.
@@ -87,41 +102,41 @@ fn bar(contract: &Contract, diff: DiffStat) -> KeepBar {
     KeepBar { direction: contract.metric.direction, min_delta, strict: contract.decide == Decide::Strict }
 }
 
-/// The verdict on a change's first run, by what its value alone says: `Keep` if it gets fresh runs. The `records` are those up
-/// to its base.
+/// Returns whether a change's first run is good enough for fresh runs. The `records` are those up to its base; the noise is that
+/// of the whole `history`. `None` where there is nothing fresh to compare with.
+fn passes(contract: &Contract, history: &History, records: &[Record], diff: DiffStat, first: Sample) -> Option<bool> {
+    let incumbent = records.iter().rfind(|record| record.outcome == Outcome::Keep && record.metric.value.is_some())?;
+    let (fresh, baseline) = (fresh_runs(incumbent), records.first().map(fresh_runs).unwrap_or_default());
+    let noise = session_noise(history);
+    (!fresh.is_empty()).then(|| passes_screen(&bar(contract, diff), &fresh, &baseline, noise.as_ref(), first))
+}
+
+/// The verdict on a change's first run, by what its value alone says: `Keep` if it gets fresh runs.
 pub(super) fn screen(
     contract: &Contract,
-    records: &[Record],
+    (history, records): (&History, &[Record]),
     diff: DiffStat,
     first: (&Number, Option<u64>),
     by_value: Verdict,
 ) -> Verdict {
-    let (value, seed) = first;
-    let incumbent = records.iter().rfind(|record| record.outcome == Outcome::Keep && record.metric.value.is_some());
-    let (Some(incumbent), Some(seed)) = (incumbent, seed) else { return by_value };
-    let (fresh, baseline) = (fresh_runs(incumbent), records.first().map(fresh_runs).unwrap_or_default());
-    if fresh.is_empty() {
-        return by_value;
-    }
-    let noise = session_noise(records);
+    let (value, Some(seed)) = first else { return by_value };
     let sample = Sample { seed, value: value.value };
-    let bar = bar(contract, diff);
+    let Some(passes) = passes(contract, history, records, diff, sample) else { return by_value };
     let is_simple = contract.simpler_wins.is_some() && by_value.outcome == Outcome::Keep;
-    let passes = is_simple || passes_screen(&bar, &fresh, &baseline, noise.as_ref(), sample);
-    match (passes, by_value.outcome) {
+    match (passes || is_simple, by_value.outcome) {
         (true, Outcome::Keep) | (false, Outcome::Discard | Outcome::Crash) => by_value,
         (true, _) => Verdict {
             outcome: Outcome::Keep,
             reason: format!("{}, but better than seed {seed} makes expect", by_value.reason),
         },
-        (false, Outcome::Keep) => Verdict {
-            outcome: Outcome::Discard,
-            reason: format!(
-                "{}, which is too little over what seed {seed} and the noise of one run make of it",
-                by_value.reason
-            ),
-        },
+        (false, Outcome::Keep) => too_little(&by_value.reason, seed),
     }
+}
+
+/// The verdict on a change whose first run is better by less than the noise.
+fn too_little(reason: &str, seed: u64) -> Verdict {
+    let reason = format!("{reason}, which is too little over what seed {seed} and the noise of one run make of it");
+    Verdict { outcome: Outcome::Discard, reason }
 }
 
 /// The next step for a change that its first run selected, or for a trial. The `records` are those up to its base; the noise is
@@ -161,7 +176,16 @@ pub fn fresh_step(
         return FreshStep::Baseline(number);
     }
     let fresh = fresh_of(contender);
-    let mut all = fresh_groups(history.records());
+    // Since the first run was judged, the baseline's other runs may have told more of the noise.
+    if contender.results.is_empty()
+        && !contender.first_counts
+        && contract.simpler_wins.is_none()
+        && let Some(first) = contender.draft.runs.last().and_then(sample_of)
+        && passes(contract, history, records, diff, first) == Some(false)
+    {
+        return FreshStep::Decided(too_little(&contender.draft.reason, first.seed));
+    }
+    let mut all = fresh_groups(history);
     all.push(fresh.clone());
     if contender.results.len() <= 1 && repeats(&all) == Repeats::Exact {
         let first = contender.draft.metric.value;
@@ -169,8 +193,7 @@ pub fn fresh_step(
             [] if !contender.first_counts && is_look_due(records) => return FreshStep::Another(1),
             [look] if first != Some(look.number.value) => {
                 // The first run is the only other one that tells of the noise.
-                let first =
-                    contender.draft.runs.last().and_then(|run| Some(Sample { seed: run.seed?, value: run.value? }));
+                let first = contender.draft.runs.last().and_then(sample_of);
                 all.pop();
                 all.push(first.into_iter().chain(fresh.iter().copied()).collect());
             }
@@ -203,8 +226,7 @@ pub fn over_limit(contract: &Contract, results: &[RunResult]) -> Option<(Option<
 
 /// The fresh runs of a contender.
 fn fresh_of(contender: Contender<'_>) -> Vec<Sample> {
-    let first = contender.draft.runs.last().filter(|_| contender.first_counts);
-    let first = first.and_then(|run| Some(Sample { seed: run.seed?, value: run.value? }));
+    let first = contender.draft.runs.last().filter(|_| contender.first_counts).and_then(sample_of);
     let further = contender.results.iter();
     let further = further.filter_map(|result| Some(Sample { seed: result.run.seed?, value: result.number.value }));
     first.into_iter().chain(further).collect()

@@ -11,7 +11,7 @@ use crate::domain::{
     Run, RunResult, WallKind,
 };
 use crate::rules::change::Disturbance;
-use crate::rules::history::{best_kept_of, best_of};
+use crate::rules::history::{History, best_kept_of, best_of};
 
 /// The outcome of a run, or why there was none.
 #[derive(Debug, Clone, Default)]
@@ -118,7 +118,7 @@ fn may_be_of_wall(excerpt: &str) -> bool {
 /// that would be kept is a winner if it is stale.
 pub fn judge(
     contract: &Contract,
-    records: &[Record],
+    (history, records): (&History, &[Record]),
     id: ExperimentId,
     diff: DiffStat,
     measured: &Measured,
@@ -135,7 +135,8 @@ pub fn judge(
             Some(threshold) => decide_by_threshold(&contract.metric, value, threshold),
             None if is_confirmed(contract) && !id.is_baseline() => {
                 let by_value = verdict_on(contract, records, diff, value);
-                screen(contract, records, diff, (value, measured.run.as_ref().and_then(|run| run.seed)), by_value)
+                let first = (value, measured.run.as_ref().and_then(|run| run.seed));
+                screen(contract, (history, records), diff, first, by_value)
             }
             None => verdict_on(contract, records, diff, value),
         },
@@ -179,7 +180,6 @@ mod tests {
 
     use super::*;
     use crate::domain::{CommitId, Composite, Direction, MetricSource, MetricSpec};
-    use crate::rules::history::History;
     use crate::rules::sample::record;
 
     fn contract(limits: &[&str]) -> Contract {
@@ -196,7 +196,7 @@ mod tests {
 
     fn outcome(contract: &Contract, id: u32, measured: &Measured) -> (Outcome, String, usize) {
         let history = History::new(if id == 0 { Vec::new() } else { vec![record(json!({"value": "2.0"}))] });
-        let (verdict, unmet) = judge(contract, history.records(), id.into(), DiffStat::default(), measured);
+        let (verdict, unmet) = judge(contract, (&history, history.records()), id.into(), DiffStat::default(), measured);
         (verdict.outcome, verdict.reason, unmet.len())
     }
 
@@ -242,7 +242,7 @@ mod tests {
         );
         let empty = History::new(vec![record(json!({}))]);
         let first = |contract: &Contract, loss: &str| {
-            judge(contract, empty.records(), 1.into(), DiffStat::default(), &measured(loss)).0.outcome
+            judge(contract, (&empty, empty.records()), 1.into(), DiffStat::default(), &measured(loss)).0.outcome
         };
         assert_eq!(first(&axes, "0.01"), Outcome::Keep, "the first one with a number");
         assert_eq!([first(&threshold, "2.5"), first(&threshold, "3.5")], [Outcome::Keep, Outcome::Discard]);
@@ -267,7 +267,7 @@ mod tests {
         let history = History::new(vec![kept(0, 0, "2.0"), kept(4, 1, "1.75"), kept(2, 2, "1.0")]);
         let contract = contract(&["memory_gb<=50"]);
         let judged = |base: u32, loss: &str| {
-            judge(&contract, history.as_of(base.into()), 5.into(), DiffStat::default(), &measured(loss)).0
+            judge(&contract, (&history, history.as_of(base.into())), 5.into(), DiffStat::default(), &measured(loss)).0
         };
         let outcomes = [(0, "1.9"), (4, "1.9"), (4, "1.5"), (2, "1.5"), (2, "0.5")];
         let found = outcomes.map(|(base, loss)| judged(base, loss).outcome);
@@ -275,7 +275,7 @@ mod tests {
         assert!(judged(4, "1.5").reason.contains("of experiment 4"));
         let simpler = Contract { simpler_wins: Some(0.5), ..contract.clone() };
         let less = DiffStat { files: 1, added: 0, deleted: 9 };
-        let (verdict, _) = judge(&simpler, history.as_of(4.into()), 5.into(), less, &measured("2.0"));
+        let (verdict, _) = judge(&simpler, (&history, history.as_of(4.into())), 5.into(), less, &measured("2.0"));
         assert_eq!(verdict.outcome, Outcome::Keep, "within the margin of what was best then: {}", verdict.reason);
     }
 

@@ -22,7 +22,7 @@ pub use confirm::{
 };
 pub use fresh::{
     Contender, FreshStep, baseline_runs, baseline_with, fresh_groups, fresh_runs, fresh_step, is_confirmed, over_limit,
-    session_noise, with_runs,
+    recorded_groups, samples, session_noise, with_runs,
 };
 pub use judge::{Measured, axes_without_number, is_empty_baseline};
 pub use noise::{Noise, Repeats, Sample, noise, repeats};

@@ -112,7 +112,7 @@ mod tests {
             alone.iter().zip(3..).map(|(value, id)| Car::new(id.into(), 0.into(), number(value), 0.1)).collect();
         let cars: Vec<&Car> = cars.iter().collect();
         let id = cars.last().unwrap().id;
-        let (verdict, _) = judge(&contract, history.records(), id, DiffStat::default(), measured);
+        let (verdict, _) = judge(&contract, (&history, history.records()), id, DiffStat::default(), measured);
         let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
         let (tested, verdict) = judge_train(&contract, value, verdict, &cars, tolerance);
         (tested, verdict.reason)

@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::{CommitId, Contract, ExperimentId, FailureClass, Layout, Number, Outcome, Record, Spent};
+use crate::domain::{
+    CommitId, Contract, ExperimentId, FailureClass, Layout, Number, Outcome, Record, Spent, VerifiedPair,
+};
 
 /// The records of one session in the order in which they were made; an experiment's number says when it was opened.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     records: Vec<Record>,
+    /// The pairs that were verified beside the session.
+    verified: Vec<VerifiedPair>,
 }
 
 /// The places of the keeps with a number of their own, in order, all and by commit.
@@ -45,7 +49,18 @@ impl History {
     /// Creates a history from records in any order.
     pub fn new(mut records: Vec<Record>) -> Self {
         records.sort_by_key(|record| (record.sequence(), record.id));
-        History { records }
+        History { records, verified: Vec::new() }
+    }
+
+    /// The same with the pairs of experiments that were verified beside the session: their runs tell of the noise.
+    #[must_use]
+    pub fn with_verified(self, verified: Vec<VerifiedPair>) -> Self {
+        History { verified, ..self }
+    }
+
+    /// The pairs that were verified beside the session.
+    pub fn verified(&self) -> &[VerifiedPair] {
+        &self.verified
     }
 
     /// All records.

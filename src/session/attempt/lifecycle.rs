@@ -318,7 +318,7 @@ impl Attempt {
         // Beside others, the incumbent may be another one by now.
         let made_on = history.kept_at(&self.open.base);
         let records = made_on.map_or(history.records(), |base| history.as_of(base));
-        Ok(judge(contract, records, self.open.id, diff, measured))
+        Ok(judge(contract, (history, records), self.open.id, diff, measured))
     }
 
     /// Reaches the verdict on a measured run and writes it up.

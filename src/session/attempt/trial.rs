@@ -67,7 +67,7 @@ pub(crate) fn judge_trial(
         Trial::Afresh(id) => {
             let car = store.journal.line.car(*id);
             let base = car.map_or(ExperimentId::BASELINE, |car| car.base);
-            let judged = judge(contract, history.as_of(base), *id, diff, measured);
+            let judged = judge(contract, (history, history.as_of(base)), *id, diff, measured);
             attempt.open.tested = Some(match (&measured.value, judged.0.outcome) {
                 (_, Outcome::Crash) | (None, _) => Tested::NotBetter(None),
                 (Some(value), _) if judged.1.is_empty() => Tested::Holds(value.clone()),
@@ -81,7 +81,7 @@ pub(crate) fn judge_trial(
             let values: Vec<f64> = runs.iter().filter_map(|run| run.value).collect();
             let tolerance = train_tolerance(contract.min_delta, &values);
             let id = riding.last().map_or_else(|| history.next_id(), |car| car.id);
-            let (verdict, unmet) = judge(contract, history.records(), id, diff, measured);
+            let (verdict, unmet) = judge(contract, (history, history.records()), id, diff, measured);
             let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
             let (tested, verdict) = judge_train(contract, value, verdict, &riding, tolerance);
             attempt.open.tested = Some(tested);
@@ -98,7 +98,7 @@ pub(crate) fn decide_trial(attempt: &mut Attempt, store: &Store, trial: &Trial) 
         Trial::Afresh(_) => Tested::Holds(number),
         Trial::Train { cars, .. } => {
             let riding: Vec<&Car> = store.journal.line.cars().filter(|car| cars.contains(&car.id)).collect();
-            let noise = session_noise(store.history.records());
+            let noise = session_noise(&store.history);
             let tolerance = mean_tolerance(store.contract.min_delta, noise.as_ref(), draft.deciding_runs().len());
             let verdict = Verdict { outcome: draft.outcome, reason: draft.reason.clone() };
             let (tested, verdict) = judge_train(&store.contract, Some(&number), verdict, &riding, tolerance);

@@ -17,8 +17,9 @@ use crate::domain::{
 };
 use crate::fs::open_locked;
 use crate::git::HeadTarget;
-use crate::rules::{Sample, describe_failure, fresh_groups};
+use crate::rules::{Sample, describe_failure, recorded_groups, samples};
 use crate::session::errors::{SessionError, VerifyError};
+use crate::session::files::read_messages;
 use crate::session::plan::{Drive, Placing, layout_of};
 use crate::session::store::{Interrupt, Interrupts, watch_programs_until};
 use crate::session::tree::SlotSetup;
@@ -236,7 +237,7 @@ impl SessionView {
 
     /// The fresh runs of the session's experiments, one group for each, those of verifications of other pairs among them.
     pub(super) fn fresh_samples(&self, besides: Option<&VerifiedPair>) -> Result<Vec<Vec<Sample>>, SessionError> {
-        let mut groups = fresh_groups(self.history.records());
+        let mut groups = recorded_groups(self.history.records());
         let pairs = self.verified_pairs()?.into_iter();
         for pair in pairs.filter(|pair| besides.is_none_or(|besides| (&pair.a, &pair.b) != (&besides.a, &besides.b))) {
             groups.extend([samples(&pair.values_a), samples(&pair.values_b)]);
@@ -246,22 +247,12 @@ impl SessionView {
 
     /// The pairs that were verified, as far as their tags can be read.
     pub fn verified_pairs(&self) -> Result<Vec<VerifiedPair>, SessionError> {
-        self.read_all("verified")
+        read_messages(&self.repo, &self.tag, "verified")
     }
 
     /// What was taken out of best experiments, as far as its tags can be read.
     pub fn ablated(&self) -> Result<Vec<Ablated>, SessionError> {
-        self.read_all("ablated")
-    }
-
-    /// The messages of the tags in a folder of the session's refs, as far as they can be read.
-    fn read_all<T: DeserializeOwned>(&self, folder: &str) -> Result<Vec<T>, SessionError> {
-        let mut found = Vec::new();
-        for (name, _) in self.repo.refs.refs_under(&format!("{}/{folder}", self.tag.ref_prefix()))? {
-            let tag = self.repo.refs.record(&name)?;
-            found.extend(tag.and_then(|tag| serde_json::from_str(&tag.message).ok()));
-        }
-        Ok(found)
+        read_messages(&self.repo, &self.tag, "ablated")
     }
 
     /// The message of a tag, if there is one, by which a command goes on.
@@ -293,11 +284,6 @@ impl SessionView {
 pub(super) fn first_fresh_seed(views: &[&SessionView]) -> Result<u64, SessionError> {
     let firsts = views.iter().map(|view| view.first_fresh_seed()).collect::<Result<Vec<_>, _>>()?;
     Ok(firsts.into_iter().max().unwrap_or(1))
-}
-
-/// The runs of one experiment.
-pub(super) fn samples(values: &[(u64, f64)]) -> Vec<Sample> {
-    values.iter().map(|(seed, value)| Sample { seed: *seed, value: *value }).collect()
 }
 
 /// About how long a run of an experiment takes, in seconds.

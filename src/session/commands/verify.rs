@@ -1,8 +1,8 @@
 //! Fresh runs of two recorded experiments beside the session, in turn and by the same seeds: how far apart they really are.
 
-use super::fresh_runs::{FreshNews, FreshRuns, FreshTerms, Subject, first_fresh_seed, samples, usual_seconds};
+use super::fresh_runs::{FreshNews, FreshRuns, FreshTerms, Subject, first_fresh_seed, usual_seconds};
 use crate::domain::{Contract, ExperimentId, FORMAT_VERSION, Number, Record, VerifiedId, VerifiedPair};
-use crate::rules::{Verified, noise, verified};
+use crate::rules::{Verified, noise, samples, verified};
 use crate::session::errors::{SessionError, VerifyError};
 use crate::session::store::Interrupts;
 use crate::session::view::SessionView;

@@ -1,5 +1,6 @@
 //! Finding sessions and reading what they hold, without moving anything.
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::domain::{CommitId, Contract, Drift, ExperimentId, RECORD_VERSION, Record, Tag};
@@ -106,7 +107,19 @@ pub(crate) fn recorded_terms(baseline: &Record) -> Result<Option<Contract>, serd
 
 /// Reads all records of a session.
 pub(crate) fn read_history(repo: &Repo, tag: &Tag) -> Result<History, SessionError> {
-    Ok(History::new(read_records(repo, tag)?.into_iter().collect::<Result<_, _>>()?))
+    let history = History::new(read_records(repo, tag)?.into_iter().collect::<Result<_, _>>()?);
+    Ok(history.with_verified(read_messages(repo, tag, "verified")?))
+}
+
+/// The messages of the tags in a folder of a session's refs, as far as they can be read.
+pub(crate) fn read_messages<T: DeserializeOwned + Send>(
+    repo: &Repo,
+    tag: &Tag,
+    folder: &str,
+) -> Result<Vec<T>, SessionError> {
+    let refs = repo.refs.refs_under(&format!("{}/{folder}", tag.ref_prefix()))?;
+    let read = repo.objects.read_tags(&refs, |tag| serde_json::from_str(&tag.message).ok())?;
+    Ok(read.into_iter().flatten().collect())
 }
 
 /// Reads the records of a session, each for itself.
