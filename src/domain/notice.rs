@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{
-    CommitId, Escalation, ExperimentId, Role, Tag, count_of, cut, duration_text, exact_time, experiment_name,
-    moment_text, span_text,
+    CommitId, Escalation, ExperimentId, MetricDrift, Role, Tag, count_of, cut, duration_text, exact_time,
+    experiment_name, moment_text, span_text,
 };
 
 /// The most rows removed from results.tsv that a notice names, and the most characters of each.
@@ -216,6 +216,14 @@ pub enum Notice {
     BestRuns { id: ExperimentId, now: String, excused: bool },
     #[error("{} now has {now}, recorded {then}: {distance}, where repeats differ by {spread} at most", best(*.id))]
     BestDiffers { id: ExperimentId, now: String, then: String, distance: String, spread: String },
+    #[error("{} runs again: {now}", best(*.id))]
+    BestAgain { id: ExperimentId, now: String },
+    #[error(
+        "{} gave no number when it was run again: {why}; the loop goes on, see {}", best(*.id), log.display()
+    )]
+    BestFails { id: ExperimentId, why: String, log: PathBuf },
+    #[error("{}", drift.sentence(*.id, metric))]
+    Drifts { id: ExperimentId, metric: String, drift: MetricDrift },
     #[error("the baseline itself breaks the limits: {}", .0.join(", "))]
     LimitsBroken(Vec<String>),
     #[error("the direction \"{0}\" was tried before; asking the agent once more")]

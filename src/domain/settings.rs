@@ -137,6 +137,19 @@ settings! {
         check: not_zero,
     }
 
+    /// After how many experiments since the last keep the incumbent is run again, and so on; 0 for never.
+    #[serde(default, skip_serializing_if = "is_off")]
+    recheck: u32 as u32 = 0, {
+        key: "recheck", heading: Heading::Keeping, value: "N",
+        help: "Run the best experiment again after every N experiments without a keep, and warn if its value drifts; 0 \
+               for never [default: 0]",
+        comment: "Run the best experiment again after so many experiments without a keep, and warn if its value drifts.",
+        example: "20",
+        lines: |it| line((it.recheck > 0).then_some(it.recheck), |every| {
+            format!("checked   the best one again after every {} without a keep", count_of(every, "experiment"))
+        }),
+    }
+
     /// How far behind the incumbent a number may be that is kept because its change makes the program shorter; 0 or more.
     #[serde(default)]
     simpler_wins: f64 as Option<f64> = None, {

@@ -18,10 +18,7 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    AxisValues, Confound, Counts, Course, DirectionResult, Ended, Evidence, History, Margin, Miss, Point, RunOf,
-    SHORTEST, Slots, Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, confounds_of_keep, distinct_runs,
-    environment_changes, gain_alone, gpu_hours, ignored_changes, is_concurrent, keep_hours, lanes, margin, misses,
-    run_seconds, slots, spread, summarize, time_split, warnings,
+    AxisValues, Check, Confound, Counts, Course, DirectionResult, Ended, Evidence, History, Margin, Miss, Point, RunOf, SHORTEST, Slots, Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, confounds_of_keep, distinct_runs, environment_changes, gain_alone, gpu_hours, ignored_changes, is_concurrent, keep_hours, lanes, margin, misses, run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// The time that a session took.
@@ -201,6 +198,8 @@ pub struct Report {
     pub(super) time_split: Option<TimeSplit>,
     /// The spread of repeated measurements.
     pub(super) spread: Option<Spread>,
+    /// The reruns of the best experiments, in order.
+    pub(super) checks: Vec<Check>,
     /// The numbers by the wall around their runs, where the records have it.
     pub(super) walls: Option<WallCounts>,
     /// Changes of the machine that values depend on.
@@ -286,6 +285,7 @@ impl Report {
         self.origin = origin(course.repository, records);
         self.flagged = course.flagged;
         self.ended = course.ended;
+        self.checks = course.checks;
         self.spread = spread(records, &course.elsewhere);
         let seconds = self.times.map_or(0.0, |times| times.hours * 3600.0);
         let nobody = course.waits.nobody;
@@ -399,11 +399,13 @@ impl Report {
             tag: self.tag.as_deref(),
             ledger,
             points: &self.points,
+            metric: self.metric.as_deref().unwrap_or_default(),
             direction: self.direction,
             has_threshold: self.keep_above.is_some(),
             summary: &self.summary,
             spread: self.spread.as_ref(),
             time: self.time_split.as_ref(),
+            checks: &self.checks,
             changes: &self.changes,
             changed_while_running: changed,
             walls: self.walls,

@@ -72,6 +72,7 @@ fn rich() -> (History, Course) {
         ended: Some("the session reached its limit of 11 experiments".into()),
         waits: Waits { idle_calls: 60.0, outages: 0.0, nobody: 600.0, limit_met: None },
         elsewhere: vec![elsewhere("nov18", "0.9982"), elsewhere("nov19", "0.9976")],
+        checks: Vec::new(),
         tip: Some(history.records()[10].commit.clone()),
         spent: Spent::default(),
         layout: None,

@@ -20,16 +20,19 @@ use super::point::{commit, signed_gain, value};
 use super::sources::Sources;
 use super::width::wrap;
 use crate::domain::{
-    FailureClass, VerifiedPair, WordList, count_of, experiment_name, one_line, percent_text, span_text, two_digits,
-    word_list,
+    FailureClass, Number, VerifiedPair, WordList, count_of, exact_time, experiment_name, one_line, percent_text,
+    span_text, two_digits, word_list,
 };
-use crate::rules::{KeptStep, Margin, MarginBy, Miss, Point, Repeated, listed};
+use crate::rules::{Check, KeptStep, Margin, MarginBy, Miss, Point, Repeated, format_step, listed};
 
 /// The most kept steps to show; if there are more, the smaller ones are summed up.
 const MOST_KEPT: usize = 20;
 
 /// The most groups of repeated measurements to show.
 const MOST_REPEATED: usize = 3;
+
+/// The most reruns of the best experiment to show.
+const MOST_CHECKS: usize = 5;
 
 /// The most experiments of a failure class to name, beside the newest.
 const MOST_EARLIER: usize = 3;
@@ -90,6 +93,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         near_misses(report),
         failed(report),
         repeated(report),
+        rechecked(report),
         slots(report),
         warned(report),
         notes,
@@ -117,6 +121,7 @@ pub(super) fn fields<M: SerializeMap>(report: &Report, fields: &mut M) -> Result
     let misses: Vec<_> = misses_data(report).collect();
     fields.serialize_entry("near_misses", &json!({"margin": report.margin, "experiments": misses}))?;
     fields.serialize_entry("spread", &report.spread)?;
+    fields.serialize_entry("checks", &report.checks)?;
     fields.serialize_entry("environment_changes", &report.changes)?;
     if let Some(walls) = &report.walls {
         fields.serialize_entry("sandbox", walls)?;
@@ -371,6 +376,24 @@ fn repeated(report: &Report) -> Option<Section> {
         None,
     ));
     Some(Section::lines("measured more than once", lines))
+}
+
+/// The newest reruns of the best experiment, which no record has.
+fn rechecked(report: &Report) -> Option<Section> {
+    let line = |check: &Check| {
+        let (now, then) = (Number::of(check.value), Number::of(check.recorded));
+        let off = match format_step(report.direction, &now, &then) {
+            _ if now.value == then.value => "the same value".into(),
+            step => format!("{now}, {step} than the recorded {then}"),
+        };
+        let seed = check.seed.map_or(String::new(), |seed| format!(" by seed {seed}"));
+        (format!("{}{seed}, at {}: {off}", experiment_name(check.id), exact_time(check.ended)), None)
+    };
+    let mut lines: Vec<_> = report.checks.iter().rev().take(MOST_CHECKS).map(line).collect();
+    if let Some(more) = report.checks.len().checked_sub(MOST_CHECKS).filter(|more| *more > 0) {
+        lines.push((format!("and {more} earlier"), None));
+    }
+    (!lines.is_empty()).then(|| Section::lines("the best experiment, run again", lines))
 }
 
 /// One group of repeated measurements.

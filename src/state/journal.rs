@@ -15,7 +15,7 @@ use crate::domain::{
     Version,
 };
 use crate::fs::Unsynced;
-use crate::rules::{Expenses, LadderState, Line, Tested, Trial, most_calls};
+use crate::rules::{Checks, Expenses, LadderState, Line, Tested, Trial, most_calls};
 
 /// The experiment that is open.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -196,6 +196,9 @@ pub struct Journal {
     /// The newest of the crashes that were excused, as the best experiment failed as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excused: Option<ExperimentId>,
+    /// The reruns of the best experiment.
+    #[serde(default, skip_serializing_if = "Checks::are_none")]
+    pub checks: Checks,
     /// The results of the calls for changes.
     #[serde(flatten)]
     pub calls: Calls,
@@ -611,6 +614,13 @@ mod tests {
             "flagged": [5], "told": [{"after": 4, "directive": {"kind": "refine"}}], "stops_for_flag": true,
             "idle_calls": 1, "refused_direction_of": 6, "rework": "a1", "agent_trains": true, "was_out": true,
             "last_call": {"question": "why?", "ended_after": 3.5, "unnamed": true},
+            "checks": {
+                "last": 7, "made": [{
+                    "experiment": 2, "seed": 1, "value": 1.5, "recorded": 1.25, "was_selected": true, "since": 2,
+                    "after": 7, "ended": "2026-11-20T22:00:00.000Z",
+                    "drift": {"shift": -0.25, "error": 0.0625, "checks": 1, "experiments": 5}
+                }]
+            },
             "outage": {
                 "since": "2026-11-20T22:00:00.000Z", "seconds": 1.5, "failed_seconds": 0.5, "waits": 2, "repeats": 1,
                 "agent": "x", "outage": {"kind": "overloaded", "said": "later", "until": null}, "until": null

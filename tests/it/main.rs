@@ -82,6 +82,7 @@ mod presets;
 mod programs;
 #[cfg(debug_assertions)]
 mod pruning;
+mod recheck;
 mod recovery;
 mod report;
 mod research;

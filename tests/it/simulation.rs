@@ -205,7 +205,7 @@ impl<'a> Night<'a> {
             attempts: &self.attempts,
             running: &running,
             trials: &trials,
-            check_is_due: false,
+            check_due: None,
             expected: self.expected,
             budgets: Budgets { experiments, time: self.deadline.map(left) },
         });
@@ -228,7 +228,7 @@ impl<'a> Night<'a> {
                 self.on(|line, standing| line.started(standing, trial));
                 self.expected.run.as_secs()
             }
-            Work::Check => panic!("a check, which is never due"),
+            Work::Check(_) => panic!("a check, which is never due"),
         };
         let ends = self.now + seconds;
         let before = self.jobs.insert(slot, Job { work, began: self.now, ends });

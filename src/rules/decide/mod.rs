@@ -2,6 +2,7 @@
 
 mod ablate;
 mod confirm;
+mod drift;
 mod fresh;
 pub(super) mod judge;
 mod limits;
@@ -20,6 +21,7 @@ pub use ablate::{AblatingRun, AblationState, AblationTerms, ablation, most_ablat
 pub use confirm::{
     Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
 };
+pub use drift::{Check, Checks, Shift};
 pub use fresh::{
     Contender, FreshStep, baseline_runs, baseline_with, fresh_groups, fresh_runs, fresh_step, is_confirmed, over_limit,
     recorded_groups, samples, session_noise, with_runs,
@@ -27,7 +29,7 @@ pub use fresh::{
 pub use judge::{Measured, axes_without_number, is_empty_baseline};
 pub use noise::{Noise, Repeats, Sample, noise, repeats};
 pub use outcome::{Verdict, decide, describe_failure, format_distance, format_gain, format_step, relative_gain};
-pub use reproduce::{CRASHES_TO_CHECK, CameBack, came_back, failed_again, is_check_due};
+pub use reproduce::{CRASHES_TO_CHECK, CameBack, CheckReason, came_back, check_due, failed_again, repeat_limit};
 pub use rework::{Again, FIXES, REWORKS, Ran, Task, again, again_on_slots};
 pub use settle::{BeforeRun, before_run, judge_train, mean_tolerance, train_tolerance};
 pub use train_steps::{Afresh, Car, LineStep, Merged, Standing, Tested, Trial, Why};

@@ -1,16 +1,44 @@
 //! Comparing a repeated measurement with the record.
 
+use super::fresh::session_noise;
 use super::outcome::format_step;
-use crate::domain::{Direction, Failure, FailureClass, Number, two_digits};
-use crate::rules::history::Spread;
+use super::student::quantile;
+use crate::domain::{Direction, Failure, FailureClass, Number, Record, two_digits};
+use crate::rules::history::Elsewhere;
+use crate::rules::history::spread::spread;
 
 /// After how many runs in a row that crash the best experiment is run again: as many attempts as it takes the ladder to pivot.
 pub const CRASHES_TO_CHECK: u32 = 5;
 
-/// Returns whether to rerun the best experiment after so many crashes in a row: their cause may lie outside the
-/// changes. `seen` is the number of crashes at the last call, because several runs may have ended since.
-pub fn is_check_due(crashes: u32, seen: u32) -> bool {
-    crashes / CRASHES_TO_CHECK > seen.min(crashes) / CRASHES_TO_CHECK
+/// Why the best experiment is run once again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckReason {
+    /// So many changes crashed in a row: their cause may lie outside of them.
+    Crashes(u32),
+    /// `--recheck` asks for it.
+    Schedule,
+}
+
+/// Returns whether to rerun the best experiment, and why. `seen` is the number of crashes in a row at the last call, because
+/// several runs may have ended since. One rerun serves both reasons, and crashes are the more urgent one.
+pub fn check_due(crashes: u32, seen: u32, is_scheduled: bool) -> Option<CheckReason> {
+    if crashes / CRASHES_TO_CHECK > seen.min(crashes) / CRASHES_TO_CHECK {
+        return Some(CheckReason::Crashes(crashes));
+    }
+    is_scheduled.then_some(CheckReason::Schedule)
+}
+
+/// The largest difference of a run and its repeat by the same seed in 19 of 20 cases, by what fresh runs show: both have the
+/// variance that seeds do not explain, `σ̂² (1 - r)`, and the quantile is Student's. Without fresh runs, it is the session's
+/// spread. `None` if neither is known.
+pub fn repeat_limit(records: &[Record], elsewhere: &[Elsewhere]) -> Option<f64> {
+    match session_noise(records) {
+        Some(noise) => {
+            let deviation = noise.deviation * (2.0 * (1.0 - noise.pairing)).sqrt();
+            Some(if deviation > 0.0 { quantile(0.975, noise.freedom) * deviation } else { 0.0 })
+        }
+        None => spread(records, elsewhere).map(|spread| spread.limit),
+    }
 }
 
 /// The result of repeating a measurement.
@@ -20,18 +48,18 @@ pub enum CameBack {
     Exactly,
     /// No value, for the same reason as the first time.
     Failure(FailureClass),
-    /// A different value within the session's spread.
+    /// A different value within the limit of repeats.
     Within {
         /// Its distance from the first, with its sense.
         distance: String,
-        /// The spread.
+        /// The limit.
         spread: String,
     },
     /// A different value.
     No {
         /// Its distance from the first, with its sense.
         distance: String,
-        /// The spread, if known.
+        /// The limit of repeats, if known.
         spread: Option<String>,
     },
 }
@@ -43,17 +71,17 @@ impl CameBack {
     }
 }
 
-/// Compares a measured value with the `recorded` one, within the session's spread if known.
-pub fn came_back(direction: Direction, recorded: &Number, measured: &Number, spread: Option<&Spread>) -> CameBack {
+/// Compares a measured value with the `recorded` one, within [`repeat_limit`] if known.
+pub fn came_back(direction: Direction, recorded: &Number, measured: &Number, limit: Option<f64>) -> CameBack {
     if recorded.value == measured.value {
         return CameBack::Exactly;
     }
     let distance = format_step(direction, measured, recorded);
-    match spread {
-        Some(known) if (recorded.value - measured.value).abs() <= known.limit => {
-            CameBack::Within { distance, spread: two_digits(known.limit) }
+    match limit {
+        Some(limit) if (recorded.value - measured.value).abs() <= limit => {
+            CameBack::Within { distance, spread: two_digits(limit) }
         }
-        known => CameBack::No { distance, spread: known.map(|known| two_digits(known.limit)) },
+        limit => CameBack::No { distance, spread: limit.map(two_digits) },
     }
 }
 
@@ -65,30 +93,74 @@ pub fn failed_again(recorded: Option<&Failure>, now: Option<&Failure>) -> Option
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::rules::sample::{record, run};
 
     #[test]
     fn the_best_experiment_is_run_again_after_every_fifth_crash_in_a_row() {
-        let due: Vec<u32> = (0..12).filter(|crashes| is_check_due(*crashes, crashes.saturating_sub(1))).collect();
-        assert_eq!(due, [5, 10]);
+        let due = |crashes: &u32| check_due(*crashes, crashes.saturating_sub(1), false).is_some();
+        assert_eq!((0..12).filter(due).collect::<Vec<u32>>(), [5, 10]);
+    }
+
+    #[test]
+    fn one_rerun_serves_crashes_and_schedule() {
+        assert_eq!(check_due(5, 4, true), Some(CheckReason::Crashes(5)));
+        assert_eq!(check_due(4, 3, true), Some(CheckReason::Schedule));
+        assert_eq!(check_due(5, 5, false), None);
+    }
+
+    /// A baseline whose runs with seeds from 1 on have these values, and a kept change with those from 2 on.
+    fn records(baseline: &[f64], kept: &[f64]) -> [Record; 2] {
+        let runs = |role: &str, first: usize, values: &[f64]| {
+            let seeded = |(seed, value): (usize, &f64)| {
+                let mut run = run(1.0, Some(*value));
+                (run["role"], run["seed"]) = (role.into(), seed.into());
+                run
+            };
+            (first..).zip(values).map(seeded).collect::<Vec<_>>()
+        };
+        let mean = |values: &[f64]| format!("{:.4}", values.iter().sum::<f64>() / values.len() as f64);
+        [
+            record(json!({"value": mean(baseline), "runs": runs("baseline", 1, baseline)})),
+            record(json!({"id": 1, "commit": "c1", "value": mean(kept), "runs": runs("confirm", 2, kept)})),
+        ]
+    }
+
+    #[test]
+    fn repeats_by_a_seed_differ_by_what_the_seed_leaves() {
+        // Standard deviation 1 on 3 degrees of freedom, for which t is 3.182.
+        let alone = records(&[1.0, 1.0, 3.0, 3.0], &[9.0]);
+        let limit = repeat_limit(&alone, &[]).unwrap();
+        assert!((limit - 3.1824 * (4.0_f64 / 3.0 * 2.0).sqrt()).abs() < 0.001, "{limit}");
+        let paired = records(&[1.0, 1.0, 2.0, 3.0], &[6.0, 7.0, 8.0]);
+        let noise = session_noise(&paired).unwrap();
+        assert!(noise.pairing > 0.5, "{noise:?}");
+        let expected = quantile(0.975, noise.freedom) * noise.deviation * (2.0 * (1.0 - noise.pairing)).sqrt();
+        assert!((repeat_limit(&paired, &[]).unwrap() - expected).abs() < 1e-12);
+        assert_eq!(repeat_limit(&records(&[2.0; 4], &[3.0]), &[]), Some(0.0), "a command without noise");
+    }
+
+    #[test]
+    fn without_seeds_the_spread_is_the_limit() {
+        let runs = [run(1.0, Some(2.0)), run(1.0, Some(2.5))];
+        let repeated = record(json!({"value": "2.0", "runs": runs}));
+        let limit = repeat_limit(std::slice::from_ref(&repeated), &[]).unwrap();
+        assert!((limit - 2.8 * 0.125_f64.sqrt()).abs() < 1e-12, "{limit}");
+        assert_eq!(repeat_limit(&[record(json!({"value": "2.0"}))], &[]), None);
     }
 
     #[test]
     fn a_number_comes_back_exactly_within_the_spread_or_not_at_all() {
-        let spread = Spread { repeated: Vec::new(), deviation: 0.01, limit: 0.028 };
+        let limit = Some(0.028);
         let number = |text: &str| text.parse::<Number>().unwrap();
-        let compare = |measured: &str, spread| came_back(Direction::Lower, &number("1.50"), &number(measured), spread);
+        let compare = |measured: &str, limit| came_back(Direction::Lower, &number("1.50"), &number(measured), limit);
         assert_eq!(compare("1.5", None), CameBack::Exactly);
         let (distance, wide) = ("0.02 (1.3%) worse".to_owned(), "0.028".to_owned());
-        assert_eq!(
-            compare("1.52", Some(&spread)),
-            CameBack::Within { distance: distance.clone(), spread: wide.clone() }
-        );
+        assert_eq!(compare("1.52", limit), CameBack::Within { distance: distance.clone(), spread: wide.clone() });
         assert_eq!(compare("1.52", None), CameBack::No { distance, spread: None });
-        assert_eq!(
-            compare("1.4", Some(&spread)),
-            CameBack::No { distance: "0.10 (6.7%) better".into(), spread: Some(wide) }
-        );
+        assert_eq!(compare("1.4", limit), CameBack::No { distance: "0.10 (6.7%) better".into(), spread: Some(wide) });
     }
     #[test]
     fn a_failure_comes_back_where_it_is_of_the_same_class() {

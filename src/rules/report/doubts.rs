@@ -7,6 +7,18 @@ use crate::domain::{Direction, ExperimentId, ReviewVerdict, count_of, cut, exper
 /// The most changes of the environment named.
 const CHANGES: usize = 3;
 
+/// Numbers of the same code that shifted within the session, by the last rerun that showed it.
+pub(crate) fn drifted(evidence: Evidence<'_>) -> Option<Warning> {
+    let (last, drift) = evidence.checks.iter().rev().find_map(|check| Some((check, check.drift?)))?;
+    Some(Warning {
+        kind: "drift",
+        what: format!("{}: numbers before and after are not comparable", drift.sentence(last.id, evidence.metric)),
+        hint: evidence
+            .tag
+            .map(|tag| format!("run `ar verify --tag {tag}` to compare by fresh runs, one beside the other")),
+    })
+}
+
 /// A change of machine, GPU, driver, tool or lock file within the session.
 pub(crate) fn environment_changed(evidence: Evidence<'_>) -> Option<Warning> {
     let changes = evidence.changes.iter().take(CHANGES);

@@ -8,6 +8,7 @@ use super::summary::{Point, Summary};
 use super::time_split::TimeSplit;
 use super::wall_counts::WallCounts;
 use crate::domain::{Direction, EnvironmentChange, ExperimentId, ReviewVerdict};
+use crate::rules::decide::Check;
 use crate::rules::history::Spread;
 
 /// A warning about a session or a ledger on which the user can act.
@@ -30,6 +31,8 @@ pub struct Evidence<'a> {
     pub ledger: Option<&'a Path>,
     /// The experiments.
     pub points: &'a [Point],
+    /// The metric's name.
+    pub metric: &'a str,
     /// The metric's direction.
     pub direction: Direction,
     /// True if a threshold decides what to keep, whatever the best value is.
@@ -40,6 +43,8 @@ pub struct Evidence<'a> {
     pub spread: Option<&'a Spread>,
     /// The use of the time.
     pub time: Option<&'a TimeSplit>,
+    /// The reruns of the best experiments, in order.
+    pub checks: &'a [Check],
     /// The changes of the environment.
     pub changes: &'a [EnvironmentChange],
     /// The keeps during whose runs committed files changed.
@@ -109,11 +114,13 @@ pub(crate) mod tests {
             tag: Some("t"),
             ledger: None,
             points: &points,
+            metric: "loss",
             direction: Direction::Lower,
             has_threshold: false,
             summary: &summary,
             spread: None,
             time: None,
+            checks: &[],
             changes: &[],
             changed_while_running: &[],
             walls: None,

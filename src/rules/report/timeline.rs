@@ -2,6 +2,7 @@
 
 use super::time_split::Waits;
 use crate::domain::{CommitId, ExperimentId, Layout, Spent};
+use crate::rules::decide::Check;
 use crate::rules::history::Elsewhere;
 
 /// Facts about a session that are not in its records.
@@ -17,6 +18,8 @@ pub struct Course {
     pub waits: Waits,
     /// Measurements of its commits by other sessions.
     pub elsewhere: Vec<Elsewhere>,
+    /// The reruns of its best experiments, in order.
+    pub checks: Vec<Check>,
     /// The commit at the tip of its branch; absent while an experiment is open.
     pub tip: Option<CommitId>,
     /// The usage of all agent calls, if known.

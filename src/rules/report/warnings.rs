@@ -2,8 +2,8 @@
 
 use super::chance::{never_repeated, within_spread};
 use super::doubts::{
-    best_is_not_the_tip, changed_while_running, direction_doubted, doubted_by_the_reviewer, environment_changed,
-    flagged, ignored_changed, saved, unreadable, unreviewed,
+    best_is_not_the_tip, changed_while_running, direction_doubted, doubted_by_the_reviewer, drifted,
+    environment_changed, flagged, ignored_changed, saved, unreadable, unreviewed,
 };
 use super::evidence::{Evidence, Warning};
 use super::jumps::jumps;
@@ -16,6 +16,7 @@ pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {
     found.extend(within_spread(evidence));
     found.extend(never_repeated(evidence));
     found.extend(jumps(evidence));
+    found.extend(drifted(evidence));
     found.extend(environment_changed(evidence));
     found.extend(changed_while_running(evidence));
     found.extend(without_wall(evidence));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::domain::{ExperimentId, Layout};
-use crate::rules::decide::Trial;
+use crate::rules::decide::{CheckReason, Trial};
 
 /// The most agents at a time by default: more of them mostly hit the rate limit of their service.
 const MOST_CALLS: u32 = 4;
@@ -84,8 +84,18 @@ pub enum Work {
     Trial(Trial),
     /// An attempt's own run, with its guards.
     Run(ExperimentId),
-    /// The incumbent, once again, since change after change crashed.
-    Check,
+    /// The incumbent, once again.
+    Check(CheckReason),
+}
+
+impl Work {
+    /// Why the incumbent is checked, if it is.
+    pub fn check(&self) -> Option<CheckReason> {
+        match self {
+            Work::Check(reason) => Some(*reason),
+            Work::Trial(_) | Work::Run(_) => None,
+        }
+    }
 }
 
 /// A busy slot.
@@ -136,8 +146,8 @@ pub struct Situation<'a> {
     pub running: &'a [Running],
     /// The runs that the winners want now, also those in progress; from `LineStep::Try`.
     pub trials: &'a [Trial],
-    /// True if a check of the incumbent is due and not yet made.
-    pub check_is_due: bool,
+    /// The reason for a check of the incumbent that is due and not yet made.
+    pub check_due: Option<CheckReason>,
     /// Expected durations.
     pub expected: Expected,
     /// The remaining budgets.
@@ -145,6 +155,14 @@ pub struct Situation<'a> {
 }
 
 impl Situation<'_> {
+    /// Returns whether a check may begin. One that only the schedule asks for waits for an open attempt where that has the
+    /// only working tree, and begins only if it is expected to end in time.
+    fn may_check(&self, reason: CheckReason) -> bool {
+        let is_in_the_way = self.layout.slots == 1 && self.layout.ahead == 0 && !self.attempts.is_empty();
+        let may_wait = is_in_the_way || !self.budgets.fit(self.expected.run);
+        self.demand == Demand::New && (reason != CheckReason::Schedule || !may_wait)
+    }
+
     /// The expected time from the start of a new run until all that waits for it has ended.
     fn new_run(&self) -> Duration {
         let run = self.expected.run;
@@ -242,11 +260,11 @@ impl Plan {
 
 /// Plans what to start and stop now.
 ///
-/// Nothing starts beside the incumbent's check, which takes one free slot. Nothing starts unless it is expected to end
+/// The incumbent's check takes one free slot. After crashes, nothing starts beside it. Nothing starts unless it is expected to end
 /// in time. With several slots, new runs leave time for one last train, which waits for them. With one slot, no run
 /// becomes stale.
 pub fn schedule(situation: &Situation) -> Plan {
-    let Situation { layout, demand, attempts, running, trials, check_is_due, expected, budgets } = *situation;
+    let Situation { layout, demand, attempts, running, trials, check_due, expected, budgets } = *situation;
     let fits = |needed: Duration| budgets.fit(needed);
     let train = expected.run;
     // Two trains may not fit any more: then the last one waits for the runs that end before it has to start.
@@ -258,13 +276,16 @@ pub fn schedule(situation: &Situation) -> Plan {
     let mut free: Vec<u32> = (0..layout.slots).filter(|slot| !busy.contains(slot)).collect();
     let runs = |trial: &Trial| running.iter().any(|busy| matches!(&busy.work, Work::Trial(it) if it == trial));
     let mut starts = Vec::new();
-    let is_checked = running.iter().any(|busy| busy.work == Work::Check);
-    let begins_check = check_is_due && demand == Demand::New && !is_checked;
-    if begins_check {
-        starts.extend(free.first().map(|slot| Start { slot: *slot, work: Work::Check }));
+    let checked = running.iter().find_map(|busy| busy.work.check());
+    let begins = check_due.filter(|reason| checked.is_none() && situation.may_check(*reason));
+    if let Some(reason) = begins
+        && !free.is_empty()
+    {
+        starts.push(Start { slot: free.remove(0), work: Work::Check(reason) });
     }
-    // Whatever starts beside the check might crash for the same cause.
-    let demand = if begins_check || is_checked { Demand::Nothing } else { demand };
+    // Whatever starts beside a check after crashes might crash for the same cause.
+    let is_alone = checked.or(begins).is_some_and(|reason| reason != CheckReason::Schedule);
+    let demand = if is_alone { Demand::Nothing } else { demand };
     if demand != Demand::Nothing {
         let is_in_time = fits(train) && !waits_for_runs;
         let wanted: Vec<&Trial> = trials.iter().filter(|trial| is_in_time && !runs(trial)).collect();

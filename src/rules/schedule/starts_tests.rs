@@ -15,7 +15,7 @@ struct Now {
     attempts: Vec<OpenAttempt>,
     running: Vec<Running>,
     trials: Vec<Trial>,
-    check_is_due: bool,
+    check_due: Option<CheckReason>,
     expected: Expected,
     budgets: Budgets,
 }
@@ -27,7 +27,7 @@ fn now(slots: u32, ahead: u32) -> Now {
         attempts: Vec::new(),
         running: Vec::new(),
         trials: Vec::new(),
-        check_is_due: false,
+        check_due: None,
         expected: Expected { run: Duration::from_secs(RUN), call: Duration::from_secs(CALL) },
         budgets: Budgets::default(),
     }
@@ -56,9 +56,9 @@ impl Now {
     }
 
     fn plan(&self) -> Plan {
-        let Now { layout, demand, attempts, running, trials, check_is_due, expected, budgets } = self;
-        let (layout, demand, check_is_due, expected, budgets) = (*layout, *demand, *check_is_due, *expected, *budgets);
-        schedule(&Situation { layout, demand, attempts, running, trials, check_is_due, expected, budgets })
+        let Now { layout, demand, attempts, running, trials, check_due, expected, budgets } = self;
+        let (layout, demand, check_due, expected, budgets) = (*layout, *demand, *check_due, *expected, *budgets);
+        schedule(&Situation { layout, demand, attempts, running, trials, check_due, expected, budgets })
     }
 
     /// Formats the runs and calls to start: `0:run 3`, `1:train 4 5`, `seat 0`, `seat 1:7`.
@@ -76,7 +76,7 @@ impl Now {
 fn words(work: &Work) -> String {
     match work {
         Work::Run(id) => format!("run {id}"),
-        Work::Check => "check".to_owned(),
+        Work::Check(_) => "check".to_owned(),
         Work::Trial(Trial::Afresh(id)) => format!("afresh {id}"),
         Work::Trial(Trial::Train { cars, .. }) => {
             cars.iter().fold("train".to_owned(), |words, id| format!("{words} {id}"))
@@ -97,16 +97,31 @@ fn in_place_a_call_and_a_run_take_turns() {
 }
 
 #[test]
-fn nothing_starts_beside_the_incumbents_check() {
-    let due = |now: Now| Now { check_is_due: true, ..now };
+fn nothing_starts_beside_the_incumbents_check_after_crashes() {
+    let reason = CheckReason::Crashes(5);
+    let due = |now: Now| Now { check_due: Some(reason), ..now };
     let ready = |now: Now| now.with(8, Place::Ready).with(9, Place::NeedsCall).wants(train(&[4, 5]));
     assert_eq!(due(now(1, 0)).starts(), "0:check");
     assert_eq!(due(ready(now(2, 1)).runs(0, 7, 10)).starts(), "1:check", "what runs goes on");
     assert_eq!(due(ready(now(1, 1)).runs(0, 7, 10)).starts(), "", "it waits for a free slot");
     let mut checked = ready(now(2, 1));
-    checked.running.push(Running { slot: 0, work: Work::Check, left: Duration::ZERO });
+    checked.running.push(Running { slot: 0, work: Work::Check(reason), left: Duration::ZERO });
     assert_eq!(checked.starts(), "");
     assert_eq!(due(Now { demand: Demand::Open, ..ready(now(2, 1)) }).starts(), "0:train 4 5, 1:run 8");
+}
+
+#[test]
+fn a_check_on_schedule_takes_one_slot_and_holds_nothing_up() {
+    let due = |now: Now| Now { check_due: Some(CheckReason::Schedule), ..now };
+    assert_eq!(due(now(1, 0)).starts(), "0:check", "in place the call waits");
+    assert_eq!(due(now(1, 0).with(1, Place::NeedsCall)).starts(), "seat 0:1", "the only tree is taken");
+    assert_eq!(due(now(2, 0).with(8, Place::Ready).with(9, Place::Ready)).starts(), "0:check, 1:run 8");
+    let mut checked = due(now(2, 0).with(8, Place::Ready));
+    checked.running.push(Running { slot: 0, work: Work::Check(CheckReason::Schedule), left: Duration::ZERO });
+    assert_eq!(checked.starts(), "1:run 8", "once");
+    let short = Budgets { time: Some(Duration::from_secs(1)), ..Budgets::default() };
+    assert!(!due(Now { budgets: short, ..now(2, 0) }).starts().contains("check"), "no time is left for it");
+    assert!(!due(Now { demand: Demand::Open, ..now(2, 0) }).starts().contains("check"));
 }
 
 #[test]

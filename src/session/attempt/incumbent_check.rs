@@ -1,5 +1,5 @@
-//! The best experiment, run once again when change after change crashes: the cause may be none of theirs, such as data that
-//! is gone.
+//! The best experiment, run once again: when change after change crashes, as the cause may be none of theirs, such as data
+//! that is gone; and on the schedule of `--recheck`, as the machine may drift.
 
 use std::path::PathBuf;
 
@@ -7,86 +7,141 @@ use super::lifecycle::Attempt;
 use crate::domain::{
     Beside, ExperimentId, Failure, FailureClass, Notice, Number, Phase, Record, experiment_name, legacy,
 };
-use crate::rules::{CRASHES_TO_CHECK, CameBack, Measured, came_back, describe_failure, spread};
+use crate::rules::{
+    CRASHES_TO_CHECK, CameBack, Check, CheckReason, Measured, Shift, came_back, describe_failure, repeat_limit,
+    session_noise,
+};
 use crate::session::errors::SessionError;
 use crate::session::store::Store;
 use crate::session::tree::Workspace;
 use crate::session::wait::{Ending, Shared, gate_of_run};
 use crate::state::OpenExperiment;
 
+/// What a rerun of the best experiment said.
+struct Checked {
+    best: Record,
+    /// The number that it had.
+    then: Number,
+    /// The number that it has now, or why it has none.
+    now: Result<Number, String>,
+    /// What all reruns say.
+    shift: Shift,
+    log: PathBuf,
+}
+
 impl Shared<'_> {
-    /// After `crashes` crashes in a row, runs the best experiment once again, in a slot if there are several, and reports
-    /// what it measured. Records nothing. Runs nothing if there is no time, or if the best experiment had nothing to measure
-    /// yet.
+    /// Runs the best experiment once again, in a slot if there are several, and reports what it measured. Records nothing, but
+    /// notes in the journal that it was made. Runs nothing if there is no time, or if the best experiment had nothing to
+    /// measure yet.
     ///
     /// # Errors
     ///
-    /// [`SessionError::BestLost`] if no value counts.
+    /// [`SessionError::BestLost`] if no value counts after crashes. On schedule that is a warning: other experiments run, and
+    /// if they crash as well, their crashes ask again.
     pub(crate) async fn check_incumbent(
         &self,
         workspace: &mut Workspace,
         slot: Option<u32>,
-        crashes: u32,
+        reason: CheckReason,
     ) -> Result<Ending<()>, SessionError> {
         let best = self.store().history.incumbent().cloned();
         let recorded = best.and_then(|best| {
             let (seed, number) = best.to_repeat();
             number.map(|number| (best, seed, number))
         });
-        let Some((best, seed, number)) = recorded else { return Ok(Ending::Done(())) };
+        let Some((best, seed, then)) = recorded else { return Ok(Ending::Done(())) };
         if self.times.no_time_for_run(&self.store()).is_some() {
             return Ok(Ending::Done(()));
         }
         gate_of_run(self, &best.commit, !workspace.home.is_one_of_many()).await?;
-        let mut check = begin_check(&best, seed, slot, workspace, &mut self.store())?;
+        let after = self.store().history.next_sequence();
+        let mut check = begin_check(&best, seed, slot, reason, workspace, &mut self.store())?;
         let measured = match check.measured(workspace, self, None).await? {
             Ending::Detached => return Ok(Ending::Detached),
             ended => ended.done(),
+        };
+        let measured = match measured {
+            Ok(measured) => {
+                let log = check.run_folder(&self.store())?.join("run.log");
+                Ok(self.store().note_check(best, then, after, &measured, log))
+            }
+            Err(ending) => Err(ending),
         };
         workspace.check_out(&mut self.store(), &check.open)?;
         self.store().journal.give_up(check.open.id);
         workspace.enter_idle(&mut self.store(), check.open.id, None)?;
         self.publish()?;
         match measured {
-            Ok(measured) => {
-                let log = check.run_folder(&self.store())?.join("run.log");
-                self.compare_check((&best, &number), &measured, crashes, log).map(Ending::Done)
-            }
+            Ok(checked) => self.tell_check(checked, reason).map(Ending::Done),
             Err(ending) => Ok(ending),
         }
     }
 
-    /// Tells what the best experiment measured this time, with what it measured `then`.
-    fn compare_check(
-        &self,
-        (best, then): (&Record, &Number),
-        measured: &Measured,
-        crashes: u32,
-        log: PathBuf,
-    ) -> Result<(), SessionError> {
+    /// Tells what a rerun of the best experiment said.
+    fn tell_check(&self, checked: Checked, reason: CheckReason) -> Result<(), SessionError> {
+        let Checked { best, then, now, shift, log } = checked;
         let (id, name) = (best.id, &best.metric.name);
-        let now = match (&measured.value, &measured.failure) {
-            (Some(now), None) => now,
-            (_, failure) => {
-                let unknown = Failure { class: FailureClass::NoMetric, excerpt: String::new() };
-                let why = why_lost(failure.as_ref().unwrap_or(&unknown), name, measured);
+        let now = match (now, reason) {
+            (Ok(now), _) => now,
+            (Err(why), CheckReason::Crashes(crashes)) => {
                 self.store().excuse_crashes(id)?;
                 return Err(SessionError::BestLost { id, why, crashes, log });
             }
+            (Err(why), CheckReason::Schedule) => return self.emit(Notice::BestFails { id, why, log }),
         };
-        let spread = spread(self.store().history.records(), &[]);
+        let limit = repeat_limit(self.store().history.records(), &[]);
+        let came_back = came_back(best.metric.direction, &then, &now, limit);
         let same = if now.value == then.value { String::new() } else { format!(", recorded {then}") };
-        self.emit(match came_back(best.metric.direction, then, now, spread.as_ref()) {
-            CameBack::No { distance, spread: Some(spread) } => {
+        let measured = format!("{name} {now}{same}");
+        let said = match (reason, came_back, &shift) {
+            // A schedule makes many comparisons, so that one limit for each would warn by chance.
+            (CheckReason::Crashes(_), CameBack::No { distance, spread: Some(spread) }, _)
+            | (CheckReason::Schedule, CameBack::No { distance, spread: Some(spread) }, Shift::Unknown) => {
                 Notice::BestDiffers { id, now: format!("{name} {now}"), then: then.to_string(), distance, spread }
             }
             // Without repeats, the noise between runs of the same code is unknown.
-            _ => Notice::BestRuns { id, now: format!("{name} {now}{same}"), excused: self.store().is_excused(id) },
-        })
+            (CheckReason::Crashes(_), ..) => {
+                Notice::BestRuns { id, now: measured, excused: self.store().is_excused(id) }
+            }
+            (CheckReason::Schedule, ..) => Notice::BestAgain { id, now: measured },
+        };
+        self.emit(said)?;
+        match shift {
+            Shift::Drift(drift) => self.emit(Notice::Drifts { id, metric: name.clone(), drift }),
+            Shift::Unknown | Shift::Chance => Ok(()),
+        }
     }
 }
 
 impl Store {
+    /// Notes in the journal that the best experiment was run again, and what that says, to be written with the end of the
+    /// attempt. A drift is new with the first rerun that shows it.
+    fn note_check(&mut self, best: Record, then: Number, after: u32, measured: &Measured, log: PathBuf) -> Checked {
+        let now = match (&measured.value, &measured.failure) {
+            (Some(now), None) => Ok(now.clone()),
+            (_, failure) => {
+                let unknown = Failure { class: FailureClass::NoMetric, excerpt: String::new() };
+                Err(why_lost(failure.as_ref().unwrap_or(&unknown), &best.metric.name, measured))
+            }
+        };
+        let ended = self.now();
+        let check = now.as_ref().ok().map(|now| Check::of(&best, then.value, now.value, after, ended));
+        let (direction, noise) = (best.metric.direction, session_noise(self.history.records()));
+        let checks = &mut self.journal.checks;
+        let was_known = checks.drifts(direction, noise.as_ref());
+        let shift = check.as_ref().map_or(Shift::Unknown, |check| checks.judge(check, direction, noise.as_ref()));
+        let shift = match shift {
+            Shift::Drift(_) if was_known => Shift::Chance,
+            shift => shift,
+        };
+        let drift = match shift {
+            Shift::Drift(drift) => Some(drift),
+            Shift::Unknown | Shift::Chance => None,
+        };
+        checks.note(after, check.map(|check| Check { drift, ..check }));
+        Checked { best, then, now, shift, log }
+    }
+
     /// Notes on the newest crashes, whose cause is not known to be their own, that the best experiment failed as well: they
     /// may be tried again.
     fn excuse_crashes(&mut self, best: ExperimentId) -> Result<(), SessionError> {
@@ -118,13 +173,18 @@ fn begin_check(
     best: &Record,
     seed: Option<u64>,
     slot: Option<u32>,
+    reason: CheckReason,
     workspace: &mut Workspace,
     store: &mut Store,
 ) -> Result<Attempt, SessionError> {
+    let why = match reason {
+        CheckReason::Crashes(_) => "change after change crashed",
+        CheckReason::Schedule => "--recheck asks for it",
+    };
     let open = OpenExperiment::new(store.allocate(), best.commit.clone(), store.now());
     let open = OpenExperiment {
         commit: Some(best.commit.clone()),
-        description: format!("{} once again, as change after change crashed", experiment_name(best.id)),
+        description: format!("{} once again, as {why}", experiment_name(best.id)),
         beside: Beside { slot, ..Beside::default() },
         ..open
     };

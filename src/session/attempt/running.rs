@@ -130,9 +130,11 @@ impl Attempt {
     /// Its run, and where that takes place. A check is told that it is the best experiment, and a run of the baseline for a
     /// change that it is the baseline, each in a folder of its own: the files of both experiments stay as they are.
     fn measuring<'a>(&self, workspace: &'a Workspace, store: &'a Store) -> Result<MeasuringRun<'a>, SessionError> {
+        let commit = commit_of(&self.open)?;
         let told = match self.run.role {
-            RunRole::Check => store.history.incumbent(),
-            RunRole::Baseline => store.history.baseline(),
+            // On slots another one may have been kept since it began.
+            RunRole::Check => store.history.kept_at(&commit),
+            RunRole::Baseline => store.history.baseline().map(|baseline| baseline.id),
             _ => None,
         };
         let folder = self.run_folder(store)?;
@@ -141,8 +143,8 @@ impl Attempt {
             seed: self.run.seed,
             contract: &store.contract,
             command: &store.contract.command,
-            id: told.map_or(self.open.id, |other| other.id),
-            commit: commit_of(&self.open)?,
+            id: told.unwrap_or(self.open.id),
+            commit,
             state: store.folder.state(),
             wall: workspace.wall(store, &folder, &store.contract.command, &WalledRole::Run),
             folder,

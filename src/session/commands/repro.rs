@@ -8,7 +8,7 @@ use super::run_beside::{Linked, RunBeside, hold};
 use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, Number, Record, RunRole};
 use crate::exec;
 use crate::git::{HeadTarget, Repo};
-use crate::rules::{CameBack, came_back, environment_differences, failed_again, spread};
+use crate::rules::{CameBack, came_back, environment_differences, failed_again, repeat_limit};
 use crate::session::attempt::FinishedRun;
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupts, watch_programs_until};
@@ -135,12 +135,10 @@ impl SessionView {
         let here = exec::environment(place.worktree());
         let changes = environment_differences(record, record.id, &here);
         let numbers = verdict.value.as_ref().filter(|_| verdict.failure.is_none()).zip(recorded);
-        let spread = spread(self.history.records(), &self.elsewhere());
+        let limit = repeat_limit(self.history.records(), &self.elsewhere());
         Ok(Some(Reproduced {
             came_back: match numbers {
-                Some((measured, recorded)) => {
-                    Some(came_back(record.metric.direction, &recorded, measured, spread.as_ref()))
-                }
+                Some((measured, recorded)) => Some(came_back(record.metric.direction, &recorded, measured, limit)),
                 None => {
                     // A baseline that had nothing to measure yet.
                     let empty = Failure { class: FailureClass::Nan, excerpt: String::new() };

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use super::session::Session;
 use crate::domain::{Bound, ExperimentId, Notice, Phase, StopReason, with_causes};
 use crate::rules::{
-    Bar, Budgets, Call, Capacity, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan, Running,
-    Situation, Start, Trial, Work, expected_call, expected_run, is_check_due, schedule,
+    Bar, Budgets, Call, Capacity, CheckReason, Demand, Expected, FileTerms, LOST_RETRIES, OpenAttempt, Place, Plan,
+    Running, Situation, Start, Trial, Work, check_due, expected_call, expected_run, schedule,
 };
 use crate::session::attempt::{
     Attempt, Attempted, Called, Chains, Purpose, ask_for_text, call_again, end_jobs, find_attempt, make_fresh,
@@ -60,7 +60,7 @@ impl Busy {
         match &self.work {
             Work::Run(id) => vec![*id],
             Work::Trial(trial) => trial.cars().to_vec(),
-            Work::Check => Vec::new(),
+            Work::Check(_) => Vec::new(),
         }
     }
 }
@@ -96,6 +96,8 @@ pub(crate) struct Lanes<'s, 'a> {
     is_begun: bool,
     /// Number of crashes in a row when the incumbent was last checked.
     crashes_seen: u32,
+    /// The sequence of the next record when the incumbent was last checked.
+    checked_before: Option<u32>,
     /// The attempts that are being reviewed.
     reviews: BTreeSet<ExperimentId>,
     /// The attempts that wait for a slot, in the order in which they became ready.
@@ -178,7 +180,12 @@ impl<'s, 'a> Lanes<'s, 'a> {
             clearance: Clearance::default(),
             idle: None,
             is_begun: true,
-            crashes_seen: crashes(&store).saturating_sub(1),
+            // A check that an earlier process made is not made again, unless it gave no number.
+            crashes_seen: match store.journal.checks.is_made(store.history.next_sequence()) {
+                true => crashes(&store),
+                false => crashes(&store).saturating_sub(1),
+            },
+            checked_before: None,
             reviews: BTreeSet::new(),
             ready: Vec::new(),
             keeper: None,
@@ -216,8 +223,9 @@ impl<'s, 'a> Lanes<'s, 'a> {
             let may_ask = self.shared.calls_agent && demand == Demand::New;
             let trials = settle_line(&mut self.shared.store(), &mut self.chains, may_ask || self.waits)?;
             self.shared.publish()?;
-            let is_checked = self.slots.values().any(|busy| busy.work == Work::Check);
-            if asked != Interrupt::Now && !is_checked && self.failing.is_none() {
+            let after_crashes = |reason: CheckReason| reason != CheckReason::Schedule;
+            let is_alone = self.slots.values().filter_map(|busy| busy.work.check()).any(after_crashes);
+            if asked != Interrupt::Now && !is_alone && self.failing.is_none() {
                 self.start_reviews()?;
             }
             let mut plan = self.plan(demand, &trials);
@@ -332,7 +340,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             attempts: &attempts,
             running: &running,
             trials,
-            check_is_due: is_check_due(crashes(&store), self.crashes_seen),
+            check_due: self.check_due(&store),
             expected,
             budgets: match self.scope {
                 Scope::Night { .. } => Budgets {
@@ -386,7 +394,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             match work {
                 Work::Run(id) => self.start_run(slot, id)?,
                 Work::Trial(trial) => self.start_trial(slot, &trial)?,
-                Work::Check => self.start_check(slot)?,
+                Work::Check(reason) => self.start_check(slot, reason)?,
             }
         }
         for call in plan.calls {
@@ -439,23 +447,30 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
     }
 
+    /// Why the incumbent is to be run once again, if it is. What this process began is not due again before the next record.
+    fn check_due(&self, store: &Store) -> Option<CheckReason> {
+        let is_new = self.checked_before != Some(store.history.next_sequence());
+        let is_scheduled = is_new && store.journal.checks.is_due(&store.history, store.contract.recheck);
+        check_due(crashes(store), self.crashes_seen, is_scheduled)
+    }
+
     /// Runs the incumbent once again.
-    fn start_check(&mut self, slot: u32) -> Result<(), SessionError> {
+    fn start_check(&mut self, slot: u32, reason: CheckReason) -> Result<(), SessionError> {
         let shared = self.shared;
         shared.check_disk_space()?;
         let tip = shared.store().tip();
-        let crashes = crashes(&shared.store());
         let Some(mut tree) =
             self.trees.lend(&mut shared.store(), &shared.slots, &self.terms, TreeOf::Slot(slot), &tip)?
         else {
             return Ok(());
         };
         let named = self.trees.are_own().then_some(slot);
-        self.crashes_seen = crashes;
-        self.slots.insert(slot, Busy { id: ExperimentId::BASELINE, work: Work::Check, began: Instant::now() });
+        self.crashes_seen = crashes(&shared.store());
+        self.checked_before = Some(shared.store().history.next_sequence());
+        self.slots.insert(slot, Busy { id: ExperimentId::BASELINE, work: Work::Check(reason), began: Instant::now() });
         self.jobs.push(Box::pin(async move {
             let ended = match await_gpus(shared, slot).await {
-                Ok(()) => shared.check_incumbent(&mut tree, named, crashes).await,
+                Ok(()) => shared.check_incumbent(&mut tree, named, reason).await,
                 Err(error) => Err(error),
             };
             Done::Checked { slot, tree, ended }

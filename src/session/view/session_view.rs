@@ -15,7 +15,9 @@ use crate::fs::open_regular;
 use crate::git::{Notes, Repo};
 use crate::measure::{PlainText, plain_text};
 use crate::report::Report;
-use crate::rules::{Course, Elsewhere, History, LadderState, Unfound, cap_of_tries, find_experiment, session_enough};
+use crate::rules::{
+    Checks, Course, Elsewhere, History, LadderState, Unfound, cap_of_tries, find_experiment, session_enough,
+};
 use crate::session::errors::{KeepsError, SessionError};
 use crate::session::files::{
     Choice, Chosen, SessionRefs, choose_session, command, no_experiment, no_session, parse_record, read_history,
@@ -262,14 +264,17 @@ impl SessionView {
 
     /// Facts about the session that its records lack.
     pub fn course(&self) -> Course {
-        let (layout, spent, is_idle) = match self.journal() {
-            Some(Journal { layout, expenses, attempts, .. }) => (layout, *expenses.spent(), attempts.is_empty()),
-            None => (None, Spent::default(), false),
+        let (layout, spent, is_idle, checks) = match self.journal() {
+            Some(Journal { layout, expenses, attempts, checks, .. }) => {
+                (layout, *expenses.spent(), attempts.is_empty(), checks)
+            }
+            None => (None, Spent::default(), false, Checks::default()),
         };
         let tip = || self.repo.refs.branch(&self.tag.branch_ref()).ok().flatten();
         Course {
             repository: self.repo.main_worktree().file_name().map(|name| name.to_string_lossy().into_owned()),
             flagged: self.flagged(),
+            checks: checks.made().to_vec(),
             ended: self.ended(),
             waits: waits(
                 &self.folder.logs(),
