@@ -18,7 +18,10 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    AxisValues, Check, Confound, Counts, Course, DirectionResult, Ended, Evidence, History, Margin, Miss, Point, RunOf, SHORTEST, Slots, Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, confounds_of_keep, distinct_runs, environment_changes, gain_alone, gpu_hours, ignored_changes, is_concurrent, keep_hours, lanes, margin, misses, run_seconds, slots, spread, summarize, time_split, warnings,
+    AxisValues, Check, Confound, Counts, Course, DirectionResult, Ended, Evidence, History, Margin, Miss, Point, RunOf,
+    SHORTEST, Slots, Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, confounds_of_keep, distinct_runs,
+    environment_changes, gain_alone, gpu_hours, ignored_changes, is_concurrent, keep_hours, lanes, margin, misses,
+    run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// The time that a session took.

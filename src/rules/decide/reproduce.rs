@@ -3,9 +3,9 @@
 use super::fresh::session_noise;
 use super::outcome::format_step;
 use super::student::quantile;
-use crate::domain::{Direction, Failure, FailureClass, Number, Record, two_digits};
-use crate::rules::history::Elsewhere;
+use crate::domain::{Direction, Failure, FailureClass, Number, two_digits};
 use crate::rules::history::spread::spread;
+use crate::rules::history::{Elsewhere, History};
 
 /// After how many runs in a row that crash the best experiment is run again: as many attempts as it takes the ladder to pivot.
 pub const CRASHES_TO_CHECK: u32 = 5;
@@ -31,13 +31,13 @@ pub fn check_due(crashes: u32, seen: u32, is_scheduled: bool) -> Option<CheckRea
 /// The largest difference of a run and its repeat by the same seed in 19 of 20 cases, by what fresh runs show: both have the
 /// variance that seeds do not explain, `σ̂² (1 - r)`, and the quantile is Student's. Without fresh runs, it is the session's
 /// spread. `None` if neither is known.
-pub fn repeat_limit(records: &[Record], elsewhere: &[Elsewhere]) -> Option<f64> {
-    match session_noise(records) {
+pub fn repeat_limit(history: &History, elsewhere: &[Elsewhere]) -> Option<f64> {
+    match session_noise(history) {
         Some(noise) => {
             let deviation = noise.deviation * (2.0 * (1.0 - noise.pairing)).sqrt();
             Some(if deviation > 0.0 { quantile(0.975, noise.freedom) * deviation } else { 0.0 })
         }
-        None => spread(records, elsewhere).map(|spread| spread.limit),
+        None => spread(history.records(), elsewhere).map(|spread| spread.limit),
     }
 }
 
@@ -96,7 +96,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::Record;
     use crate::rules::sample::{record, run};
+
+    fn limit_of(records: &[Record]) -> Option<f64> {
+        repeat_limit(&History::new(records.to_vec()), &[])
+    }
 
     #[test]
     fn the_best_experiment_is_run_again_after_every_fifth_crash_in_a_row() {
@@ -132,23 +137,23 @@ mod tests {
     fn repeats_by_a_seed_differ_by_what_the_seed_leaves() {
         // Standard deviation 1 on 3 degrees of freedom, for which t is 3.182.
         let alone = records(&[1.0, 1.0, 3.0, 3.0], &[9.0]);
-        let limit = repeat_limit(&alone, &[]).unwrap();
+        let limit = limit_of(&alone).unwrap();
         assert!((limit - 3.1824 * (4.0_f64 / 3.0 * 2.0).sqrt()).abs() < 0.001, "{limit}");
         let paired = records(&[1.0, 1.0, 2.0, 3.0], &[6.0, 7.0, 8.0]);
-        let noise = session_noise(&paired).unwrap();
+        let noise = session_noise(&History::new(paired.to_vec())).unwrap();
         assert!(noise.pairing > 0.5, "{noise:?}");
         let expected = quantile(0.975, noise.freedom) * noise.deviation * (2.0 * (1.0 - noise.pairing)).sqrt();
-        assert!((repeat_limit(&paired, &[]).unwrap() - expected).abs() < 1e-12);
-        assert_eq!(repeat_limit(&records(&[2.0; 4], &[3.0]), &[]), Some(0.0), "a command without noise");
+        assert!((limit_of(&paired).unwrap() - expected).abs() < 1e-12);
+        assert_eq!(limit_of(&records(&[2.0; 4], &[3.0])), Some(0.0), "a command without noise");
     }
 
     #[test]
     fn without_seeds_the_spread_is_the_limit() {
         let runs = [run(1.0, Some(2.0)), run(1.0, Some(2.5))];
         let repeated = record(json!({"value": "2.0", "runs": runs}));
-        let limit = repeat_limit(std::slice::from_ref(&repeated), &[]).unwrap();
+        let limit = limit_of(std::slice::from_ref(&repeated)).unwrap();
         assert!((limit - 2.8 * 0.125_f64.sqrt()).abs() < 1e-12, "{limit}");
-        assert_eq!(repeat_limit(&[record(json!({"value": "2.0"}))], &[]), None);
+        assert_eq!(limit_of(&[record(json!({"value": "2.0"}))]), None);
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Shared<'_> {
             }
             (Err(why), CheckReason::Schedule) => return self.emit(Notice::BestFails { id, why, log }),
         };
-        let limit = repeat_limit(self.store().history.records(), &[]);
+        let limit = repeat_limit(&self.store().history, &[]);
         let came_back = came_back(best.metric.direction, &then, &now, limit);
         let same = if now.value == then.value { String::new() } else { format!(", recorded {then}") };
         let measured = format!("{name} {now}{same}");
@@ -126,7 +126,7 @@ impl Store {
         };
         let ended = self.now();
         let check = now.as_ref().ok().map(|now| Check::of(&best, then.value, now.value, after, ended));
-        let (direction, noise) = (best.metric.direction, session_noise(self.history.records()));
+        let (direction, noise) = (best.metric.direction, session_noise(&self.history));
         let checks = &mut self.journal.checks;
         let was_known = checks.drifts(direction, noise.as_ref());
         let shift = check.as_ref().map_or(Shift::Unknown, |check| checks.judge(check, direction, noise.as_ref()));

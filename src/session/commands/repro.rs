@@ -135,7 +135,7 @@ impl SessionView {
         let here = exec::environment(place.worktree());
         let changes = environment_differences(record, record.id, &here);
         let numbers = verdict.value.as_ref().filter(|_| verdict.failure.is_none()).zip(recorded);
-        let limit = repeat_limit(self.history.records(), &self.elsewhere());
+        let limit = repeat_limit(&self.history, &self.elsewhere());
         Ok(Some(Reproduced {
             came_back: match numbers {
                 Some((measured, recorded)) => Some(came_back(record.metric.direction, &recorded, measured, limit)),
