@@ -19,6 +19,9 @@ pub(super) fn announce(news: &FreshNews<'_>) {
             };
             output::note(&format!("{}{beside}, about {}{more}", count(*runs), span(*runs)));
         }
+        FreshNews::Repeated { what, seed, why } => {
+            output::note(&format!("repeating the run of {what} with seed {seed}: {why}"));
+        }
         FreshNews::Ended { what, seed, value: Ok(value) } => output::note(&format!("{what} with seed {seed}: {value}")),
         FreshNews::Ended { what, seed, value: Err(why) } => {
             output::note(&format!("{what} with seed {seed}: no number: {why}"));

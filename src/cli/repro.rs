@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{FORMAT_VERSION, Record, shell_word};
+use autoresearch::domain::{FORMAT_VERSION, GpuOther, Record, shell_word};
 use autoresearch::report::{Align, Format, Grid};
 use autoresearch::rules::{CameBack, how_to_repeat};
 use autoresearch::session::{Reproduced, Rerun, Rerunning, SessionView};
@@ -94,6 +94,7 @@ fn print(view: &SessionView, record: &Record, reproduced: &Reproduced, format: F
             "raw": raw,
             "failure": reproduced.failure,
             "came_back": reproduced.came_back.as_ref().map(CameBack::is_same),
+            "gpu_others": reproduced.gpu_others,
             "environment_changes": reproduced.changes,
             "verdict": verdict,
             "recorded_seconds": record.runs.last().map(|run| run.seconds),
@@ -115,6 +116,9 @@ fn print(view: &SessionView, record: &Record, reproduced: &Reproduced, format: F
     if !reproduced.changes.is_empty() {
         let changes: Vec<String> = reproduced.changes.iter().map(ToString::to_string).collect();
         output::line(&format!("it ran elsewhere than the record: {}", changes.join(", ")));
+    }
+    if !reproduced.gpu_others.is_empty() {
+        output::line(&format!("its number is doubtful: {}", GpuOther::clause(&reproduced.gpu_others)));
     }
     for line in reproduced.failure.iter().flat_map(|failure| failure.excerpt.lines()) {
         output::line(&format!("  | {line}"));

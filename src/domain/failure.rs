@@ -65,6 +65,8 @@ pub enum FailureClass {
     Lost,
     /// Files that decide what was measured changed beside the run, also when it was repeated.
     Changed,
+    /// Another process was on a GPU of the run, also when it was repeated.
+    Tainted,
 }
 
 /// The texts on a failure class for users and agents.
@@ -88,8 +90,8 @@ impl FailureClass {
 
     /// Returns whether the failure says something about the change: it ran, and nothing else ended the run.
     pub fn judges_change(self) -> bool {
-        use FailureClass::{Changed, Killed, Lost, NoChange, ReviewFailed};
-        !self.is_refusal() && !matches!(self, NoChange | Killed | Lost | Changed | ReviewFailed)
+        use FailureClass::{Changed, Killed, Lost, NoChange, ReviewFailed, Tainted};
+        !self.is_refusal() && !matches!(self, NoChange | Killed | Lost | Changed | Tainted | ReviewFailed)
     }
 
     /// Returns whether another process on the GPU can be its cause.
@@ -197,6 +199,11 @@ impl FailureClass {
                 "Tracked files or the metric file changed while it ran, which may not be the idea's fault: you may try the same \
                  change again. A run must write to files that git does not track.",
             ),
+            FailureClass::Tainted => (
+                "its run was tainted three times ({ended})",
+                "Another process was on the GPU in each of its runs, which is not the idea's fault: you may try the same change \
+                 again. Train nothing on the GPU by yourself.",
+            ),
         };
         let advice_at_last = match self {
             FailureClass::SyntaxError | FailureClass::ImportError => {
@@ -245,7 +252,8 @@ impl FailureClass {
             | FailureClass::Repeated
             | FailureClass::Conflict
             | FailureClass::Lost
-            | FailureClass::Changed => return None,
+            | FailureClass::Changed
+            | FailureClass::Tainted => return None,
         })
     }
 }

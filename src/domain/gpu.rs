@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::as_text::as_text;
-use super::bytes_text;
+use super::{bytes_text, few};
 
 /// A GPU, or one MIG instance of a GPU, which programs see as a GPU of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,6 +186,52 @@ impl fmt::Display for GpuCrowd {
     }
 }
 
+/// A process that computed on a GPU of a run while it ran, and is not of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuOther {
+    /// The index of the GPU; of a MIG instance that of its GPU.
+    pub gpu: u32,
+    /// The UUID of the GPU or instance.
+    pub uuid: String,
+    /// The process.
+    pub pid: u32,
+    /// Its name, where the system tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The most memory that it used there, in bytes; absent where the driver does not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+impl GpuOther {
+    /// Returns whether it is the same process on the same GPU.
+    pub fn is(&self, other: &GpuOther) -> bool {
+        (&self.uuid, self.pid, &self.name) == (&other.uuid, other.pid, &other.name)
+    }
+
+    /// Says in a clause who was there: `another process (pid 4242, python, 12 GB) was on GPU 0 while it ran`.
+    pub fn clause(others: &[GpuOther]) -> String {
+        let mut processes: Vec<&GpuOther> = Vec::new();
+        let mut gpus: Vec<String> = Vec::new();
+        for other in others {
+            if !processes.iter().any(|known| known.pid == other.pid) {
+                processes.push(other);
+            }
+            if !gpus.contains(&format!("GPU {}", other.gpu)) {
+                gpus.push(format!("GPU {}", other.gpu));
+            }
+        }
+        let facts = |other: &&GpuOther| {
+            let facts = [Some(format!("pid {}", other.pid)), other.name.clone(), other.bytes.map(bytes_text)];
+            facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        };
+        let named = few(&processes.iter().map(facts).collect::<Vec<_>>()).join("; ");
+        let who = if processes.len() == 1 { "another process" } else { "other processes" };
+        let were = if processes.len() == 1 { "was" } else { "were" };
+        format!("{who} ({named}) {were} on {} while it ran", gpus.join(" and "))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,5 +279,23 @@ mod tests {
         assert_eq!([&[][..], &[1], &[1, 2], &[3]].map(|own| shown.others(own)), [40, 30, 0, 40]);
         let hidden = GpuUse { processes: vec![(1, Some(10)), (2, None)], ..shown };
         assert_eq!([&[][..], &[1], &[2]].map(|own| hidden.others(own)), [45, 35, 10]);
+    }
+
+    #[test]
+    fn others_on_a_gpu_are_named_each_once() {
+        let other = |gpu, pid, name: Option<&str>, bytes| GpuOther {
+            gpu,
+            uuid: format!("GPU-{gpu}"),
+            pid,
+            name: name.map(str::to_owned),
+            bytes,
+        };
+        let python = other(0, 4242, Some("python"), Some(11 << 30));
+        let said = "another process (pid 4242, python, 12 GB) was on GPU 0 while it ran";
+        assert_eq!(GpuOther::clause(std::slice::from_ref(&python)), said);
+        let both = [python.clone(), other(1, 4242, Some("python"), Some(1 << 30)), other(1, 7, None, None)];
+        let said = "other processes (pid 4242, python, 12 GB; pid 7) were on GPU 0 and GPU 1 while it ran";
+        assert_eq!(GpuOther::clause(&both), said);
+        assert!(python.is(&GpuOther { bytes: None, ..python.clone() }) && !python.is(&both[1]));
     }
 }

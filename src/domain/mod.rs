@@ -97,7 +97,7 @@ pub use experiment_id::ExperimentId;
 pub use exploring::{Explored, Role, RoleProposal};
 pub use failure::{Failure, FailureClass, FailureTexts};
 pub use finding::{Area, Finding, Severity};
-pub use gpu::{Gpu, GpuChoice, GpuChoiceError, GpuCrowd, GpuInventory, GpuLoad, GpuName, GpuRuntime, GpuUse};
+pub use gpu::{Gpu, GpuChoice, GpuChoiceError, GpuCrowd, GpuInventory, GpuLoad, GpuName, GpuOther, GpuRuntime, GpuUse};
 pub use guard::{GuardRun, Version};
 pub use home::Home;
 pub use idea::{Idea, IdeaKind, IdeaState, NewIdea, USER, agent_name, search_name};
@@ -118,6 +118,7 @@ pub use outage::{Outage, OutageKind, Refusal};
 pub use outcome::Outcome;
 pub use phase::Phase;
 pub use rating::Rating;
+pub(crate) use record::is_none;
 pub use record::{
     AgentCall, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, RECORD_VERSION, Record, Run,
 };

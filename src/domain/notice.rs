@@ -206,8 +206,13 @@ pub enum Notice {
     KeepCosts { runs: u32, seconds: f64 },
     #[error("the baseline's run with seed {seed} gave no value ({why}), so that seed is left out")]
     BaselineFailed { seed: u64, why: String },
-    #[error("repeating the run of experiment {id}: {} changed while it ran", list(changed))]
-    RunRepeated { id: ExperimentId, changed: Vec<PathBuf> },
+    #[error("repeating the run of experiment {id}: {why}")]
+    RunRepeated { id: ExperimentId, why: String },
+    #[error(
+        "kept the baseline's number although {who}, in each of its {runs} runs; it counts for no later run, and to measure \
+         without it, start the session again once it is gone"
+    )]
+    BaselineTainted { runs: u32, who: String },
     #[error("exempted tracked files that the baseline's run changed itself: {}", list(.0))]
     ExemptChanged(Vec<PathBuf>),
     #[error("picked up all open experiments again after an error: {0}")]

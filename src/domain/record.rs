@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Artifact, Beside, Direction, Environment, ExperimentId, Failure, GuardRun, IdeaKind, Imported, Layout, MetricSpec,
-    Metrics, NewIdea, Number, Outcome, Review, RunRole, Tag, Tokens, Unparsed, Usage, Version, WallKind,
+    Artifact, Beside, Direction, Environment, ExperimentId, Failure, GpuOther, GuardRun, IdeaKind, Imported, Layout,
+    MetricSpec, Metrics, NewIdea, Number, Outcome, Review, RunRole, Tag, Tokens, Unparsed, Usage, Version, WallKind,
 };
 
 /// The version of records that this program writes.
@@ -120,6 +120,14 @@ pub struct Run {
     /// True for the run of a version that was reworked afterwards: it decides nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub void: bool,
+    /// How often it had been made before, in runs that do not count because another process was on the GPU.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub tainted: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The size of a change.
@@ -267,6 +275,9 @@ pub struct Record {
     /// The files that changed during its run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed_while_running: Vec<String>,
+    /// Other processes on the GPUs of its last run. It has no number because of them; only the baseline keeps its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_others: Vec<GpuOther>,
     /// The ignored files that changed during the agent's call.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ignored_changed: BTreeSet<String>,
@@ -289,6 +300,12 @@ impl Record {
     /// experiment's number.
     pub fn sequence(&self) -> u32 {
         self.sequence.unwrap_or(self.id.number())
+    }
+
+    /// The number of its runs during which another process was on the GPU.
+    pub fn tainted_runs(&self) -> u32 {
+        let repeated: u32 = self.runs.iter().map(|run| run.tainted).sum();
+        repeated + u32::from(!self.gpu_others.is_empty())
     }
 
     /// The findings in the agent's proposal.
@@ -498,5 +515,15 @@ mod tests {
         assert_eq!(decided(3, 1.5, on_top.to_vec()), [1.0, 2.0], "its tree was put on top of another commit");
         let reworked = vec![Run { void: true, ..of(RunRole::Screen, 1.0, "c") }, of(RunRole::Screen, 2.0, "c")];
         assert_eq!(decided(3, 2.0, reworked), [2.0]);
+    }
+
+    #[test]
+    fn runs_beside_another_process_are_counted_with_those_that_were_repeated() {
+        let other = GpuOther { gpu: 0, uuid: "GPU-0".into(), pid: 7, name: None, bytes: None };
+        let runs = vec![Run { tainted: 1, ..run() }, run(), Run { tainted: 2, ..run() }];
+        let kept = Record { runs, ..record(None) };
+        assert_eq!((kept.tainted_runs(), record(None).tainted_runs()), (3, 0));
+        let given_up = Record { gpu_others: vec![other], ..kept };
+        assert_eq!(given_up.tainted_runs(), 4);
     }
 }

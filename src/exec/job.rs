@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SHIM_ARGUMENT;
 use super::environment::{boot_id, host_name};
-use crate::domain::{FORMAT_VERSION, WallKind};
+use crate::domain::{FORMAT_VERSION, GpuOther, WallKind};
 use crate::fs::{FileStamp, read_at_most};
 use crate::rules::{GPU_MASKS, Silence, Wall};
 use crate::state::read_json;
@@ -54,6 +54,9 @@ pub struct Job {
     /// The wall that the command is started behind, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Wall>,
+    /// The folder below which the folders of jobs are whose runs and guards may share its GPUs, if any may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares_gpus: Option<PathBuf>,
     /// True if processes behind that wall may ask something of the shim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answers: bool,
@@ -155,6 +158,9 @@ pub struct Exit {
     /// The most memory that other processes had in use meanwhile on the GPUs of the tree, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_other_bytes: Option<u64>,
+    /// Processes that were on GPUs of the tree in two samples in a row and have no right to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_others: Vec<GpuOther>,
     /// Processes that not even KILL ended, stuck in the kernel; normally 0.
     pub survivors: u32,
     /// The reason that the command could not be started.
@@ -210,6 +216,12 @@ pub struct JobFiles {
 impl JobFiles {
     pub(super) fn of(job: &Job) -> JobFiles {
         JobFiles::named(&job.folder, &job.name)
+    }
+
+    /// Returns whether `file` is the task of a measuring run or a guard, and not of an agent.
+    pub(super) fn is_of_run(file: &Path) -> bool {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        name == "job.json" || name.starts_with("guard-")
     }
 
     /// The files of the job `name` in `folder`.

@@ -165,7 +165,7 @@ async fn watch_over(
     }
     let lasting = place.make_last();
     let tree = Tree::new(launched.leader);
-    let mut sampler = Sampler::new(start, job.silence);
+    let mut sampler = Sampler::new(start, job);
     let mut namespaces = NamespaceWatch::new(&job.folder);
     // This clock stands still while the machine sleeps: a closed laptop does not use up the deadline.
     let deadline = start.checked_add(job.timeout);

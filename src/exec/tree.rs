@@ -193,7 +193,12 @@ fn is_own(pid: Pid) -> bool {
 /// The job files of the shims that this process descends from, the nearest first: it is part of these jobs, whatever its
 /// environment says. Nothing where there is no `/proc`.
 pub fn jobs_above() -> Vec<PathBuf> {
-    successors(parent(getpid()), |pid| parent(*pid)).filter_map(job_of).collect()
+    shims_above(getpid()).map(|(_, job)| job).collect()
+}
+
+/// The shims that a process descends from with their job files, the nearest first.
+pub(super) fn shims_above(pid: Pid) -> impl Iterator<Item = (Pid, PathBuf)> {
+    successors(parent(pid), |pid| parent(*pid)).filter_map(|pid| Some((pid, job_of(pid)?)))
 }
 
 /// The job file of a shim.

@@ -8,12 +8,13 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Pid, getpid};
 use tokio::time::Instant;
 
-use super::Exit;
 use super::beat::beat;
-use super::gpu::GpuWatch;
+use super::gpu::{GpuWatch, Kin};
 use super::place::Written;
 use super::tree::Tree;
 use super::unix::peak_rss_of_reaped;
+use super::{Exit, Job};
+use crate::crash;
 use crate::rules::{LifeSign, Quiet, Silence};
 
 /// The first pause between two samples; each next one is twice as long.
@@ -38,6 +39,7 @@ pub(super) struct Sampler {
     next: Instant,
     pause: Duration,
     peak_rss: u64,
+    kin: Kin,
     gpu: Option<GpuWatch>,
     quiet: Option<Listening>,
 }
@@ -51,9 +53,11 @@ struct Listening {
 }
 
 impl Sampler {
-    pub(super) fn new(start: Instant, silence: Option<Silence>) -> Sampler {
+    pub(super) fn new(start: Instant, job: &Job) -> Sampler {
+        let silence = job.silence;
         let quiet = silence.map(|silence| Listening { silence, quiet: Quiet::new(silence), last: start });
-        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, gpu: None, quiet }
+        let kin = Kin::of(job);
+        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, kin, gpu: None, quiet }
     }
 
     /// The time of the next sample.
@@ -67,9 +71,10 @@ impl Sampler {
         let members = tree.members();
         let rss = members.iter().filter_map(|pid| resident_pages(*pid)).sum::<u64>() * page_size() as u64;
         self.peak_rss = self.peak_rss.max(rss);
-        if self.start.elapsed() >= GPU_AFTER {
+        if self.start.elapsed() >= crash::pace(GPU_AFTER) {
             let ids = members.iter().map(|pid| pid.as_raw_pid().cast_unsigned()).collect();
-            self.gpu.get_or_insert_with(|| GpuWatch::start(self.quiet.is_some())).look(ids);
+            let watch = || GpuWatch::start(self.quiet.is_some(), self.kin.clone());
+            self.gpu.get_or_insert_with(watch).look(ids);
         }
         let least = began.elapsed() * SHARE;
         self.pause *= 2;
@@ -98,6 +103,7 @@ impl Sampler {
         exit.peak_rss_bytes = self.peak_rss.max(peak_rss_of_reaped());
         exit.gpu_peak_bytes = self.gpu.as_ref().and_then(GpuWatch::peak);
         exit.gpu_other_bytes = self.gpu.as_ref().and_then(GpuWatch::others);
+        exit.gpu_others = self.gpu.as_ref().map(GpuWatch::company).unwrap_or_default();
     }
 }
 

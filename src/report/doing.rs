@@ -57,6 +57,10 @@ impl SessionStatus {
                 facts += &format!(", {}", clock_time(elapsed));
                 facts += &open.deadline.map(|deadline| format!(" of {}", clock_time(deadline))).unwrap_or_default();
             }
+            if open.tainted > 0 {
+                let times = if open.tainted == 1 { "once" } else { "twice" };
+                facts += &format!(", repeated {times} as another process was on its GPU");
+            }
             facts += &open.newest.as_ref().map(|number| format!(", now {number}")).unwrap_or_default();
         }
         what + &facts + self.stopping_clause()

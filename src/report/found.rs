@@ -205,6 +205,8 @@ pub struct Report {
     pub(super) checks: Vec<Check>,
     /// The numbers by the wall around their runs, where the records have it.
     pub(super) walls: Option<WallCounts>,
+    /// The number of runs during which another process was on the GPU.
+    pub(super) tainted_runs: u32,
     /// Changes of the machine that values depend on.
     pub(super) changes: Vec<EnvironmentChange>,
     /// The largest distance of a near miss from the value to beat.
@@ -314,6 +316,7 @@ impl Report {
             kept.filter(|record| !record.changed_while_running.is_empty()).map(|record| record.id).collect();
         let tip = course.tip.as_ref().map(CommitId::as_str);
         self.changes = environment_changes(records);
+        self.tainted_runs = records.iter().map(Record::tainted_runs).sum();
         self.walls = WallCounts::of(records);
         let of_record = |record: &Record| Some((record.id, record.open_review()?.verdict));
         self.reviews = records.iter().filter_map(of_record).collect();
@@ -411,6 +414,7 @@ impl Report {
             checks: &self.checks,
             changes: &self.changes,
             changed_while_running: changed,
+            tainted_runs: self.tainted_runs,
             walls: self.walls,
             ignored_changed,
             reviews: &self.reviews,

@@ -159,6 +159,7 @@ pub(super) fn open_json(open: &OpenStatus) -> Value {
         "deadline": open.deadline,
         "newest": open.newest.as_ref().map(|number| number.value),
         "fresh": open.fresh,
+        "tainted": open.tainted,
     })
 }
 
@@ -211,6 +212,7 @@ mod tests {
             deadline: None,
             newest: None,
             fresh: None,
+            tainted: 0,
         }
     }
 

@@ -123,6 +123,9 @@ pub(super) fn fields<M: SerializeMap>(report: &Report, fields: &mut M) -> Result
     fields.serialize_entry("spread", &report.spread)?;
     fields.serialize_entry("checks", &report.checks)?;
     fields.serialize_entry("environment_changes", &report.changes)?;
+    if report.tainted_runs > 0 {
+        fields.serialize_entry("tainted_runs", &report.tainted_runs)?;
+    }
     if let Some(walls) = &report.walls {
         fields.serialize_entry("sandbox", walls)?;
     }

@@ -52,6 +52,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
             elapsed: Some(61.0),
             deadline: Some(600.0),
             fresh: None,
+            tainted: 0,
             newest: Some(Number { value: 1.75, raw: "1.75".into() }),
         }],
         lanes: LanesStatus::default(),

@@ -30,13 +30,14 @@ pub use change::{
 pub use decide::judge::judge;
 pub use decide::{
     AblatingRun, AblationState, AblationTerms, Afresh, Again, Bars, BeforeRun, CONFIRMED, CRASHES_TO_CHECK, CameBack,
-    Car, Check, CheckReason, Checks, Contender, Estimate, FIXES, FreshStep, KeepBar, Line, LineStep, MAX_FRESH,
-    MIN_FRESH, Measured, Merged, NextStep, Noise, REWORKS, Ran, Repeats, STRICT, Sample, Shift, Standing, Task, Tested,
-    Trial, Verdict, Verified, Why, ablation, again, again_on_slots, axes_without_number, baseline_runs, baseline_with,
-    before_run, came_back, check_due, decide, describe_failure, estimate, failed_again, format_distance, format_gain,
-    format_step, fresh_groups, fresh_runs, fresh_step, is_confirmed, is_empty_baseline, judge_train, mean_tolerance,
-    most_ablating_runs, next_step, noise, over_limit, passes_screen, recorded_groups, relative_gain, repeat_limit,
-    repeats, samples, session_noise, train_tolerance, verified, with_runs,
+    Car, Check, CheckReason, Checks, Company, Contender, Estimate, FIXES, FreshStep, GpuLook, KeepBar, Line, LineStep,
+    MAX_FRESH, MIN_FRESH, Measured, Merged, NextStep, Noise, REWORKS, Ran, Repeats, STRICT, Sample, Shift, Standing,
+    TAINT_REPEATS, Task, Tested, Trial, Verdict, Verified, Why, ablation, again, again_on_slots, axes_without_number,
+    baseline_runs, baseline_with, before_run, came_back, check_due, decide, describe_failure, estimate, failed_again,
+    format_distance, format_gain, format_step, fresh_groups, fresh_runs, fresh_step, is_confirmed, is_empty_baseline,
+    judge_train, mean_tolerance, most_ablating_runs, next_step, noise, over_limit, passes_screen, recorded_groups,
+    relative_gain, repeat_limit, repeats, samples, session_noise, taint, tainting, train_tolerance, verified,
+    with_runs,
 };
 pub use history::select::select;
 pub use history::spread::spread;

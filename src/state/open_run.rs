@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::{RunResult, RunRole};
+use crate::domain::{RunResult, RunRole, is_none};
 
 /// A run of the measuring command for an open attempt. The job that awaits it owns it, and nobody else changes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct OpenRun {
     /// True if it was repeated because files changed during it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
+    /// How often it was repeated because another process was on its GPU.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub tainted: u32,
     /// The stamp of the file that holds the metric before it; see [`crate::domain::MetricSource::File`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric_file: Option<String>,
@@ -40,6 +43,7 @@ impl OpenRun {
             seed: role.seed(number),
             starts: 0,
             repeated: false,
+            tainted: 0,
             metric_file: None,
             result: None,
             more: Map::new(),
@@ -50,6 +54,11 @@ impl OpenRun {
     /// below.
     pub fn is_first(&self) -> bool {
         self.number == 1 && self.role.begins_attempt()
+    }
+
+    /// The number of its starts without those that repeated it: one more than it was lost, once it was started.
+    pub fn tries(&self) -> u32 {
+        self.starts.saturating_sub(u32::from(self.repeated) + self.tainted)
     }
 
     /// Returns whether it is a run of the same role and number.
@@ -63,5 +72,21 @@ impl OpenRun {
         let repeated = open.shift_remove("repeated").and_then(|repeated| repeated.as_bool()).unwrap_or_default();
         let metric_file = open.shift_remove("metric_file").and_then(|stamp| stamp.as_str().map(str::to_owned));
         Some(OpenRun { seed: None, starts, repeated, metric_file, ..OpenRun::new(role, 1) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeats_are_no_losses_and_are_read_from_journals_without_them() {
+        let run = OpenRun { starts: 4, repeated: true, tainted: 2, ..OpenRun::new(RunRole::Screen, 1) };
+        assert_eq!(run.tries(), 1);
+        let json = serde_json::to_value(&run).unwrap();
+        assert_eq!(serde_json::from_value::<OpenRun>(json).unwrap(), run);
+        let former = serde_json::json!({"role": "screen", "number": 1, "starts": 3});
+        let former: OpenRun = serde_json::from_value(former).unwrap();
+        assert_eq!((former.tainted, former.tries()), (0, 3));
     }
 }

@@ -102,6 +102,8 @@ mod spending;
 mod status;
 mod stop;
 mod support;
+#[cfg(debug_assertions)]
+mod taint;
 mod terminal;
 mod try_one;
 mod walls;

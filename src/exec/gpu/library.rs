@@ -28,5 +28,13 @@ pub(super) fn instances(device: &Device<'static>) -> Option<Vec<Device<'static>>
 
 /// Devices that a program can use separately: whole GPUs, and the instances of those in MIG mode.
 pub(super) fn units(library: &'static Nvml) -> impl Iterator<Item = Device<'static>> {
-    devices(library).flat_map(|(_, device)| instances(&device).unwrap_or_else(|| vec![device]))
+    indexed_units(library).map(|(_, unit)| unit)
+}
+
+/// The same, each with the index of its GPU.
+pub(super) fn indexed_units(library: &'static Nvml) -> impl Iterator<Item = (u32, Device<'static>)> {
+    devices(library).flat_map(|(index, device)| {
+        let units = instances(&device).unwrap_or_else(|| vec![device]);
+        units.into_iter().map(move |unit| (index, unit))
+    })
 }

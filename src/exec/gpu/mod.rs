@@ -6,6 +6,7 @@
 mod amd;
 mod in_use;
 mod inventory;
+mod kin;
 mod library;
 mod locks;
 mod watch;
@@ -13,6 +14,7 @@ mod watch;
 pub use in_use::GpuProcesses;
 pub use inventory::gpu_inventory;
 pub(super) use inventory::models;
+pub(super) use kin::Kin;
 pub use locks::{GpuHolder, GpuLockError, GpuLocks};
 pub use watch::GpuMonitor;
 pub(super) use watch::GpuWatch;

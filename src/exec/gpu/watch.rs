@@ -8,9 +8,10 @@ use std::thread;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::{Device, Nvml};
 
-use super::library::{devices, library, units};
-use crate::domain::GpuLoad;
-use crate::rules::GpuLife;
+use super::kin::Kin;
+use super::library::{devices, indexed_units, library, units};
+use crate::domain::{GpuLoad, GpuOther};
+use crate::rules::{Company, GpuLife, GpuLook};
 
 /// Watches the GPU memory of a process tree on a thread of its own: a driver call can take long, or never return
 /// when a GPU is lost, and the deadline must not wait for it.
@@ -20,28 +21,34 @@ pub(in crate::exec) struct GpuWatch {
     peak: Arc<AtomicU64>,
     others: Arc<AtomicU64>,
     life: Arc<Mutex<Option<GpuLife>>>,
+    company: Arc<Mutex<Company>>,
 }
 
 impl GpuWatch {
-    /// Starts the thread, which ends when this is dropped; `listens` has it ask also whether the GPUs compute.
-    pub(in crate::exec) fn start(listens: bool) -> GpuWatch {
+    /// Starts the thread, which ends when this is dropped; `listens` has it ask also whether the GPUs compute. `kin` tells who
+    /// may be on a GPU of the tree.
+    pub(in crate::exec) fn start(listens: bool, kin: Kin) -> GpuWatch {
         let (trees, requests) = sync_channel::<Vec<u32>>(1);
         let (peak, others) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let life = Arc::new(Mutex::new(None));
-        let watched = (Arc::clone(&peak), Arc::clone(&others), Arc::clone(&life));
+        let company = Arc::new(Mutex::new(Company::default()));
+        let watched = (Arc::clone(&peak), Arc::clone(&others), Arc::clone(&life), Arc::clone(&company));
         thread::spawn(move || {
             let Some(library) = library() else { return };
             for pids in requests {
-                let devices = processes(library);
+                let devices = looks(library);
                 let used = used_by(&devices, &pids);
                 watched.0.fetch_max(used.tree, Ordering::Relaxed);
                 watched.1.fetch_max(used.others, Ordering::Relaxed);
+                if let Ok(mut company) = watched.3.lock() {
+                    company.look(&devices, &pids, |pid| kin.stranger(pid));
+                }
                 if let Some(mut life) = watched.2.lock().ok().filter(|_| listens) {
                     *life = Some(life_on(devices.iter().zip(loads(library)), &pids));
                 }
             }
         });
-        GpuWatch { trees, peak, others, life }
+        GpuWatch { trees, peak, others, life, company }
     }
 
     /// Asks for a sample of these processes, unless the last one is not done or there is no GPU.
@@ -57,6 +64,11 @@ impl GpuWatch {
     /// The most that other processes used of the same GPUs, in bytes; `None` when there were none.
     pub(in crate::exec) fn others(&self) -> Option<u64> {
         Some(self.others.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    /// The processes that were beside it on its GPUs without a right to them.
+    pub(in crate::exec) fn company(&self) -> Vec<GpuOther> {
+        self.company.lock().map(|company| company.others().to_vec()).unwrap_or_default()
     }
 
     /// The activity of the GPUs of the processes, if it was sampled since the last call.
@@ -107,28 +119,29 @@ fn load(device: &Device) -> Option<GpuLoad> {
     })
 }
 
-/// The processes that compute on each GPU or MIG instance, with the memory that each of them uses, in bytes.
-fn processes(library: &'static Nvml) -> Vec<Vec<(u32, u64)>> {
+/// The processes that compute on each GPU or MIG instance, with the memory that each of them uses.
+fn looks(library: &'static Nvml) -> Vec<GpuLook> {
     let bytes = |memory| match memory {
-        UsedGpuMemory::Used(bytes) => bytes,
-        UsedGpuMemory::Unavailable => 0,
+        UsedGpuMemory::Used(bytes) => Some(bytes),
+        UsedGpuMemory::Unavailable => None,
     };
-    let of = |unit: Device| {
+    let of = |(gpu, unit): (u32, Device)| {
         let running = unit.running_compute_processes().unwrap_or_default();
-        running.into_iter().map(|it| (it.pid, bytes(it.used_gpu_memory))).collect()
+        let processes = running.into_iter().map(|it| (it.pid, bytes(it.used_gpu_memory))).collect();
+        GpuLook { gpu, uuid: unit.uuid().unwrap_or_default(), processes }
     };
-    units(library).map(of).collect()
+    indexed_units(library).map(of).collect()
 }
 
-/// The load of each GPU or MIG instance, in percent, in the order of [`processes`]. Absent if the driver does not
+/// The load of each GPU or MIG instance, in percent, in the order of [`looks`]. Absent if the driver does not
 /// report it, as for instances.
 fn loads(library: &'static Nvml) -> impl Iterator<Item = Option<u32>> {
     units(library).map(|unit| unit.utilization_rates().ok().map(|rates| rates.gpu))
 }
 
 /// The activity of the GPUs that the tree of `pids` uses. Each of `devices` has its processes and its load in percent.
-fn life_on<'a>(devices: impl Iterator<Item = (&'a Vec<(u32, u64)>, Option<u32>)>, pids: &[u32]) -> GpuLife {
-    let own = devices.filter(|(processes, _)| processes.iter().any(|(pid, _)| pids.contains(pid)));
+fn life_on<'a>(devices: impl Iterator<Item = (&'a GpuLook, Option<u32>)>, pids: &[u32]) -> GpuLife {
+    let own = devices.filter(|(look, _)| look.processes.iter().any(|(pid, _)| pids.contains(pid)));
     let known: Vec<u32> = own.filter_map(|(_, percent)| percent).collect();
     match known.iter().max() {
         None => GpuLife::Unknown,
@@ -145,13 +158,13 @@ struct Used {
 }
 
 /// The memory that the tree of `pids` uses, and that others use on the same GPUs, or on the only one.
-fn used_by(devices: &[Vec<(u32, u64)>], pids: &[u32]) -> Used {
+fn used_by(devices: &[GpuLook], pids: &[u32]) -> Used {
     let mut used = Used::default();
     for device in devices {
-        let (tree, others): (Vec<_>, Vec<_>) = device.iter().partition(|(pid, _)| pids.contains(pid));
-        used.tree += tree.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let (tree, others): (Vec<_>, Vec<_>) = device.processes.iter().partition(|(pid, _)| pids.contains(pid));
+        used.tree += tree.iter().filter_map(|(_, bytes)| *bytes).sum::<u64>();
         if !tree.is_empty() || devices.len() == 1 {
-            used.others += others.iter().map(|(_, bytes)| bytes).sum::<u64>();
+            used.others += others.iter().filter_map(|(_, bytes)| *bytes).sum::<u64>();
         }
     }
     used
@@ -159,11 +172,16 @@ fn used_by(devices: &[Vec<(u32, u64)>], pids: &[u32]) -> Used {
 
 #[cfg(test)]
 mod tests {
-    use super::{GpuLife, Used, life_on, used_by};
+    use super::{GpuLife, GpuLook, Used, life_on, used_by};
+
+    fn look(processes: &[(u32, u64)]) -> GpuLook {
+        let processes = processes.iter().map(|(pid, bytes)| (*pid, Some(*bytes))).collect();
+        GpuLook { gpu: 0, uuid: String::new(), processes }
+    }
 
     #[test]
     fn others_are_counted_on_the_gpus_of_the_tree() {
-        let devices = [vec![(7, 10), (8, 20)], vec![(9, 40)]];
+        let devices = [look(&[(7, 10), (8, 20)]), look(&[(9, 40)])];
         assert_eq!(used_by(&devices, &[7]), Used { tree: 10, others: 20 });
         assert_eq!(used_by(&devices, &[1]), Used { tree: 0, others: 0 });
         assert_eq!(used_by(&devices[..1], &[1]), Used { tree: 0, others: 30 }, "it may have found no room");
@@ -171,7 +189,7 @@ mod tests {
 
     #[test]
     fn only_the_gpus_that_the_tree_is_on_are_listened_to() {
-        let devices = [vec![(7, 10), (8, 20)], vec![(9, 40)], vec![(7, 1)]];
+        let devices = [look(&[(7, 10), (8, 20)]), look(&[(9, 40)]), look(&[(7, 1)])];
         let life = |loads: [Option<u32>; 3], pid| life_on(devices.iter().zip(loads), &[pid]);
         assert_eq!(life([Some(0), Some(90), Some(0)], 7), GpuLife::Idle);
         assert_eq!(life([Some(0), Some(0), Some(1)], 7), GpuLife::Busy);

@@ -7,8 +7,8 @@ use super::limits::unmet;
 use super::outcome::{Verdict, decide, decide_by_threshold, describe_failure};
 use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
-    COMPOSITE, CommitId, Contract, DiffStat, ExperimentId, Failure, FailureClass, Metrics, Number, Outcome, Record,
-    Run, RunResult, WallKind,
+    COMPOSITE, CommitId, Contract, DiffStat, ExperimentId, Failure, FailureClass, GpuOther, Metrics, Number, Outcome,
+    Record, Run, RunResult, WallKind,
 };
 use crate::rules::change::Disturbance;
 use crate::rules::history::{History, best_kept_of, best_of};
@@ -32,6 +32,8 @@ pub struct Measured {
     pub ended: String,
     /// The files that anyone changed during the run, as far as they count.
     pub disturbance: Disturbance,
+    /// Other processes on its GPUs, where they taint the run.
+    pub gpu_others: Vec<GpuOther>,
     /// A possible cause of the failure other than the change.
     pub outside_cause: Option<String>,
 }

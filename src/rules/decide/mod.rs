@@ -13,6 +13,7 @@ mod rework;
 mod settle;
 mod simplicity;
 mod student;
+mod taint;
 mod train_steps;
 mod trains;
 mod verify;
@@ -32,6 +33,7 @@ pub use outcome::{Verdict, decide, describe_failure, format_distance, format_gai
 pub use reproduce::{CRASHES_TO_CHECK, CameBack, CheckReason, came_back, check_due, failed_again, repeat_limit};
 pub use rework::{Again, FIXES, REWORKS, Ran, Task, again, again_on_slots};
 pub use settle::{BeforeRun, before_run, judge_train, mean_tolerance, train_tolerance};
+pub use taint::{Company, GpuLook, TAINT_REPEATS, taint, tainting};
 pub use train_steps::{Afresh, Car, LineStep, Merged, Standing, Tested, Trial, Why};
 pub use trains::Line;
 pub use verify::{Verified, verified};

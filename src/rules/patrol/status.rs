@@ -125,6 +125,8 @@ pub struct OpenStatus {
     pub newest: Option<Number>,
     /// The number of fresh runs that it has while they decide on it.
     pub fresh: Option<u32>,
+    /// How often its run was repeated because another process was on its GPU.
+    pub tainted: u32,
 }
 
 impl SessionStatus {
@@ -269,6 +271,7 @@ mod tests {
             deadline: Some(600.0),
             newest: None,
             fresh: None,
+            tainted: 0,
         }
     }
 

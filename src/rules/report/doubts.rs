@@ -50,6 +50,20 @@ pub(crate) fn changed_while_running(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
+/// Runs that do not count because another process was on the GPU.
+pub(crate) fn tainted(evidence: Evidence<'_>) -> Option<Warning> {
+    let runs = evidence.tainted_runs;
+    let were = if runs == 1 { "was" } else { "were" };
+    (runs > 0).then(|| Warning {
+        kind: "tainted_runs",
+        what: format!(
+            "{} {were} repeated or given up because another process was on the GPU",
+            count_of(u64::from(runs), "run")
+        ),
+        hint: Some("run `nvidia-smi` to see who is there; `--gpus` gives a session GPUs of its own".into()),
+    })
+}
+
 /// Values that files outside the commits may have changed.
 pub(crate) fn ignored_changed(evidence: Evidence<'_>) -> Option<Warning> {
     let (last, files) = evidence.ignored_changed.last()?;
@@ -208,6 +222,7 @@ mod tests {
             warnings(Evidence {
                 changes: &changes,
                 changed_while_running: &[1.into()],
+                tainted_runs: 3,
                 reviews: &[
                     (1.into(), ReviewVerdict::Unclear),
                     (2.into(), ReviewVerdict::Unreviewed),
@@ -228,6 +243,7 @@ mod tests {
             [
                 "gpu A100 → H100 from experiment 2 on: numbers before and after are not comparable",
                 "files changed while kept experiments ran, so their numbers may belong to other code: 1",
+                "3 runs were repeated or given up because another process was on the GPU",
                 "the reviewer doubts what was kept: 1 (unclear) and 3 (not earned)",
                 "1 keep has no review: 2",
                 "flagged for review 2 times, last after experiment 9: no recent keeps",

@@ -49,6 +49,8 @@ pub struct Evidence<'a> {
     pub changes: &'a [EnvironmentChange],
     /// The keeps during whose runs committed files changed.
     pub changed_while_running: &'a [ExperimentId],
+    /// The number of runs during which another process was on the GPU.
+    pub tainted_runs: u32,
     /// The numbers by the wall around their runs, where the records have it.
     pub walls: Option<WallCounts>,
     /// The experiments before whose runs ignored files changed, with those files.
@@ -123,6 +125,7 @@ pub(crate) mod tests {
             checks: &[],
             changes: &[],
             changed_while_running: &[],
+            tainted_runs: 0,
             walls: None,
             ignored_changed: &[],
             reviews: &[],

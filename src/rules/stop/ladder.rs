@@ -88,10 +88,11 @@ pub(crate) fn in_seat(directive: Directive, seat: u32) -> Directive {
     }
 }
 
-/// The iteration of an experiment; `None` for the baseline, lost runs and disturbed ones. `incumbent` is the value to beat.
+/// The iteration of an experiment; `None` for the baseline, and for lost, disturbed and tainted runs. `incumbent` is the value to beat.
 pub(crate) fn turn_of(record: &Record, incumbent: Option<f64>) -> Option<Turn> {
-    let is_lost_or_changed = |failure: &Failure| matches!(failure.class, FailureClass::Lost | FailureClass::Changed);
-    if record.id.is_baseline() || record.failure.as_ref().is_some_and(is_lost_or_changed) {
+    use FailureClass::{Changed, Lost, Tainted};
+    let is_disturbed = |failure: &Failure| matches!(failure.class, Lost | Changed | Tainted);
+    if record.id.is_baseline() || record.failure.as_ref().is_some_and(is_disturbed) {
         return None;
     }
     if record.outcome == Outcome::Keep {

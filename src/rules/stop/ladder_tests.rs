@@ -26,6 +26,7 @@ fn a_record_counts_for_what_it_came_to() {
     let not_kept = |worse| Some(Turn::NotKept { worse, finding: false });
     assert_eq!(turn(record(0, "keep", Some(2.0), "", None)), None, "the baseline");
     assert_eq!(turn(record(3, "crash", None, "lost", None)), None, "the machine failed, not the idea");
+    assert_eq!(turn(record(3, "crash", None, "tainted", None)), None, "somebody else was on the GPU");
     assert_eq!(turn(record(1, "keep", Some(1.0), "", None)), Some(Turn::Kept));
     assert_eq!(turn(record(1, "discard", Some(2.0), "", None)), not_kept(false), "equal is not worse");
     assert_eq!(turn(record(1, "discard", Some(2.5), "", None)), not_kept(true));

@@ -403,6 +403,7 @@ impl<'a> Calling<'a> {
             log_limit: None,
             tied: true,
             watched: None,
+            shares_gpus: None,
             wall: workspace.wall_of_call(store, &files.folder)?,
             answers: true,
         };

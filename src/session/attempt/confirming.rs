@@ -107,8 +107,8 @@ impl Attempt {
                 if let Some(stage) = self.pause(shared)? {
                     return Ok(Some(stage));
                 }
-                if fresh.run.starts > LOST_RETRIES {
-                    break Measured::lost(fresh.run.starts);
+                if fresh.run.tries() > LOST_RETRIES {
+                    break Measured::lost(fresh.run.tries());
                 }
                 gate_of_run(shared, &commit_of(&fresh.open)?, !workspace.home.is_one_of_many()).await?;
                 if let Some(slot) = self.open.beside.slot {
@@ -221,6 +221,7 @@ impl Attempt {
                 outcome: Outcome::Crash,
                 reason: format!("{}, but its fresh run{seed} failed: {why}", draft.reason),
                 failure: Some(failure.clone()),
+                gpu_others: measured.gpu_others.clone(),
                 ..draft
             };
             draft.add_runs(run, measured.sandbox);
@@ -261,6 +262,7 @@ impl Attempt {
                     value: None,
                     commit: Some(baseline.commit.clone()),
                     void: false,
+                    tainted: 0,
                 };
                 baseline.runs.push(run.unwrap_or(lost));
                 store.note(Notice::BaselineFailed { seed, why: measured.ended.clone() });

@@ -8,7 +8,7 @@ use crate::domain::{Actor, CommitId, ExperimentId, FailureClass, Notice};
 use crate::fs::{read_regular, write_unsynced};
 use crate::git::TreeStamps;
 use crate::measure::Verdict;
-use crate::rules::{Disturbance, Measured};
+use crate::rules::Disturbance;
 use crate::session::errors::SessionError;
 use crate::session::files::{SETTINGS_FILE, is_own};
 use crate::session::store::{Store, TREE_BEFORE};
@@ -92,29 +92,6 @@ impl Attempt {
             store.note(Notice::ExemptChanged(changed));
         }
         counted
-    }
-
-    /// Returns whether to repeat a run because files changed during it. Allows one repeat, because the disturbance says
-    /// nothing about the experiment.
-    pub(crate) fn is_to_repeat(&self, measured: &Measured) -> bool {
-        let class = measured.failure.as_ref().map(|failure| failure.class);
-        let is_disturbed = !self.open.id.is_baseline() && !measured.changed().is_empty();
-        !self.run.repeated
-            && !self.is_beside_first()
-            && (class == Some(FailureClass::Changed) || is_disturbed && class != Some(FailureClass::Protected))
-    }
-
-    /// Puts the tree back, which saves what somebody edited there, and makes the run ready once more.
-    pub(crate) fn repeat_run(
-        &mut self,
-        workspace: &mut Workspace,
-        store: &mut Store,
-        measured: &Measured,
-    ) -> Result<(), SessionError> {
-        store.note(Notice::RunRepeated { id: self.open.id, changed: measured.changed() });
-        workspace.check_out(store, &self.open)?;
-        self.run.repeated = true;
-        self.prepare_run(workspace, store)
     }
 }
 

@@ -190,6 +190,7 @@ impl Attempt {
             grace: store.contract.grace,
             tied: false,
             watched: None,
+            shares_gpus: None,
             wall: workspace.wall(store, folder, command, &WalledRole::Run),
             answers: false,
         })?;

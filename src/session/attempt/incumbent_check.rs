@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::lifecycle::Attempt;
 use crate::domain::{
-    Beside, ExperimentId, Failure, FailureClass, Notice, Number, Phase, Record, experiment_name, legacy,
+    Beside, ExperimentId, Failure, FailureClass, GpuOther, Notice, Number, Phase, Record, experiment_name, legacy,
 };
 use crate::rules::{
     CRASHES_TO_CHECK, CameBack, Check, CheckReason, Measured, Shift, came_back, describe_failure, repeat_limit,
@@ -24,6 +24,8 @@ struct Checked {
     then: Number,
     /// The number that it has now, or why it has none.
     now: Result<Number, String>,
+    /// The number that does not count, and who was on the GPU beside it.
+    beside_others: Option<String>,
     /// What all reruns say.
     shift: Shift,
     log: PathBuf,
@@ -79,8 +81,18 @@ impl Shared<'_> {
 
     /// Tells what a rerun of the best experiment said.
     fn tell_check(&self, checked: Checked, reason: CheckReason) -> Result<(), SessionError> {
-        let Checked { best, then, now, shift, log } = checked;
+        let Checked { best, then, now, beside_others, shift, log } = checked;
         let (id, name) = (best.id, &best.metric.name);
+        let of_others =
+            self.store().history.crashed_runs().next().is_some_and(|record| is_tainted(record.failure.as_ref()));
+        if let Some(now) = beside_others.filter(|_| !of_others) {
+            // It runs, which was the question, unless the same happened to those before.
+            let excused = self.store().is_excused(id);
+            return self.emit(match reason {
+                CheckReason::Crashes(_) => Notice::BestRuns { id, now, excused },
+                CheckReason::Schedule => Notice::BestAgain { id, now },
+            });
+        }
         let now = match (now, reason) {
             (Ok(now), _) => now,
             (Err(why), CheckReason::Crashes(crashes)) => {
@@ -101,7 +113,7 @@ impl Shared<'_> {
             }
             // Without repeats, the noise between runs of the same code is unknown.
             (CheckReason::Crashes(_), ..) => {
-                Notice::BestRuns { id, now: measured, excused: self.store().is_excused(id) }
+                Notice::BestRuns { id, now: measured, excused: of_others || self.store().is_excused(id) }
             }
             (CheckReason::Schedule, ..) => Notice::BestAgain { id, now: measured },
         };
@@ -139,7 +151,10 @@ impl Store {
             Shift::Unknown | Shift::Chance => None,
         };
         checks.note(after, check.map(|check| Check { drift, ..check }));
-        Checked { best, then, now, shift, log }
+        let number = measured.value.as_ref().filter(|_| is_tainted(measured.failure.as_ref()));
+        let beside_others =
+            number.map(|now| format!("{} {now}, though {}", best.metric.name, GpuOther::clause(&measured.gpu_others)));
+        Checked { best, then, now, beside_others, shift, log }
     }
 
     /// Notes on the newest crashes, whose cause is not known to be their own, that the best experiment failed as well: they
@@ -161,6 +176,11 @@ impl Store {
         let said = || last.outside_cause.as_ref().is_some_and(|cause| legacy::says_excused(cause, best));
         self.journal.excused.map_or_else(said, |excused| excused == last.id)
     }
+}
+
+/// Returns whether another process on the GPU is why there is no number.
+fn is_tainted(failure: Option<&Failure>) -> bool {
+    failure.is_some_and(|failure| failure.class == FailureClass::Tainted)
 }
 
 /// Returns the reason why a crash may not be the fault of its change.
@@ -198,7 +218,7 @@ fn begin_check(
 
 /// Explains why the best experiment has no value any more, with the line of its log that shows it.
 fn why_lost(failure: &Failure, metric: &str, measured: &Measured) -> String {
-    if matches!(failure.class, FailureClass::Protected | FailureClass::Changed) {
+    if matches!(failure.class, FailureClass::Protected | FailureClass::Changed | FailureClass::Tainted) {
         return failure.excerpt.replace('\n', ", ");
     }
     let mut why = describe_failure(failure, metric, &measured.ended, measured.run.as_ref());

@@ -10,7 +10,9 @@ use super::joining::join_line;
 use super::left_over::{await_files, end_jobs};
 use super::trial::judge_trial;
 use crate::crash;
-use crate::domain::{DiffStat, Environment, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed};
+use crate::domain::{
+    DiffStat, Environment, GpuOther, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed,
+};
 use crate::exec::Executor;
 use crate::rules::{
     Again, FileTerms, Found, Measured, Ran, Step, Trial, Verdict, again_on_slots, changed_text, describe_failure,
@@ -203,7 +205,7 @@ impl Attempt {
             (Step::ForgetRun, _) => self.forget_run(store)?,
             (Step::Run, Some(tree)) => self.prepare_run(tree, store)?,
             (Step::RecordLost, Some(tree)) => {
-                let record = self.judge(tree, store, Measured::lost(self.run.starts), environment)?;
+                let record = self.judge(tree, store, Measured::lost(self.run.tries()), environment)?;
                 self.record(tree, store, record)?;
                 return Ok(Some(Attempted::Recorded));
             }
@@ -244,7 +246,7 @@ impl Attempt {
             has_draft: self.open.draft.is_some() || !self.open.recording.is_empty(),
             recorded: store.history.get(self.open.id).is_some(),
             run: executor.found(&folder, name),
-            runs: self.run.starts,
+            runs: self.run.tries(),
         }
     }
 
@@ -267,7 +269,7 @@ impl Attempt {
         }
         let measured = match self.measured(workspace, shared, deadline).await? {
             Ending::Done(measured) => *measured,
-            Ending::Lost => Measured::lost(self.run.starts),
+            Ending::Lost => Measured::lost(self.run.tries()),
             Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
             Ending::Interrupted if self.roll_back_version(workspace, &mut shared.store())? => {
                 return Ok(Stage::Over(Attempted::RolledBack));
@@ -337,6 +339,9 @@ impl Attempt {
         if !changed.is_empty() {
             reason = format!("{reason}; {}", changed_text(&changed));
         }
+        if !measured.gpu_others.is_empty() {
+            reason = format!("{reason}; {}", GpuOther::clause(&measured.gpu_others));
+        }
         let ignored_inputs = match &measured.run {
             Some(_) => ignored_inputs(&workspace.repo, &store.contract.command)?,
             None => BTreeMap::new(),
@@ -383,6 +388,7 @@ impl Attempt {
                 .and_then(|said| Unparsed::of(said).ok()),
             proposal_error: self.open.proposal_error.clone(),
             changed_while_running: changed.iter().map(|path| name_of(path)).collect(),
+            gpu_others: measured.gpu_others,
             ignored_changed,
             ignored_inputs,
             layout: None,

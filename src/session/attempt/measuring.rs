@@ -38,6 +38,8 @@ pub(crate) struct MeasuringRun<'a> {
     pub(crate) root: &'a Path,
     /// Variables that the command gets in its slot.
     pub(crate) variables: &'a [(String, String)],
+    /// The folder below which those runs are that may be on its GPUs beside it, if any may.
+    pub(crate) shares_gpus: Option<PathBuf>,
     /// The stamp of the metric file before the run.
     pub(crate) metric_before: Option<String>,
     /// What it is kept from writing.
@@ -93,6 +95,7 @@ impl MeasuringRun<'_> {
             grace: contract.grace,
             tied: self.role.is_tied(),
             watched: metric_file_of(contract),
+            shares_gpus: self.shares_gpus.clone(),
             wall: self.wall.clone(),
             ..Job::default()
         })?;
@@ -220,6 +223,7 @@ impl FinishedRun {
             value: None,
             commit: None,
             void: false,
+            tainted: 0,
         }
     }
 

@@ -26,6 +26,7 @@ mod run_log;
 mod running;
 mod searching;
 mod seat_calls;
+mod tainting;
 mod trial;
 
 pub(crate) use artifacts::settle_left_artifacts;

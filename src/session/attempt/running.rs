@@ -12,7 +12,7 @@ use super::lifecycle::Attempt;
 use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
 use super::run_log::point_run_log;
 use crate::crash;
-use crate::domain::{Actor, Contract, Event, FailureClass, Metrics, Notice, Number, Phase, Record, RunRole};
+use crate::domain::{Actor, Contract, Event, FailureClass, Metrics, Notice, Number, Phase, Record, Run, RunRole};
 use crate::exec::{ExecError, Executor};
 use crate::fs::remove_left_over;
 use crate::rules::{History, LOST_RETRIES, Measured, RunFound, WalledRole, axis_values, outside_cause, unranged};
@@ -150,6 +150,7 @@ impl Attempt {
             folder,
             root: workspace.root(),
             variables: &workspace.variables,
+            shares_gpus: store.shares_gpus(),
             metric_before: self.run.metric_file.clone(),
         })
     }
@@ -213,10 +214,23 @@ impl Attempt {
                 Ending::Lost if self.may_start_again() => {
                     self.run_again(workspace, &mut shared.store())?;
                 }
-                Ending::Done(measured) if self.is_to_repeat(&measured) => {
-                    self.repeat_run(workspace, &mut shared.store(), &measured)?;
-                    shared.publish()?;
-                }
+                Ending::Done(measured) => match self.repeat_of(&measured) {
+                    // The same holds of its repeats.
+                    Some(why) if self.is_beside_first() => {
+                        let store = &mut *shared.store();
+                        self.count_repeat(store, &measured, why);
+                        self.forget_run(store)?;
+                        return Ok(Ending::Lost);
+                    }
+                    Some(why) => {
+                        self.repeat_run(workspace, &mut shared.store(), &measured, why)?;
+                        shared.publish()?;
+                    }
+                    None => {
+                        self.note_tainted_baseline(&mut shared.store(), &measured);
+                        return Ok(Ending::Done(measured));
+                    }
+                },
                 ending => return Ok(ending),
             }
         }
@@ -224,7 +238,7 @@ impl Attempt {
 
     /// Returns whether its run starts again if it is lost.
     fn may_start_again(&self) -> bool {
-        self.run.starts <= LOST_RETRIES + u32::from(self.run.repeated)
+        self.run.tries() <= LOST_RETRIES
     }
 
     /// Waits for a run, at most until `deadline`, and measures it.
@@ -325,6 +339,7 @@ impl Attempt {
         {
             verdict.failure = Some(disturbed);
         }
+        let gpu_others = self.taint(store, exit.gpu_others, &mut verdict);
         store.name_written_links(exit.started);
         let metrics: Metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
         if !self.is_beside_first() {
@@ -340,10 +355,11 @@ impl Attempt {
             failure: verdict.failure,
             metrics,
             memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
-            run: Some(run),
+            run: Some(Run { tainted: self.run.tainted, ..run }),
             sandbox: exit.sandbox,
             ended,
             disturbance,
+            gpu_others,
         })
     }
 

@@ -125,7 +125,7 @@ async fn measure(
     let wanted: Vec<(&Subject<'_>, u64)> =
         next.iter().map(|run| (&subjects[run.without.as_slice()], run.seed)).collect();
     place
-        .make(&wanted, &mut |index, value| {
+        .make(&wanted, &mut |index, ended| {
             let AblatingRun { without, step, seed } = next[index].clone();
             let what = match without.as_slice() {
                 [] => experiment_name(best.id),
@@ -134,7 +134,7 @@ async fn measure(
                     format!("without {}", numbers.join(", "))
                 }
             };
-            publish(&FreshNews::Ended { what: &what, seed, value: value.as_ref().map_err(String::as_str) });
+            let Some(value) = ended.told(&what, seed, publish) else { return Ok(()) };
             let value = match value {
                 Ok(value) => Some(value.value),
                 Err(why) if without.is_empty() => return Err(VerifyError::Failed { what, seed, why }.into()),

@@ -1,5 +1,6 @@
 //! Fresh runs of recorded code beside the session: in working trees of their own, as many at a time as there are slots.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::path::PathBuf;
 
@@ -13,11 +14,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::domain::{
-    Ablated, Asked, CommitId, Contract, FORMAT_VERSION, Layout, Number, Record, RunRole, VerifiedPair,
+    Ablated, Asked, CommitId, Contract, FORMAT_VERSION, GpuOther, Layout, Number, Record, RunRole, VerifiedPair,
 };
 use crate::fs::open_locked;
 use crate::git::HeadTarget;
-use crate::rules::{Sample, describe_failure, recorded_groups, samples};
+use crate::rules::{Sample, TAINT_REPEATS, describe_failure, recorded_groups, samples, taint};
+use crate::session::attempt::FinishedRun;
 use crate::session::errors::{SessionError, VerifyError};
 use crate::session::files::read_messages;
 use crate::session::plan::{Drive, Placing, layout_of};
@@ -50,6 +52,15 @@ pub enum FreshNews<'a> {
         /// About how long one takes, in seconds.
         seconds: f64,
     },
+    /// A run is made again, as another process was on its GPU.
+    Repeated {
+        /// What it ran, in words.
+        what: &'a str,
+        /// Its seed.
+        seed: u64,
+        /// Who was there.
+        why: &'a str,
+    },
     /// A run ended.
     Ended {
         /// What it ran, in words.
@@ -77,6 +88,8 @@ pub(super) struct FreshRuns<'a> {
     slots: u32,
     /// What the runs of a session with slots share; absent for one that runs *in place*.
     setup: Option<SlotSetup>,
+    /// The folder below which runs are that may be on the same GPUs, if several runs share them.
+    shared_gpus: Option<PathBuf>,
     /// The folder of the working trees.
     home: TempDir,
     _held: Vec<File>,
@@ -116,7 +129,9 @@ impl<'a> FreshRuns<'a> {
         let failed = |source| SessionError::Io { action: "make", path: std::env::temp_dir(), source };
         let home = tempfile::Builder::new().prefix(&format!("ar-{}-", view.tag)).tempdir().map_err(failed)?;
         let slots = layout.map_or(1, |layout| layout.slots);
-        Ok(FreshRuns { interrupts, terms, slots, setup, home, _held: held })
+        let shares = slots > 1 && gpus.is_empty();
+        let shared_gpus = shares.then(|| view.repo.common_dir().join("worktrees"));
+        Ok(FreshRuns { interrupts, terms, slots, setup, shared_gpus, home, _held: held })
     }
 
     /// How many runs are made at a time.
@@ -146,28 +161,35 @@ impl<'a> FreshRuns<'a> {
         Ok(Subject { view, contract: view.terms()?, record, commit, links })
     }
 
-    /// Makes the runs, in order, and hands what each measured to `ended`, by its place; of one without a number, the reason.
-    /// Returns false after an interrupt. After an error it starts no more, and waits for those that are under way.
+    /// Makes the runs, in order, and hands what becomes of each to `ended`, by its place. A run beside which another process was
+    /// on its GPU is made again, twice at most. Returns false after an interrupt. After an error it starts no more, and waits
+    /// for those that are under way.
     pub(super) async fn make(
         &self,
         runs: &[(&Subject<'_>, u64)],
-        ended: &mut dyn FnMut(usize, Result<Number, String>) -> Result<(), SessionError>,
+        ended: &mut dyn FnMut(usize, Ended) -> Result<(), SessionError>,
     ) -> Result<bool, SessionError> {
         let mut free: Vec<u32> = (0..self.slots).rev().collect();
-        let mut waiting = runs.iter().enumerate();
+        let mut waiting: VecDeque<(usize, u32)> = (0..runs.len()).map(|index| (index, 0)).collect();
         let mut active = FuturesUnordered::new();
         let mut outcome = Ok(true);
         loop {
             while matches!(outcome, Ok(true))
                 && let Some(slot) = free.pop()
             {
-                let Some((index, (subject, seed))) = waiting.next() else { break };
-                active.push(async move { (slot, index, self.run(slot, subject, *seed).await) });
+                let Some((index, repeats)) = waiting.pop_front() else { break };
+                let (subject, seed) = runs[index];
+                active.push(async move { (slot, index, repeats, self.run(slot, subject, seed, repeats).await) });
             }
-            let Some((slot, index, ran)) = active.next().await else { return outcome };
+            let Some((slot, index, repeats, ran)) = active.next().await else { return outcome };
             free.push(slot);
             let goes_on = match ran {
-                Ok(Some(value)) => ended(index, value).map(|()| true),
+                Ok(Some(what)) => {
+                    if matches!(what, Ended::Beside(_)) {
+                        waiting.push_front((index, repeats + 1));
+                    }
+                    ended(index, what).map(|()| true)
+                }
                 Ok(None) => Ok(false),
                 Err(error) => Err(error),
             };
@@ -183,7 +205,8 @@ impl<'a> FreshRuns<'a> {
         slot: u32,
         subject: &Subject<'_>,
         seed: u64,
-    ) -> Result<Option<Result<Number, String>>, SessionError> {
+        repeats: u32,
+    ) -> Result<Option<Ended>, SessionError> {
         if self.interrupts.asked() != Interrupt::None {
             return Ok(None);
         }
@@ -196,17 +219,58 @@ impl<'a> FreshRuns<'a> {
         let place = view.repo.add_worktree(&dir, &HeadTarget::Detached(commit.clone()))?;
         let _held = hold(&place);
         let run = RunBeside::of(contract, record, RunRole::Verify);
-        let run = RunBeside { commit, seed: Some(seed), links, variables: &variables, ..run };
+        let shares_gpus = self.shared_gpus.as_deref();
+        let run = RunBeside { commit, seed: Some(seed), links, variables: &variables, shares_gpus, ..run };
         let mut quiet = |_: &Rerunning<'_>| ();
         let ran = run.finish(view, &place, self.interrupts, &mut quiet).await;
         place.remove_linked()?;
         let Some(finished) = ran? else { return Ok(None) };
         let ended = finished.ended();
-        Ok(Some(match (finished.verdict.failure, finished.verdict.value) {
-            (None, Some(number)) => Ok(number),
-            (Some(failure), _) => Err(describe_failure(&failure, &contract.metric.name, &ended, None)),
-            (None, None) => Err("no number".to_owned()),
+        let FinishedRun { verdict, exit, .. } = finished;
+        let others = view.tainting(&exit, verdict.failure.as_ref());
+        if !others.is_empty() && repeats < TAINT_REPEATS {
+            return Ok(Some(Ended::Beside(GpuOther::clause(&others))));
+        }
+        let failure = if others.is_empty() { verdict.failure } else { Some(taint(&others)) };
+        Ok(Some(match (failure, verdict.value) {
+            (None, Some(number)) => Ended::Value(number),
+            (Some(failure), _) => {
+                let beside = if others.is_empty() { String::new() } else { format!("; {}", GpuOther::clause(&others)) };
+                Ended::Nothing(describe_failure(&failure, &contract.metric.name, &ended, None) + &beside)
+            }
+            (None, None) => Ended::Nothing("no number".to_owned()),
         }))
+    }
+}
+
+/// What became of a fresh run.
+pub(super) enum Ended {
+    /// It measured a value.
+    Value(Number),
+    /// It gave none, for this reason.
+    Nothing(String),
+    /// It is made again, as somebody else was on its GPU.
+    Beside(String),
+}
+
+impl Ended {
+    /// The value, or the reason why there is none. Publishes it; `None` if the run is made again.
+    pub(super) fn told(
+        self,
+        what: &str,
+        seed: u64,
+        publish: &mut dyn FnMut(&FreshNews<'_>),
+    ) -> Option<Result<Number, String>> {
+        let value = match self {
+            Ended::Value(value) => Ok(value),
+            Ended::Nothing(why) => Err(why),
+            Ended::Beside(why) => {
+                publish(&FreshNews::Repeated { what, seed, why: &why });
+                return None;
+            }
+        };
+        publish(&FreshNews::Ended { what, seed, value: value.as_ref().map_err(String::as_str) });
+        Some(value)
     }
 }
 

@@ -192,6 +192,7 @@ impl Maker<'_> {
             proposal: None,
             proposal_error: None,
             changed_while_running: Vec::new(),
+            gpu_others: Vec::new(),
             ignored_changed: BTreeSet::new(),
             ignored_inputs: BTreeMap::new(),
             layout: None,

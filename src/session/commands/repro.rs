@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::run_beside::{Linked, RunBeside, hold};
-use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, Number, Record, RunRole};
-use crate::exec;
+use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, GpuOther, Number, Record, RunRole};
+use crate::exec::{self, Exit};
 use crate::git::{HeadTarget, Repo};
-use crate::rules::{CameBack, came_back, environment_differences, failed_again, repeat_limit};
+use crate::rules::{CameBack, came_back, environment_differences, failed_again, repeat_limit, tainting};
 use crate::session::attempt::FinishedRun;
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupts, watch_programs_until};
@@ -48,6 +48,8 @@ pub struct Reproduced {
     pub changes: Vec<EnvironmentChange>,
     /// The name of this host.
     pub host: String,
+    /// Other processes on its GPUs, which make its number doubtful.
+    pub gpu_others: Vec<GpuOther>,
     /// Duration of the run in seconds.
     pub seconds: f64,
     /// A description of how the run ended.
@@ -148,6 +150,7 @@ impl SessionView {
             },
             changes,
             host: here.host,
+            gpu_others: self.tainting(&exit, verdict.failure.as_ref()),
             measured: verdict.value,
             failure: verdict.failure,
             seconds: exit.seconds,
@@ -155,5 +158,11 @@ impl SessionView {
             kept: None,
             log: None,
         }))
+    }
+
+    /// The other processes on the GPUs of a rerun that were not there when the baseline was measured.
+    pub(super) fn tainting(&self, exit: &Exit, failure: Option<&Failure>) -> Vec<GpuOther> {
+        let known = self.history.baseline().map_or(&[][..], |baseline| &baseline.gpu_others);
+        tainting(exit.gpu_others.clone(), known, failure.map(|failure| failure.class))
     }
 }

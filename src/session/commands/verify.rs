@@ -56,10 +56,10 @@ pub async fn verify(
     let wanted: Vec<(&Subject<'_>, u64)> = missing.iter().map(|(which, seed)| (&subjects[*which], *seed)).collect();
     let mut is_known = false;
     let is_done = place
-        .make(&wanted, &mut |index, value| {
+        .make(&wanted, &mut |index, ended| {
             let (which, seed) = missing[index];
             let id = [&pair.a, &pair.b][which].text();
-            publish(&FreshNews::Ended { what: &id, seed, value: value.as_ref().map_err(String::as_str) });
+            let Some(value) = ended.told(&id, seed, publish) else { return Ok(()) };
             let value = value.map_err(|why| VerifyError::Failed { what: id, seed, why })?;
             add_run(&mut pair, which, seed, &value);
             let samples = [samples(&pair.values_a), samples(&pair.values_b)];

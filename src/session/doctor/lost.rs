@@ -108,6 +108,7 @@ fn run_of(exit: &Exit, seeded: Option<(RunRole, u64)>, command: &str, number: Op
         value: number.map(|number| number.value),
         commit: None,
         void: false,
+        tainted: 0,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::notices::Notices;
+use super::writer::Store;
 use crate::domain::{CommitId, ExperimentId, Notice, RunRole, Tag};
 use crate::exec::JobFiles;
 use crate::fs::move_odd_away;
@@ -61,6 +62,15 @@ pub(crate) fn clear_run_folder(
         notices.note(Notice::RunFilesMoved(moved));
     }
     Ok(folder)
+}
+
+impl Store {
+    /// The folder below which those runs are that may be on a run's GPUs beside it: those of other slots, unless each slot has GPUs
+    /// of its own.
+    pub(crate) fn shares_gpus(&self) -> Option<PathBuf> {
+        let layout = self.journal.layout.as_ref()?;
+        (layout.slots > 1 && layout.gpus.is_none()).then(|| self.folder.runs())
+    }
 }
 
 /// The name of a run among the jobs of its attempt.

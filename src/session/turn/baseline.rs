@@ -86,7 +86,7 @@ pub(crate) async fn repeat_in_first_slot(
             match attempt.measured(workspace, shared, None).await? {
                 Ending::Done(run) => break measured.push((number, *run)),
                 Ending::Lost if tries < LOST_RETRIES => tries += 1,
-                Ending::Lost => break measured.push((number, Measured::lost(attempt.run.starts))),
+                Ending::Lost => break measured.push((number, Measured::lost(attempt.run.tries()))),
                 Ending::Interrupted => return Ok(Ending::Interrupted),
                 Ending::Detached => return Ok(Ending::Detached),
             }

@@ -10,7 +10,7 @@ use super::baseline::{check_baseline, forget_repeats, repeat_in_first_slot, repe
 use super::session::Session;
 use crate::agent::Proposal;
 use crate::crash;
-use crate::domain::{ExperimentId, FailureClass, Notice, Outcome, Phase, Record, RunRole};
+use crate::domain::{ExperimentId, FailureClass, GpuOther, Notice, Outcome, Phase, Record, RunRole};
 use crate::exec::OpensWatch;
 use crate::rules::{
     FileTerms, Forbidden, Measured, RunFound, axes_without_number, baseline_runs, baseline_with, describe_failure,
@@ -189,7 +189,7 @@ impl Session<'_> {
         let (measured, beside) = join(attempt.measured(&mut self.workspace, &self.shared, deadline), beside).await;
         let measured = match measured? {
             Ending::Done(measured) => *measured,
-            Ending::Lost => Measured::lost(attempt.run.starts),
+            Ending::Lost => Measured::lost(attempt.run.tries()),
             Ending::Detached => return Ok(Some(Attempted::StillRunning)),
             Ending::Interrupted => {
                 end_further_runs(&self.shared, ExperimentId::BASELINE).await?;
@@ -255,6 +255,9 @@ impl Session<'_> {
                 let log = format!("{}/run.log", run_name(&OpenRun::new(RunRole::Baseline, number)));
                 return Err(self.refuse_baseline(record, &log, Vec::new()));
             }
+            let is_new = |other: &&GpuOther| !record.gpu_others.iter().any(|known| known.is(other));
+            let beside: Vec<GpuOther> = measured.gpu_others.iter().filter(is_new).cloned().collect();
+            record.gpu_others.extend(beside);
             match measured.result(&record.commit).filter(|_| is_confirmed(&store.contract)) {
                 Some(result) => results.push(result),
                 None => record.add_runs(measured.counted_run(Some(&record.commit)), measured.sandbox),

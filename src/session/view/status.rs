@@ -221,6 +221,7 @@ impl<'a> Open<'a> {
             deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
             newest: metric.filter(|_| is_running).and_then(|metric| newest_number(&place.join("run.log"), metric)),
             fresh: (*phase == Phase::Confirming).then(|| attempt.fresh_runs()),
+            tainted: if matches!(phase, Phase::Running | Phase::Confirming) { attempt.run().tainted } else { 0 },
         }
     }
 }

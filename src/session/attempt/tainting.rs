@@ -1,0 +1,95 @@
+//! Runs beside which another process was on the GPU: whose presence counts, and that they are repeated.
+
+use super::lifecycle::Attempt;
+use crate::domain::{FailureClass, GpuOther, Notice, RunRole};
+use crate::exec::Exit;
+use crate::measure::Verdict;
+use crate::rules::{Measured, TAINT_REPEATS, changed_text, taint, tainting};
+use crate::session::errors::SessionError;
+use crate::session::store::{RUN, Store};
+use crate::session::tree::Workspace;
+use crate::state::OpenAttempt;
+
+/// Why a run is repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// Files changed during it.
+    Changed,
+    /// Another process was on its GPU.
+    Tainted,
+}
+
+impl Attempt {
+    /// Takes the number from a run during which others were on its GPUs, and gives those others. The baseline keeps its number,
+    /// as the session needs one.
+    pub(crate) fn taint(&self, store: &Store, seen: Vec<GpuOther>, verdict: &mut Verdict) -> Vec<GpuOther> {
+        let class = verdict.failure.as_ref().map(|failure| failure.class);
+        let others = tainting(seen, &self.known_on_gpus(store), class);
+        if !others.is_empty() && !self.open.id.is_baseline() {
+            verdict.failure = Some(taint(&others));
+        }
+        others
+    }
+
+    /// The processes that were on the GPUs when the baseline was measured.
+    fn known_on_gpus(&self, store: &Store) -> Vec<GpuOther> {
+        if let Some(baseline) = store.history.baseline() {
+            return baseline.gpu_others.clone();
+        }
+        // While the baseline is being measured, those beside its first run, once that is repeated no more.
+        let first = store.journal.find(self.open.id).and_then(OpenAttempt::first_run);
+        match first.filter(|first| !self.run.is_first() && first.tainted == TAINT_REPEATS) {
+            Some(_) => Exit::read(&store.folder.run(self.open.id), RUN).unwrap_or_default().gpu_others,
+            None => Vec::new(),
+        }
+    }
+
+    /// Returns why to repeat a finished run, if it is to be repeated. What makes its number worthless says nothing about
+    /// the experiment. Files that change are the run's own doing if they change again, so that one repeat tells.
+    pub(crate) fn repeat_of(&self, measured: &Measured) -> Option<Repeat> {
+        if !measured.gpu_others.is_empty() && self.run.tainted < TAINT_REPEATS {
+            // Nobody reads the number of a check of the baseline.
+            let has_number = !self.is_beside_first() || self.run.role != RunRole::Check;
+            return has_number.then_some(Repeat::Tainted);
+        }
+        let class = measured.failure.as_ref().map(|failure| failure.class);
+        let is_disturbed = !self.open.id.is_baseline() && !measured.changed().is_empty();
+        let is_changed = class == Some(FailureClass::Changed) || is_disturbed && class != Some(FailureClass::Protected);
+        (is_changed && !self.run.repeated && !self.is_beside_first()).then_some(Repeat::Changed)
+    }
+
+    /// Puts the tree back, which saves what somebody edited there, and makes the run ready once more.
+    pub(crate) fn repeat_run(
+        &mut self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        measured: &Measured,
+        why: Repeat,
+    ) -> Result<(), SessionError> {
+        self.count_repeat(store, measured, why);
+        workspace.check_out(store, &self.open)?;
+        self.prepare_run(workspace, store)
+    }
+
+    /// Counts a repeat of its run and tells of it. The journal is written when the run is made ready.
+    pub(crate) fn count_repeat(&mut self, store: &mut Store, measured: &Measured, why: Repeat) {
+        let said = match why {
+            Repeat::Changed => changed_text(&measured.changed()),
+            Repeat::Tainted => GpuOther::clause(&measured.gpu_others),
+        };
+        store.note(Notice::RunRepeated { id: self.open.id, why: said });
+        match why {
+            Repeat::Changed => self.run.repeated = true,
+            Repeat::Tainted => self.run.tainted += 1,
+        }
+    }
+
+    /// Tells that the baseline keeps the number of a tainted run, if it does.
+    pub(crate) fn note_tainted_baseline(&self, store: &mut Store, measured: &Measured) {
+        let keeps = self.open.id.is_baseline() && self.run.role == RunRole::Baseline && measured.failure.is_none();
+        if keeps && !measured.gpu_others.is_empty() {
+            let (runs, who) = (TAINT_REPEATS + 1, GpuOther::clause(&measured.gpu_others));
+            store.note(Notice::BaselineTainted { runs, who });
+        }
+    }
+}
