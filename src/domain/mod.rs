@@ -72,6 +72,7 @@ mod unparsed;
 mod usage;
 pub mod values;
 mod verified_pair;
+mod verify_for;
 mod word_list;
 
 pub use ablation::{Ablated, AblatedRun, AblationStep, Contribution};
@@ -146,4 +147,5 @@ pub use text::{
 pub use unparsed::Unparsed;
 pub use usage::{CURRENCY, Price, Prices, Spent, Tokens, Usage, money_text, tokens_text};
 pub use verified_pair::{VerifiedId, VerifiedPair};
+pub use verify_for::VerifyFor;
 pub use word_list::{WordList, word_list};

@@ -202,6 +202,12 @@ pub enum Notice {
     RunRestarted(ExperimentId),
     #[error("experiment {id} stays open with {done} of up to {most} fresh runs; `ar resume` goes on with them")]
     LeftToConfirm { id: ExperimentId, done: u32, most: u32 },
+    #[error("verifying {} against the baseline by fresh runs, for {} at most", experiment_name(*id), span_text(*seconds))]
+    Verifying { id: ExperimentId, seconds: f64 },
+    #[error("{} with seed {seed}: {value}", experiment_name(*id))]
+    VerifyingRun { id: ExperimentId, seed: u64, value: String },
+    #[error("{} with seed {seed} gave no number ({why}), so the night ends without more runs to verify it", experiment_name(*id))]
+    VerifyingFailed { id: ExperimentId, seed: u64, why: String },
     #[error("a keep takes up to {runs} runs{}, as fresh runs decide; `--decide once` decides by one", span(*.seconds))]
     KeepCosts { runs: u32, seconds: f64 },
     #[error("the baseline's run with seed {seed} gave no value ({why}), so that seed is left out")]

@@ -11,7 +11,7 @@ use strum::{EnumMessage, VariantArray};
 use super::values::{duration, finite, time_of_day, whole};
 use super::{
     Cadence, Decide, Draw, Escalate, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, Sandbox, SizeLimit,
-    StopRule, Tag, duration_text, time_of_day_text,
+    StopRule, Tag, VerifyFor, duration_text, time_of_day_text,
 };
 
 /// The value that turns off a setting whose default is off.
@@ -189,6 +189,7 @@ values! {
     GpuChoice: Text, parsed, GpuChoice::to_string;
     Limit: Text, parsed, Limit::to_string;
     SizeLimit: Text, parsed, SizeLimit::to_string;
+    VerifyFor: Text, parsed, VerifyFor::to_string;
     StopRule: Text, parsed, StopRule::to_string;
     Cadence: Text, parsed, Cadence::to_string;
     Draw: Text, parsed, Draw::to_string;

@@ -17,8 +17,8 @@ use super::settings_macro::settings;
 use super::values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
     Cadence, Caps, CommitId, Composite, Decide, Direction, Draw, Escalate, Follows, GpuChoice, Ladder, LedgerDialect,
-    Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag, count_of, duration_text, money_text,
-    time_of_day_text, tokens_text,
+    Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag, VerifyFor, count_of, duration_text,
+    money_text, time_of_day_text, tokens_text,
 };
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
@@ -148,6 +148,16 @@ settings! {
         lines: |it| line((it.recheck > 0).then_some(it.recheck), |every| {
             format!("checked   the best one again after every {} without a keep", count_of(every, "experiment"))
         }),
+    }
+
+    /// The time at the end of a night in which fresh runs verify its best experiment against the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    verify_for: VerifyFor as Option<VerifyFor> = None, {
+        key: "verify-for", heading: Heading::Keeping, value: "TIME",
+        help: "Time at the end of a night in which fresh runs verify its best experiment: 1h, or 10% of the night",
+        comment: "The time at the end of a night in which fresh runs verify its best experiment, or a part of the night.",
+        example: "\"10%\"",
+        lines: |it| line(it.verify_for, |time| format!("verified  for {time} at the end of a night")),
     }
 
     /// How far behind the incumbent a number may be that is kept because its change makes the program shorter; 0 or more.

@@ -87,6 +87,17 @@ impl Tag {
         format!("{}/{id:05}", self.ref_prefix())
     }
 
+    /// The ref of what fresh runs say of two experiments; the first one may be of the session `other`.
+    pub fn verified_ref(&self, other: Option<&Tag>, a: ExperimentId, b: ExperimentId) -> String {
+        let other = other.map(|other| format!("{other}-")).unwrap_or_default();
+        format!("{}/verified/{other}{a:05}-{b:05}", self.ref_prefix())
+    }
+
+    /// The ref of what the kept changes of the best experiment carry.
+    pub fn ablated_ref(&self, best: ExperimentId) -> String {
+        format!("{}/ablated/{best:05}", self.ref_prefix())
+    }
+
     /// The ref that keeps the commit of attempt `id` while it is open.
     pub fn open_ref(&self, id: ExperimentId) -> String {
         format!("{}/open/{id:05}", self.ref_prefix())

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExperimentId, Tag, experiment_name};
+use super::{ExperimentId, FORMAT_VERSION, Tag, experiment_name};
 
 /// An experiment as a verification names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,4 +61,75 @@ pub struct VerifiedPair {
     pub values_b: Vec<(u64, f64)>,
     /// How many runs of each were asked for: more than `runs` if somebody interrupted it.
     pub wanted: u32,
+}
+
+impl VerifiedPair {
+    /// A pair that was not run yet.
+    pub fn new(a: VerifiedId, b: VerifiedId) -> VerifiedPair {
+        VerifiedPair {
+            version: FORMAT_VERSION,
+            a,
+            b,
+            runs: 0,
+            difference: 0.0,
+            low: 0.0,
+            high: 0.0,
+            level: 0.0,
+            better: false,
+            values_a: Vec::new(),
+            values_b: Vec::new(),
+            wanted: 0,
+        }
+    }
+
+    /// Adds a run of the first one (0) or of the second (1).
+    pub fn add(&mut self, which: usize, seed: u64, value: f64) {
+        let values = if which == 0 { &mut self.values_a } else { &mut self.values_b };
+        values.push((seed, value));
+    }
+
+    /// The number of seeds that both have.
+    pub fn common_seeds(&self) -> u32 {
+        let is_common = |(seed, _): &&(u64, f64)| has(&self.values_b, *seed);
+        u32::try_from(self.values_a.iter().filter(is_common).count()).unwrap_or(u32::MAX)
+    }
+
+    /// The runs that it lacks, each with which of the two it runs: those that were interrupted first, then by fresh seeds. Who
+    /// begins changes from seed to seed, so that a drift harms neither.
+    pub fn missing(&self, first_fresh: u64) -> Vec<(usize, u64)> {
+        let lacks_b = self.values_a.iter().filter(|(seed, _)| !has(&self.values_b, *seed)).map(|(seed, _)| (1, *seed));
+        let lacks_a = self.values_b.iter().filter(|(seed, _)| !has(&self.values_a, *seed)).map(|(seed, _)| (0, *seed));
+        let mut missing: Vec<(usize, u64)> = lacks_a.chain(lacks_b).collect();
+        let begun = self.common_seeds() as usize + missing.len();
+        let own = self.values_a.iter().chain(&self.values_b).map(|(seed, _)| seed + 1);
+        let first_fresh = own.chain([first_fresh]).max().unwrap_or(first_fresh);
+        for (place, seed) in (begun..self.wanted as usize).zip(first_fresh..) {
+            let first = place % 2;
+            missing.extend([(first, seed), (1 - first, seed)]);
+        }
+        missing
+    }
+}
+
+fn has(values: &[(u64, f64)], seed: u64) -> bool {
+    values.iter().any(|(known, _)| *known == seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupted_runs_come_first_and_both_begin_in_turn() {
+        let mut pair = VerifiedPair::new(VerifiedId::new(None, 0.into()), VerifiedId::new(None, 7.into()));
+        pair.wanted = 4;
+        for (which, seed) in [(0, 6), (1, 6), (0, 7), (1, 8)] {
+            pair.add(which, seed, 1.0);
+        }
+        assert_eq!((pair.common_seeds(), pair.missing(9)), (1, vec![(0, 8), (1, 7), (1, 9), (0, 9)]));
+        let json = serde_json::to_value(&pair).unwrap();
+        assert_eq!((&json["a"], &json["b"]), (&0.into(), &7.into()));
+        let tag: Tag = "nov20".parse().unwrap();
+        assert_eq!(serde_json::to_value(VerifiedId::new(Some(&tag), 7.into())).unwrap(), "nov20:7");
+    }
 }

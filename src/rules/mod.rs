@@ -34,10 +34,10 @@ pub use decide::{
     MAX_FRESH, MIN_FRESH, Measured, Merged, NextStep, Noise, REWORKS, Ran, Repeats, STRICT, Sample, Shift, Standing,
     TAINT_REPEATS, Task, Tested, Trial, Verdict, Verified, Why, ablation, again, again_on_slots, axes_without_number,
     baseline_runs, baseline_with, before_run, came_back, check_due, decide, describe_failure, estimate, failed_again,
-    format_distance, format_gain, format_step, fresh_groups, fresh_runs, fresh_step, is_confirmed, is_empty_baseline,
-    judge_train, mean_tolerance, most_ablating_runs, next_step, noise, over_limit, passes_screen, recorded_groups,
-    relative_gain, repeat_limit, repeats, samples, session_noise, taint, tainting, train_tolerance, verified,
-    with_runs,
+    format_distance, format_gain, format_step, fresh_groups, fresh_groups_besides, fresh_runs, fresh_step,
+    is_confirmed, is_empty_baseline, judge_pair, judge_train, mean_tolerance, most_ablating_runs, next_step, noise,
+    over_limit, passes_screen, relative_gain, repeat_limit, repeats, session_noise, taint, tainting, train_tolerance,
+    verified, with_runs,
 };
 pub use history::select::select;
 pub use history::spread::spread;
@@ -90,8 +90,8 @@ pub use stop::outage::outage;
 pub use stop::{
     AgentFacts, AgentLack, AgentSetting, CallEnd, End, Expenses, LadderState, LoopAgent, LoopCall, Moment, Night,
     NightCaps, NightEnd, Patience, Reports, SoFar, StopFacts, Tonight, cap_of_tries, course as ended_by_course,
-    expected_call, expected_run, idle_limits, nearest_end, patience, pause_after_idle, pause_on, priced, reached_goal,
-    refused, retry_pause, session_calls_enough, session_enough, stop_before_experiment, stop_before_next,
-    stop_for_time,
+    expected_call, expected_run, idle_limits, is_verified_after, kept_to_verify, nearest_end, patience,
+    pause_after_idle, pause_on, priced, reached_goal, refused, retry_pause, session_calls_enough, session_enough,
+    stop_before_experiment, stop_before_next, stop_for_time, verified_without_end,
 };
 pub use wall::{Access, CallMounts, JobPlaces, Mount, Places, Wall, WalledRole, protected_mounts, wall};

@@ -351,3 +351,60 @@ fn a_script_that_takes_no_seed_is_named_before_fresh_runs_decide() {
     let init = ar(&repo, ["init", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
     assert!(init.stdout.contains("AR_SEED"), "{init:#?}");
 }
+
+/// What the end of the night recorded of the best experiment against the baseline.
+fn verified(repo: &TestRepo) -> Value {
+    let message = repo.git(["for-each-ref", "--format=%(contents)", "refs/autoresearch/t/verified"]);
+    serde_json::from_str(message.trim()).unwrap_or_default()
+}
+
+#[test]
+fn a_night_keeps_time_to_verify_its_best_experiment_where_its_runs_are_made() {
+    for more in [&["--verify-for", "2s"][..], &["--verify-for", "2s", "--slots", "2"]] {
+        let repo = noisy();
+        let told = night(&repo, more).ok();
+        let said = format!("{}{}", told.stdout, told.stderr);
+        assert!(
+            said.contains("verifying experiment 4 against the baseline by fresh runs, for 2 s at most"),
+            "{told:#?}"
+        );
+        let pair = verified(&repo);
+        assert!(pair["better"] == true && pair["runs"].as_u64().unwrap() > 1, "{pair}");
+        let mut seeds: Vec<u64> =
+            pair["values_b"].as_array().unwrap().iter().map(|it| it[0].as_u64().unwrap()).collect();
+        assert!(seeds.iter().all(|seed| *seed > 5), "fresh: {seeds:?}");
+        seeds.sort_unstable();
+        let count = seeds.len();
+        seeds.dedup();
+        assert_eq!(seeds.len(), count, "each once");
+        let best = shown(&repo, 4)["commit"].as_str().unwrap().to_owned();
+        assert_eq!(repo.git(["rev-parse", "autoresearch/t"]).trim(), best);
+        assert_eq!(repo.git(["status", "--porcelain"]), "");
+        ar(&repo, ["doctor", "t"]).ok();
+    }
+    let repo = noisy();
+    night(&repo, &[]).ok();
+    assert_eq!(verified(&repo), Value::Null, "not without being asked");
+}
+
+#[test]
+fn a_night_that_is_killed_while_the_baseline_is_verified_brings_the_tree_back_and_goes_on() {
+    let repo = noisy();
+    let hold = repo.outside().join("hold-6");
+    fs::write(&hold, "").unwrap();
+    let args = ["confirmed", "--max-experiments", "4", "--verify-for", "1s"];
+    let mut command = ar_command(&repo, &repo.path(), ARGS.iter().chain(&args));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("the baseline's run with seed 6", || made(&repo).iter().any(|run| run.ends_with(" 6")).then_some(()));
+    let best = shown(&repo, 4)["commit"].as_str().unwrap().to_owned();
+    assert_ne!(repo.git(["rev-parse", "HEAD"]).trim(), best, "the baseline is checked out");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_file(&hold).unwrap();
+    ar_in_time(&repo, ["resume", "t"]).ok();
+    assert_eq!(repo.git(["rev-parse", "HEAD", "autoresearch/t"]), format!("{best}\n{best}"));
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    let pair = verified(&repo);
+    assert!(pair["runs"].as_u64().unwrap() > 0, "{pair}");
+    ar(&repo, ["doctor", "t"]).ok();
+}

@@ -7,7 +7,8 @@ use super::noise::{Noise, Repeats, Sample, noise, repeats};
 use super::outcome::{Verdict, format_gain};
 use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
-    Contract, Decide, DiffStat, MetricValue, Number, Outcome, Record, Run, RunResult, RunRole, percent_text,
+    Contract, Decide, DiffStat, MetricValue, Number, Outcome, Record, Run, RunResult, RunRole, VerifiedPair,
+    percent_text,
 };
 use crate::rules::history::{History, best_kept_of, best_of};
 
@@ -72,17 +73,23 @@ pub fn fresh_runs(record: &Record) -> Vec<Sample> {
 
 /// The fresh runs that each experiment has, for an estimate of the noise: those of the records, and those that verified them.
 pub fn fresh_groups(history: &History) -> Vec<Vec<Sample>> {
-    let verified = history.verified().iter().flat_map(|pair| [&pair.values_a, &pair.values_b]);
+    fresh_groups_besides(history, None)
+}
+
+/// The same without the runs that verified one pair.
+pub fn fresh_groups_besides(history: &History, besides: Option<&VerifiedPair>) -> Vec<Vec<Sample>> {
+    let is_other = |pair: &&VerifiedPair| besides.is_none_or(|it| (&it.a, &it.b) != (&pair.a, &pair.b));
+    let verified = history.verified().iter().filter(is_other).flat_map(|pair| [&pair.values_a, &pair.values_b]);
     recorded_groups(history.records()).into_iter().chain(verified.map(|values| samples(values))).collect()
 }
 
 /// The runs of one experiment, by seed and value.
-pub fn samples(values: &[(u64, f64)]) -> Vec<Sample> {
+pub(super) fn samples(values: &[(u64, f64)]) -> Vec<Sample> {
     values.iter().map(|(seed, value)| Sample { seed: *seed, value: *value }).collect()
 }
 
 /// The fresh runs that each record has. First runs that selected a change are none.
-pub fn recorded_groups(records: &[Record]) -> Vec<Vec<Sample>> {
+fn recorded_groups(records: &[Record]) -> Vec<Vec<Sample>> {
     let is_fresh = |record: &&Record| !record.deciding_runs().iter().any(|run| run.role == Some(RunRole::Screen));
     records.iter().filter(is_fresh).map(fresh_runs).filter(|group| !group.is_empty()).collect()
 }

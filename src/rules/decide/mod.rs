@@ -24,8 +24,8 @@ pub use confirm::{
 };
 pub use drift::{Check, Checks, Shift};
 pub use fresh::{
-    Contender, FreshStep, baseline_runs, baseline_with, fresh_groups, fresh_runs, fresh_step, is_confirmed, over_limit,
-    recorded_groups, samples, session_noise, with_runs,
+    Contender, FreshStep, baseline_runs, baseline_with, fresh_groups, fresh_groups_besides, fresh_runs, fresh_step,
+    is_confirmed, over_limit, session_noise, with_runs,
 };
 pub use judge::{Measured, axes_without_number, is_empty_baseline};
 pub use noise::{Noise, Repeats, Sample, noise, repeats};
@@ -36,4 +36,4 @@ pub use settle::{BeforeRun, before_run, judge_train, mean_tolerance, train_toler
 pub use taint::{Company, GpuLook, TAINT_REPEATS, taint, tainting};
 pub use train_steps::{Afresh, Car, LineStep, Merged, Standing, Tested, Trial, Why};
 pub use trains::Line;
-pub use verify::{Verified, verified};
+pub use verify::{Verified, judge_pair, verified};

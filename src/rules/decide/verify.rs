@@ -1,9 +1,10 @@
 //! Verified differences of two experiments.
 
 use super::confirm::compare;
-use super::noise::{Noise, Sample};
+use super::fresh::samples;
+use super::noise::{Noise, Sample, noise};
 use super::student::quantile;
-use crate::domain::Direction;
+use crate::domain::{Direction, VerifiedPair};
 
 /// The level of the interval.
 const LEVEL: f64 = 0.95;
@@ -33,6 +34,18 @@ pub fn verified(direction: Direction, a: &[Sample], b: &[Sample], noise: Option<
     let (low, high) = (found.difference - half, found.difference + half);
     let runs = u32::try_from(a.len().min(b.len())).unwrap_or(u32::MAX);
     Some(Verified { difference: found.difference, low, high, level: LEVEL, runs, better: low > 0.0 })
+}
+
+/// Puts into a pair what all its runs say. The noise is that of these and of the `others`, one group for each experiment.
+/// Returns false, and leaves it as it is, while nothing is known of the noise.
+pub fn judge_pair(pair: &mut VerifiedPair, direction: Direction, others: &[Vec<Sample>]) -> bool {
+    let own = [samples(&pair.values_a), samples(&pair.values_b)];
+    let noise = noise(&others.iter().chain(&own).cloned().collect::<Vec<_>>());
+    let Some(found) = verified(direction, &own[0], &own[1], noise.as_ref()) else { return false };
+    let Verified { difference, low, high, level, runs, better } = found;
+    (pair.difference, pair.low, pair.high) = (difference, low, high);
+    (pair.level, pair.runs, pair.better) = (level, runs, better);
+    true
 }
 
 #[cfg(test)]

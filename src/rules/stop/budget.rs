@@ -34,6 +34,31 @@ pub fn nearest_end(
     Some(End { left: after.saturating_sub(elapsed), reason })
 }
 
+/// The time that an invocation of such ends keeps to verify what its night kept; none without `--verify-for`, nor for a part
+/// of a night without an end.
+pub fn kept_to_verify(contract: &Contract, budget: Option<Duration>, until: Option<Duration>) -> Duration {
+    let left = [budget, until].into_iter().flatten().min().unwrap_or_default();
+    let night = contract.budget.filter(|_| budget == Some(left)).unwrap_or(left);
+    contract.verify_for.map_or(Duration::ZERO, |time| time.of_night(night).min(left))
+}
+
+/// The time for that once the loop is over, after so much of a night without an end.
+pub fn verified_without_end(contract: &Contract, elapsed: Duration) -> Duration {
+    contract.verify_for.map_or(Duration::ZERO, |time| time.of_night(elapsed))
+}
+
+/// Returns whether a night that ends so is verified: it reached one of its ends, and nobody asked it to stop.
+pub fn is_verified_after(reason: &StopReason) -> bool {
+    matches!(
+        reason,
+        StopReason::MaxExperiments { .. }
+            | StopReason::Budget { .. }
+            | StopReason::Until { .. }
+            | StopReason::NoTime { .. }
+            | StopReason::Reached(_)
+    )
+}
+
 /// The reason not to start anything that takes `needed`, if there is one.
 pub fn stop_for_time(end: Option<&End>, needed: Duration) -> Option<StopReason> {
     let End { left, reason } = end?;

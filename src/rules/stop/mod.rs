@@ -12,7 +12,10 @@ pub(super) mod outage;
 mod reset;
 mod spending;
 
-pub use budget::{End, expected_call, expected_run, nearest_end, stop_before_experiment, stop_for_time};
+pub use budget::{
+    End, expected_call, expected_run, is_verified_after, kept_to_verify, nearest_end, stop_before_experiment,
+    stop_for_time, verified_without_end,
+};
 pub use course_rules::course;
 pub use ending::{StopFacts, reached_goal, stop_before_next};
 pub use expenses::Expenses;

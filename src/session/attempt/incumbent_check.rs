@@ -12,7 +12,7 @@ use crate::rules::{
     session_noise,
 };
 use crate::session::errors::SessionError;
-use crate::session::store::Store;
+use crate::session::store::{Store, commit_of};
 use crate::session::tree::Workspace;
 use crate::session::wait::{Ending, Shared, gate_of_run};
 use crate::state::OpenExperiment;
@@ -55,28 +55,46 @@ impl Shared<'_> {
         if self.times.no_time_for_run(&self.store()).is_some() {
             return Ok(Ending::Done(()));
         }
-        gate_of_run(self, &best.commit, !workspace.home.is_one_of_many()).await?;
         let after = self.store().history.next_sequence();
-        let mut check = begin_check(&best, seed, slot, reason, workspace, &mut self.store())?;
-        let measured = match check.measured(workspace, self, None).await? {
-            Ending::Detached => return Ok(Ending::Detached),
-            ended => ended.done(),
+        let why = match reason {
+            CheckReason::Crashes(_) => "change after change crashed",
+            CheckReason::Schedule => "--recheck asks for it",
         };
-        let measured = match measured {
-            Ok(measured) => {
-                let log = check.run_folder(&self.store())?.join("run.log");
-                Ok(self.store().note_check(best, then, after, &measured, log))
-            }
-            Err(ending) => Err(ending),
-        };
-        workspace.check_out(&mut self.store(), &check.open)?;
-        self.store().journal.give_up(check.open.id);
-        workspace.enter_idle(&mut self.store(), check.open.id, None)?;
-        self.publish()?;
-        match measured {
+        let rerun = RunAgain { record: &best, seed, slot, why };
+        let noted =
+            |store: &mut Store, measured: Measured, log| store.note_check(best.clone(), then, after, &measured, log);
+        match self.run_again(workspace, rerun, noted).await?.done() {
             Ok(checked) => self.tell_check(checked, reason).map(Ending::Done),
             Err(ending) => Ok(ending),
         }
+    }
+
+    /// Runs a recorded experiment once again, and brings the working tree back. Records nothing: `note` gets what it measured,
+    /// and its log, before the journal closes the attempt.
+    pub(crate) async fn run_again<T>(
+        &self,
+        workspace: &mut Workspace,
+        rerun: RunAgain<'_>,
+        note: impl FnOnce(&mut Store, Measured, PathBuf) -> T,
+    ) -> Result<Ending<T>, SessionError> {
+        gate_of_run(self, &rerun.record.commit, !workspace.home.is_one_of_many()).await?;
+        let mut run = rerun.begin(workspace, &mut self.store())?;
+        let measured = match run.measured(workspace, self, None).await? {
+            Ending::Detached => return Ok(Ending::Detached),
+            ended => ended.done(),
+        };
+        let noted = match measured {
+            Ok(measured) => {
+                let log = run.run_folder(&self.store())?.join("run.log");
+                Ok(note(&mut self.store(), *measured, log))
+            }
+            Err(ending) => Err(ending),
+        };
+        workspace.check_out(&mut self.store(), &before_rerun(&run.open)?)?;
+        self.store().journal.give_up(run.open.id);
+        workspace.enter_idle(&mut self.store(), run.open.id, None)?;
+        self.publish()?;
+        Ok(noted.map_or_else(|ending| ending, Ending::Done))
     }
 
     /// Tells what a rerun of the best experiment said.
@@ -188,32 +206,39 @@ fn excuse(best: ExperimentId) -> String {
     format!("{}, which ran before, failed as well", experiment_name(best))
 }
 
-/// Enters the check in the journal, and makes its run ready.
-fn begin_check(
-    best: &Record,
-    seed: Option<u64>,
-    slot: Option<u32>,
-    reason: CheckReason,
-    workspace: &mut Workspace,
-    store: &mut Store,
-) -> Result<Attempt, SessionError> {
-    let why = match reason {
-        CheckReason::Crashes(_) => "change after change crashed",
-        CheckReason::Schedule => "--recheck asks for it",
-    };
-    let open = OpenExperiment::new(store.allocate(), best.commit.clone(), store.now());
-    let open = OpenExperiment {
-        commit: Some(best.commit.clone()),
-        description: format!("{} once again, as {why}", experiment_name(best.id)),
-        beside: Beside { slot, ..Beside::default() },
-        ..open
-    };
-    let mut check = Attempt::at(open, Phase::Checking);
-    check.run.seed = seed;
-    check.enter(store, Phase::Checking)?;
-    workspace.check_out(store, &check.open)?;
-    check.prepare_run(workspace, store)?;
-    Ok(check)
+/// A recorded experiment that is run again.
+pub(crate) struct RunAgain<'a> {
+    pub(crate) record: &'a Record,
+    pub(crate) seed: Option<u64>,
+    /// The slot; absent *in place*.
+    pub(crate) slot: Option<u32>,
+    /// The reason, as a part of a sentence.
+    pub(crate) why: &'a str,
+}
+
+impl RunAgain<'_> {
+    /// Enters the run in the journal, and makes it ready.
+    fn begin(self, workspace: &mut Workspace, store: &mut Store) -> Result<Attempt, SessionError> {
+        let RunAgain { record, seed, slot, why } = self;
+        let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
+        let open = OpenExperiment {
+            commit: Some(record.commit.clone()),
+            description: format!("{} once again, as {why}", experiment_name(record.id)),
+            beside: Beside { slot, ..Beside::default() },
+            ..open
+        };
+        let mut run = Attempt::at(open, Phase::Checking);
+        run.run.seed = seed;
+        run.enter(store, Phase::Checking)?;
+        workspace.check_out(store, &run.open)?;
+        run.prepare_run(workspace, store)?;
+        Ok(run)
+    }
+}
+
+/// What brings branch and working tree back to where they were before a rerun.
+pub(super) fn before_rerun(open: &OpenExperiment) -> Result<OpenExperiment, SessionError> {
+    Ok(OpenExperiment { commit: Some(open.base.clone()), base: commit_of(open)?, ..open.clone() })
 }
 
 /// Explains why the best experiment has no value any more, with the line of its log that shows it.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Map;
 
 use super::change_checks::check_again;
+use super::incumbent_check::before_rerun;
 use super::joining::join_line;
 use super::left_over::{await_files, end_jobs};
 use super::trial::judge_trial;
@@ -200,6 +201,9 @@ impl Attempt {
                 if let Some(users) = tree.users() {
                     users.put_version_back(store, &draft_of(&self.open)?)?;
                 }
+            }
+            (Step::CheckOut, Some(tree)) if self.phase == Phase::Checking => {
+                tree.check_out(store, &before_rerun(&self.open)?)?;
             }
             (Step::CheckOut, Some(tree)) => tree.check_out(store, &self.open)?,
             (Step::ForgetRun, _) => self.forget_run(store)?,

@@ -32,6 +32,7 @@ mod trial;
 pub(crate) use artifacts::settle_left_artifacts;
 pub(crate) use calling::Purpose;
 pub(crate) use exploring::text_due;
+pub(crate) use incumbent_check::RunAgain;
 pub(crate) use left_over::{await_files, end_first_jobs, end_further_runs, end_jobs, end_late_review};
 pub(crate) use lifecycle::{Attempt, Attempted};
 pub(crate) use line::{Chains, close_trials, discard, find_attempt, open_attempt, settle_line};

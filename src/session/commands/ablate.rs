@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fresh_runs::{FreshNews, FreshRuns, FreshTerms, Subject, first_fresh_seed, usual_seconds};
+use super::fresh_runs::{FreshNews, FreshRuns, FreshTerms, Subject, first_seed_of, usual_seconds};
 use crate::domain::{Ablated, AblatedRun, CommitId, ExperimentId, FORMAT_VERSION, Record, experiment_name, list};
 use crate::git::Merged;
-use crate::rules::{AblatingRun, AblationState, AblationTerms, ablation, most_ablating_runs};
+use crate::rules::{AblatingRun, AblationState, AblationTerms, ablation, fresh_groups, most_ablating_runs};
 use crate::session::errors::{KeepsError, SessionError, VerifyError};
-use crate::session::store::Interrupts;
+use crate::session::store::{Interrupts, read_tag, write_tag};
 use crate::session::view::SessionView;
 
 /// What an ablation found.
@@ -42,13 +42,13 @@ pub async fn ablate(
     let [_, kept @ ..] = chain.as_slice() else { return Err(KeepsError::NothingKept(view.tag.to_string()).into()) };
     let Some(best) = kept.last() else { return Err(KeepsError::NothingKept(view.tag.to_string()).into()) };
     let place = FreshRuns::open(&[view], terms, interrupts)?;
-    let name = format!("{}/ablated/{:05}", view.tag.ref_prefix(), best.id);
-    let known = view.read_tag(&name, |known: &Ablated| known.version)?;
+    let name = view.tag.ablated_ref(best.id);
+    let known = read_tag(&view.repo, &name, |known: &Ablated| known.version)?;
     let mut found = known.unwrap_or_else(|| empty(best.id));
     found.runs = found.runs.max(runs);
     let keeps: Vec<ExperimentId> = kept.iter().map(|record| record.id).collect();
-    let others = view.fresh_samples(None)?;
-    let first_seed = first_fresh_seed(&[view])?;
+    let others = fresh_groups(&view.history);
+    let first_seed = first_seed_of(&[view])?;
     let mut trees = Trees { view, kept, made: BTreeMap::new(), stuck: BTreeMap::new() };
     keeps.iter().try_for_each(|id| trees.make(&[*id]))?;
     let branch = if drops { Some(format!("{}-dropped", view.tag)) } else { None };
@@ -92,7 +92,7 @@ pub async fn ablate(
             return Ok(None);
         }
     }
-    view.write_tag(&name, &best.commit, &found)?;
+    write_tag(&view.repo, &name, &best.commit, &found)?;
     let branch = match branch {
         Some(branch) if !found.dropped.is_empty() => Some(trees.branch(branch, &found.dropped)?),
         _ => None,
@@ -141,7 +141,7 @@ async fn measure(
                 Err(_) => None,
             };
             found.values.push(AblatedRun { without, step, seed, value });
-            trees.view.write_tag(name, &best.commit, found)
+            write_tag(&trees.view.repo, name, &best.commit, found)
         })
         .await
 }

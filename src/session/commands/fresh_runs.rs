@@ -10,20 +10,16 @@ use tempfile::TempDir;
 
 use super::repro::Rerunning;
 use super::run_beside::{Linked, RunBeside, hold};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use crate::domain::{
-    Ablated, Asked, CommitId, Contract, FORMAT_VERSION, GpuOther, Layout, Number, Record, RunRole, VerifiedPair,
-};
+use crate::domain::{Asked, CommitId, Contract, GpuOther, Layout, Number, Record, RunRole, VerifiedPair};
 use crate::fs::open_locked;
 use crate::git::HeadTarget;
-use crate::rules::{Sample, TAINT_REPEATS, describe_failure, recorded_groups, samples, taint};
+use crate::rules::{TAINT_REPEATS, describe_failure, taint};
 use crate::session::attempt::FinishedRun;
-use crate::session::errors::{SessionError, VerifyError};
+use crate::session::errors::SessionError;
 use crate::session::files::read_messages;
 use crate::session::plan::{Drive, Placing, layout_of};
-use crate::session::store::{Interrupt, Interrupts, watch_programs_until};
+use crate::session::store::{Interrupt, Interrupts, first_fresh_seed, watch_programs_until};
 use crate::session::tree::SlotSetup;
 use crate::session::turn::slot_setup;
 use crate::session::view::SessionView;
@@ -287,67 +283,16 @@ impl SessionView {
         of_journal.or_else(|| self.history.layout().cloned())
     }
 
-    /// The smallest seed that neither a run of the session had nor any larger one. Confirming runs of an open experiment have
-    /// seeds up to 5.
-    fn first_fresh_seed(&self) -> Result<u64, SessionError> {
-        const CONFIRMING: u64 = 5;
-        let of_records = self.history.records().iter().flat_map(|record| &record.runs).filter_map(|run| run.seed);
-        let pairs = self.verified_pairs()?;
-        let of_pairs = pairs.iter().flat_map(|pair| pair.values_a.iter().chain(&pair.values_b)).map(|(seed, _)| *seed);
-        let ablated = self.ablated()?;
-        let of_ablated = ablated.iter().flat_map(|ablated| &ablated.values).map(|run| run.seed);
-        Ok(of_records.chain(of_pairs).chain(of_ablated).chain([CONFIRMING]).max().unwrap_or_default() + 1)
-    }
-
-    /// The fresh runs of the session's experiments, one group for each, those of verifications of other pairs among them.
-    pub(super) fn fresh_samples(&self, besides: Option<&VerifiedPair>) -> Result<Vec<Vec<Sample>>, SessionError> {
-        let mut groups = recorded_groups(self.history.records());
-        let pairs = self.verified_pairs()?.into_iter();
-        for pair in pairs.filter(|pair| besides.is_none_or(|besides| (&pair.a, &pair.b) != (&besides.a, &besides.b))) {
-            groups.extend([samples(&pair.values_a), samples(&pair.values_b)]);
-        }
-        Ok(groups)
-    }
-
     /// The pairs that were verified, as far as their tags can be read.
     pub fn verified_pairs(&self) -> Result<Vec<VerifiedPair>, SessionError> {
         read_messages(&self.repo, &self.tag, "verified")
     }
-
-    /// What was taken out of best experiments, as far as its tags can be read.
-    pub fn ablated(&self) -> Result<Vec<Ablated>, SessionError> {
-        read_messages(&self.repo, &self.tag, "ablated")
-    }
-
-    /// The message of a tag, if there is one, by which a command goes on.
-    ///
-    /// # Errors
-    ///
-    /// Another version of this program wrote it.
-    pub(super) fn read_tag<T: DeserializeOwned>(
-        &self,
-        name: &str,
-        version: impl Fn(&T) -> u32,
-    ) -> Result<Option<T>, SessionError> {
-        let Some(tag) = self.repo.refs.record(name)? else { return Ok(None) };
-        let found = serde_json::from_str::<T>(&tag.message).ok();
-        match found.filter(|found| version(found) == FORMAT_VERSION) {
-            Some(found) => Ok(Some(found)),
-            None => Err(VerifyError::Unread(name.to_owned()).into()),
-        }
-    }
-
-    /// Writes a tag on `commit` whose message is `value` on one line.
-    pub(super) fn write_tag<T: Serialize>(&self, name: &str, commit: &CommitId, value: &T) -> Result<(), SessionError> {
-        let message = serde_json::to_string(value).map_err(|source| VerifyError::Text(source.to_string()))?;
-        Ok(self.repo.refs.rewrite_record(name, commit, &message)?)
-    }
 }
 
 /// The smallest seed that neither a run of these sessions had nor any larger one.
-pub(super) fn first_fresh_seed(views: &[&SessionView]) -> Result<u64, SessionError> {
-    let firsts = views.iter().map(|view| view.first_fresh_seed()).collect::<Result<Vec<_>, _>>()?;
-    Ok(firsts.into_iter().max().unwrap_or(1))
+pub(super) fn first_seed_of(views: &[&SessionView]) -> Result<u64, SessionError> {
+    let first = |view: &&SessionView| first_fresh_seed(&view.repo, &view.tag, &view.history);
+    Ok(views.iter().map(first).collect::<Result<Vec<_>, _>>()?.into_iter().max().unwrap_or(1))
 }
 
 /// About how long a run of an experiment takes, in seconds.

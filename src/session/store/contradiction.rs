@@ -13,9 +13,10 @@ pub(crate) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, jour
         |open: &OpenExperiment| tag.is_some_and(|tag| is_being_replaced(repo, tag, open).unwrap_or(false));
     journal.found(history, tip, is_replaced).find_map(|(open, found)| {
         let is_on = |commit: &CommitId, base: &CommitId| {
-            // A train's commit is on top of its other cars.
+            // A train's commit is on top of its other cars, and that of a rerun is an earlier one.
             commit == base
                 || open.trial.is_some()
+                || history.knows(commit)
                 || repo.objects.parents(commit).is_ok_and(|parents| parents == [base.clone()])
         };
         judge_open(found, |commit| repo.objects.has_commit(commit), is_on)

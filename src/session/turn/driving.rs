@@ -89,7 +89,11 @@ impl Session<'_> {
                     }
                     turned => turned,
                 };
-                let driven = match reviewed {
+                let verified = match reviewed {
+                    Ok(reason) => self.verify_night(reason).await,
+                    error => error,
+                };
+                let driven = match verified {
                     Ok(reason) => escalate_agent(&self.shared, &reason).await.unwrap_or(Driven::Stopped(reason)),
                     Err(error) => self.ended_by(error).await?,
                 };

@@ -11,6 +11,7 @@ mod reopening;
 mod scheduler;
 mod session;
 mod trying;
+mod verifying;
 
 pub use late_reviews::review_keeps;
 pub(crate) use opening::slot_setup;

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::domain::StopReason;
-use crate::rules::{End, expected_run, nearest_end, stop_before_experiment, stop_for_time};
+use crate::rules::{
+    End, expected_run, kept_to_verify, nearest_end, stop_before_experiment, stop_for_time, verified_without_end,
+};
 use crate::session::store::Store;
 
 /// When an invocation of the loop began; never for `ar try`, which has no end.
@@ -41,7 +43,20 @@ impl Times {
         let Begun { at, started, budget, until } = self.0?;
         // One clock stands still while the machine sleeps, the other may be set.
         let by_the_wall = Duration::try_from(store.now().duration_since(started)).unwrap_or_default();
-        nearest_end(&store.contract, budget, until, at.elapsed().max(by_the_wall))
+        let mut end = nearest_end(&store.contract, budget, until, at.elapsed().max(by_the_wall))?;
+        end.left = end.left.saturating_sub(kept_to_verify(&store.contract, budget, until));
+        Some(end)
+    }
+
+    /// The time left to verify what the night kept, now that its loop is over.
+    pub(crate) fn left_to_verify(&self, store: &Store) -> Duration {
+        let Some(Begun { at, started, budget, until }) = self.0 else { return Duration::ZERO };
+        let by_the_wall = Duration::try_from(store.now().duration_since(started)).unwrap_or_default();
+        let elapsed = at.elapsed().max(by_the_wall);
+        match nearest_end(&store.contract, budget, until, elapsed) {
+            Some(end) => kept_to_verify(&store.contract, budget, until).min(end.left),
+            None => verified_without_end(&store.contract, elapsed),
+        }
     }
 
     /// The reason to stop if no time is left for another experiment.

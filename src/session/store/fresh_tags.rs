@@ -1,0 +1,51 @@
+//! The tags of fresh runs beside the record: of pairs that were verified, and of what was ablated. Each has one line of JSON.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::domain::{Ablated, CommitId, FORMAT_VERSION, Tag, VerifiedPair};
+use crate::git::Repo;
+use crate::rules::History;
+use crate::session::errors::{SessionError, VerifyError};
+use crate::session::files::read_messages;
+
+/// The message of a tag, if there is one, by which somebody goes on.
+///
+/// # Errors
+///
+/// Another version of this program wrote it.
+pub(crate) fn read_tag<T: DeserializeOwned>(
+    repo: &Repo,
+    name: &str,
+    version: impl Fn(&T) -> u32,
+) -> Result<Option<T>, SessionError> {
+    let Some(tag) = repo.refs.record(name)? else { return Ok(None) };
+    let found = serde_json::from_str::<T>(&tag.message).ok();
+    match found.filter(|found| version(found) == FORMAT_VERSION) {
+        Some(found) => Ok(Some(found)),
+        None => Err(VerifyError::Unread(name.to_owned()).into()),
+    }
+}
+
+/// Writes a tag on `commit` whose message is `value` on one line.
+pub(crate) fn write_tag<T: Serialize>(
+    repo: &Repo,
+    name: &str,
+    commit: &CommitId,
+    value: &T,
+) -> Result<(), SessionError> {
+    let message = serde_json::to_string(value).map_err(|source| VerifyError::Text(source.to_string()))?;
+    Ok(repo.refs.rewrite_record(name, commit, &message)?)
+}
+
+/// The smallest seed that neither a run of the session had nor any larger one. Confirming runs of an open experiment have
+/// seeds up to 5.
+pub(crate) fn first_fresh_seed(repo: &Repo, tag: &Tag, history: &History) -> Result<u64, SessionError> {
+    const CONFIRMING: u64 = 5;
+    let of_records = history.records().iter().flat_map(|record| &record.runs).filter_map(|run| run.seed);
+    let pairs: Vec<VerifiedPair> = read_messages(repo, tag, "verified")?;
+    let of_pairs = pairs.iter().flat_map(|pair| pair.values_a.iter().chain(&pair.values_b)).map(|(seed, _)| *seed);
+    let ablated: Vec<Ablated> = read_messages(repo, tag, "ablated")?;
+    let of_ablated = ablated.iter().flat_map(|ablated| &ablated.values).map(|run| run.seed);
+    Ok(of_records.chain(of_pairs).chain(of_ablated).chain([CONFIRMING]).max().unwrap_or_default() + 1)
+}
