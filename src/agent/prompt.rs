@@ -11,7 +11,7 @@ use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
 use super::person::person_text;
 use super::stall::last_call_text;
 use crate::domain::{
-    Contract, Direction, Directive, ExperimentId, LastCall, Limit, Message, MetricSource, Outcome, Record,
+    Contract, Decide, Direction, Directive, ExperimentId, LastCall, Limit, Message, MetricSource, Outcome, Record,
     ReviewVerdict, RoleProposal, count_of, cut, duration_text, one_line,
 };
 use crate::rules::{History, directions_tried, is_research, why_not_kept};
@@ -293,6 +293,9 @@ fn contract_spec(contract: &Contract) -> String {
     let kept = match contract.keep_above {
         Some(threshold) => format!("reaches {threshold}, regardless of earlier keeps"),
         None if contract.min_delta > 0.0 => format!("is better by more than: {}", contract.min_delta),
+        None if contract.decide != Decide::Once => {
+            "is probably better, as fresh runs after its first one say".to_owned()
+        }
         None => "is strictly better".to_owned(),
     };
     let measuring = [

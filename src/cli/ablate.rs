@@ -52,10 +52,10 @@ fn print(view: &SessionView, ablation: &Ablation, drops: bool, format: Format) {
     let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:+.decimals$}"));
     let mut grid = Grid::new([
         ("experiment", Align::Right),
-        ("carries", Align::Right),
+        ("contribution", Align::Right),
         ("low", Align::Right),
         ("high", Align::Right),
-        ("", Align::Left),
+        ("carries", Align::Left),
         ("description", Align::Left),
     ]);
     for it in &found.kept {

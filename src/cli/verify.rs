@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use autoresearch::domain::{ExperimentName, FORMAT_VERSION, Record, VerifiedPair, Which};
 use autoresearch::report::{Align, Format, Grid};
-use autoresearch::session::{KeepsError, SessionError, SessionView, VerifiedSide, verify};
+use autoresearch::session::{KeepsError, SessionError, SessionView, VerifiedSide, VerifyError, verify};
 use serde_json::json;
 
 use super::args::VerifyArgs;
@@ -47,6 +47,9 @@ pub(super) fn run(args: VerifyArgs) -> Result<ExitCode, CliError> {
 
 /// The experiment that one is compared with: the one that it was made on, or the baseline where none was named.
 fn compared_with(view: &SessionView, record: &Record, is_named: bool) -> Result<Record, CliError> {
+    if record.id.is_baseline() && is_named {
+        return Err(SessionError::from(VerifyError::Same(record.id)).into());
+    }
     let history = &view.history;
     let base = history.kept_at(&record.base).filter(|_| is_named).and_then(|base| history.get(base));
     let other = base.or(history.baseline()).filter(|other| other.id != record.id);
@@ -92,12 +95,8 @@ fn print((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), verified: &VerifiedPair, 
     if format == Format::Csv {
         return;
     }
-    let way = if difference < 0.0 { "worse" } else { "better" };
-    let sure = match (better, high < 0.0) {
-        (true, _) => "it is better",
-        (_, true) => "it is worse",
-        _ => "that may be chance",
-    };
+    let (way, low, high) = if difference < 0.0 { ("worse", -high, -low) } else { ("better", low, high) };
+    let sure = if low > 0.0 { "more than chance explains" } else { "that may be chance" };
     output::line(&format!(
         "\n{} is {way} than {} by {} ({}% interval {} to {}): {sure}",
         verified.b.text(),

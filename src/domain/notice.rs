@@ -208,15 +208,15 @@ pub enum Notice {
     VerifyingRun { id: ExperimentId, seed: u64, value: String },
     #[error("{} with seed {seed} gave no number ({why}), so the night ends without more runs to verify it", experiment_name(*id))]
     VerifyingFailed { id: ExperimentId, seed: u64, why: String },
-    #[error("a keep takes up to {runs} runs{}, as fresh runs decide; `--decide once` decides by one", span(*.seconds))]
+    #[error("a keep takes up to {runs} runs{}, because fresh runs decide; with `--decide once`, one run decides", span(*.seconds))]
     KeepCosts { runs: u32, seconds: f64 },
     #[error("the baseline's run with seed {seed} gave no value ({why}), so that seed is left out")]
     BaselineFailed { seed: u64, why: String },
     #[error("repeating the run of experiment {id}: {why}")]
     RunRepeated { id: ExperimentId, why: String },
     #[error(
-        "kept the baseline's number although {who}, in each of its {runs} runs; it counts for no later run, and to measure \
-         without it, start the session again once it is gone"
+        "kept the baseline's number although {who}, in each of its {runs} runs; that process taints no later run. To measure a \
+         baseline without it, end it and begin a new session: `ar run --tag NAME`"
     )]
     BaselineTainted { runs: u32, who: String },
     #[error("exempted tracked files that the baseline's run changed itself: {}", list(.0))]

@@ -25,6 +25,11 @@ impl VerifiedId {
         if let VerifiedId::Own(id) = self { Some(*id) } else { None }
     }
 
+    /// Returns whether it names an experiment with this session.
+    pub fn is_of(&self, tag: &Tag) -> bool {
+        matches!(self, VerifiedId::Of(name) if name.rsplit_once(':').is_some_and(|(of, _)| of == tag.as_str()))
+    }
+
     /// Names the experiment in a sentence.
     pub fn text(&self) -> String {
         match self {

@@ -175,6 +175,8 @@ impl Lane {
 /// The findings of a session or a ledger.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
+    /// What fresh runs say of its experiments against those of other sessions.
+    pub(super) across: Vec<VerifiedPair>,
     pub(super) tag: Option<String>,
     /// Its origin, as far as it is known: repository, GPU, agent.
     pub(super) origin: Vec<String>,
@@ -442,8 +444,10 @@ impl Report {
     #[must_use]
     pub fn with_verified(mut self, pairs: &[VerifiedPair]) -> Report {
         for (point, details) in self.points.iter().zip(&mut self.details) {
-            details.verified = pairs.iter().filter(|pair| pair.b.own() == Some(point.id)).cloned().collect();
+            details.verified =
+                pairs.iter().filter(|pair| pair.runs > 0 && pair.b.own() == Some(point.id)).cloned().collect();
         }
+        self.across = pairs.iter().filter(|pair| pair.runs > 0 && pair.a.own().is_none()).cloned().collect();
         self
     }
 

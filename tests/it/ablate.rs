@@ -101,7 +101,7 @@ fn a_change_that_others_build_on_or_that_does_not_run_alone_cannot_be_taken_out(
     let repo = repository("2 1 3");
     let edit = "echo 4 > idea-1; echo 1 > idea-4";
     ar_in_time(&repo, ["resume", "t", "--agent", edit, "--max-experiments", "1"]).ok();
-    let called = ar(&repo, ["ablate", "--runs", "2", "--format", "json", "--tag", "t"]);
+    let called = ar(&repo, ["ablate", "--runs", "2", "--format", "json", "--tag", "t"]).ok();
     // 1 was edited by 4, and without 3 the script fails.
     let found = called.json();
     assert_eq!(those(&found, &Value::Null), [1, 3], "{found}");
@@ -187,11 +187,37 @@ fn two_sessions_are_compared_and_the_second_one_keeps_what_was_found() {
     let count = runs.len();
     runs.dedup();
     assert_eq!(runs.len(), count, "a seed was used twice: {runs:?}");
-    ar(&repo, ["report", "u"]).ok();
+    let report = ar(&repo, ["report", "u"]).ok();
+    assert!(report.stdout.contains("u:1 against t:2: +"), "{report:#?}");
+    let alone = ar(&repo, ["verify", "--tag", "t", "--runs", "2"]).ok();
+    assert!(alone.stderr.contains("with seed 14"), "the others were used in the comparison: {alone:#?}");
     let args =
         ["run", "--yes", "--tag", "w", "--metric", "score", "--lower", "--cmd", "python3 train.py", "--agent", "true"];
     repo.git(["checkout", "-q", "main"]);
     ar_in_time(&repo, args.iter().chain(&["--max-experiments", "0"])).ok();
     let other = ar(&repo, ["verify", "t:2", "w:0"]).exits(2);
     assert!(other.stderr.contains("lower") && other.stderr.contains("higher"), "{other:#?}");
+}
+
+#[test]
+fn what_fresh_runs_said_stays_while_a_loop_of_another_session_is_at_work() {
+    let repo = repository("2 0");
+    repo.git(["checkout", "-q", "main"]);
+    let hold = repo.outside().join("hold-1");
+    fs::write(&hold, "").unwrap();
+    let args = ["run", "--yes", "--tag", "u", "--metric", "score", "--higher", "--cmd", "python3 train.py", "--decide"];
+    let more = ["once", "--agent", "echo 6 > idea-9", "--max-experiments", "1"];
+    let mut command = ar_command(&repo, &repo.path(), args.iter().chain(&more));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the baseline of the other session", || (!made(&repo).is_empty()).then_some(()));
+    ar(&repo, ["verify", "--tag", "t", "--runs", "2"]).ok();
+    ar(&repo, ["ablate", "t", "--runs", "2"]).ok();
+    let written = repo.git(["for-each-ref", "refs/autoresearch/t/verified", "refs/autoresearch/t/ablated"]);
+    assert_eq!(written.lines().count(), 2, "{written}");
+    fs::remove_file(&hold).unwrap();
+    let told = child.wait_with_output().unwrap();
+    assert!(told.status.success(), "{told:?}");
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/verified", "refs/autoresearch/t/ablated"]), written);
+    let said = String::from_utf8_lossy(&told.stdout).into_owned() + &String::from_utf8_lossy(&told.stderr);
+    assert!(!said.contains("the ref "), "{said}");
 }

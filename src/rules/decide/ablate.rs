@@ -308,9 +308,9 @@ mod tests {
         assert!(asked.iter().all(|run| world.runs[..before].iter().all(|known| known.seed != run.seed)));
     }
 
-    /// Four of eight changes carry nothing. In 400 sessions, at least three of the four are found in 95 of 100 and dropped in
-    /// most, and what is worth more than one deviation is dropped in fewer than 1 of 100 (by the normal distribution: 6 runs
-    /// with an error of 0.58; one that is worth 1.25 is unclear in 40 of 100, and then dropped in 10).
+    /// Four of eight changes carry nothing. In 400 sessions, at least three of the four are found in 98 of 100, 80% of them are
+    /// dropped, and what carries something is dropped in 3 of 100 (by the normal distribution: 6 runs with an error of 0.58; what
+    /// is worth 1.25 is unclear in 40 of 100, and then dropped in 10 of 100 of these).
     #[test]
     fn what_carries_nothing_is_found_and_what_carries_much_stays() {
         const WORTH: [f64; 8] = [1.25, 0.0, 2.0, 0.0, 0.0, 1.6, 0.0, 3.0];
@@ -329,9 +329,8 @@ mod tests {
                 dropped_much[id.number() as usize - 1] += 1;
             }
         }
-        println!("found {found}, dropped {dropped_idle} of {}, wrongly {dropped_much:?}", 4 * SESSIONS);
-        assert!(found * 100 >= 95 * SESSIONS, "{found}");
-        assert!(dropped_idle as u64 * 100 >= 60 * 4 * SESSIONS, "{dropped_idle}");
+        assert!(found * 100 >= 97 * SESSIONS, "{found}");
+        assert!(dropped_idle as u64 * 100 >= 75 * 4 * SESSIONS, "{dropped_idle}");
         assert!(dropped_much.iter().sum::<u64>() * 100 <= 5 * SESSIONS, "{dropped_much:?}");
     }
 }

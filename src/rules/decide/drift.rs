@@ -22,8 +22,9 @@ const LEVEL: f64 = 0.05;
 /// Sudden or slow, each by either variance.
 const TESTS: f64 = 4.0;
 
-/// The reruns that the journal keeps: enough for a week of 50 a night at a few kilobytes.
-const MOST: usize = 400;
+/// The reruns that the journal keeps: enough for the slope of several nights, at a few kilobytes in
+/// a journal that is written often.
+const MOST: usize = 50;
 
 /// A rerun of the best experiment that gave a number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,6 +73,9 @@ pub struct Checks {
     /// Those that gave a number, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     made: Vec<Check>,
+    /// Whether the last one that gave a number showed a drift.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    drifts: bool,
 }
 
 impl Check {
@@ -99,10 +103,14 @@ impl Checks {
         history.next_sequence().saturating_sub(from) >= every
     }
 
-    /// Notes a rerun that began before the record of sequence `after`; `check` is what it measured, if anything.
-    pub fn note(&mut self, after: u32, check: Option<Check>) {
+    /// Notes a rerun that began before the record of sequence `after`; `check` is what it measured, if anything, and whether all
+    /// reruns with it show a drift.
+    pub fn note(&mut self, after: u32, check: Option<(Check, bool)>) {
         self.last = self.last.max(after);
-        self.made.extend(check);
+        if let Some((check, drifts)) = check {
+            self.made.push(check);
+            self.drifts = drifts;
+        }
         let surplus = self.made.len().saturating_sub(MOST);
         self.made.drain(..surplus);
     }
@@ -123,10 +131,9 @@ impl Checks {
         shift(&all, direction, noise)
     }
 
-    /// Returns whether the last one belongs to a drift that is known.
-    pub fn drifts(&self, direction: Direction, noise: Option<&Noise>) -> bool {
-        let all: Vec<&Check> = self.made.iter().collect();
-        matches!(shift(&all, direction, noise), Shift::Drift(_))
+    /// Returns whether the last one that gave a number showed a drift, by what was known of the noise then.
+    pub fn drifts(&self) -> bool {
+        self.drifts
     }
 }
 

@@ -106,7 +106,8 @@ fn a_rerun_is_due_after_so_many_experiments_since_the_last_one_and_the_last_keep
     checks.note(8, None);
     assert_eq!(due(&checks, &[0, 3]), [12, 13], "also where it gave no number");
     assert!(checks.made().is_empty() && !checks.are_none());
-    checks.note(6, Some(check(7, (3, 1.0), (6, 1.0))));
+    checks.note(6, Some((check(7, (3, 1.0), (6, 1.0)), true)));
+    assert!(checks.drifts());
     assert_eq!((due(&checks, &[0, 3]), checks.made().len()), (vec![12, 13], 1));
     assert_eq!([checks.is_made(6), checks.is_made(8)], [true, false], "the one before 8 gave no number");
 }
@@ -173,7 +174,7 @@ impl Night {
                 if matches!(checks.judge(&check, Direction::Lower, noise(&groups).as_ref()), Shift::Drift(_)) {
                     return true;
                 }
-                checks.note(at, Some(check));
+                checks.note(at, Some((check, false)));
             }
         }
         false

@@ -27,6 +27,8 @@ pub struct Contender<'a> {
     pub results: &'a [RunResult],
     /// Whether the first run counts, as nothing selected it: that of a trial.
     pub first_counts: bool,
+    /// Whether a further run began that is not among the results: it is waited for, whatever is known of the noise by now.
+    pub has_begun: bool,
 }
 
 /// The next step for a change with fresh runs.
@@ -79,8 +81,13 @@ pub fn fresh_groups(history: &History) -> Vec<Vec<Sample>> {
 /// The same without the runs that verified one pair.
 pub fn fresh_groups_besides(history: &History, besides: Option<&VerifiedPair>) -> Vec<Vec<Sample>> {
     let is_other = |pair: &&VerifiedPair| besides.is_none_or(|it| (&it.a, &it.b) != (&pair.a, &pair.b));
-    let verified = history.verified().iter().filter(is_other).flat_map(|pair| [&pair.values_a, &pair.values_b]);
-    recorded_groups(history.records()).into_iter().chain(verified.map(|values| samples(values))).collect()
+    // The first one of another session may have been run by another command.
+    let runs_of = |pair: &'_ VerifiedPair| {
+        let own = pair.a.own().map(|_| samples(&pair.values_a));
+        own.into_iter().chain([samples(&pair.values_b)]).collect::<Vec<_>>()
+    };
+    let verified = history.verified().iter().filter(is_other).flat_map(runs_of);
+    recorded_groups(history.records()).into_iter().chain(verified).collect()
 }
 
 /// The runs of one experiment, by seed and value.
@@ -184,6 +191,9 @@ pub fn fresh_step(
     }
     let fresh = fresh_of(contender);
     // Since the first run was judged, the baseline's other runs may have told more of the noise.
+    if contender.has_begun {
+        return FreshStep::Another(contender.results.len() as u32 + 1);
+    }
     if contender.results.is_empty()
         && !contender.first_counts
         && contract.simpler_wins.is_none()
@@ -403,7 +413,7 @@ mod tests {
         let mut records = vec![kept(0, "9.0", &baseline)];
         let step = |records: &[Record], results: &[RunResult]| {
             let draft = kept(99, "1.0", &[run(RunRole::Screen, 1, 1.0)]);
-            let contender = Contender { draft: &draft, results, first_counts: false };
+            let contender = Contender { draft: &draft, results, first_counts: false, has_begun: false };
             fresh_step(&contract, &History::new(records.to_vec()), records, DiffStat::default(), contender)
         };
         for id in 1..=KEEPS_TO_LOOK as u32 {

@@ -75,8 +75,14 @@ impl Attempt {
     /// What is to be run next, by the journal and the records.
     fn fresh_step(&self, store: &Store) -> Result<FreshStep, SessionError> {
         let draft = draft_of(&self.open)?;
-        let results = store.journal.find(self.open.id).map(|left| left.results()).unwrap_or_default();
-        let contender = Contender { draft: &draft, results: &results, first_counts: self.open.trial.is_some() };
+        let left = store.journal.find(self.open.id);
+        let results = left.map(|left| left.results()).unwrap_or_default();
+        let first_counts = self.open.trial.is_some();
+        let role = if first_counts { RunRole::Trial } else { RunRole::Confirm };
+        let is_under_way =
+            |run: &OpenRun| run.role == role && !run.is_first() && run.starts > 0 && run.result.is_none();
+        let has_begun = left.is_some_and(|left| left.runs.iter().any(is_under_way));
+        let contender = Contender { draft: &draft, results: &results, first_counts, has_begun };
         let base = store.history.kept_at(&self.open.base);
         let records = base.map_or(store.history.records(), |base| store.history.as_of(base));
         Ok(fresh_step(&store.contract, &store.history, records, draft.diff, contender))

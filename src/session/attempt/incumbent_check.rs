@@ -158,17 +158,15 @@ impl Store {
         let check = now.as_ref().ok().map(|now| Check::of(&best, then.value, now.value, after, ended));
         let (direction, noise) = (best.metric.direction, session_noise(&self.history));
         let checks = &mut self.journal.checks;
-        let was_known = checks.drifts(direction, noise.as_ref());
+        let was_known = checks.drifts();
         let shift = check.as_ref().map_or(Shift::Unknown, |check| checks.judge(check, direction, noise.as_ref()));
-        let shift = match shift {
-            Shift::Drift(_) if was_known => Shift::Chance,
-            shift => shift,
-        };
+        let drifts = matches!(shift, Shift::Drift(_));
+        let shift = if drifts && was_known { Shift::Chance } else { shift };
         let drift = match shift {
             Shift::Drift(drift) => Some(drift),
             Shift::Unknown | Shift::Chance => None,
         };
-        checks.note(after, check.map(|check| Check { drift, ..check }));
+        checks.note(after, check.map(|check| (Check { drift, ..check }, drifts)));
         let number = measured.value.as_ref().filter(|_| is_tainted(measured.failure.as_ref()));
         let beside_others =
             number.map(|now| format!("{} {now}, though {}", best.metric.name, GpuOther::clause(&measured.gpu_others)));

@@ -7,7 +7,7 @@ use super::fresh_runs::{FreshNews, FreshRuns, FreshTerms, Subject, first_seed_of
 use crate::domain::{Ablated, AblatedRun, CommitId, ExperimentId, FORMAT_VERSION, Record, experiment_name, list};
 use crate::git::Merged;
 use crate::rules::{AblatingRun, AblationState, AblationTerms, ablation, fresh_groups, most_ablating_runs};
-use crate::session::errors::{KeepsError, SessionError, VerifyError};
+use crate::session::errors::{BranchError, KeepsError, SessionError, VerifyError};
 use crate::session::store::{Interrupts, read_tag, write_tag};
 use crate::session::view::SessionView;
 
@@ -75,13 +75,16 @@ pub async fn ablate(
             continue;
         }
         if next.is_empty() {
+            if !is_planned {
+                publish(&FreshNews::Planned { runs: 0, more: 0, slots: place.slots(), seconds: 0.0 });
+            }
             break;
         }
         if !is_planned {
             if let Some(branch) = &branch {
-                view.free_branch(branch)?;
+                refuse_branch(view, branch)?;
             }
-            let can_go = keeps.len() - stuck.len();
+            let can_go = keeps.len() - stuck.iter().filter(|together| together.len() == 1).count();
             let most = most_ablating_runs(can_go, found.runs, drops).saturating_sub(found.values.len() as u64);
             let (runs, slots) = (next.len() as u64, place.slots());
             let seconds = usual_seconds(best);
@@ -137,7 +140,10 @@ async fn measure(
             let Some(value) = ended.told(&what, seed, publish) else { return Ok(()) };
             let value = match value {
                 Ok(value) => Some(value.value),
-                Err(why) if without.is_empty() => return Err(VerifyError::Failed { what, seed, why }.into()),
+                // What is wrong without any change, or beside the code, says nothing of a change.
+                Err(it) if without.is_empty() || !it.is_of_code => {
+                    return Err(VerifyError::Failed { what, seed, why: it.why }.into());
+                }
                 Err(_) => None,
             };
             found.values.push(AblatedRun { without, step, seed, value });
@@ -148,6 +154,14 @@ async fn measure(
 
 fn empty(best: ExperimentId) -> Ablated {
     Ablated { version: FORMAT_VERSION, best, runs: 0, kept: Vec::new(), dropped: Vec::new(), values: Vec::new() }
+}
+
+/// Refuses a branch that is there, which may have somebody's work.
+fn refuse_branch(view: &SessionView, branch: &str) -> Result<(), SessionError> {
+    match view.free_branch(branch) {
+        Err(SessionError::Branch(BranchError::BranchTaken(branch))) => Err(VerifyError::BranchThere(branch).into()),
+        free => free.map(drop),
+    }
 }
 
 /// The best experiment without some of the kept changes.
@@ -180,7 +194,7 @@ impl Trees<'_> {
             let tree = match objects.merge(&record.commit, &tip, &record.base)? {
                 Merged::Tree(tree) => tree,
                 Merged::Conflicts(paths) => {
-                    return Ok(Err(format!("later changes build on it, in {}", list(&paths))));
+                    return Ok(Err(format!("later changes touch the same or neighbouring lines of {}", list(&paths))));
                 }
             };
             let why = format!("ablate: take out experiment {}\n\n{}\n", record.id, record.description);
@@ -205,7 +219,7 @@ impl Trees<'_> {
         {
             return Ok(branch);
         }
-        let full = self.view.free_branch(&branch)?;
+        refuse_branch(self.view, &branch)?;
         let why = format!("branch: session {} without what carries nothing", self.view.tag);
         refs.create_branch(&full, commit, &why)?;
         Ok(branch)

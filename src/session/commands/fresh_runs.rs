@@ -1,7 +1,6 @@
 //! Fresh runs of recorded code beside the session: in working trees of their own, as many at a time as there are slots.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::path::PathBuf;
 
 use futures_util::StreamExt;
@@ -11,19 +10,17 @@ use tempfile::TempDir;
 use super::repro::Rerunning;
 use super::run_beside::{Linked, RunBeside, hold};
 
-use crate::domain::{Asked, CommitId, Contract, GpuOther, Layout, Number, Record, RunRole, VerifiedPair};
-use crate::fs::open_locked;
+use crate::domain::{Asked, CommitId, Contract, GpuOther, Layout, Number, Record, RunRole};
 use crate::git::HeadTarget;
 use crate::rules::{TAINT_REPEATS, describe_failure, taint};
 use crate::session::attempt::FinishedRun;
 use crate::session::errors::SessionError;
-use crate::session::files::read_messages;
 use crate::session::plan::{Drive, Placing, layout_of};
 use crate::session::store::{Interrupt, Interrupts, first_fresh_seed, watch_programs_until};
 use crate::session::tree::SlotSetup;
 use crate::session::turn::slot_setup;
 use crate::session::view::SessionView;
-use crate::state::StateError;
+use crate::state::OwnerLock;
 
 /// Where fresh runs are made.
 #[derive(Debug, Clone, Default)]
@@ -88,7 +85,7 @@ pub(super) struct FreshRuns<'a> {
     shared_gpus: Option<PathBuf>,
     /// The folder of the working trees.
     home: TempDir,
-    _held: Vec<File>,
+    _held: Vec<OwnerLock>,
 }
 
 impl<'a> FreshRuns<'a> {
@@ -102,18 +99,9 @@ impl<'a> FreshRuns<'a> {
         terms: &'a FreshTerms,
         interrupts: &'a Interrupts,
     ) -> Result<FreshRuns<'a>, SessionError> {
-        let mut held = Vec::new();
-        for view in views {
-            if let Some(owner) = view.folder.owner(view.repo.git_dir())? {
-                return Err(StateError::Held { holder: owner.said }.into());
-            }
-            let lock = view.repo.common_dir().join(format!("autoresearch-verify-{}", view.tag));
-            let failed = |source| SessionError::Io { action: "lock", path: lock.clone(), source };
-            let Some((file, _)) = open_locked(&lock).map_err(failed)? else {
-                return Err(StateError::Held { holder: "another `ar verify` or `ar ablate`".into() }.into());
-            };
-            held.push(file);
-        }
+        // Their own locks, so that no loop starts meanwhile, and those of other sessions leave what is written here alone.
+        let lock = |view: &&SessionView| view.folder.lock(view.repo.git_dir(), false);
+        let held = views.iter().map(lock).collect::<Result<Vec<_>, _>>()?;
         let view = views[views.len() - 1];
         watch_programs_until(&view.repo, interrupts)?;
         let before = view.layout();
@@ -213,14 +201,18 @@ impl<'a> FreshRuns<'a> {
             None => Vec::new(),
         };
         let place = view.repo.add_worktree(&dir, &HeadTarget::Detached(commit.clone()))?;
-        let _held = hold(&place);
         let run = RunBeside::of(contract, record, RunRole::Verify);
         let shares_gpus = self.shared_gpus.as_deref();
         let run = RunBeside { commit, seed: Some(seed), links, variables: &variables, shares_gpus, ..run };
         let mut quiet = |_: &Rerunning<'_>| ();
-        let ran = run.finish(view, &place, self.interrupts, &mut quiet).await;
-        place.remove_linked()?;
-        let Some(finished) = ran? else { return Ok(None) };
+        let ran = match hold(&place) {
+            Ok(_held) => run.finish(view, &place, self.interrupts, &mut quiet).await,
+            Err(error) => Err(error),
+        };
+        let removed = place.remove_linked();
+        let finished = ran?;
+        removed?;
+        let Some(finished) = finished else { return Ok(None) };
         let ended = finished.ended();
         let FinishedRun { verdict, exit, .. } = finished;
         let others = view.tainting(&exit, verdict.failure.as_ref());
@@ -232,19 +224,28 @@ impl<'a> FreshRuns<'a> {
             (None, Some(number)) => Ended::Value(number),
             (Some(failure), _) => {
                 let beside = if others.is_empty() { String::new() } else { format!("; {}", GpuOther::clause(&others)) };
-                Ended::Nothing(describe_failure(&failure, &contract.metric.name, &ended, None) + &beside)
+                let why = describe_failure(&failure, &contract.metric.name, &ended, None) + &beside;
+                Ended::Nothing(Unmeasured { why, is_of_code: failure.class.judges_change() })
             }
-            (None, None) => Ended::Nothing("no number".to_owned()),
+            (None, None) => Ended::Nothing(Unmeasured { why: "no number".to_owned(), is_of_code: true }),
         }))
     }
+}
+
+/// Why a fresh run gave no number.
+pub(super) struct Unmeasured {
+    /// The reason.
+    pub(super) why: String,
+    /// Whether that is the fault of the code.
+    pub(super) is_of_code: bool,
 }
 
 /// What became of a fresh run.
 pub(super) enum Ended {
     /// It measured a value.
     Value(Number),
-    /// It gave none, for this reason.
-    Nothing(String),
+    /// It gave none.
+    Nothing(Unmeasured),
     /// It is made again, as somebody else was on its GPU.
     Beside(String),
 }
@@ -256,16 +257,16 @@ impl Ended {
         what: &str,
         seed: u64,
         publish: &mut dyn FnMut(&FreshNews<'_>),
-    ) -> Option<Result<Number, String>> {
+    ) -> Option<Result<Number, Unmeasured>> {
         let value = match self {
             Ended::Value(value) => Ok(value),
-            Ended::Nothing(why) => Err(why),
+            Ended::Nothing(it) => Err(it),
             Ended::Beside(why) => {
                 publish(&FreshNews::Repeated { what, seed, why: &why });
                 return None;
             }
         };
-        publish(&FreshNews::Ended { what, seed, value: value.as_ref().map_err(String::as_str) });
+        publish(&FreshNews::Ended { what, seed, value: value.as_ref().map_err(|it| it.why.as_str()) });
         Some(value)
     }
 }
@@ -281,11 +282,6 @@ impl SessionView {
     fn layout(&self) -> Option<Layout> {
         let of_journal = self.journal().and_then(|journal| journal.layout);
         of_journal.or_else(|| self.history.layout().cloned())
-    }
-
-    /// The pairs that were verified, as far as their tags can be read.
-    pub fn verified_pairs(&self) -> Result<Vec<VerifiedPair>, SessionError> {
-        read_messages(&self.repo, &self.tag, "verified")
     }
 }
 

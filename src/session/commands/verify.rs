@@ -60,13 +60,10 @@ pub async fn verify(
             let (which, seed) = missing[index];
             let id = [&pair.a, &pair.b][which].text();
             let Some(value) = ended.told(&id, seed, publish) else { return Ok(()) };
-            let value = value.map_err(|why| VerifyError::Failed { what: id, seed, why })?;
+            let value = value.map_err(|it| VerifyError::Failed { what: id, seed, why: it.why })?;
             pair.add(which, seed, value.value);
-            if judge_pair(&mut pair, contract.metric.direction, &others) {
-                is_known = true;
-                write_tag(&b.view.repo, &name, &b.record.commit, &pair)?;
-            }
-            Ok(())
+            is_known = judge_pair(&mut pair, contract.metric.direction, &others);
+            write_tag(&b.view.repo, &name, &b.record.commit, &pair)
         })
         .await?;
     match (is_done, is_known) {

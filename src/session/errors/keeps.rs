@@ -21,7 +21,7 @@ pub enum KeepsError {
     NeedsLeftOut { tag: Tag, id: ExperimentId, paths: Vec<PathBuf> },
     #[error("--decide {0} compares with the best experiment, which a threshold (--keep-above, or research) does not")]
     ThresholdDecides(Decide),
-    #[error("winners of session {0} wait to be measured together")]
+    #[error("session {0} has changes that wait for more runs")]
     WinnersWait(Tag),
     #[error(
         "the kept experiments of session {tag} do not form a chain: experiment {id} is not based on experiment \
@@ -57,7 +57,7 @@ impl KeepsError {
             }
             KeepsError::NeedsLeftOut { id, .. } => format!("leave it out as well, with --without {id}"),
             KeepsError::WinnersWait(tag) => format!(
-                "run `ar resume {tag}` to measure them, or `ar finalize {tag} --drop-winners` to record them as discards"
+                "run `ar resume {tag}` to make these, or `ar finalize {tag} --drop-winners` to record the changes as discards"
             ),
             KeepsError::ThresholdDecides(_) => "pass --decide once, or remove `decide` from ar.toml".into(),
             KeepsError::NoChain { tag, id, .. } => format!("extract one of them with `ar restore {id} --tag {tag}`"),

@@ -178,6 +178,7 @@ fn branches() -> Vec<SessionError> {
             a: "t measures loss (lower)".into(),
             b: "u measures loss (higher)".into(),
         }),
+        SessionError::Verify(VerifyError::BranchThere("t-dropped".into())),
         SessionError::Verify(VerifyError::NoNoise),
         SessionError::Keeps(KeepsError::WinnersWait(tag("t"))),
         SessionError::Keeps(KeepsError::NoChain { tag: "t".into(), id: 4.into(), before: 3.into() }),

@@ -60,7 +60,8 @@ impl TryError {
                 "correct it and run `ar try -m TEXT`, or set it aside with `git stash`; then run `ar resume {tag}` to continue"
             )),
             TryError::OtherOpen { tag, .. } => Some(format!(
-                "run `ar resume {tag}` to continue it, or `ar stop {tag} --now` to save its change and close it"
+                "run `ar resume {tag}` to continue it, or `ar stop {tag} --now` to save its change and close it; `ar finalize \
+                 {tag} --drop-winners` closes one that waits for more runs"
             )),
             TryError::TooLarge { path, .. } => {
                 Some(format!("keep it out of the change: git stash push -- {}", shell_word(path)))

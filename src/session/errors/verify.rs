@@ -11,8 +11,10 @@ pub enum VerifyError {
     Same(ExperimentId),
     #[error("the run of {what} with seed {seed} gave no number: {why}")]
     Failed { what: String, seed: u64, why: String },
-    #[error("{a}, and {b}")]
+    #[error("cannot compare the sessions: {a}, and {b}")]
     OtherMetric { a: String, b: String },
+    #[error("branch {0} is there already, with other code")]
+    BranchThere(String),
     #[error("one run of each says nothing about the noise")]
     NoNoise,
     #[error("{0} is not a tag that this program can add to")]
@@ -26,7 +28,10 @@ impl VerifyError {
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             VerifyError::Same(_) | VerifyError::NoNoise | VerifyError::OtherMetric { .. } => ErrorKind::Usage,
-            VerifyError::Failed { .. } | VerifyError::Unread(_) | VerifyError::Text(_) => ErrorKind::CannotStart,
+            VerifyError::BranchThere(_)
+            | VerifyError::Failed { .. }
+            | VerifyError::Unread(_)
+            | VerifyError::Text(_) => ErrorKind::CannotStart,
         }
     }
 
@@ -35,10 +40,13 @@ impl VerifyError {
         match self {
             VerifyError::Same(_) => "name two experiments, as in `ar verify baseline best`".into(),
             VerifyError::Failed { .. } => {
-                "`ar repro N` runs an experiment again and keeps its log; the runs that ended are recorded, and count"
+                "the runs that ended are recorded; `ar repro N` shows the log of such a run, and the same command goes on"
                     .into()
             }
-            VerifyError::OtherMetric { .. } => "compare sessions that measure the same".into(),
+            VerifyError::BranchThere(branch) => {
+                format!("rename it with `git branch -m {branch} {branch}-before`, and repeat the command")
+            }
+            VerifyError::OtherMetric { .. } => "name two sessions with the same metric and direction".into(),
             VerifyError::Unread(name) => format!("look at it with `git show {name}`; a newer ar may have written it"),
             VerifyError::NoNoise => "pass --runs 2 or more".into(),
             VerifyError::Text(_) => "report this as a defect".into(),

@@ -91,13 +91,16 @@ pub(crate) fn other_records(repo: &Repo, own: &Tag) -> Result<Others, SessionErr
 }
 
 /// Returns whether a ref of another session is unexpected. Expected are a record of that session under its number, and
-/// saved, open and merged commits.
+/// saved, open and merged commits, and what fresh runs said.
 pub(crate) fn is_odd_ref(repo: &Repo, tag: &Tag, name: &str) -> Result<bool, SessionError> {
     let rest = name.strip_prefix(&format!("{}/", tag.ref_prefix())).unwrap_or(name);
     if let Some(number) = ["saved/", "open/", "merged/"].iter().find_map(|folder| rest.strip_prefix(folder)) {
         // An experiment may have several commits that were merged: `00012-2`.
         let number = number.split_once('-').filter(|_| rest.starts_with("merged/")).map_or(number, |(id, _)| id);
         return Ok(number.parse::<ExperimentId>().is_err());
+    }
+    if ["verified/", "ablated/"].iter().any(|folder| rest.starts_with(folder)) {
+        return Ok(false);
     }
     let record = repo.refs.record(name).ok().flatten().and_then(|it| parse_record(name, &it.message).ok());
     let is_record = record.is_some_and(|record| record.tag == *tag && tag.record_ref(record.id) == name);

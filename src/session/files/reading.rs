@@ -3,7 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::domain::{CommitId, Contract, Drift, ExperimentId, RECORD_VERSION, Record, Tag};
+use crate::domain::{
+    CommitId, Contract, Drift, ExperimentId, FORMAT_VERSION, RECORD_VERSION, Record, Tag, VerifiedPair,
+};
 use crate::git::{Head, Repo};
 use crate::rules::{History, lost_ids};
 use crate::state::SessionFolder;
@@ -108,7 +110,8 @@ pub(crate) fn recorded_terms(baseline: &Record) -> Result<Option<Contract>, serd
 /// Reads all records of a session.
 pub(crate) fn read_history(repo: &Repo, tag: &Tag) -> Result<History, SessionError> {
     let history = History::new(read_records(repo, tag)?.into_iter().collect::<Result<_, _>>()?);
-    Ok(history.with_verified(read_messages(repo, tag, "verified")?))
+    let pairs: Vec<VerifiedPair> = read_messages(repo, tag, "verified")?;
+    Ok(history.with_verified(pairs.into_iter().filter(|pair| pair.version == FORMAT_VERSION).collect()))
 }
 
 /// The messages of the tags in a folder of a session's refs, as far as they can be read.

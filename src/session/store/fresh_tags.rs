@@ -7,7 +7,7 @@ use crate::domain::{Ablated, CommitId, FORMAT_VERSION, Tag, VerifiedPair};
 use crate::git::Repo;
 use crate::rules::History;
 use crate::session::errors::{SessionError, VerifyError};
-use crate::session::files::read_messages;
+use crate::session::files::{read_messages, session_tags};
 
 /// The message of a tag, if there is one, by which somebody goes on.
 ///
@@ -38,14 +38,19 @@ pub(crate) fn write_tag<T: Serialize>(
     Ok(repo.refs.rewrite_record(name, commit, &message)?)
 }
 
-/// The smallest seed that neither a run of the session had nor any larger one. Confirming runs of an open experiment have
-/// seeds up to 5.
+/// The smallest seed that neither a run of the session had nor any larger one, those of comparisons with other sessions among
+/// them. The runs of the loop itself have seeds up to 5.
 pub(crate) fn first_fresh_seed(repo: &Repo, tag: &Tag, history: &History) -> Result<u64, SessionError> {
-    const CONFIRMING: u64 = 5;
-    let of_records = history.records().iter().flat_map(|record| &record.runs).filter_map(|run| run.seed);
-    let pairs: Vec<VerifiedPair> = read_messages(repo, tag, "verified")?;
-    let of_pairs = pairs.iter().flat_map(|pair| pair.values_a.iter().chain(&pair.values_b)).map(|(seed, _)| *seed);
+    const IN_THE_LOOP: u64 = 5;
+    let mut seeds: Vec<u64> =
+        history.records().iter().flat_map(|record| &record.runs).filter_map(|run| run.seed).collect();
+    for other in session_tags(repo)? {
+        let pairs: Vec<VerifiedPair> = read_messages(repo, &other, "verified")?;
+        for pair in pairs.iter().filter(|pair| other == *tag || pair.a.is_of(tag)) {
+            seeds.extend(pair.values_a.iter().chain(&pair.values_b).map(|(seed, _)| *seed));
+        }
+    }
     let ablated: Vec<Ablated> = read_messages(repo, tag, "ablated")?;
-    let of_ablated = ablated.iter().flat_map(|ablated| &ablated.values).map(|run| run.seed);
-    Ok(of_records.chain(of_pairs).chain(of_ablated).chain([CONFIRMING]).max().unwrap_or_default() + 1)
+    seeds.extend(ablated.iter().flat_map(|ablated| &ablated.values).map(|run| run.seed));
+    Ok(seeds.into_iter().max().unwrap_or_default().max(IN_THE_LOOP) + 1)
 }

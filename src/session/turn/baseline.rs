@@ -68,7 +68,6 @@ pub(crate) async fn repeat_in_first_slot(
     for number in (1 + slots..=most).step_by(slots as usize) {
         let mut attempt = further(shared, first, number);
         let folder = attempt.run_folder(&shared.store())?;
-        let mut tries = 0;
         loop {
             shared.runs.await_files(&folder, RUN).await;
             let is_there =
@@ -85,7 +84,8 @@ pub(crate) async fn repeat_in_first_slot(
             }
             match attempt.measured(workspace, shared, None).await? {
                 Ending::Done(run) => break measured.push((number, *run)),
-                Ending::Lost if tries < LOST_RETRIES => tries += 1,
+                // Repeats for other reasons do not count.
+                Ending::Lost if attempt.run.tries() <= LOST_RETRIES => {}
                 Ending::Lost => break measured.push((number, Measured::lost(attempt.run.tries()))),
                 Ending::Interrupted => return Ok(Ending::Interrupted),
                 Ending::Detached => return Ok(Ending::Detached),
@@ -137,7 +137,7 @@ async fn repeat(
 ) -> Result<Option<Measured>, SessionError> {
     let mut attempt = further(shared, first, number);
     let folder = attempt.run_folder(&shared.store())?;
-    for _ in 0..=LOST_RETRIES {
+    while attempt.run.tries() <= LOST_RETRIES {
         shared.runs.await_files(&folder, RUN).await;
         let is_there = is_there(shared, slot, &attempt, &folder);
         if !is_there && !may_start {

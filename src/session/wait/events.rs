@@ -40,9 +40,12 @@ impl<'a> Events<'a> {
             Event::RunProgress { .. } => return Ok(()),
             Event::ChangesSaved { .. }
             | Event::EnvironmentChanged { .. }
-            | Event::Notice(Notice::BestDiffers { .. } | Notice::BestFails { .. } | Notice::Drifts { .. }) => {
-                (Level::Warn, false)
-            }
+            | Event::Notice(
+                Notice::BaselineTainted { .. }
+                | Notice::BestDiffers { .. }
+                | Notice::BestFails { .. }
+                | Notice::Drifts { .. },
+            ) => (Level::Warn, false),
             Event::Outage { .. } | Event::Escalated { .. } => (Level::Warn, true),
             Event::ExperimentFinished { .. }
             | Event::CalledAgain { .. }
