@@ -1,6 +1,7 @@
 //! What the kept changes of an experiment carry, by fresh runs without them.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::ExperimentId;
 
@@ -19,6 +20,9 @@ pub struct Ablated {
     pub dropped: Vec<ExperimentId>,
     /// All runs.
     pub values: Vec<AblatedRun>,
+    /// Unknown fields, from a newer version.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
 }
 
 /// What a kept change carries: by how much the best experiment is better with it.

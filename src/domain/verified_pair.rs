@@ -1,6 +1,7 @@
 //! What fresh runs say of two recorded experiments.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{ExperimentId, FORMAT_VERSION, Tag, experiment_name};
 
@@ -66,6 +67,9 @@ pub struct VerifiedPair {
     pub values_b: Vec<(u64, f64)>,
     /// How many runs of each were asked for: more than `runs` if somebody interrupted it.
     pub wanted: u32,
+    /// Unknown fields, from a newer version.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
 }
 
 impl VerifiedPair {
@@ -84,6 +88,7 @@ impl VerifiedPair {
             values_a: Vec::new(),
             values_b: Vec::new(),
             wanted: 0,
+            more: Map::new(),
         }
     }
 
@@ -106,7 +111,7 @@ impl VerifiedPair {
         let lacks_a = self.values_b.iter().filter(|(seed, _)| !has(&self.values_a, *seed)).map(|(seed, _)| (0, *seed));
         let mut missing: Vec<(usize, u64)> = lacks_a.chain(lacks_b).collect();
         let begun = self.common_seeds() as usize + missing.len();
-        let own = self.values_a.iter().chain(&self.values_b).map(|(seed, _)| seed + 1);
+        let own = self.values_a.iter().chain(&self.values_b).map(|(seed, _)| seed.saturating_add(1));
         let first_fresh = own.chain([first_fresh]).max().unwrap_or(first_fresh);
         for (place, seed) in (begun..self.wanted as usize).zip(first_fresh..) {
             let first = place % 2;

@@ -92,13 +92,13 @@ fn on_gpu() -> TestRepo {
     );
     repo.write("train.sh", script);
     repo.commit_all("a script that uses the GPU");
-    fs::write(repo.outside().join("free"), machine(1024)).unwrap();
+    fs::write(repo.outside().join("free"), machine(0)).unwrap();
     repo
 }
 
 #[test]
 fn a_run_in_place_waits_while_another_process_fills_its_gpu() {
-    let Some(gpus) = FakeGpus::new(&machine(1024)) else { return };
+    let Some(gpus) = FakeGpus::new(&machine(0)) else { return };
     let repo = on_gpu();
     let crowded = machine(40960);
     fs::write(repo.outside().join("full"), &crowded).unwrap();
@@ -112,7 +112,7 @@ fn a_run_in_place_waits_while_another_process_fills_its_gpu() {
         "the run waits: other processes use 43 GB of GPU 0 (GPU-a) and leave 43 GB; the last run took 64 GB; on it: ";
     until("the wait", || log().contains(waits).then_some(()));
     assert_eq!(repo.read("../runs").lines().count(), 1, "that of the baseline");
-    gpus.describe(&machine(1024));
+    gpus.describe(&machine(0));
     let called = Called::from(child.wait_with_output().unwrap()).ok();
     assert!(called.stdout.contains("   1  discard"), "{called:#?}");
     let name = fs::read_to_string("/proc/1/comm").unwrap();
@@ -121,7 +121,7 @@ fn a_run_in_place_waits_while_another_process_fills_its_gpu() {
 
 #[test]
 fn the_wait_for_a_gpu_ends_with_the_time_of_the_loop() {
-    let Some(gpus) = FakeGpus::new(&machine(1024)) else { return };
+    let Some(gpus) = FakeGpus::new(&machine(0)) else { return };
     let repo = on_gpu();
     fs::write(repo.outside().join("full"), machine(40960)).unwrap();
     let agent = format!("{AGENT}; cp ../full \"$FAKE_GPUS\"");

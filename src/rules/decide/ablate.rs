@@ -131,7 +131,8 @@ impl<'a> Known<'a> {
     fn missing(&self, trees: impl Iterator<Item = Vec<ExperimentId>>, step: AblationStep) -> Vec<AblatingRun> {
         let trees: Vec<Vec<ExperimentId>> = trees.collect();
         let mut seeds: BTreeSet<u64> = self.runs.iter().filter(|run| run.step == step).map(|run| run.seed).collect();
-        let mut unused = self.runs.iter().map(|run| run.seed + 1).chain([self.terms.first_seed]).max().unwrap_or(1);
+        let mut unused =
+            self.runs.iter().map(|run| run.seed.saturating_add(1)).chain([self.terms.first_seed]).max().unwrap_or(1);
         while (seeds.len() as u64) < u64::from(self.terms.runs) {
             seeds.insert(unused);
             unused += 1;

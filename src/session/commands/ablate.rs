@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fresh_runs::{FreshNews, FreshRuns, FreshTerms, Subject, first_seed_of, usual_seconds};
-use crate::domain::{Ablated, AblatedRun, CommitId, ExperimentId, FORMAT_VERSION, Record, experiment_name, list};
+use crate::domain::{
+    Ablated, AblatedRun, AblationStep, CommitId, ExperimentId, FORMAT_VERSION, Record, experiment_name, list,
+};
 use crate::git::Merged;
 use crate::rules::{AblatingRun, AblationState, AblationTerms, ablation, fresh_groups, most_ablating_runs};
 use crate::session::errors::{BranchError, KeepsError, SessionError, VerifyError};
@@ -46,6 +48,11 @@ pub async fn ablate(
     let known = read_tag(&view.repo, &name, |known: &Ablated| known.version)?;
     let mut found = known.unwrap_or_else(|| empty(best.id));
     found.runs = found.runs.max(runs);
+    // What gave no number once is tried again: that may have been chance.
+    let failed = found.values.iter().filter(|run| run.value.is_none()).map(|run| run.without.clone());
+    let failed: Vec<Vec<ExperimentId>> = failed.collect();
+    let failures = |run: &AblatedRun| failed.iter().filter(|without| **without == run.without).count();
+    found.values.retain(|run| run.value.is_some() || failures(run) > 1);
     let keeps: Vec<ExperimentId> = kept.iter().map(|record| record.id).collect();
     let others = fresh_groups(&view.history);
     let first_seed = first_seed_of(&[view])?;
@@ -65,7 +72,10 @@ pub async fn ablate(
             stuck: &stuck,
         };
         let AblationState { kept, dropped, next } = ablation(&terms, &found.values);
-        (found.kept, found.dropped) = (kept, dropped);
+        found.kept = kept;
+        if drops {
+            found.dropped = dropped;
+        }
         // What a new plan asks for may not be possible.
         let asked: BTreeSet<&[ExperimentId]> = next.iter().map(|run| run.without.as_slice()).collect();
         let is_new = |without: &&[ExperimentId]| !trees.made.contains_key(*without) && !without.is_empty();
@@ -85,7 +95,7 @@ pub async fn ablate(
                 refuse_branch(view, branch)?;
             }
             let can_go = keeps.len() - stuck.iter().filter(|together| together.len() == 1).count();
-            let most = most_ablating_runs(can_go, found.runs, drops).saturating_sub(found.values.len() as u64);
+            let most = most_ablating_runs(can_go, found.runs, drops).saturating_sub(sure_runs(&found));
             let (runs, slots) = (next.len() as u64, place.slots());
             let seconds = usual_seconds(best);
             publish(&FreshNews::Planned { runs, more: most.saturating_sub(runs), slots, seconds });
@@ -97,7 +107,12 @@ pub async fn ablate(
     }
     write_tag(&view.repo, &name, &best.commit, &found)?;
     let branch = match branch {
-        Some(branch) if !found.dropped.is_empty() => Some(trees.branch(branch, &found.dropped)?),
+        Some(branch) if !found.dropped.is_empty() => {
+            let mut without = found.dropped.clone();
+            without.sort();
+            trees.make(&without)?;
+            Some(trees.branch(branch, &without)?)
+        }
         _ => None,
     };
     let alone = |(without, why): (&Vec<ExperimentId>, &String)| (without.len() == 1).then(|| (without[0], why.clone()));
@@ -132,10 +147,7 @@ async fn measure(
             let AblatingRun { without, step, seed } = next[index].clone();
             let what = match without.as_slice() {
                 [] => experiment_name(best.id),
-                without => {
-                    let numbers: Vec<String> = without.iter().map(ToString::to_string).collect();
-                    format!("without {}", numbers.join(", "))
-                }
+                without => format!("without {}", names(without)),
             };
             let Some(value) = ended.told(&what, seed, publish) else { return Ok(()) };
             let value = match value {
@@ -152,8 +164,25 @@ async fn measure(
         .await
 }
 
+/// The runs so far that are needed whatever is dropped: those of each change by itself, and of the best experiment.
+fn sure_runs(found: &Ablated) -> u64 {
+    found.values.iter().filter(|run| run.step == AblationStep::Ablate || run.without.is_empty()).count() as u64
+}
+
 fn empty(best: ExperimentId) -> Ablated {
-    Ablated { version: FORMAT_VERSION, best, runs: 0, kept: Vec::new(), dropped: Vec::new(), values: Vec::new() }
+    Ablated {
+        version: FORMAT_VERSION,
+        best,
+        runs: 0,
+        kept: Vec::new(),
+        dropped: Vec::new(),
+        values: Vec::new(),
+        more: serde_json::Map::new(),
+    }
+}
+
+fn names(ids: &[ExperimentId]) -> String {
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Refuses a branch that is there, which may have somebody's work.
@@ -207,11 +236,11 @@ impl Trees<'_> {
         Ok(Ok(tip))
     }
 
-    /// Puts the best experiment without the dropped changes on a branch, unless it is there.
-    fn branch(&self, branch: String, dropped: &[ExperimentId]) -> Result<String, SessionError> {
-        let mut without = dropped.to_vec();
-        without.sort();
-        let Some(commit) = self.made.get(&without) else { return Ok(branch) };
+    /// Puts the best experiment without these changes on a branch, unless it is there.
+    fn branch(&self, branch: String, without: &[ExperimentId]) -> Result<String, SessionError> {
+        let Some(commit) = self.made.get(without) else {
+            return Err(VerifyError::Text(format!("no commit without {}", names(without))).into());
+        };
         let (refs, objects) = (&self.view.repo.refs, &self.view.repo.objects);
         let full = refs.branch_ref(&branch)?;
         if let Some(there) = refs.branch(&full)?

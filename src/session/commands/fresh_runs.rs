@@ -133,9 +133,9 @@ impl<'a> FreshRuns<'a> {
         let given = self.terms.links.iter().map(|link| view.linkable(link)).collect::<Result<Vec<_>, _>>()?;
         let links = match view.layout() {
             Some(layout) if given.is_empty() => {
-                let root = view.repo.worktree();
+                let root = view.repo.main_worktree();
                 let link = |name: &PathBuf| {
-                    let linked = view.linkable(&root.join(name))?;
+                    let linked = view.linkable_in(&root, &root.join(name))?;
                     Ok::<_, SessionError>(Linked { is_writable: layout.writable.contains(name), ..linked })
                 };
                 layout.links.iter().map(link).collect::<Result<Vec<_>, _>>()?

@@ -11,8 +11,8 @@ use crate::git::{HeadTarget, Repo};
 use crate::rules::{CameBack, came_back, environment_differences, failed_again, repeat_limit, tainting};
 use crate::session::attempt::FinishedRun;
 use crate::session::errors::SessionError;
+use crate::session::files::{REPRO_FOLDER, UNFINISHED};
 use crate::session::store::{Interrupts, watch_programs_until};
-use crate::session::tree::{REPRO_FOLDER, UNFINISHED};
 use crate::session::view::SessionView;
 
 /// The options for rerunning an experiment.

@@ -12,8 +12,8 @@ use crate::git::Repo;
 use crate::rules::{FileTerms, JobPlaces, Wall, WalledRole, protected_mounts};
 use crate::session::attempt::{FinishedRun, MeasuringRun, metric_file_stamp};
 use crate::session::errors::SessionError;
+use crate::session::files::{REPRO_FOLDER, UNFINISHED};
 use crate::session::store::{Interrupt, Interrupts, Walls, own_names, writes_log};
-use crate::session::tree::{REPRO_FOLDER, UNFINISHED};
 use crate::session::view::SessionView;
 use crate::session::wait::Ending;
 
@@ -135,8 +135,13 @@ impl<'a> RunBeside<'a> {
 impl SessionView {
     /// An untracked file or folder of the user's working tree, to link.
     pub(super) fn linkable(&self, path: &Path) -> Result<Linked, SessionError> {
+        self.linkable_in(self.repo.worktree(), path)
+    }
+
+    /// The same for a working tree of the user's, `root`.
+    pub(super) fn linkable_in(&self, root: &Path, path: &Path) -> Result<Linked, SessionError> {
         let failed = |source| SessionError::Io { action: "link", path: path.to_owned(), source };
-        let root = self.repo.worktree().canonicalize().map_err(failed)?;
+        let root = root.canonicalize().map_err(failed)?;
         let full = std::path::absolute(path).map_err(failed)?;
         if fs::symlink_metadata(&full).is_err() {
             return Err(SessionError::NothingToLink(path.to_owned()));

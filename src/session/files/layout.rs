@@ -6,6 +6,12 @@ use std::path::Path;
 use crate::fs::{make_folder, move_away, move_no_folder_away};
 use crate::session::errors::SessionError;
 
+/// The folder of the run, in the working tree's own git folder: it is removed with the working tree, but not part of it.
+pub(crate) const REPRO_FOLDER: &str = "autoresearch-repro";
+
+/// The file in it that is locked while the command runs, and removed at its end: without a lock, it was left behind.
+pub(crate) const UNFINISHED: &str = "unfinished";
+
 /// The files that `ar` and its agents keep in the repository's root and out of git.
 pub(crate) const OWN_FILES: &[&str] = &[
     "/.autoresearch/",

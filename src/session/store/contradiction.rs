@@ -1,7 +1,7 @@
 //! A journal that says something else than the records and the commits.
 
 use super::open_attempt::is_being_replaced;
-use crate::domain::CommitId;
+use crate::domain::{CommitId, Phase};
 use crate::git::Repo;
 use crate::rules::{History, OpenTrouble, judge_open};
 use crate::state::{Journal, OpenExperiment};
@@ -12,11 +12,12 @@ pub(crate) fn contradiction(repo: &Repo, history: &History, tip: &CommitId, jour
     let is_replaced =
         |open: &OpenExperiment| tag.is_some_and(|tag| is_being_replaced(repo, tag, open).unwrap_or(false));
     journal.found(history, tip, is_replaced).find_map(|(open, found)| {
+        let is_rerun = found.phase == Phase::Checking;
         let is_on = |commit: &CommitId, base: &CommitId| {
             // A train's commit is on top of its other cars, and that of a rerun is an earlier one.
             commit == base
                 || open.trial.is_some()
-                || history.knows(commit)
+                || is_rerun && history.knows(commit)
                 || repo.objects.parents(commit).is_ok_and(|parents| parents == [base.clone()])
         };
         judge_open(found, |commit| repo.objects.has_commit(commit), is_on)

@@ -19,7 +19,10 @@ pub(crate) fn read_tag<T: DeserializeOwned>(
     name: &str,
     version: impl Fn(&T) -> u32,
 ) -> Result<Option<T>, SessionError> {
-    let Some(tag) = repo.refs.record(name)? else { return Ok(None) };
+    let Some(tag) = repo.refs.record(name)? else {
+        // A ref that is no tag is somebody else's.
+        return if repo.refs.has_ref(name)? { Err(VerifyError::Unread(name.to_owned()).into()) } else { Ok(None) };
+    };
     let found = serde_json::from_str::<T>(&tag.message).ok();
     match found.filter(|found| version(found) == FORMAT_VERSION) {
         Some(found) => Ok(Some(found)),
@@ -52,5 +55,5 @@ pub(crate) fn first_fresh_seed(repo: &Repo, tag: &Tag, history: &History) -> Res
     }
     let ablated: Vec<Ablated> = read_messages(repo, tag, "ablated")?;
     seeds.extend(ablated.iter().flat_map(|ablated| &ablated.values).map(|run| run.seed));
-    Ok(seeds.into_iter().max().unwrap_or_default().max(IN_THE_LOOP) + 1)
+    Ok(seeds.into_iter().max().unwrap_or_default().max(IN_THE_LOOP).saturating_add(1))
 }

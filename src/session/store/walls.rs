@@ -12,6 +12,7 @@ use crate::fs::read_at_most;
 use crate::git::Repo;
 use crate::rules::{JobPlaces, Places, Wall, WalledRole, files_named, wall};
 use crate::session::errors::SessionError;
+use crate::session::files::{REPRO_FOLDER, UNFINISHED};
 use crate::state::{SESSIONS_FOLDER, further_runs, user_folder};
 
 /// Other files and folders of `ar` in the folder of an experiment's runs, besides those of runs and jobs.
@@ -101,7 +102,10 @@ pub(crate) fn own_names(folder: &Path, guards: usize, writes_log: bool) -> Vec<S
 fn places(repo: &Repo) -> Result<Places, SessionError> {
     let main = repo.main_worktree();
     let sessions = real(&main.join(SESSIONS_FOLDER));
-    let linked = repo.linked_worktrees()?.into_iter().map(|(_, root)| real(&root));
+    // Those of reruns come and go, and a wall cannot be built over what has gone.
+    let is_rerun = |git_dir: &Path| git_dir.join(REPRO_FOLDER).join(UNFINISHED).exists();
+    let linked = repo.linked_worktrees()?.into_iter().filter(|(git_dir, _)| !is_rerun(git_dir));
+    let linked = linked.map(|(_, root)| real(&root));
     let linked = linked.filter(|root| !root.starts_with(&sessions)).chain([real(&main)]).collect();
     let named = NAMING.iter().filter_map(env::var_os).map(PathBuf::from);
     let common = COMMON.iter().map(PathBuf::from).chain(named).filter(|path| path.is_absolute() && path.is_dir());

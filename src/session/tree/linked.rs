@@ -18,14 +18,9 @@ use crate::fs::{make_folder, make_links, open_regular};
 use crate::git::{ChangeKind, Repo, TreeState, Untracked};
 use crate::rules::{FileTerms, GpuSlot, folders_of, slot_variables, variables_of_slot};
 use crate::session::errors::SessionError;
+use crate::session::files::{REPRO_FOLDER, UNFINISHED};
 use crate::session::store::Store;
 use crate::state::SessionFolder;
-
-/// The folder of the run, in the working tree's own git folder: it is removed with the working tree, but not part of it.
-pub(crate) const REPRO_FOLDER: &str = "autoresearch-repro";
-
-/// The file in it that is locked while the command runs, and removed at its end: without a lock, it was left behind.
-pub(crate) const UNFINISHED: &str = "unfinished";
 
 /// The reason that git shows for the lock of a working tree of `ar`'s.
 const REASON: &str = "made and removed by ar";

@@ -10,9 +10,7 @@ mod walls;
 mod working_tree;
 
 pub(crate) use artifact_files::refuse_artifacts;
-pub(crate) use linked::{
-    REPRO_FOLDER, SlotSetup, Tree, TreeOf, Trees, UNFINISHED, left_worktrees, open_seat, remove_trees,
-};
+pub(crate) use linked::{SlotSetup, Tree, TreeOf, Trees, left_worktrees, open_seat, remove_trees};
 pub(crate) use protected::{Protected, forget_copies, name_of};
 pub(crate) use settings_file::SETTINGS_BEFORE;
 pub(crate) use walls::{LARGEST_COPY, copied_log, remove_call_git};

@@ -398,8 +398,8 @@ fn a_session_that_is_finalized_records_its_winners_as_not_replayed() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(records(&repo).len(), 2);
     let waits = ar(&repo, ["finalize", "t"]).exits(1);
-    assert!(waits.stderr.contains("winners of session t wait to be measured together"), "{waits:#?}");
-    let ways = "run `ar resume t` to measure them, or `ar finalize t --drop-winners` to record them as discards";
+    assert!(waits.stderr.contains("session t has changes that wait for more runs"), "{waits:#?}");
+    let ways = "run `ar resume t` to make these, or `ar finalize t --drop-winners` to record the changes as discards";
     assert!(waits.stderr.contains(ways), "{waits:#?}");
     assert_eq!(records(&repo).len(), 2, "nothing was recorded");
     ar(&repo, ["finalize", "t", "--drop-winners"]).ok();
