@@ -137,6 +137,7 @@ mod tests {
             pair.add(which, seed, 1.0);
         }
         assert_eq!((pair.common_seeds(), pair.missing(9)), (1, vec![(0, 8), (1, 7), (1, 9), (0, 9)]));
+        assert_eq!(pair.missing(3)[2].1, 9, "no seed of its own is fresh");
         let json = serde_json::to_value(&pair).unwrap();
         assert_eq!((&json["a"], &json["b"]), (&0.into(), &7.into()));
         let tag: Tag = "nov20".parse().unwrap();

@@ -401,6 +401,8 @@ fn a_night_that_is_killed_while_the_baseline_is_verified_brings_the_tree_back_an
     child.kill().unwrap();
     child.wait().unwrap();
     fs::remove_file(&hold).unwrap();
+    ar(&repo, ["stop", "t", "--now"]).ok();
+    assert_eq!(repo.git(["rev-parse", "HEAD", "autoresearch/t"]), format!("{best}\n{best}"));
     ar_in_time(&repo, ["resume", "t"]).ok();
     assert_eq!(repo.git(["rev-parse", "HEAD", "autoresearch/t"]), format!("{best}\n{best}"));
     assert_eq!(repo.git(["status", "--porcelain"]), "");
