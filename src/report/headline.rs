@@ -26,11 +26,6 @@ impl Report {
             (None, None, _) if experiments == 0 => format!("no number of {metric}"),
             (None, None, _) => format!("no number of {metric} in {count}"),
         };
-        let verified = self.summary.best.and_then(|best| self.verified(best, self.baseline)).map(|pair| {
-            let decimals = self.best().and_then(|point| point.value.as_ref()).map_or(4, Number::decimals).min(12);
-            let VerifiedPair { runs, difference, low, high, .. } = pair;
-            format!("verified on {runs} fresh runs of each: {difference:+.decimals$} ({low:+.decimals$} to {high:+.decimals$})")
-        });
         let times = self.times.as_ref();
         let span = times.filter(|times| times.hours * 3600.0 >= 1.0).map(Times::span);
         let gpu = times
@@ -38,7 +33,16 @@ impl Report {
             .filter(|hours| *hours > 0.0)
             .map(|hours| format!("{} GPU hours", two_digits(hours)));
         let artifacts = self.artifacts.as_ref().map(|folder| format!("artifacts in {}", one_line(folder)));
-        [Some(result), verified, span, gpu, artifacts].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        [Some(result), self.verified_text(), span, gpu, artifacts].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// What fresh runs say of the best experiment against the baseline, if they were made.
+    pub(super) fn verified_text(&self) -> Option<String> {
+        let VerifiedPair { runs, difference, low, high, .. } = self.verified(self.summary.best?, self.baseline)?;
+        let decimals = self.best().and_then(|point| point.value.as_ref()).map_or(4, Number::decimals).min(12);
+        Some(format!(
+            "verified on {runs} fresh runs of each: {difference:+.decimals$} ({low:+.decimals$} to {high:+.decimals$})"
+        ))
     }
 
     /// Returns whether there are experiments but none has a value; then the assumptions are the first thing to know.

@@ -297,6 +297,9 @@ fn two_experiments_are_compared_by_fresh_runs_of_both_which_are_pooled() {
     assert_eq!((verified[0], verified[1], &verified[2]["low"]), (&Value::Null, &Value::Null, &both["low"]), "{kept:?}");
     let headline = ar(&repo, ["report", "t"]).ok();
     assert!(headline.stdout.lines().next().unwrap().contains("verified on 5 fresh runs of each: +"), "{headline:#?}");
+    let picture = ar(&repo, ["report", "t", "--chart", "../night.svg"]).ok();
+    let drawn = fs::read_to_string(repo.outside().join("night.svg")).unwrap();
+    assert!(drawn.contains("verified on 5 fresh runs of each: +"), "{picture:#?}");
     let said = ar(&repo, ["verify", "1", "--runs", "2", "--tag", "t"]).ok();
     assert!(said.stdout.contains("experiment 1 is better than the baseline by 0."), "{said:#?}");
     ar(&repo, ["verify", "1", "1", "--tag", "t"]).exits(2);

@@ -10,7 +10,7 @@ const SHOWN: usize = 40;
 
 impl Report {
     /// The two lines above a chart. The first counts the experiments and the keeps, and names baseline and best value
-    /// with the gain in per cent. The second is [`about`](Report::about).
+    /// with the gain in per cent. The second says what was verified, and then [`about`](Report::about).
     pub fn chart_title(&self) -> String {
         let after_baseline = self.points.len().saturating_sub(1);
         let kept = self.summary.kept.iter().filter(|step| Some(step.index) != self.baseline).count();
@@ -24,7 +24,8 @@ impl Report {
             let way = if gain > 0.0 { "better" } else { "worse" };
             title += &format!(" ({} {way})", percent_text(gain.abs()));
         }
-        format!("{title}\n{}", self.about())
+        let lines = [self.verified_text(), Some(self.about()).filter(|about| !about.is_empty())];
+        format!("{title}\n{}", lines.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
 
     /// The origin of the data, as far as it is known: repository, session, hours, GPU, agent and model, cost.
