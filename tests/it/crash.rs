@@ -208,6 +208,15 @@ proptest! {
     }
 }
 
+/// What a call was killed at by chance once, each with what was lost then.
+#[test]
+fn kills_that_once_lost_something_change_nothing() {
+    // A file of the version that is to be reworked was put back, and then taken for one that somebody had added.
+    let kills = [("running.entered", 1), ("artifacts.set_aside", 2), ("git.file_put_back", 3)];
+    let guards = WHOLE.iter().find(|whole| whole.scenario == Scenario::Guards).unwrap();
+    guards.play(&kills.map(|(point, time)| Kill { point, time }));
+}
+
 #[test]
 fn the_list_of_points_is_that_of_the_sources() {
     let mut named = BTreeSet::new();

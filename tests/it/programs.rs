@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::interrupt::{signal, wait_for_runs};
 use crate::run_loop::training_repo;
@@ -90,6 +91,13 @@ fn a_program_of_gits_that_hangs_keeps_no_request_to_stop_waiting() {
     thread::scope(|scope| cases.map(|(kind, stop)| drop(scope.spawn(move || hangs_and_is_ended(kind, stop)))));
 }
 
+/// What the kernel says of a process that was not waited for yet.
+fn status_of(child: &Child, field: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
+    line.trim_start_matches(':').trim().to_owned()
+}
+
 fn hangs_and_is_ended(kind: &str, stop: &str) {
     let repo = training_repo();
     configure(&repo, kind);
@@ -100,13 +108,18 @@ fn hangs_and_is_ended(kind: &str, stop: &str) {
             signal(&child, "-INT");
             // Two of them at once would be one.
             until("the first one to be heard", || {
-                let caught = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
-                let pending = caught.lines().find(|line| line.starts_with("ShdPnd"))?;
-                pending.ends_with("0000000000000000").then_some(())
+                status_of(&child, "ShdPnd").ends_with("0000000000000000").then_some(())
             });
             signal(&child, "-INT");
-            // The signals' own thread may have been asleep.
-            signal(&child, "-INT");
+            // It was one with the first if the signals' own thread was asleep. One after the loop's end would kill `ar`.
+            let patience = Instant::now() + Duration::from_secs(5);
+            let has_ended = until("the second one to be heard", || {
+                let has_ended = status_of(&child, "State").starts_with('Z');
+                (has_ended || Instant::now() > patience).then_some(has_ended)
+            });
+            if !has_ended {
+                signal(&child, "-INT");
+            }
         }
         signal_name => signal(&child, signal_name),
     }

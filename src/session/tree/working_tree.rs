@@ -241,7 +241,7 @@ impl Workspace {
             return self.reset_to(store, &base, open.id);
         }
         self.put_untracked_back(store)?;
-        self.leave_out_newer(store, open.id)?;
+        self.leave_out_newer(store, open)?;
         self.reset_to(store, &open.base, open.id)
     }
 
@@ -392,12 +392,20 @@ impl Workspace {
         Ok(())
     }
 
-    /// Makes untracked files that were written after the agent's end no part of what it left.
-    pub(crate) fn leave_out_newer(&mut self, store: &mut Store, id: ExperimentId) -> Result<(), SessionError> {
+    /// Makes untracked files that were written after the agent's end no part of what it left, but for those of a version that
+    /// is to be reworked: `ar` itself puts them back.
+    pub(crate) fn leave_out_newer(&mut self, store: &mut Store, open: &OpenExperiment) -> Result<(), SessionError> {
         // The clock of files is coarser than that of processes; of the same tick may be what the agent wrote last.
-        let over = fs::metadata(JobFiles::named(&store.folder.run(id), AGENT).exit).and_then(|meta| meta.modified());
+        let over =
+            fs::metadata(JobFiles::named(&store.folder.run(open.id), AGENT).exit).and_then(|meta| meta.modified());
         if let (Ok(over), Some(known)) = (over, &mut self.untracked.known) {
-            known.add_newer(self.repo.working_tree.untracked(known)?, over);
+            let mut now = self.repo.working_tree.untracked(known)?;
+            if let Some(draft) = &open.draft {
+                for changed in store.repo.objects.changed_between(&open.base, &draft.commit)? {
+                    now.forget(&changed.path);
+                }
+            }
+            known.add_newer(now, over);
         }
         store.expected.restore_git_files(&store.repo, &mut store.notices)?;
         let odd = self.repo.working_tree.odd_worktree_files(Some(&store.tip()));
