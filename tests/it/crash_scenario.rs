@@ -192,7 +192,8 @@ impl Session {
     fn runs_on(&self, kill: Option<&Kill>) -> Option<()> {
         let resume = ["resume".to_owned(), "t".to_owned()];
         let mut args = self.first_call();
-        if self.repo.exists(".autoresearch/t/state/contract.json") {
+        let records = self.repo.git(["for-each-ref", "refs/autoresearch/t/0*"]);
+        if self.repo.exists(".autoresearch/t/state/contract.json") || !records.is_empty() {
             args = resume.to_vec();
         }
         loop {
