@@ -32,7 +32,10 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
     let artifacts = view.artifacts(&record);
     if let Some(artifacts) = &artifacts {
         let place = match artifacts {
-            SavedArtifacts::In(folder) => format!("in {}", folder.display()),
+            SavedArtifacts::In(folder) => match record.artifacts_run {
+                Some(run) => format!("in {} ({run})", folder.display()),
+                None => format!("in {}", folder.display()),
+            },
             SavedArtifacts::Gone(why) => why.clone(),
         };
         grid.push(["artifacts".to_owned(), place]);

@@ -77,7 +77,7 @@ mod word_list;
 
 pub use ablation::{Ablated, AblatedRun, AblationStep, Contribution};
 pub use alert::{Alert, AlertKind};
-pub use artifact::Artifact;
+pub use artifact::{Artifact, ArtifactsRun};
 pub use beside::{Beside, Replay, Train};
 pub use cadence::Cadence;
 pub use cap_settings::Caps;

@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Artifact, Beside, Direction, Environment, ExperimentId, Failure, GpuOther, GuardRun, IdeaKind, Imported, Layout,
-    MetricSpec, Metrics, NewIdea, Number, Outcome, Review, RunRole, Tag, Tokens, Unparsed, Usage, Version, WallKind,
+    Artifact, ArtifactsRun, Beside, Direction, Environment, ExperimentId, Failure, GpuOther, GuardRun, IdeaKind,
+    Imported, Layout, MetricSpec, Metrics, NewIdea, Number, Outcome, Review, RunRole, Tag, Tokens, Unparsed, Usage,
+    Version, WallKind,
 };
 
 /// The version of records that this program writes.
@@ -244,6 +245,9 @@ pub struct Record {
     /// The files that its run left and `ar` saved; only of one that was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
+    /// The run that left them; absent without artifacts and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts_run: Option<ArtifactsRun>,
     /// The earlier versions of the change, in order. Their runs come first in `runs`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<Version>,

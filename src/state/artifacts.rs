@@ -48,6 +48,18 @@ impl BeforeRun {
         BeforeRun { version: FORMAT_VERSION, globs: globs.patterns().to_vec(), files }
     }
 
+    /// Stores it in the folder of the run.
+    pub fn store(&self, run: &Path) -> Result<(), StateError> {
+        let path = run.join(BEFORE);
+        move_odd_away(&path).map_err(failed("move", &path))?;
+        write_json_unsynced(&path, self)
+    }
+
+    /// Reads that of the run with this folder; `None` if there was nothing to save then.
+    pub fn of(run: &Path) -> Result<Option<BeforeRun>, StateError> {
+        read_json(&run.join(BEFORE))
+    }
+
     /// Returns whether a file, with the stamp `now`, is unchanged.
     pub fn has_same(&self, path: &Path, now: &FileStamp) -> bool {
         self.files.get(path.to_string_lossy().as_ref()) == Some(now)
@@ -122,11 +134,11 @@ pub struct Taken {
 }
 
 impl SetAside {
-    /// Sets the files aside in the folder of an experiment's runs. Called again after a kill, does what is left.
-    pub fn take(self, folder: &SessionFolder, id: ExperimentId) -> Taken {
+    /// Sets the files aside in the folder of their run. Called again after a kill, does what is left.
+    pub fn take(self, run: &Path) -> Taken {
         let mut taken = Taken::default();
-        let part = folder.run(id).join(PART);
-        if let Err(error) = self.take_into(&folder.run(id), &part, &mut taken.missed) {
+        let part = run.join(PART);
+        if let Err(error) = self.take_into(run, &part, &mut taken.missed) {
             taken.missed.push((part.clone(), error));
         }
         taken.artifacts = artifacts_below(&part);
@@ -172,6 +184,18 @@ impl SetAside {
     }
 }
 
+/// The artifacts that the run with this folder set aside and that are not settled yet; `None` if there is none.
+pub fn artifacts_aside(run: &Path) -> Option<Vec<Artifact>> {
+    let part = run.join(PART);
+    part.is_dir().then(|| artifacts_below(&part))
+}
+
+/// Removes what the run with this folder set aside, and what matched before it.
+pub fn forget_artifacts_of(run: &Path) -> Result<(), StateError> {
+    remove(&run.join(PART))?;
+    remove(&run.join(BEFORE))
+}
+
 /// The regular files below a folder.
 fn artifacts_below(folder: &Path) -> Vec<Artifact> {
     let mut artifacts = Vec::new();
@@ -202,29 +226,16 @@ impl SessionFolder {
         self.run(id).join(ARTIFACTS)
     }
 
-    /// Stores what matches before the run of an experiment.
-    pub fn store_before_run(&self, id: ExperimentId, before: &BeforeRun) -> Result<(), StateError> {
-        let path = self.run(id).join(BEFORE);
-        move_odd_away(&path).map_err(failed("move", &path))?;
-        write_json_unsynced(&path, before)
-    }
-
-    /// The files that matched before the run of an experiment; `None` if there was nothing to save then.
-    pub fn before_run(&self, id: ExperimentId) -> Result<Option<BeforeRun>, StateError> {
-        read_json(&self.run(id).join(BEFORE))
-    }
-
-    /// Removes what the run of an experiment set aside, and what matched before it.
+    /// Removes what the runs of an experiment set aside, and what matched before them.
     pub fn forget_artifacts(&self, id: ExperimentId) -> Result<(), StateError> {
-        remove(&self.run(id).join(PART))?;
-        remove(&self.run(id).join(BEFORE))
+        self.all_runs(id).try_for_each(|run| forget_artifacts_of(&run))
     }
 
-    /// Settles the files set aside after the run of attempt `from`, as artifacts of the recorded experiment `id`. After
-    /// a kill, a retry does the rest.
+    /// Settles the files set aside after the one run of attempt `from` that has some, as artifacts of the recorded
+    /// experiment `id`. After a kill, a retry does the rest.
     pub fn settle_artifacts(&self, id: ExperimentId, from: ExperimentId) -> Result<(), StateError> {
-        let (part, artifacts) = (self.run(from).join(PART), self.artifacts(id));
-        if part.is_dir() {
+        let artifacts = self.artifacts(id);
+        if let Some(part) = self.all_runs(from).map(|run| run.join(PART)).find(|part| part.is_dir()) {
             remove(&artifacts)?;
             create_folder(&self.run(id))?;
             fs::rename(&part, &artifacts).map_err(failed("rename", &part))?;
@@ -238,8 +249,8 @@ impl SessionFolder {
     /// The experiments whose runs left something that is not settled.
     pub fn unsettled_artifacts(&self) -> Vec<ExperimentId> {
         let runs = fs::read_dir(self.runs()).into_iter().flatten().flatten();
-        let left = runs.filter(|run| fs::symlink_metadata(run.path().join(PART)).is_ok());
-        left.filter_map(|run| run.file_name().to_str()?.parse::<u32>().ok()).map(ExperimentId::from).collect()
+        let ids = runs.filter_map(|run| run.file_name().to_str()?.parse::<u32>().ok()).map(ExperimentId::from);
+        ids.filter(|id| self.all_runs(*id).any(|run| fs::symlink_metadata(run.join(PART)).is_ok())).collect()
     }
 
     /// Deletes an experiment's artifacts, and leaves a note that says why.
@@ -306,7 +317,7 @@ mod tests {
         }
         let take = |files: &[&str]| {
             let (root, files) = (tree.path().to_owned(), files.iter().map(PathBuf::from).collect());
-            SetAside { root, files, moves: true, metric_file: None, has_space: |_, _| true }.take(&folder, ID)
+            SetAside { root, files, moves: true, metric_file: None, has_space: |_, _| true }.take(&folder.run(ID))
         };
         assert_eq!(take(&["out/b"]).artifacts.len(), 1);
         let taken = take(&["a", "gone"]);

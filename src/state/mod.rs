@@ -39,7 +39,7 @@ mod user_folder;
 mod volatile_folder;
 mod winners;
 
-pub use artifacts::{BeforeRun, Matching, SetAside, Taken};
+pub use artifacts::{BeforeRun, Matching, SetAside, Taken, artifacts_aside, forget_artifacts_of};
 pub use calls::Calls;
 pub use checkpoints::Checkpoints;
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};

@@ -39,11 +39,15 @@ impl SessionFolder {
         self.all_logs(id).iter().filter_map(|log| fs::metadata(log).ok()).map(|meta| meta.len()).sum()
     }
 
+    /// The folders of an experiment's runs, that of the first one first.
+    pub fn all_runs(&self, id: ExperimentId) -> impl Iterator<Item = PathBuf> + use<> {
+        iter::once(self.run(id)).chain(further_runs(&self.run(id)))
+    }
+
     /// The files in an experiment's folders that may become large: logs of runs, guards and the agent, compressed or
     /// not, and its prompt.
     fn all_logs(&self, id: ExperimentId) -> Vec<PathBuf> {
-        let folders = iter::once(self.run(id)).chain(further_runs(&self.run(id)));
-        let entries = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+        let entries = self.all_runs(id).flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
         let is_log = |name: &str| name == "prompt.md" || LOG.iter().any(|end| name.ends_with(end));
         let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
         entries

@@ -41,7 +41,9 @@ const EDITS: [&str; 3] = ["echo 1.9 > value", "echo 2.5 > value", "echo 1.5 > va
 pub(crate) fn left(repo: &TestRepo, id: u32) -> BTreeMap<String, String> {
     let run = repo.file(format!(".autoresearch/t/runs/{id:05}"));
     let mut files = BTreeMap::new();
-    let mut folders = vec![run.join("artifacts"), run.join("artifacts.part")];
+    let further = fs::read_dir(&run).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let mut folders: Vec<_> = further.map(|folder| folder.join("artifacts.part")).collect();
+    folders.extend([run.join("artifacts"), run.join("artifacts.part")]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten() {
             let path = entry.unwrap().path();
@@ -85,7 +87,7 @@ fn the_artifacts_of_keeps_are_saved_listed_and_brought_out() {
     let shown = ar(&repo, ["show", "1"]).ok().stdout;
     let folder = repo.file(".autoresearch/t/runs/00001/artifacts");
     assert!(shown.contains("artifact     out/best.pt (15 B)\n"), "{shown}");
-    assert!(shown.contains(&format!("artifacts    in {}\n", folder.display())), "{shown}");
+    assert!(shown.contains(&format!("artifacts    in {} (screen run, seed 1)\n", folder.display())), "{shown}");
     assert!(!ar(&repo, ["show", "2"]).ok().stdout.contains("artifact"));
     let shown = ar(&repo, ["show", "1", "--format", "json"]).ok().json();
     assert_eq!(shown["artifacts_folder"], folder.to_str().unwrap());

@@ -1,10 +1,12 @@
 //! Decisions by fresh runs, `--decide confirmed`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::artifacts::left;
 use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// A repository whose command prints the number in `value`, with noise by seed; `luck` makes it better for seed 1 alone. Each run
@@ -15,6 +17,7 @@ fn noisy() -> TestRepo {
         "echo \"$AR_EXPERIMENT $AR_SEED\" >> {0}/runs\n\
          while [ -e {0}/hold-$AR_SEED ]; do sleep 0.02; done\n\
          [ ! -e {0}/fails-$AR_EXPERIMENT-$AR_SEED ] || {{ echo boom; exit 3; }}\n\
+         mkdir -p out; echo weights of seed $AR_SEED > out/model\n\
          awk -v s=$AR_SEED -v v=$(cat value) -v l=$(cat luck) 'BEGIN {{\n\
          n = ((s * 37 + v * 1100) % 17) / 100; print \"val_bpb: \" v + n - (s == 1 ? l : 0) }}'\n\
          echo peak_vram_mb: $((1024 * AR_SEED))\n",
@@ -23,6 +26,7 @@ fn noisy() -> TestRepo {
     repo.write("train.sh", script);
     repo.write("value", "2.0\n");
     repo.write("luck", "0\n");
+    repo.write(".gitignore", "out/\n");
     repo.commit_all("a noisy script");
     repo
 }
@@ -31,8 +35,21 @@ fn noisy() -> TestRepo {
 const AGENT: &str = "case $AR_EXPERIMENT in 1) echo 1.5 > value;; 2) echo 0.9 > luck;; 3) echo 3 > value;; \
                      *) echo 1.0 > value;; esac; echo change $AR_EXPERIMENT";
 
-const ARGS: [&str; 11] =
-    ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", AGENT, "--decide"];
+const ARGS: [&str; 13] = [
+    "run",
+    "--yes",
+    "--metric",
+    "val_bpb",
+    "--cmd",
+    "sh train.sh",
+    "--tag",
+    "t",
+    "--agent",
+    AGENT,
+    "--artifact",
+    "out",
+    "--decide",
+];
 
 fn night(repo: &TestRepo, more: &[&str]) -> Called {
     ar_in_time(repo, ARGS.iter().chain(&["confirmed", "--max-experiments", "4"]).chain(more))
@@ -63,13 +80,33 @@ fn mean(record: &Value, role: &str) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// What came of each experiment: outcome, number, roles and seeds; and the rows.
+/// Checks that an experiment has the artifacts of the best run that decided on it, and of no other one; gives them.
+fn artifacts(repo: &TestRepo, record: &Value) -> BTreeMap<String, String> {
+    let files = left(repo, record["id"].as_u64().unwrap().try_into().unwrap());
+    if record["outcome"] != "keep" {
+        assert!(files.is_empty() && record.get("artifacts_run").is_none(), "{record:#} {files:?}");
+        return files;
+    }
+    let role = record["artifacts_run"]["role"].as_str().unwrap();
+    let runs = record["runs"].as_array().unwrap().iter().filter(|run| run["role"] == role);
+    let mut values: Vec<_> = runs.map(|run| (run["value"].as_f64().unwrap(), run["seed"].as_u64().unwrap())).collect();
+    values.sort_by(|one, other| one.partial_cmp(other).unwrap());
+    // Further runs of the baseline leave none.
+    let seed = if record["id"] == 0 { 1 } else { values[0].1 };
+    assert!(record["id"] == 0 || ["confirm", "trial"].contains(&role), "{record:#}");
+    assert_eq!(record["artifacts_run"], json!({"role": role, "seed": seed}), "{record:#}");
+    let expected = BTreeMap::from([("artifacts/out/model".to_owned(), format!("weights of seed {seed}\n"))]);
+    assert_eq!(files, expected, "{record:#}");
+    files
+}
+
+/// What came of each experiment: outcome, number, roles and seeds, artifacts; and the rows.
 fn outcome(repo: &TestRepo) -> (Vec<Value>, String) {
     let of = |id| {
         let record = shown(repo, id);
         let mut seeds = runs(&record);
         seeds.sort();
-        json!([id, record["outcome"], record["metric"]["raw"], seeds])
+        json!([id, record["outcome"], record["metric"]["raw"], seeds, artifacts(repo, &record)])
     };
     let rows = repo.read("results.tsv");
     let rows = rows.lines().map(|row| row.split_once('\t').map_or(row, |(_, rest)| rest)).collect::<Vec<_>>();
@@ -103,6 +140,10 @@ fn in_place_fresh_runs_decide_and_the_run_that_selected_a_change_does_not_count(
     let baseline = rows.lines().nth(1).unwrap();
     assert!(baseline.contains(records[0]["metric"]["raw"].as_str().unwrap()), "{rows}");
     assert_eq!(repo.git(["status", "--porcelain"]), "");
+    records.iter().for_each(|record| _ = artifacts(&repo, record));
+    let text = ar(&repo, ["show", "1"]).ok().stdout;
+    let seed = &records[1]["artifacts_run"]["seed"];
+    assert!(text.contains(&format!("/00001/artifacts (confirm run, seed {seed})\n")), "{text}");
     ar(&repo, ["doctor", "t"]).ok();
     let exported = ar(&repo, ["log", "--tag", "t", "--format", "json"]).ok().json();
     assert!(exported.to_string().contains("\"confirm\""), "{exported}");
@@ -117,6 +158,7 @@ fn on_slots_fresh_runs_decide_and_each_seed_is_used_once() {
     assert!((baseline["metric"]["value"].as_f64().unwrap() - mean(&baseline, "baseline")).abs() < 0.05);
     assert_eq!(shown(&repo, 1)["outcome"], "keep");
     assert_eq!(shown(&repo, 2)["outcome"], "discard");
+    (0..=4).for_each(|id| _ = artifacts(&repo, &shown(&repo, id)));
     let mut once = made(&repo);
     once.dedup();
     assert_eq!(once, made(&repo), "{said:#?}");
@@ -210,7 +252,12 @@ fn a_threshold_and_fresh_runs_exclude_each_other_and_init_chooses_fresh_runs() {
 
 /// Where a session with fresh runs is killed.
 #[cfg(debug_assertions)]
-const POINTS: [&str; 10] = [
+const POINTS: [&str; 15] = [
+    "artifacts.renamed",
+    "artifacts.set_aside",
+    "artifacts.settled",
+    "artifacts.taken",
+    "artifacts.worse_removed",
     "confirming.baseline_amended",
     "confirming.entered",
     "confirming.row_replaced",
@@ -240,6 +287,9 @@ fn is_killed_and_resumed(point: &str, time: u32, more: &[&str], whole: &(Vec<Val
     if more.is_empty() {
         assert_eq!(&outcome(&repo), whole, "killed at {point}:{time}: {resumed:#?}");
         assert_eq!(once, all, "killed at {point}:{time}");
+    } else {
+        let records = repo.git(["for-each-ref", "--format=%(refname:lstrip=3)", "refs/autoresearch/t/0*"]);
+        records.lines().for_each(|id| _ = artifacts(&repo, &shown(&repo, id.parse().unwrap())));
     }
     assert_eq!(once, made(&repo), "a seed was used twice; killed at {point}:{time}");
     ar(&repo, ["doctor", "t"]).ok();

@@ -27,6 +27,7 @@ pub(crate) const BETWEEN_SESSIONS: &[&str] = &["home.head_pointed", "home.noted"
 
 /// The names of the points that only fresh runs pass, sorted; `confirm` kills at them.
 pub(crate) const IN_CONFIRMING: &[&str] = &[
+    "artifacts.worse_removed",
     "confirming.baseline_amended",
     "confirming.entered",
     "confirming.row_replaced",

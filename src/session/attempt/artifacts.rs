@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::lifecycle::Attempt;
 use super::measuring::metric_file_of;
 use crate::crash;
-use crate::domain::{Artifact, ExperimentId, Notice, Outcome, Record, SizeLimit, Space};
+use crate::domain::{Artifact, ArtifactsRun, ExperimentId, Notice, Outcome, Record, RunRole, SizeLimit, Space};
 use crate::exec;
 use crate::rules::{ArtifactGlobs, ExperimentArtifacts, History, artifacts_to_drop, too_little_space};
 use crate::session::errors::SessionError;
@@ -17,7 +17,9 @@ use crate::session::files::is_own;
 use crate::session::store::{Interrupt, Notices, Store};
 use crate::session::tree::Workspace;
 use crate::session::wait::Shared;
-use crate::state::{BeforeRun, Matching, SessionFolder, SetAside, StateError, Taken};
+use crate::state::{
+    BeforeRun, Matching, OpenRun, SessionFolder, SetAside, StateError, Taken, artifacts_aside, forget_artifacts_of,
+};
 
 /// Maximum number of artifacts per run, because the record lists their names.
 const MOST: usize = 1000;
@@ -32,16 +34,22 @@ fn has_space(path: &Path, bytes: u64) -> bool {
 }
 
 impl Attempt {
-    /// Returns whether its run leaves artifacts. Runs that repeat a measurement or use another GPU leave none.
+    /// Returns whether its run leaves artifacts: the first one, and fresh runs that decide on the change. Those that repeat a
+    /// measurement, and further ones of the baseline, leave none.
     fn leaves_artifacts(&self) -> bool {
-        self.run.is_first()
+        self.run.is_first() || matches!(self.run.role, RunRole::Confirm | RunRole::Trial)
+    }
+
+    /// Names its run as the one that left its artifacts.
+    pub(crate) fn artifacts_run(&self) -> Option<ArtifactsRun> {
+        Some(ArtifactsRun { role: self.run.role, seed: self.run.seed })
     }
 
     /// Saves the state of files that match the artifact globs before its run.
     pub(crate) fn note_before_run(&self, workspace: &Workspace, store: &Store) -> Result<(), SessionError> {
         let globs = ArtifactGlobs::of(&store.contract.artifacts)?;
         if !globs.is_empty() && self.leaves_artifacts() {
-            store.folder.store_before_run(self.open.id, &BeforeRun::look(workspace.root(), &globs))?;
+            BeforeRun::look(workspace.root(), &globs).store(&self.run_folder(store)?)?;
             crash::point("artifacts.noted");
         }
         Ok(())
@@ -59,10 +67,10 @@ impl Attempt {
         if aside.moves {
             shared.store().note_activity();
         }
-        let (folder, id) = (shared.store().folder.clone(), self.open.id);
+        let (folder, id) = (self.run_folder(&shared.store())?, self.open.id);
         let (over, mut taken) = oneshot::channel();
         // Copying a large file takes minutes, and other runs continue meanwhile.
-        let take = move || over.send(aside.take(&folder, id)).is_ok();
+        let take = move || over.send(aside.take(&folder)).is_ok();
         thread::Builder::new().spawn(take).map_err(SessionError::Watchdog)?;
         let mut listener = shared.interrupts.listen();
         let Taken { artifacts, missed } = loop {
@@ -91,7 +99,7 @@ impl Attempt {
             return Ok(None);
         }
         // If that file is damaged, the experiment still counts.
-        let before = store.folder.before_run(id).ok().flatten();
+        let before = BeforeRun::of(&self.run_folder(store)?).ok().flatten();
         let known = before.and_then(|before| Some((ArtifactGlobs::of(&before.globs).ok()?, before)));
         let Some((globs, before)) = known else {
             if !ArtifactGlobs::of(&store.contract.artifacts)?.is_empty() {
@@ -124,9 +132,42 @@ impl Attempt {
             files.clear();
         }
         let metric_file = metric_file_of(&store.contract);
-        // A guard may read what the run left.
-        let moves = workspace.home.is_disposable() && store.contract.guards.is_empty();
+        // A guard may read what the first run left.
+        let has_guards = self.run.is_first() && !store.contract.guards.is_empty();
+        let moves = workspace.home.is_disposable() && !has_guards;
         Ok(Some(SetAside { root: root.to_owned(), files, moves, metric_file, has_space }))
+    }
+
+    /// Gives its draft the artifacts of the best of its fresh runs so far that left any, and removes those of the others.
+    /// Without a fresh run, those of the first one stay.
+    pub(crate) fn choose_artifacts(&self, store: &Store, draft: &mut Record) -> Result<(), SessionError> {
+        let Some(left) = store.journal.find(self.open.id) else { return Ok(()) };
+        let fresh = left.runs.iter().filter(|run| run.role != RunRole::Baseline);
+        let mut runs: Vec<(OpenRun, f64)> =
+            fresh.filter_map(|run| Some((run.clone(), run.result.as_ref()?.number.value))).collect();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        // Of a trial, the first run decides with the others.
+        runs.extend(left.first_run().cloned().filter(|_| self.open.trial.is_some()).zip(draft.metric.value));
+        let folder = |run: &OpenRun| Attempt::further(&self.open, run.clone()).run_folder(store);
+        let mut best: Option<(&OpenRun, f64, Vec<Artifact>)> = None;
+        for (run, value) in &runs {
+            if best.as_ref().is_none_or(|(_, than, _)| store.contract.metric.direction.better(*value, *than))
+                && let Some(artifacts) = artifacts_aside(&folder(run)?)
+            {
+                best = Some((run, *value, artifacts));
+            }
+        }
+        let of_best = best.as_ref().map(|(run, ..)| folder(run)).transpose()?;
+        for other in store.folder.all_runs(self.open.id).filter(|folder| of_best.as_ref() != Some(folder)) {
+            forget_artifacts_of(&other)?;
+            crash::point("artifacts.worse_removed");
+        }
+        let (artifacts, run) = best.map(|(run, _, artifacts)| (artifacts, run)).unzip();
+        let named = run.and_then(|run| Attempt::further(&self.open, run.clone()).artifacts_run());
+        draft.give_artifacts(artifacts.unwrap_or_default(), named);
+        Ok(())
     }
 }
 
@@ -186,8 +227,14 @@ impl Record {
     #[must_use]
     pub(crate) fn with_artifacts_of_keep(mut self) -> Record {
         if self.outcome != Outcome::Keep {
-            self.artifacts.clear();
+            self.give_artifacts(Vec::new(), None);
         }
         self
+    }
+
+    /// Gives it the artifacts that a run left, if it left any, in place of its own.
+    pub(crate) fn give_artifacts(&mut self, artifacts: Vec<Artifact>, run: Option<ArtifactsRun>) {
+        self.artifacts_run = run.filter(|_| !artifacts.is_empty());
+        self.artifacts = artifacts;
     }
 }

@@ -150,6 +150,9 @@ impl Attempt {
             }
         };
         crash::point("confirming.run_over");
+        if measured.failure.is_none() && fresh.set_artifacts_aside(workspace, shared).await?.is_none() {
+            return Ok(Some(Stage::Over(Attempted::StillRunning)));
+        }
         self.return_to_change(workspace, &mut shared.store(), &fresh.open)?;
         let is_over = self.take_fresh(&mut shared.store(), fresh, measured)?;
         if is_over { self.conclude(workspace, shared).map(Some) } else { Ok(None) }
@@ -217,7 +220,7 @@ impl Attempt {
             store.journal.enter_run(self.open.id, &done);
             store.write_journal()?;
             crash::point("confirming.run_taken");
-            return Ok(false);
+            return self.choose_artifacts(store, &mut draft_of(&self.open)?).map(|()| false);
         };
         // A confirmation that fails gives the experiment its class.
         let seed = fresh.run.seed.map(|seed| format!(" with seed {seed}")).unwrap_or_default();
@@ -305,6 +308,9 @@ impl Attempt {
         let trial = self.open.trial.clone();
         let results = store.journal.find(self.open.id).map(|left| left.results()).unwrap_or_default();
         let unmet_limits = over_limit(&store.contract, &results).map(|(_, unmet)| unmet).unwrap_or_default();
+        let mut draft = draft_of(&self.open)?;
+        self.choose_artifacts(store, &mut draft)?;
+        self.open.draft = Some(Box::new(draft));
         self.fold(store, |draft| Record { outcome, reason, unmet_limits, ..draft })?;
         trial.map_or(Ok(()), |trial| decide_trial(self, store, &trial))?;
         self.enter(store, Phase::Confirming)

@@ -291,7 +291,7 @@ impl Attempt {
         let mut record = self.judge(workspace, &shared.store(), measured, shared.environment())?;
         if record.outcome == Outcome::Keep {
             match self.set_artifacts_aside(workspace, shared).await? {
-                Some(artifacts) => record.artifacts = artifacts,
+                Some(artifacts) => record.give_artifacts(artifacts, self.artifacts_run()),
                 None => return Ok(Stage::Over(Attempted::StillRunning)),
             }
         }
@@ -379,6 +379,7 @@ impl Attempt {
             guards: Vec::new(),
             review: None,
             artifacts: Vec::new(),
+            artifacts_run: None,
             versions: self.open.versions.clone(),
             diff,
             fingerprint: self.open.fingerprint.clone(),

@@ -163,6 +163,7 @@ fn keep(store: &mut Store, cars: &[ExperimentId], number: &Number) -> Result<(),
                 Record {
                     reason,
                     artifacts: measured.artifacts.clone(),
+                    artifacts_run: measured.artifacts_run,
                     metrics: measured.metrics.clone(),
                     memory_gb: measured.memory_gb,
                     guards: measured.guards.clone(),
@@ -194,7 +195,7 @@ fn on_base(
     let mut record = Record { beside: open.beside.clone(), ..draft };
     (record.metric.value, record.metric.raw, record.memory_gb) = (None, None, None);
     record.metrics = crate::domain::Metrics::default();
-    record.artifacts.clear();
+    record.give_artifacts(Vec::new(), None);
     record.diff = objects.diff(&base, &commit)?.stat();
     record.fingerprint = Some(fingerprint(objects.tree_of(&commit)?, &objects.diff_text(&base, &commit)?));
     (record.base, record.commit, record.outcome) = (base, commit, Outcome::Keep);
@@ -217,13 +218,14 @@ fn replace(
         format!("{number} by itself, better than what was kept meanwhile; replaces {}", experiment_names(&replaces));
     let measured = draft.clone();
     let mut record = Record { reason, ..on_base(store, &open, draft, tip, commit)? };
-    (record.metrics, record.memory_gb, record.artifacts) = (measured.metrics, measured.memory_gb, measured.artifacts);
+    (record.metrics, record.memory_gb) = (measured.metrics, measured.memory_gb);
+    record.give_artifacts(measured.artifacts, measured.artifacts_run);
     (record.metric.value, record.metric.raw) = (Some(number.value), Some(number.raw));
     if let Some(trial) = store.journal.attempt_of(&Trial::Afresh(car))
         && let Some(measured) = &trial.draft
     {
         (record.metrics, record.memory_gb) = (measured.metrics.clone(), measured.memory_gb);
-        record.artifacts.clone_from(&measured.artifacts);
+        record.give_artifacts(measured.artifacts.clone(), measured.artifacts_run);
         open.artifacts_of = Some(trial.id);
     }
     record.beside.replaces = replaces;

@@ -175,6 +175,7 @@ impl Maker<'_> {
             guards: Vec::new(),
             review: None,
             artifacts: Vec::new(),
+            artifacts_run: None,
             versions: Vec::new(),
             diff,
             fingerprint: None,

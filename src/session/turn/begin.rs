@@ -233,7 +233,7 @@ impl Session<'_> {
         if record.outcome == Outcome::Crash {
             return Err(self.refuse_baseline(record, "run.log", printed));
         }
-        record.artifacts = artifacts;
+        record.give_artifacts(artifacts, attempt.artifacts_run());
         let mut results = Vec::new();
         for (number, measured) in beside {
             // Files that the counted run changes too are the command's own doing.
