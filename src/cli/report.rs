@@ -83,7 +83,7 @@ pub(super) fn print_and_draw(view: &SessionView, picture: &Path) -> Result<(), C
 }
 
 fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
-    Ok(view.report()?.with_notes(notes).with_verified(view.history.verified()))
+    Ok(view.report()?.with_notes(notes).with_verified(&view.history))
 }
 
 fn print_paged(report: &Report, format: Format) -> Result<(), CliError> {

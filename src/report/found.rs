@@ -12,9 +12,10 @@ use super::chart::Series;
 use super::cost::Cost;
 use super::point::value;
 use super::sources::Sources;
+use super::verified::Verified;
 use crate::domain::{
     AgentCall, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Layout, Note, Outcome,
-    Record, Review, ReviewVerdict, RunRole, Spent, Tokens, VerifiedPair, WallKind, span_text,
+    Record, Review, ReviewVerdict, RunRole, Spent, Tokens, WallKind, span_text,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
@@ -90,9 +91,6 @@ pub(super) struct Details {
     /// The verdict of an independent reviewer.
     #[serde(skip_serializing_if = "Option::is_none")]
     review: Option<Review>,
-    /// What fresh runs say of it against others.
-    #[serde(skip)]
-    pub(super) verified: Vec<VerifiedPair>,
     /// What a keep cost since the keep before it, in [`Report::hour`]s; absent where the runs are not known.
     #[serde(skip)]
     pub(super) hours: Option<f64>,
@@ -119,7 +117,6 @@ impl Details {
             memory_gb: record.memory_gb,
             number_of: record.number_of(),
             replaced_by,
-            verified: Vec::new(),
             hours: None,
             confounds: Vec::new(),
             gain_alone,
@@ -175,8 +172,8 @@ impl Lane {
 /// The findings of a session or a ledger.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// What fresh runs say of its experiments against those of other sessions.
-    pub(super) across: Vec<VerifiedPair>,
+    /// What fresh runs say of its experiments.
+    pub(super) verified: Verified,
     pub(super) tag: Option<String>,
     /// Its origin, as far as it is known: repository, GPU, agent.
     pub(super) origin: Vec<String>,
@@ -438,23 +435,6 @@ impl Report {
             }
         }
         self
-    }
-
-    /// The same with the pairs of experiments that were verified.
-    #[must_use]
-    pub fn with_verified(mut self, pairs: &[VerifiedPair]) -> Report {
-        for (point, details) in self.points.iter().zip(&mut self.details) {
-            details.verified =
-                pairs.iter().filter(|pair| pair.runs > 0 && pair.b.own() == Some(point.id)).cloned().collect();
-        }
-        self.across = pairs.iter().filter(|pair| pair.runs > 0 && pair.a.own().is_none()).cloned().collect();
-        self
-    }
-
-    /// What fresh runs say of the experiment at a place among the points against another one.
-    pub(super) fn verified(&self, index: usize, against: Option<usize>) -> Option<&VerifiedPair> {
-        let other = self.points.get(against?)?.id;
-        self.details.get(index)?.verified.iter().find(|pair| pair.a.own() == Some(other))
     }
 
     /// Sums up a ledger that was read from a file.

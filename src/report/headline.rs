@@ -1,7 +1,7 @@
 //! A session in one look.
 
 use super::found::{Report, Times};
-use crate::domain::{Number, VerifiedPair, count_of, one_line, two_digits};
+use crate::domain::{count_of, one_line, two_digits};
 use crate::rules::{Point, format_gain};
 
 impl Report {
@@ -34,15 +34,6 @@ impl Report {
             .map(|hours| format!("{} GPU hours", two_digits(hours)));
         let artifacts = self.artifacts.as_ref().map(|folder| format!("artifacts in {}", one_line(folder)));
         [Some(result), self.verified_text(), span, gpu, artifacts].into_iter().flatten().collect::<Vec<_>>().join(", ")
-    }
-
-    /// What fresh runs say of the best experiment against the baseline, if they were made.
-    pub(super) fn verified_text(&self) -> Option<String> {
-        let VerifiedPair { runs, difference, low, high, .. } = self.verified(self.summary.best?, self.baseline)?;
-        let decimals = self.best().and_then(|point| point.value.as_ref()).map_or(4, Number::decimals).min(12);
-        Some(format!(
-            "verified on {runs} fresh runs of each: {difference:+.decimals$} ({low:+.decimals$} to {high:+.decimals$})"
-        ))
     }
 
     /// Returns whether there are experiments but none has a value; then the assumptions are the first thing to know.

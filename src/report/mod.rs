@@ -37,6 +37,7 @@ mod sections;
 mod sources;
 mod status;
 mod styled;
+mod verified;
 mod watch;
 mod weights;
 mod width;

@@ -86,6 +86,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         (!report.assumed.is_empty() && !report.is_without_numbers()).then(|| Section::lines("assumed", assumed));
     [
         kept(report),
+        report.verified_section(),
         directions_section(report),
         artifact_section(&report.artifact()),
         axes_section(report),
@@ -93,7 +94,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         near_misses(report),
         failed(report),
         repeated(report),
-        across(report),
+        report.across_section(),
         rechecked(report),
         slots(report),
         warned(report),
@@ -380,22 +381,6 @@ fn repeated(report: &Report) -> Option<Section> {
         None,
     ));
     Some(Section::lines("measured more than once", lines))
-}
-
-/// Comparisons with experiments of other sessions.
-fn across(report: &Report) -> Option<Section> {
-    let decimals = report.best().and_then(|point| point.value.as_ref()).map_or(4, Number::decimals).clamp(1, 12);
-    let line = |pair: &VerifiedPair| {
-        let VerifiedPair { runs, difference, low, high, .. } = pair;
-        let text = format!(
-            "{} against {}: {difference:+.decimals$} ({low:+.decimals$} to {high:+.decimals$}) on {runs} fresh runs of each",
-            pair.b.text(),
-            pair.a.text(),
-        );
-        (text, None)
-    };
-    let lines: Vec<_> = report.across.iter().map(line).collect();
-    (!lines.is_empty()).then(|| Section::lines("compared with other sessions, positive is better", lines))
 }
 
 /// The newest reruns of the best experiment, which no record has.

@@ -175,6 +175,8 @@ fn a_command_that_gives_one_number_for_every_seed_is_decided_by_one_run() {
     repo.commit_all("exact");
     night(&repo, &[]).ok();
     assert_eq!(made(&repo), ["0 1", "0 2", "0 3", "0 4", "1 1", "2 1", "3 1", "4 1"]);
+    // There is nothing to verify.
+    assert!(!ar(&repo, ["report", "t"]).ok().stdout.contains("verified"));
     assert_eq!(
         (shown(&repo, 1)["outcome"].as_str(), shown(&repo, 1)["metric"]["raw"].as_str()),
         (Some("keep"), Some("1.5"))
@@ -322,6 +324,9 @@ fn killed_at_any_point_on_slots_no_seed_is_used_twice() {
 fn two_experiments_are_compared_by_fresh_runs_of_both_which_are_pooled() {
     let repo = noisy();
     night(&repo, &[]).ok();
+    let unverified = ar(&repo, ["report", "t"]).ok().stdout;
+    assert!(unverified.lines().next().unwrap().contains(", not verified"), "{unverified}");
+    assert!(unverified.contains("\nverified by fresh runs\n  nothing yet\n"), "{unverified}");
     let first = ar(&repo, ["verify", "--runs", "2", "--tag", "t", "--format", "json"]).ok().json();
     assert_eq!(
         (&first["version"], &first["a"], &first["b"], &first["runs"]),
@@ -345,8 +350,16 @@ fn two_experiments_are_compared_by_fresh_runs_of_both_which_are_pooled() {
     let kept = report["kept"].as_array().unwrap();
     let verified: Vec<&Value> = kept.iter().map(|kept| &kept["verified"]).collect();
     assert_eq!((verified[0], verified[1], &verified[2]["low"]), (&Value::Null, &Value::Null, &both["low"]), "{kept:?}");
-    let headline = ar(&repo, ["report", "t"]).ok();
-    assert!(headline.stdout.lines().next().unwrap().contains("verified on 5 fresh runs of each: +"), "{headline:#?}");
+    let report = ar(&repo, ["report", "t"]).ok().stdout;
+    assert!(report.lines().next().unwrap().contains("verified on 5 fresh runs of each: +"), "{report}");
+    let section = report.split("\nverified by fresh runs, positive is better\n").nth(1).unwrap();
+    assert!(section.starts_with("  experiment 4 against the baseline: +"), "{section}");
+    assert_eq!(section.lines().nth(1), Some("  not verified: experiment 1"), "{section}");
+    let page = ar(&repo, ["report", "t", "--format", "html"]).ok().stdout;
+    assert!(
+        page.contains("verified on 5 fresh runs of each: +") && page.contains("not verified: experiment 1"),
+        "{page}"
+    );
     let picture = ar(&repo, ["report", "t", "--chart", "../night.svg"]).ok();
     let drawn = fs::read_to_string(repo.outside().join("night.svg")).unwrap();
     assert!(drawn.contains("verified on 5 fresh runs of each: +"), "{picture:#?}");

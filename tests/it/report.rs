@@ -32,7 +32,7 @@ fn a_report_knows_what_another_session_measured_what_was_saved_and_where_the_bra
     run(&repo, "u", "9", "0");
     repo.git(["update-ref", "refs/autoresearch/t/saved/00000", "HEAD"]);
     let report = ar(&repo, ["report", "t", "--format", "json"]).ok().json();
-    assert_eq!(report["headline"], "loss 2.01 → 1.71, better by 0.30 (15%), in 2 experiments");
+    assert_eq!(report["headline"], "loss 2.01 → 1.71, better by 0.30 (15%), in 2 experiments, not verified");
     let repeated = json!([{"experiments": [2], "sessions": ["u"], "count": 2, "min": 1.71, "max": 1.79,
         "deviation": report["spread"]["deviation"]}]);
     assert_eq!(report["spread"]["repeated"], repeated);
