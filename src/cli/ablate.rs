@@ -62,6 +62,7 @@ fn print(view: &SessionView, ablation: &Ablation, drops: bool, format: Format) {
         let said = match (it.carries, stuck.get(&it.experiment)) {
             (Some(_), _) if found.dropped.contains(&it.experiment) => "dropped".to_owned(),
             (Some(true), _) => "something".to_owned(),
+            (Some(false), _) if it.high.is_some_and(|high| high < 0.0) && !drops => "it harms".to_owned(),
             (Some(false), _) if drops => "nothing that can be seen, but the result may be worse without it".to_owned(),
             (Some(false), _) => "nothing that can be seen".to_owned(),
             (None, why) => format!("cannot be taken out: {}", why.map_or("", String::as_str)),

@@ -95,15 +95,5 @@ fn print((a, b): (VerifiedSide<'_>, VerifiedSide<'_>), verified: &VerifiedPair, 
     if format == Format::Csv {
         return;
     }
-    let (way, low, high) = if difference < 0.0 { ("worse", -high, -low) } else { ("better", low, high) };
-    let sure = if low > 0.0 { "more than chance explains" } else { "that may be chance" };
-    output::line(&format!(
-        "\n{} is {way} than {} by {} ({}% interval {} to {}): {sure}",
-        verified.b.text(),
-        verified.a.text(),
-        number(difference.abs()),
-        (level * 100.0).round(),
-        number(low),
-        number(high),
-    ));
+    output::line(&format!("\n{}", verified.sentence(decimals)));
 }

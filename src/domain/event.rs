@@ -196,7 +196,12 @@ impl fmt::Display for StopReason {
                     StopReason::Budget { seconds } => format!("of {}", text(*seconds)),
                     end => end.to_string(),
                 };
-                write!(f, "only {} left {end}, but {} needed", text(*left), text(*needed))
+                match (text(*left), text(*needed)) {
+                    (left, needed) if left == needed => {
+                        write!(f, "less than {needed} left {end}, which another run needs")
+                    }
+                    (left, needed) => write!(f, "only {left} left {end}, but {needed} needed"),
+                }
             }
             StopReason::NoAgent => f.write_str("the baseline is measured; no agent is set"),
             StopReason::Flagged { after, tried, told } => {

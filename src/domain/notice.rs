@@ -200,10 +200,16 @@ pub enum Notice {
     // An experiment.
     #[error("restarted the run of experiment {0}, which was lost")]
     RunRestarted(ExperimentId),
-    #[error("experiment {id} stays open with {done} of up to {most} fresh runs; `ar resume` goes on with them")]
+    #[error("experiment {id} stays open with {done} of up to {most} fresh runs; the next loop goes on with them")]
     LeftToConfirm { id: ExperimentId, done: u32, most: u32 },
     #[error("verifying {} against the baseline by fresh runs, for {} at most", experiment_name(*id), span_text(*seconds))]
     Verifying { id: ExperimentId, seconds: f64 },
+    #[error("{0}")]
+    VerifiedNight(String),
+    #[error("the night is not verified: {0}")]
+    NotVerified(String),
+    #[error("{} is not verified against the baseline, because {} is too short for a run of each", experiment_name(*id), span_text(*seconds))]
+    NoTimeToVerify { id: ExperimentId, seconds: f64 },
     #[error("{} with seed {seed}: {value}", experiment_name(*id))]
     VerifyingRun { id: ExperimentId, seed: u64, value: String },
     #[error("{} with seed {seed} gave no number ({why}), so the night ends without more runs to verify it", experiment_name(*id))]

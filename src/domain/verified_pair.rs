@@ -98,6 +98,24 @@ impl VerifiedPair {
         values.push((seed, value));
     }
 
+    /// Says how far apart the two are, with so many decimals.
+    pub fn sentence(&self, decimals: usize) -> String {
+        let VerifiedPair { a, b, difference, low, high, level, .. } = self;
+        let (decimals, way) = (decimals.clamp(1, 12), if *difference < 0.0 { "worse" } else { "better" });
+        let sure = match () {
+            () if low == high => "each gave one value in all its runs, which says nothing about the noise",
+            () if *low > 0.0 || *high < 0.0 => "more than chance explains",
+            () => "that may be chance",
+        };
+        format!(
+            "{} is {way} than {} by {:.decimals$} ({}% interval {low:+.decimals$} to {high:+.decimals$}, positive is better): {sure}",
+            b.text(),
+            a.text(),
+            difference.abs(),
+            (level * 100.0).round(),
+        )
+    }
+
     /// The number of seeds that both have.
     pub fn common_seeds(&self) -> u32 {
         let is_common = |(seed, _): &&(u64, f64)| has(&self.values_b, *seed);

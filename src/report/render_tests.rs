@@ -63,7 +63,7 @@ fn rich() -> (History, Course) {
     let elsewhere = |tag: &str, number: &str| Elsewhere {
         tag: tag.into(),
         commit: baseline.commit.clone(),
-        number: number.parse().unwrap(),
+        numbers: vec![number.parse().unwrap()],
         environment: baseline.environment.clone(),
     };
     let course = Course {

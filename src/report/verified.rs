@@ -24,7 +24,7 @@ impl Verified {
     /// seed has nothing to verify, and neither have experiments that were not run here.
     fn of(history: &History, ids: impl Iterator<Item = ExperimentId>) -> Verified {
         let made = || history.verified().iter().filter(|pair| pair.runs > 0);
-        let of = |id| made().filter(|pair| pair.b.own() == Some(id)).cloned().collect();
+        let of = |id| made().filter(|pair| pair.a.own().is_some() && pair.b.own() == Some(id)).cloned().collect();
         Verified {
             own: ids.map(of).collect(),
             across: made().filter(|pair| pair.a.own().is_none()).cloned().collect(),
@@ -56,8 +56,13 @@ impl Report {
             return (is_claimed && self.can_verify()).then(|| "not verified".to_owned());
         };
         let decimals = self.decimals();
+        let said = match () {
+            () if *low > 0.0 => "verified on",
+            () if *high < 0.0 => "refuted by",
+            () => "not confirmed by",
+        };
         Some(format!(
-            "verified on {runs} fresh runs of each: {difference:+.decimals$} ({low:+.decimals$} to {high:+.decimals$})"
+            "{said} {runs} fresh runs of each: {difference:+.decimals$} ({low:+.decimals$} to {high:+.decimals$})"
         ))
     }
 
@@ -69,9 +74,7 @@ impl Report {
         if let Some(more) = pairs.len().checked_sub(MOST).filter(|more| *more > 0) {
             lines.insert(0, (format!("{} of earlier experiments", count_of(more, "comparison")), None));
         }
-        let is_verified = |step: &KeptStep| {
-            [step.over, self.baseline].into_iter().any(|other| self.verified(step.index, other).is_some())
-        };
+        let is_verified = |step: &KeptStep| self.verified.own.get(step.index).is_some_and(|pairs| !pairs.is_empty());
         let kept = self.summary.kept.iter().filter(|step| step.gain.is_some() && Some(step.index) != self.baseline);
         let open: Vec<ExperimentId> =
             kept.filter(|step| !is_verified(step)).map(|step| self.points[step.index].id).collect();

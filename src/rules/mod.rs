@@ -36,8 +36,8 @@ pub use decide::{
     baseline_runs, baseline_with, before_run, came_back, check_due, decide, describe_failure, estimate, failed_again,
     format_distance, format_gain, format_step, fresh_groups, fresh_groups_besides, fresh_runs, fresh_step,
     is_confirmed, is_empty_baseline, judge_pair, judge_train, mean_tolerance, most_ablating_runs, next_step, noise,
-    over_limit, passes_screen, relative_gain, repeat_limit, repeats, session_noise, taint, tainting, train_tolerance,
-    verified, with_runs,
+    over_limit, passes_screen, relative_gain, repeat_limit, repeats, session_noise, taint, tainting, to_verify,
+    train_tolerance, verified, with_runs,
 };
 pub use history::select::select;
 pub use history::spread::spread;

@@ -184,10 +184,9 @@ impl SetAside {
     }
 }
 
-/// The artifacts that the run with this folder set aside and that are not settled yet; `None` if there is none.
+/// The artifacts that the run with this folder set aside and that are not settled yet; `None` if there are none.
 pub fn artifacts_aside(run: &Path) -> Option<Vec<Artifact>> {
-    let part = run.join(PART);
-    part.is_dir().then(|| artifacts_below(&part))
+    Some(artifacts_below(&run.join(PART))).filter(|artifacts| !artifacts.is_empty())
 }
 
 /// Removes what the run with this folder set aside, and what matched before it.
@@ -326,6 +325,9 @@ mod tests {
         assert_eq!(taken.missed.len(), 1);
         assert!(!tree.path().join("a").exists() && !tree.path().join("out/b").exists());
         assert_eq!(folder.unsettled_artifacts(), [ID]);
+        let empty = tree.path().join("a run for whose files there was no room");
+        fs::create_dir_all(empty.join(PART)).unwrap();
+        assert_eq!((artifacts_aside(&folder.run(ID)).map(|all| all.len()), artifacts_aside(&empty)), (Some(2), None));
         folder.settle_artifacts(ID, ID).unwrap();
         folder.settle_artifacts(ID, ID).unwrap();
         assert_eq!(fs::read(folder.artifacts(ID).join("out/b")).unwrap(), b"out/b");

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -32,7 +34,7 @@ fn noisy() -> TestRepo {
 }
 
 /// Its changes: one that helps, one that is only lucky, one that harms, and one more that helps.
-const AGENT: &str = "case $AR_EXPERIMENT in 1) echo 1.5 > value;; 2) echo 0.9 > luck;; 3) echo 3 > value;; \
+const AGENT: &str = "case $AR_EXPERIMENT in 1) echo 1.4 > value;; 2) echo 0.9 > luck;; 3) echo 3 > value;; \
                      *) echo 1.0 > value;; esac; echo change $AR_EXPERIMENT";
 
 const ARGS: [&str; 13] = [
@@ -179,7 +181,7 @@ fn a_command_that_gives_one_number_for_every_seed_is_decided_by_one_run() {
     assert!(!ar(&repo, ["report", "t"]).ok().stdout.contains("verified"));
     assert_eq!(
         (shown(&repo, 1)["outcome"].as_str(), shown(&repo, 1)["metric"]["raw"].as_str()),
-        (Some("keep"), Some("1.5"))
+        (Some("keep"), Some("1.4"))
     );
 }
 
@@ -451,6 +453,92 @@ fn a_night_keeps_time_to_verify_its_best_experiment_where_its_runs_are_made() {
     let repo = noisy();
     night(&repo, &[]).ok();
     assert_eq!(verified(&repo), Value::Null, "not without being asked");
+}
+
+/// A night that ends while its second change is being confirmed, and then verifies the first one until `fails` says that a
+/// run fails. The loop has half of `--for`.
+fn night_that_ends_while_confirming(repo: &TestRepo, fails: &str) -> Child {
+    fs::write(repo.outside().join(fails), "").unwrap();
+    let begun = Instant::now();
+    let agent = AGENT.replace("echo 0.9 > luck", "echo 1.0 > value");
+    let args = ARGS.map(|arg| if arg == AGENT { &agent } else { arg });
+    let more = ["confirmed", "--for", "16s", "--verify-for", "8s"];
+    let mut command = ar_command(repo, &repo.path(), args.iter().chain(&more));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let is_kept = || repo.git(["for-each-ref", "refs/autoresearch/t/00001"]);
+    until("the first keep", || (!is_kept().is_empty()).then_some(()));
+    let hold = repo.outside().join("hold-3");
+    fs::write(&hold, "").unwrap();
+    until("a run that confirms the second", || made(repo).contains(&"2 3".to_owned()).then_some(()));
+    thread::sleep(Duration::from_millis(8200).saturating_sub(begun.elapsed()));
+    fs::remove_file(&hold).unwrap();
+    child
+}
+
+/// Checks that nothing was taken for somebody's work, and that the change that stayed open is confirmed by the next loop.
+fn goes_on_with_open_change(repo: &TestRepo) {
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/saved"]), "");
+    ar(repo, ["doctor", "t"]).ok();
+    let resumed = ar_in_time(repo, ["run", "--yes", "--for", "1h", "--max-experiments", "1"]).ok();
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/saved"]), "", "{resumed:#?}");
+    assert_eq!(runs(&shown(repo, 2))[..3], ["screen 1", "confirm 2", "confirm 3"], "{resumed:#?}");
+    // One by a fresh seed that was killed gave no number, and is made again.
+    let mut made = made(repo);
+    made.retain(|run| run[2..].parse::<u32>().unwrap() <= 5);
+    let mut once = made.clone();
+    once.dedup();
+    assert_eq!(once, made, "{resumed:#?}");
+}
+
+#[test]
+fn a_night_that_ends_while_a_change_is_confirmed_is_verified_beside_it() {
+    let repo = noisy();
+    let child = night_that_ends_while_confirming(&repo, "fails-0-8");
+    let ended = Called::from(child.wait_with_output().unwrap());
+    assert!(ended.stderr.contains("experiment 2 stays open with 2 of up to 4 fresh runs"), "{ended:#?}");
+    assert!(ended.stderr.contains("experiment 1 is better than the baseline by 0."), "{ended:#?}");
+    assert!(!ended.stderr.contains("saved"), "{ended:#?}");
+    assert_eq!(verified(&repo)["runs"], 2, "{ended:#?}");
+    let head = repo.git(["log", "--format=%s", "-1", "autoresearch/t"]);
+    assert!(head.starts_with("change 2"), "the open change is on the branch: {head}");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    goes_on_with_open_change(&repo);
+}
+
+#[test]
+fn a_night_that_is_killed_while_it_is_verified_beside_an_open_change_loses_nothing() {
+    let repo = noisy();
+    let hold = repo.outside().join("hold-6");
+    fs::write(&hold, "").unwrap();
+    let mut child = night_that_ends_while_confirming(&repo, "fails-0-8");
+    until("the baseline's run with seed 6", || made(&repo).contains(&"0 6".to_owned()).then_some(()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    ar(&repo, ["stop", "t", "--now"]).ok();
+    fs::remove_file(&hold).unwrap();
+    goes_on_with_open_change(&repo);
+}
+
+#[test]
+fn a_stop_while_the_night_is_verified_keeps_the_runs_that_ended() {
+    for more in [&[][..], &["--slots", "2"]] {
+        let repo = noisy();
+        let hold = repo.outside().join("hold-7");
+        fs::write(&hold, "").unwrap();
+        let args = ["confirmed", "--max-experiments", "4", "--verify-for", "1h"];
+        let mut command = ar_command(&repo, &repo.path(), ARGS.iter().chain(&args).chain(more));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        until("a run with seed 7", || made(&repo).iter().any(|run| run.ends_with(" 7")).then_some(()));
+        ar(&repo, ["stop", "t"]).ok();
+        fs::remove_file(&hold).unwrap();
+        let stopped = Called::from(child.wait_with_output().unwrap()).exits(0);
+        assert!(stopped.stdout.contains("stopped: on request"), "{stopped:#?}");
+        let pair = verified(&repo);
+        let recorded = ["values_a", "values_b"].map(|values| pair[values].as_array().unwrap().len());
+        let fresh = made(&repo).iter().filter(|run| run[2..].parse::<u32>().unwrap() > 5).count();
+        assert_eq!(recorded.iter().sum::<usize>(), fresh, "{pair} {stopped:#?}");
+        assert!(fresh > 2, "{stopped:#?}");
+    }
 }
 
 #[test]

@@ -143,13 +143,13 @@ pub(super) fn screen(
             outcome: Outcome::Keep,
             reason: format!("{}, but better than seed {seed} makes expect", by_value.reason),
         },
-        (false, Outcome::Keep) => too_little(&by_value.reason, seed),
+        (false, Outcome::Keep) => too_little(&by_value.reason),
     }
 }
 
 /// The verdict on a change whose first run is better by less than the noise.
-fn too_little(reason: &str, seed: u64) -> Verdict {
-    let reason = format!("{reason}, which is too little over what seed {seed} and the noise of one run make of it");
+fn too_little(reason: &str) -> Verdict {
+    let reason = format!("{reason}, which is less than one run can tell from noise");
     Verdict { outcome: Outcome::Discard, reason }
 }
 
@@ -190,17 +190,17 @@ pub fn fresh_step(
         return FreshStep::Baseline(number);
     }
     let fresh = fresh_of(contender);
-    // Since the first run was judged, the baseline's other runs may have told more of the noise.
     if contender.has_begun {
         return FreshStep::Another(contender.results.len() as u32 + 1);
     }
+    // Since the first run was judged, the baseline's other runs may have told more of the noise.
     if contender.results.is_empty()
         && !contender.first_counts
         && contract.simpler_wins.is_none()
         && let Some(first) = contender.draft.runs.last().and_then(sample_of)
         && passes(contract, history, records, diff, first) == Some(false)
     {
-        return FreshStep::Decided(too_little(&contender.draft.reason, first.seed));
+        return FreshStep::Decided(too_little(&contender.draft.reason));
     }
     let mut all = fresh_groups(history);
     all.push(fresh.clone());

@@ -36,4 +36,4 @@ pub use settle::{BeforeRun, before_run, judge_train, mean_tolerance, train_toler
 pub use taint::{Company, GpuLook, TAINT_REPEATS, taint, tainting};
 pub use train_steps::{Afresh, Car, LineStep, Merged, Standing, Tested, Trial, Why};
 pub use trains::Line;
-pub use verify::{Verified, judge_pair, verified};
+pub use verify::{Verified, judge_pair, to_verify, verified};

@@ -4,7 +4,8 @@ use super::confirm::compare;
 use super::fresh::samples;
 use super::noise::{Noise, Sample, noise};
 use super::student::quantile;
-use crate::domain::{Direction, VerifiedPair};
+use crate::domain::{Direction, Record, VerifiedPair};
+use crate::rules::history::History;
 
 /// The level of the interval.
 const LEVEL: f64 = 0.95;
@@ -24,6 +25,14 @@ pub struct Verified {
     pub runs: u32,
     /// Whether the second is better: the whole interval is above 0.
     pub better: bool,
+}
+
+/// The baseline and the best experiment, which the end of a night verifies, if both have a number and are not the same.
+pub fn to_verify(history: &History) -> Option<(&Record, &Record)> {
+    let has_number = |record: &&Record| record.metric.value.is_some();
+    let baseline = history.baseline().filter(has_number)?;
+    let best = history.incumbent().filter(has_number).filter(|best| best.id != baseline.id)?;
+    Some((baseline, best))
 }
 
 /// Compares all verifying runs of two experiments; positive is better for `b`. `None` without a run of each, or if

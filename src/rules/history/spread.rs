@@ -11,17 +11,29 @@ use crate::domain::{CommitId, Environment, ExperimentId, Number, Record, Run, Ru
 /// repeatability limit of ISO 5725-6, which is 1.96 times the square root of 2.
 pub(crate) const LIMIT: f64 = 2.8;
 
-/// The baseline value of another session, for a commit.
+/// What another session measured of a commit that is its baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elsewhere {
     /// The session.
     pub tag: String,
     /// The commit.
     pub commit: CommitId,
-    /// The value of the same metric by the same command.
-    pub number: Number,
+    /// The values of the same metric by the same command, of each run.
+    pub numbers: Vec<Number>,
     /// Its environment.
     pub environment: Arc<Environment>,
+}
+
+impl Elsewhere {
+    /// What the other session's baseline says.
+    pub fn of(baseline: Record) -> Elsewhere {
+        Elsewhere {
+            tag: baseline.tag.to_string(),
+            numbers: numbers(&baseline),
+            commit: baseline.commit,
+            environment: baseline.environment,
+        }
+    }
 }
 
 /// Code measured more than once on the same machine.
@@ -76,7 +88,7 @@ pub fn spread(records: &[Record], elsewhere: &[Elsewhere]) -> Option<Spread> {
         for other in elsewhere.iter().filter(|other| other.commit == record.commit) {
             if key(code, &other.environment) == key(code, &record.environment) {
                 group.sessions.push(other.tag.clone());
-                group.numbers.push(other.number.clone());
+                group.numbers.extend(other.numbers.iter().cloned());
             }
         }
     }
@@ -186,7 +198,7 @@ mod tests {
         let other = |tag: &str, host: &str| Elsewhere {
             tag: tag.into(),
             commit: CommitId::new("c0"),
-            number: "2.0".parse().unwrap(),
+            numbers: vec!["2.0".parse().unwrap()],
             environment: Arc::new(Environment { host: host.into(), ..Environment::default() }),
         };
         let found = spread(&records, &[other("u", "box"), other("v", "laptop")]).unwrap();
@@ -195,6 +207,13 @@ mod tests {
             (&vec!["u".to_owned()], 2, 0.0)
         );
         assert_eq!(spread(&records, &[other("v", "laptop")]), None);
+    }
+
+    #[test]
+    fn each_run_of_another_sessions_baseline_counts_and_not_their_mean() {
+        let other = record(json!({"value": "2.5", "runs": [run(1.0, Some(2.0)), run(1.0, Some(3.0))]}));
+        let found = spread(&[record(json!({"value": "2.5"}))], &[Elsewhere::of(other)]).unwrap();
+        assert_eq!((found.repeated[0].count, found.deviation), (3, 0.5));
     }
 
     #[test]

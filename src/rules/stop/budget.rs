@@ -34,12 +34,12 @@ pub fn nearest_end(
     Some(End { left: after.saturating_sub(elapsed), reason })
 }
 
-/// The time that an invocation of such ends keeps to verify what its night kept; none without `--verify-for`, nor for a part
-/// of a night without an end.
+/// The time that an invocation of such ends keeps to verify what its night kept, at most half of the night; none without
+/// `--verify-for`, nor in a night without an end, for which there is [`verified_without_end`].
 pub fn kept_to_verify(contract: &Contract, budget: Option<Duration>, until: Option<Duration>) -> Duration {
     let left = [budget, until].into_iter().flatten().min().unwrap_or_default();
     let night = contract.budget.filter(|_| budget == Some(left)).unwrap_or(left);
-    contract.verify_for.map_or(Duration::ZERO, |time| time.of_night(night).min(left))
+    contract.verify_for.map_or(Duration::ZERO, |time| time.of_night(night).min(night / 2).min(left))
 }
 
 /// The time for that once the loop is over, after so much of a night without an end.
@@ -139,6 +139,32 @@ mod tests {
             "reworked twice"
         );
         assert_eq!(expected_run(&History::new(Vec::new())), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_night_keeps_time_to_verify_of_its_length_and_never_more_than_half() {
+        let hours = |hours: u64| Duration::from_secs(3600 * hours);
+        let contract = |verify_for: Option<&str>, budget: Option<u64>| {
+            let mut contract = crate::rules::sample::contract("true");
+            (contract.verify_for, contract.budget) = (verify_for.map(|it| it.parse().unwrap()), budget.map(hours));
+            contract
+        };
+        for (verify_for, budget, left, until, kept) in [
+            (Some("1h"), Some(8), Some(8), None, 1),
+            (Some("20h"), Some(8), Some(8), None, 4),
+            // Of a night that is resumed there is less than that left.
+            (Some("2h"), Some(8), Some(1), None, 1),
+            (Some("25%"), Some(8), Some(8), None, 2),
+            (Some("25%"), Some(8), Some(8), Some(4), 1),
+            (Some("1h"), None, None, None, 0),
+            (None, Some(8), Some(8), None, 0),
+        ] {
+            let found = kept_to_verify(&contract(verify_for, budget), left.map(hours), until.map(hours));
+            assert_eq!(found, hours(kept), "{verify_for:?} {budget:?} {left:?} {until:?}");
+        }
+        assert_eq!(verified_without_end(&contract(Some("1h"), None), hours(10)), hours(1));
+        assert_eq!(verified_without_end(&contract(Some("10%"), None), hours(10)), hours(1));
+        assert_eq!(verified_without_end(&contract(None, None), hours(10)), Duration::ZERO);
     }
 
     #[test]

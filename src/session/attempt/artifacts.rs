@@ -159,8 +159,11 @@ impl Attempt {
                 best = Some((run, *value, artifacts));
             }
         }
-        let of_best = best.as_ref().map(|(run, ..)| folder(run)).transpose()?;
-        for other in store.folder.all_runs(self.open.id).filter(|folder| of_best.as_ref() != Some(folder)) {
+        // What one left that is under way or over belongs to nobody yet.
+        let is_open = |run: &&OpenRun| !run.is_first() && run.result.is_none();
+        let stay = best.as_ref().map(|(run, ..)| *run).into_iter().chain(left.runs.iter().filter(is_open));
+        let stay = stay.map(folder).collect::<Result<Vec<_>, _>>()?;
+        for other in store.folder.all_runs(self.open.id).filter(|folder| !stay.contains(folder)) {
             forget_artifacts_of(&other)?;
             crash::point("artifacts.worse_removed");
         }

@@ -51,6 +51,8 @@ impl Attempt {
             crash::point("confirming.entered");
         }
         self.settle_baseline(&mut shared.store())?;
+        let mut draft = draft_of(&self.open)?;
+        self.choose_artifacts(&shared.store(), &mut draft)?;
         loop {
             let step = self.fresh_step(&shared.store())?;
             let wanted = match step {

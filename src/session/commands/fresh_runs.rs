@@ -14,7 +14,8 @@ use crate::domain::{Asked, CommitId, Contract, GpuOther, Layout, Number, Record,
 use crate::git::HeadTarget;
 use crate::rules::{TAINT_REPEATS, describe_failure, taint};
 use crate::session::attempt::FinishedRun;
-use crate::session::errors::SessionError;
+use crate::session::errors::{SessionError, VerifyError};
+use crate::session::files::read_history;
 use crate::session::plan::{Drive, Placing, layout_of};
 use crate::session::store::{Interrupt, Interrupts, first_fresh_seed, watch_programs_until};
 use crate::session::tree::SlotSetup;
@@ -102,6 +103,12 @@ impl<'a> FreshRuns<'a> {
         // Their own locks, so that no loop starts meanwhile, and those of other sessions leave what is written here alone.
         let lock = |view: &&SessionView| view.folder.lock(view.repo.git_dir(), false);
         let held = views.iter().map(lock).collect::<Result<Vec<_>, _>>()?;
+        for view in views {
+            // While it waited for the lock, a loop may have kept a better one.
+            if read_history(&view.repo, &view.tag)?.records().len() != view.history.records().len() {
+                return Err(VerifyError::Recorded(view.tag.clone()).into());
+            }
+        }
         let view = views[views.len() - 1];
         watch_programs_until(&view.repo, interrupts)?;
         let before = view.layout();

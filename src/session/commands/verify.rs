@@ -2,9 +2,9 @@
 
 use super::fresh_runs::{FreshNews, FreshRuns, FreshTerms, Subject, first_seed_of, usual_seconds};
 use crate::domain::{Contract, Record, VerifiedId, VerifiedPair};
-use crate::rules::{fresh_groups, fresh_groups_besides, judge_pair};
+use crate::rules::{fresh_groups, fresh_groups_besides};
 use crate::session::errors::{SessionError, VerifyError};
-use crate::session::store::{Interrupts, read_tag, write_tag};
+use crate::session::store::{Interrupts, read_tag, record_verified};
 use crate::session::view::SessionView;
 
 /// One of the two experiments of a verification.
@@ -61,9 +61,10 @@ pub async fn verify(
             let id = [&pair.a, &pair.b][which].text();
             let Some(value) = ended.told(&id, seed, publish) else { return Ok(()) };
             let value = value.map_err(|it| VerifyError::Failed { what: id, seed, why: it.why })?;
-            pair.add(which, seed, value.value);
-            is_known = judge_pair(&mut pair, contract.metric.direction, &others);
-            write_tag(&b.view.repo, &name, &b.record.commit, &pair)
+            let place = (&b.view.repo, name.as_str(), &b.record.commit);
+            let run = (which, seed, value.value);
+            is_known = record_verified(place, &mut pair, run, contract.metric.direction, &others)?;
+            Ok(())
         })
         .await?;
     match (is_done, is_known) {

@@ -11,7 +11,7 @@ use crate::state::SEE_DOCTOR;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum KeepsError {
-    #[error("session {0} has no kept experiment")]
+    #[error("session {0} has kept nothing but its baseline")]
     NothingKept(String),
     #[error("experiment {id} of session {tag} was not kept, so it cannot be left out")]
     NotKept { tag: Tag, id: ExperimentId },

@@ -179,6 +179,7 @@ fn branches() -> Vec<SessionError> {
             b: "u measures loss (higher)".into(),
         }),
         SessionError::Verify(VerifyError::BranchThere("t-dropped".into())),
+        SessionError::Verify(VerifyError::Recorded("t".parse().unwrap())),
         SessionError::Verify(VerifyError::NoNoise),
         SessionError::Keeps(KeepsError::WinnersWait(tag("t"))),
         SessionError::Keeps(KeepsError::NoChain { tag: "t".into(), id: 4.into(), before: 3.into() }),

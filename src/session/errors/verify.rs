@@ -1,7 +1,7 @@
 //! Errors about verifying experiments.
 
 use super::session::ErrorKind;
-use crate::domain::{ExperimentId, experiment_name};
+use crate::domain::{ExperimentId, Tag, experiment_name};
 
 /// The reason why two experiments cannot be verified.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,8 @@ pub enum VerifyError {
     BranchThere(String),
     #[error("one run of each says nothing about the noise")]
     NoNoise,
+    #[error("an experiment of session {0} was recorded meanwhile")]
+    Recorded(Tag),
     #[error("{0} is not a tag that this program can add to")]
     Unread(String),
     #[error("cannot write what was verified: {0}")]
@@ -29,6 +31,7 @@ impl VerifyError {
         match self {
             VerifyError::Same(_) | VerifyError::NoNoise | VerifyError::OtherMetric { .. } => ErrorKind::Usage,
             VerifyError::BranchThere(_)
+            | VerifyError::Recorded(_)
             | VerifyError::Failed { .. }
             | VerifyError::Unread(_)
             | VerifyError::Text(_) => ErrorKind::CannotStart,
@@ -48,6 +51,7 @@ impl VerifyError {
             }
             VerifyError::OtherMetric { .. } => "name two sessions with the same metric and direction".into(),
             VerifyError::Unread(name) => format!("look at it with `git show {name}`; a newer ar may have written it"),
+            VerifyError::Recorded(_) => "repeat the command, which may name another experiment now".into(),
             VerifyError::NoNoise => "pass --runs 2 or more".into(),
             VerifyError::Text(_) => "report this as a defect".into(),
         }

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::domain::{Ablated, CommitId, FORMAT_VERSION, Tag, VerifiedPair};
+use crate::domain::{Ablated, CommitId, Direction, FORMAT_VERSION, Tag, VerifiedPair};
 use crate::git::Repo;
-use crate::rules::History;
+use crate::rules::{History, Sample, judge_pair};
 use crate::session::errors::{SessionError, VerifyError};
 use crate::session::files::{read_messages, session_tags};
 
@@ -39,6 +39,20 @@ pub(crate) fn write_tag<T: Serialize>(
 ) -> Result<(), SessionError> {
     let message = serde_json::to_string(value).map_err(|source| VerifyError::Text(source.to_string()))?;
     Ok(repo.refs.rewrite_record(name, commit, &message)?)
+}
+
+/// Adds a run to a pair, and writes into its tag on a commit what all runs of the pair say by then. `others` are the runs that
+/// tell more of the noise. Returns whether the noise is known.
+pub(crate) fn record_verified(
+    (repo, name, commit): (&Repo, &str, &CommitId),
+    pair: &mut VerifiedPair,
+    (which, seed, value): (usize, u64, f64),
+    direction: Direction,
+    others: &[Vec<Sample>],
+) -> Result<bool, SessionError> {
+    pair.add(which, seed, value);
+    let is_known = judge_pair(pair, direction, others);
+    write_tag(repo, name, commit, pair).map(|()| is_known)
 }
 
 /// The smallest seed that neither a run of the session had nor any larger one, those of comparisons with other sessions among

@@ -21,7 +21,7 @@ mod writer;
 pub(crate) use contradiction::trouble_text;
 pub(crate) use earlier_logs::{LOGS, newest_log, of_earlier};
 pub(crate) use expectations::{Detection, Expected, Stamps};
-pub(crate) use fresh_tags::{first_fresh_seed, read_tag, write_tag};
+pub(crate) use fresh_tags::{first_fresh_seed, read_tag, record_verified, write_tag};
 pub use jobs::AGENT;
 pub(crate) use jobs::{
     REVIEW, RUN, RUN_FILES, TREE_BEFORE, clear_run_folder, guard_name, job_names, job_place, run_name, run_variables,

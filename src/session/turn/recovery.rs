@@ -14,7 +14,9 @@ use crate::state::{OpenAttempt, OpenExperiment};
 impl Lanes<'_, '_> {
     /// Finishes or picks up each attempt that is open, but for a baseline that is not recorded.
     pub(crate) async fn recover(&mut self) -> Result<(), SessionError> {
-        let left = all_open(&self.shared.store());
+        let mut left = all_open(&self.shared.store());
+        // *In place* a rerun had the tree of a change that stays open.
+        left.sort_by_key(|left| left.phase != Phase::Checking);
         for left in left {
             let mut attempt = Attempt::of(left);
             let found = attempt.found(&self.shared.store(), self.shared.executor_of(&attempt.job()));

@@ -1,22 +1,38 @@
 //! The end of a night: fresh runs of its best experiment and of the baseline, in the time that `--verify-for` keeps for them.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
 use super::session::Session;
-use crate::domain::{ExperimentId, Notice, Record, StopReason, VerifiedId, VerifiedPair};
+use crate::domain::{ExperimentId, Notice, Phase, Record, StopReason, VerifiedId, VerifiedPair};
 use crate::rules::{
-    FileTerms, Measured, describe_failure, expected_run, fresh_groups_besides, is_verified_after, judge_pair,
+    FileTerms, Measured, describe_failure, expected_run, fresh_groups_besides, is_verified_after, to_verify,
 };
 use crate::session::attempt::RunAgain;
 use crate::session::errors::SessionError;
-use crate::session::store::{Interrupt, Store, end_programs_in, first_fresh_seed, read_tag, write_tag};
+use crate::session::store::{Interrupt, Store, end_programs_in, first_fresh_seed, read_tag, record_verified};
 use crate::session::tree::Workspace;
 use crate::session::wait::{Ending, Shared, await_gpus};
+use crate::state::OpenExperiment;
 
-/// What a run to verify an experiment gave: a value, or the reason why there is none.
-type Value = Result<f64, String>;
+/// The baseline and the best experiment, while a night that ends verifies one against the other.
+struct NightPair {
+    records: [Record; 2],
+    /// The tag that says what all fresh runs of the two say.
+    name: String,
+    pair: RefCell<VerifiedPair>,
+    end: Instant,
+}
+
+/// How a verification ends.
+enum Verified {
+    /// There is no time for more runs, or a run gave no number.
+    Over,
+    /// The session stops for another reason than that for which its loop ended.
+    Stopped(StopReason),
+}
 
 impl Session<'_> {
     /// Verifies the best experiment against the baseline, where the runs of the session are made, as long as there is time for
@@ -26,128 +42,187 @@ impl Session<'_> {
         if left.is_zero() || !is_verified_after(&reason) {
             return Ok(reason);
         }
-        let Some((baseline, best)) = both(&self.shared.store()) else { return Ok(reason) };
-        let end = Instant::now() + left;
-        let name = self.shared.store().contract.tag.verified_ref(None, baseline.id, best.id);
-        let known = read_tag(&self.shared.store().repo, &name, |pair: &VerifiedPair| pair.version)?;
-        let [a, b] = [baseline.id, best.id].map(|id| VerifiedId::new(None, id));
-        let mut pair = known.unwrap_or_else(|| VerifiedPair::new(a, b));
-        end_programs_in(&self.shared.store().repo, Some(left));
-        self.shared.emit(Notice::Verifying { id: best.id, seconds: left.as_secs_f64() })?;
-        let terms = FileTerms::of(&self.shared.store().contract)?;
-        let slots = self.shared.store().journal.layout.as_ref().map(|layout| layout.slots);
-        loop {
-            let batch = next_batch(&mut pair, &self.shared.store(), slots.unwrap_or(1))?;
-            let run = expected_run(&self.shared.store().history);
-            let turns = u32::try_from(batch.len()).unwrap_or(u32::MAX).div_ceil(slots.unwrap_or(1));
-            if end.saturating_duration_since(Instant::now()) < (run * turns).max(Duration::from_millis(1)) {
+        let night = match NightPair::of(&self.shared.store(), left) {
+            Ok(Some(night)) => night,
+            Ok(None) => return Ok(reason),
+            // Its experiments are recorded, whatever stands in the place of the tag.
+            Err(SessionError::Verify(error)) => {
+                self.shared.emit(Notice::NotVerified(error.to_string()))?;
                 return Ok(reason);
             }
-            let of = |which: usize| if which == 0 { &baseline } else { &best };
+            Err(error) => return Err(error),
+        };
+        let best = night.records[1].id;
+        if expected_run(&self.shared.store().history) * 2 > left {
+            self.shared.emit(Notice::NoTimeToVerify { id: best, seconds: left.as_secs_f64() })?;
+            return Ok(reason);
+        }
+        {
+            let store = self.shared.store();
+            // A night that ends at no time leaves them theirs.
+            let ends = self.shared.times.end(&store).is_some();
+            end_programs_in(&store.repo, ends.then_some(left));
+        }
+        self.shared.emit(Notice::Verifying { id: best, seconds: left.as_secs_f64() })?;
+        let open = self.put_open_change_away()?;
+        let verified = night.verify(&self.shared, &mut self.workspace).await?;
+        if matches!(verified, Verified::Stopped(StopReason::Detached)) {
+            return Ok(StopReason::Detached);
+        }
+        if let Some(open) = open {
+            self.bring_open_change_back(&open)?;
+        }
+        let pair = night.pair.into_inner();
+        if pair.runs > 0 {
+            let decimals = night.records[1].metric.number().map_or(4, |number| number.decimals());
+            self.shared.emit(Notice::VerifiedNight(pair.sentence(decimals)))?;
+        }
+        Ok(match verified {
+            Verified::Over => reason,
+            Verified::Stopped(reason) => reason,
+        })
+    }
+
+    /// Brings branch and working tree *in place* from a change that stays open to the experiment that it was made on. A ref
+    /// keeps its commit meanwhile.
+    fn put_open_change_away(&mut self) -> Result<Option<OpenExperiment>, SessionError> {
+        if !self.workspace.home.follows_branch() {
+            return Ok(None);
+        }
+        let store = &mut *self.shared.store();
+        let open =
+            store.journal.attempts.iter().find(|left| left.phase == Phase::Confirming).map(|left| left.open.clone());
+        if let Some(open) = &open
+            && let Some(commit) = &open.commit
+        {
+            store.repo.refs.put_ref(&store.contract.tag.open_ref(open.id), commit.as_str())?;
+            let back = OpenExperiment { commit: Some(open.base.clone()), base: commit.clone(), ..open.clone() };
+            self.workspace.check_out(store, &back)?;
+        }
+        Ok(open)
+    }
+
+    fn bring_open_change_back(&mut self, open: &OpenExperiment) -> Result<(), SessionError> {
+        let store = &mut *self.shared.store();
+        self.workspace.check_out(store, open)?;
+        Ok(store.repo.refs.drop_ref(&store.contract.tag.open_ref(open.id))?)
+    }
+}
+
+impl NightPair {
+    /// The two experiments, with what fresh runs said of them before; `None` where there is nothing to verify.
+    fn of(store: &Store, left: Duration) -> Result<Option<NightPair>, SessionError> {
+        let Some((baseline, best)) = to_verify(&store.history) else { return Ok(None) };
+        let name = store.contract.tag.verified_ref(None, baseline.id, best.id);
+        let [a, b] = [baseline.id, best.id].map(|id| VerifiedId::new(None, id));
+        let known = read_tag(&store.repo, &name, |pair: &VerifiedPair| pair.version)?;
+        let pair = RefCell::new(known.unwrap_or_else(|| VerifiedPair::new(a, b)));
+        Ok(Some(NightPair { records: [baseline.clone(), best.clone()], name, pair, end: Instant::now() + left }))
+    }
+
+    async fn verify(&self, shared: &Shared<'_>, workspace: &mut Workspace) -> Result<Verified, SessionError> {
+        let terms = FileTerms::of(&shared.store().contract)?;
+        let slots = shared.store().journal.layout.as_ref().map(|layout| layout.slots);
+        loop {
+            let batch = self.next_batch(&shared.store(), slots.unwrap_or(1))?;
+            let run = expected_run(&shared.store().history);
+            let turns = u32::try_from(batch.len()).unwrap_or(u32::MAX).div_ceil(slots.unwrap_or(1));
+            if self.end.saturating_duration_since(Instant::now()) < (run * turns).max(Duration::from_millis(1)) {
+                return Ok(Verified::Over);
+            }
             let mut ended = Vec::new();
             if let Some(slots) = slots {
                 for some in batch.chunks(slots as usize) {
-                    let runs = (0..)
-                        .zip(some)
-                        .map(|(slot, (which, seed))| run_in_slot(&self.shared, &terms, slot, of(*which), *seed));
-                    ended.extend(some.iter().copied().zip(join_all(runs).await));
+                    let runs = (0..).zip(some).map(|(slot, run)| self.run_in_slot(shared, &terms, slot, *run));
+                    ended.extend(join_all(runs).await);
                 }
             } else {
-                for (which, seed) in batch {
-                    if self.shared.asked()? != Interrupt::None {
-                        return Ok(reason);
+                for run in batch {
+                    if shared.asked()? != Interrupt::None {
+                        ended.push(Ok(Ending::Interrupted));
+                        break;
                     }
-                    let ran = run_again(&self.shared, &mut self.workspace, None, of(which), seed).await;
-                    ended.push(((which, seed), ran));
+                    ended.push(self.run_again(shared, workspace, None, run).await);
                 }
             }
-            for ((which, seed), ran) in ended {
-                let value = match ran? {
-                    Ending::Done(value) => value,
-                    Ending::Detached => return Ok(StopReason::Detached),
-                    Ending::Interrupted | Ending::Lost => return Ok(reason),
+            for ran in ended {
+                let said = match ran? {
+                    Ending::Done(said) => said?,
+                    Ending::Detached => return Ok(Verified::Stopped(StopReason::Detached)),
+                    Ending::Interrupted => {
+                        return Ok(Verified::Stopped(shared.interrupts.reason(&shared.store().folder)));
+                    }
+                    Ending::Lost => return Ok(Verified::Over),
                 };
-                if !self.note_verified(&mut pair, &name, (of(which).id, which, seed), value)? {
-                    return Ok(reason);
+                let has_failed = matches!(said, Notice::VerifyingFailed { .. });
+                shared.emit(said)?;
+                if has_failed {
+                    return Ok(Verified::Over);
                 }
             }
         }
     }
 
-    /// Records a run. Returns false if it gave no number.
-    fn note_verified(
+    /// The runs that are made next: those that the pair lacks, and as many by fresh seeds as the slots can make at a time.
+    fn next_batch(&self, store: &Store, slots: u32) -> Result<Vec<(usize, u64)>, SessionError> {
+        let mut pair = self.pair.borrow().clone();
+        pair.wanted = pair.common_seeds() + (slots / 2).max(1);
+        Ok(pair.missing(first_fresh_seed(&store.repo, &store.contract.tag, &store.history)?))
+    }
+
+    async fn run_in_slot(
         &self,
-        pair: &mut VerifiedPair,
-        name: &str,
+        shared: &Shared<'_>,
+        terms: &FileTerms,
+        slot: u32,
+        run: (usize, u64),
+    ) -> Result<Ending<Result<Notice, SessionError>>, SessionError> {
+        if shared.asked()? != Interrupt::None {
+            return Ok(Ending::Interrupted);
+        }
+        let commit = &self.records[run.0].commit;
+        let mut workspace = shared.slots.open(&mut shared.store(), terms, slot, commit)?;
+        await_gpus(shared, slot).await?;
+        self.run_again(shared, &mut workspace, Some(slot), run).await
+    }
+
+    /// Makes a run, and records it before anything else can happen to it.
+    async fn run_again(
+        &self,
+        shared: &Shared<'_>,
+        workspace: &mut Workspace,
+        slot: Option<u32>,
+        (which, seed): (usize, u64),
+    ) -> Result<Ending<Result<Notice, SessionError>>, SessionError> {
+        let record = &self.records[which];
+        let run = RunAgain { record, seed: Some(seed), slot, why: "the end of the night verifies it" };
+        shared
+            .run_again(workspace, run, |store, measured, _| self.note(store, (record.id, which, seed), measured))
+            .await
+    }
+
+    /// Records a run, and says what it gave.
+    fn note(
+        &self,
+        store: &mut Store,
         (id, which, seed): (ExperimentId, usize, u64),
-        value: Value,
-    ) -> Result<bool, SessionError> {
-        let value = match value {
-            Ok(value) => value,
-            Err(why) => {
-                self.shared.emit(Notice::VerifyingFailed { id, seed, why })?;
-                return Ok(false);
+        measured: Measured,
+    ) -> Result<Notice, SessionError> {
+        let value = match (measured.value, measured.failure) {
+            (Some(value), None) => value,
+            (_, failure) => {
+                let why = failure.map_or_else(
+                    || "no number".to_owned(),
+                    |failure| describe_failure(&failure, &store.contract.metric.name, &measured.ended, None),
+                );
+                return Ok(Notice::VerifyingFailed { id, seed, why });
             }
         };
-        {
-            let store = self.shared.store();
-            pair.add(which, seed, value);
-            let others = fresh_groups_besides(&store.history, Some(pair));
-            let best = store.history.incumbent().map(|best| best.commit.clone());
-            if judge_pair(pair, store.contract.metric.direction, &others)
-                && let Some(best) = best
-            {
-                write_tag(&store.repo, name, &best, pair)?;
-            }
-        }
-        self.shared.emit(Notice::VerifyingRun { id, seed, value: value.to_string() })?;
-        Ok(true)
+        let pair = &mut *self.pair.borrow_mut();
+        let others = fresh_groups_besides(&store.history, Some(pair));
+        let direction = store.contract.metric.direction;
+        let place = (&*store.repo, self.name.as_str(), &self.records[1].commit);
+        record_verified(place, pair, (which, seed, value.value), direction, &others)?;
+        Ok(Notice::VerifyingRun { id, seed, value: value.raw })
     }
-}
-
-/// The baseline and the best experiment, if both have a number and are not the same.
-fn both(store: &Store) -> Option<(Record, Record)> {
-    let has_number = |record: &&Record| record.metric.value.is_some();
-    let baseline = store.history.baseline().filter(has_number)?;
-    let best = store.history.incumbent().filter(has_number).filter(|best| best.id != baseline.id)?;
-    Some((baseline.clone(), best.clone()))
-}
-
-/// The runs that are made next: those that a pair lacks, and as many by fresh seeds as the slots can make at a time.
-fn next_batch(pair: &mut VerifiedPair, store: &Store, slots: u32) -> Result<Vec<(usize, u64)>, SessionError> {
-    pair.wanted = pair.common_seeds() + (slots / 2).max(1);
-    Ok(pair.missing(first_fresh_seed(&store.repo, &store.contract.tag, &store.history)?))
-}
-
-async fn run_in_slot(
-    shared: &Shared<'_>,
-    terms: &FileTerms,
-    slot: u32,
-    record: &Record,
-    seed: u64,
-) -> Result<Ending<Value>, SessionError> {
-    if shared.asked()? != Interrupt::None {
-        return Ok(Ending::Interrupted);
-    }
-    let mut workspace = shared.slots.open(&mut shared.store(), terms, slot, &record.commit)?;
-    await_gpus(shared, slot).await?;
-    run_again(shared, &mut workspace, Some(slot), record, seed).await
-}
-
-async fn run_again(
-    shared: &Shared<'_>,
-    workspace: &mut Workspace,
-    slot: Option<u32>,
-    record: &Record,
-    seed: u64,
-) -> Result<Ending<Value>, SessionError> {
-    let run = RunAgain { record, seed: Some(seed), slot, why: "the end of the night verifies it" };
-    let value = |store: &mut Store, measured: Measured, _| match (measured.value, measured.failure) {
-        (Some(value), None) => Ok(value.value),
-        (_, failure) => Err(failure.map_or_else(
-            || "no number".to_owned(),
-            |failure| describe_failure(&failure, &store.contract.metric.name, &measured.ended, None),
-        )),
-    };
-    shared.run_again(workspace, run, value).await
 }

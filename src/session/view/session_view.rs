@@ -303,14 +303,8 @@ impl SessionView {
         };
         baselines
             .filter(|baseline| self.history.records().iter().filter(kept).any(|record| is_same(record, baseline)))
-            .filter_map(|baseline| {
-                Some(Elsewhere {
-                    number: baseline.metric.number()?,
-                    tag: baseline.tag.to_string(),
-                    commit: baseline.commit,
-                    environment: baseline.environment,
-                })
-            })
+            .filter(|baseline| baseline.metric.value.is_some())
+            .map(Elsewhere::of)
             .collect()
     }
 

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 
 use crate::domain::StopReason;
 use crate::rules::{
-    End, expected_run, kept_to_verify, nearest_end, stop_before_experiment, stop_for_time, verified_without_end,
+    End, expected_run, kept_to_verify, nearest_end, stop_before_experiment, stop_for_time, to_verify,
+    verified_without_end,
 };
 use crate::session::store::Store;
 
@@ -24,6 +25,14 @@ struct Begun {
     until: Option<Duration>,
 }
 
+impl Begun {
+    /// The time since then. One clock stands still while the machine sleeps, the other may be set.
+    fn elapsed(&self, store: &Store) -> Duration {
+        let by_the_wall = Duration::try_from(store.now().duration_since(self.started)).unwrap_or_default();
+        self.at.elapsed().max(by_the_wall)
+    }
+}
+
 impl Times {
     /// Begins now, and gives the time of day at which the night ends, if it does so at one.
     pub(crate) fn begin(store: &Store) -> (Times, Option<Timestamp>) {
@@ -38,23 +47,23 @@ impl Times {
         self.0.is_some()
     }
 
-    /// When this invocation ends; never without a budget.
+    /// When the experiments of this invocation end; never without a budget. The time to verify what was kept follows, once
+    /// something was.
     pub(crate) fn end(&self, store: &Store) -> Option<End> {
-        let Begun { at, started, budget, until } = self.0?;
-        // One clock stands still while the machine sleeps, the other may be set.
-        let by_the_wall = Duration::try_from(store.now().duration_since(started)).unwrap_or_default();
-        let mut end = nearest_end(&store.contract, budget, until, at.elapsed().max(by_the_wall))?;
-        end.left = end.left.saturating_sub(kept_to_verify(&store.contract, budget, until));
+        let begun = self.0?;
+        let mut end = nearest_end(&store.contract, begun.budget, begun.until, begun.elapsed(store))?;
+        if to_verify(&store.history).is_some() {
+            end.left = end.left.saturating_sub(kept_to_verify(&store.contract, begun.budget, begun.until));
+        }
         Some(end)
     }
 
     /// The time left to verify what the night kept, now that its loop is over.
     pub(crate) fn left_to_verify(&self, store: &Store) -> Duration {
-        let Some(Begun { at, started, budget, until }) = self.0 else { return Duration::ZERO };
-        let by_the_wall = Duration::try_from(store.now().duration_since(started)).unwrap_or_default();
-        let elapsed = at.elapsed().max(by_the_wall);
-        match nearest_end(&store.contract, budget, until, elapsed) {
-            Some(end) => kept_to_verify(&store.contract, budget, until).min(end.left),
+        let Some(begun) = self.0 else { return Duration::ZERO };
+        let elapsed = begun.elapsed(store);
+        match nearest_end(&store.contract, begun.budget, begun.until, elapsed) {
+            Some(end) => kept_to_verify(&store.contract, begun.budget, begun.until).min(end.left),
             None => verified_without_end(&store.contract, elapsed),
         }
     }
