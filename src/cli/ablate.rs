@@ -80,6 +80,10 @@ fn print(view: &SessionView, ablation: &Ablation, drops: bool, format: Format) {
         "\nHow much better {best} is with each change than without it, by {} fresh runs of each, with 95% intervals",
         found.runs
     ));
+    let is_exact = |it: &Contribution| it.low.is_some() && it.low == it.high;
+    if found.kept.iter().any(is_exact) {
+        output::line("Each program gave one value in all its runs, which says nothing about the noise");
+    }
     match branch {
         Some(branch) => output::line(&format!("Branch {branch} has {best} without what was dropped")),
         None if drops => output::line("Nothing was dropped"),

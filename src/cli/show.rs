@@ -40,6 +40,10 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
         };
         grid.push(["artifacts".to_owned(), place]);
     }
+    let verified: Vec<_> =
+        view.history.verified().iter().filter(|pair| pair.runs > 0 && pair.names(record.id)).collect();
+    let decimals = record.metric.number().map_or(4, |number| number.decimals());
+    verified.iter().for_each(|pair| grid.push(["verified".to_owned(), pair.sentence(decimals)]));
     match format {
         Format::Table => {
             output::text(&grid.to_fields(output::width()));
@@ -69,6 +73,7 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
                 };
                 fields.insert("artifacts_folder".into(), json!(folder));
                 fields.insert("artifacts_gone".into(), json!(gone));
+                fields.insert("verified".into(), json!(verified));
             }
             output::json(&value);
         }

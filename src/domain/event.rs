@@ -196,12 +196,9 @@ impl fmt::Display for StopReason {
                     StopReason::Budget { seconds } => format!("of {}", text(*seconds)),
                     end => end.to_string(),
                 };
-                match (text(*left), text(*needed)) {
-                    (left, needed) if left == needed => {
-                        write!(f, "less than {needed} left {end}, which another run needs")
-                    }
-                    (left, needed) => write!(f, "only {left} left {end}, but {needed} needed"),
-                }
+                let (left, needed) = (text(*left), text(*needed));
+                let much = if left == needed { "less than" } else { "only" };
+                write!(f, "{much} {left} left {end}, but {needed} needed")
             }
             StopReason::NoAgent => f.write_str("the baseline is measured; no agent is set"),
             StopReason::Flagged { after, tried, told } => {

@@ -98,6 +98,11 @@ impl VerifiedPair {
         values.push((seed, value));
     }
 
+    /// Returns whether it compares this experiment of the session.
+    pub fn names(&self, id: ExperimentId) -> bool {
+        [&self.a, &self.b].into_iter().any(|side| side.own() == Some(id))
+    }
+
     /// Says how far apart the two are, with so many decimals.
     pub fn sentence(&self, decimals: usize) -> String {
         let VerifiedPair { a, b, difference, low, high, level, .. } = self;

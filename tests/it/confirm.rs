@@ -366,7 +366,11 @@ fn two_experiments_are_compared_by_fresh_runs_of_both_which_are_pooled() {
     let drawn = fs::read_to_string(repo.outside().join("night.svg")).unwrap();
     assert!(drawn.contains("verified on 5 fresh runs of each: +"), "{picture:#?}");
     let said = ar(&repo, ["verify", "1", "--runs", "2", "--tag", "t"]).ok();
-    assert!(said.stdout.contains("experiment 1 is better than the baseline by 0."), "{said:#?}");
+    let sentence = "experiment 1 is better than the baseline by 0.";
+    assert!(said.stdout.contains(sentence), "{said:#?}");
+    let text = ar(&repo, ["show", "1", "--tag", "t"]).ok().stdout;
+    assert!(text.contains(&format!("verified      {sentence}")), "{text}");
+    assert_eq!(shown(&repo, 4)["verified"][0]["difference"], both["difference"]);
     ar(&repo, ["verify", "1", "1", "--tag", "t"]).exits(2);
     assert_eq!(repo.git(["worktree", "list"]).lines().count(), 1);
     ar(&repo, ["doctor", "t"]).ok();
@@ -384,6 +388,42 @@ fn a_verification_that_a_run_ends_keeps_the_runs_before_it_and_goes_on() {
     assert_eq!(whole["runs"], 3);
     let made = made(&repo);
     assert_eq!(made.iter().filter(|run| *run == "0 6").count(), 1, "{made:?}");
+}
+
+#[test]
+fn a_verification_that_is_killed_on_slots_or_between_sessions_counts_no_run_twice() {
+    for has_two in [false, true] {
+        let repo = noisy();
+        night(&repo, &[]).ok();
+        let mut args = vec!["verify", "--runs", "3", "--slots", "2", "--format", "json"];
+        if has_two {
+            repo.git(["switch", "--quiet", "main"]);
+            let other = ARGS.map(|arg| if arg == "t" { "u" } else { arg });
+            ar_in_time(&repo, other.iter().chain(&["once", "--max-experiments", "1"])).ok();
+            args.extend(["t:best", "u:best"]);
+        } else {
+            args.extend(["--tag", "t"]);
+        }
+        let hold = repo.outside().join("hold-7");
+        fs::write(&hold, "").unwrap();
+        let mut command = ar_command(&repo, &repo.path(), &args);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let of_seed = |seed: &str| made(&repo).iter().filter(|run| run.ends_with(seed)).count();
+        until("two runs with seed 7", || (of_seed(" 7") == 2).then_some(()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        until("them to end with it", || repo.processes().is_empty().then_some(()));
+        fs::remove_file(&hold).unwrap();
+        assert_eq!(ar(&repo, &args).ok().json()["runs"], 3);
+        let tag = repo.git(["for-each-ref", "--format=%(contents)", "refs/autoresearch/*/verified/*"]);
+        let pair: Value = serde_json::from_str(tag.trim()).unwrap();
+        for values in ["values_a", "values_b"] {
+            let mut seeds: Vec<_> = pair[values].as_array().unwrap().iter().map(|it| it[0].as_u64().unwrap()).collect();
+            seeds.sort_unstable();
+            assert_eq!(seeds, [6, 7, 8], "{pair}");
+        }
+        assert_eq!(of_seed(" 6"), 2, "those that had ended are not made again: {:?}", made(&repo));
+    }
 }
 
 #[test]

@@ -251,6 +251,20 @@ fn repeats_are_counted_across_kills_also_while_nobody_waits() {
 }
 
 #[test]
+fn a_baseline_that_is_killed_between_its_repeats_counts_each_once() {
+    for point in ["running.entered:2", "running.over:2", "running.entered:3"] {
+        let Some(bench) = Bench::new("0 1 2\n") else { return };
+        let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", AGENT];
+        let args = [&args[..], &["--max-experiments", "1"]].concat();
+        assert_eq!(bench.call(&args, point).code, None, "{point}");
+        bench.call(&["resume", "t"], "").ok();
+        assert_eq!(bench.made(), ["0 1 0", "0 1 1", "0 1 2", "1 1 0"], "{point}");
+        assert_eq!(bench.record(0)["runs"].as_array().unwrap().len(), 1, "{point}");
+        assert_eq!(bench.record(1)["outcome"], "keep", "{point}");
+    }
+}
+
+#[test]
 fn a_process_that_comes_and_stays_ends_the_loop_with_its_name() {
     let Some(bench) = Bench::new("") else { return };
     let agent = format!("echo '* * 99' >\"$OUTSIDE/beside\"; {AGENT}");
