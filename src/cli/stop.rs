@@ -52,8 +52,12 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
         Stopped::After(open) if !open.is_empty() => format!("session {tag} stops after {}", experiment_names(&open)),
         Stopped::After(_) => format!("session {tag} stops before its next experiment"),
         Stopped::Beside(stopping) => stopping_text(&tag, &stopping),
-        Stopped::Ended if args.now => format!("session {tag} has stopped; what was unfinished is rolled back"),
-        Stopped::Ended => format!("session {tag} has stopped"),
+        Stopped::Ended(Some(id)) => format!(
+            "session {tag} has stopped; {} stays open, and `ar resume {tag}` goes on with its fresh runs",
+            experiment_name(id)
+        ),
+        Stopped::Ended(None) if args.now => format!("session {tag} has stopped; what was unfinished is rolled back"),
+        Stopped::Ended(None) => format!("session {tag} has stopped"),
     });
     Ok(ExitCode::SUCCESS)
 }

@@ -200,7 +200,7 @@ pub enum Notice {
     // An experiment.
     #[error("restarted the run of experiment {0}, which was lost")]
     RunRestarted(ExperimentId),
-    #[error("experiment {id} stays open with {done} of up to {most} fresh runs; the next loop goes on with them")]
+    #[error("experiment {id} stays open with {done} of up to {most} fresh runs; `ar resume` goes on with them")]
     LeftToConfirm { id: ExperimentId, done: u32, most: u32 },
     #[error("verifying {} against the baseline by fresh runs, for {} at most", experiment_name(*id), span_text(*seconds))]
     Verifying { id: ExperimentId, seconds: f64 },

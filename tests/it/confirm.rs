@@ -516,10 +516,11 @@ fn night_that_ends_while_confirming(repo: &TestRepo, fails: &str) -> Child {
 }
 
 /// Checks that nothing was taken for somebody's work, and that the change that stayed open is confirmed by the next loop.
-fn goes_on_with_open_change(repo: &TestRepo) {
+fn goes_on_with_open_change(repo: &TestRepo, by: &[&str], at: &str) {
     assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/saved"]), "");
     ar(repo, ["doctor", "t"]).ok();
-    let resumed = ar_in_time(repo, ["run", "--yes", "--for", "1h", "--max-experiments", "1"]).ok();
+    let mut command = ar_command(repo, &repo.path(), by);
+    let resumed = Called::from(command.env("AR_CLOCK", at).output().unwrap()).ok();
     assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/saved"]), "", "{resumed:#?}");
     assert_eq!(runs(&shown(repo, 2))[..3], ["screen 1", "confirm 2", "confirm 3"], "{resumed:#?}");
     // One by a fresh seed that was killed gave no number, and is made again.
@@ -542,7 +543,9 @@ fn a_night_that_ends_while_a_change_is_confirmed_is_verified_beside_it() {
     let head = repo.git(["log", "--format=%s", "-1", "autoresearch/t"]);
     assert!(head.starts_with("change 2"), "the open change is on the branch: {head}");
     assert_eq!(repo.git(["status", "--porcelain"]), "");
-    goes_on_with_open_change(&repo);
+    // The night is over, and nothing else begins.
+    goes_on_with_open_change(&repo, &["resume", "t"], "2026-11-21T06:00:00Z");
+    assert_eq!(repo.git(["for-each-ref", "refs/autoresearch/t/0*"]).lines().count(), 3);
 }
 
 #[test]
@@ -556,7 +559,8 @@ fn a_night_that_is_killed_while_it_is_verified_beside_an_open_change_loses_nothi
     child.wait().unwrap();
     ar(&repo, ["stop", "t", "--now"]).ok();
     fs::remove_file(&hold).unwrap();
-    goes_on_with_open_change(&repo);
+    let again = ["run", "--yes", "--for", "1h", "--max-experiments", "1"];
+    goes_on_with_open_change(&repo, &again, "2026-11-21T22:00:00Z");
 }
 
 #[test]

@@ -192,11 +192,12 @@ impl Attempt {
         Ok(())
     }
 
-    /// Leaves it open where the loop is to end: a stop finishes the run that is under way, not all that were to follow.
+    /// Leaves it open where the loop is to end: a stop finishes the run that is under way, not all that were to follow. A loop
+    /// that begins after the end of its night finishes it.
     fn pause(&self, shared: &Shared<'_>) -> Result<Option<Stage>, SessionError> {
         let is_asked = shared.asked()? != Interrupt::None;
         let store = &mut *shared.store();
-        if !is_asked && shared.times.no_time_for_run(store).is_none() {
+        if !is_asked && (shared.times.began_late() || shared.times.no_time_for_run(store).is_none()) {
             return Ok(None);
         }
         store.note(Notice::LeftToConfirm { id: self.open.id, done: self.fresh_runs(store), most: MAX_FRESH as u32 });

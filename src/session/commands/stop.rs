@@ -41,8 +41,8 @@ pub enum Stopped {
     After(Vec<ExperimentId>),
     /// It is heard by a loop with slots.
     Beside(StoppingBeside),
-    /// The active process has ended.
-    Ended,
+    /// The active process has ended. A change whose fresh runs are not over stays open.
+    Ended(Option<ExperimentId>),
 }
 
 /// Asks whoever has the session to stop, and waits until that is heard, or with [`StopWhen::Now`] done.
@@ -80,10 +80,13 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         let said = match owner()? {
             Some(Owner { said, .. }) if said == asked.said => said,
             // Somebody else has it since.
-            Some(_) => return Ok(Stopped::Ended),
+            Some(_) => return Ok(Stopped::Ended(None)),
             None => {
                 folder.take_stop_request();
-                return Ok(Stopped::Ended);
+                let journal = journal(&folder);
+                let mut open = journal.iter().flat_map(Journal::steps);
+                let confirming = open.find(|(phase, _)| *phase == Phase::Confirming);
+                return Ok(Stopped::Ended(confirming.map(|(_, open)| open.id)));
             }
         };
         let heard = folder.stop_request().is_none();

@@ -23,6 +23,8 @@ struct Begun {
     budget: Option<Duration>,
     /// Time from the start to the time of day at which the night ends.
     until: Option<Duration>,
+    /// True if the time for experiments was over by then.
+    is_late: bool,
 }
 
 impl Begun {
@@ -39,7 +41,15 @@ impl Times {
         let started = store.now();
         let night = store.journal.expenses.night(&store.contract);
         let (budget, until) = night.left(started);
-        (Times(Some(Begun { at: Instant::now(), started, budget, until })), night.until)
+        let mut times = Times(Some(Begun { at: Instant::now(), started, budget, until, is_late: false }));
+        let is_late = times.end(store).is_some_and(|end| end.left.is_zero());
+        times.0.iter_mut().for_each(|begun| begun.is_late = is_late);
+        (times, night.until)
+    }
+
+    /// Returns whether the time for experiments was over when this invocation began: then it only finishes what is open.
+    pub(crate) fn began_late(&self) -> bool {
+        self.0.is_some_and(|begun| begun.is_late)
     }
 
     /// Returns whether time counts, which is only so in a loop.
