@@ -1,6 +1,6 @@
 //! Describes a session's current activity.
 
-use crate::domain::{StopWhen, clock_time, experiment_name, moment_text};
+use crate::domain::{StopWhen, clock_time, experiment_name, moment_text, one_line};
 use crate::rules::{Activity, MAX_FRESH, SessionStatus};
 
 impl SessionStatus {
@@ -31,7 +31,10 @@ impl SessionStatus {
                 format!("confirming {next} of {MAX_FRESH}: a fresh run of {name}")
             }
             Activity::Reviewing => format!("waiting for the review of {name}"),
-            Activity::Checking => "running the best experiment once again, to see whether it still runs".into(),
+            Activity::Checking => {
+                let what = self.open().map_or("a recorded experiment once again", |open| &*open.description);
+                format!("running {}", one_line(what))
+            }
             Activity::Recording => format!("recording {name}"),
             Activity::Between => match &self.sleep {
                 Some(sleep) => format!("sleeping until {}: {}", moment_text(sleep.until), sleep.why),

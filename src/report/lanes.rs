@@ -33,6 +33,8 @@ impl SessionStatus {
                     .filter(|(_, open)| !open.is_empty())
                     .map(|(what, open)| format!("{what} {}", runs(&open)))
                     .collect();
+                let again = meant(&|open| open.phase == Phase::Checking);
+                told.extend(again.iter().map(|open| format!("running {}", one_line(&open.description))));
                 if let Some(outage) = &self.outage {
                     told.push(format!("agents wait: {}, until {}", outage.outage.kind, moment_text(outage.again)));
                 }

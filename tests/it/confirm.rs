@@ -573,6 +573,8 @@ fn a_stop_while_the_night_is_verified_keeps_the_runs_that_ended() {
         let mut command = ar_command(&repo, &repo.path(), ARGS.iter().chain(&args).chain(more));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         until("a run with seed 7", || made(&repo).iter().any(|run| run.ends_with(" 7")).then_some(()));
+        let status = ar(&repo, ["status", "t"]).ok().stdout;
+        assert!(status.contains(" once again, as the end of the night verifies it"), "{status}");
         ar(&repo, ["stop", "t"]).ok();
         fs::remove_file(&hold).unwrap();
         let stopped = Called::from(child.wait_with_output().unwrap()).exits(0);

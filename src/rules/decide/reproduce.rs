@@ -19,6 +19,13 @@ pub enum CheckReason {
     Schedule,
 }
 
+impl CheckReason {
+    /// Returns whether nothing else starts until the rerun is over: a schedule lets others go on.
+    pub fn holds_up_others(self) -> bool {
+        self != CheckReason::Schedule
+    }
+}
+
 /// Returns whether to rerun the best experiment, and why. `seen` is the number of crashes in a row at the last call, because
 /// several runs may have ended since. One rerun serves both reasons, and crashes are the more urgent one.
 pub fn check_due(crashes: u32, seen: u32, is_scheduled: bool) -> Option<CheckReason> {

@@ -160,7 +160,7 @@ impl Situation<'_> {
     fn may_check(&self, reason: CheckReason) -> bool {
         let is_in_the_way = self.layout.slots == 1 && self.layout.ahead == 0 && !self.attempts.is_empty();
         let may_wait = is_in_the_way || !self.budgets.fit(self.expected.run);
-        self.demand == Demand::New && (reason != CheckReason::Schedule || !may_wait)
+        self.demand == Demand::New && (reason.holds_up_others() || !may_wait)
     }
 
     /// The expected time from the start of a new run until all that waits for it has ended.
@@ -284,7 +284,7 @@ pub fn schedule(situation: &Situation) -> Plan {
         starts.push(Start { slot: free.remove(0), work: Work::Check(reason) });
     }
     // Whatever starts beside a check after crashes might crash for the same cause.
-    let is_alone = checked.or(begins).is_some_and(|reason| reason != CheckReason::Schedule);
+    let is_alone = checked.or(begins).is_some_and(CheckReason::holds_up_others);
     let demand = if is_alone { Demand::Nothing } else { demand };
     if demand != Demand::Nothing {
         let is_in_time = fits(train) && !waits_for_runs;

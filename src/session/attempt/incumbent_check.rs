@@ -218,10 +218,12 @@ impl RunAgain<'_> {
     /// Enters the run in the journal, and makes it ready.
     fn begin(self, workspace: &mut Workspace, store: &mut Store) -> Result<Attempt, SessionError> {
         let RunAgain { record, seed, slot, why } = self;
+        let is_best = store.history.incumbent().is_some_and(|best| best.id == record.id);
+        let name = if is_best { "the best experiment".to_owned() } else { experiment_name(record.id) };
         let open = OpenExperiment::new(store.allocate(), store.tip(), store.now());
         let open = OpenExperiment {
             commit: Some(record.commit.clone()),
-            description: format!("{} once again, as {why}", experiment_name(record.id)),
+            description: format!("{name} once again, as {why}"),
             beside: Beside { slot, ..Beside::default() },
             ..open
         };

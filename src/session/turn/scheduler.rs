@@ -223,8 +223,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             let may_ask = self.shared.calls_agent && demand == Demand::New;
             let trials = settle_line(&mut self.shared.store(), &mut self.chains, may_ask || self.waits)?;
             self.shared.publish()?;
-            let after_crashes = |reason: CheckReason| reason != CheckReason::Schedule;
-            let is_alone = self.slots.values().filter_map(|busy| busy.work.check()).any(after_crashes);
+            let is_alone = self.slots.values().filter_map(|busy| busy.work.check()).any(CheckReason::holds_up_others);
             if asked != Interrupt::Now && !is_alone && self.failing.is_none() {
                 self.start_reviews()?;
             }

@@ -231,6 +231,8 @@ fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>>
     let rank = |open: &&Open| match (open.phase, open.job) {
         (Phase::Running | Phase::Guarding | Phase::Confirming, RunFound::Going) => 0,
         (Phase::Running | Phase::Guarding | Phase::Confirming, RunFound::Over) if !is_owned => 1,
+        // *In place* it has the tree, whatever else is open.
+        (Phase::Checking, _) if is_owned => 1,
         (Phase::Running | Phase::Guarding | Phase::Confirming, _) => 2,
         (Phase::Proposing | Phase::Reviewing | Phase::Checking, _) => 3,
         (Phase::Recording | Phase::Settling, _) => 4,
