@@ -1,7 +1,9 @@
 //! Disk space.
 
+use serde::{Deserialize, Serialize};
+
 /// The space available to this user, and the total. Both are 0 for anything that the file system does not report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
     /// Free bytes.
     pub free: u64,

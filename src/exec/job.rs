@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SHIM_ARGUMENT;
 use super::environment::{boot_id, host_name};
-use crate::domain::{FORMAT_VERSION, GpuOther, WallKind};
+use crate::domain::{FORMAT_VERSION, GpuOther, Space, WallKind};
 use crate::fs::{FileStamp, read_at_most};
 use crate::rules::{GPU_MASKS, Silence, Wall};
 use crate::state::read_json;
@@ -133,6 +133,9 @@ pub struct Exit {
     pub stopped: bool,
     /// True if the kernel killed it for lack of memory.
     pub oom_killed: bool,
+    /// The room that was left at its end on a disk that was full or nearly so; absent on others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Space>,
     /// The name of the host that it ran on; empty in files of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::beat::runtime;
 use super::calls::{Requests, remove_socket};
-use super::environment::{boot_id, host_name};
+use super::environment::{boot_id, disk_space, host_name};
 use super::job::{JobFiles, MARKER, Watched};
 use super::namespaces::NamespaceWatch;
 use super::output::{Output, Pipe};
@@ -32,6 +32,7 @@ use super::{Answer, ExecError, Exit, Job, Started};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_odd, move_odd_away, remove_all};
+use crate::rules::too_little_space;
 use crate::state::{write_json_after, write_json_unsynced};
 
 /// Runs the program as a shim until the job in `job_file` is finished. Standard input is its end of the socket to `ar`.
@@ -197,6 +198,9 @@ async fn watch_over(
         ended = tree.leader_ended().map_err(ExecError::Watch)?;
         over = (Timestamp::now(), start.elapsed());
     }
+    // By the time that somebody reads how it ended, there may be room again.
+    let disks = [&job.cwd, &job.folder].into_iter().filter_map(|path| disk_space(path).ok());
+    exit.disk = disks.into_iter().find(|space| too_little_space(*space, 0));
     if exit.survivors == 0 {
         launched.release().await;
     }

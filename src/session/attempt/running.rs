@@ -15,7 +15,9 @@ use crate::crash;
 use crate::domain::{Actor, Contract, Event, FailureClass, Metrics, Notice, Number, Phase, Record, Run, RunRole};
 use crate::exec::{ExecError, Executor};
 use crate::fs::remove_left_over;
-use crate::rules::{History, LOST_RETRIES, Measured, RunFound, WalledRole, axis_values, outside_cause, unranged};
+use crate::rules::{
+    History, LOST_RETRIES, Measured, RunFound, WalledRole, axis_values, outside_cause, spoilt_by_full_disk, unranged,
+};
 use crate::session::errors::SessionError;
 use crate::session::files::{clear_folder, full_elsewhere, refuse_spoilt, remove_file};
 use crate::session::store::{RUN, RUN_FILES, Store, clear_run_folder, commit_of, guard_name, job_place, run_name};
@@ -282,10 +284,17 @@ impl Attempt {
         crash::point("running.over");
         let store = &mut *shared.store();
         let finished = run.read(&store.contract, exit)?;
+        let disk = finished.exit.disk;
         let measured = self.measure(workspace, store, finished)?;
-        let what = format!("the run of experiment {}", self.open.id);
-        if let Err(full) = refuse_spoilt(&store.repo, &store.folder, &what, measured.failure.is_some()) {
+        let (what, failed) = (format!("the run of experiment {}", self.open.id), measured.failure.is_some());
+        if let Err(full) = refuse_spoilt(&store.repo, &store.folder, &what, failed) {
             return Err(self.spoilt(store, full));
+        }
+        if disk.is_some_and(|disk| spoilt_by_full_disk(disk, failed)) {
+            // The disk was full then and has room now. It is made again, which is no loss that counts.
+            self.run.starts = self.run.starts.saturating_sub(1);
+            self.forget_run(store)?;
+            return Ok(Ending::Lost);
         }
         // Somebody may delete it at this moment.
         if !measured.changed().is_empty() && self.has_lost_tree(workspace, store)? {
