@@ -199,7 +199,7 @@ fn a_run_or_an_agent_that_ends_on_a_full_disk_is_not_measured_but_repeated() {
 
 #[test]
 fn a_run_that_meets_a_full_disk_again_and_again_is_not_lost() {
-    // What is written meanwhile may take or free some blocks, and 51 are room enough.
+    // What is written meanwhile may take or free some blocks; with 52 free ones the disk would not count as full.
     for left in [0, 24] {
         let repo = training_repo();
         let Some(_disk) = SmallDisk::under(&repo) else {
