@@ -253,7 +253,7 @@ fn repeats_are_counted_across_kills_also_while_nobody_waits() {
 #[test]
 fn a_baseline_that_is_killed_between_its_repeats_counts_each_once() {
     for point in ["running.entered:2", "running.over:2", "running.entered:3"] {
-        let Some(bench) = Bench::new("0 1 2\n") else { return };
+        let Some(bench) = Bench::new("0 1 9\n") else { return };
         let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", AGENT];
         let args = [&args[..], &["--max-experiments", "1"]].concat();
         assert_eq!(bench.call(&args, point).code, None, "{point}");
