@@ -25,6 +25,9 @@ fn main() -> ExitCode {
     }
     match args.as_slice() {
         [_, first, job_file] if first == exec::SHIM_ARGUMENT => exec::shim_main(Path::new(job_file), cli::answer),
+        [_, first, job_file, token] if first == exec::SHIM_ARGUMENT => {
+            exec::queued_shim_main(Path::new(job_file), &token.to_string_lossy(), cli::answer)
+        }
         [_, first, more @ ..] if first == exec::WALLED_ARGUMENT => exec::enter_wall(more),
         [_, first, mode @ ..] if first == guardian::RESIDENT_ARGUMENT => cli::be_resident(mode.first()),
         _ => cli::main(args),

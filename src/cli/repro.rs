@@ -16,7 +16,7 @@ use super::{chosen, exit, output, signals};
 /// Runs an experiment again, beside the session, and says whether its number came back.
 pub(super) fn run(args: ReproArgs) -> Result<ExitCode, CliError> {
     let (view, record) = chosen::open_at(&args.experiment, args.tag)?;
-    let rerun = Rerun { worktree: args.worktree, links: args.link };
+    let rerun = Rerun { worktree: args.worktree, links: args.link, here: args.executor.is_some() };
     let reproduced = runtime()?.block_on(async {
         let interrupts = signals::interrupts().map_err(no_runtime)?;
         Ok::<_, CliError>(view.reproduce(&record, &rerun, &interrupts, &mut announce).await?)

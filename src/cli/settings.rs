@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 
 use autoresearch::domain::{
-    Asked, COMPOSITE, Clock, Composite, CompositeError, Form, Kind, Prices, Setting, Tag, nearest, settings, shell_word,
+    Asked, COMPOSITE, Clock, Composite, CompositeError, EngineCommands, ExecutorName, Form, Kind, Prices, Setting, Tag,
+    nearest, settings, shell_word,
 };
 use autoresearch::fs::read_regular;
 use autoresearch::git::Repo;
@@ -166,6 +167,11 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
         None => None,
         Some(composite) => Some(composite_of(composite, path)?),
     };
+    let engine = match table.get(EXECUTOR) {
+        Some(toml::Value::Table(_)) => table.remove(EXECUTOR).map(engine_of).transpose(),
+        _ => Ok(None),
+    };
+    let engine = engine.map_err(|error| trouble(format!("`[{EXECUTOR}]`: {error}")))?;
     let all = settings();
     let mut layer = Vec::new();
     for (key, value) in table {
@@ -198,7 +204,17 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
         let values = values.into_iter().map(text).collect::<Result<_, _>>()?;
         layer.push(Given { setting, values, called: format!("{key} in {}", path.display()) });
     }
-    Ok(Asked { prices, composite, ..asked_by(layer, hint)? })
+    let executor = engine.as_ref().map(|_| ExecutorName::Commands);
+    let asked = asked_by(layer, hint)?;
+    Ok(Asked { prices, composite, engine, executor: executor.or(asked.executor), ..asked })
+}
+
+/// The table of the settings file that has the commands of an engine. As a text, the same key names an executor.
+const EXECUTOR: &str = "executor";
+
+/// Reads the commands of an engine.
+fn engine_of(table: toml::Value) -> Result<EngineCommands, String> {
+    table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())
 }
 
 /// The table of the settings file that has the prices of models.

@@ -59,6 +59,7 @@ fn flag(setting: &'static Setting) -> Arg {
     let flag = flag
         .value_name(setting.value)
         .action(action)
+        .allow_hyphen_values(setting.is_of_options)
         .allow_negative_numbers(matches!(setting.kind, Kind::Whole | Kind::Float));
     if setting.key == "tag" {
         // The type of its error is what its hint goes by.

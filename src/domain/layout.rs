@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::GpuChoice;
+use super::{Cluster, GpuChoice};
 
 /// Default number of proposals that wait, ready to run, with several slots. In simulated nights, one keeps the slots
 /// busy for 98% of the time, and more for over 99%.
@@ -33,13 +33,25 @@ pub struct Layout {
     /// The links that runs write to: caches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<PathBuf>,
+    /// What executes runs and guards elsewhere; absent where they run on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Cluster>,
 }
 
 impl Layout {
     /// The layout of so many slots, without GPUs and links.
     pub fn of(slots: u32) -> Layout {
         let ahead = if slots > 1 { AHEAD } else { 1 };
-        Layout { slots, ahead, calls: None, gpus: None, gpus_per_run: 1, links: Vec::new(), writable: Vec::new() }
+        Layout {
+            slots,
+            ahead,
+            calls: None,
+            gpus: None,
+            gpus_per_run: 1,
+            links: Vec::new(),
+            writable: Vec::new(),
+            cluster: None,
+        }
     }
 }
 

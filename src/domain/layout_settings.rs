@@ -1,11 +1,15 @@
 //! The settings of slots and seats: they are no terms of the contract, and a session may go on with other ones.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::setting::{Form, Heading, texts};
+use super::engine::CLUSTER_SLOTS;
+use super::setting::{Form, Heading, choices, texts};
 use super::settings::{asked, described};
 use super::values::not_zero;
-use super::{Asked, GpuChoice, Layout, Setting, count_of};
+use super::{
+    Asked, Cluster, DEFAULT_LOST_AFTER, Engine, ExecutorName, GpuChoice, Layout, Setting, count_of, duration_text,
+};
 
 /// Marks a link that runs write to.
 const WRITABLE: &str = ":rw";
@@ -51,15 +55,37 @@ pub(super) static LAYOUT: &[Setting] = described! {
         comment: "Untracked files and folders to link into each slot's working tree, \"cache:rw\" for a cache.",
         example: "[\"data\"]",
     }
+
+    asked!(executor: ExecutorName) => {
+        key: "executor", heading: Heading::Slots, value: "WHERE", choices: choices::<ExecutorName>,
+        help: "Where runs and guards are executed [default: local]",
+        comment: "Where runs and guards are executed: local, slurm or commands; a table [executor] has the commands.",
+        example: "\"slurm\"",
+    }
+
+    asked!(sbatch: String) => {
+        key: "sbatch", heading: Heading::Slots, value: "OPTIONS", is_of_options: true,
+        help: "Options of `sbatch` for each job, as in \"--partition gpu --gres gpu:1 --time 20\"",
+        comment: "Options of sbatch for each job of --executor slurm.",
+        example: "\"--partition gpu --gres gpu:1 --time 20\"",
+    }
+
+    asked!(lost_after: Duration) => {
+        key: "lost-after", heading: Heading::Slots, value: "DURATION",
+        help: "Time after which a job counts as lost that the cluster does not know [default: 5m]",
+        comment: "After how long a job counts as lost that the cluster does not know.", example: "\"5m\"",
+    }
 };
 
 impl Asked {
     /// Where experiments are to be made and run: `before`, with what is asked for in its place; `None` for *in place*. Where
-    /// nothing is known of before, slots, GPUs or proposals ahead must be asked for.
+    /// nothing is known of before, slots, GPUs, proposals ahead or an executor elsewhere must be asked for.
     pub fn layout(&self, before: Option<&Layout>) -> Option<Layout> {
-        let is_asked = self.slots.is_some() || self.gpus.is_some() || self.ahead.is_some();
-        let mut layout = before.cloned().or_else(|| is_asked.then(|| Layout::of(self.slots.unwrap_or(1))))?;
-        let Layout { slots, ahead, calls, gpus, gpus_per_run, links, writable } = &mut layout;
+        let goes_elsewhere = self.executor.is_some_and(|executor| executor != ExecutorName::Local);
+        let is_asked = self.slots.is_some() || self.gpus.is_some() || self.ahead.is_some() || goes_elsewhere;
+        let of_new = self.slots.unwrap_or(if goes_elsewhere { CLUSTER_SLOTS } else { 1 });
+        let mut layout = before.cloned().or_else(|| is_asked.then(|| Layout::of(of_new)))?;
+        let Layout { slots, ahead, calls, gpus, gpus_per_run, links, writable, cluster } = &mut layout;
         replace(slots, self.slots);
         replace(ahead, self.ahead);
         *calls = self.calls.or(*calls);
@@ -69,7 +95,27 @@ impl Asked {
             *links = asked.iter().map(|link| without_mark(link).unwrap_or_else(|| link.clone())).collect();
             *writable = asked.iter().filter_map(|link| without_mark(link)).collect();
         }
+        *cluster = self.cluster(cluster.take());
         Some(layout)
+    }
+
+    /// The engine that runs are executed by from now on; `before` is that of before.
+    fn cluster(&self, before: Option<Cluster>) -> Option<Cluster> {
+        let name = self.executor.or(before.as_ref().map(|cluster| cluster.engine.name()))?;
+        let (engine, lost_after) = before.map_or((None, None), |before| (Some(before.engine), Some(before.lost_after)));
+        let engine = match (name, engine) {
+            (ExecutorName::Local, _) => return None,
+            (ExecutorName::Slurm, Some(Engine::Slurm { sbatch })) => {
+                Engine::Slurm { sbatch: self.sbatch.clone().unwrap_or(sbatch) }
+            }
+            (ExecutorName::Slurm, _) => Engine::Slurm { sbatch: self.sbatch.clone().unwrap_or_default() },
+            (ExecutorName::Commands, Some(engine @ Engine::Commands(_))) if self.executor.is_none() => engine,
+            (ExecutorName::Commands, engine) => match &self.engine {
+                Some(commands) => Engine::Commands(commands.clone()),
+                None => engine.filter(|engine| engine.name() == name)?,
+            },
+        };
+        Some(Cluster { engine, lost_after: self.lost_after.or(lost_after).unwrap_or(DEFAULT_LOST_AFTER) })
     }
 
     /// The settings of slots and seats that are asked for, by their keys, each with what is asked for by it alone.
@@ -98,6 +144,18 @@ impl Layout {
         let mut lines = vec![format!("slots     {}, {ahead} ahead{calls}", self.slots)];
         if let Some(gpus) = &self.gpus {
             lines.push(format!("GPUs      {gpus}, {} a run", self.gpus_per_run));
+        }
+        match &self.cluster {
+            None => {}
+            Some(Cluster { engine: Engine::Slurm { sbatch }, .. }) => {
+                lines.push(format!("executor  Slurm, {}", if sbatch.is_empty() { "without options" } else { sbatch }));
+            }
+            Some(Cluster { engine: Engine::Commands(commands), .. }) => {
+                lines.push(format!("executor  {}", commands.submit));
+            }
+        }
+        if let Some(cluster) = self.cluster.as_ref().filter(|cluster| cluster.lost_after != DEFAULT_LOST_AFTER) {
+            lines.push(format!("lost      after {} without a word of the job", duration_text(cluster.lost_after)));
         }
         if !self.links.is_empty() {
             let mark = |link| if self.writable.contains(link) { WRITABLE } else { "" };

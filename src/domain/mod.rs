@@ -19,6 +19,7 @@ mod direction;
 mod directive;
 mod draw;
 
+mod engine;
 mod environment;
 mod escalation;
 mod event;
@@ -91,6 +92,7 @@ pub use direction::{Direction, NameKind, plain_name};
 pub use directive::{Directive, Ladder, Perturbation, Rung, ToldStep, TriedDirection};
 pub use draw::Draw;
 
+pub use engine::{Cluster, DEFAULT_LOST_AFTER, Engine, EngineCommands, ExecutorName};
 pub use environment::{Environment, EnvironmentChange, Tools};
 pub use escalation::{Escalate, Escalation, Trouble, report_clause};
 pub use event::{Bound, EVENT_VERSION, Event, Reached, StopReason};

@@ -200,6 +200,8 @@ pub enum Notice {
     // An experiment.
     #[error("restarted the run of experiment {0}, which was lost")]
     RunRestarted(ExperimentId),
+    #[error("{why}; the job of experiment {id} starts again on the same commit")]
+    Evicted { id: ExperimentId, why: String },
     #[error("experiment {id} stays open with {done} of up to {most} fresh runs; `ar resume` goes on with them")]
     LeftToConfirm { id: ExperimentId, done: u32, most: u32 },
     #[error("verifying {} against the baseline by fresh runs, for {} at most", experiment_name(*id), span_text(*seconds))]

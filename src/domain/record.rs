@@ -124,6 +124,9 @@ pub struct Run {
     /// How often it had been made before, in runs that do not count because another process was on the GPU.
     #[serde(default, skip_serializing_if = "is_none")]
     pub tainted: u32,
+    /// The seconds that it waited in the queue of the engine that executed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<f64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -10,8 +10,8 @@ use strum::{EnumMessage, VariantArray};
 
 use super::values::{duration, finite, time_of_day, whole};
 use super::{
-    Cadence, Decide, Draw, Escalate, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, Sandbox, SizeLimit,
-    StopRule, Tag, VerifyFor, duration_text, time_of_day_text,
+    Cadence, Decide, Draw, Escalate, ExecutorName, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, Sandbox,
+    SizeLimit, StopRule, Tag, VerifyFor, duration_text, time_of_day_text,
 };
 
 /// The value that turns off a setting whose default is off.
@@ -72,6 +72,8 @@ pub struct SettingOf<A, C> {
     pub fixed: Option<&'static str>,
     /// True if a session cannot start without it.
     pub is_required: bool,
+    /// True if its value may begin with a hyphen, as options of another program do.
+    pub is_of_options: bool,
     /// True if it ends a loop normally at some point.
     pub ends_loop: bool,
     /// The setting that it contradicts.
@@ -111,6 +113,7 @@ impl<A, C> SettingOf<A, C> {
             example: "",
             fixed: None,
             is_required: false,
+            is_of_options: false,
             ends_loop: false,
             excludes: None,
             check: |_| Ok(()),
@@ -205,6 +208,7 @@ values! {
     Escalate: Text, choice, Escalate::to_string;
     Sandbox: Text, choice, Sandbox::to_string;
     Decide: Text, choice, Decide::to_string;
+    ExecutorName: Text, choice, ExecutorName::to_string;
 }
 
 /// A value that `none` turns off.

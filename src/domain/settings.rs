@@ -16,9 +16,9 @@ use super::setting::{Form, Heading, Held, SettingOf, choices, joined, line, stor
 use super::settings_macro::settings;
 use super::values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
-    Cadence, Caps, CommitId, Composite, Decide, Direction, Draw, Escalate, Follows, GpuChoice, Ladder, LedgerDialect,
-    Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag, VerifyFor, count_of, duration_text,
-    money_text, time_of_day_text, tokens_text,
+    Cadence, Caps, CommitId, Composite, Decide, Direction, Draw, EngineCommands, Escalate, ExecutorName, Follows,
+    GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag,
+    VerifyFor, count_of, duration_text, money_text, time_of_day_text, tokens_text,
 };
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
@@ -95,6 +95,10 @@ settings! {
     ahead: u32,
     calls: u32,
     links: Vec<PathBuf>,
+    executor: ExecutorName,
+    sbatch: String,
+    lost_after: Duration,
+    engine: EngineCommands,
     silence: Option<Duration>,
     agent_silence: Option<Duration>,
     agent_rounds: u32,

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use crate::domain::duration_text;
 use crate::state::{SEE_DOCTOR, StateError};
 
 /// The reason that a job was not started, or that its outcome is unknown.
@@ -62,6 +64,32 @@ pub enum ExecError {
         /// The number of leftover processes of the command that were killed.
         killed: usize,
     },
+    /// The engine refuses to take the job.
+    #[error("the executor `{engine}` takes no job: {why}")]
+    NotSubmitted {
+        /// The engine.
+        engine: String,
+        /// What it said.
+        why: String,
+    },
+    /// The engine has given no answer for too long.
+    #[error("the executor `{engine}` has given no answer for {}: {why}", duration_text(*away))]
+    EngineAway {
+        /// The engine.
+        engine: String,
+        /// For how long.
+        away: Duration,
+        /// What was said instead.
+        why: String,
+    },
+    /// Its node failed, or the job had to make room for another one, and it does not start again by itself.
+    #[error("`{command}` was ended by the executor `{engine}`, for a reason of its own")]
+    Evicted {
+        /// The command line.
+        command: String,
+        /// The engine.
+        engine: String,
+    },
     /// The disk has no room to record how the command ended.
     #[error("cannot record how `{command}` ended: the disk is full")]
     DiskFull {
@@ -99,6 +127,18 @@ impl ExecError {
             ExecError::DiskFull { .. } => {
                 Some("free disk space (`df -h .` shows the usage); nothing was lost".to_owned())
             }
+            ExecError::NotSubmitted { engine, .. } if engine == "slurm" => {
+                Some("correct the options, as in `ar resume --sbatch \"--partition gpu --time 20\"`".to_owned())
+            }
+            ExecError::EngineAway { engine, .. } if engine == "slurm" => {
+                Some("see whether `squeue --me` answers; its jobs run on, and `ar resume` picks them up".to_owned())
+            }
+            ExecError::EngineAway { .. } => {
+                Some("see whether `states` of [executor] answers; `ar resume` picks its jobs up".to_owned())
+            }
+            ExecError::NotSubmitted { .. } => {
+                Some("correct `submit` in [executor] of ar.toml, then run `ar resume --executor commands`".to_owned())
+            }
             ExecError::NoWall { .. } => Some("`ar doctor` says whether walls work here".to_owned()),
             ExecError::OtherMachine { .. } => Some("stop it there, or wait for it with `ar resume`".to_owned()),
             ExecError::State(error) => error.hint(),
@@ -108,7 +148,14 @@ impl ExecError {
 
     /// Returns whether its hint already ends with the command that resumes the session.
     pub fn hint_resumes(&self) -> bool {
-        matches!(self, ExecError::Busy { .. } | ExecError::Lost { .. } | ExecError::OtherMachine { .. })
+        matches!(
+            self,
+            ExecError::Busy { .. }
+                | ExecError::Lost { .. }
+                | ExecError::OtherMachine { .. }
+                | ExecError::EngineAway { .. }
+                | ExecError::NotSubmitted { .. }
+        )
     }
 }
 

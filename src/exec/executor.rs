@@ -5,22 +5,28 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf, absolute};
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, iter};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::job::{JobFiles, lock_path};
-use super::running::{Running, Shim, has_other_shim, is_held, kill_all, kill_marked, shims_of};
+use super::cluster::{Queue, QueuedJob, cancel};
+use super::job::{JobFiles, RUN, lock_path};
+use super::running::{LocalJob, Running, Shim, has_other_shim, is_held, kill_all, kill_marked, shims_of};
 use super::socket::Socket;
-use super::{ExecError, Job, SHIM_ARGUMENT, Started};
+use super::{ExecError, Exit, Job, SHIM_ARGUMENT, Started, Ticket};
 use crate::crash;
+use crate::domain::Cluster;
 use crate::fs::{GLANCE, if_exists, lock_within, make_folder, move_odd_away, open_regular, standing};
 use crate::rules::RunFound;
-use crate::state::{further_runs, read_json, write_json_unsynced};
+use crate::state::{further_runs, read_json, write_json, write_json_unsynced};
 
 /// The longest wait for an unreachable shim to end: its job has a grace, and a loaded machine needs seconds.
 const ENDING: Duration = Duration::from_secs(30);
+
+/// The longest wait for an engine to end a job: nodes kill what ignores TERM after half a minute, and a controller restarts in one.
+const ENDING_ELSEWHERE: Duration = Duration::from_secs(120);
 
 /// The most deletions of a job's folder to tolerate while the job is prepared.
 const DELETIONS: u32 = 20;
@@ -39,11 +45,20 @@ pub enum Executor {
         /// The executable of the shims: this package's program.
         program: PathBuf,
     },
+    /// By an engine, elsewhere.
+    Cluster(Arc<Queue>),
 }
 
 impl Executor {
-    /// The executor of runs and guards: this machine.
-    pub fn for_runs() -> Executor {
+    /// The executor of runs and guards: the engine of `cluster`, or this machine without one.
+    pub fn for_runs(cluster: Option<&Cluster>) -> Executor {
+        // A link to the running program means another one on another host.
+        let program = || std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ar"));
+        cluster.map_or_else(Executor::local, |cluster| Executor::Cluster(Queue::new(cluster.clone(), program())))
+    }
+
+    /// What looks at the runs and guards of any session, wherever they are executed: a job's file says where.
+    pub fn of_any() -> Executor {
         Executor::local()
     }
 
@@ -54,6 +69,22 @@ impl Executor {
         let there = link.exists().then(|| link.to_owned());
         let program = there.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| link.to_owned());
         Executor::Local { program }
+    }
+
+    /// Refuses to wait for an engine that has given no answer for longer than `patience`.
+    ///
+    /// # Errors
+    ///
+    /// [`ExecError::EngineAway`] then.
+    pub fn refuse_away(&self, patience: Duration) -> Result<(), ExecError> {
+        let Executor::Cluster(queue) = self else { return Ok(()) };
+        match queue.away().filter(|(away, _)| *away > patience) {
+            Some((away, why)) => {
+                let (engine, away) = (queue.cluster().engine.name().to_string(), Duration::from_secs(away.as_secs()));
+                Err(ExecError::EngineAway { engine, away, why })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Starts a job. Removes the `exit.json` of an earlier job of the same name, but not its log.
@@ -68,12 +99,15 @@ impl Executor {
     ///
     /// Outside of a tokio runtime with I/O enabled.
     pub fn start(&self, job: &Job) -> Result<Running, ExecError> {
-        let Executor::Local { program } = self;
         let job = with_absolute_paths(job)?;
         if !job.cwd.is_dir() {
             return Err(ExecError::WorkingFolder(job.cwd));
         }
         let files = JobFiles::of(&job);
+        let program = match self {
+            Executor::Local { program } => program,
+            Executor::Cluster(queue) => return self.enter(queue, job, &files),
+        };
         let mut deletions = 0;
         let Prepared { lock, watched, last_words, handed, log } = loop {
             match prepare(&job, &files) {
@@ -91,12 +125,46 @@ impl Executor {
         let shim = start_shim(program, &files.job, [theirs, lock.into(), words.into()])
             .map_err(|source| ExecError::Shim { shim: program.clone(), source })?;
         crash::point("job.started");
-        Ok(Running::started(
+        Ok(Running::here(LocalJob::started(
             job.command,
             files,
             watched,
             Shim { process: shim, socket, last_words, last: None, log: Some(log) },
-        ))
+        )))
+    }
+
+    /// Writes the file of a job that an engine is to execute, with the ticket by which it is found also if nobody hears whether it
+    /// was submitted.
+    fn enter(&self, queue: &Arc<Queue>, job: Job, files: &JobFiles) -> Result<Running, ExecError> {
+        if matches!(self.found(&job.folder, &job.name), RunFound::Pending | RunFound::Going) {
+            return Err(ExecError::Busy { folder: job.folder });
+        }
+        let job = Job { ticket: Some(Ticket::new(queue.cluster(), &job)), ..job };
+        let failed = |source| ExecError::File { path: job.folder.clone(), source };
+        standing(&job.folder, || {
+            make_folder(&job.folder)?;
+            for stale in [&files.started, &files.exit] {
+                if_exists(fs::remove_file(stale))?;
+            }
+            Ok(())
+        })
+        .map_err(failed)?;
+        write_json(&files.job, &job)?;
+        crash::point("job.entered");
+        self.queued(&job, true).ok_or(ExecError::Busy { folder: job.folder.clone() })
+    }
+
+    /// Waits for a job with a ticket, which is submitted first if it `is_new`.
+    fn queued(&self, job: &Job, is_new: bool) -> Option<Running> {
+        let ticket = job.ticket.as_ref()?;
+        let queue = match self {
+            Executor::Cluster(queue) if *queue.cluster() == ticket.cluster => Arc::clone(queue),
+            _ => match Executor::for_runs(Some(&ticket.cluster)) {
+                Executor::Cluster(queue) => queue,
+                Executor::Local { .. } => return None,
+            },
+        };
+        Some(Running::elsewhere(QueuedJob::new(job, ticket, &queue, is_new)))
     }
 
     /// Picks up a job that another process started in `folder`, whether it is still running or finished.
@@ -105,19 +173,35 @@ impl Executor {
     ///
     /// When there was never a job of that name, or its files cannot be read.
     pub fn attach(&self, folder: &Path, name: &str) -> Result<Running, ExecError> {
-        let Executor::Local { .. } = self;
         let files = JobFiles::named(folder, name);
         let path = lock_path(folder);
         let missing = || ExecError::File { path: files.job.clone(), source: io::ErrorKind::NotFound.into() };
         let job: Job = read_json(&files.job)?.ok_or_else(missing)?;
+        if let Some(queued) = self.queued(&job, false) {
+            return Ok(queued);
+        }
         let lock = open_regular(&path).map_err(|source| ExecError::File { path, source })?;
-        Ok(Running::attached(job.command, files, lock))
+        Ok(Running::here(LocalJob::attached(job.command, files, lock)))
     }
 
     /// The state of the job `name` in `folder`, from its lock and files.
     pub fn found(&self, folder: &Path, name: &str) -> RunFound {
         let files = JobFiles::named(folder, name);
-        if self.is_busy(folder) {
+        let ticket = Job::ticket_of(folder, name);
+        if let Some(ticket) = ticket {
+            let wrote = |exit: Exit| exit.token.as_ref() == Some(&ticket.token);
+            return match Exit::read(folder, name).is_some_and(wrote) && files.may_have_exit() {
+                true => RunFound::Over,
+                false if ticket.ended => RunFound::Gone,
+                false if files.started.is_file() => RunFound::Going,
+                false => RunFound::Pending,
+            };
+        }
+        // A shim that an engine forgot may still be ending there.
+        if matches!(self, Executor::Cluster(_)) && !files.job.is_file() {
+            return if files.started.is_file() { RunFound::Gone } else { RunFound::Unstarted };
+        }
+        if is_held(folder) {
             RunFound::Going
         } else if files.exit.is_file() && files.job.is_file() && files.may_have_exit() {
             RunFound::Over
@@ -130,8 +214,7 @@ impl Executor {
 
     /// Returns whether any job in this folder is still running, or its shim is still ending it.
     pub fn is_busy(&self, folder: &Path) -> bool {
-        let Executor::Local { .. } = self;
-        is_held(folder)
+        is_held(folder) || open_tickets(folder).next().is_some()
     }
 
     /// The folders in which a job is still running: those of experiments within `parent`, and of their further runs.
@@ -142,6 +225,13 @@ impl Executor {
             iter::once(folder).chain(further)
         });
         all.filter(|folder| self.is_busy(folder))
+    }
+
+    /// Returns whether a job of an experiment waits in the queue of an engine, in its `folder` or in that of a further run.
+    pub fn has_pending(&self, folder: &Path) -> bool {
+        let is_pending =
+            |folder: &Path| open_tickets(folder).any(|name| !JobFiles::named(folder, &name).started.is_file());
+        is_pending(folder) || further_runs(folder).any(|further| is_pending(&further))
     }
 
     /// Returns whether any job of an experiment is still running, in its `folder` or in that of a further run.
@@ -188,8 +278,11 @@ impl Executor {
     /// Kills what is left of the job `name` in `folder`, its shim first, also when its files were deleted, and waits until
     /// it is gone. Does nothing where there is no `/proc`.
     pub async fn end_left_over(&self, folder: &Path, name: &str) {
-        let Executor::Local { .. } = self;
         let files = JobFiles::named(folder, name);
+        if let Some(ticket) = Job::ticket_of(folder, name).filter(|_| self.is_active(folder, name)) {
+            // An engine that does not answer starts a job whose file is gone by then: its shim finds that, and ends.
+            let _ = cancel(&ticket).await;
+        }
         kill_all(|| shims_of(&files)).await;
         kill_marked(&files.job).await;
     }
@@ -201,6 +294,9 @@ impl Executor {
     ///
     /// It is running where this process cannot signal it, or what became of it cannot be read.
     pub async fn stop(&self, folder: &Path, name: &str) -> Result<(), ExecError> {
+        if Job::ticket_of(folder, name).is_some() {
+            return self.stop_elsewhere(folder, name).await;
+        }
         let Ok(mut job) = self.attach(folder, name) else {
             // It was never started, or its files were deleted.
             self.end_left_over(folder, name).await;
@@ -224,6 +320,40 @@ impl Executor {
             Err(error) => Err(error),
         }
     }
+}
+
+impl Executor {
+    /// Ends a job that an engine executes.
+    async fn stop_elsewhere(&self, folder: &Path, name: &str) -> Result<(), ExecError> {
+        if !matches!(self.found(folder, name), RunFound::Pending | RunFound::Going) {
+            return Ok(());
+        }
+        let mut job = self.attach(folder, name)?;
+        job.stop()?;
+        match timeout(ENDING_ELSEWHERE, job.wait()).await {
+            Ok(Err(error @ (ExecError::File { .. } | ExecError::State(_)))) => Err(error),
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let why = job.engine_away().map_or_else(|| "the job does not end".to_owned(), |(_, why)| why);
+                Err(ExecError::Watch(io::Error::new(io::ErrorKind::TimedOut, why)))
+            }
+        }
+    }
+}
+
+/// The jobs in this folder that an engine has and that are not known to be over, by name.
+fn open_tickets(folder: &Path) -> impl Iterator<Item = String> + use<> {
+    let folder = folder.to_owned();
+    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+    let of_job = |entry: fs::DirEntry| match entry.file_name().to_str()? {
+        "job.json" => Some(RUN.to_owned()),
+        name => name.strip_suffix(".job.json").map(str::to_owned),
+    };
+    entries.filter_map(of_job).filter(move |name| {
+        // Most jobs of a night are over, and their exit alone says so.
+        let is_open = || Job::ticket_of(&folder, name).is_some_and(|ticket| !ticket.ended);
+        !JobFiles::named(&folder, name).exit.is_file() && is_open()
+    })
 }
 
 /// The files of a job that is ready for its shim: open, so that none can be deleted before it is needed.
@@ -267,7 +397,7 @@ fn prepare(job: &Job, files: &JobFiles) -> Result<Prepared, ExecError> {
 }
 
 /// Opens the log for the shim, which appends to it.
-fn open_log(path: &Path) -> io::Result<File> {
+pub(super) fn open_log(path: &Path) -> io::Result<File> {
     // The shim would write through what another process put there.
     let open = || {
         move_odd_away(path)?;

@@ -9,14 +9,15 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::SHIM_ARGUMENT;
+use super::cluster::Ticket;
 use super::environment::{boot_id, host_name};
-use crate::domain::{FORMAT_VERSION, GpuOther, Space, WallKind};
+use crate::domain::{FORMAT_VERSION, GpuOther, Space, WallKind, is_none};
 use crate::fs::{FileStamp, read_at_most};
 use crate::rules::{GPU_MASKS, Silence, Wall};
 use crate::state::read_json;
 
 /// The job whose files carry no name.
-const RUN: &str = "run";
+pub(super) const RUN: &str = "run";
 
 /// A command to run under a shim.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +61,9 @@ pub struct Job {
     /// True if processes behind that wall may ask something of the shim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answers: bool,
+    /// By what an engine knows it that executes it; absent on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<Ticket>,
 }
 
 impl Job {
@@ -70,6 +74,11 @@ impl Job {
         let written = |path: PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
         let start = written(job)?;
         Some((start, written(exit).filter(|end| *end >= start)))
+    }
+
+    /// The ticket of the job `name` in `folder`, if an engine executes it.
+    pub fn ticket_of(folder: &Path, name: &str) -> Option<Ticket> {
+        read_json::<Job>(&JobFiles::named(folder, name).job).unwrap_or_default()?.ticket
     }
 
     /// The value of a variable that the command of the job `name` in `folder` got beside those of `ar`.
@@ -136,6 +145,15 @@ pub struct Exit {
     /// The room that was left at its end on a disk that was full or nearly so; absent on others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<Space>,
+    /// The token of the job's start at its engine; absent on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// How often the job had been put back into the queue of its engine.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub restarts: u32,
+    /// The seconds that the job waited in the queue of its engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<f64>,
     /// The name of the host that it ran on; empty in files of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
@@ -196,6 +214,8 @@ impl Exit {
         Exit {
             version: FORMAT_VERSION,
             host: host_name(),
+            token: job.ticket.as_ref().map(|ticket| ticket.token.clone()),
+            restarts: restarts(),
             visible_gpus: GPU_MASKS.iter().find_map(|name| given(name).or_else(|| env::var(name).ok())),
             sandbox: Some(if job.wall.is_some() { WallKind::Bwrap } else { WallKind::None }),
             started,
@@ -203,6 +223,11 @@ impl Exit {
             ..Exit::default()
         }
     }
+}
+
+/// How often Slurm has put the job that this process is in back into the queue.
+fn restarts() -> u32 {
+    env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or_default()
 }
 
 /// The paths of a job's files.

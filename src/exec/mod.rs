@@ -6,6 +6,7 @@
 
 mod beat;
 mod calls;
+mod cluster;
 mod environment;
 mod error;
 mod executor;
@@ -26,6 +27,7 @@ mod wall;
 
 pub use beat::{beat, runtime};
 pub use calls::{Answer, Reply, ask_shim};
+pub use cluster::Ticket;
 pub use environment::{boot_id, disk_space, environment, lock_file_hash, process_name, since_boot};
 pub use error::ExecError;
 pub use executor::Executor;
@@ -35,7 +37,7 @@ pub use job::{Exit, Job, JobFiles, Started, Watched};
 pub use namespaces::job_beyond;
 pub use opens::OpensWatch;
 pub use running::Running;
-pub use shim::{leave_starter, shim_main};
+pub use shim::{leave_starter, queued_shim_main, shim_main};
 pub use tree::{jobs_above, kill_other_children};
 pub use unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
 pub use wall::{NoWall, enter_wall, find_builder, try_wall};

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{sleep, sleep_until};
 
 use super::beat::beat;
+use super::cluster::QueuedJob;
 use super::job::{JobFiles, lock_path, marker_of};
 use super::socket::{Socket, Word};
 use super::{ExecError, Exit, SHIM_ARGUMENT, Started, tree};
@@ -29,7 +30,82 @@ const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// When it is dropped, a tied job ends; another continues.
 #[derive(Debug)]
-pub struct Running {
+pub struct Running(Place);
+
+/// Where a job is executed.
+#[derive(Debug)]
+enum Place {
+    Here(LocalJob),
+    Elsewhere(Box<QueuedJob>),
+}
+
+impl Running {
+    /// A job under a shim of this machine.
+    pub(super) fn here(job: LocalJob) -> Running {
+        Running(Place::Here(job))
+    }
+
+    /// A job that an engine executes.
+    pub(super) fn elsewhere(job: QueuedJob) -> Running {
+        Running(Place::Elsewhere(Box::new(job)))
+    }
+
+    /// Takes the command's log, which stays readable if its name is deleted or replaced. `Some` once, and only if this
+    /// process started the job on this machine.
+    pub fn take_log(&mut self) -> Option<File> {
+        match &mut self.0 {
+            Place::Here(job) => job.take_log(),
+            Place::Elsewhere(_) => None,
+        }
+    }
+
+    /// Waits until the command is finished and its whole process tree is gone. It can be cancelled and called again.
+    ///
+    /// # Errors
+    ///
+    /// [`ExecError::Command`] when the command could not be started; [`ExecError::Lost`] when the shim died before
+    /// it could report how the command ended, or its report was spoilt: what is left of the command is killed then.
+    /// [`ExecError::Evicted`] and [`ExecError::NotSubmitted`] where an engine executes the job.
+    pub async fn wait(&mut self) -> Result<Exit, ExecError> {
+        match &mut self.0 {
+            Place::Here(job) => job.wait().await,
+            Place::Elsewhere(job) => job.wait().await,
+        }
+    }
+
+    /// Asks for the end of the command now, which takes up to the job's grace; [`Running::wait`] returns when it is
+    /// done. Without effect on a finished job.
+    ///
+    /// # Errors
+    ///
+    /// [`ExecError::OtherMachine`] when the job is running where no signal reaches it; when the system refuses the signal.
+    pub fn stop(&self) -> Result<(), ExecError> {
+        match &self.0 {
+            Place::Here(job) => job.stop(),
+            Place::Elsewhere(job) => {
+                job.stop();
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns whether an engine executes it.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.0, Place::Elsewhere(_))
+    }
+
+    /// For how long the engine that executes the job has given no answer, and why.
+    pub fn engine_away(&self) -> Option<(Duration, String)> {
+        match &self.0 {
+            Place::Here(_) => None,
+            Place::Elsewhere(job) => job.engine_away(),
+        }
+    }
+}
+
+/// A job under a shim of this machine.
+#[derive(Debug)]
+pub(super) struct LocalJob {
     command: String,
     files: JobFiles,
     /// The lock of the job's folder, which the shim holds.
@@ -51,30 +127,22 @@ pub(super) struct Shim {
     pub(super) log: Option<File>,
 }
 
-impl Running {
+impl LocalJob {
     /// A job that this process started under `shim`.
-    pub(super) fn started(command: String, files: JobFiles, lock: File, shim: Shim) -> Running {
-        Running { command, files, lock, shim: Some(shim) }
+    pub(super) fn started(command: String, files: JobFiles, lock: File, shim: Shim) -> LocalJob {
+        LocalJob { command, files, lock, shim: Some(shim) }
     }
 
     /// A job that another process started.
-    pub(super) fn attached(command: String, files: JobFiles, lock: File) -> Running {
-        Running { command, files, lock, shim: None }
+    pub(super) fn attached(command: String, files: JobFiles, lock: File) -> LocalJob {
+        LocalJob { command, files, lock, shim: None }
     }
 
-    /// Takes the command's log, which stays readable if its name is deleted or replaced. `Some` once, and only if this
-    /// process started the job.
-    pub fn take_log(&mut self) -> Option<File> {
+    fn take_log(&mut self) -> Option<File> {
         self.shim.as_mut()?.log.take()
     }
 
-    /// Waits until the command is finished and its whole process tree is gone. It can be cancelled and called again.
-    ///
-    /// # Errors
-    ///
-    /// [`ExecError::Command`] when the command could not be started; [`ExecError::Lost`] when the shim died before
-    /// it could report how the command ended, or its report was spoilt: what is left of the command is killed then.
-    pub async fn wait(&mut self) -> Result<Exit, ExecError> {
+    async fn wait(&mut self) -> Result<Exit, ExecError> {
         let last = match &mut self.shim {
             Some(shim) if shim.last.is_none() => {
                 shim.last = shim.socket.last().await.map_err(ExecError::Watch)?;
@@ -119,13 +187,8 @@ impl Running {
         }
     }
 
-    /// Asks the shim to end the command now, which takes up to the job's grace; [`Running::wait`] returns when it is
-    /// done. Without effect on a finished job.
-    ///
-    /// # Errors
-    ///
-    /// [`ExecError::OtherMachine`] when the job is running where no signal reaches it; when the system refuses the signal.
-    pub fn stop(&self) -> Result<(), ExecError> {
+    /// Asks the shim to end the command now.
+    fn stop(&self) -> Result<(), ExecError> {
         if let Some(shim) = &self.shim {
             shim.socket.stop();
             return Ok(());

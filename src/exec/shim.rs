@@ -1,12 +1,13 @@
 //! The shim: the process that starts a command, supervises it, terminates all of it and records how it ended.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, sleep};
+use std::time::Duration;
 
 use duct::Handle;
 use jiff::{SignedDuration, Timestamp};
@@ -19,21 +20,23 @@ use tokio::time::{Instant, sleep_until};
 use super::beat::runtime;
 use super::calls::{Requests, remove_socket};
 use super::environment::{boot_id, disk_space, host_name};
-use super::job::{JobFiles, MARKER, Watched};
+use super::executor::open_log;
+use super::job::{JobFiles, MARKER, Watched, lock_path};
 use super::namespaces::NamespaceWatch;
 use super::output::{Output, Pipe};
 use super::place::Place;
+use super::running::kill_marked;
 use super::socket::{Owner, Word, receive};
 use super::tree::{Tree, leave_no_child};
 use super::unix;
 use super::usage::{Sampler, oom_kills};
 use super::wall::{Building, last_line};
-use super::{Answer, ExecError, Exit, Job, Started};
+use super::{Answer, ExecError, Exit, Job, Started, Ticket};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_odd, move_odd_away, remove_all};
-use crate::rules::too_little_space;
-use crate::state::{write_json_after, write_json_unsynced};
+use crate::rules::{GPU_MASKS, PORT, port_of, too_little_space};
+use crate::state::{read_json, write_json_after, write_json_unsynced};
 
 /// Runs the program as a shim until the job in `job_file` is finished. Standard input is its end of the socket to `ar`.
 /// Standard output is the locked lock file of the job's folder, and standard error takes its last output. The job's
@@ -85,24 +88,125 @@ fn settle_in() -> io::Result<(UnixStream, File)> {
     Ok((socket.into(), lock.into()))
 }
 
+/// Runs the program as the shim of a job that an engine executes, until the job is finished. Does nothing if `token` is not that of
+/// the job's newest start, or if that has a shim or an exit already: an engine may start a job twice, or one that was given up.
+pub fn queued_shim_main(job_file: &Path, token: &str, answer: Answer) -> ExitCode {
+    crash::in_shim();
+    // It stays in the process group of its starter, whose signals it is to get.
+    unix::default_signals();
+    unix::close_all_but_standard();
+    let Ok(Some(opened)) = open_queued(job_file, token) else { return ExitCode::SUCCESS };
+    match serve_queued(opened, answer) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The engine keeps it.
+            let _ = writeln!(io::stderr(), "ar: {}", in_words(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What a shim opens by itself that no `ar` starts.
+struct Opened {
+    job: Job,
+    lock: File,
+    log: File,
+    stdin: File,
+}
+
+/// Poll interval for the lock of an earlier start of the same job.
+const LOCK_LOOK: Duration = Duration::from_secs(1);
+
+/// Opens the files of a job that an engine executes; `None` if this start of it is not to run.
+fn open_queued(job_file: &Path, token: &str) -> Result<Option<Opened>, ExecError> {
+    let current = || -> Result<Option<Job>, ExecError> {
+        let job = read_json::<Job>(job_file)?;
+        let is_current = |job: &Job| job.ticket.as_ref().is_some_and(|ticket| ticket.token == token && !ticket.ended);
+        Ok(job.filter(is_current).filter(|job| !JobFiles::of(job).exit.exists()))
+    };
+    let Some(job) = current()? else { return Ok(None) };
+    let path = lock_path(&job.folder);
+    let failed = |source| ExecError::File { path: path.clone(), source };
+    let lock = File::options().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
+    // An earlier start may have outlived what the engine knows of it. It ends by itself once it is none that counts.
+    while matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
+        if current()?.is_none() {
+            return Ok(None);
+        }
+        sleep(LOCK_LOOK);
+    }
+    // What was there before the lock may have ended since. Some file systems of clusters have no locks; then the token says enough.
+    let Some(job) = current()? else { return Ok(None) };
+    lock.set_len(0).map_err(failed)?;
+    let log = open_log(&job.log).map_err(|source| ExecError::File { path: job.log.clone(), source })?;
+    let input = job.stdin.as_deref().unwrap_or(Path::new("/dev/null"));
+    let stdin = File::open(input).map_err(|source| ExecError::File { path: input.to_owned(), source })?;
+    Ok(Some(Opened { job, lock, log, stdin }))
+}
+
+/// Executes a job that an engine started.
+fn serve_queued(opened: Opened, answer: Answer) -> Result<(), ExecError> {
+    let Opened { job, lock, log, stdin } = opened;
+    let own = job.clone();
+    // What an earlier start left here without its shim.
+    runtime().map_err(ExecError::Watch)?.block_on(kill_marked(&JobFiles::of(&job).job));
+    // Nobody is at the other end, as after the death of an `ar` that started a job itself.
+    let (owner, _) = UnixStream::pair().map_err(ExecError::Watch)?;
+    let wall = job.wall.filter(|wall| wall.builder.exists());
+    let job = Job { env: env_of_queued(job.env), wall, tied: false, ..job };
+    let is_current = || {
+        let there = read_json::<Job>(&JobFiles::of(&own).job).ok().flatten();
+        let is_same = |there: &Ticket| own.ticket.as_ref().is_some_and(|own| own.token == there.token) && !there.ended;
+        // A file that is gone is put back.
+        there.is_none_or(|there| there.ticket.as_ref().is_some_and(is_same))
+    };
+    execute(&job, [log, stdin], lock, owner, answer, is_current)
+}
+
+/// The variables of a job on the node where it runs. What the engine set there for temporary files and GPUs stays, and the port
+/// comes from the engine's number of the job, of which a node never has the same twice.
+fn env_of_queued(env: Vec<(String, String)>) -> Vec<(String, String)> {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let number = set("SLURM_JOB_ID").and_then(|id| id.parse().ok());
+    let is_slurms = |name: &str| number.is_some() && (name == "TMPDIR" || GPU_MASKS.contains(&name));
+    let kept = env.into_iter().filter(|(name, _)| !(is_slurms(name) && set(name).is_some()));
+    let with_port = |(name, value): (String, String)| match number {
+        Some(number) if name == PORT => (name, port_of(number).to_string()),
+        _ => (name, value),
+    };
+    kept.map(with_port).collect()
+}
+
 fn serve(job_file: &Path, lock: File, owner: UnixStream, answer: Answer) -> Result<(), ExecError> {
     crash::point("begun");
-    // Makes orphaned descendants children of this process instead of init.
-    #[cfg(target_os = "linux")]
-    set_child_subreaper(Some(getpid())).map_err(|error| ExecError::Watch(error.into()))?;
     let [job, log, stdin] = receive(&owner).map_err(ExecError::Watch)?;
     let unreadable = |error: serde_json::Error| ExecError::File { path: job_file.to_owned(), source: error.into() };
     let job: Job = serde_json::from_reader(BufReader::new(job)).map_err(unreadable)?;
-    let files = JobFiles::of(&job);
+    execute(&job, [log, stdin], lock, owner, answer, || true)
+}
+
+/// Executes a job whose files are open. Writes its exit only if the job `is_current` then.
+fn execute(
+    job: &Job,
+    [log, stdin]: [File; 2],
+    lock: File,
+    owner: UnixStream,
+    answer: Answer,
+    is_current: impl Fn() -> bool,
+) -> Result<(), ExecError> {
+    // Makes orphaned descendants children of this process instead of init.
+    #[cfg(target_os = "linux")]
+    set_child_subreaper(Some(getpid())).map_err(|error| ExecError::Watch(error.into()))?;
+    let files = JobFiles::of(job);
     let runtime = runtime().map_err(ExecError::Watch)?;
-    let mut place = Place::of(&job, &files, lock, log);
-    let exit = runtime.block_on(watch_over(&job, &files, &mut place, stdin, owner, answer));
+    let mut place = Place::of(job, &files, lock, log);
+    let exit = runtime.block_on(watch_over(job, &files, &mut place, stdin, owner, answer, &is_current));
     remove_socket(&files);
     let exit = exit?;
     crash::point("command_over");
     // The process that started the job reads it here if the folder is deleted again and again.
     let _ = serde_json::to_writer(io::stderr(), &exit).map(|()| writeln!(io::stderr()));
-    if place.keep()? {
+    if is_current() && place.keep()? {
         place.put_log_back()?;
         // Another process wrote what exists by now.
         let removed =
@@ -138,6 +242,7 @@ async fn watch_over(
     stdin: File,
     owner: UnixStream,
     answer: Answer,
+    is_current: &impl Fn() -> bool,
 ) -> Result<Exit, ExecError> {
     let listen = |kind| signal(kind).map_err(ExecError::Watch);
     let mut child = listen(SignalKind::child())?;
@@ -182,6 +287,10 @@ async fn watch_over(
             () = at(deadline) => { exit.timed_out = true; break None }
             () = sleep_until(sampler.next()) => {
                 namespaces.look(&sampler.sample(&tree));
+                if !is_current() {
+                    exit.stopped = true;
+                    break None;
+                }
                 // A file that cannot be restored now is restored later.
                 let _ = place.keep();
                 if let Some(silence) = sampler.silence(&tree, place.written()) {

@@ -55,6 +55,17 @@ pub fn end_by_signals() {
     }
 }
 
+/// Has the process that `command` starts killed once the thread that starts it is gone, where the system can do that.
+pub(super) fn end_with_this_thread(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the call is a system call, which is all that a child between fork and exec may make.
+    unsafe {
+        command.pre_exec(|| Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
+}
+
 /// Closes every descriptor above standard error. Only for a process that has not opened any itself.
 pub(super) fn close_all_but_standard() {
     let Ok(entries) = fs::read_dir("/dev/fd") else { return };

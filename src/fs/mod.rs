@@ -8,6 +8,7 @@ mod links;
 mod lock;
 mod names;
 mod read;
+mod shared;
 mod stamp;
 mod standing;
 mod unsynced;
@@ -22,6 +23,7 @@ pub use names::{
     move_no_folder_away, move_odd_away, move_to, remove_all,
 };
 pub use read::{TAIL, is_odd, open_regular, read_at_most, read_regular, read_tail};
+pub use shared::is_shared;
 pub use stamp::FileStamp;
 pub use standing::{OWN_FOLDER, make_folder, standing};
 pub use unsynced::Unsynced;

@@ -129,7 +129,11 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
 
 /// Returns the time limit of the active job that may take longest, with its grace period; zero if no job is active.
 fn patience(folder: &SessionFolder, journal: &Journal, contract: &Contract) -> Duration {
-    let runs = Executor::for_runs();
+    let runs = Executor::of_any();
+    if journal.steps().any(|(_, open)| runs.has_pending(&folder.run(open.id))) {
+        // The queue of a cluster takes as long as it takes.
+        return Duration::MAX;
+    }
     let going = journal.steps().filter(|(_, open)| runs.has_job(&folder.run(open.id)));
     let limit = |phase| if phase == Phase::Proposing { contract.agent_timeout } else { contract.timeout };
     going.map(|(phase, _)| limit(phase).saturating_add(contract.grace)).max().unwrap_or_default()

@@ -18,6 +18,10 @@ impl SessionStatus {
                 Some(outage) => format!("waiting: {}, until {}", outage.outage.kind, moment_text(outage.again)),
                 None => "waiting for the agent".into(),
             },
+            Activity::Paused => {
+                let since = self.attempts.iter().filter_map(|open| open.queued).fold(0.0, f64::max);
+                format!("paused: {name} has been waiting in the queue for {}", clock_time(since))
+            }
             Activity::Proposing if self.open().is_some_and(|open| open.is_again) => {
                 format!("waiting for the agent to work on {name} again")
             }

@@ -16,6 +16,7 @@ impl SessionStatus {
             self.attempts.iter().filter(|open| is_meant(open)).collect()
         };
         let running = meant(&|open| open.is_running());
+        let (queued, going): (Vec<_>, Vec<_>) = running.iter().partition(|open| open.queued.is_some());
         let clause = match self.activity {
             Activity::RunningAlone => format!("idle; still going: {}", runs(&running)),
             Activity::RunOver => format!("idle; finished and not recorded yet: {}", runs(&running)),
@@ -27,7 +28,12 @@ impl SessionStatus {
             _ => {
                 let proposing = meant(&OpenStatus::is_called);
                 let recording = meant(&|open| matches!(open.phase, Phase::Recording | Phase::Settling));
-                let told = [("running", running), ("agents propose", proposing), ("recording", recording)];
+                let told = [
+                    ("running", going),
+                    ("in the queue:", queued),
+                    ("agents propose", proposing),
+                    ("recording", recording),
+                ];
                 let mut told: Vec<String> = told
                     .into_iter()
                     .filter(|(_, open)| !open.is_empty())
@@ -162,6 +168,7 @@ pub(super) fn open_json(open: &OpenStatus) -> Value {
         "newest": open.newest.as_ref().map(|number| number.value),
         "fresh": open.fresh,
         "tainted": open.tainted,
+        "queued": open.queued,
     })
 }
 
@@ -215,6 +222,7 @@ mod tests {
             newest: None,
             fresh: None,
             tainted: 0,
+            queued: None,
         }
     }
 

@@ -171,6 +171,7 @@ impl SessionStatus {
     fn ways_on(&self) -> Vec<(String, &'static str)> {
         match self.activity {
             Activity::Waiting
+            | Activity::Paused
             | Activity::Proposing
             | Activity::Committing
             | Activity::Running

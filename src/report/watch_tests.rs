@@ -53,6 +53,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
             deadline: Some(600.0),
             fresh: None,
             tainted: 0,
+            queued: None,
             newest: Some(Number { value: 1.75, raw: "1.75".into() }),
         }],
         lanes: LanesStatus::default(),

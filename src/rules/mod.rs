@@ -21,11 +21,11 @@ pub use change::named_files::named_files;
 pub use change::stall::stall;
 pub use change::{
     ArtifactGlobs, Columns, Disturbance, ExperimentArtifacts, FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED,
-    NamedFile, Python, RefChanges, Suggested, artifacts_to_drop, candidates, changed_text, columns_of, compare_refs,
-    described, editable_path, entries_into, files_named, fingerprint, folders_of, has_words, ignored_changes,
-    is_bytecode, is_compiled, is_package, is_same_change, looks_in_tree, may_be_code, measured_before, modules_behind,
-    outside_cause, own_loop, paths_into, pythons_of, question, says_where, suggested, syncs_environment,
-    takes_the_place, variables_of_slot, within,
+    NamedFile, PORT, Python, RefChanges, Suggested, artifacts_to_drop, candidates, changed_text, columns_of,
+    compare_refs, described, editable_path, entries_into, files_named, fingerprint, folders_of, has_words,
+    ignored_changes, is_bytecode, is_compiled, is_package, is_same_change, looks_in_tree, may_be_code, measured_before,
+    modules_behind, outside_cause, own_loop, paths_into, port_of, pythons_of, question, says_where, suggested,
+    syncs_environment, takes_the_place, variables_of_slot, within,
 };
 pub use decide::judge::judge;
 pub use decide::{
@@ -54,7 +54,10 @@ pub use patrol::{
     UnrecordedTip, Watched, clock_jump, interval, is_beat_missing, is_clock_behind, judge_open, judge_space, judge_tip,
     lanes_status, patrol, pause_after_patrol, worst,
 };
-pub use recover::{Found, LOST_RETRIES, RunFound, Step, recover};
+pub use recover::{
+    CACHED, Cause, Fate, Found, JOB_START, JobState, Known, LOST_RETRIES, NOT_CACHED, RunFound, Step, Word,
+    WrittenExit, fate, next_pause, recover, slurm_limit,
+};
 pub use report::by_direction::by_direction;
 pub use report::compare::compare;
 pub use report::confounds::{confounds, confounds_of_keep};

@@ -36,6 +36,9 @@ pub(crate) const IN_CONFIRMING: &[&str] = &[
     "confirming.run_taken",
 ];
 
+/// The names of the points that only a job of an engine passes, sorted; `cluster` kills at them.
+pub(crate) const IN_CLUSTER: &[&str] = &["job.entered", "job.submitted", "job.submitting"];
+
 /// The names of the points that only an import passes, sorted.
 pub(crate) const IN_IMPORT: &[&str] = &["git.pack_kept", "git.pack_written"];
 

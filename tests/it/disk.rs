@@ -301,6 +301,7 @@ fn a_job_that_cannot_begin_on_a_full_disk_leaves_no_word_that_it_failed() {
         shares_gpus: None,
         wall: None,
         answers: false,
+        ticket: None,
         log_limit: None,
         tied: false,
     };

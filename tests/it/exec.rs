@@ -62,6 +62,7 @@ impl Bench {
             shares_gpus: None,
             wall: env::var_os(WALLED).map(|_| self.wall()),
             answers: false,
+            ticket: None,
             log_limit: None,
             tied: false,
         }

@@ -18,6 +18,7 @@ mod charts;
 mod check;
 mod checkpoints;
 mod cli;
+mod cluster;
 mod confirm;
 mod contract;
 #[cfg(debug_assertions)]

@@ -79,6 +79,9 @@ pub(in crate::cli) struct ReproArgs {
     /// Untracked file or folder that the run needs, such as a data set; repeatable
     #[arg(long, value_name = "PATH")]
     pub(in crate::cli) link: Vec<PathBuf>,
+    /// Run on this machine, also where the session's runs are executed elsewhere
+    #[arg(long, value_name = "WHERE", value_parser = ["local"])]
+    pub(in crate::cli) executor: Option<String>,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: Format,

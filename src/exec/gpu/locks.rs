@@ -126,7 +126,7 @@ fn left_run(last: &GpuHolder, holder: &GpuHolder) -> bool {
         return false;
     }
     let folder = SessionFolder::new(&last.repository, &last.session);
-    Executor::for_runs().busy_in(&folder.runs()).next().is_some() && folder.refuse_held().is_ok()
+    Executor::of_any().busy_in(&folder.runs()).next().is_some() && folder.refuse_held().is_ok()
 }
 
 /// The extent of a lock on a GPU.

@@ -67,8 +67,13 @@ impl Repo {
         self.make_worktree(&self.place_for_worktree(dir)?, head)
     }
 
-    /// Makes one at `dir`, absolute, where there is nothing or an empty folder.
-    pub(super) fn make_worktree(&self, dir: &Path, head: &HeadTarget) -> Result<Repo> {
+    /// Makes one at `dir`, absolute, where there is nothing or an empty folder; also in a working tree of this repository, where
+    /// git ignores it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Repo::discover`] on the new working tree. After an error, it rolls back what it began.
+    pub fn make_worktree(&self, dir: &Path, head: &HeadTarget) -> Result<Repo> {
         const WHAT: &str = "making a working tree";
         let head = match head {
             HeadTarget::Branch(name) => add::Head::Attached(full_name(name)?),

@@ -11,6 +11,14 @@ use crate::domain::{LOCK_FILES, WordList, word_list};
 /// The first port of `torch.distributed` for a slot, which is that of slot 0: the default of PyTorch.
 const FIRST_PORT: u32 = 29500;
 
+/// The variable with the port at which the processes of a run meet.
+pub const PORT: &str = "MASTER_PORT";
+
+/// The port of a run, by the number of its slot or of its job.
+pub fn port_of(number: u32) -> u32 {
+    FIRST_PORT + number % 1000
+}
+
 /// The longest path in bytes that `TMPDIR` may have: Python's `multiprocessing` makes sockets below it whose names are 32
 /// bytes longer, and a socket's path has 108 at most.
 const LONGEST_TMPDIR: usize = 70;
@@ -180,8 +188,7 @@ pub fn variables_of_slot(
     let beside = |name: String| tree.parent().and_then(|trees| Some(trees.join(name).to_str()?.to_owned()));
     let temporary = beside(format!("tmp-{slot}")).filter(|path| path.len() <= LONGEST_TMPDIR);
     let environment = beside(format!("venv-{slot}")).filter(|_| !has_linked_environment);
-    let port = FIRST_PORT + slot % 1000;
-    let all = [("MASTER_PORT", Some(port.to_string())), ("TMPDIR", temporary), ("UV_PROJECT_ENVIRONMENT", environment)];
+    let all = [(PORT, Some(port_of(slot).to_string())), ("TMPDIR", temporary), ("UV_PROJECT_ENVIRONMENT", environment)];
     let unset = all.into_iter().filter(|(name, _)| variable(name).is_none_or(|value| value.is_empty()));
     unset.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

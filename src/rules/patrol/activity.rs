@@ -24,6 +24,8 @@ pub struct Seen {
 pub enum Activity {
     /// The loop waits for an outage of the agent to end.
     Waiting,
+    /// All open jobs wait in the queue of the engine that executes them.
+    Paused,
     /// The loop waits for the agent.
     Proposing,
     /// The loop commits a change.
@@ -59,6 +61,9 @@ pub fn activity(seen: Seen) -> Activity {
     match (seen.owned, seen.phase) {
         (true, None) => Activity::Working,
         (true, Some(_)) if seen.outage => Activity::Waiting,
+        (true, Some(Phase::Running | Phase::Guarding | Phase::Confirming)) if seen.job == RunFound::Pending => {
+            Activity::Paused
+        }
         (true, Some(Phase::Idle | Phase::Waiting)) => Activity::Between,
         (true, Some(Phase::Proposing)) => Activity::Proposing,
         (true, Some(Phase::Committing)) => Activity::Committing,
@@ -81,7 +86,7 @@ pub fn activity(seen: Seen) -> Activity {
             ),
         ) => Activity::Left,
         (false, Some(Phase::Running | Phase::Guarding | Phase::Confirming | Phase::Recording)) => match seen.job {
-            RunFound::Going => Activity::RunningAlone,
+            RunFound::Pending | RunFound::Going => Activity::RunningAlone,
             RunFound::Over => Activity::RunOver,
             RunFound::Gone | RunFound::Unstarted => Activity::Left,
         },

@@ -127,6 +127,8 @@ pub struct OpenStatus {
     pub fresh: Option<u32>,
     /// How often its run was repeated because another process was on its GPU.
     pub tainted: u32,
+    /// The seconds that its run or guard has been waiting in the queue of an engine.
+    pub queued: Option<f64>,
 }
 
 impl SessionStatus {
@@ -272,6 +274,7 @@ mod tests {
             newest: None,
             fresh: None,
             tainted: 0,
+            queued: None,
         }
     }
 

@@ -8,6 +8,8 @@ pub const LOST_RETRIES: u32 = 2;
 /// The state of an open experiment's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RunFound {
+    /// It waits in the queue of an engine.
+    Pending,
     /// It is still running.
     Going,
     /// It finished and wrote its exit.
@@ -16,6 +18,13 @@ pub enum RunFound {
     Gone,
     /// It never started.
     Unstarted,
+}
+
+impl RunFound {
+    /// Returns whether it can be waited for: it is queued or running, or has finished.
+    pub fn is_there(self) -> bool {
+        matches!(self, RunFound::Pending | RunFound::Going | RunFound::Over)
+    }
 }
 
 /// The facts about an open attempt: the journal's, and the real ones.
@@ -92,11 +101,11 @@ pub fn recover(found: Found) -> Vec<Step> {
         _ if found.tree_is_gone => vec![EndJobs, ForgetRun, CheckOut, Finish],
         // Between fresh runs nothing is under way; `Finish` starts one again that was lost.
         Phase::Guarding | Phase::Confirming => match found.run {
-            RunFound::Going | RunFound::Over => vec![Finish],
+            RunFound::Pending | RunFound::Going | RunFound::Over => vec![Finish],
             RunFound::Unstarted | RunFound::Gone => vec![EndJobs, CheckOut, Finish],
         },
         Phase::Running | Phase::Recording | Phase::Settling => match found.run {
-            RunFound::Going | RunFound::Over => vec![Finish],
+            RunFound::Pending | RunFound::Going | RunFound::Over => vec![Finish],
             // Nothing was lost, however many starts the journal has.
             RunFound::Unstarted => vec![EndJobs, CheckOut, Finish],
             RunFound::Gone if found.runs <= LOST_RETRIES => vec![EndJobs, CheckOut, Run, Finish],

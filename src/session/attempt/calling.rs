@@ -406,6 +406,7 @@ impl<'a> Calling<'a> {
             shares_gpus: None,
             wall: workspace.wall_of_call(store, &files.folder)?,
             answers: true,
+            ticket: None,
         };
         let mut deletions = 0;
         let job = loop {

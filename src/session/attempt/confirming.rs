@@ -6,8 +6,8 @@ use super::trial::decide_trial;
 use crate::crash;
 use crate::domain::{Event, ExperimentId, Notice, Outcome, Phase, Record, Run, RunResult, RunRole};
 use crate::rules::{
-    Contender, FreshStep, LOST_RETRIES, MAX_FRESH, Measured, RunFound, Verdict, baseline_with, describe_failure,
-    fresh_step, is_confirmed, over_limit, with_runs,
+    Contender, FreshStep, LOST_RETRIES, MAX_FRESH, Measured, Verdict, baseline_with, describe_failure, fresh_step,
+    is_confirmed, over_limit, with_runs,
 };
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, RUN, Store, commit_of, draft_of};
@@ -109,7 +109,7 @@ impl Attempt {
             let is_there = fresh.run.starts > 0 && {
                 let folder = fresh.run_folder(&shared.store())?;
                 shared.runs.await_files(&folder, RUN).await;
-                matches!(shared.runs.found(&folder, RUN), RunFound::Going | RunFound::Over)
+                shared.runs.found(&folder, RUN).is_there()
             };
             if !is_there {
                 if let Some(stage) = self.pause(shared)? {
@@ -275,6 +275,7 @@ impl Attempt {
                     commit: Some(baseline.commit.clone()),
                     void: false,
                     tainted: 0,
+                    queued: None,
                 };
                 baseline.runs.push(run.unwrap_or(lost));
                 store.note(Notice::BaselineFailed { seed, why: measured.ended.clone() });

@@ -12,7 +12,9 @@ use crate::measure::{EXCERPT_LINES, last_lines};
 use crate::rules::{LOST_RETRIES, RunFound, WalledRole};
 use crate::session::errors::SessionError;
 use crate::session::files::{refuse_spoilt, remove_file};
-use crate::session::store::{RUN_FILES, Store, clear_run_folder, commit_of, draft_of, guard_name, run_variables};
+use crate::session::store::{
+    Interrupt, RUN_FILES, Store, clear_run_folder, commit_of, draft_of, guard_name, run_variables,
+};
 use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Ending, Exited, Shared, Waiter};
 
@@ -81,6 +83,11 @@ impl Attempt {
                     self.forget_guard(&shared.store(), number)?;
                     continue;
                 }
+                Ending::Done(Err(error @ ExecError::Evicted { .. })) => {
+                    shared.store().note(Notice::Evicted { id: self.open.id, why: error.to_string() });
+                    self.forget_guard(&shared.store(), number)?;
+                    continue;
+                }
                 Ending::Done(exit) => exit?,
                 Ending::Detached => return Ok(Ending::Detached),
                 Ending::Interrupted => return Ok(Ending::Interrupted),
@@ -130,7 +137,7 @@ impl Attempt {
         let name = guard_name(number);
         await_files(shared, self).await;
         let mut job = match shared.runs.found(&folder, &name) {
-            RunFound::Going | RunFound::Over => {
+            RunFound::Pending | RunFound::Going | RunFound::Over => {
                 shared.store().begin_detection(Actor::Guard, self.open.id)?;
                 shared.publish()?;
                 shared.runs.attach(&folder, &name)?
@@ -140,7 +147,7 @@ impl Attempt {
                 self.start_guard(workspace, &mut shared.store(), &shared.runs, number, command, &folder)?
             }
         };
-        let ended = shared.wait(&mut job, deadline, || Ok(())).await?;
+        let ended = shared.wait(&mut job, deadline, || Ok(Interrupt::None)).await?;
         if ended.is_over() {
             restore_after(shared, self.open.id, &name).await?;
         }
@@ -193,6 +200,7 @@ impl Attempt {
             shares_gpus: None,
             wall: workspace.wall(store, folder, command, &WalledRole::Run),
             answers: false,
+            ticket: None,
         })?;
         let timeout = store.contract.timeout.as_secs_f64();
         store.note(Event::GuardStarted { id: self.open.id, command: command.to_owned(), timeout });

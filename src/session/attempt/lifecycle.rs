@@ -275,6 +275,10 @@ impl Attempt {
             Ending::Done(measured) => *measured,
             Ending::Lost => Measured::lost(self.run.tries()),
             Ending::Detached => return Ok(Stage::Over(Attempted::StillRunning)),
+            Ending::Interrupted if self.left_the_queue(&shared.store())? => {
+                self.wait_for_slot(&mut shared.store())?;
+                return Ok(Stage::Over(Attempted::Waiting));
+            }
             Ending::Interrupted if self.roll_back_version(workspace, &mut shared.store())? => {
                 return Ok(Stage::Over(Attempted::RolledBack));
             }

@@ -15,7 +15,7 @@ use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::{Silence, Wall, changed_text, is_empty_baseline};
 use crate::session::errors::SessionError;
 use crate::session::files::{LogFollower, SEED, stamp};
-use crate::session::store::{RUN, run_variables};
+use crate::session::store::{Interrupt, RUN, run_variables};
 use crate::session::wait::{Deadline, Ending, Exited, Waiter};
 
 /// The largest file that a metric is read from, in bytes: enough for a run that lists each of its steps.
@@ -51,6 +51,8 @@ pub(crate) struct ActiveRun {
     role: RunRole,
     seed: Option<u64>,
     root: PathBuf,
+    folder: PathBuf,
+    is_elsewhere: bool,
     metric_before: Option<String>,
     job: Running,
     log: LogFollower,
@@ -111,20 +113,20 @@ impl MeasuringRun<'_> {
     pub(crate) fn attach(self, executor: &Executor) -> Result<ActiveRun, SessionError> {
         let job = executor.attach(&self.folder, RUN)?;
         let log = LogFollower::new(self.log(), self.contract)?;
-        let before = Started::read(&self.folder, RUN)
-            .and_then(|started| Timestamp::now().duration_since(started.started).try_into().ok());
-        Ok(self.active(job, log, before.unwrap_or_default()))
+        let before = running_for(&self.folder).unwrap_or_default();
+        Ok(self.active(job, log, before))
     }
 
     fn active(self, job: Running, log: LogFollower, before: Duration) -> ActiveRun {
-        let MeasuringRun { role, seed, root, metric_before, .. } = self;
-        ActiveRun { role, seed, root: root.to_owned(), metric_before, job, log, before, began: Instant::now() }
+        let MeasuringRun { role, seed, root, folder, metric_before, .. } = self;
+        let (is_elsewhere, root, began) = (job.is_elsewhere(), root.to_owned(), Instant::now());
+        ActiveRun { role, seed, root, folder, is_elsewhere, metric_before, job, log, before, began }
     }
 }
 
 impl ActiveRun {
-    /// Waits for the end of the run, at most until `deadline`. Each `tick` gets how long it has been running, and its newest
-    /// value.
+    /// Waits for the end of the run, at most until `deadline`. Each `tick` gets how long it has been running, if it does not wait in a
+    /// queue, and its newest value; what it returns is heeded as if the user had asked for it.
     ///
     /// # Errors
     ///
@@ -133,12 +135,13 @@ impl ActiveRun {
         &mut self,
         waiter: &impl Waiter,
         deadline: Deadline,
-        mut tick: impl FnMut(Duration, Option<&Number>) -> Result<(), SessionError>,
+        mut tick: impl FnMut(Option<Duration>, Option<&Number>) -> Result<Interrupt, SessionError>,
     ) -> Result<Ending<Exited>, SessionError> {
-        let ActiveRun { job, log, before, began, .. } = self;
+        let ActiveRun { job, log, before, began, folder, is_elsewhere, .. } = self;
         let tick = || {
             log.look()?;
-            tick(*before + began.elapsed(), log.scanner.last())
+            let elapsed = if *is_elsewhere { running_for(folder) } else { Some(*before + began.elapsed()) };
+            tick(elapsed, log.scanner.last())
         };
         waiter.wait(job, deadline, tick).await
     }
@@ -153,7 +156,7 @@ impl ActiveRun {
         waiter: &impl Waiter,
         contract: &Contract,
     ) -> Result<Ending<FinishedRun>, SessionError> {
-        match self.wait(waiter, None, |_, _| Ok(())).await?.done() {
+        match self.wait(waiter, None, |_, _| Ok(Interrupt::None)).await?.done() {
             Ok(exit) => Ok(Ending::Done(self.read(contract, exit?)?)),
             Err(ending) => Ok(ending),
         }
@@ -210,7 +213,7 @@ impl ActiveRun {
 impl FinishedRun {
     /// The run for a record, without its value.
     pub(crate) fn run(&self, command: &str) -> Run {
-        let Exit { started, seconds, exit, signal, silent, .. } = self.exit;
+        let Exit { started, seconds, exit, signal, silent, queued, .. } = self.exit;
         Run {
             command: command.to_owned(),
             role: Some(self.role),
@@ -224,6 +227,7 @@ impl FinishedRun {
             commit: None,
             void: false,
             tainted: 0,
+            queued,
         }
     }
 
@@ -231,6 +235,12 @@ impl FinishedRun {
     pub(crate) fn ended(&self) -> String {
         ended_text(self.exit.exit, self.exit.signal, self.exit.timed_out, self.exit.seconds)
     }
+}
+
+/// How long the run in `folder` has been running.
+fn running_for(folder: &Path) -> Option<Duration> {
+    let started = Started::read(folder, RUN)?.started;
+    Timestamp::now().duration_since(started).try_into().ok()
 }
 
 /// The variable with the seed of a run.

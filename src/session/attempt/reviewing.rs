@@ -22,7 +22,7 @@ use crate::rules::{JobPlaces, WalledRole, priced};
 use crate::session::errors::SessionError;
 use crate::session::files::{refuse_spoilt, remove_file};
 use crate::session::research::new_claims::new_claims;
-use crate::session::store::{REVIEW, Store, clear_run_folder, draft_of, own_names, run_variables};
+use crate::session::store::{Interrupt, REVIEW, Store, clear_run_folder, draft_of, own_names, run_variables};
 use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Ending, Exited, Shared, Waiter};
 use crate::state::{SessionFolder, read_log_tail};
@@ -153,7 +153,7 @@ impl ReviewCall<'_> {
         let ended = match self.start(shared, deadline) {
             Ok(mut job) => {
                 shared.publish()?;
-                let ended = shared.wait(&mut job, None, || Ok(())).await?;
+                let ended = shared.wait(&mut job, None, || Ok(Interrupt::None)).await?;
                 crash::point("reviewing.reviewer_over");
                 ended
             }

@@ -19,14 +19,14 @@ impl Calling<'_> {
         let limit = shared.store().contract.caps.agent_rounds;
         let Some((limit, mut rounds)) = limit.and_then(|limit| Some((limit, Rounds::of(&self.files.log(), from)?)))
         else {
-            return Ok((shared.wait(job, None, || Ok(())).await?, false));
+            return Ok((shared.wait(job, None, || Ok(Interrupt::None)).await?, false));
         };
         let mut is_over = false;
         let tick = || {
             is_over = is_over || rounds.count() > limit;
             Ok(if is_over { Interrupt::Now } else { Interrupt::None })
         };
-        let ended = shared.wait_or_end(job, None, tick).await?;
+        let ended = shared.wait(job, None, tick).await?;
         match ended {
             Ending::Interrupted if is_over && shared.asked()? < Interrupt::Detach => {
                 Ok((Ending::Done(job.wait().await), true))

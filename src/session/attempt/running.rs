@@ -13,14 +13,16 @@ use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
 use super::run_log::point_run_log;
 use crate::crash;
 use crate::domain::{Actor, Contract, Event, FailureClass, Metrics, Notice, Number, Phase, Record, Run, RunRole};
-use crate::exec::{ExecError, Executor};
+use crate::exec::{ExecError, Executor, Job, Started};
 use crate::fs::remove_left_over;
 use crate::rules::{
     History, LOST_RETRIES, Measured, RunFound, WalledRole, axis_values, outside_cause, spoilt_by_full_disk, unranged,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{clear_folder, full_elsewhere, refuse_spoilt, remove_file};
-use crate::session::store::{RUN, RUN_FILES, Store, clear_run_folder, commit_of, guard_name, job_place, run_name};
+use crate::session::store::{
+    Interrupt, RUN, RUN_FILES, Store, clear_run_folder, commit_of, guard_name, job_place, run_name,
+};
 use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Ending, Heartbeat, Shared, gate_of_run};
 
@@ -105,7 +107,7 @@ impl Attempt {
                     }
                     return self.start_run(workspace, &mut shared.store(), &shared.runs).map(Some);
                 }
-                RunFound::Going | RunFound::Over => {}
+                RunFound::Pending | RunFound::Going | RunFound::Over => {}
             }
             let attached = self.measuring(workspace, &shared.store())?.attach(&shared.runs);
             match attached {
@@ -238,6 +240,25 @@ impl Attempt {
         }
     }
 
+    /// Returns whether it is a proposal of which nothing was measured, that may wait for another slot.
+    fn is_proposal(&self) -> bool {
+        self.run.is_first() && self.open.trial.is_none() && self.open.draft.is_none() && self.open.beside.slot.is_some()
+    }
+
+    /// Returns whether its run was cancelled before it began, so that it can wait for a slot as before.
+    pub(crate) fn left_the_queue(&self, store: &Store) -> Result<bool, SessionError> {
+        let folder = self.run_folder(store)?;
+        let never_began = Job::ticket_of(&folder, RUN).is_some() && Started::read(&folder, RUN).is_none();
+        Ok(never_began && self.is_proposal())
+    }
+
+    /// Puts it back among the proposals that wait for a slot.
+    pub(crate) fn wait_for_slot(&mut self, store: &mut Store) -> Result<(), SessionError> {
+        self.forget_run(store)?;
+        self.run.starts = 0;
+        self.enter(store, Phase::Committing)
+    }
+
     /// Returns whether its run starts again if it is lost.
     fn may_start_again(&self) -> bool {
         self.run.tries() <= LOST_RETRIES
@@ -254,12 +275,19 @@ impl Attempt {
         let mut heartbeat = Heartbeat::new();
         let id = self.open.id;
         let is_beside = self.is_beside_first();
-        let tick = |elapsed: Duration, last: Option<&Number>| {
+        let is_proposal = self.is_proposal();
+        let tick = |elapsed: Option<Duration>, last: Option<&Number>| {
             if is_beside {
-                return Ok(());
+                return Ok(Interrupt::None);
             }
-            shared.emit(Event::RunProgress { id, elapsed: elapsed.as_secs_f64(), last: last.cloned() })?;
-            shared.beat(&mut heartbeat, || json!({"experiment": id, "elapsed": elapsed.as_secs()}))
+            let seconds = elapsed.map(|elapsed| elapsed.as_secs());
+            if let Some(elapsed) = elapsed {
+                shared.emit(Event::RunProgress { id, elapsed: elapsed.as_secs_f64(), last: last.cloned() })?;
+            }
+            shared.beat(&mut heartbeat, || json!({"experiment": id, "elapsed": seconds}))?;
+            // A proposal that waits in the queue loses nothing by waiting for the next loop.
+            let leaves = elapsed.is_none() && is_proposal && shared.interrupts.asked() == Interrupt::AfterExperiment;
+            Ok(if leaves { Interrupt::Now } else { Interrupt::None })
         };
         let ended = run.wait(shared, deadline, tick).await?;
         if ended.is_over() {
@@ -271,6 +299,14 @@ impl Attempt {
         let exit = match ended.done() {
             Ok(Err(ExecError::NoWall { detail, .. })) if self.may_start_again() || self.is_beside_first() => {
                 shared.store().note(Notice::NotStarted { id, why: detail });
+                return Ok(Ending::Lost);
+            }
+            Ok(Err(error @ ExecError::Evicted { .. })) => {
+                // It says nothing about the change, and is no loss that counts.
+                self.run.starts = self.run.starts.saturating_sub(1);
+                let store = &mut *shared.store();
+                store.note(Notice::Evicted { id, why: error.to_string() });
+                self.forget_run(store)?;
                 return Ok(Ending::Lost);
             }
             Ok(Err(machine @ (ExecError::DiskFull { .. } | ExecError::NoWall { .. }))) => {

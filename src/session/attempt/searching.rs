@@ -21,7 +21,7 @@ use crate::measure::plain_text;
 use crate::rules::{JobPlaces, WalledRole, directions_tried};
 use crate::session::errors::SessionError;
 use crate::session::files::remove_file;
-use crate::session::store::Store;
+use crate::session::store::{Interrupt, Store};
 use crate::session::wait::{Ending, Exited, Shared, Waiter};
 
 /// The name of a search command's job.
@@ -118,7 +118,7 @@ async fn ask_command(
         Err(error) if error.is_disk_full() => return Err(error),
         Err(error) => return Ok(Ending::Done(Err(with_causes(&error)))),
     };
-    let ended = shared.wait(&mut job, None, || Ok(())).await?;
+    let ended = shared.wait(&mut job, None, || Ok(Interrupt::None)).await?;
     Ok(match ended.done() {
         Ok(exited) => Ending::Done(answered(exited, || read_at_most(&folder.join(RESULTS), ROOM))),
         Err(Ending::Lost) => Ending::Done(Err("it was killed".into())),

@@ -11,6 +11,7 @@ use super::repro::Rerunning;
 use super::run_beside::{Linked, RunBeside, hold};
 
 use crate::domain::{Asked, CommitId, Contract, GpuOther, Layout, Number, Record, RunRole};
+use crate::exec::Executor;
 use crate::git::HeadTarget;
 use crate::rules::{TAINT_REPEATS, describe_failure, taint};
 use crate::session::attempt::FinishedRun;
@@ -86,6 +87,7 @@ pub(super) struct FreshRuns<'a> {
     shared_gpus: Option<PathBuf>,
     /// The folder of the working trees.
     home: TempDir,
+    executor: Executor,
     _held: Vec<OwnerLock>,
 }
 
@@ -117,12 +119,13 @@ impl<'a> FreshRuns<'a> {
             Placing::new(layout, &terms.asked, before.as_ref(), &view.tag, Drive::RESUMED)?;
         let setup =
             layout.as_ref().map(|layout| slot_setup(&view.repo, view.terms()?, Some(layout), &gpus)).transpose()?;
-        let failed = |source| SessionError::Io { action: "make", path: std::env::temp_dir(), source };
-        let home = tempfile::Builder::new().prefix(&format!("ar-{}-", view.tag)).tempdir().map_err(failed)?;
+        let cluster = layout.as_ref().and_then(|layout| layout.cluster.as_ref());
+        let home = view.folder_beside(cluster, &format!("ar-{}-", view.tag))?;
+        let executor = Executor::for_runs(cluster);
         let slots = layout.map_or(1, |layout| layout.slots);
         let shares = slots > 1 && gpus.is_empty();
         let shared_gpus = shares.then(|| view.repo.common_dir().join("worktrees"));
-        Ok(FreshRuns { interrupts, terms, slots, setup, shared_gpus, home, _held: held })
+        Ok(FreshRuns { interrupts, terms, slots, setup, shared_gpus, home, executor, _held: held })
     }
 
     /// How many runs are made at a time.
@@ -207,8 +210,8 @@ impl<'a> FreshRuns<'a> {
             Some(setup) => setup.variables(&dir, slot)?,
             None => Vec::new(),
         };
-        let place = view.repo.add_worktree(&dir, &HeadTarget::Detached(commit.clone()))?;
-        let run = RunBeside::of(contract, record, RunRole::Verify);
+        let place = view.repo.make_worktree(&dir, &HeadTarget::Detached(commit.clone()))?;
+        let run = RunBeside::of(contract, record, RunRole::Verify, &self.executor);
         let shares_gpus = self.shared_gpus.as_deref();
         let run = RunBeside { commit, seed: Some(seed), links, variables: &variables, shares_gpus, ..run };
         let mut quiet = |_: &Rerunning<'_>| ();
@@ -286,7 +289,7 @@ impl SessionView {
     }
 
     /// The slots of the session, if it had any.
-    fn layout(&self) -> Option<Layout> {
+    pub(super) fn layout(&self) -> Option<Layout> {
         let of_journal = self.journal().and_then(|journal| journal.layout);
         of_journal.or_else(|| self.history.layout().cloned())
     }

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::run_beside::{Linked, RunBeside, hold};
-use crate::domain::{Contract, EnvironmentChange, Failure, FailureClass, GpuOther, Number, Record, RunRole};
-use crate::exec::{self, Exit};
+use super::run_beside::{RunBeside, hold};
+use crate::domain::{EnvironmentChange, Failure, FailureClass, GpuOther, Number, Record, RunRole};
+use crate::exec::{self, Executor, Exit};
 use crate::git::{HeadTarget, Repo};
 use crate::rules::{CameBack, came_back, environment_differences, failed_again, repeat_limit, tainting};
 use crate::session::attempt::FinishedRun;
@@ -22,6 +22,8 @@ pub struct Rerun {
     pub worktree: Option<PathBuf>,
     /// Untracked files and folders of the user's working tree to link into the new one.
     pub links: Vec<PathBuf>,
+    /// True to run on this machine, also where the session's runs are executed elsewhere.
+    pub here: bool,
 }
 
 /// A run that is about to start.
@@ -80,24 +82,28 @@ impl SessionView {
             return Err(SessionError::NeverRan { id: record.id, why: record.reason.clone() });
         }
         let links = rerun.links.iter().map(|link| self.linkable(link)).collect::<Result<Vec<_>, _>>()?;
+        let cluster = self.layout().and_then(|layout| layout.cluster).filter(|_| !rerun.here);
+        let executor = Executor::for_runs(cluster.as_ref());
         let dir = match &rerun.worktree {
             Some(dir) => dir.clone(),
-            None => {
-                let failed = |source| SessionError::Io { action: "make", path: std::env::temp_dir(), source };
-                let name = format!("ar-{}-{}-", self.tag, record.id);
-                tempfile::Builder::new().prefix(&name).tempdir().map_err(failed)?.keep()
-            }
+            None => self.folder_beside(cluster.as_ref(), &format!("ar-{}-{}-", self.tag, record.id))?.keep(),
         };
         watch_programs_until(&self.repo, interrupts)?;
-        let made = self.repo.add_worktree(&dir, &HeadTarget::Detached(record.commit.clone()));
+        let head = HeadTarget::Detached(record.commit.clone());
+        let made = match &rerun.worktree {
+            Some(dir) => self.repo.add_worktree(dir, &head),
+            None => self.repo.make_worktree(&dir, &head),
+        };
         if made.is_err() && rerun.worktree.is_none() {
             // It is empty, and may be missing.
             let _ = fs::remove_dir(&dir);
         }
         let place = made?;
+        let (seed, _) = record.to_repeat();
+        let run = RunBeside { seed, links: &links, ..RunBeside::of(contract, record, RunRole::Repro, &executor) };
         let unfinished = place.git_dir().join(REPRO_FOLDER).join(UNFINISHED);
         let (ran, _held) = match hold(&place) {
-            Ok(held) => (self.run_in(&place, contract, record, &links, interrupts, publish).await, held),
+            Ok(held) => (self.run_in(&place, (record, run), interrupts, publish).await, held),
             Err(error) => (Err(error), None),
         };
         let log = place.git_dir().join(REPRO_FOLDER).join("run.log");
@@ -123,14 +129,11 @@ impl SessionView {
     async fn run_in(
         &self,
         place: &Repo,
-        contract: &Contract,
-        record: &Record,
-        links: &[Linked],
+        (record, run): (&Record, RunBeside<'_>),
         interrupts: &Interrupts,
         publish: &mut dyn FnMut(&Rerunning<'_>),
     ) -> Result<Option<Reproduced>, SessionError> {
-        let (seed, recorded) = record.to_repeat();
-        let run = RunBeside { seed, links, ..RunBeside::of(contract, record, RunRole::Repro) };
+        let (_, recorded) = record.to_repeat();
         let finished = run.finish(self, place, interrupts, publish).await?;
         let Some(finished) = finished else { return Ok(None) };
         let (ended, FinishedRun { verdict, exit, .. }) = (finished.ended(), finished);

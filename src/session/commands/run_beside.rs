@@ -2,10 +2,12 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
+
+use tempfile::TempDir;
 
 use super::repro::Rerunning;
-use crate::domain::{CommitId, Contract, ExperimentId, Record, RunRole};
+use crate::domain::{Cluster, CommitId, Contract, ExperimentId, Record, RunRole};
 use crate::exec::{ExecError, Executor};
 use crate::fs::open_locked;
 use crate::git::Repo;
@@ -16,6 +18,16 @@ use crate::session::files::{REPRO_FOLDER, UNFINISHED};
 use crate::session::store::{Interrupt, Interrupts, Walls, own_names, writes_log};
 use crate::session::view::SessionView;
 use crate::session::wait::Ending;
+
+impl SessionView {
+    /// A new folder for working trees of runs beside the session: where the engine that executes them finds it, or among temporary
+    /// files.
+    pub(super) fn folder_beside(&self, cluster: Option<&Cluster>, name: &str) -> Result<TempDir, SessionError> {
+        let above = if cluster.is_some() { self.folder.root().to_owned() } else { std::env::temp_dir() };
+        let made = absolute(&above).and_then(|above| tempfile::Builder::new().prefix(name).tempdir_in(above));
+        made.map_err(|source| SessionError::Io { action: "make", path: above, source })
+    }
+}
 
 /// Names at the root of a working tree that belong to git or this program.
 const OWN: [&str; 5] = [".git", ".autoresearch", "results.tsv", "run.log", "autoresearch-lessons.md"];
@@ -46,11 +58,17 @@ pub(super) struct RunBeside<'a> {
     pub(super) variables: &'a [(String, String)],
     /// The folder below which those runs are that may be on its GPUs beside it, if any may.
     pub(super) shares_gpus: Option<&'a Path>,
+    pub(super) executor: &'a Executor,
 }
 
 impl<'a> RunBeside<'a> {
     /// A run of an experiment by the command that it was measured with.
-    pub(super) fn of(contract: &'a Contract, record: &'a Record, role: RunRole) -> RunBeside<'a> {
+    pub(super) fn of(
+        contract: &'a Contract,
+        record: &'a Record,
+        role: RunRole,
+        executor: &'a Executor,
+    ) -> RunBeside<'a> {
         RunBeside {
             contract,
             id: record.id,
@@ -61,6 +79,7 @@ impl<'a> RunBeside<'a> {
             links: &[],
             variables: &[],
             shares_gpus: None,
+            executor,
         }
     }
 
@@ -103,7 +122,7 @@ impl<'a> RunBeside<'a> {
             metric_before: metric_file_stamp(contract, root),
         };
         publish(&Rerunning { dir: root, command, missing: view.missing_in(root) });
-        match run.start(&Executor::for_runs())?.measured(interrupts, contract).await? {
+        match run.start(self.executor)?.measured(interrupts, contract).await? {
             Ending::Done(finished) => Ok(Some(finished)),
             Ending::Lost if interrupts.asked() == Interrupt::None => {
                 let (command, detail) = (command.to_owned(), "died".to_owned());
@@ -142,7 +161,7 @@ impl SessionView {
     pub(super) fn linkable_in(&self, root: &Path, path: &Path) -> Result<Linked, SessionError> {
         let failed = |source| SessionError::Io { action: "link", path: path.to_owned(), source };
         let root = root.canonicalize().map_err(failed)?;
-        let full = std::path::absolute(path).map_err(failed)?;
+        let full = absolute(path).map_err(failed)?;
         if fs::symlink_metadata(&full).is_err() {
             return Err(SessionError::NothingToLink(path.to_owned()));
         }

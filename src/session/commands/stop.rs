@@ -63,7 +63,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
         return Ok(match (alone, open().next(), next) {
             (Some((_, open)), ..) => Stopped::RunsAlone(open.id),
             (None, Some((_, open)), _) => Stopped::Left(open.id),
-            (None, None, Some(next)) if Executor::for_runs().is_active(&folder.run(next), RUN) => {
+            (None, None, Some(next)) if Executor::of_any().is_active(&folder.run(next), RUN) => {
                 Stopped::RunsUnknown(next)
             }
             _ => Stopped::NobodyThere,
@@ -138,7 +138,7 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
 /// It goes on where this process cannot signal it.
 pub async fn end_run_only(main_worktree: &Path, tag: &Tag, id: ExperimentId) -> Result<(), SessionError> {
     let folder = SessionFolder::new(main_worktree, tag).run(id);
-    let runs = Executor::for_runs();
+    let runs = Executor::of_any();
     for folder in further_runs(&folder).chain([folder.clone()]) {
         runs.end_left_over(&folder, RUN).await;
         if !runs.is_gone_within(&folder, RUN, HEARING).await {
@@ -156,6 +156,6 @@ fn journal(folder: &SessionFolder) -> Option<Journal> {
 
 fn runs_alone(folder: &SessionFolder, phase: Phase, id: ExperimentId) -> bool {
     let seen =
-        Seen { phase: Some(phase), owned: false, job: Executor::for_runs().found(&folder.run(id), RUN), outage: false };
+        Seen { phase: Some(phase), owned: false, job: Executor::of_any().found(&folder.run(id), RUN), outage: false };
     activity(seen) == Activity::RunningAlone
 }

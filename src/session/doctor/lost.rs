@@ -109,6 +109,7 @@ fn run_of(exit: &Exit, seeded: Option<(RunRole, u64)>, command: &str, number: Op
         commit: None,
         void: false,
         tainted: 0,
+        queued: None,
     }
 }
 

@@ -117,7 +117,7 @@ fn lost_journal<'a>(repo: &'a Repo, facts: &'a Facts, path: PathBuf) -> Result<D
 
 /// The experiments whose runs go on, with the process that looks after each.
 fn going_on(facts: &Facts) -> Vec<(ExperimentId, Option<u32>)> {
-    let (executor, folder) = (Executor::for_runs(), &facts.folder);
+    let (executor, folder) = (Executor::of_any(), &facts.folder);
     // The folder of these may have been deleted, and the lock with it.
     let hidden = facts.open_ids().into_iter().chain([facts.history().next_id()]);
     let hidden = hidden.filter(|id| executor.is_active(&folder.run(*id), RUN));
@@ -154,7 +154,7 @@ fn open<'a>(repo: &Repo, facts: &Facts, journal: &Journal) -> Vec<Difference<'a>
         found.push(decide(trouble_text(trouble).to_owned()).into());
         return found;
     }
-    let runs = Executor::for_runs();
+    let runs = Executor::of_any();
     let goes_on = |open: &OpenExperiment| {
         let folder = facts.folder.run(open.id);
         runs.is_active(&folder, RUN) || runs.has_job(&folder)

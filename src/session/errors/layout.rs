@@ -1,11 +1,12 @@
 //! Errors about the slots of a session.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use strum::EnumProperty;
 
 use super::session::ErrorKind;
-use crate::domain::{ExperimentId, Tag, count_of, list, shell_word};
+use crate::domain::{ExecutorName, ExperimentId, Tag, count_of, duration_text, list, shell_word};
 use crate::exec::GpuLockError;
 use crate::rules::GpuError;
 
@@ -20,6 +21,21 @@ pub enum LayoutError {
     #[error("--{0} is for a session that divides GPUs among its slots")]
     #[strum(props(kind = "usage", hint = "add --gpus all"))]
     NeedsGpus(&'static str),
+    #[error("--{key} is for a session whose runs are executed elsewhere")]
+    #[strum(props(kind = "usage"))]
+    NeedsExecutor { key: &'static str, executor: &'static str },
+    #[error("ar.toml has no table [executor] with the commands of an engine")]
+    #[strum(props(
+        kind = "usage",
+        hint = "write it with the keys submit, states and cancel, or use --executor slurm; `ar help executor` explains them"
+    ))]
+    NoEngine,
+    #[error("--gpus divides the GPUs of this machine, and runs are executed by {0}")]
+    #[strum(props(kind = "usage"))]
+    GpusElsewhere(ExecutorName),
+    #[error("a job may take {}, but a run up to {}, with its grace and a minute to start", duration_text(*limit), duration_text(*needed))]
+    #[strum(props(kind = "usage"))]
+    ShortJobs { limit: Duration, needed: Duration },
     #[error(transparent)]
     Gpu(#[from] GpuError),
     #[error(transparent)]
@@ -94,6 +110,16 @@ impl LayoutError {
             return Some(hint.to_owned());
         }
         Some(match self {
+            LayoutError::NeedsExecutor { executor, .. } => format!("add --executor {executor}"),
+            LayoutError::GpusElsewhere(ExecutorName::Slurm) => {
+                "omit --gpus and --gpus-per-run, and ask for GPUs in --sbatch: --sbatch \"--gres gpu:1\"".into()
+            }
+            LayoutError::GpusElsewhere(_) => {
+                "omit --gpus and --gpus-per-run, and ask for GPUs in [executor.resources] of ar.toml".into()
+            }
+            LayoutError::ShortJobs { needed, .. } => {
+                format!("raise --time in --sbatch to {} or more, or lower --timeout", needed.as_secs().div_ceil(60))
+            }
             LayoutError::Gpu(error) => error.hint(),
             LayoutError::GpuLock(error) => return error.hint(),
             LayoutError::TooManySlots { there, .. } => {

@@ -48,7 +48,7 @@ fn is_held(repo: &Repo, folder: &SessionFolder) -> bool {
 
 /// Returns whether a run, an agent or a guard of a session is still running.
 pub(crate) fn has_job(folder: &SessionFolder) -> bool {
-    Executor::for_runs().busy_in(&folder.runs()).next().is_some()
+    Executor::of_any().busy_in(&folder.runs()).next().is_some()
 }
 
 /// The session in the name of a ref.

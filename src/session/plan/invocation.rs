@@ -8,7 +8,8 @@ use super::home::{session_begun_here, way_home};
 use super::next_session::{Next, Successor, UserCommits};
 use super::nights::{continued_notice, settle_caps};
 use super::placing::{
-    Placing, dirty_notice, layout_lines, layout_of, refuse_in_the_way, refuse_lost, refuse_own_tree, unfinished_beside,
+    Placing, dirty_notice, layout_lines, layout_of, refuse_in_the_way, refuse_lost, refuse_own_tree, refuse_short_jobs,
+    unfinished_beside,
 };
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
 use crate::agent::{reports, tells_rounds};
@@ -133,6 +134,7 @@ impl Plan {
             subject.settle(&repo, said.dialect(), clock)?;
         let folder = SessionFolder::new(&repo.main_worktree(), &contract.tag);
         let mut notices = if tree.has_user() { refuse_others(&repo, &contract.tag)? } else { Vec::new() };
+        refuse_short_jobs(layout.as_ref(), &contract)?;
         let placing = Placing::new(layout, subject.asked_layout(), before, &contract.tag, drive)?;
         refuse_threshold(&contract)?;
         refuse_several(&contract, placing.layout.as_ref(), before)?;
@@ -285,7 +287,9 @@ impl<'a> Subject<'a> {
     /// The layout that it has from now on.
     fn new_layout(&self, repo: &Repo) -> Result<Option<Layout>, LayoutError> {
         let inherited = self.successor.as_ref().and_then(|successor| successor.layout(repo));
-        layout_of(self.asked_layout(), &self.wanted.given, self.before.as_ref().or(inherited.as_ref()))
+        // The commands of an engine stand in the file alone.
+        let asked = Asked { engine: self.asked.engine.clone(), ..self.asked_layout().clone() };
+        layout_of(&asked, &self.wanted.given, self.before.as_ref().or(inherited.as_ref()))
     }
 
     /// Settles its terms. Refuses some that cannot work.

@@ -2,10 +2,10 @@
 //! working tree.
 
 use super::invocation::Drive;
-use crate::domain::{Asked, Contract, ExperimentId, Layout, Tag, list};
+use crate::domain::{Asked, Cluster, Contract, Engine, ExecutorName, ExperimentId, Layout, Tag, list};
 use crate::exec::gpu_inventory;
 use crate::git::{Changes, Head, Repo};
-use crate::rules::{GpuSlot, gpu_plan};
+use crate::rules::{GpuSlot, JOB_START, gpu_plan, slurm_limit};
 use crate::session::errors::{LayoutError, SessionError};
 use crate::session::files::{read_history, session_tags};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
@@ -24,6 +24,20 @@ pub(crate) struct Placing {
 /// file may have more than a session uses.
 pub(crate) fn layout_of(asked: &Asked, given: &Asked, before: Option<&Layout>) -> Result<Option<Layout>, LayoutError> {
     let layout = asked.layout(before);
+    let cluster = layout.as_ref().and_then(|layout| layout.cluster.as_ref());
+    let executor = cluster.map_or(ExecutorName::Local, |cluster| cluster.engine.name());
+    if asked.executor == Some(ExecutorName::Commands) && executor != ExecutorName::Commands {
+        return Err(LayoutError::NoEngine);
+    }
+    if given.sbatch.is_some() && executor != ExecutorName::Slurm {
+        return Err(LayoutError::NeedsExecutor { key: "sbatch", executor: "slurm" });
+    }
+    if given.lost_after.is_some() && cluster.is_none() {
+        return Err(LayoutError::NeedsExecutor { key: "lost-after", executor: "slurm" });
+    }
+    if cluster.is_some() && layout.as_ref().is_some_and(|layout| layout.gpus.is_some()) {
+        return Err(LayoutError::GpusElsewhere(executor));
+    }
     if let (None, Some((key, _))) = (&layout, given.of_layout().next()) {
         return Err(LayoutError::NeedsSlots(key));
     }
@@ -73,6 +87,19 @@ impl Placing {
         let notice = format!("left unused, too few for a run: {}", unused.join(", "));
         let notices = (!unused.is_empty()).then_some(notice).into_iter().collect();
         Ok(Placing { layout: Some(layout), gpus, notices })
+    }
+}
+
+/// Refuses jobs that Slurm would end before their runs reach their own time limit.
+pub(crate) fn refuse_short_jobs(layout: Option<&Layout>, contract: &Contract) -> Result<(), LayoutError> {
+    let Some(Cluster { engine: Engine::Slurm { sbatch }, .. }) = layout.and_then(|layout| layout.cluster.as_ref())
+    else {
+        return Ok(());
+    };
+    let needed = contract.timeout + contract.grace + JOB_START;
+    match slurm_limit(sbatch).filter(|limit| *limit < needed) {
+        Some(limit) => Err(LayoutError::ShortJobs { limit, needed }),
+        None => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 
 use crate::crash;
 use crate::domain::{ExperimentId, RunRole};
-use crate::rules::{FileTerms, LOST_RETRIES, Measured, RunFound};
+use crate::rules::{FileTerms, LOST_RETRIES, Measured};
 use crate::session::attempt::{Attempt, end_further_runs};
 use crate::session::errors::SessionError;
 use crate::session::files::clear_folder;
@@ -70,8 +70,7 @@ pub(crate) async fn repeat_in_first_slot(
         let folder = attempt.run_folder(&shared.store())?;
         loop {
             shared.runs.await_files(&folder, RUN).await;
-            let is_there =
-                attempt.run.starts > 0 && matches!(shared.runs.found(&folder, RUN), RunFound::Going | RunFound::Over);
+            let is_there = attempt.run.starts > 0 && shared.runs.found(&folder, RUN).is_there();
             if !is_there {
                 if shared.asked()? != Interrupt::None {
                     return Ok(Ending::Interrupted);
@@ -157,9 +156,7 @@ async fn repeat(
 fn is_there(shared: &Shared<'_>, slot: u32, attempt: &Attempt, folder: &Path) -> bool {
     let store = shared.store();
     let found = shared.runs.found(folder, RUN);
-    attempt.run.starts > 0
-        && matches!(found, RunFound::Going | RunFound::Over)
-        && store.repo.has_kept(&store.folder.slot(slot))
+    attempt.run.starts > 0 && found.is_there() && store.repo.has_kept(&store.folder.slot(slot))
 }
 
 /// Picks up a further run of the baseline in a slot, or starts it, and measures it.

@@ -109,7 +109,7 @@ impl Session<'_> {
             Some(left) => {
                 let attempt = Attempt::of(left);
                 await_files(&self.shared, &attempt).await;
-                if !matches!(self.baseline_run(), RunFound::Going | RunFound::Over) {
+                if !self.baseline_run().is_there() {
                     end_first_jobs(&self.shared, ExperimentId::BASELINE).await?;
                     self.workspace.check_out(self.shared.store.get_mut(), &attempt.open)?;
                 }

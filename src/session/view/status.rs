@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::domain::{Clock, MetricSpec, Number, Phase, RunRole, Tag};
-use crate::exec::{Executor, Started};
+use crate::exec::{Executor, Job, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
@@ -172,7 +172,7 @@ impl<'a> Open<'a> {
         let run = if *phase == Phase::Confirming { found.job_name() } else { RUN.to_owned() };
         let folder = folder.run(open.id);
         let (place, name) = job_place(&folder, &run);
-        found.job = Executor::for_runs().found(&place, name);
+        found.job = Executor::of_any().found(&place, name);
         found
     }
 
@@ -207,7 +207,7 @@ impl<'a> Open<'a> {
         // A file that cannot be read now is of a job that only starts or is just over.
         let name = self.job_name();
         let (place, name) = job_place(&folder, &name);
-        let started = Started::read(&place, name).filter(|_| Executor::for_runs().is_busy(&place));
+        let started = Started::read(&place, name).filter(|_| Executor::of_any().is_busy(&place));
         OpenStatus {
             id: open.id,
             phase: *phase,
@@ -221,6 +221,9 @@ impl<'a> Open<'a> {
             deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
             newest: metric.filter(|_| is_running).and_then(|metric| newest_number(&place.join("run.log"), metric)),
             fresh: (*phase == Phase::Confirming).then(|| attempt.fresh_runs()),
+            queued: Job::ticket_of(&place, name)
+                .filter(|_| *job == RunFound::Pending)
+                .map(|ticket| seconds(ticket.submitted, Timestamp::now())),
             tainted: if matches!(phase, Phase::Running | Phase::Confirming) { attempt.run().tainted } else { 0 },
         }
     }
@@ -230,14 +233,15 @@ impl<'a> Open<'a> {
 fn telling<'a, 'b>(open: &'a [Open<'b>], is_owned: bool) -> Option<&'a Open<'b>> {
     let rank = |open: &&Open| match (open.phase, open.job) {
         (Phase::Running | Phase::Guarding | Phase::Confirming, RunFound::Going) => 0,
+        (Phase::Running | Phase::Guarding | Phase::Confirming, RunFound::Pending) => 4,
         (Phase::Running | Phase::Guarding | Phase::Confirming, RunFound::Over) if !is_owned => 1,
         // *In place* it has the tree, whatever else is open.
         (Phase::Checking, _) if is_owned => 1,
         (Phase::Running | Phase::Guarding | Phase::Confirming, _) => 2,
         (Phase::Proposing | Phase::Reviewing | Phase::Checking, _) => 3,
-        (Phase::Recording | Phase::Settling, _) => 4,
-        (Phase::Committing, _) => 5,
-        (Phase::Waiting | Phase::Idle, _) => 6,
+        (Phase::Recording | Phase::Settling, _) => 5,
+        (Phase::Committing, _) => 6,
+        (Phase::Waiting | Phase::Idle, _) => 7,
     };
     open.iter().min_by_key(rank)
 }

@@ -14,6 +14,7 @@ use crate::crash;
 use crate::domain::{
     Contract, Escalate, Escalation, Event, Notice, Outage, OutageKind, StopReason, Trouble, with_causes,
 };
+use crate::exec::ExecError;
 use crate::rules::retry_pause;
 use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::refuse_full;
@@ -163,6 +164,9 @@ pub(crate) async fn report_unopened(
 pub(crate) fn trouble_of(error: &SessionError) -> Option<Trouble> {
     if error.is_disk_full() {
         return Some(Trouble::Disk);
+    }
+    if let SessionError::Exec(ExecError::EngineAway { .. }) = error {
+        return Some(Trouble::Outage);
     }
     if let SessionError::BestLost { .. } = error {
         return Some(Trouble::Baseline);

@@ -69,13 +69,14 @@ impl<'a> Shared<'a> {
         slots: SlotSetup,
         calls_agent: bool,
     ) -> Shared<'a> {
+        let runs = Executor::for_runs(store.journal.layout.as_ref().and_then(|layout| layout.cluster.as_ref()));
         Shared {
             store: RefCell::new(store),
             events: RefCell::new(events),
             place: RefCell::new(place),
             log_keeper: RefCell::default(),
             local: Executor::local(),
-            runs: Executor::for_runs(),
+            runs,
             interrupts,
             times: Times::default(),
             calls_agent,

@@ -52,16 +52,17 @@ impl Ending<Exited> {
 
 /// A process that waits for runs: one with a session, or one beside it.
 pub(crate) trait Waiter {
-    /// Waits for a job, at most until `deadline`. Calls `tick` at once, each second, and when a signal arrives.
+    /// Waits for a job, at most until `deadline`. Calls `tick` at once, each second, and when a signal arrives, and heeds what it
+    /// returns as if the user had asked for it.
     ///
     /// # Errors
     ///
-    /// Those of `tick`.
+    /// Those of `tick`; the engine that executes the job has given no answer for too long.
     async fn wait(
         &self,
         job: &mut Running,
         deadline: Deadline,
-        tick: impl FnMut() -> Result<(), SessionError>,
+        tick: impl FnMut() -> Result<Interrupt, SessionError>,
     ) -> Result<Ending<Exited>, SessionError>;
 }
 
@@ -70,9 +71,24 @@ impl Waiter for Shared<'_> {
         &self,
         job: &mut Running,
         deadline: Deadline,
-        mut tick: impl FnMut() -> Result<(), SessionError>,
+        mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
     ) -> Result<Ending<Exited>, SessionError> {
-        self.wait_or_end(job, deadline, || tick().map(|()| Interrupt::None)).await
+        let tick = || {
+            let asked = self.asked()?;
+            keep_checkpoint(self)?;
+            let patience = self.store().contract.outage_limit;
+            self.runs.refuse_away(patience)?;
+            let wanted = tick()?;
+            self.show_life()?;
+            Ok(wanted.max(asked))
+        };
+        match supervise(job, &self.interrupts, deadline, tick).await {
+            Err(SessionError::Exec(error @ ExecError::OtherMachine { .. })) => {
+                self.emit(Notice::StillRuns(error.to_string()))?;
+                Ok(Ending::Detached)
+            }
+            ended => ended,
+        }
     }
 }
 
@@ -82,10 +98,10 @@ impl Waiter for Interrupts {
         &self,
         job: &mut Running,
         deadline: Deadline,
-        mut tick: impl FnMut() -> Result<(), SessionError>,
+        mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
     ) -> Result<Ending<Exited>, SessionError> {
         let asked = || if self.asked() == Interrupt::None { Interrupt::None } else { Interrupt::Now };
-        supervise(job, self, deadline, || tick().map(|()| asked())).await
+        supervise(job, self, deadline, || Ok(tick()?.max(asked()))).await
     }
 }
 
@@ -106,33 +122,6 @@ impl Shared<'_> {
             () = listener.signal_or_look() => {}
         }
         goes_on()
-    }
-
-    /// Does the same as [`Waiter::wait`], and what `tick` asks for as if the user had asked for it.
-    ///
-    /// # Errors
-    ///
-    /// Those of `tick`.
-    pub(crate) async fn wait_or_end(
-        &self,
-        job: &mut Running,
-        deadline: Deadline,
-        mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
-    ) -> Result<Ending<Exited>, SessionError> {
-        let tick = || {
-            let asked = self.asked()?;
-            keep_checkpoint(self)?;
-            let wanted = tick()?;
-            self.show_life()?;
-            Ok(wanted.max(asked))
-        };
-        match supervise(job, &self.interrupts, deadline, tick).await {
-            Err(SessionError::Exec(error @ ExecError::OtherMachine { .. })) => {
-                self.emit(Notice::StillRuns(error.to_string()))?;
-                Ok(Ending::Detached)
-            }
-            ended => ended,
-        }
     }
 }
 

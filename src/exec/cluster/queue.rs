@@ -1,0 +1,413 @@
+//! All jobs of one engine that this process waits for: submitted, asked about in one question, and cancelled.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use super::super::Job;
+use super::call::{NoAnswer, is_there};
+use super::commands::Named;
+use super::ticket::{Submission, Ticket};
+use super::{commands, slurm};
+use crate::crash;
+use crate::domain::{Cluster, Engine};
+use crate::rules::{Word, next_pause};
+use crate::state::{read_json, write_json};
+
+/// The shortest time between two questions, also when something has happened.
+const BETWEEN: Duration = Duration::from_secs(2);
+
+/// For how long a job must be missing, by two answers at least, before it is submitted once more after a failure.
+const MISSING: Duration = Duration::from_secs(4);
+
+/// The pause before a cancelled job that is still there is cancelled once more.
+const CANCEL_AGAIN: Duration = Duration::from_secs(6);
+
+/// The number of refusals after which a submission is given up, while the engine answers questions.
+const REFUSALS: u32 = 4;
+
+/// What an engine told of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) id: Option<String>,
+    pub(super) token: String,
+    pub(super) word: Word,
+}
+
+/// How far a job is on its way into the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It is to be submitted.
+    Ready,
+    /// It is being submitted.
+    Submitting,
+    /// Nobody knows whether a submission was made.
+    Uncertain,
+    /// The engine knows it, or did.
+    Submitted,
+}
+
+/// A job that somebody waits for.
+#[derive(Debug)]
+struct Tracked {
+    /// How many wait for it.
+    watchers: u32,
+    submission: Submission,
+    job_file: PathBuf,
+    submitted: Timestamp,
+    step: Step,
+    word: Option<Word>,
+    /// When the last question began that was answered.
+    heard: Option<Instant>,
+    /// The first and the last answer without it, since there was one with it.
+    absent: Option<(Instant, Instant)>,
+    /// The first answer that said that it has ended.
+    over: Option<Instant>,
+    /// How often its submission was refused, and why the last time.
+    refused: (u32, String),
+    is_cancelled: bool,
+    cancel_at: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: BTreeMap<String, Tracked>,
+    is_asking: bool,
+    asked_at: Option<Instant>,
+    pause: Option<Duration>,
+    has_changed: bool,
+    last: Vec<(String, Word)>,
+    /// Since when the engine has not answered, and why.
+    away: Option<(Instant, String)>,
+}
+
+/// What is known of a job.
+#[derive(Debug, Clone)]
+pub(super) struct Heard {
+    pub(super) word: Option<Word>,
+    pub(super) heard: Option<Instant>,
+    pub(super) absent: Option<Duration>,
+    pub(super) over: Option<Duration>,
+    pub(super) is_cancelled: bool,
+    /// True if it never came to the engine and was cancelled.
+    pub(super) was_never_submitted: bool,
+    /// The reason why it cannot be submitted.
+    pub(super) refused: Option<String>,
+}
+
+/// The jobs of an engine.
+#[derive(Debug)]
+pub struct Queue {
+    cluster: Cluster,
+    pub(super) program: PathBuf,
+    state: Mutex<State>,
+    pub(super) changed: Notify,
+}
+
+impl Queue {
+    /// The queue of an engine, whose jobs start `program` as their shim.
+    pub(in super::super) fn new(cluster: Cluster, program: PathBuf) -> Arc<Queue> {
+        Arc::new(Queue { cluster, program, state: Mutex::default(), changed: Notify::new() })
+    }
+
+    /// The engine, and how long it may not know a job.
+    pub(in super::super) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a job from now on. It is submitted if it `is_new`; otherwise the engine is asked about it, and submission follows if
+    /// it never came there.
+    pub(super) fn enter(&self, ticket: &Ticket, submission: Submission, job_file: PathBuf, is_new: bool) {
+        let step = match (is_new, &ticket.id) {
+            (true, _) => Step::Ready,
+            (false, None) => Step::Uncertain,
+            (false, Some(_)) => Step::Submitted,
+        };
+        let tracked = Tracked {
+            watchers: 1,
+            submission,
+            job_file,
+            submitted: ticket.submitted,
+            step,
+            word: None,
+            heard: None,
+            absent: None,
+            over: None,
+            refused: (0, String::new()),
+            is_cancelled: ticket.cancelled,
+            cancel_at: None,
+        };
+        let state = &mut *self.state();
+        state.has_changed = true;
+        state.jobs.entry(ticket.token.clone()).and_modify(|known| known.watchers += 1).or_insert(tracked);
+    }
+
+    /// Forgets a job that nobody waits for any more.
+    pub(super) fn leave(&self, token: &str) {
+        let state = &mut *self.state();
+        if let Some(job) = state.jobs.get_mut(token) {
+            job.watchers -= 1;
+        }
+        state.jobs.retain(|_, job| job.watchers > 0);
+        if state.jobs.is_empty() {
+            // Nobody asks any more, so that nobody knows.
+            state.away = None;
+        }
+    }
+
+    /// Asks for the end of a job, and notes that in its file: whoever finds it cancelled later is to know by whom.
+    pub(super) fn cancel(&self, token: &str) {
+        let file = self.state().jobs.get(token).map(|job| job.job_file.clone());
+        if let Some(file) = file {
+            note(&file, token, |ticket| ticket.cancelled = true);
+        }
+        let state = &mut *self.state();
+        state.has_changed = true;
+        if let Some(job) = state.jobs.get_mut(token) {
+            job.is_cancelled = true;
+        }
+    }
+
+    /// Has the engine asked soon.
+    pub(super) fn ask_soon(&self) {
+        self.state().has_changed = true;
+    }
+
+    /// Returns what is known of a job.
+    pub(super) fn heard(&self, token: &str) -> Option<Heard> {
+        let state = self.state();
+        let job = state.jobs.get(token)?;
+        let is_ready = matches!(job.step, Step::Ready);
+        let refused = job.refused.0 >= REFUSALS && is_ready;
+        Some(Heard {
+            word: job.word,
+            heard: job.heard,
+            absent: job.absent.map(|(first, last)| last - first),
+            over: job.over.zip(job.heard).map(|(first, last)| last - first),
+            is_cancelled: job.is_cancelled,
+            was_never_submitted: job.is_cancelled && is_ready,
+            refused: refused.then(|| job.refused.1.clone()),
+        })
+    }
+
+    /// For how long the engine has given no answer, and why.
+    pub(in super::super) fn away(&self) -> Option<(Duration, String)> {
+        self.state().away.as_ref().map(|(since, why)| (since.elapsed(), why.clone()))
+    }
+
+    /// Does what is due: submits, cancels and asks, each in a thread of its own, so that nothing waits for an engine and what was begun
+    /// is brought to its end.
+    pub(super) fn drive(self: &Arc<Self>) {
+        let now = Instant::now();
+        let state = &mut *self.state();
+        for job in state.jobs.values_mut() {
+            if job.step == Step::Ready && !job.is_cancelled && job.refused.0 < REFUSALS {
+                job.step = Step::Submitting;
+                let (queue, submission, file) = (Arc::clone(self), job.submission.clone(), job.job_file.clone());
+                in_background(move || queue.submit(&submission, &file));
+            }
+        }
+        let is_due = |job: &&mut Tracked| {
+            job.is_cancelled
+                && job.step == Step::Submitted
+                && job.word.is_none_or(|word| word.state.is_open())
+                && job.cancel_at.is_none_or(|at| now.duration_since(at) >= CANCEL_AGAIN)
+        };
+        let due: Vec<Named> = state
+            .jobs
+            .values_mut()
+            .filter(is_due)
+            .map(|job| {
+                job.cancel_at = Some(now);
+                named(job)
+            })
+            .collect();
+        if !due.is_empty() {
+            let queue = Arc::clone(self);
+            in_background(move || {
+                // It is cancelled again while it is there.
+                let _ = queue.cluster.engine.cancel(&due);
+                queue.ask_soon();
+            });
+        }
+        if state.is_asking || !state.jobs.values().any(|job| matches!(job.step, Step::Uncertain | Step::Submitted)) {
+            return;
+        }
+        let pause = if state.has_changed { BETWEEN } else { next_pause(state.pause, false) };
+        if state.asked_at.is_some_and(|at| now.duration_since(at) < pause) {
+            return;
+        }
+        state.pause = Some(pause);
+        (state.is_asking, state.asked_at, state.has_changed) = (true, Some(now), false);
+        let jobs: Vec<Named> = state.jobs.values().map(named).collect();
+        let since = state.jobs.values().map(|job| job.submitted).min().unwrap_or_else(Timestamp::now);
+        let queue = Arc::clone(self);
+        in_background(move || {
+            let answer = queue.cluster.engine.states(&jobs, since);
+            queue.take_answer(now, answer);
+            queue.changed.notify_waiters();
+        });
+    }
+
+    /// Submits a job, and notes its id in its file.
+    fn submit(&self, submission: &Submission, job_file: &Path) {
+        crash::point("job.submitting");
+        let submitted = self.cluster.engine.submit(submission);
+        crash::point("job.submitted");
+        let state = &mut *self.state();
+        state.has_changed = true;
+        let job = state.jobs.get_mut(&submission.token);
+        match submitted {
+            Ok(id) => {
+                note_id(job_file, &submission.token, &id);
+                if let Some(job) = job {
+                    (job.step, job.submission.id) = (Step::Submitted, Some(id));
+                }
+            }
+            Err(NoAnswer(why)) => {
+                if let Some(job) = job {
+                    (job.step, job.refused) = (Step::Uncertain, (job.refused.0 + 1, why));
+                }
+            }
+        }
+        self.changed.notify_waiters();
+    }
+
+    fn take_answer(&self, began: Instant, answer: Result<Vec<Told>, NoAnswer>) {
+        let state = &mut *self.state();
+        state.is_asking = false;
+        let told = match answer {
+            Ok(told) => told,
+            Err(NoAnswer(why)) => {
+                let since = state.away.take().map_or_else(Instant::now, |(since, _)| since);
+                state.away = Some((since, why));
+                return;
+            }
+        };
+        state.away = None;
+        let now = Instant::now();
+        let mut last = Vec::new();
+        for (token, job) in &mut state.jobs {
+            if !matches!(job.step, Step::Uncertain | Step::Submitted) {
+                continue;
+            }
+            let mut known: Vec<&Told> = told.iter().filter(|told| told.token == *token).collect();
+            // What a controller lists twice after a crash is one job; of two submissions the first one counts.
+            known.sort_by_key(|told| (!told.word.state.is_open(), told.id != job.submission.id));
+            job.heard = Some(began);
+            let Some(first) = known.first() else {
+                let since = job.absent.map_or(now, |(since, _)| since);
+                (job.word, job.over, job.absent) = (None, None, Some((since, now)));
+                if job.step == Step::Uncertain && now.duration_since(since) >= MISSING {
+                    (job.step, job.absent) = (Step::Ready, None);
+                }
+                continue;
+            };
+            for second in known.iter().skip(1).filter(|second| second.word.state.is_open()) {
+                let (engine, second) = (self.cluster.engine.clone(), (*second).clone());
+                in_background(move || engine.cancel_second(&second));
+            }
+            if job.submission.id != first.id
+                && let Some(id) = &first.id
+            {
+                note_id(&job.job_file, token, id);
+            }
+            last.push((token.clone(), first.word));
+            job.step = Step::Submitted;
+            (job.submission.id, job.word, job.absent) = (first.id.clone(), Some(first.word), None);
+            job.over = if first.word.state.is_open() { None } else { Some(job.over.unwrap_or(began)) };
+        }
+        if last != state.last {
+            (state.last, state.pause) = (last, None);
+        }
+    }
+}
+
+/// Runs something that no job needs the outcome of at once.
+fn in_background(work: impl FnOnce() + Send + 'static) {
+    // Without a thread it is tried again, or nothing hangs on it.
+    let _ = thread::Builder::new().spawn(work);
+}
+
+fn named(job: &Tracked) -> Named {
+    Named { id: job.submission.id.clone(), token: job.submission.token.clone() }
+}
+
+/// Notes the engine's id of a job in the job's file.
+fn note_id(job_file: &Path, token: &str, id: &str) {
+    // Without it, the job is found by its token.
+    note(job_file, token, |ticket| ticket.id = Some(id.to_owned()));
+}
+
+/// Changes the ticket in a job's file, while that is the file of the same start.
+pub(super) fn note(job_file: &Path, token: &str, change: impl FnOnce(&mut Ticket)) {
+    let Ok(Some(mut job)) = read_json::<Job>(job_file) else { return };
+    let Some(ticket) = job.ticket.as_mut().filter(|ticket| ticket.token == token) else { return };
+    change(ticket);
+    // At worst, the engine is asked once more.
+    let _ = write_json(job_file, &job);
+}
+
+impl Engine {
+    fn submit(&self, job: &Submission) -> Result<String, NoAnswer> {
+        match self {
+            Engine::Slurm { sbatch } => slurm::submit(sbatch, job),
+            Engine::Commands(commands) => commands::submit(commands, job),
+        }
+    }
+
+    fn states(&self, jobs: &[Named], since: Timestamp) -> Result<Vec<Told>, NoAnswer> {
+        let commands = match self {
+            Engine::Slurm { .. } => {
+                let mut told = slurm::queue()?;
+                let is_missing = |job: &&Named| told.iter().all(|told| told.token != job.token);
+                let missing: Vec<String> = jobs.iter().filter(is_missing).map(|job| job.token.clone()).collect();
+                if !missing.is_empty() && is_there("sacct") {
+                    // Without accounting, the queue alone says what there is.
+                    told.extend(slurm::accounting(&missing, since).unwrap_or_default());
+                }
+                return Ok(told);
+            }
+            Engine::Commands(commands) => commands,
+        };
+        // A job without an id is found by its token among all.
+        let all = jobs.iter().any(|job| job.id.is_none());
+        commands::states(commands, if all { &[] } else { jobs })
+    }
+
+    pub(super) fn cancel(&self, jobs: &[Named]) -> Result<(), NoAnswer> {
+        match self {
+            Engine::Slurm { .. } => slurm::cancel(&jobs.iter().map(|job| job.token.clone()).collect::<Vec<_>>()),
+            Engine::Commands(commands) => commands::cancel(commands, jobs),
+        }
+    }
+
+    /// Ends the second of two jobs that one submission became.
+    fn cancel_second(&self, told: &Told) {
+        // Its shim does nothing beside the first one.
+        let _ = match (self, &told.id) {
+            (Engine::Slurm { .. }, Some(id)) => slurm::cancel_id(id),
+            (Engine::Commands(commands), id) => {
+                commands::cancel(commands, &[Named { id: id.clone(), token: told.token.clone() }])
+            }
+            (Engine::Slurm { .. }, None) => Ok(()),
+        };
+    }
+
+    /// What a job printed outside of its log, where the engine has to be asked for it.
+    pub(super) fn logs(&self, id: &str) -> Option<String> {
+        match self {
+            Engine::Slurm { .. } => None,
+            Engine::Commands(commands) => commands::logs(commands, id),
+        }
+    }
+}

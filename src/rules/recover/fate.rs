@@ -1,0 +1,285 @@
+//! What becomes of a job that is executed elsewhere. What the job wrote is the truth, the engine's word a hint.
+
+use std::time::Duration;
+
+/// The state of a job, as its engine tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum JobState {
+    /// It waits in the queue, also again after it was put back.
+    Pending,
+    /// It is at work, or the engine says nothing that means an end.
+    Running,
+    /// It ended well.
+    Done,
+    /// It ended with an error.
+    Failed,
+    /// Somebody ended it.
+    Cancelled,
+    /// It reached the time limit of its engine.
+    TimedOut,
+    /// It needed more memory than it was given.
+    OutOfMemory,
+    /// Its node failed, or it had to make room for another job, and it does not go on.
+    Evicted,
+    /// The engine says that it has lost it.
+    Lost,
+}
+
+impl JobState {
+    /// Returns whether the job has not ended.
+    pub fn is_open(self) -> bool {
+        matches!(self, JobState::Pending | JobState::Running)
+    }
+}
+
+/// The engine's word about a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// Its state.
+    pub state: JobState,
+    /// How often it was put back into the queue.
+    pub restarts: u32,
+}
+
+/// An exit that the job wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrittenExit {
+    /// True if a signal ended it, so that whoever sent the signal says what it means.
+    pub by_signal: bool,
+    /// How often the job had been put back into the queue when it wrote it.
+    pub restarts: u32,
+}
+
+/// What is known of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// The exit that it wrote, if any.
+    pub exit: Option<WrittenExit>,
+    /// The last word of the engine about it, if it had one and did not stop knowing it since.
+    pub word: Option<Word>,
+    /// True if that word, or that it is not known, was asked for after the exit was seen.
+    pub is_fresh: bool,
+    /// For how long all answers of the engine have been without it, from the first of them to the last.
+    pub absent: Option<Duration>,
+    /// For how long the engine has been saying that it ended.
+    pub over: Option<Duration>,
+    /// True if its end was asked for here.
+    pub is_cancelled: bool,
+}
+
+/// What becomes of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on, or it is too early to say.
+    Open,
+    /// The engine must be asked before the exit counts.
+    Ask,
+    /// It is over, with the exit that it wrote.
+    Over,
+    /// The exit does not count: the job was put back into the queue and starts again by itself.
+    Again,
+    /// It ended without an exit of its own that counts, for this reason.
+    Ended(Cause),
+}
+
+/// Why a job ended without an exit of its own that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// Its end was asked for here.
+    Stopped,
+    /// Somebody else cancelled it.
+    Cancelled,
+    /// The time limit of the engine.
+    TimedOut,
+    /// Too little memory.
+    OutOfMemory,
+    /// Its node, or a job that needed its place: it says nothing about the run, which starts again and counts as no loss.
+    Evicted,
+    /// Nobody knows.
+    Lost,
+}
+
+/// How long a file may take to be seen from another host, after the engine said that the job which wrote it has ended: the
+/// longest that NFS clients keep what they know of a folder (`acdirmax`, 60 s by default).
+pub const CACHED: Duration = Duration::from_secs(60);
+
+/// The same on a file system of this host, where the job may still be ending.
+pub const NOT_CACHED: Duration = Duration::from_secs(5);
+
+/// How long a job that `ar` cancelled must be missing before it counts as ended.
+const CANCELLED: Duration = Duration::from_secs(10);
+
+/// Says what becomes of a job. The engine may not know it for `lost_after`, and what it wrote is seen here after `seen_after` at most.
+pub fn fate(known: &Known, lost_after: Duration, seen_after: Duration) -> Fate {
+    let Known { exit, word, is_fresh, absent, over, is_cancelled } = *known;
+    let state = word.map(|word| word.state);
+    let patience = if is_cancelled { lost_after.min(CANCELLED) } else { lost_after };
+    let is_lost = || absent.is_some_and(|absent| absent >= patience);
+    if let Some(exit) = exit {
+        if !exit.by_signal || is_cancelled {
+            return Fate::Over;
+        }
+        if !is_fresh {
+            return Fate::Ask;
+        }
+        return match state {
+            // It was put back into the queue since, or is just about to end.
+            Some(JobState::Pending) => Fate::Again,
+            Some(JobState::Running) if word.is_some_and(|word| word.restarts > exit.restarts) => Fate::Again,
+            Some(JobState::Running) => Fate::Ask,
+            Some(JobState::Evicted) => Fate::Ended(Cause::Evicted),
+            Some(JobState::TimedOut) => Fate::Ended(Cause::TimedOut),
+            Some(JobState::OutOfMemory) => Fate::Ended(Cause::OutOfMemory),
+            // The start that counts found this exit and left it alone.
+            Some(JobState::Done | JobState::Failed) if word.is_some_and(|word| word.restarts > exit.restarts) => {
+                Fate::Ended(Cause::Evicted)
+            }
+            Some(JobState::Done | JobState::Failed | JobState::Cancelled | JobState::Lost) => Fate::Over,
+            // The engine has forgotten it, and with it why the signal was sent.
+            None if is_lost() => Fate::Ended(Cause::Lost),
+            None => Fate::Ask,
+        };
+    }
+    match state {
+        Some(state) if state.is_open() => Fate::Open,
+        Some(JobState::Cancelled) if is_cancelled => Fate::Ended(Cause::Stopped),
+        Some(JobState::Evicted) => Fate::Ended(Cause::Evicted),
+        // Its shim writes an exit on the way out, and that may take a moment to be seen here.
+        Some(state) => {
+            let patience = if state == JobState::Lost { lost_after } else { seen_after };
+            match state {
+                _ if over.is_none_or(|over| over < patience) => Fate::Open,
+                JobState::TimedOut => Fate::Ended(Cause::TimedOut),
+                JobState::OutOfMemory => Fate::Ended(Cause::OutOfMemory),
+                JobState::Cancelled => Fate::Ended(Cause::Cancelled),
+                _ if is_cancelled => Fate::Ended(Cause::Stopped),
+                _ => Fate::Ended(Cause::Lost),
+            }
+        }
+        None if is_lost() => Fate::Ended(if is_cancelled { Cause::Stopped } else { Cause::Lost }),
+        None => Fate::Open,
+    }
+}
+
+/// The shortest pause between two questions to the engine: controllers of clusters limit how often they are asked.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The longest pause between two questions while nothing changes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The pause before the next question to the engine: `before` is the one that was kept, and `has_changed` says that the last
+/// answer was a new one, or that something happened that asks for one. It grows by half from 2 s to 30 s.
+pub fn next_pause(before: Option<Duration>, has_changed: bool) -> Duration {
+    match before {
+        Some(before) if !has_changed => (before * 3 / 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE),
+        _ => SHORTEST_PAUSE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOST: Duration = Duration::from_secs(300);
+
+    fn fate(known: &Known, lost_after: Duration) -> Fate {
+        super::fate(known, lost_after, CACHED)
+    }
+
+    fn known() -> Known {
+        Known { exit: None, word: None, is_fresh: true, absent: None, over: None, is_cancelled: false }
+    }
+
+    fn word(state: JobState) -> Known {
+        let over = (!state.is_open()).then_some(Duration::ZERO);
+        Known { word: Some(Word { state, restarts: 0 }), over, ..known() }
+    }
+
+    fn secs(seconds: u64) -> Option<Duration> {
+        Some(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn an_exit_without_a_signal_is_the_truth_whatever_the_engine_says() {
+        let exit = Some(WrittenExit { by_signal: false, restarts: 0 });
+        use JobState::*;
+        for state in [Pending, Running, Done, Failed, Cancelled, TimedOut, OutOfMemory, Evicted, Lost] {
+            assert_eq!(fate(&Known { exit, ..word(state) }, LOST), Fate::Over, "{state:?}");
+        }
+        assert_eq!(fate(&Known { exit, is_fresh: false, ..known() }, LOST), Fate::Over);
+    }
+
+    #[test]
+    fn an_exit_by_a_signal_means_what_the_engine_did() {
+        let exit = Some(WrittenExit { by_signal: true, restarts: 0 });
+        for (state, expected) in [
+            (JobState::Pending, Fate::Again),
+            (JobState::Running, Fate::Ask),
+            (JobState::Done, Fate::Over),
+            (JobState::Failed, Fate::Over),
+            (JobState::Cancelled, Fate::Over),
+            (JobState::TimedOut, Fate::Ended(Cause::TimedOut)),
+            (JobState::OutOfMemory, Fate::Ended(Cause::OutOfMemory)),
+            (JobState::Evicted, Fate::Ended(Cause::Evicted)),
+        ] {
+            assert_eq!(fate(&Known { exit, ..word(state) }, LOST), expected, "{state:?}");
+            let old = Known { exit, is_fresh: false, ..word(state) };
+            assert_eq!(fate(&old, LOST), Fate::Ask, "an answer of before: {state:?}");
+            let own = Known { exit, is_cancelled: true, ..word(state) };
+            assert_eq!(fate(&own, LOST), Fate::Over, "asked for here: {state:?}");
+        }
+        assert_eq!(fate(&Known { exit, absent: secs(299), ..known() }, LOST), Fate::Ask);
+        assert_eq!(fate(&Known { exit, absent: secs(300), ..known() }, LOST), Fate::Ended(Cause::Lost));
+    }
+
+    #[test]
+    fn an_exit_of_a_start_before_the_last_one_does_not_count() {
+        let exit = Some(WrittenExit { by_signal: true, restarts: 0 });
+        let again = |state| Known { exit, word: Some(Word { state, restarts: 1 }), ..word(state) };
+        assert_eq!(fate(&again(JobState::Running), LOST), Fate::Again);
+        assert_eq!(fate(&again(JobState::Done), LOST), Fate::Ended(Cause::Evicted));
+        let last = Some(WrittenExit { by_signal: true, restarts: 1 });
+        assert_eq!(fate(&Known { exit: last, ..again(JobState::Done) }, LOST), Fate::Over);
+    }
+
+    #[test]
+    fn a_job_is_lost_only_after_it_was_missing_for_long_and_never_by_one_answer() {
+        for (absent, expected) in
+            [(None, Fate::Open), (secs(0), Fate::Open), (secs(299), Fate::Open), (secs(300), Fate::Ended(Cause::Lost))]
+        {
+            assert_eq!(fate(&Known { absent, ..known() }, LOST), expected, "{absent:?}");
+        }
+        let cancelled = |absent| fate(&Known { absent, is_cancelled: true, ..known() }, LOST);
+        assert_eq!((cancelled(secs(9)), cancelled(secs(10))), (Fate::Open, Fate::Ended(Cause::Stopped)));
+    }
+
+    #[test]
+    fn an_end_without_an_exit_waits_for_what_another_host_may_have_written() {
+        for (state, cause) in [
+            (JobState::Done, Cause::Lost),
+            (JobState::Failed, Cause::Lost),
+            (JobState::TimedOut, Cause::TimedOut),
+            (JobState::OutOfMemory, Cause::OutOfMemory),
+            (JobState::Cancelled, Cause::Cancelled),
+        ] {
+            assert_eq!(fate(&Known { over: secs(59), ..word(state) }, LOST), Fate::Open, "{state:?}");
+            assert_eq!(fate(&Known { over: secs(60), ..word(state) }, LOST), Fate::Ended(cause), "{state:?}");
+        }
+        assert_eq!(fate(&word(JobState::Evicted), LOST), Fate::Ended(Cause::Evicted));
+        let own = Known { is_cancelled: true, ..word(JobState::Cancelled) };
+        assert_eq!(fate(&own, LOST), Fate::Ended(Cause::Stopped));
+        let lost = |over| fate(&Known { over, ..word(JobState::Lost) }, LOST);
+        assert_eq!((lost(secs(299)), lost(secs(300))), (Fate::Open, Fate::Ended(Cause::Lost)));
+    }
+
+    #[test]
+    fn questions_become_rare_while_nothing_changes() {
+        let mut pauses = vec![next_pause(None, false)];
+        while pauses.len() < 9 {
+            pauses.push(next_pause(pauses.last().copied(), false));
+        }
+        let seconds: Vec<f64> = pauses.iter().map(Duration::as_secs_f64).collect();
+        assert_eq!(seconds, [2.0, 3.0, 4.5, 6.75, 10.125, 15.1875, 22.78125, 30.0, 30.0]);
+        assert_eq!(next_pause(pauses.last().copied(), true), SHORTEST_PAUSE);
+    }
+}
