@@ -14,7 +14,7 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{GuardianAction, interval};
 use crate::session::errors::SessionError;
-use crate::session::files::{read_history, stored_contract};
+use crate::session::files::{read_history, refuse_elsewhere, stored_contract};
 use crate::session::store::{Expected, Interrupts, Notices, ReceivedMessages, Store, Walls, Written};
 use crate::state::{
     EventLog, GuardianFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
@@ -95,6 +95,9 @@ pub async fn hear_guardians(repo: &Repo, tag: &Tag, clock: Clock, observer: Obse
         Err(StateError::Held { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
+    if refuse_elsewhere(&folder, false).is_err() {
+        return Ok(());
+    }
     let (Some(journal), Some(contract)) = (Journal::read(&state)?, stored_contract(repo, tag)?) else { return Ok(()) };
     let ledger = LedgerFile::open(&root.join("results.tsv"), &contract.metric.name, contract.ledger)
         .map_err(SessionError::Ledger)?;
