@@ -1,12 +1,16 @@
 //! Sessions on a file system that several hosts share, where the lock of another host may be invisible.
 
 use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::interrupt::waiting_loop;
+use serde_json::{Value, json};
+
+use crate::interrupt::{signal, waiting_loop};
 use crate::patrol::{assert_comes_to_its_end, change_journal, journal, kill, patrol, tree};
 use crate::run_loop::{agent, training_repo};
-use crate::support::{TestRepo, ar};
+use crate::support::{AR, Called, TestRepo, ar, ar_command, until};
 
 const JOURNAL: &str = ".autoresearch/t/state/progress.json";
 
@@ -22,6 +26,39 @@ fn killed_on_other_host(repo: &TestRepo) -> std::path::PathBuf {
 fn miss_signs(repo: &TestRepo, seconds: u64) {
     let journal = File::options().write(true).open(repo.file(JOURNAL)).unwrap();
     journal.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+}
+
+/// A call on a host of another name, not started yet. `None` where no host can have one.
+fn on_other_host(repo: &TestRepo, args: &[&str]) -> Option<Command> {
+    let is_permitted = Command::new("unshare").args(["--uts", "hostname", "gpu8"]).output();
+    if !is_permitted.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let here = ar_command(repo, &repo.path(), args);
+    let mut command = Command::new("unshare");
+    command.args(["--uts", "sh", "-c", "hostname gpu8 && exec \"$@\"", "sh", AR]).args(args);
+    command.envs(here.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(repo.path());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Some(command)
+}
+
+/// Hides the locks of an active process, as some network file systems do.
+fn hide_locks(repo: &TestRepo) {
+    fs::remove_file(repo.file(".autoresearch/t/lock")).unwrap();
+    let locks = [".git/autoresearch-owner", ".git/autoresearch-owner-t"];
+    assert!(locks.iter().any(|lock| fs::remove_file(repo.file(lock)).is_ok()));
+}
+
+/// Enters another process in the journal, as if it had just opened the session. Returns the text.
+fn taken_over(repo: &TestRepo) -> String {
+    let mut journal = journal(repo);
+    let openings = journal["openings"].as_u64().unwrap();
+    (journal["openings"], journal["host"], journal["process"]) = (json!(openings + 1), json!("gpu8"), json!(7));
+    let text = journal.to_string();
+    let new = repo.outside().join("progress.json");
+    fs::write(&new, &text).unwrap();
+    fs::rename(new, repo.file(JOURNAL)).unwrap();
+    text
 }
 
 #[test]
@@ -109,4 +146,93 @@ fn no_fresh_runs_are_made_beside_a_loop_of_another_host() {
     }
     miss_signs(&repo, 271);
     ar(&repo, ["verify", "--tag", "t", "0", "1", "--runs", "2"]).ok();
+}
+
+/// A loop with three experiments that waits for the file `go` beside the repository, in the `job` of the first one.
+fn loop_that_waits(repo: &TestRepo, job: &str, slots: &[&str]) -> Child {
+    let path = |name: &str| repo.outside().join(name).display().to_string();
+    let wait = format!("echo $$ >> {}; until [ -e {} ]; do sleep 0.05; done", path("pids"), path("go"));
+    let here = |this: &str| if job == this { wait.as_str() } else { ":" };
+    repo.write("train.sh", format!("if [ -e slow ]; then {}; fi\necho val_bpb: 2.0\n", here("run")));
+    repo.commit_all("waits");
+    let agent = format!("{}; echo $AR_EXPERIMENT > slow; git add slow", here("agent"));
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", &agent];
+    let mut command = ar_command(repo, &repo.path(), args);
+    command.args(["--grace", "1s", "--max-experiments", "3"]).args(slots);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let count = if slots.is_empty() { 1 } else { 2 };
+    until("the jobs", || (fs::read_to_string(path("pids")).ok()?.lines().count() >= count).then_some(()));
+    child
+}
+
+/// In place, and on two slots.
+const PLACES: [&[&str]; 2] = [&[], &["--slots", "2", "--calls", "2", "--ahead", "0"]];
+
+#[test]
+fn a_loop_that_slept_while_another_host_took_over_writes_nothing_more() {
+    for (slots, job) in PLACES.into_iter().flat_map(|slots| [(slots, "run"), (slots, "agent")]) {
+        let repo = training_repo();
+        let Some(mut other) = on_other_host(&repo, &["resume", "t", "--take-over"]) else { return };
+        let child = loop_that_waits(&repo, job, slots);
+        signal(&child, "-STOP");
+        hide_locks(&repo);
+        let refused = on_other_host(&repo, &["resume", "t"]).unwrap().output().unwrap();
+        assert!(Called::from(refused).exits(5).stderr.contains("session t is active on "));
+        fs::write(repo.outside().join("go"), "").unwrap();
+        Called::from(other.output().unwrap()).ok();
+        assert_eq!((&journal(&repo)["host"], &journal(&repo)["status"]), (&"gpu8".into(), &"stopped".into()));
+        assert_eq!(repo.read("results.tsv").lines().count(), 5, "{slots:?} {job}");
+        let before = tree(&repo.path());
+        signal(&child, "-CONT");
+        let said = Called::from(child.wait_with_output().unwrap()).exits(5).stderr;
+        assert!(said.contains("session t was taken over by process ") && said.contains(" on gpu8"), "{said}");
+        assert!(said.contains("hint: run `ar status t`"), "{said}");
+        let after = tree(&repo.path());
+        assert!(after == before, "{slots:?} {job}: {}", changed(&before, &after));
+    }
+}
+
+type Tree = std::collections::BTreeMap<std::path::PathBuf, (SystemTime, Vec<u8>)>;
+
+fn changed(before: &Tree, after: &Tree) -> String {
+    let paths = before.keys().chain(after.keys()).filter(|path| before.get(*path) != after.get(*path));
+    paths.map(|path| format!("{}\n", path.display())).collect()
+}
+
+/// Waits until the processes are gone whose ids are in the file at `pids`, one in a line.
+fn wait_for_ends(pids: &Path) {
+    let pids = fs::read_to_string(pids).unwrap();
+    for pid in pids.lines() {
+        until("the end of a job", || (!Path::new("/proc").join(pid).exists()).then_some(()));
+    }
+}
+
+#[test]
+fn a_loop_that_was_taken_over_ends_its_agent_and_its_runs() {
+    for (slots, job) in PLACES.into_iter().flat_map(|slots| [(slots, "run"), (slots, "agent")]) {
+        let repo = training_repo();
+        let child = loop_that_waits(&repo, job, slots);
+        let refs = repo.git(["for-each-ref"]);
+        let (rows, text) = (repo.read("results.tsv"), taken_over(&repo));
+        let called = Called::from(child.wait_with_output().unwrap()).exits(5);
+        assert!(called.stderr.contains("session t was taken over by process 7 on gpu8"), "{called:?}");
+        wait_for_ends(&repo.outside().join("pids"));
+        assert_eq!((repo.read(JOURNAL), repo.read("results.tsv")), (text, rows), "{slots:?} {job}");
+        assert_eq!(repo.git(["for-each-ref"]), refs);
+    }
+}
+
+#[test]
+fn a_copy_of_the_journal_from_before_takes_no_session_over() {
+    let repo = training_repo();
+    repo.write("train.sh", "cat .autoresearch/t/state/progress.json > ../old\necho val_bpb: 2.0\n");
+    repo.commit_all("copies the journal");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--max-experiments", "1"];
+    ar(&repo, [&args[..], &["--agent", "echo 1 > x; git add x", "--sandbox", "off"]].concat()).ok();
+    let old: Value = serde_json::from_str(&fs::read_to_string(repo.outside().join("old")).unwrap()).unwrap();
+    let back = "echo 2 > x; cp ../old .autoresearch/t/state/progress.json";
+    ar(&repo, ["resume", "t", "--agent", back, "--max-experiments", "1"]).ok();
+    let now = journal(&repo);
+    assert_eq!((&old["openings"], &now["openings"]), (&1.into(), &2.into()));
+    assert_eq!(repo.read("results.tsv").lines().count(), 4);
 }

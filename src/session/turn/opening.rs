@@ -3,14 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Instant;
 
 use super::first_model::refuse_other_model;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{Contract, Gpu, Layout, Trouble};
 use crate::exec::{GpuHolder, GpuLocks, boot_id, host_name};
-use crate::fs::{Unsynced, remove_left_over};
+use crate::fs::remove_left_over;
 use crate::git::{Repo, Untracked};
 use crate::rules::{GpuSlot, History, Night};
 use crate::session::errors::{LayoutError, SessionError};
@@ -146,7 +145,7 @@ impl Stored {
         let gpus = plan.gpus.iter().map(uuids).collect();
         let journal = Journal { layout: plan.layout, gpus, ..self.journal };
         Store {
-            written: Written { journal: journal.clone(), unsynced: Unsynced::default(), at: Instant::now() },
+            written: Written::new(journal.clone()),
             journal,
             expected: Expected::of(&plan.folder.state(), &[UNTRACKED, PROTECTED]),
             repo: Rc::new(plan.repo),

@@ -2,14 +2,13 @@
 //! about it.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::events::{Events, Observer};
 use super::shared::Shared;
 use crate::domain::{Cadence, Clock, Contract, Notice, Tag, with_causes};
-use crate::fs::Unsynced;
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{GuardianAction, interval};
@@ -103,7 +102,7 @@ pub async fn hear_guardians(repo: &Repo, tag: &Tag, clock: Clock, observer: Obse
         .map_err(SessionError::Ledger)?;
     let log = EventLog::new(&folder.logs());
     let mut store = Store {
-        written: Written { journal: journal.clone(), unsynced: Unsynced::default(), at: Instant::now() },
+        written: Written::new(journal.clone()),
         history: read_history(repo, tag)?,
         repo: Repo::discover(repo.worktree())?.into(),
         expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),
