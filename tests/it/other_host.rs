@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
+use crate::escalation::until_waiting;
 use crate::interrupt::{signal, waiting_loop};
 use crate::patrol::{assert_comes_to_its_end, change_journal, journal, kill, patrol, tree};
 use crate::run_loop::{agent, training_repo};
@@ -107,7 +108,8 @@ fn a_session_of_another_host_can_be_taken_over_at_once() {
         let repo = training_repo();
         let go = killed_on_other_host(&repo);
         fs::write(&go, "").unwrap();
-        ar(&repo, args).ok();
+        let called = ar(&repo, args).ok();
+        assert!(called.stderr.contains("took over the session, last active on gpu7, seen "), "{called:?}");
         assert_comes_to_its_end(&repo, &go);
         assert_ne!(journal(&repo)["host"], "gpu7");
     }
@@ -144,6 +146,11 @@ fn no_fresh_runs_are_made_beside_a_loop_of_another_host() {
         let called = ar(&repo, args).exits(5);
         assert!(called.stderr.contains("session t is active on gpu7, seen "), "{called:?}");
     }
+    // Its working tree is taken as well.
+    let beside = ["run", "--yes", "--tag", "u", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", "none"];
+    repo.git(["switch", "--quiet", "main"]);
+    assert!(ar(&repo, beside).exits(5).stderr.contains("session t is active on gpu7, seen "));
+    repo.git(["switch", "--quiet", "autoresearch/t"]);
     miss_signs(&repo, 271);
     ar(&repo, ["verify", "--tag", "t", "0", "1", "--runs", "2"]).ok();
 }
@@ -219,6 +226,36 @@ fn a_loop_that_was_taken_over_ends_its_agent_and_its_runs() {
         wait_for_ends(&repo.outside().join("pids"));
         assert_eq!((repo.read(JOURNAL), repo.read("results.tsv")), (text, rows), "{slots:?} {job}");
         assert_eq!(repo.git(["for-each-ref"]), refs);
+    }
+}
+
+#[test]
+fn a_try_and_a_loop_that_waits_for_an_answer_notice_it_too() {
+    let repo = training_repo();
+    let pids = repo.outside().join("pids");
+    repo.write("train.sh", format!("echo $$ >> {}; sleep 600\n", pids.display()));
+    let tried = ["try", "-m", "x", "--tag", "t", "--metric", "val_bpb", "--cmd", "sh train.sh", "--grace", "1s"];
+    let spawn = |repo: &TestRepo, args: &[&str]| {
+        let mut command = ar_command(repo, &repo.path(), args);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    repo.git(["commit", "--quiet", "--all", "-m", "waits"]);
+    repo.write("train.sh", repo.read("train.sh") + "# x\n");
+    let child = spawn(&repo, &tried);
+    until("the run", || pids.exists().then_some(()));
+    let text = taken_over(&repo);
+    Called::from(child.wait_with_output().unwrap()).exits(5);
+    wait_for_ends(&pids);
+    assert_eq!(repo.read(JOURNAL), text);
+
+    for agent in ["echo 'Credit balance is too low'; exit 1", "kill -KILL $PPID; sleep 0.1"] {
+        let repo = training_repo();
+        let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+        let child = spawn(&repo, &[&args[..], &["--outage-limit", "100ms", "--escalate", "wait"]].concat());
+        until_waiting(&repo);
+        let text = taken_over(&repo);
+        Called::from(child.wait_with_output().unwrap()).exits(5);
+        assert_eq!(repo.read(JOURNAL), text, "{agent}");
     }
 }
 
