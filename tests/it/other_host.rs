@@ -181,6 +181,8 @@ fn a_loop_that_slept_while_another_host_took_over_writes_nothing_more() {
         let repo = training_repo();
         let Some(mut other) = on_other_host(&repo, &["resume", "t", "--take-over"]) else { return };
         let child = loop_that_waits(&repo, job, slots);
+        // Stopped in the middle of a write, it would keep locks of files that only one host keeps in truth.
+        std::thread::sleep(Duration::from_millis(500));
         signal(&child, "-STOP");
         hide_locks(&repo);
         let refused = on_other_host(&repo, &["resume", "t"]).unwrap().output().unwrap();
