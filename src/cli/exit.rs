@@ -11,7 +11,7 @@ pub(super) const USAGE: u8 = 2;
 pub(super) const BASELINE_FAILED: u8 = 3;
 /// Stopped and needs you.
 pub(super) const NEEDS_PERSON: u8 = 4;
-/// Another `ar` holds the session.
+/// Another `ar` holds the session, or took it over.
 pub(super) const HELD: u8 = 5;
 /// Damaged state that `ar` will not repair by guessing.
 pub(super) const DAMAGED: u8 = 6;
@@ -31,7 +31,7 @@ pub(super) const CODES: [(u8, &str); 11] = [
     (USAGE, "Wrong usage."),
     (BASELINE_FAILED, "The baseline failed."),
     (NEEDS_PERSON, "Stopped and needs you."),
-    (HELD, "Another ar holds the session."),
+    (HELD, "Another ar holds the session, or took it over."),
     (DAMAGED, "Damaged state that ar does not repair by guessing."),
     (TRY_DISCARD, "`ar try --exit-code`: discarded; `ar repro`: another value."),
     (TRY_CRASH, "`ar try --exit-code`: crashed; `ar repro`: no value."),

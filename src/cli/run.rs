@@ -25,7 +25,8 @@ const NO_END: &str = "no limit is set, so the loop runs until you stop it; limit
 pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
     let repo = Repo::discover(&current_dir()?)?;
-    let settings = Settings::read(args.settings, repo.worktree())?;
+    let mut settings = Settings::read(args.settings, repo.worktree())?;
+    settings.take_over = args.take_over;
     let drive = Drive::Loop { adopt: args.adopt, call: LoopCall::Typed };
     let main_worktree = repo.main_worktree();
     let wish = settings.loop_wish();
@@ -51,7 +52,7 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
     let mut settings = Settings::read(args.settings, repo.worktree())?;
     let named = args.session.or_else(|| settings.given.tag.clone());
     let tag = chosen::find(&repo, named.or_else(|| settings.tag_in_file(&session_tags(&repo).ok()?)))?;
-    settings.given.tag = Some(tag);
+    (settings.given.tag, settings.take_over) = (Some(tag), args.take_over);
     let drive = Drive::RESUMED;
     let main_worktree = repo.main_worktree();
     let wish = settings.resume_wish();

@@ -31,6 +31,8 @@ pub(super) struct Settings {
     pub(super) given: Asked,
     /// The settings in the file, or the error on reading it.
     file: Result<Asked, CliError>,
+    /// True if a session is taken over although a process of another host may drive it.
+    pub(super) take_over: bool,
 }
 
 impl Settings {
@@ -38,7 +40,7 @@ impl Settings {
     pub(super) fn read(flags: SettingsArgs, root: &Path) -> Result<Settings, CliError> {
         let variables = from_variables(variable)?;
         let file = from_file(&root.join(SETTINGS_FILE));
-        Ok(Settings { given: flags.0.or(variables), file })
+        Ok(Settings { given: flags.0.or(variables), file, take_over: false })
     }
 
     /// The session that the settings file names, where it is one of `sessions`.
@@ -63,7 +65,7 @@ impl Settings {
             Ok(file) => (file, None),
             Err(trouble) => (Asked::default(), Some(trouble)),
         };
-        (Wanted { given: self.given, file }, trouble)
+        (Wanted { given: self.given, file, take_over: self.take_over }, trouble)
     }
 
     /// Works out what the invocation is going to do.
@@ -93,7 +95,7 @@ fn variable(name: &str) -> Option<OsString> {
 
 /// Puts flags, the environment's variables and the settings file of the working tree at `root` together.
 pub(super) fn resolve(flags: SettingsArgs, root: &Path) -> Result<Asked, CliError> {
-    let Settings { given, file } = Settings::read(flags, root)?;
+    let Settings { given, file, .. } = Settings::read(flags, root)?;
     Ok(given.or(file?))
 }
 

@@ -43,7 +43,7 @@ pub fn lock_file_hash(root: &Path) -> Option<String> {
 }
 
 /// The name of this host.
-pub(super) fn host_name() -> String {
+pub fn host_name() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }
 

@@ -28,7 +28,7 @@ mod wall;
 pub use beat::{beat, runtime};
 pub use calls::{Answer, Reply, ask_shim};
 pub use cluster::Ticket;
-pub use environment::{boot_id, disk_space, environment, lock_file_hash, process_name, since_boot};
+pub use environment::{boot_id, disk_space, environment, host_name, lock_file_hash, process_name, since_boot};
 pub use error::ExecError;
 pub use executor::Executor;
 pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};

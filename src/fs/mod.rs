@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows what a file is for.
 
+mod age;
 mod clone;
 mod error;
 mod links;
@@ -14,6 +15,7 @@ mod standing;
 mod unsynced;
 mod write;
 
+pub use age::age;
 pub use clone::{clone_file, take_file};
 pub use error::{FileError, absent, failed, if_exists, is_disk_full, is_missing};
 pub use links::{is_made, make_links, written_to};

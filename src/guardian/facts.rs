@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use crate::domain::{Contract, Phase, Tag, report_clause};
 use crate::exec::{Executor, boot_id};
 use crate::git::{Head, Repo};
-use crate::rules::{Driver, Watched, interval};
-use crate::session::{SessionError, has_user_commits, journal_of_remains};
+use crate::rules::{Driver, OtherHost, Watched};
+use crate::session::{SessionError, has_user_commits, journal_of_remains, opened_elsewhere};
 use crate::state::{EscalationFiles, Journal, SessionFolder};
 
 /// A session on a patrol.
@@ -52,15 +52,21 @@ pub(super) fn look(
     let begun = journal.open_attempts().map(|open| open.started).max();
     let held_since = owner.as_ref().and_then(|owner| owner.since).filter(|since| *since <= now);
     let same_boot = presence.is_of_boot(boot_id().as_deref());
+    let elsewhere = opened_elsewhere(&folder, presence);
+    let taken = |other: &OtherHost| {
+        let host = &other.host;
+        format!(
+            "it is not restarted from here; only if nothing of it runs on {host} any more, run `ar resume {tag} --take-over`"
+        )
+    };
     let watched = Watched {
         now,
         held: owner.is_some(),
-        // A shutdown terminates all processes first. On the same boot it was a person.
-        stopped: presence.is_stopped() && (same_boot || !presence.was_terminated()),
+        // A shutdown terminates all processes first. On the same boot it was a person, and another host has its own guard.
+        stopped: presence.is_stopped() && (same_boot || elsewhere.is_some() || !presence.was_terminated()),
         driver,
         last_seen: presence.last_seen(),
-        // Journals of an earlier `ar` have none.
-        interval: Duration::from_secs(presence.interval().unwrap_or_else(|| interval(&[]))),
+        interval: presence.expected_within(),
         same_boot,
         asks: journal.calls.last().question.is_some(),
         paused_until: journal.pauses.end(journal.calls.iteration()),
@@ -70,7 +76,8 @@ pub(super) fn look(
             .max(held_since.unwrap_or_default()),
         patience: patience(&folder, &journal, &contract),
         escalated: escalated(&folder, &journal).or_else(|| unknown_end(&journal, tag, is_lost)),
-        displaced: displaced(&journal, tag),
+        displaced: elsewhere.as_ref().map(taken).or_else(|| displaced(&journal, tag)),
+        elsewhere,
         waits: waits(&journal),
         can_nudge: nudge.is_some(),
     };

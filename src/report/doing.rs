@@ -6,6 +6,9 @@ use crate::rules::{Activity, MAX_FRESH, SessionStatus};
 impl SessionStatus {
     /// Describes the current activity as a clause.
     pub(super) fn doing(&self) -> String {
+        if let Some(other) = &self.elsewhere {
+            return if other.is_missed() { format!("idle; last active {other}") } else { format!("active {other}") };
+        }
         if let Some(several) = self.doing_several() {
             return several + self.stopping_clause();
         }
@@ -93,7 +96,8 @@ impl SessionStatus {
             (Some(process), Some(at_work)) => format!("process {process} for {}", clock_time(at_work)),
             _ => said.clone(),
         });
-        let at_work: Vec<String> = [owner.or(Some("no process".into())), seen].into_iter().flatten().collect();
+        let nobody = if self.elsewhere.is_some() { "no process here" } else { "no process" };
+        let at_work: Vec<String> = [owner.or(Some(nobody.into())), seen].into_iter().flatten().collect();
         at_work.join("; ")
     }
 }

@@ -251,6 +251,7 @@ mod tests {
         let gpus = ["GPU-a", "GPU-b", "GPU-c", "GPU-d"].map(str::to_owned);
         let now = "2026-11-20T22:10:00Z".parse().unwrap();
         SessionStatus {
+            elsewhere: None,
             tag: "t".parse().unwrap(),
             worktree: None,
             activity: Activity::Running,

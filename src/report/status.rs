@@ -135,8 +135,13 @@ impl SessionStatus {
     /// The commands to type next, with their effects.
     fn next(&self) -> Vec<(String, Cow<'static, str>)> {
         let tag = &self.tag;
+        let elsewhere = self.elsewhere.as_ref().map(|other| {
+            let what = format!("takes it over; only if nothing of it runs on {} any more", other.host);
+            vec![(format!("ar resume {tag} --take-over"), what.into())]
+        });
         let usual = || self.ways_on().into_iter().map(|(command, what)| (command, what.into())).collect();
-        let mut next: Vec<(String, Cow<'static, str>)> = self.ways_on_from_tip().unwrap_or_else(usual);
+        let mut next: Vec<(String, Cow<'static, str>)> =
+            elsewhere.or_else(|| self.ways_on_from_tip()).unwrap_or_else(usual);
         if let (Some(worktree), true) = (&self.worktree, self.owner.is_none()) {
             next.insert(0, (format!("cd {}", shell_word(worktree)), "is its working tree".into()));
         }
@@ -351,6 +356,11 @@ impl SessionStatus {
             "next": next,
         });
         // The macro takes no more at once.
+        status["elsewhere"] = json!(self.elsewhere.as_ref().map(|other| json!({
+            "host": other.host,
+            "seen": other.seen.as_secs_f64(),
+            "wait": other.wait.as_secs_f64(),
+        })));
         status["keep_rate"] = json!(self.keep_rate(&report));
         status["artifact"] = json!(self.artifact());
         status["night"] = json!(self.night_json());

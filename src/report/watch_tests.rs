@@ -27,6 +27,7 @@ fn record(id: u32, outcome: &str, value: Option<&str>, description: &str) -> Rec
 
 fn status(records: Vec<Record>) -> SessionStatus {
     SessionStatus {
+        elsewhere: None,
         night: None,
         time_left: None,
         night_end: None,

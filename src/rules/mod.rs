@@ -49,10 +49,10 @@ pub use history::{
 pub use patrol::activity::activity;
 pub use patrol::alerts::alerts;
 pub use patrol::{
-    Activity, CLOCK_PATIENCE, Driver, GuardianAction, Health, LaneStatus, LanesStatus, OpenFound, OpenStatus,
-    OpenTrouble, OutageStatus, PatrolMemory, PatrolVerdict, Seen, SessionStatus, SleepStatus, Thresholds, Tip,
-    UnrecordedTip, Watched, clock_jump, interval, is_beat_missing, is_clock_behind, judge_open, judge_space, judge_tip,
-    lanes_status, patrol, pause_after_patrol, worst,
+    Activity, CLOCK_PATIENCE, Claim, Driver, GuardianAction, Health, LaneStatus, LanesStatus, OpenFound, OpenStatus,
+    OpenTrouble, OtherHost, OutageStatus, Ownership, PatrolMemory, PatrolVerdict, Seen, SessionStatus, SleepStatus,
+    Thresholds, Tip, UnrecordedTip, Watched, clock_jump, interval, is_beat_missing, is_clock_behind, judge_open,
+    judge_space, judge_tip, lanes_status, ownership, patrol, pause_after_patrol, worst,
 };
 pub use recover::{
     CACHED, Cause, Fate, Found, JOB_START, JobState, Known, LOST_RETRIES, NOT_CACHED, RunFound, Step, Word,

@@ -26,6 +26,7 @@ pub use errors::{
     AxesError, BranchError, CommandRole, ErrorKind, FailedBaseline, KeepsError, LayoutError, MessageError, NoAgent,
     ResearchError, ScoreError, SessionError, TryError, VerifyError,
 };
+pub(crate) use files::opened_elsewhere;
 pub use files::{
     Choice, Chosen, Conventions, PROGRAM, SEED_LINE, SETTINGS_FILE, choose_session, exclude_pattern, find_session,
     installed_agents, is_behind_wall, names_seed, no_session, read_log, session_tags,

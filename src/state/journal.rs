@@ -644,6 +644,7 @@ mod tests {
             "given": 9, "gpus": ["GPU-1"], "homeward": "refs/heads/main", "late_review": 4, "driver": "loop",
             "aside": {"commit": "a2", "description": "d", "direction": null, "proposal": {}, "reference": "refs/x"},
             "progressed": "2026-11-20T22:00:00.000Z", "guard_lines": 2, "interval": 90, "boot_id": "b",
+            "host": "h", "process": 7, "openings": 3,
             "last_seen": "2026-11-20T22:00:00.000Z", "phase": "idle", "open": null, "newer": {"a": [1]}
             }"#,
         )

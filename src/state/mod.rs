@@ -60,7 +60,7 @@ pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use messages::{Heard, MessageFile, MessageKey, MessageLine, MessageMarks, messages_of};
 pub use open_run::OpenRun;
 pub use pauses::{OpenOutage, Pauses};
-pub use presence::Presence;
+pub use presence::{Opener, Presence};
 pub use ratings::{RatedLine, add_rating, read_ratings};
 pub use register::{Register, Registered};
 pub use results::Results;

@@ -1,11 +1,13 @@
 //! The driver and activity of a session, and the end of its last loop, in the journal.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::LoggedEnd;
 use crate::domain::{StopReason, legacy};
-use crate::rules::{Driver, NightEnd};
+use crate::rules::{Claim, Driver, NightEnd, interval};
 
 /// The activity of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +20,17 @@ enum Status {
     Detached,
     /// It was stopped in good order.
     Stopped,
+}
+
+/// The process that opens a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Opener {
+    /// The name of its host.
+    pub host: String,
+    /// The boot of that; absent where the system does not name it.
+    pub boot: Option<String>,
+    /// Its process id.
+    pub process: u32,
 }
 
 /// The driver and activity of a session, and the end of its last loop.
@@ -46,6 +59,15 @@ pub struct Presence {
     /// The boot of the machine on which it was opened last; absent where the system does not name it.
     #[serde(default)]
     boot_id: Option<String>,
+    /// The host on which it was opened last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    /// The process that opened it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    process: Option<u32>,
+    /// How often it was opened. A process that finds a higher number than its own no longer owns the session.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    openings: u64,
     /// When the journal was last written.
     #[serde(with = "crate::domain::millis")]
     last_seen: Timestamp,
@@ -75,15 +97,17 @@ impl Presence {
         }
     }
 
-    /// Takes in what guardians look for: who drives the session now, if anybody does, on which boot, and within how many
-    /// seconds the journal is written again.
-    pub fn wake(&mut self, driver: Option<Driver>, interval: u64, boot: Option<String>) {
+    /// Takes in what guardians look for: who drives the session now, if anybody does, which process opens it, and within how
+    /// many seconds the journal is written again.
+    pub fn wake(&mut self, driver: Option<Driver>, interval: u64, opener: Opener) {
         self.driver = driver.or(self.driver);
         self.interval = Some(interval);
         // A loop that a shutdown ended counts as dead until one goes on.
         if !self.was_terminated() {
-            self.boot_id = boot;
+            self.boot_id = opener.boot;
         }
+        (self.host, self.process) = (Some(opener.host), Some(opener.process));
+        self.openings = self.openings.saturating_add(1);
     }
 
     /// Notes that a loop or `ar try` is active on this boot.
@@ -130,11 +154,6 @@ impl Presence {
     /// When the journal was last written.
     pub fn last_seen(&self) -> Timestamp {
         self.last_seen
-    }
-
-    /// The time within which an active loop writes the journal again, in seconds.
-    pub fn interval(&self) -> Option<u64> {
-        self.interval
     }
 
     /// The maker of the last changes.
@@ -198,6 +217,34 @@ impl Presence {
         if was_killed { Some("its process was killed, or the machine went down") } else { self.ended() }
     }
 
+    /// The host on which it was opened last; absent in journals of an earlier `ar`.
+    pub fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+
+    /// The process that opened it last.
+    pub fn process(&self) -> Option<u32> {
+        self.process
+    }
+
+    /// Returns whether `found`, the state in a journal on the disk, is that of a process which opened the session after the one
+    /// that wrote this state. An older copy of the journal does not count.
+    pub fn is_taken_over_by(&self, found: &Presence) -> bool {
+        let is_other = (&found.host, found.process) != (&self.host, self.process);
+        found.openings > self.openings || is_other && found.openings == self.openings && found.openings > 0
+    }
+
+    /// Its claim to the session where its lock is free, by the time since the last sign of life. One whose run continues by
+    /// itself has none.
+    pub fn claim(&self, seen: Duration) -> Claim<'_> {
+        Claim { host: self.host(), is_active: self.status == Status::Running, seen, interval: self.expected_within() }
+    }
+
+    /// The time within which an active loop writes the journal again. Journals of an earlier `ar` do not say it.
+    pub fn expected_within(&self) -> Duration {
+        Duration::from_secs(self.interval.unwrap_or_else(|| interval(&[])))
+    }
+
     /// Returns whether the session was last opened on this boot. True if its boot is unknown.
     pub fn is_of_boot(&self, boot: Option<&str>) -> bool {
         self.boot_id.is_none() || self.boot_id.as_deref() == boot
@@ -214,15 +261,23 @@ impl Presence {
     }
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
+    fn opener(host: &str, boot: &str, process: u32) -> Opener {
+        Opener { host: host.to_owned(), boot: Some(boot.to_owned()), process }
+    }
+
     fn ended_by(driver: Driver, reason: &StopReason) -> Presence {
         let mut presence = Presence::new(NOW);
-        presence.wake(Some(driver), 9, Some("a".into()));
+        presence.wake(Some(driver), 9, opener("h", "a", 1));
         presence.begin(Some("a".into()));
         presence.end(reason);
         presence
@@ -248,7 +303,7 @@ mod tests {
     #[test]
     fn a_session_by_hand_is_over_only_where_its_end_is_told() {
         let mut presence = Presence::new(NOW);
-        presence.wake(Some(Driver::Hand), 9, None);
+        presence.wake(Some(Driver::Hand), 9, opener("h", "a", 1));
         presence.pause(false);
         assert_eq!((presence.is_active(), presence.is_stopped(), presence.was_killed()), (false, false, false));
         presence.end(&StopReason::NoAgent);
@@ -258,13 +313,47 @@ mod tests {
     #[test]
     fn a_loop_that_a_shutdown_ended_stays_of_its_boot_until_one_goes_on() {
         let mut presence = ended_by(Driver::Loop, &StopReason::Terminated);
-        presence.wake(None, 9, Some("b".into()));
+        presence.wake(None, 9, opener("h", "b", 2));
         assert_eq!(
             [presence.is_of_boot(Some("a")), presence.is_of_boot(Some("b")), presence.is_loop()],
             [true, false, true]
         );
         presence.begin(Some("b".into()));
         assert!(presence.is_of_boot(Some("b")));
+    }
+
+    #[test]
+    fn a_session_is_taken_over_by_who_opened_it_later_and_by_no_older_copy() {
+        let open = |presence: &Presence, host: &str, process| {
+            let mut presence = presence.clone();
+            presence.wake(Some(Driver::Loop), 9, opener(host, "a", process));
+            presence
+        };
+        let before = open(&Presence::new(NOW), "a", 1);
+        let mine = open(&before, "a", 2);
+        let later = open(&mine, "a", 1);
+        let beside = open(&before, "b", 2);
+        let old = Presence::new(NOW);
+        for (what, found, expected) in [
+            ("its own", &mine, false),
+            ("an older one", &before, false),
+            ("one of an earlier program", &old, false),
+            ("a later one", &later, true),
+            ("one of the same moment", &beside, true),
+        ] {
+            assert_eq!(mine.is_taken_over_by(found), expected, "{what}");
+        }
+        assert!(!old.is_taken_over_by(&old));
+    }
+
+    #[test]
+    fn only_an_active_process_has_a_claim() {
+        let mut presence = ended_by(Driver::Loop, &StopReason::Detached);
+        let seen = Duration::from_secs(7);
+        let claim = |is_active| Claim { host: Some("h"), is_active, seen, interval: Duration::from_secs(9) };
+        assert_eq!(presence.claim(seen), claim(false));
+        presence.begin(None);
+        assert_eq!(presence.claim(seen), claim(true));
     }
 
     #[test]

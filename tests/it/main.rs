@@ -75,6 +75,7 @@ mod measure;
 mod next_session;
 mod nights;
 mod odd_places;
+mod other_host;
 mod outage;
 mod outcome;
 mod page;

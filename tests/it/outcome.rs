@@ -111,7 +111,8 @@ fn timeless(text: &str) -> String {
             let mut document = document.unwrap();
             if let Some(fields) = document.as_object_mut() {
                 // How many calls there were depends on where the kill was, and a checkpoint is known by its time.
-                for name in ["ts", "last_seen", "progressed", "worktree", "spent", "checkpoints"] {
+                for name in ["ts", "last_seen", "progressed", "worktree", "spent", "checkpoints", "process", "openings"]
+                {
                     fields.shift_remove(name);
                 }
             }

@@ -22,6 +22,9 @@ pub(in crate::cli) struct RunArgs {
     /// Make the uncommitted change, or your commits on the session's branch, an experiment
     #[arg(long)]
     pub(in crate::cli) adopt: bool,
+    /// Take over a session that another host drove; only if nothing of it runs there any more
+    #[arg(long)]
+    pub(in crate::cli) take_over: bool,
     /// Start without asking
     #[arg(long, short)]
     pub(in crate::cli) yes: bool,
@@ -39,6 +42,9 @@ pub(in crate::cli) struct ResumeArgs {
     pub(in crate::cli) settings: SettingsArgs,
     #[command(flatten)]
     pub(in crate::cli) former: FormerArgs,
+    /// Take over a session that another host drove; only if nothing of it runs there any more
+    #[arg(long)]
+    pub(in crate::cli) take_over: bool,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: StreamFormat,

@@ -4,6 +4,7 @@ pub(super) mod activity;
 pub(super) mod alerts;
 mod beat;
 mod consistency;
+mod ownership;
 mod sanity;
 mod status;
 mod verdict;
@@ -11,6 +12,7 @@ mod verdict;
 pub use activity::{Activity, Seen};
 pub use beat::{is_beat_missing, pause_after_patrol};
 pub use consistency::{OpenFound, OpenTrouble, Tip, judge_open, judge_space, judge_tip, worst};
+pub use ownership::{Claim, OtherHost, Ownership, ownership};
 pub use sanity::{CLOCK_PATIENCE, clock_jump, is_clock_behind};
 pub use status::{
     LaneStatus, LanesStatus, OpenStatus, OutageStatus, SessionStatus, SleepStatus, UnrecordedTip, lanes_status,

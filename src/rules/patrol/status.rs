@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::activity::Activity;
+use super::ownership::OtherHost;
 use crate::domain::{Contract, Escalation, ExperimentId, Home, Layout, Number, Outage, Phase, Spent, StopWhen, Tag};
 use crate::rules::decide::Trial;
 use crate::rules::history::History;
@@ -15,6 +16,8 @@ use crate::rules::stop::{End, Night, expected_call, expected_run};
 /// The observed state of a session at one moment.
 #[derive(Debug, Clone)]
 pub struct SessionStatus {
+    /// The other host on which a process may drive it, while nobody holds its lock here.
+    pub elsewhere: Option<OtherHost>,
     /// The session.
     pub tag: Tag,
     /// The session's working tree, if it is not the caller's.

@@ -10,10 +10,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
+use super::ownership::OtherHost;
 use crate::domain::{clock_time, count_of};
 
 /// Intervals without a sign of life after which a session that nobody holds is dead, and restarted.
-const INTERVALS: u32 = 3;
+pub(super) const INTERVALS: u32 = 3;
 /// The period in which deaths are counted.
 const HOUR: Duration = Duration::from_secs(3600);
 /// The death within [`HOUR`] that is flagged; the session is restarted once more, and left after the next one.
@@ -119,6 +120,8 @@ pub struct Watched {
     pub held: bool,
     /// True if it was stopped in good order: by itself, by `ar stop` or by `ar finalize`.
     pub stopped: bool,
+    /// The other host on which it was opened last; absent if that was this one.
+    pub elsewhere: Option<OtherHost>,
     /// The maker of its changes.
     pub driver: Driver,
     /// The last sign of life.
@@ -198,6 +201,9 @@ fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> P
         let detail = if watched.escalated.is_some() { "stopped" } else { "stopped in good order" };
         return PatrolVerdict::of(Health::Stopped, None, detail);
     }
+    if let Some(elsewhere) = watched.elsewhere.as_ref().filter(|_| !held) {
+        return on_other_host(watched, elsewhere);
+    }
     if watched.driver == Driver::Loop && !held {
         return dead(watched, memory);
     }
@@ -228,6 +234,17 @@ fn decide(watched: &Watched, thresholds: Thresholds, memory: &PatrolMemory) -> P
             PatrolVerdict::of(Health::Stalled, None, why)
         }
         Driver::Loop => PatrolVerdict::of(Health::Working, None, format!("last seen {} ago", time(silent))),
+    }
+}
+
+/// The verdict on a session that another host has, or had: its processes are out of reach, and so are its runs.
+fn on_other_host(watched: &Watched, elsewhere: &OtherHost) -> PatrolVerdict {
+    let is_dead = watched.driver == Driver::Loop && elsewhere.is_missed();
+    match &watched.displaced {
+        Some(way) if is_dead => {
+            PatrolVerdict::of(Health::Dead, GuardianAction::None, format!("{elsewhere}; {way}")).for_person()
+        }
+        _ => PatrolVerdict::of(Health::Working, GuardianAction::None, elsewhere.to_string()),
     }
 }
 
@@ -333,6 +350,7 @@ mod tests {
             now: at(now),
             held: true,
             stopped: false,
+            elsewhere: None,
             driver: Driver::Loop,
             last_seen: at(0),
             interval: secs(90),
@@ -359,6 +377,7 @@ mod tests {
     fn each_state_has_its_action() {
         let loose = |now| Watched { held: false, ..watched(now) };
         let hand = |now| Watched { driver: Driver::Hand, ..loose(now) };
+        let other = |wait| Some(OtherHost { host: "there".to_owned(), seen: secs(9), wait: secs(wait) });
         let table: &[(&str, Watched, &str)] = &[
             ("a loop at work", watched(60), "working none"),
             ("a frozen loop that is held", watched(3 * H), "working none"),
@@ -375,6 +394,10 @@ mod tests {
             ("killed, and the clock set back", Watched { last_seen: at(9 * H), ..loose(0) }, "dead restart"),
             ("a reboot", Watched { same_boot: false, ..loose(1) }, "dead restart"),
             ("stopped", Watched { stopped: true, same_boot: false, ..loose(9 * H) }, "stopped none"),
+            ("on another host", Watched { elsewhere: other(1), ..loose(9 * H) }, "working none"),
+            ("stopped there", Watched { elsewhere: other(0), stopped: true, ..loose(9 * H) }, "stopped none"),
+            ("its lock is visible", Watched { elsewhere: other(0), ..watched(60) }, "working none"),
+            ("a driver there", Watched { elsewhere: other(0), ..hand(9 * H) }, "working none"),
             ("a driver at work", Watched { held: true, ..hand(9 * H) }, "working none"),
             ("a driver that thinks", hand(2 * H - 1), "working none"),
             ("a silent driver", hand(2 * H), "stalled nudge"),
@@ -389,6 +412,9 @@ mod tests {
         }
         let escalated = Watched { escalated: Some("disk".into()), stopped: true, ..loose(60) };
         assert_eq!(decided(&escalated, &PatrolMemory::default()), ("stopped none".into(), true));
+        // A dead loop of another host is left to the user, whose answer may be that it is alive.
+        let missed = Watched { elsewhere: other(0), displaced: Some("take it over".into()), ..loose(9 * H) };
+        assert_eq!(decided(&missed, &PatrolMemory::default()), ("dead none".into(), true));
         // A loop that waits for the user needs no nudge, but a dead one is restarted.
         let waits = Watched { waits: true, ..watched(9 * H) };
         assert_eq!(decided(&waits, &PatrolMemory::default()), ("paused none".into(), true));

@@ -16,7 +16,7 @@ use crate::git::HeadTarget;
 use crate::rules::{TAINT_REPEATS, describe_failure, taint};
 use crate::session::attempt::FinishedRun;
 use crate::session::errors::{SessionError, VerifyError};
-use crate::session::files::read_history;
+use crate::session::files::{read_history, refuse_elsewhere};
 use crate::session::plan::{Drive, Placing, layout_of};
 use crate::session::store::{Interrupt, Interrupts, first_fresh_seed, watch_programs_until};
 use crate::session::tree::SlotSetup;
@@ -106,6 +106,7 @@ impl<'a> FreshRuns<'a> {
         let lock = |view: &&SessionView| view.folder.lock(view.repo.git_dir(), false);
         let held = views.iter().map(lock).collect::<Result<Vec<_>, _>>()?;
         for view in views {
+            refuse_elsewhere(&view.folder, false)?;
             // While it waited for the lock, a loop may have kept a better one.
             if read_history(&view.repo, &view.tag)?.records().len() != view.history.records().len() {
                 return Err(VerifyError::Recorded(view.tag.clone()).into());

@@ -10,7 +10,7 @@ use crate::fs::is_disk_full;
 use crate::git::{Repo, WAY_BACK};
 use crate::rules::{Activity, Seen, activity};
 use crate::session::errors::SessionError;
-use crate::session::files::read_history;
+use crate::session::files::{read_history, refuse_elsewhere};
 use crate::session::store::{RUN, is_reported, remove_reports};
 use crate::state::{EventLog, Journal, Owner, SessionFolder, StateError, Stopping, further_runs};
 
@@ -55,6 +55,7 @@ pub fn ask_to_stop(repo: &Repo, tag: &Tag, when: StopWhen, clock: Clock) -> Resu
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
     let owner = || folder.owner(repo.git_dir());
     let Some(asked) = owner()? else {
+        refuse_elsewhere(&folder, false)?;
         let journal = journal(&folder);
         let open = || journal.iter().flat_map(Journal::steps).filter(|(phase, _)| *phase != Phase::Waiting);
         let alone = open().find(|(phase, open)| runs_alone(&folder, *phase, open.id));
@@ -122,6 +123,7 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
         Err(StateError::Held { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
+    refuse_elsewhere(&folder, false)?;
     let Some(mut journal) = unfinished() else { return Ok(()) };
     if let Some(reason) = journal.end_by_user() {
         EventLog::new(&folder.logs()).stopped_by_user(clock.now(), &reason)?;

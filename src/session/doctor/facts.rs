@@ -7,7 +7,7 @@ use crate::fs::absent;
 use crate::git::{BrokenRef, Repo};
 use crate::rules::{History, Tip, gaps, judge_tip, lost_ids};
 use crate::session::errors::SessionError;
-use crate::session::files::{expected_tip, is_fetched, parse_record, record_id, recorded_terms};
+use crate::session::files::{driven_elsewhere, expected_tip, is_fetched, parse_record, record_id, recorded_terms};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder, StateError};
 
 /// The repair command, for hints.
@@ -96,10 +96,12 @@ impl Facts {
             broken.extend(repo.refs.lost_branch(&branch));
         }
         let holder = folder.owner(repo.git_dir()).ok().flatten().map(|owner| owner.said);
+        let other = |journal: &Journal| driven_elsewhere(&folder, &journal.presence).filter(|other| !other.is_missed());
         let contract = folder.contract();
         // One that cannot be read is told of as such.
         let is_changed = folder.contract_was_changed().unwrap_or(false);
         let journal = Journal::read(&folder.state());
+        let holder = holder.or_else(|| Some(other(journal.as_ref().ok()?.as_ref()?)?.to_string()));
         let history = History::new(refs.iter().filter_map(|found| sound(found, tag)).cloned().collect());
         Ok(Facts {
             tag: tag.clone(),

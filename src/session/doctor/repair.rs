@@ -12,7 +12,7 @@ use crate::domain::{Asked, Clock, Tag};
 use crate::exec::{Job, may_be_held};
 use crate::git::{LockOwner, Repo};
 use crate::session::errors::SessionError;
-use crate::session::files::OWN_FILES;
+use crate::session::files::{OWN_FILES, refuse_elsewhere};
 use crate::session::store::AGENT;
 use crate::state::{SessionFolder, lock_all, refuse_held};
 
@@ -34,6 +34,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     refuse_held(repo.git_dir())?;
     for folder in &folders {
         folder.refuse_held()?;
+        refuse_elsewhere(folder, false)?;
     }
     for folder in &folders {
         folder.create()?;

@@ -21,7 +21,7 @@ use super::texts::{
 use super::trial::TryError;
 use super::verify::VerifyError;
 use crate::domain::{
-    Drift, ExperimentId, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text, count_of,
+    Drift, ExperimentId, RECORD_VERSION, Space, StopReason, StopWhen, Tag, TagError, bytes_text, clock_time, count_of,
     experiment_name, list, shell_word,
 };
 use crate::exec::{ExecError, NoWall};
@@ -29,7 +29,7 @@ use crate::fs::{FileError, is_disk_full, is_missing, move_command};
 use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
-use crate::rules::GlobError;
+use crate::rules::{GlobError, OtherHost};
 use crate::state::{SEE_DOCTOR, StateError};
 
 /// The kind of an error, which the command line maps to an exit code.
@@ -44,7 +44,7 @@ pub enum ErrorKind {
     BaselineFailed,
     /// The loop stopped and cannot go on without a person.
     NeedsPerson,
-    /// Another process holds the session.
+    /// Another process holds the session, or took it over.
     Held,
     /// Files or refs are damaged, and to mend them would be a guess.
     Damaged,
@@ -221,6 +221,12 @@ pub enum SessionError {
     #[error("the journal does not say what experiment {0} measured")]
     #[strum(props(kind = "damaged"))]
     NoDraft(ExperimentId),
+    #[error("session {tag} is active {other}; it can be taken over in {}", clock_time(other.wait.as_secs_f64()))]
+    #[strum(props(kind = "held"))]
+    Elsewhere { tag: Tag, other: OtherHost },
+    #[error("session {tag} was taken over by {by}")]
+    #[strum(props(kind = "held"))]
+    TakenOver { tag: Tag, by: String },
     #[error("session {tag} has not stopped yet: {holder} is still active")]
     #[strum(props(kind = "needs_person"))]
     NotStopped { tag: String, holder: String },
@@ -322,6 +328,12 @@ impl SessionError {
             }
             SessionError::NothingToImport(path) => {
                 format!("run `ar log --ledger {}` to see what can be read", shell_word(path))
+            }
+            SessionError::Elsewhere { tag, other: OtherHost { host, .. } } => format!(
+                "go on with it on {host}; only if nothing of it runs there any more, run `ar resume {tag} --take-over`"
+            ),
+            SessionError::TakenOver { tag, .. } => {
+                format!("run `ar status {tag}` to see who has it; this process has written nothing since")
             }
             SessionError::NotStopped { tag, .. } => {
                 format!("run `ar status {tag}` to see what it is doing; the request stays")

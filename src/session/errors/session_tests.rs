@@ -1,12 +1,14 @@
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::{BranchError, CommandRole, ErrorKind, FailedBaseline, KeepsError, SessionError, TryError, VerifyError};
 use crate::domain::{Decide, Drift, FailureClass, MetricSource, Space, StopWhen, Tag};
 use crate::exec::NoWall;
 use crate::git::GitError;
 use crate::ledger::LedgerError;
+use crate::rules::OtherHost;
 use crate::state::StateError;
 
 fn tag(name: &str) -> Tag {
@@ -21,6 +23,8 @@ fn json_error() -> serde_json::Error {
 fn errors() -> Vec<SessionError> {
     let t = || tag("t");
     let path = || PathBuf::from("a b/c");
+    let (seen, wait) = (Duration::from_secs(40), Duration::from_secs(230));
+    let other = OtherHost { host: "gpu7".into(), seen, wait };
     let full_disk = || io::Error::from_raw_os_error(28);
     let mut errors = baselines();
     errors.extend(branches());
@@ -50,6 +54,8 @@ fn errors() -> Vec<SessionError> {
         SessionError::NoCommand { what: CommandRole::Agent, word: "cloude".into() },
         SessionError::NoCommand { what: CommandRole::OnEvent, word: "tell.sh".into() },
         SessionError::Tracked("results.tsv"),
+        SessionError::Elsewhere { tag: t(), other },
+        SessionError::TakenOver { tag: t(), by: "process 7 on gpu8".into() },
         SessionError::NoFolder(path()),
         SessionError::NoSession { tag: None, there: Vec::new() },
         SessionError::NoSession { tag: Some(tag("lrr")), there: vec![tag("lr")] },

@@ -3,8 +3,9 @@
 use crate::domain::Tag;
 use crate::git::Repo;
 use crate::rules::{SessionSign, session_meant};
-use crate::state::{Journal, SessionFolder};
+use crate::state::{Journal, Presence, SessionFolder};
 
+use super::ownership::driven_elsewhere;
 use super::reading::{is_session, no_session, parse_record, record_id, session_of_head, session_tags};
 use crate::session::errors::SessionError;
 
@@ -86,7 +87,10 @@ pub(crate) fn session_there(repo: &Repo) -> Result<Option<Tag>, SessionError> {
 /// error.
 fn sign(repo: &Repo, tag: &Tag) -> SessionSign {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let shown = Journal::read(&folder.state()).ok().flatten().map(|journal| journal.presence.last_seen());
+    let journal = Journal::read(&folder.state()).ok().flatten();
+    let presence = journal.as_ref().map(|journal| &journal.presence);
+    let is_elsewhere = || driven_elsewhere(&folder, presence?).filter(|other| !other.is_missed());
+    let shown = presence.map(Presence::last_seen);
     let recorded = || {
         let refs = repo.refs.refs_under(&tag.ref_prefix()).ok()?;
         let (_, name) = refs.iter().filter_map(|(name, _)| Some((record_id(name, tag)?, name))).max()?;
@@ -94,7 +98,7 @@ fn sign(repo: &Repo, tag: &Tag) -> SessionSign {
         Some(parse_record(&newest.name, &newest.message).ok()?.finished)
     };
     SessionSign {
-        is_active: folder.owner(repo.git_dir()).is_ok_and(|owner| owner.is_some()),
+        is_active: folder.owner(repo.git_dir()).is_ok_and(|owner| owner.is_some()) || is_elsewhere().is_some(),
         last_activity: shown.max(recorded()),
     }
 }

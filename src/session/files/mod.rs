@@ -11,6 +11,7 @@ mod layout;
 mod log_end;
 mod log_follower;
 mod other_sessions;
+mod ownership;
 mod program_path;
 mod read_cache;
 mod reading;
@@ -32,6 +33,7 @@ pub use layout::{SETTINGS_FILE, exclude_pattern};
 pub use log_end::read_log;
 pub(crate) use log_follower::LogFollower;
 pub(crate) use other_sessions::{HeldSessions, Others, has_job, is_odd_ref, other_records, tag_of};
+pub(crate) use ownership::{driven_elsewhere, is_driven, opened_elsewhere, refuse_elsewhere};
 pub(crate) use program_path::own_path;
 pub(crate) use read_cache::{Damage, LogTail, Records, Terms};
 pub(crate) use reading::{

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use super::ownership::refuse_elsewhere;
 use super::reading::{SESSIONS, parse_record, read_records, readable_refs, session_tags};
 use crate::domain::{ExperimentId, Notice, Record, Tag, with_causes};
 use crate::exec::Executor;
@@ -40,10 +41,11 @@ impl HeldSessions {
     }
 }
 
-/// Returns whether a process holds a session, in any working tree. A session whose lock is unreadable counts as held.
+/// Returns whether a process holds a session, in any working tree or on another host. A session whose lock is unreadable counts as held.
 fn is_held(repo: &Repo, folder: &SessionFolder) -> bool {
     let Ok(git_dirs) = repo.git_dirs() else { return true };
     git_dirs.iter().any(|git_dir| !matches!(folder.owner(git_dir), Ok(None)))
+        || refuse_elsewhere(folder, false).is_err()
 }
 
 /// Returns whether a run, an agent or a guard of a session is still running.

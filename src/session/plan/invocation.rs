@@ -20,13 +20,13 @@ use crate::git::{Changes, Head, Repo};
 use crate::ledger::LedgerFile;
 use crate::measure::Scanner;
 use crate::rules::{
-    Driver, FileTerms, GpuSlot, History, LoopCall, Tonight, cadence_warning, gaps, idle_limits, is_confirmed,
-    is_research, named_files, within,
+    Driver, FileTerms, GpuSlot, History, LoopCall, OtherHost, Tonight, cadence_warning, gaps, idle_limits,
+    is_confirmed, is_research, named_files, within,
 };
 use crate::session::errors::{AxesError, BranchError, CommandRole, KeepsError, LayoutError, SessionError, TryError};
 use crate::session::files::{
     Conventions, OWN_FILES, SETTINGS_FILE, check_command, has_job, lost_records, read_history, record_id,
-    refuse_changed, refuse_full, session_of_head, session_tags, session_there, stored_contract,
+    refuse_changed, refuse_elsewhere, refuse_full, session_of_head, session_tags, session_there, stored_contract,
 };
 use crate::session::research::{missing_headings, with_research};
 use crate::session::store::{Walls, watch_programs};
@@ -100,6 +100,8 @@ pub struct Plan {
     pub(crate) gpus: Vec<GpuSlot>,
     /// What jobs are kept from writing.
     pub(crate) walls: Walls,
+    /// True if a session is taken over although a process of another host may drive it.
+    pub(crate) take_over: bool,
 }
 
 impl Plan {
@@ -162,6 +164,7 @@ impl Plan {
             layout: placing.layout,
             gpus: placing.gpus,
             walls: Walls::default(),
+            take_over: wanted.take_over,
         };
         CHECKS.iter().try_for_each(|check| check(&plan, &subject, &changes))?;
         let surveyed = plan.survey(before)?;
@@ -224,6 +227,8 @@ struct Subject<'a> {
     before: Option<Layout>,
     /// Folders that stood in place of its files.
     moved: Vec<PathBuf>,
+    /// The other host that it is taken over from.
+    from: Option<OtherHost>,
 }
 
 /// The terms on which a session goes on or begins.
@@ -247,9 +252,11 @@ impl<'a> Subject<'a> {
         let mut tag = if is_meant { session_there(repo)? } else { tag.or_else(|| begun_here.clone()) };
         let folder_of = |tag: &Tag| SessionFolder::new(&repo.main_worktree(), tag);
         let (mut known, mut journal, mut moved): (Option<Contract>, _, _) = (None, None, Vec::new());
+        let mut from = None;
         if let Some(tag) = &tag {
             moved = folder_of(tag).move_folders_away()?;
             by_others(folder_of(tag).refuse_held(), own)?;
+            from = refuse_elsewhere(&folder_of(tag), wanted.take_over)?;
             known = stored_contract(repo, tag)?;
             if let Some(stored) = known.as_ref().filter(|stored| stored.imported) {
                 return Err(SessionError::ImportedSession(stored.tag.to_string()));
@@ -267,16 +274,18 @@ impl<'a> Subject<'a> {
             None => {}
             Some(Next::Begun(next)) => {
                 by_others(folder_of(&next).refuse_held(), own)?;
+                from = refuse_elsewhere(&folder_of(&next), wanted.take_over)?;
                 (known, journal) = (stored_contract(repo, &next)?, Journal::read(&folder_of(&next).state())?);
                 tag = Some(next);
             }
             Some(Next::Begins(next)) => {
                 (tag, head, known, journal) = (Some(next.tag().clone()), next.head().clone(), None, None);
+                from = None;
                 successor = Some(next);
             }
         }
         let before = last_layout(repo, tag.as_ref().filter(|_| known.is_some()), journal.as_ref())?;
-        Ok(Subject { wanted, asked, drive, tag, head, known, journal, successor, begun_here, before, moved })
+        Ok(Subject { wanted, asked, drive, tag, head, known, journal, successor, begun_here, before, moved, from })
     }
 
     /// What is asked of its layout; the settings file is for new sessions.
@@ -500,6 +509,7 @@ impl Plan {
         let passed_over = continued.then(|| lines_passed_over(contract, layout.as_ref(), subject.wanted).join(", "));
         let has_blind_cap = |agent: &&str| contract.caps.agent_rounds.is_some() && !tells_rounds(agent);
         let told = [
+            subject.from.as_ref().map(|from| format!("took over the session, last active {from}")),
             if self.tree().has_user() { None } else { dirty_notice(changes) },
             passed_over.filter(|lines| !lines.is_empty()).map(|lines| {
                 format!("ignored lines of ar.toml that differ from the session's stored settings: {lines}")
@@ -604,6 +614,9 @@ fn refuse_others(repo: &Repo, tag: &Tag) -> Result<Vec<String>, SessionError> {
             }
             Ok(journal) => journal,
         };
+        if journal.as_ref().is_some_and(|journal| journal.is_active_in(repo.worktree())) {
+            refuse_elsewhere(&folder, false)?;
+        }
         if let Some(id) = journal.and_then(|journal| journal.open_in(repo.worktree())) {
             return Err(TryError::OtherOpen { tag: other.to_string(), id }.into());
         }

@@ -8,7 +8,9 @@ use crate::domain::{Asked, Clock, CommitId, Contract, Drift, Follows, Layout, Le
 use crate::git::{Head, Repo};
 use crate::rules::{History, UnrecordedTip};
 use crate::session::errors::{BranchError, SessionError};
-use crate::session::files::{expected_tip, read_history, session_of_head, session_tags, stored_contract};
+use crate::session::files::{
+    expected_tip, read_history, refuse_elsewhere, session_of_head, session_tags, stored_contract,
+};
 use crate::state::{Journal, SessionFolder, StateError};
 
 /// Commits at the tip of an idle session's branch that are no experiment.
@@ -296,6 +298,9 @@ pub(crate) fn leave_former_branch(repo: &Repo, contract: &Contract) -> Result<()
         Err(StateError::Held { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
+    if refuse_elsewhere(&folder, false).is_err() {
+        return Ok(());
+    }
     let why = format!("autoresearch: its commits begin session {}", contract.tag);
     repo.refs.advance(&branch, &contract.start, &incumbent, &why)?;
     crash::point("next.former_left");

@@ -16,6 +16,8 @@ pub struct Wanted {
     pub given: Asked,
     /// By the settings file, for new sessions only: existing ones keep their settings.
     pub file: Asked,
+    /// True if a session is taken over although a process of another host may drive it.
+    pub take_over: bool,
 }
 
 impl Wanted {
@@ -27,7 +29,7 @@ impl Wanted {
 
 impl From<Asked> for Wanted {
     fn from(given: Asked) -> Wanted {
-        Wanted { given, file: Asked::default() }
+        Wanted { given, file: Asked::default(), take_over: false }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::fs::FileStamp;
 use crate::git::Repo;
 use crate::measure::PlainText;
 use crate::session::errors::{LONGEST, MessageError, SessionError};
+use crate::session::files::is_driven;
 use crate::state::{Heard, Journal, MessageFile, MessageKey, MessageLine, MessageMarks, SessionFolder, messages_of};
 
 /// The most characters of a word in an event.
@@ -44,7 +45,7 @@ pub fn tell(repo: &Repo, tag: &Tag, text: &str, standing: bool, clock: Clock) ->
     let key = MessageKey::read_or_make()?.ok_or(MessageError::NoHome)?;
     // A number that the journal has as delivered is never given again.
     let id = MessageFile::new(&folder, tag).add(&key, marks(&folder).last(), (text, standing), clock.now())?;
-    Ok(Told { id, is_active: folder.owner(repo.git_dir())?.is_some() })
+    Ok(Told { id, is_active: is_driven(repo, &folder)? })
 }
 
 /// The words of a session that a coming prompt has: those that no call had yet, and the standing ones.

@@ -11,6 +11,7 @@ mod memory;
 mod messages;
 pub(super) mod notices;
 mod open_attempt;
+mod owner;
 mod repair;
 mod requests;
 mod trouble_report;

@@ -106,11 +106,12 @@ impl Store {
     }
 
     /// Puts the session's folder, the refs of its records and results.tsv back if somebody deleted them, and says so. Nothing
-    /// else may write into the folder before it was looked after in this way.
+    /// else may write into the folder before it was looked after in this way. Fails if another process took over the session.
     pub(crate) fn heal(&mut self) -> Result<(), SessionError> {
         if self.rolled_back {
             return Ok(());
         }
+        self.refuse_taken_over()?;
         // Only who is at work puts something in their place; HEAD is emptied by a crash of the machine, too.
         if self.expected.watch.is_some() || self.repo.refs.torn_head().is_some() {
             self.expected.restore_git_files(&self.repo, &mut self.notices)?;

@@ -13,7 +13,7 @@ use crate::crash;
 use crate::domain::{
     Clock, CommitId, Contract, Event, ExperimentId, Notice, Outcome, Phase, Record, Rung, Stall, with_causes,
 };
-use crate::fs::Unsynced;
+use crate::fs::{FileStamp, Unsynced};
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{History, stall};
@@ -23,7 +23,7 @@ use crate::session::store::notices::Notices;
 use crate::session::store::walls::Walls;
 use crate::state::{
     FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LessonFile, Memory, OpenExperiment, OwnerLock, PROGRESS,
-    SessionFolder,
+    Presence, SessionFolder,
 };
 
 /// After how many experiments the refs are packed: so many files are listed in half a millisecond, and packing them takes
@@ -63,6 +63,17 @@ pub(crate) struct Written {
     pub(crate) unsynced: Unsynced,
     /// When it was last written.
     pub(crate) at: Instant,
+    /// The stamp of the file, as last written or looked at.
+    pub(crate) stamp: Option<FileStamp>,
+    /// The process that opened the session after this one, once that was noticed.
+    pub(crate) taken_over_by: Option<Presence>,
+}
+
+impl Written {
+    /// The file of a journal that this process has just read or written.
+    pub(crate) fn new(journal: Journal) -> Self {
+        Written { journal, unsynced: Unsynced::default(), at: Instant::now(), stamp: None, taken_over_by: None }
+    }
 }
 
 impl Store {
@@ -128,9 +139,11 @@ impl Store {
         let now = self.clock.now();
         let mut unsynced = std::mem::take(&mut self.written.unsynced);
         unsynced.append(self.repo.unsynced());
+        let path = self.folder.state().join(PROGRESS);
         self.journal.write_after(unsynced, &self.folder.state(), now)?;
         (self.written.journal, self.written.at) = (self.journal.clone(), Instant::now());
-        self.expected.expect_again(&self.folder.state().join(PROGRESS));
+        self.written.stamp = FileStamp::of(&path);
+        self.expected.expect_again(&path);
         Ok(())
     }
 

@@ -128,6 +128,7 @@ impl Session<'_> {
     pub(crate) fn or_roll_back<T>(&mut self, result: Result<T, SessionError>) -> Result<T, SessionError> {
         let fails = result.as_ref().is_err_and(|error| !error.is_disk_full());
         let store = self.shared.store.get_mut();
+        let fails = fails && store.refuse_taken_over().is_ok();
         if fails && store.history.baseline().is_none() && !store.rolled_back {
             // The first error is the one that has to be mended.
             let _ = self.roll_back().and_then(|()| self.shared.publish());
@@ -137,13 +138,16 @@ impl Session<'_> {
 
     /// Decides what the loop does after `error`. Returns the error itself if it stops the loop.
     async fn ended_by(&mut self, error: SessionError) -> Result<Driven, SessionError> {
+        // Whose session it is comes first, as nothing may be written into that of another process.
+        self.shared.store().refuse_taken_over()?;
         if let Some(reason) = self.cut_short(&error) {
             return Ok(Driven::Stopped(reason));
         }
-        match escalate_error(&self.shared, &error).await {
-            Some(driven) => Ok(driven),
-            None => Err(self.stopped_by(error)),
+        if let Some(driven) = escalate_error(&self.shared, &error).await {
+            return Ok(driven);
         }
+        self.shared.store().refuse_taken_over()?;
+        Err(self.stopped_by(error))
     }
 
     /// Records the error that stopped the loop, if that can still be written.

@@ -3,18 +3,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Instant;
 
 use super::first_model::refuse_other_model;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{Contract, Gpu, Layout, Trouble};
-use crate::exec::{GpuHolder, GpuLocks, boot_id};
-use crate::fs::{Unsynced, remove_left_over};
+use crate::exec::{GpuHolder, GpuLocks, boot_id, host_name};
+use crate::fs::remove_left_over;
 use crate::git::{Repo, Untracked};
 use crate::rules::{GpuSlot, History, Night};
 use crate::session::errors::{LayoutError, SessionError};
-use crate::session::files::{INDEX_BEFORE, OWN_FILES, exclude_pattern, expected_tip, read_history, remove_file};
+use crate::session::files::{
+    INDEX_BEFORE, OWN_FILES, exclude_pattern, expected_tip, read_history, refuse_elsewhere, remove_file,
+};
 use crate::session::plan::{Drive, Plan, Surveyed, entered_night};
 use crate::session::store::contradiction::contradiction;
 use crate::session::store::{
@@ -24,7 +25,8 @@ use crate::session::store::{
 use crate::session::tree::{SETTINGS_BEFORE, SlotSetup};
 use crate::session::wait::{Alerted, guardian_lines, interval_of, report_unopened};
 use crate::state::{
-    EventLog, Journal, Memory, OpenAttempt, OwnerLock, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, UNTRACKED, read_json,
+    EventLog, Journal, Memory, OpenAttempt, Opener, OwnerLock, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, UNTRACKED,
+    read_json,
 };
 
 /// Has commits signed as the terms say. Refuses a loop or a start whose commits could not be.
@@ -86,11 +88,14 @@ impl Stored {
         if !plan.continued {
             forget(&state)?;
         }
+        // Another host may have opened it since it was planned.
+        refuse_elsewhere(folder, plan.take_over)?;
         let found = folder.journal()?;
         let has_journal = found.is_some();
         let mut journal = found.map_or_else(|| made_journal(plan, &history), Ok)?;
         let night = plan.tonight.as_ref().map(|tonight| entered_night(&journal, tonight, contract, &history, *clock));
-        journal.presence.wake(plan.drive.driver(), interval_of(contract), boot_id());
+        let opener = Opener { host: host_name(), boot: boot_id(), process: std::process::id() };
+        journal.presence.wake(plan.drive.driver(), interval_of(contract), opener);
         let mut stored = Stored { history, journal, has_journal, night };
         if has_journal {
             stored.journal.show(&state, clock.now())?;
@@ -140,7 +145,7 @@ impl Stored {
         let gpus = plan.gpus.iter().map(uuids).collect();
         let journal = Journal { layout: plan.layout, gpus, ..self.journal };
         Store {
-            written: Written { journal: journal.clone(), unsynced: Unsynced::default(), at: Instant::now() },
+            written: Written::new(journal.clone()),
             journal,
             expected: Expected::of(&plan.folder.state(), &[UNTRACKED, PROTECTED]),
             repo: Rc::new(plan.repo),

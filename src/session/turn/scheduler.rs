@@ -203,8 +203,17 @@ impl<'s, 'a> Lanes<'s, 'a> {
         self.go_on().await
     }
 
-    /// Does what the rules say until nothing is left to do.
+    /// Does what the rules say until nothing is left to do. Once another process took over the session, waits for the jobs,
+    /// which end for that reason.
     async fn go_on(&mut self) -> Result<StopReason, SessionError> {
+        let ended = self.follow_rules().await;
+        if let Err(SessionError::TakenOver { .. }) = ended {
+            while self.jobs.next().await.is_some() {}
+        }
+        ended
+    }
+
+    async fn follow_rules(&mut self) -> Result<StopReason, SessionError> {
         let mut listener = self.shared.interrupts.listen();
         loop {
             let asked = self.shared.asked()?;

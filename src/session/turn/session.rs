@@ -79,7 +79,7 @@ impl<'a> Session<'a> {
         let begun = session.enter(home, tree_of, drive, night).await;
         let begun = begun.and_then(|()| session.begin_publishing(continued, lost, is_fetched));
         if let Err(error) = begun {
-            if !continued {
+            if !continued && session.shared.store().refuse_taken_over().is_ok() {
                 // The first error is the one that has to be mended.
                 let _ = session.abandon();
             }
@@ -222,7 +222,7 @@ impl<'a> Session<'a> {
         let Shared { store, events, interrupts, .. } = &mut self.shared;
         let (store, events) = (store.get_mut(), events.get_mut());
         events.finish_alerts(interrupts, store.clock).await;
-        if events.has_hook_trouble() {
+        if events.has_hook_trouble() && store.refuse_taken_over().is_ok() {
             let _ = self.shared.publish();
             let Shared { store, events, .. } = &mut self.shared;
             let store = store.get_mut();
@@ -244,6 +244,7 @@ impl<'a> Session<'a> {
     /// Notes that nobody is at work any more, and why.
     pub(crate) fn stop(&mut self, reason: StopReason) -> Result<(), SessionError> {
         let store = self.shared.store.get_mut();
+        store.refuse_taken_over()?;
         if reason != StopReason::Detached {
             end_wait(store, &reason);
         }

@@ -166,6 +166,9 @@ impl Session<'_> {
             if self.shared.store().rolled_back {
                 return error;
             }
+            if let Err(taken) = self.shared.store().refuse_taken_over() {
+                return taken;
+            }
             let _ = self.shared.publish();
             let store = self.shared.store.get_mut();
             store.forget_unwritten();

@@ -17,7 +17,9 @@ use crate::rules::{
     nearest_end,
 };
 use crate::session::errors::SessionError;
-use crate::session::files::{Damage, LogTail, Records, Terms, is_fetched, is_session, recorded_terms};
+use crate::session::files::{
+    Damage, LogTail, Records, Terms, driven_elsewhere, is_fetched, is_session, recorded_terms,
+};
 use crate::session::store::{AGENT, REVIEW, RUN, guard_name, job_place, run_name};
 use crate::state::{EscalationFiles, Journal, OpenAttempt, OpenExperiment, Presence, SessionFolder};
 
@@ -107,13 +109,14 @@ impl<'a> StatusReader<'a> {
         let lanes = lanes_status(&history, layout.as_ref(), &attempts, gpus, now);
         let night = expenses.last_night().cloned();
         let (budget_left, until_left) = night.as_ref().map(|night| night.left(clock.now())).unwrap_or_default();
+        let elsewhere = owner.is_none().then(|| driven_elsewhere(folder, presence)).flatten();
         Ok(SessionStatus {
             tag: tag.clone(),
             is_fetched,
             // Without an owner it is of no use to know where it was at work, unless something is to be finished there.
             worktree: Some(tree.worktree().to_owned())
                 .filter(|path| path != repo.worktree() && activity != Activity::Idle),
-            ended: if owner.is_none() { how_it_ended(presence, activity) } else { None },
+            ended: if owner.is_none() && elsewhere.is_none() { how_it_ended(presence, activity) } else { None },
             activity,
             outage: outage.filter(|_| activity == Activity::Waiting || owner.is_some() && lanes.is_concurrent),
             // Without a loop nobody waits, and one that was answered waits no more.
@@ -128,6 +131,9 @@ impl<'a> StatusReader<'a> {
             at_work: owner.and_then(|owner| owner.since).map(|since| seconds(since, Timestamp::now())),
             last_seen: is_known.then(|| presence.last_seen()),
             silent: is_known.then(|| {
+                if let Some(other) = &elsewhere {
+                    return other.seen.as_secs_f64();
+                }
                 let written = written.map_or(f64::INFINITY, |written| seconds(written, Timestamp::now()));
                 seconds(presence.last_seen(), clock.now()).min(written)
             }),
@@ -140,6 +146,7 @@ impl<'a> StatusReader<'a> {
             night,
             spent: *expenses.spent(),
             history,
+            elsewhere,
             unrecorded_tip: None,
             damage: damage.0,
         })

@@ -44,6 +44,7 @@ pub struct Resumed(pub(crate) Times);
 enum Answer {
     Again,
     Stop(StopReason),
+    TakenOver,
 }
 
 /// Reports an outage that exceeds its limit, once; returns whether the loop waits on.
@@ -87,13 +88,16 @@ pub(crate) fn end_escalation(shared: &Shared<'_>, why: &'static str) -> Result<(
 }
 
 /// Waits until the cause may be gone or the user says something, at most until the end of this invocation. Nothing that
-/// cannot be written meanwhile ends the wait.
+/// cannot be written meanwhile ends the wait, unless another process took over the session.
 async fn await_answer(shared: &Shared<'_>, kind: Trouble, times: u32) -> Answer {
     let has_answered = has_newer_messages(shared);
     let due = Instant::now() + retry_pause(times);
     let mut heartbeat = Heartbeat::new();
     let mut listener = shared.interrupts.listen();
     loop {
+        if shared.store().refuse_taken_over().is_err() {
+            return Answer::TakenOver;
+        }
         let _ = publish_new_messages(shared);
         let told = shared.events.borrow().told;
         let asked = shared.interrupts.hear(&mut shared.store(), told);
@@ -211,8 +215,9 @@ async fn hold_on(shared: &Shared<'_>, kind: Trouble, what: &str, needed: &str) -
         return None;
     }
     let times = shared.store().journal.escalation.times();
-    Some(match await_answer(shared, kind, times).await {
-        Answer::Again => Driven::Again(Resumed(shared.times)),
-        Answer::Stop(reason) => Driven::Stopped(reason),
-    })
+    match await_answer(shared, kind, times).await {
+        Answer::Again => Some(Driven::Again(Resumed(shared.times))),
+        Answer::Stop(reason) => Some(Driven::Stopped(reason)),
+        Answer::TakenOver => None,
+    }
 }

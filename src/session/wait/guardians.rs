@@ -2,19 +2,18 @@
 //! about it.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::events::{Events, Observer};
 use super::shared::Shared;
 use crate::domain::{Cadence, Clock, Contract, Notice, Tag, with_causes};
-use crate::fs::Unsynced;
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{GuardianAction, interval};
 use crate::session::errors::SessionError;
-use crate::session::files::{read_history, stored_contract};
+use crate::session::files::{read_history, refuse_elsewhere, stored_contract};
 use crate::session::store::{Expected, Interrupts, Notices, ReceivedMessages, Store, Walls, Written};
 use crate::state::{
     EventLog, GuardianFiles, Journal, PROTECTED, Register, SessionFolder, StateError, UNTRACKED, user_folder,
@@ -95,12 +94,15 @@ pub async fn hear_guardians(repo: &Repo, tag: &Tag, clock: Clock, observer: Obse
         Err(StateError::Held { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
+    if refuse_elsewhere(&folder, false).is_err() {
+        return Ok(());
+    }
     let (Some(journal), Some(contract)) = (Journal::read(&state)?, stored_contract(repo, tag)?) else { return Ok(()) };
     let ledger = LedgerFile::open(&root.join("results.tsv"), &contract.metric.name, contract.ledger)
         .map_err(SessionError::Ledger)?;
     let log = EventLog::new(&folder.logs());
     let mut store = Store {
-        written: Written { journal: journal.clone(), unsynced: Unsynced::default(), at: Instant::now() },
+        written: Written::new(journal.clone()),
         history: read_history(repo, tag)?,
         repo: Repo::discover(repo.worktree())?.into(),
         expected: Expected::of(&state, &[UNTRACKED, PROTECTED]),

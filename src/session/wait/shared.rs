@@ -138,9 +138,10 @@ impl Shared<'_> {
         store.write_journal()
     }
 
-    /// Writes the journal as a sign of life, if it was not written for a while.
+    /// Writes the journal as a sign of life, if it was not written for a while. Fails if another process took over the session.
     pub(crate) fn show_life(&self) -> Result<(), SessionError> {
         let store = &mut *self.store();
+        store.refuse_taken_over()?;
         if store.written.at.elapsed() < HEARTBEAT { Ok(()) } else { store.write_journal() }
     }
 

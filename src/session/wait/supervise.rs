@@ -140,7 +140,17 @@ pub(crate) async fn supervise(
     let mut listener = interrupts.listen();
     let mut stopping = false;
     let exit = loop {
-        match tick()? {
+        let asked = match tick() {
+            Err(error @ SessionError::TakenOver { .. }) => {
+                // No process waits for it any more. One that no signal reaches is the new owner's to end.
+                if job.stop().is_ok() {
+                    let _ = job.wait().await;
+                }
+                return Err(error);
+            }
+            asked => asked?,
+        };
+        match asked {
             Interrupt::Now if !stopping => {
                 job.stop()?;
                 stopping = true;

@@ -33,7 +33,7 @@ fn ar_after(repo: &TestRepo, minutes: i64, args: &[&str]) -> Called {
 
 /// What a patrol so many minutes after the session began says of the only session; its exit code first.
 #[track_caller]
-fn patrol(repo: &TestRepo, minutes: i64, more: &[&str]) -> String {
+pub(crate) fn patrol(repo: &TestRepo, minutes: i64, more: &[&str]) -> String {
     let called = ar_after(repo, minutes, &[&["guard", "--format", "json"], more].concat());
     let lines = called.json_lines();
     let [line] = &lines[..] else { panic!("{called:?}") };
@@ -43,11 +43,11 @@ fn patrol(repo: &TestRepo, minutes: i64, more: &[&str]) -> String {
     format!("{} {} {} {}", called.code.unwrap(), text("tag"), text("state"), text("action"))
 }
 
-fn journal(repo: &TestRepo) -> Value {
+pub(crate) fn journal(repo: &TestRepo) -> Value {
     serde_json::from_str(&repo.read(".autoresearch/t/state/progress.json")).unwrap()
 }
 
-fn change_journal(repo: &TestRepo, field: &str, value: &str) {
+pub(crate) fn change_journal(repo: &TestRepo, field: &str, value: &str) {
     let mut journal = journal(repo);
     journal[field] = value.into();
     repo.write(".autoresearch/t/state/progress.json", journal.to_string());
@@ -61,7 +61,7 @@ fn guardian_lines(repo: &TestRepo) -> Vec<String> {
 }
 
 /// All files below a folder, with what is in them and when they were written.
-fn tree(folder: &Path) -> BTreeMap<PathBuf, (SystemTime, Vec<u8>)> {
+pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, (SystemTime, Vec<u8>)> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -88,14 +88,14 @@ fn looping(repo: &TestRepo) -> Option<u32> {
 }
 
 /// Kills a loop in the middle of its second run, which goes on.
-fn kill(mut child: Child) {
+pub(crate) fn kill(mut child: Child) {
     signal(&child, "-KILL");
     child.wait().unwrap();
 }
 
 /// Waits until the loop that a patrol started has come to its end, with every experiment made once.
 #[track_caller]
-fn assert_comes_to_its_end(repo: &TestRepo, go: &Path) {
+pub(crate) fn assert_comes_to_its_end(repo: &TestRepo, go: &Path) {
     assert_comes_to_its_end_after(repo, go, 6);
 }
 
