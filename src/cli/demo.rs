@@ -37,7 +37,7 @@ pub(super) fn run(args: DemoArgs) -> Result<ExitCode, CliError> {
     let drive = Drive::TYPED;
     let plan = Plan::new(repo, &terms.into(), drive, clock)?;
     let progress = Progress::new(StreamFormat::Table, clock, root.clone());
-    let reason = drive_loop(plan, drive, progress)?;
+    let reason = drive_loop(plan, drive, progress, None)?;
     output::line("");
     let view = SessionView::open(&root, None)?;
     let file = if args.research {

@@ -1,6 +1,7 @@
 //! The command line: arguments, one file per command, errors and exit codes. The only part that prints.
 
 mod ablate;
+mod allocation;
 mod args;
 mod brief;
 mod chosen;

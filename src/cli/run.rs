@@ -6,8 +6,9 @@ use autoresearch::domain::{Bound, StopReason, Tag};
 use autoresearch::git::Repo;
 use autoresearch::guardian::keep_resident;
 use autoresearch::rules::LoopCall;
-use autoresearch::session::{Drive, Driven, Plan, Session, open_again, session_tags};
+use autoresearch::session::{Drive, Driven, Plan, Session, await_other_host, open_again, session_tags};
 
+use super::allocation::{Allocation, JobLimits};
 use super::args::{ResumeArgs, RunArgs, StreamFormat};
 use super::error::CliError;
 use super::guard_service::tell_no_resident;
@@ -24,15 +25,28 @@ const NO_END: &str = "no limit is set, so the loop runs until you stop it; limit
 /// Starts or continues a session and loops.
 pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let clock = settings::clock()?;
+    let allocation = args.requeue.then(Allocation::of_this_process).transpose()?;
     let repo = Repo::discover(&current_dir()?)?;
     let mut settings = Settings::read(args.settings, repo.worktree())?;
     settings.take_over = args.take_over;
-    let drive = Drive::Loop { adopt: args.adopt, call: LoopCall::Typed };
+    let sessions =
+        if allocation.as_ref().is_some_and(Allocation::is_again) { session_tags(&repo)? } else { Vec::new() };
+    let again = settings.given.tag.clone().filter(|tag| sessions.contains(tag));
+    if let Some(tag) = &again {
+        // The start before was cut off.
+        await_other_host(&repo, tag, |other| output::note(&format!("waiting for session {tag}, {other}")));
+    }
+    let call = if again.is_some() { LoopCall::Requeued } else { LoopCall::Typed };
+    let drive = Drive::Loop { adopt: args.adopt, call };
     let main_worktree = repo.main_worktree();
     let wish = settings.loop_wish();
     let plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
     let (mut plan, no_agent) = loop_agent::settle(plan, wish, args.format)?;
-    let must_ask = !args.yes && !plan.continued() && args.format == StreamFormat::Table && output::is_interactive();
+    let must_ask = !args.yes
+        && allocation.is_none()
+        && !plan.continued()
+        && args.format == StreamFormat::Table
+        && output::is_interactive();
     if must_ask && !confirm::confirm(&plan) {
         output::note("not started; nothing was changed");
         return Ok(ExitCode::from(exit::INTERRUPTED));
@@ -40,8 +54,14 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     if !must_ask && plan.contract().agent.is_some() && !plan.contract().ends_loop() {
         plan = plan.note(NO_END.to_owned());
     }
-    let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
+    let limits = allocation.as_ref().map(|allocation| allocation.limits(plan.contract()));
+    let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree), limits)?;
     loop_agent::tell_ways_on(&reason, no_agent.as_ref(), args.format);
+    if let Some(allocation) = allocation
+        && allocation.requeue()?
+    {
+        return Ok(ExitCode::SUCCESS);
+    }
     Ok(ExitCode::from(exit::of_stop(&reason)))
 }
 
@@ -58,17 +78,22 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
     let wish = settings.resume_wish();
     let plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
     let (plan, no_agent) = loop_agent::settle(plan, wish, args.format)?;
-    let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree))?;
+    let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree), None)?;
     loop_agent::tell_ways_on(&reason, no_agent.as_ref(), args.format);
     Ok(ExitCode::from(exit::of_stop(&reason)))
 }
 
-/// Opens the session of a plan and runs its loop to the end.
-pub(super) fn drive_loop(plan: Plan, drive: Drive, progress: Progress) -> Result<StopReason, CliError> {
+/// Opens the session of a plan and runs its loop to the end; `limits` are those of the batch job that it is.
+pub(super) fn drive_loop(
+    plan: Plan,
+    drive: Drive,
+    progress: Progress,
+    limits: Option<JobLimits>,
+) -> Result<StopReason, CliError> {
     let tag = plan.contract().tag.clone();
     let printer = Printer::start(progress).map_err(no_runtime)?;
     let looped = async {
-        let interrupts = signals::interrupts().map_err(no_runtime)?;
+        let interrupts = limits.map_or_else(signals::interrupts, signals::interrupts_of_job).map_err(no_runtime)?;
         let mut session = Session::open(plan, printer.observer(), interrupts.clone()).await?;
         let before = session.history().next_sequence();
         let mut driven = session.run(drive).await?;

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::SHIM_ARGUMENT;
 use super::cluster::Ticket;
 use super::environment::{boot_id, host_name};
+use super::{SHIM_ARGUMENT, gpu};
 use crate::domain::{FORMAT_VERSION, GpuOther, Space, WallKind, is_none};
 use crate::fs::{FileStamp, read_at_most};
 use crate::rules::{GPU_MASKS, Silence, Wall};
@@ -154,6 +154,9 @@ pub struct Exit {
     /// The seconds that the job waited in the queue of its engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued: Option<f64>,
+    /// The GPUs of the node that it ran on, by their models; only for a job of an engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
     /// The name of the host that it ran on; empty in files of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
@@ -186,9 +189,35 @@ pub struct Exit {
     pub survivors: u32,
     /// The reason that the command could not be started.
     pub error: Option<String>,
+    /// True if that is the wall that it was to have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_wall: bool,
     /// The state of the watched file at the end, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Watched>,
+}
+
+/// The GPUs that a job of an engine found on its node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Their models, each with its number where there are several.
+    pub gpu: Option<String>,
+    /// Their number.
+    pub gpus: u32,
+    /// The version of the driver.
+    pub driver: Option<String>,
+}
+
+impl Node {
+    /// That of this process.
+    pub(super) fn here() -> Node {
+        let models = gpu::models();
+        Node {
+            gpus: models.as_ref().map_or(0, |models| models.count),
+            driver: models.as_ref().and_then(|models| models.driver.clone()),
+            gpu: models.map(|models| models.models),
+        }
+    }
 }
 
 /// The stamp of a watched file; `None` if it was missing.
@@ -216,6 +245,7 @@ impl Exit {
             host: host_name(),
             token: job.ticket.as_ref().map(|ticket| ticket.token.clone()),
             restarts: restarts(),
+            node: job.ticket.is_some().then(Node::here),
             visible_gpus: GPU_MASKS.iter().find_map(|name| given(name).or_else(|| env::var(name).ok())),
             sandbox: Some(if job.wall.is_some() { WallKind::Bwrap } else { WallKind::None }),
             started,

@@ -33,7 +33,7 @@ pub use error::ExecError;
 pub use executor::Executor;
 pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};
 pub use holders::may_be_held;
-pub use job::{Exit, Job, JobFiles, Started, Watched};
+pub use job::{Exit, Job, JobFiles, Node, Started, Watched};
 pub use namespaces::job_beyond;
 pub use opens::OpensWatch;
 pub use running::Running;

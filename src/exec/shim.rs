@@ -36,7 +36,7 @@ use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_odd, move_odd_away, remove_all};
 use crate::rules::{GPU_MASKS, PORT, port_of, too_little_space};
-use crate::state::{read_json, write_json_after, write_json_unsynced};
+use crate::state::{read_json, write_json, write_json_after, write_json_unsynced};
 
 /// Runs the program as a shim until the job in `job_file` is finished. Standard input is its end of the socket to `ar`.
 /// Standard output is the locked lock file of the job's folder, and standard error takes its last output. The job's
@@ -152,7 +152,7 @@ fn serve_queued(opened: Opened, answer: Answer) -> Result<(), ExecError> {
     runtime().map_err(ExecError::Watch)?.block_on(kill_marked(&JobFiles::of(&job).job));
     // Nobody is at the other end, as after the death of an `ar` that started a job itself.
     let (owner, _) = UnixStream::pair().map_err(ExecError::Watch)?;
-    let wall = job.wall.filter(|wall| wall.builder.exists());
+    let wall = job.wall.filter(|wall| wall.required || wall.builder.exists());
     let job = Job { env: env_of_queued(job.env), wall, tied: false, ..job };
     let is_current = || {
         let there = read_json::<Job>(&JobFiles::of(&own).job).ok().flatten();
@@ -160,7 +160,13 @@ fn serve_queued(opened: Opened, answer: Answer) -> Result<(), ExecError> {
         // A file that is gone is put back.
         there.is_none_or(|there| there.ticket.as_ref().is_some_and(is_same))
     };
-    execute(&job, [log, stdin], lock, owner, answer, is_current)
+    match execute(&job, [log, stdin], lock, owner, answer, is_current) {
+        Err(ExecError::NoWall { detail, .. }) => {
+            let exit = Exit { error: Some(detail), no_wall: true, ..Exit::at(Timestamp::now(), &job) };
+            Ok(write_json(&JobFiles::of(&job).exit, &exit)?)
+        }
+        executed => executed,
+    }
 }
 
 /// The variables of a job on the node where it runs. What the engine set there for temporary files and GPUs stays, and the port

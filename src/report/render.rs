@@ -152,7 +152,8 @@ fn time(report: &Report, times: &Times, exact: bool, clock: Clock) -> String {
 /// The number of slots, and their load.
 fn slots_sentence(slots: Slots) -> String {
     let busy = slots.busy_share.map(|share| format!(", busy {} of the time", percent_text(share))).unwrap_or_default();
-    format!("{}{busy}", slots.count)
+    let queued = slots.queued.map(|queued| format!("; {} in the queue before a run", span_text(queued)));
+    format!("{}{busy}{}", slots.count, queued.unwrap_or_default())
 }
 
 /// The width of the names of facts, in columns.

@@ -31,13 +31,13 @@ pub use decide::judge::judge;
 pub use decide::{
     AblatingRun, AblationState, AblationTerms, Afresh, Again, Bars, BeforeRun, CONFIRMED, CRASHES_TO_CHECK, CameBack,
     Car, Check, CheckReason, Checks, Company, Contender, Estimate, FIXES, FreshStep, GpuLook, KeepBar, Line, LineStep,
-    MAX_FRESH, MIN_FRESH, Measured, Merged, NextStep, Noise, REWORKS, Ran, Repeats, STRICT, Sample, Shift, Standing,
-    TAINT_REPEATS, Task, Tested, Trial, Verdict, Verified, Why, ablation, again, again_on_slots, axes_without_number,
-    baseline_runs, baseline_with, before_run, came_back, check_due, decide, describe_failure, estimate, failed_again,
-    format_distance, format_gain, format_step, fresh_groups, fresh_groups_besides, fresh_runs, fresh_step,
-    is_confirmed, is_empty_baseline, judge_pair, judge_train, mean_tolerance, most_ablating_runs, next_step, noise,
-    over_limit, passes_screen, relative_gain, repeat_limit, repeats, session_noise, taint, tainting, to_verify,
-    train_tolerance, verified, with_runs,
+    MAX_FRESH, MIN_FRESH, Measured, Merged, NextStep, Noise, OtherGpu, REWORKS, Ran, Repeats, STRICT, Sample, Shift,
+    Standing, TAINT_REPEATS, Task, Tested, Trial, Verdict, Verified, Why, ablation, again, again_on_slots,
+    axes_without_number, baseline_runs, baseline_with, before_run, came_back, check_due, decide, describe_failure,
+    estimate, failed_again, format_distance, format_gain, format_step, fresh_groups, fresh_groups_besides, fresh_runs,
+    fresh_step, is_confirmed, is_empty_baseline, judge_pair, judge_train, mean_tolerance, most_ablating_runs,
+    next_step, noise, over_limit, passes_screen, relative_gain, repeat_limit, repeats, session_noise, taint, tainting,
+    to_verify, train_tolerance, verified, with_runs,
 };
 pub use history::select::select;
 pub use history::spread::spread;
@@ -56,7 +56,7 @@ pub use patrol::{
 };
 pub use recover::{
     CACHED, Cause, Fate, Found, JOB_START, JobState, Known, LOST_RETRIES, NOT_CACHED, RunFound, Step, Word,
-    WrittenExit, fate, next_pause, recover, slurm_limit,
+    WrittenExit, fate, next_pause, recover, slurm_duration, slurm_limit,
 };
 pub use report::by_direction::by_direction;
 pub use report::compare::compare;

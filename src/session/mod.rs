@@ -28,8 +28,8 @@ pub use errors::{
 };
 pub(crate) use files::opened_elsewhere;
 pub use files::{
-    Choice, Chosen, Conventions, PROGRAM, SEED_LINE, SETTINGS_FILE, choose_session, exclude_pattern, find_session,
-    installed_agents, is_behind_wall, names_seed, no_session, read_log, session_tags,
+    Choice, Chosen, Conventions, PROGRAM, SEED_LINE, SETTINGS_FILE, await_other_host, choose_session, exclude_pattern,
+    find_session, installed_agents, is_behind_wall, names_seed, no_session, read_log, session_tags,
 };
 pub(crate) use plan::has_user_commits;
 pub use plan::{Drive, LoopWish, Plan, Wanted, outer_agent, session_checked_out};

@@ -23,6 +23,9 @@ pub struct OpenRun {
     /// How often it was repeated because another process was on its GPU.
     #[serde(default, skip_serializing_if = "is_none")]
     pub tainted: u32,
+    /// How often it was repeated because it ran on another model of GPU than the baseline.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub moved: u32,
     /// The stamp of the file that holds the metric before it; see [`crate::domain::MetricSource::File`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric_file: Option<String>,
@@ -44,6 +47,7 @@ impl OpenRun {
             starts: 0,
             repeated: false,
             tainted: 0,
+            moved: 0,
             metric_file: None,
             result: None,
             more: Map::new(),
@@ -58,7 +62,7 @@ impl OpenRun {
 
     /// The number of its starts without those that repeated it: one more than it was lost, once it was started.
     pub fn tries(&self) -> u32 {
-        self.starts.saturating_sub(u32::from(self.repeated) + self.tainted)
+        self.starts.saturating_sub(u32::from(self.repeated) + self.tainted + self.moved)
     }
 
     /// Returns whether it is a run of the same role and number.

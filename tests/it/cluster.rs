@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::lanes::landscape::{self, first_call, landscape, records};
-use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
+use crate::support::{Called, FakeGpus, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// The engine of the tests, with its folder beside the repository.
 struct Engine {
@@ -353,4 +353,38 @@ fn an_experiment_is_repeated_by_the_engine_unless_it_is_to_run_here() {
     ar_in_time(&repo, ["repro", "t/1"]).ok();
     assert_eq!(engine.calls("submit"), before + 1);
     check(&repo, "after repro");
+}
+
+#[test]
+fn a_run_on_another_model_of_gpu_is_repeated_and_then_needs_a_person() {
+    let gpu = |model: &str| format!("gpu GPU-a 80 {model}\n");
+    let Some(gpus) = FakeGpus::new(&gpu("NVIDIA H100")) else { return };
+    let (repo, engine) = Engine::with("");
+    let night = |args: Vec<String>| {
+        let mut command = ar_command(&repo, &repo.path(), args);
+        gpus.show_to(&mut command);
+        Called::from(command.output().unwrap())
+    };
+    night(call(&repo, "0", &["--max-experiments", "0", "--slots", "1"])).ok();
+    let baseline = &records(&repo)[0]["environment"];
+    let model = baseline["gpu"].as_str().unwrap_or_default().to_owned();
+    assert!(model.contains("H100"), "{baseline}");
+    gpus.describe(&gpu("NVIDIA A100"));
+    let resume = || vec!["resume".to_owned(), "t".to_owned(), "--max-experiments".to_owned(), "1".to_owned()];
+    let called = night(resume()).exits(4);
+    assert!(called.stderr.contains("--constraint") && called.stderr.contains("A100"), "{called:#?}");
+    assert_eq!((engine.calls("submit"), records(&repo).len()), (1 + 3, 1), "{called:#?}");
+    gpus.describe(&gpu("NVIDIA H100"));
+    night(resume()).ok();
+    let records = check(&repo, "on the same GPUs again");
+    assert!(records[1]["failure"].is_null(), "{}", records[1]);
+}
+
+#[test]
+fn a_wall_that_is_required_is_required_of_the_node() {
+    let (repo, _engine) = Engine::with("");
+    let Some(repo) = repo.with_walls() else { return };
+    ar_in_time(&repo, call(&repo, "0", &["--max-experiments", "1", "--slots", "1", "--sandbox", "require"])).ok();
+    assert_eq!(records(&repo)[1]["sandbox"], "bwrap");
+    check(&repo, "behind walls");
 }

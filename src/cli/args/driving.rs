@@ -25,6 +25,9 @@ pub(in crate::cli) struct RunArgs {
     /// Take over a session that another host drove; only if nothing of it runs there any more
     #[arg(long)]
     pub(in crate::cli) take_over: bool,
+    /// As a batch job of Slurm: end in good order at its time limit or at SIGUSR1, and have it requeued to go on
+    #[arg(long, requires = "tag")]
+    pub(in crate::cli) requeue: bool,
     /// Start without asking
     #[arg(long, short)]
     pub(in crate::cli) yes: bool,

@@ -165,6 +165,10 @@ impl QueuedJob {
     /// The job is over with this exit.
     fn over(&self, mut exit: Exit, known: &Known) -> Result<Result<Exit, ExecError>, ExecError> {
         if let Some(detail) = exit.error {
+            if exit.no_wall {
+                self.note_end();
+                return Ok(Err(ExecError::NoWall { command: self.command.clone(), detail }));
+            }
             return Ok(Err(ExecError::Command { command: self.command.clone(), detail }));
         }
         if exit.stopped && !known.is_cancelled {

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use super::fresh::{is_confirmed, screen};
 use super::limits::unmet;
+use super::other_gpu::OtherGpu;
 use super::outcome::{Verdict, decide, decide_by_threshold, describe_failure};
 use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
-    COMPOSITE, CommitId, Contract, DiffStat, ExperimentId, Failure, FailureClass, GpuOther, Metrics, Number, Outcome,
-    Record, Run, RunResult, WallKind,
+    COMPOSITE, CommitId, Contract, DiffStat, Environment, ExperimentId, Failure, FailureClass, GpuOther, Metrics,
+    Number, Outcome, Record, Run, RunResult, WallKind,
 };
 use crate::rules::change::Disturbance;
 use crate::rules::history::{History, best_kept_of, best_of};
@@ -36,6 +37,10 @@ pub struct Measured {
     pub gpu_others: Vec<GpuOther>,
     /// A possible cause of the failure other than the change.
     pub outside_cause: Option<String>,
+    /// Where it ran, if an engine chose that: host and GPUs.
+    pub node: Option<Environment>,
+    /// The models of its GPUs, where the baseline's were other ones.
+    pub other_gpu: Option<OtherGpu>,
 }
 
 impl Measured {

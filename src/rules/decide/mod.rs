@@ -7,6 +7,7 @@ mod fresh;
 pub(super) mod judge;
 mod limits;
 mod noise;
+mod other_gpu;
 mod outcome;
 mod reproduce;
 mod rework;
@@ -29,6 +30,7 @@ pub use fresh::{
 };
 pub use judge::{Measured, axes_without_number, is_empty_baseline};
 pub use noise::{Noise, Repeats, Sample, noise, repeats};
+pub use other_gpu::OtherGpu;
 pub use outcome::{Verdict, decide, describe_failure, format_distance, format_gain, format_step, relative_gain};
 pub use reproduce::{CRASHES_TO_CHECK, CameBack, CheckReason, came_back, check_due, failed_again, repeat_limit};
 pub use rework::{Again, FIXES, REWORKS, Ran, Task, again, again_on_slots};

@@ -16,12 +16,12 @@ pub fn slurm_limit(options: &str) -> Option<Duration> {
         }
     };
     let last = (0..words.len()).rev().find_map(value)?;
-    duration_of(last.trim_matches(['"', '\'']))
+    slurm_duration(last.trim_matches(['"', '\'']))
 }
 
 /// Reads a duration as `sbatch(1)` has it: `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours`,
 /// `days-hours:minutes` or `days-hours:minutes:seconds`.
-fn duration_of(text: &str) -> Option<Duration> {
+pub fn slurm_duration(text: &str) -> Option<Duration> {
     let number = |text: &str| text.parse::<u64>().ok();
     let parts = |text: &str| text.split(':').map(number).collect::<Option<Vec<u64>>>();
     let seconds = match text.split_once('-') {

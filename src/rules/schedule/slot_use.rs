@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::domain::{CommitId, Home, Layout, Outcome, Record, Run};
+use crate::rules::history::median::median;
 
 /// The slots of a session, and how busy they were.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -15,6 +16,9 @@ pub struct Slots {
     /// The share of the time from the start of the first run to the end of the last in which a run was executed, over all
     /// slots; absent without runs.
     pub busy_share: Option<f64>,
+    /// How many seconds the median run waited in the queue of an engine; absent where none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued: Option<f64>,
 }
 
 /// A run and the record that tells of it.
@@ -72,13 +76,14 @@ pub(crate) fn slots_so_far(
 ) -> Slots {
     let used = records.iter().filter_map(|record| record.beside.slot).map(|slot| slot + 1).max();
     let count = layout.map(|layout| layout.slots).max(used).unwrap_or(1).max(1);
-    let mut times: Vec<(Timestamp, Timestamp)> =
-        distinct_runs(records).iter().map(|run| (run.run.started, run.ended())).collect();
+    let runs = distinct_runs(records);
+    let queued = median(runs.iter().filter_map(|run| run.run.queued));
+    let mut times: Vec<(Timestamp, Timestamp)> = runs.iter().map(|run| (run.run.started, run.ended())).collect();
     let end = |started: Timestamp| (started, now.map_or(started, |now| now.max(started)));
     times.extend(going_on.map(end));
     // Until now at least.
     times.extend(now.filter(|_| !times.is_empty()).map(|now| (now, now)));
-    Slots { count, busy_share: busy_share(&times, count) }
+    Slots { count, busy_share: busy_share(&times, count), queued }
 }
 
 /// The share of the time that `count` slots were busy with runs from and until these moments.
@@ -179,7 +184,7 @@ mod tests {
         assert_eq!((slots.count, slots.busy_share), (2, Some(1440.0 / 1800.0)));
         assert_eq!(super::slots(&records, Some(&Layout::of(4))).busy_share, Some(0.4));
         assert_eq!(super::slots(&records, Some(&Layout::of(1))).count, 2, "it had two before");
-        assert_eq!(super::slots(&[], None), Slots { count: 1, busy_share: None });
+        assert_eq!(super::slots(&[], None), Slots { count: 1, busy_share: None, queued: None });
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::rules::history::History;
 pub enum LoopCall {
     /// By `ar run`.
     Typed,
+    /// By `ar run` in a batch job that Slurm started again, with the flags of the first time.
+    Requeued,
     /// By `ar resume`, also a patrol's, or by a loop that opens its session again.
     Resumed,
 }

@@ -35,6 +35,9 @@ pub struct Wall {
     pub builder: PathBuf,
     /// The mounts, in the order in which they are made.
     pub mounts: Vec<Mount>,
+    /// True if the job may not run without it, also on a node that cannot build one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub required: bool,
 }
 
 /// The places of a repository, absolute and without links.
@@ -54,6 +57,8 @@ pub struct Places {
     pub state: Option<PathBuf>,
     /// Folders in which any program may write: home, temporary files, caches, devices and processes.
     pub common: Vec<PathBuf>,
+    /// True if no job may run without a wall.
+    pub required: bool,
 }
 
 /// The places of one job, absolute and without links.
@@ -149,7 +154,7 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
             mounts.add(&job.tree.join("results.tsv"), Access::ReadOnly);
         }
     }
-    Wall { builder: places.builder.clone(), mounts: mounts.0.into_values().collect() }
+    Wall { builder: places.builder.clone(), mounts: mounts.0.into_values().collect(), required: places.required }
 }
 
 /// Mounts by path, so that those above come first.
@@ -214,6 +219,7 @@ mod tests {
             linked: vec!["/other".into(), "/r".into()],
             state: Some("/home/u/.local/state/autoresearch".into()),
             common: vec!["/home/u".into(), "/tmp".into()],
+            required: false,
         }
     }
 

@@ -339,6 +339,12 @@ impl Attempt {
         measured: Measured,
         environment: Arc<Environment>,
     ) -> Result<Record, SessionError> {
+        let environment = match measured.node.clone() {
+            None => environment,
+            Some(Environment { host, gpu, gpus, driver, .. }) => {
+                Arc::new(Environment { host, gpu, gpus, driver, ..(*environment).clone() })
+            }
+        };
         let commit = &commit_of(&self.open)?;
         let base = &self.open.base;
         let diff = if base == commit { DiffStat::default() } else { store.repo.objects.diff(base, commit)?.stat() };

@@ -12,11 +12,14 @@ use super::lifecycle::Attempt;
 use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
 use super::run_log::point_run_log;
 use crate::crash;
-use crate::domain::{Actor, Contract, Event, FailureClass, Metrics, Notice, Number, Phase, Record, Run, RunRole};
+use crate::domain::{
+    Actor, Contract, Environment, Event, FailureClass, Metrics, Notice, Number, Phase, Record, Run, RunRole,
+};
 use crate::exec::{ExecError, Executor, Job, Started};
 use crate::fs::remove_left_over;
 use crate::rules::{
-    History, LOST_RETRIES, Measured, RunFound, WalledRole, axis_values, outside_cause, spoilt_by_full_disk, unranged,
+    History, LOST_RETRIES, Measured, OtherGpu, RunFound, WalledRole, axis_values, outside_cause, spoilt_by_full_disk,
+    unranged,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{clear_folder, full_elsewhere, refuse_spoilt, remove_file};
@@ -231,6 +234,9 @@ impl Attempt {
                         shared.publish()?;
                     }
                     None => {
+                        if let Some(other) = measured.other_gpu {
+                            return Err(self.on_other_gpu(&shared.store(), other));
+                        }
                         self.note_tainted_baseline(&mut shared.store(), &measured);
                         return Ok(Ending::Done(measured));
                     }
@@ -391,7 +397,18 @@ impl Attempt {
             unranged_axes(&store.contract, &store.history, &metrics).into_iter().for_each(|notice| store.note(notice));
         }
         let measured_bytes = exit.gpu_peak_bytes.unwrap_or(exit.peak_rss_bytes);
+        let node = exit.node.map(|node| Environment {
+            host: exit.host,
+            gpu: node.gpu,
+            gpus: node.gpus,
+            driver: node.driver,
+            ..Environment::default()
+        });
+        let baseline = store.history.baseline().and_then(|baseline| baseline.environment.gpu.as_deref());
+        let other_gpu = OtherGpu::between(baseline, node.as_ref().and_then(|node| node.gpu.as_deref()));
         Ok(Measured {
+            node,
+            other_gpu,
             outside_cause: verdict
                 .failure
                 .as_ref()

@@ -4,8 +4,8 @@ use super::lifecycle::Attempt;
 use crate::domain::{FailureClass, GpuOther, Notice, RunRole};
 use crate::exec::Exit;
 use crate::measure::Verdict;
-use crate::rules::{Measured, TAINT_REPEATS, changed_text, taint, tainting};
-use crate::session::errors::SessionError;
+use crate::rules::{Measured, OtherGpu, TAINT_REPEATS, changed_text, taint, tainting};
+use crate::session::errors::{LayoutError, SessionError};
 use crate::session::store::{RUN, Store};
 use crate::session::tree::Workspace;
 use crate::state::OpenAttempt;
@@ -17,6 +17,8 @@ pub(crate) enum Repeat {
     Changed,
     /// Another process was on its GPU.
     Tainted,
+    /// It ran on another model of GPU than the baseline.
+    OtherGpu,
 }
 
 impl Attempt {
@@ -47,6 +49,9 @@ impl Attempt {
     /// Returns why to repeat a finished run, if it is to be repeated. What makes its number worthless says nothing about
     /// the experiment. Files that change are the run's own doing if they change again, so that one repeat tells.
     pub(crate) fn repeat_of(&self, measured: &Measured) -> Option<Repeat> {
+        if measured.other_gpu.is_some() {
+            return (self.run.moved < TAINT_REPEATS).then_some(Repeat::OtherGpu);
+        }
         if !measured.gpu_others.is_empty() && self.run.tainted < TAINT_REPEATS {
             // Nobody reads the number of a check of the baseline.
             let has_number = !self.is_beside_first() || self.run.role != RunRole::Check;
@@ -76,11 +81,23 @@ impl Attempt {
         let said = match why {
             Repeat::Changed => changed_text(&measured.changed()),
             Repeat::Tainted => GpuOther::clause(&measured.gpu_others),
+            Repeat::OtherGpu => measured.other_gpu.as_ref().map(OtherGpu::clause).unwrap_or_default(),
         };
         store.note(Notice::RunRepeated { id: self.open.id, why: said });
         match why {
             Repeat::Changed => self.run.repeated = true,
             Repeat::Tainted => self.run.tainted += 1,
+            Repeat::OtherGpu => self.run.moved += 1,
+        }
+    }
+
+    /// The error for a run that an engine executes on another model of GPU each time. It is made again when the session goes on.
+    pub(crate) fn on_other_gpu(&mut self, store: &Store, OtherGpu { measured, given }: OtherGpu) -> SessionError {
+        self.run.starts = self.run.starts.saturating_sub(self.run.moved + 1);
+        self.run.moved = 0;
+        match self.forget_run(store) {
+            Ok(()) => LayoutError::OtherGpu { measured, given }.into(),
+            Err(error) => error,
         }
     }
 

@@ -45,6 +45,12 @@ pub enum LayoutError {
     #[error("the session was measured on {measured}, and its slots have {given}")]
     #[strum(props(hint = "choose GPUs of the same model with --gpus, or start a new session"))]
     OtherModel { measured: String, given: String },
+    #[error("the session was measured on {measured}, and the cluster ran this on {given} three times")]
+    #[strum(props(
+        kind = "needs_person",
+        hint = "ask for the same GPUs, as in `ar resume --sbatch \"--gres gpu:1 --constraint h100\"`, or start a new session"
+    ))]
+    OtherGpu { measured: String, given: String },
     #[error("`ar try` works in place only, and session {0} has slots")]
     Tried(Tag),
     #[error("--adopt works in place only, and session {0} has slots")]

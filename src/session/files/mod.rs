@@ -33,6 +33,7 @@ pub use layout::{SETTINGS_FILE, exclude_pattern};
 pub use log_end::read_log;
 pub(crate) use log_follower::LogFollower;
 pub(crate) use other_sessions::{HeldSessions, Others, has_job, is_odd_ref, other_records, tag_of};
+pub use ownership::await_other_host;
 pub(crate) use ownership::{driven_elsewhere, is_driven, opened_elsewhere, refuse_elsewhere};
 pub(crate) use program_path::own_path;
 pub(crate) use read_cache::{Damage, LogTail, Records, Terms};

@@ -1,15 +1,20 @@
 //! Whether a process of another host may have a session whose lock is free here.
 
+use std::thread::sleep;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::domain::Tag;
 use crate::exec::host_name;
 use crate::fs::age;
 use crate::git::Repo;
 use crate::rules::{Claim, OtherHost, Ownership, ownership};
 use crate::session::errors::SessionError;
 use crate::state::{Journal, PROGRESS, Presence, SessionFolder, StateError};
+
+/// Poll interval for signs of life of another host.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// The other host on which a session was opened last, whether or not a process is still active there. `presence` is that of
 /// its journal.
@@ -49,6 +54,19 @@ pub(crate) fn refuse_elsewhere(folder: &SessionFolder, take_over: bool) -> Resul
             Err(SessionError::Elsewhere { tag: folder.tag().clone(), other })
         }
         other => Ok(other),
+    }
+}
+
+/// Waits until no process of another host may drive a session any more, as its signs of life tell. Calls `tell` with that host first.
+pub fn await_other_host(repo: &Repo, tag: &Tag, tell: impl Fn(&OtherHost)) {
+    let folder = SessionFolder::new(&repo.main_worktree(), tag);
+    let mut is_told = false;
+    while let Err(SessionError::Elsewhere { other, .. }) = refuse_elsewhere(&folder, false) {
+        if !is_told {
+            tell(&other);
+            is_told = true;
+        }
+        sleep(other.wait.min(LOOK));
     }
 }
 

@@ -34,14 +34,18 @@ pub(crate) fn settle_caps(
     };
     let before = stored.and_then(|stored| night_before(journal, stored));
     let same_boot = journal.is_none_or(|journal| journal.presence.is_of_boot(boot_id().as_deref()));
-    let is_typed = call == LoopCall::Typed;
+    let is_typed = call != LoopCall::Resumed;
     // A time that was given now, counted from a night of long ago, may be over.
     let is_over = |night: &Night| {
         let end = wanted.given.budget.map(|budget| night.began.checked_add(budget));
         end.is_some_and(|end| end.is_ok_and(|end| end <= now))
     };
     let goes_on = |night: &Night| night.is_unfinished(same_boot, now) && !is_over(night);
-    let begins = is_typed && !before.as_ref().is_some_and(goes_on);
+    let begins = match call {
+        LoopCall::Typed => !before.as_ref().is_some_and(goes_on),
+        LoopCall::Requeued => before.is_none(),
+        LoopCall::Resumed => false,
+    };
     let caps = match (begins, stored) {
         (false, Some(stored)) => given.or(before.map_or_else(|| NightCaps::in_contract(stored), |night| night.caps)),
         _ => given.or(NightCaps::of(&wanted.file)),

@@ -48,7 +48,7 @@ impl Walls {
             Ok(builder) => builder,
             Err(reason) => return refused(reason),
         };
-        let walls = Walls(Some(Places { builder, ..places(repo)? }));
+        let walls = Walls(Some(Places { builder, required: wanted == Sandbox::Require, ..places(repo)? }));
         let of_run = walls.of_job(tree, tree, JobPlaces::default(), &WalledRole::Run);
         match try_wall(&of_run.unwrap_or_default(), tree) {
             Ok(()) => Ok((walls, None)),
@@ -117,6 +117,7 @@ fn places(repo: &Repo) -> Result<Places, SessionError> {
         linked,
         state: user_folder().filter(|path| !leads_through_a_file(path)).map(|path| real(&path)),
         common: common.map(|path| real(&path)).collect(),
+        required: false,
     })
 }
 
