@@ -388,3 +388,40 @@ fn a_wall_that_is_required_is_required_of_the_node() {
     assert_eq!(records(&repo)[1]["sandbox"], "bwrap");
     check(&repo, "behind walls");
 }
+
+#[test]
+fn a_stop_at_once_ends_what_runs_and_what_waits_and_leaves_nothing() {
+    let (repo, engine) = Engine::with("");
+    // The baseline on both slots, one experiment that runs, and one that waits.
+    engine.write("hold", "3");
+    let night = spawn(&repo, call(&repo, LINGERING, &["--max-experiments", "4", "--slots", "2"]));
+    until("one experiment runs and one waits", || {
+        let status = status(&repo);
+        let open = status["sessions"][0]["attempts"].as_array()?;
+        let waits = |open: &&Value| open["queued"].as_f64().is_some();
+        let runs = |open: &&Value| open["phase"] == "running" && open["elapsed"].as_f64().is_some();
+        (open.iter().any(|open| waits(&open)) && open.iter().any(|open| runs(&open))).then_some(())
+    });
+    ar(&repo, ["stop", "t", "--now"]).ok();
+    over(night).ok();
+    until("nothing runs", || repo.processes().is_empty().then_some(()));
+    let states = |job: usize| engine.folder.join(format!("jobs/{job}/cancelled")).exists();
+    assert!(states(3) && states(4), "both are cancelled");
+    assert_eq!(records(&repo).len(), 1, "nothing was measured to its end");
+}
+
+#[test]
+fn a_session_in_place_moves_to_an_engine_and_back() {
+    let (repo, engine) = Engine::with("");
+    repo.git(["checkout", "--quiet", "notes.txt"]);
+    let mut args = call(&repo, "0", &["--max-experiments", "1"]);
+    args.extend(["--executor".to_owned(), "local".to_owned()]);
+    ar_in_time(&repo, args).ok();
+    assert_eq!((engine.calls("submit"), records(&repo).len()), (0, 2));
+    ar_in_time(&repo, ["resume", "t", "--executor", "commands", "--slots", "2", "--max-experiments", "2"]).ok();
+    assert!(engine.calls("submit") >= 2, "its runs are jobs");
+    assert_eq!(records(&repo).len(), 4);
+    let before = engine.calls("submit");
+    ar_in_time(&repo, ["resume", "t", "--executor", "local", "--max-experiments", "1"]).ok();
+    assert_eq!((engine.calls("submit"), records(&repo).len()), (before, 5));
+}

@@ -74,11 +74,12 @@ pub fn stop_before_experiment(end: Option<&End>, history: &History) -> Option<St
     stop_for_time(end, expected_call(history) + expected_run(history))
 }
 
-/// The expected time to measure a change: the median of recent runs plus the median guard time of recent versions that
+/// The expected time to measure a change: the median of recent runs, with their time in a queue, plus the median guard time of recent versions that
 /// reached the guards. Zero without data.
 pub fn expected_run(history: &History) -> Duration {
     let newest_first = || history.records().iter().rev();
-    let runs = newest_first().flat_map(|record| record.runs.iter().rev().map(|run| run.seconds));
+    let runs =
+        newest_first().flat_map(|record| record.runs.iter().rev().map(|run| run.seconds + run.queued.unwrap_or(0.0)));
     let guards = newest_first().flat_map(|record| {
         let earlier = record.versions.iter().rev().map(|version| &version.guards);
         [&record.guards].into_iter().chain(earlier).filter(|guards| !guards.is_empty())

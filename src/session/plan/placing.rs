@@ -38,7 +38,8 @@ pub(crate) fn layout_of(asked: &Asked, given: &Asked, before: Option<&Layout>) -
     if cluster.is_some() && layout.as_ref().is_some_and(|layout| layout.gpus.is_some()) {
         return Err(LayoutError::GpusElsewhere(executor));
     }
-    if let (None, Some((key, _))) = (&layout, given.of_layout().next()) {
+    let is_here = |(key, _): &(&str, Asked)| *key == "executor" && executor == ExecutorName::Local;
+    if let (None, Some((key, _))) = (&layout, given.of_layout().find(|setting| !is_here(setting))) {
         return Err(LayoutError::NeedsSlots(key));
     }
     if layout.as_ref().is_some_and(|layout| layout.gpus.is_none()) {
