@@ -19,7 +19,7 @@ pub enum Area {
     Ledger,
     /// The state folder, the runs and the active process.
     Journal,
-    /// Disk space.
+    /// Disk space, and what the file systems can do.
     Disk,
     /// The measuring command.
     Command,
