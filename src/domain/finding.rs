@@ -21,6 +21,8 @@ pub enum Area {
     Journal,
     /// Disk space, and what the file systems can do.
     Disk,
+    /// What executes the runs elsewhere.
+    Executor,
     /// The measuring command.
     Command,
     /// The agent's command.

@@ -77,7 +77,7 @@ fn findings(place: &Path, trial: FileSystemTrial) -> Vec<Finding> {
 }
 
 /// A warning if `clock` is far ahead of `other` or far behind.
-fn skewed(area: Area, clock: &str, ahead: SignedDuration, other: &str) -> Option<Finding> {
+pub(super) fn skewed(area: Area, clock: &str, ahead: SignedDuration, other: &str) -> Option<Finding> {
     let ahead = ahead.as_secs();
     let (length, side) = (span_text(ahead.unsigned_abs() as f64), if ahead > 0 { "ahead of" } else { "behind" });
     (ahead.unsigned_abs() >= SKEW).then(|| {

@@ -1,4 +1,4 @@
-//! The disks, and the commands.
+//! The disks, the executor, and the commands.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,8 +7,8 @@ use std::path::Path;
 use strum::VariantArray;
 
 use super::facts::Facts;
-use super::file_system;
 use super::sessions::finding_of;
+use super::{file_system, job};
 use crate::agent::{PRESETS, Preset, agent_terms};
 use crate::domain::{Area, Asked, Decide, Finding, LedgerDialect, Severity, bytes_text, shell_word};
 use crate::exec::{self, NoWall};
@@ -23,6 +23,7 @@ use crate::session::store::Walls;
 pub(crate) fn inspect(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
     let mut found = disks(repo);
     found.extend(file_system::inspect(repo));
+    found.extend(job::inspect(sessions, asked));
     let asked_agent = asked.agent.as_deref().and_then(|line| agent_terms(line).0);
     let mut commands: Vec<(Area, CommandRole, String)> = Vec::new();
     let mut add = |command: Option<String>, agent: Option<String>| {

@@ -10,6 +10,7 @@ mod examine;
 mod facts;
 mod file_system;
 mod host;
+mod job;
 mod ledger;
 mod lost;
 mod open_refs;
@@ -23,5 +24,6 @@ mod start;
 mod state;
 
 pub use examine::{Examination, examine};
+pub use job::examine_job;
 pub use repair::repair;
 pub use start::examine_start;
