@@ -8,14 +8,14 @@ use autoresearch::guardian::examine_guardians;
 use autoresearch::ledger;
 use autoresearch::report::{Format, findings_grid, findings_json, findings_text};
 use autoresearch::rules::worst;
-use autoresearch::session::{LoopWish, Wanted, examine, examine_start, repair};
+use autoresearch::session::{LoopWish, Wanted, examine, examine_job, examine_start, repair};
 
 use super::args::DoctorArgs;
 use super::error::CliError;
-use super::process::current_dir;
+use super::process::{current_dir, no_runtime, runtime};
 use super::settings::{self, Settings};
 use super::terms::SettingsArgs;
-use super::{exit, foreign, output};
+use super::{exit, foreign, output, signals};
 
 /// Prints whether everything is in order, and mends what can be mended if it is asked to.
 pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
@@ -53,6 +53,20 @@ pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
         };
         let start: Vec<Finding> = start.into_iter().filter(is_new).collect();
         found.findings.extend(start);
+        found.findings.sort_by_key(|finding| finding.area);
+    }
+    if args.job {
+        let tested = runtime()?.block_on(async {
+            let interrupts = signals::interrupts().map_err(no_runtime)?;
+            Ok::<_, CliError>(examine_job(&dir, tag, &asked, args.wait, &interrupts, &mut output::note).await?)
+        })?;
+        let Some(tested) = tested else {
+            output::note("interrupted; cancelled the job");
+            return Ok(ExitCode::from(exit::INTERRUPTED));
+        };
+        // They say more than that it can be tested.
+        found.findings.retain(|finding| tested.is_empty() || finding.area != Area::Executor);
+        found.findings.extend(tested);
         found.findings.sort_by_key(|finding| finding.area);
     }
     let level = if found.sessions.is_empty() { Severity::Error } else { Severity::Warning };

@@ -19,8 +19,10 @@ pub enum Area {
     Ledger,
     /// The state folder, the runs and the active process.
     Journal,
-    /// Disk space.
+    /// Disk space, and what the file systems can do.
     Disk,
+    /// What executes the runs elsewhere.
+    Executor,
     /// The measuring command.
     Command,
     /// The agent's command.

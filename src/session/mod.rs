@@ -21,7 +21,7 @@ pub use commands::{
     Stopped, StoppingBeside, VerifiedSide, ablate, ask_to_stop, commit_new_files, create_demo, create_research_demo,
     demo_terms, end_run_only, inspect_all, inspect_sessions, note_stopped, research_demo_terms, verify,
 };
-pub use doctor::{Examination, examine, examine_start, repair};
+pub use doctor::{Examination, examine, examine_job, examine_start, repair};
 pub use errors::{
     AxesError, BranchError, CommandRole, ErrorKind, FailedBaseline, KeepsError, LayoutError, MessageError, NoAgent,
     ResearchError, ScoreError, SessionError, TryError, VerifyError,

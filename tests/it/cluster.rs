@@ -11,13 +11,13 @@ use crate::lanes::landscape::{self, first_call, landscape, records};
 use crate::support::{Called, FakeGpus, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// The engine of the tests, with its folder beside the repository.
-struct Engine {
-    folder: PathBuf,
+pub(crate) struct Engine {
+    pub(crate) folder: PathBuf,
 }
 
 impl Engine {
     /// An engine, and a landscape whose `ar.toml` has its commands.
-    fn with(more: &str) -> (TestRepo, Engine) {
+    pub(crate) fn with(more: &str) -> (TestRepo, Engine) {
         let repo = landscape();
         let folder = repo.outside().join("engine");
         fs::create_dir_all(&folder).unwrap();
@@ -30,16 +30,16 @@ impl Engine {
         (repo, Engine { folder })
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.folder.join(name), text).unwrap();
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.folder.join(name)).unwrap_or_default()
     }
 
     /// The tokens of all jobs.
-    fn tokens(&self) -> Vec<String> {
+    pub(crate) fn tokens(&self) -> Vec<String> {
         let jobs = fs::read_dir(self.folder.join("jobs")).into_iter().flatten().flatten();
         jobs.filter_map(|job| fs::read_to_string(job.path().join("token")).ok()).collect()
     }
@@ -63,7 +63,7 @@ impl Engine {
     }
 
     /// How often a verb was called.
-    fn calls(&self, verb: &str) -> usize {
+    pub(crate) fn calls(&self, verb: &str) -> usize {
         self.read("calls").lines().filter(|line| *line == verb).count()
     }
 }

@@ -84,10 +84,11 @@ fn a_session_of_another_host_is_left_alone_until_it_missed_its_signs_of_life() {
     assert!(status.contains("active on gpu7, seen ") && !status.contains("killed"), "{status}");
     let found = ar(&repo, ["status", "t", "--format", "json"]).ok().json()["sessions"][0]["elsewhere"].clone();
     assert_eq!((&found["host"], found["wait"].as_f64().unwrap() > 200.0), (&"gpu7".into(), true), "{found}");
-    let doctor = ar(&repo, ["doctor", "t"]).stdout;
-    assert!(doctor.contains("an ar is active: on gpu7, seen "), "{doctor}");
     assert_eq!(patrol(&repo, 999, &[]), "0 t working none");
     assert!(tree(&repo.path()) == before);
+    // Its trial of the file system changes the time of the folder.
+    let doctor = ar(&repo, ["doctor", "t"]).stdout;
+    assert!(doctor.contains("an ar is active: on gpu7, seen "), "{doctor}");
 
     miss_signs(&repo, 271);
     let status = ar(&repo, ["status", "t"]).ok().stdout;

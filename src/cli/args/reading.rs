@@ -1,8 +1,9 @@
 //! The arguments of the commands that read.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use autoresearch::domain::values::{positive, whole};
+use autoresearch::domain::values::{duration, positive, whole};
 use autoresearch::domain::{ExperimentName, Tag};
 use autoresearch::report::Format;
 use autoresearch::rules::{Ended, SortBy};
@@ -186,6 +187,12 @@ pub(in crate::cli) struct DoctorArgs {
     /// Repair what needs no guess; replaced files are kept beside the new ones
     #[arg(long, conflicts_with = "file")]
     pub(in crate::cli) repair: bool,
+    /// Test the executor of the runs with one short job: what it sees of files here, and whether `ar` starts there
+    #[arg(long, conflicts_with = "file")]
+    pub(in crate::cli) job: bool,
+    /// Time to wait for that job to start
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5m", requires = "job")]
+    pub(in crate::cli) wait: Duration,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: Format,

@@ -247,7 +247,9 @@ impl QueuedJob {
         let engine = self.ticket.cluster.engine.name();
         let printed = read_at_most(&output_of(&self.folder), LARGEST_OUTPUT).ok();
         let printed = printed.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let asked = || self.ticket.id.as_deref().and_then(|id| self.ticket.cluster.engine.logs(id));
+        // Its id was learnt after the ticket was made.
+        let id = || Job::ticket_of(&self.folder, &self.name).filter(|it| it.token == self.ticket.token)?.id;
+        let asked = || self.ticket.cluster.engine.logs(&id()?);
         let printed = printed.filter(|text| !text.trim().is_empty()).or_else(asked).unwrap_or_default();
         match last_lines(printed.as_bytes(), LAST_LINES) {
             words if words.is_empty() => format!("left no trace at the executor `{engine}`"),

@@ -1,4 +1,4 @@
-//! Room on the disk, and the commands.
+//! The disks, the executor, and the commands.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,6 +8,7 @@ use strum::VariantArray;
 
 use super::facts::Facts;
 use super::sessions::finding_of;
+use super::{file_system, job};
 use crate::agent::{PRESETS, Preset, agent_terms};
 use crate::domain::{Area, Asked, Decide, Finding, LedgerDialect, Severity, bytes_text, shell_word};
 use crate::exec::{self, NoWall};
@@ -21,6 +22,8 @@ use crate::session::store::Walls;
 /// Looks at the file systems that are written to, and for the programs that are called.
 pub(crate) fn inspect(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
     let mut found = disks(repo);
+    found.extend(file_system::inspect(repo));
+    found.extend(job::inspect(sessions, asked));
     let asked_agent = asked.agent.as_deref().and_then(|line| agent_terms(line).0);
     let mut commands: Vec<(Area, CommandRole, String)> = Vec::new();
     let mut add = |command: Option<String>, agent: Option<String>| {

@@ -3,6 +3,7 @@
 mod beside;
 mod entries;
 mod findings;
+mod job;
 mod person;
 mod repair;
 mod session;

@@ -1,0 +1,403 @@
+//! What executes the runs elsewhere, and a short job of it that says what it sees of this host's files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::time::sleep;
+
+use super::facts::Facts;
+use super::file_system::skewed;
+use super::sessions::finding_of;
+use crate::domain::{
+    Area, Asked, Cluster, ExecutorName, Finding, Layout, Sandbox, Tag, duration_text, ended_text, shell_word,
+    span_text, with_causes,
+};
+use crate::exec::{ExecError, Executor, Exit, Job, JobFiles, Running, Started, find_builder, host_name};
+use crate::fs::{age, make_folder, read_at_most, trial_folder};
+use crate::git::Repo;
+use crate::session::errors::SessionError;
+use crate::session::files::{OWN_FILES, find_session, session_of_head, stored_contract};
+use crate::session::plan::layout_of;
+use crate::session::store::{Interrupt, Interrupts};
+use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
+
+/// The job's name.
+const NAME: &str = "trial";
+
+/// How long the job waits for a file that is written here once its start was seen.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// How long the job may take at most.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// How long after the job's start its end must be seen: file systems of clusters may show files a minute late.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// How long the engine may take to end a job.
+const ENDING: Duration = Duration::from_secs(30);
+
+/// Poll interval.
+const LOOK: Duration = Duration::from_millis(256);
+
+/// The largest answer of the job that is read, in bytes.
+const LARGEST: u64 = 64 << 10;
+
+/// Says what it sees, a line for each fact.
+const SCRIPT: &str = r#"echo "seen=$(cat seen 2>/dev/null)"
+[ -d "$AR_TRIAL_TREE" ] && echo tree=yes
+echo "version=$("$AR_TRIAL_PROGRAM" --version 2>/dev/null | head -n 1)"
+if [ -x "$AR_TRIAL_WALL" ]; then
+    if "$AR_TRIAL_WALL" --unshare-user --dev-bind / / true 2>/dev/null; then echo wall=yes; else echo wall=no; fi
+fi
+waited=0
+until [ -e answer ] || [ "$waited" -ge "$AR_TRIAL_ANSWER" ]; do sleep 1; waited=$((waited + 1)); done
+[ -e answer ] && echo "answer=$waited"
+echo over=yes
+"#;
+
+/// Says what executes the runs, if that is not this machine.
+pub(crate) fn inspect(sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
+    let finding = |layout: Option<&Layout>| {
+        let engine = layout?.cluster.as_ref()?.engine.name();
+        let what = format!("`{engine}` executes runs; `ar doctor --job` tests it with a short job");
+        Some(Finding::ok(Area::Executor, what))
+    };
+    if sessions.is_empty() {
+        return finding(asked.layout(None).as_ref()).into_iter().collect();
+    }
+    let of_session = |facts: &Facts| Some(finding(facts.known_journal()?.layout.as_ref())?.of(&facts.tag));
+    sessions.iter().filter_map(of_session).collect()
+}
+
+/// Has one short job executed by what executes the runs of the session that `tag` names, else of that of HEAD's branch, else by what
+/// `asked` names for a new one, else of the session that a command without a tag means. Waits at most `wait` for its start, and first
+/// tells `announce` so. `None` after an interrupt: the job is cancelled.
+///
+/// # Errors
+///
+/// The repository cannot be read.
+pub async fn examine_job(
+    dir: &Path,
+    tag: Option<&Tag>,
+    asked: &Asked,
+    wait: Duration,
+    interrupts: &Interrupts,
+    announce: &mut dyn FnMut(&str),
+) -> Result<Option<Vec<Finding>>, SessionError> {
+    // Another part reports a repository that cannot be opened.
+    let Ok(repo) = Repo::discover(dir) else { return Ok(Some(Vec::new())) };
+    let (layout, sandbox) = match wanted(&repo, tag, asked) {
+        Ok(wanted) => wanted,
+        Err(error) => return Ok(Some(vec![finding_of(Area::Executor, &error)])),
+    };
+    let Some(cluster) = layout.and_then(|layout| layout.cluster) else {
+        let what = "runs are executed on this machine, so there is no job to test";
+        let hint = "set `executor` in ar.toml before a session begins, or omit --job";
+        return Ok(Some(vec![Finding::error(Area::Executor, what).hint(hint)]));
+    };
+    let own = repo.main_worktree().join(SESSIONS_FOLDER);
+    let is_new = !own.exists();
+    let found = match make_folder(&own) {
+        Ok(()) => {
+            repo.exclude(OWN_FILES)?;
+            Trial { repo: &repo, cluster: &cluster, sandbox, wait, interrupts }.run(&own, tag, announce).await
+        }
+        Err(source) => Err(unable(&own, source)),
+    };
+    if is_new {
+        // It stays if a session began meanwhile.
+        let _ = fs::remove_dir(&own);
+    }
+    Ok(match found {
+        Ok(found) => found,
+        Err(error) => Some(vec![finding(&cluster, &error)]),
+    })
+}
+
+/// The layout of the session that is meant, and the walls that it wants.
+fn wanted(repo: &Repo, tag: Option<&Tag>, asked: &Asked) -> Result<(Option<Layout>, Sandbox), SessionError> {
+    let head = || Ok::<_, SessionError>(session_of_head(&repo.refs.head()?));
+    let named = tag.cloned().map_or_else(head, |tag| Ok(Some(tag)))?;
+    let of_new = match named {
+        None => layout_of(asked, &Asked::default(), None)?.filter(|layout| layout.cluster.is_some()),
+        Some(_) => None,
+    };
+    let session = match &of_new {
+        Some(_) => None,
+        None => named.or_else(|| find_session(repo, None).ok()),
+    };
+    let Some(tag) = session else { return Ok((of_new, asked.sandbox.unwrap_or_default())) };
+    let journal = Journal::read(&SessionFolder::new(&repo.main_worktree(), &tag).state())?;
+    let sandbox = stored_contract(repo, &tag)?.map_or_else(Sandbox::default, |contract| contract.sandbox);
+    Ok((journal.and_then(|journal| journal.layout), sandbox))
+}
+
+fn unable(path: &Path, source: io::Error) -> ExecError {
+    ExecError::File { path: path.to_owned(), source }
+}
+
+/// A job that is to say what it sees.
+struct Trial<'a> {
+    repo: &'a Repo,
+    cluster: &'a Cluster,
+    sandbox: Sandbox,
+    wait: Duration,
+    interrupts: &'a Interrupts,
+}
+
+/// What was seen here of the job.
+#[derive(Debug, Default)]
+struct Seen {
+    /// When its start was seen.
+    started: Option<Instant>,
+    /// True if its lock was seen as held then.
+    lock: bool,
+    /// True if the file was written for which it waits.
+    answered: bool,
+    /// When its end was asked for.
+    stopped: Option<Instant>,
+}
+
+impl Trial<'_> {
+    async fn run(
+        &self,
+        own: &Path,
+        tag: Option<&Tag>,
+        announce: &mut dyn FnMut(&str),
+    ) -> Result<Option<Vec<Finding>>, ExecError> {
+        let engine = self.cluster.engine.name();
+        let folder = trial_folder(own).map_err(|source| unable(own, source))?;
+        let folder = folder.path();
+        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ar"));
+        let tree = self.repo.main_worktree();
+        let wall = find_builder(&[&tree]).ok().filter(|_| self.sandbox != Sandbox::Off);
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let nonce = text(folder);
+        let written = folder.join("seen");
+        fs::write(&written, &nonce).map_err(|source| unable(&written, source))?;
+        let mut env = vec![
+            ("AR_EXPERIMENT", "doctor".to_owned()),
+            ("AR_TRIAL_TREE", text(&tree)),
+            ("AR_TRIAL_PROGRAM", text(&program)),
+            ("AR_TRIAL_ANSWER", ANSWER.as_secs().to_string()),
+        ];
+        env.extend(tag.map(|tag| ("AR_TAG", tag.to_string())));
+        env.extend(wall.as_deref().map(|wall| ("AR_TRIAL_WALL", text(wall))));
+        let job = Job {
+            name: NAME.to_owned(),
+            command: SCRIPT.to_owned(),
+            cwd: folder.to_owned(),
+            folder: folder.to_owned(),
+            log: folder.join("trial.log"),
+            env: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            timeout: LIMIT,
+            grace: Duration::from_secs(5),
+            tied: true,
+            ..Job::default()
+        };
+        let executor = Executor::for_runs(Some(self.cluster));
+        let mut running = executor.start(&job)?;
+        announce(&format!(
+            "waiting up to {} for a job of `{engine}` to start; Ctrl-C cancels it",
+            duration_text(self.wait)
+        ));
+        let begun = Instant::now();
+        let mut seen = Seen::default();
+        let mut away = None;
+        let ended = loop {
+            tokio::select! {
+                ended = running.wait() => break Some(ended),
+                () = sleep(LOOK) => {}
+            }
+            seen.look(&executor, folder);
+            let is_late = match seen.started {
+                None => begun.elapsed() >= self.wait,
+                Some(started) => started.elapsed() >= PATIENCE,
+            };
+            match seen.stopped {
+                Some(stopped) if stopped.elapsed() >= ENDING => break None,
+                Some(_) => {}
+                None if is_late || self.interrupts.asked() != Interrupt::None => {
+                    away = running.engine_away().map(|(_, why)| why);
+                    running.stop()?;
+                    seen.stopped = Some(Instant::now());
+                }
+                None => {}
+            }
+        };
+        let is_interrupted = seen.stopped.is_some() && self.interrupts.asked() != Interrupt::None;
+        match ended {
+            // It may have ended by itself just before.
+            Some(Ok(exit)) if !exit.stopped => {
+                Ok(Some(self.findings(&exit, &seen, folder, &nonce, (&program, wall.as_deref()))))
+            }
+            _ if is_interrupted => Ok(None),
+            Some(Err(error)) if seen.stopped.is_none() => Err(error),
+            ended => Ok(Some(vec![self.unanswered(&seen, &running, ended.is_some(), away)])),
+        }
+    }
+
+    /// The finding about a job that did not start in time, or whose end was not seen.
+    fn unanswered(&self, seen: &Seen, running: &Running, is_cancelled: bool, away: Option<String>) -> Finding {
+        let engine = self.cluster.engine.name();
+        let mut what = match (seen.started, seen.stopped) {
+            (None, Some(_)) => format!("no job of `{engine}` started within {}", duration_text(self.wait)),
+            (Some(_), Some(_)) => format!("a job of `{engine}` started, but its end was not seen here"),
+            (_, None) => format!("a job of `{engine}` was cancelled by another process"),
+        };
+        what += &away.map(|why| format!(" ({why})")).unwrap_or_default();
+        if !is_cancelled {
+            let why = running.engine_away().map(|(_, why)| format!(": {why}")).unwrap_or_default();
+            what += &format!("; `ar` could not confirm that it was cancelled{why}");
+        }
+        let queue = match engine {
+            ExecutorName::Slurm => "see `squeue --me` and `sinfo` for what jobs wait for",
+            _ => "see the queue of the engine for what jobs wait for",
+        };
+        let hint = match seen.started {
+            None => format!("{queue}, or wait longer: ar doctor --job --wait 1h"),
+            Some(_) => "check that all nodes mount the same file system, and repeat the command".to_owned(),
+        };
+        Finding::error(Area::Executor, what).hint(hint)
+    }
+
+    /// The findings about a job that ended.
+    fn findings(
+        &self,
+        exit: &Exit,
+        seen: &Seen,
+        folder: &Path,
+        nonce: &str,
+        (program, wall): (&Path, Option<&Path>),
+    ) -> Vec<Finding> {
+        let engine = self.cluster.engine.name();
+        let files = JobFiles::named(folder, NAME);
+        let host = &exit.host;
+        let said = read_at_most(&folder.join("trial.log"), LARGEST).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let facts: BTreeMap<&str, &str> = said.lines().filter_map(|line| line.split_once('=')).collect();
+        let fact = |name: &str| facts.get(name).copied();
+        let error = |what: String, hint: String| Finding::error(Area::Executor, what).hint(hint);
+        let ok = |what: String| Finding::ok(Area::Executor, what);
+        let here = if *host == host_name() { ", which is this host" } else { "" };
+        let queued = span_text(exit.queued.unwrap_or_default());
+        let mut found = vec![ok(format!("a job of `{engine}` ran on {host}{here} after {queued} in the queue"))];
+        if fact("over").is_none() {
+            let ended = ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds);
+            let hint =
+                format!("log in to {host}, and check that `sh` works in {}", shell_word(&self.repo.main_worktree()));
+            found.push(error(format!("the job on {host} did not get to its end: {ended}"), hint));
+            return found;
+        }
+        let share = "put the repository on a file system that all nodes mount at the same path".to_owned();
+        if fact("seen") != Some(nonce) {
+            found.push(error(
+                format!("the job on {host} did not see a file that was written here before"),
+                share.clone(),
+            ));
+        }
+        if fact("tree").is_none() {
+            let tree = self.repo.main_worktree();
+            found.push(error(format!("the working tree {} does not exist on {host}", tree.display()), share));
+        }
+        found.push(seen_after(exit, seen, &files, fact("answer")));
+        found.push(ok(match seen.lock {
+            true => format!("a lock that the job held on {host} was seen here; `ar` does not rely on that"),
+            false => format!("a lock that the job held on {host} was not seen here; `ar` does not rely on it"),
+        }));
+        let there = fact("version").unwrap_or_default();
+        match version_of(program) {
+            Some(here) if here != there => {
+                let there = if there.is_empty() { "does not start" } else { there };
+                let what = format!("{} on {host}: {there}; here: {here}", program.display());
+                found.push(error(what, "install the same `ar` at the same path on all nodes".to_owned()));
+            }
+            _ => found.push(ok(format!("`ar` on {host} is the same version as here"))),
+        }
+        found.extend(wall.map(|wall| self.wall(wall, host, fact("wall"))));
+        let ahead = Started::read(folder, NAME)
+            .zip(fs::metadata(&files.started).and_then(|meta| meta.modified()).ok())
+            .and_then(|(started, stamped)| Some(started.started.duration_since(Timestamp::try_from(stamped).ok()?)));
+        let clock = format!("the clock of {host}");
+        found.extend(ahead.and_then(|ahead| skewed(Area::Executor, &clock, ahead, "that of the file system")));
+        found
+    }
+
+    /// The finding about walls where the job ran.
+    fn wall(&self, builder: &Path, host: &str, fact: Option<&str>) -> Finding {
+        let builder = builder.display();
+        match fact {
+            Some("yes") => Finding::ok(Area::Executor, format!("runs on {host} can have walls")),
+            Some(_) => {
+                Finding::error(Area::Executor, format!("`{builder}` does not work on {host}, so runs there fail"))
+                    .hint(format!("run `{builder} --unshare-user --dev-bind / / true` there, or pass --sandbox off"))
+            }
+            None => {
+                let what = format!("`{builder}` does not exist on {host}, so runs there have no walls");
+                match self.sandbox {
+                    Sandbox::Require => Finding::warning(Area::Executor, what).hint("install bubblewrap on all nodes"),
+                    _ => Finding::ok(Area::Executor, what),
+                }
+            }
+        }
+    }
+}
+
+impl Seen {
+    /// Looks whether the job has started, and then writes the file for which it waits.
+    fn look(&mut self, executor: &Executor, folder: &Path) {
+        if self.started.is_none() && JobFiles::named(folder, NAME).started.is_file() {
+            self.started = Some(Instant::now());
+        }
+        if self.started.is_some() && !self.answered {
+            self.lock = executor.is_locked(folder);
+            // The next look tries again.
+            self.answered = fs::write(folder.join("answer"), "").is_ok();
+        }
+    }
+}
+
+/// The finding about how soon the files of either side are seen by the other one.
+fn seen_after(exit: &Exit, seen: &Seen, files: &JobFiles, answer: Option<&str>) -> Finding {
+    let host = &exit.host;
+    let end =
+        age(&files.exit).map_or_else(|| "late".to_owned(), |age| format!("after {}", span_text(age.as_secs_f64())));
+    let answer = match (answer.and_then(|waited| waited.parse::<f64>().ok()), seen.answered) {
+        (Some(waited), _) => format!("files written here were seen there after {} at most", span_text(waited + 1.0)),
+        (None, true) => format!("a file written here was not seen there within {}", span_text(ANSWER.as_secs_f64())),
+        (None, false) => "its start was not seen here before its end".to_owned(),
+    };
+    Finding::ok(Area::Executor, format!("the end of the job on {host} was seen here {end}; {answer}"))
+}
+
+/// What a program prints of its version.
+fn version_of(program: &Path) -> Option<String> {
+    let output = Command::new(program).arg("--version").output().ok()?;
+    String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
+}
+
+/// The finding about a job that was not executed.
+fn finding(cluster: &Cluster, error: &ExecError) -> Finding {
+    let engine = cluster.engine.name();
+    let (what, hint) = match error {
+        ExecError::Lost { detail, .. } => {
+            let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ar"));
+            let hint =
+                format!("check that all nodes have this `ar` as {}, and the repository's path", shell_word(&program));
+            (format!("a job of `{engine}` {detail}"), Some(hint))
+        }
+        ExecError::Command { detail, .. } => {
+            (format!("a job of `{engine}` could not start its command: {detail}"), None)
+        }
+        ExecError::Evicted { .. } => {
+            (format!("`{engine}` ended the job, for a reason of its own"), Some("repeat the command".to_owned()))
+        }
+        error => (with_causes(error), error.hint()),
+    };
+    Finding { hint, ..Finding::error(Area::Executor, what) }
+}
