@@ -418,6 +418,7 @@ fn a_session_in_place_moves_to_an_engine_and_back() {
     args.extend(["--executor".to_owned(), "local".to_owned()]);
     ar_in_time(&repo, args).ok();
     assert_eq!((engine.calls("submit"), records(&repo).len()), (0, 2));
+    repo.git(["switch", "--quiet", "main"]);
     ar_in_time(&repo, ["resume", "t", "--executor", "commands", "--slots", "2", "--max-experiments", "2"]).ok();
     assert!(engine.calls("submit") >= 2, "its runs are jobs");
     assert_eq!(records(&repo).len(), 4);
