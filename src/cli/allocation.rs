@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use autoresearch::domain::Contract;
+use autoresearch::domain::{Contract, StopReason, duration_text};
 use autoresearch::rules::{JOB_START, slurm_duration};
 use jiff::Timestamp;
 
@@ -17,8 +17,8 @@ use super::output;
 #[derive(Debug, Clone)]
 pub(super) struct Allocation {
     id: String,
-    /// How long it has before Slurm ends it, if that is known.
-    left: Option<Duration>,
+    /// When Slurm ends it, as the time since 1970, if that is known.
+    end: Option<Duration>,
     /// How often Slurm has started it again.
     restarts: u32,
     /// Set once the loop ends because the job does.
@@ -50,7 +50,7 @@ impl Allocation {
         };
         let end = set("SLURM_JOB_END_TIME").and_then(|end| end.parse().ok()).or_else(|| end_by_controller(&id));
         Ok(Allocation {
-            left: end.map(|end: u64| Duration::from_secs(end).saturating_sub(unix_time())),
+            end: end.map(Duration::from_secs),
             restarts: set("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok()).unwrap_or_default(),
             ends: Arc::default(),
             id,
@@ -64,13 +64,27 @@ impl Allocation {
 
     /// When a loop by this contract is to end: early enough for the run that is going on to reach its own time limit, and at the
     /// latest with time to put everything in order.
-    pub(super) fn limits(&self, contract: &Contract) -> JobLimits {
-        let before = |needed: Duration| self.left.map(|left| left.saturating_sub(needed));
-        JobLimits {
-            after_experiment: before(contract.timeout + contract.grace + JOB_START),
+    ///
+    /// # Errors
+    ///
+    /// There is no time for a single run.
+    pub(super) fn limits(&self, contract: &Contract) -> Result<JobLimits, CliError> {
+        let needed = contract.timeout + contract.grace + JOB_START;
+        let left = self.end.map(|end| end.saturating_sub(unix_time()));
+        if let Some(left) = left.filter(|left| *left <= needed) {
+            let (left, needed) = (duration_text(Duration::from_secs(left.as_secs())), duration_text(needed));
+            let what = format!(
+                "job {} has {left} left, and a run may take {needed} with what goes before and after it",
+                self.id
+            );
+            return Err(CliError::usage(what, "give the job more time (`#SBATCH --time`), or lower --timeout"));
+        }
+        let before = |needed: Duration| left.map(|left| left.saturating_sub(needed));
+        Ok(JobLimits {
+            after_experiment: before(needed),
             at_once: before(contract.grace + JOB_START / 2),
             asked: Arc::clone(&self.ends),
-        }
+        })
     }
 
     /// Asks Slurm to start the job again, if the loop has ended because the job does. Returns whether it did.
@@ -78,8 +92,9 @@ impl Allocation {
     /// # Errors
     ///
     /// Slurm refuses.
-    pub(super) fn requeue(&self) -> Result<bool, CliError> {
-        if !self.ends.load(Ordering::Relaxed) {
+    pub(super) fn requeue(&self, reason: &StopReason) -> Result<bool, CliError> {
+        let is_cut_short = matches!(reason, StopReason::Interrupted { requested: false } | StopReason::Detached);
+        if !is_cut_short || !self.ends.load(Ordering::Relaxed) {
             return Ok(false);
         }
         output::note(&format!("the time of job {} is over; it goes on when Slurm starts it again", self.id));

@@ -54,11 +54,11 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     if !must_ask && plan.contract().agent.is_some() && !plan.contract().ends_loop() {
         plan = plan.note(NO_END.to_owned());
     }
-    let limits = allocation.as_ref().map(|allocation| allocation.limits(plan.contract()));
+    let limits = allocation.as_ref().map(|allocation| allocation.limits(plan.contract())).transpose()?;
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree), limits)?;
     loop_agent::tell_ways_on(&reason, no_agent.as_ref(), args.format);
     if let Some(allocation) = allocation
-        && allocation.requeue()?
+        && allocation.requeue(&reason)?
     {
         return Ok(ExitCode::SUCCESS);
     }

@@ -128,7 +128,7 @@ impl ExecError {
                 Some("free disk space (`df -h .` shows the usage); nothing was lost".to_owned())
             }
             ExecError::NotSubmitted { engine, .. } if engine == "slurm" => {
-                Some("correct the options, as in `ar resume --sbatch \"--partition gpu --time 20\"`".to_owned())
+                Some("correct the options in --sbatch, and start or resume again".to_owned())
             }
             ExecError::EngineAway { engine, .. } if engine == "slurm" => {
                 Some("see whether `squeue --me` answers; its jobs run on, and `ar resume` picks them up".to_owned())
@@ -136,9 +136,10 @@ impl ExecError {
             ExecError::EngineAway { .. } => {
                 Some("see whether `states` of [executor] answers; `ar resume` picks its jobs up".to_owned())
             }
-            ExecError::NotSubmitted { .. } => {
-                Some("correct `submit` in [executor] of ar.toml, then run `ar resume --executor commands`".to_owned())
-            }
+            ExecError::NotSubmitted { .. } => Some(
+                "correct `submit` in [executor] of ar.toml, and pass --executor commands to start or resume again"
+                    .to_owned(),
+            ),
             ExecError::NoWall { .. } => Some("`ar doctor` says whether walls work here".to_owned()),
             ExecError::OtherMachine { .. } => Some("stop it there, or wait for it with `ar resume`".to_owned()),
             ExecError::State(error) => error.hint(),
@@ -154,7 +155,6 @@ impl ExecError {
                 | ExecError::Lost { .. }
                 | ExecError::OtherMachine { .. }
                 | ExecError::EngineAway { .. }
-                | ExecError::NotSubmitted { .. }
         )
     }
 }

@@ -54,7 +54,7 @@ impl Executor {
     pub fn for_runs(cluster: Option<&Cluster>) -> Executor {
         // A link to the running program means another one on another host.
         let program = || std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ar"));
-        cluster.map_or_else(Executor::local, |cluster| Executor::Cluster(Queue::new(cluster.clone(), program())))
+        cluster.map_or_else(Executor::local, |cluster| Executor::Cluster(Queue::of(cluster, program)))
     }
 
     /// What looks at the runs and guards of any session, wherever they are executed: a job's file says where.
@@ -69,22 +69,6 @@ impl Executor {
         let there = link.exists().then(|| link.to_owned());
         let program = there.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| link.to_owned());
         Executor::Local { program }
-    }
-
-    /// Refuses to wait for an engine that has given no answer for longer than `patience`.
-    ///
-    /// # Errors
-    ///
-    /// [`ExecError::EngineAway`] then.
-    pub fn refuse_away(&self, patience: Duration) -> Result<(), ExecError> {
-        let Executor::Cluster(queue) = self else { return Ok(()) };
-        match queue.away().filter(|(away, _)| *away > patience) {
-            Some((away, why)) => {
-                let (engine, away) = (queue.cluster().engine.name().to_string(), Duration::from_secs(away.as_secs()));
-                Err(ExecError::EngineAway { engine, away, why })
-            }
-            None => Ok(()),
-        }
     }
 
     /// Starts a job. Removes the `exit.json` of an earlier job of the same name, but not its log.
@@ -192,7 +176,9 @@ impl Executor {
             let wrote = |exit: Exit| exit.token.as_ref() == Some(&ticket.token);
             return match Exit::read(folder, name).is_some_and(wrote) && files.may_have_exit() {
                 true => RunFound::Over,
-                false if ticket.ended => RunFound::Gone,
+                false if ticket.ended && files.started.is_file() => RunFound::Gone,
+                // It never began, so that nothing was lost.
+                false if ticket.ended => RunFound::Unstarted,
                 false if files.started.is_file() => RunFound::Going,
                 false => RunFound::Pending,
             };
@@ -339,8 +325,8 @@ impl Executor {
             Ok(Err(error @ (ExecError::File { .. } | ExecError::State(_)))) => Err(error),
             Ok(_) => Ok(()),
             Err(_) => {
-                let why = job.engine_away().map_or_else(|| "the job does not end".to_owned(), |(_, why)| why);
-                Err(ExecError::Watch(io::Error::new(io::ErrorKind::TimedOut, why)))
+                job.refuse_away(Duration::ZERO)?;
+                Err(ExecError::Watch(io::Error::new(io::ErrorKind::TimedOut, "the job does not end")))
             }
         }
     }

@@ -106,6 +106,9 @@ pub struct Started {
     /// The time when its limit is reached, unless the machine sleeps in between.
     #[serde(default, with = "crate::domain::millis::option")]
     pub deadline: Option<Timestamp>,
+    /// How often the job had been put back into the queue of its engine.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub restarts: u32,
 }
 
 impl Started {
@@ -256,7 +259,7 @@ impl Exit {
 }
 
 /// How often Slurm has put the job that this process is in back into the queue.
-fn restarts() -> u32 {
+pub(super) fn restarts() -> u32 {
     env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or_default()
 }
 

@@ -101,6 +101,22 @@ impl Running {
             Place::Elsewhere(job) => job.engine_away(),
         }
     }
+
+    /// Refuses to wait for an engine that has given no answer for longer than `patience`.
+    ///
+    /// # Errors
+    ///
+    /// [`ExecError::EngineAway`] then.
+    pub fn refuse_away(&self, patience: Duration) -> Result<(), ExecError> {
+        let Place::Elsewhere(job) = &self.0 else { return Ok(()) };
+        match self.engine_away().filter(|(away, _)| *away > patience) {
+            Some((away, why)) => {
+                let (engine, away) = (job.engine(), Duration::from_secs(away.as_secs()));
+                Err(ExecError::EngineAway { engine, away, why })
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// A job under a shim of this machine.

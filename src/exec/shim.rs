@@ -10,6 +10,7 @@ use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
 use duct::Handle;
+use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use rustix::process::{Pid, WaitIdStatus, setsid};
 #[cfg(target_os = "linux")]
@@ -21,7 +22,7 @@ use super::beat::runtime;
 use super::calls::{Requests, remove_socket};
 use super::environment::{boot_id, disk_space, host_name};
 use super::executor::open_log;
-use super::job::{JobFiles, MARKER, Watched, lock_path};
+use super::job::{JobFiles, MARKER, Watched, lock_path, restarts};
 use super::namespaces::NamespaceWatch;
 use super::output::{Output, Pipe};
 use super::place::Place;
@@ -34,8 +35,8 @@ use super::wall::{Building, last_line};
 use super::{Answer, ExecError, Exit, Job, Started, Ticket};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
-use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_odd, move_odd_away, remove_all};
-use crate::rules::{GPU_MASKS, PORT, port_of, too_little_space};
+use crate::fs::{Unsynced, in_writable_folder, is_disk_full, is_odd, is_shared, move_odd_away, remove_all};
+use crate::rules::{CACHED, GPU_MASKS, PORT, port_of, too_little_space};
 use crate::state::{read_json, write_json, write_json_after, write_json_unsynced};
 
 /// Runs the program as a shim until the job in `job_file` is finished. Standard input is its end of the socket to `ar`.
@@ -95,8 +96,12 @@ pub fn queued_shim_main(job_file: &Path, token: &str, answer: Answer) -> ExitCod
     // It stays in the process group of its starter, whose signals it is to get.
     unix::default_signals();
     unix::close_all_but_standard();
-    let Ok(Some(opened)) = open_queued(job_file, token) else { return ExitCode::SUCCESS };
-    match serve_queued(opened, answer) {
+    let opened = match open_queued(job_file, token) {
+        Ok(None) => return ExitCode::SUCCESS,
+        Ok(Some(opened)) => Ok(opened),
+        Err(error) => Err(error),
+    };
+    match opened.and_then(|opened| serve_queued(opened, answer)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The engine keeps it.
@@ -117,31 +122,56 @@ struct Opened {
 /// Poll interval for the lock of an earlier start of the same job.
 const LOCK_LOOK: Duration = Duration::from_secs(1);
 
-/// Opens the files of a job that an engine executes; `None` if this start of it is not to run.
+/// Opens the files of a job that an engine executes; `None` if this start of it is not to run. A job begins once, whatever its engine
+/// does with it afterwards: what it left would be part of a second run.
 fn open_queued(job_file: &Path, token: &str) -> Result<Option<Opened>, ExecError> {
-    let current = || -> Result<Option<Job>, ExecError> {
-        let job = read_json::<Job>(job_file)?;
-        let is_current = |job: &Job| job.ticket.as_ref().is_some_and(|ticket| ticket.token == token && !ticket.ended);
-        Ok(job.filter(is_current).filter(|job| !JobFiles::of(job).exit.exists()))
-    };
-    let Some(job) = current()? else { return Ok(None) };
+    let Some(job) = await_current(job_file, token)? else { return Ok(None) };
     let path = lock_path(&job.folder);
     let failed = |source| ExecError::File { path: path.clone(), source };
     let lock = File::options().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
-    // An earlier start may have outlived what the engine knows of it. It ends by itself once it is none that counts.
+    // An earlier job may have outlived what its engine knows of it. It ends by itself once it is none that counts.
     while matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) {
-        if current()?.is_none() {
+        if current(job_file, token)?.is_none() {
             return Ok(None);
         }
         sleep(LOCK_LOOK);
     }
-    // What was there before the lock may have ended since. Some file systems of clusters have no locks; then the token says enough.
-    let Some(job) = current()? else { return Ok(None) };
+    let Some(job) = current(job_file, token)? else { return Ok(None) };
+    // Also where locks do not work, only one start makes it.
+    let started = JobFiles::of(&job).started;
+    match File::create_new(&started) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+        Err(source) => return Err(ExecError::File { path: started, source }),
+    }
     lock.set_len(0).map_err(failed)?;
     let log = open_log(&job.log).map_err(|source| ExecError::File { path: job.log.clone(), source })?;
     let input = job.stdin.as_deref().unwrap_or(Path::new("/dev/null"));
     let stdin = File::open(input).map_err(|source| ExecError::File { path: input.to_owned(), source })?;
     Ok(Some(Opened { job, lock, log, stdin }))
+}
+
+/// The job of this token that is yet to run, if the job's file is that of this start.
+fn current(job_file: &Path, token: &str) -> Result<Option<Job>, ExecError> {
+    let job = read_json::<Job>(job_file)?;
+    let is_current = |job: &Job| job.ticket.as_ref().is_some_and(|ticket| ticket.token == token && !ticket.ended);
+    let ends = |job: &Job| Exit::read(&job.folder, &job.name).and_then(|exit| exit.token).as_deref() == Some(token);
+    Ok(job.filter(is_current).filter(|job| !ends(job)))
+}
+
+/// The same, once this host has had time to see what another one wrote before it submitted the job.
+fn await_current(job_file: &Path, token: &str) -> Result<Option<Job>, ExecError> {
+    let folder = job_file.parent().unwrap_or(Path::new("/"));
+    let begun = Instant::now();
+    loop {
+        // A client of a network file system looks into a folder anew when it is listed.
+        let _ = std::fs::read_dir(folder).map(Iterator::count);
+        let found = current(job_file, token);
+        if matches!(found, Ok(Some(_))) || !is_shared(folder) || begun.elapsed() > CACHED {
+            return found;
+        }
+        sleep(LOCK_LOOK);
+    }
 }
 
 /// Executes a job that an engine started.
@@ -155,10 +185,13 @@ fn serve_queued(opened: Opened, answer: Answer) -> Result<(), ExecError> {
     let wall = job.wall.filter(|wall| wall.required || wall.builder.exists());
     let job = Job { env: env_of_queued(job.env), wall, tied: false, ..job };
     let is_current = || {
-        let there = read_json::<Job>(&JobFiles::of(&own).job).ok().flatten();
         let is_same = |there: &Ticket| own.ticket.as_ref().is_some_and(|own| own.token == there.token) && !there.ended;
-        // A file that is gone is put back.
-        there.is_none_or(|there| there.ticket.as_ref().is_some_and(is_same))
+        match read_json::<Job>(&JobFiles::of(&own).job) {
+            // Without its file it was given up.
+            Ok(there) => there.and_then(|there| there.ticket).as_ref().is_some_and(is_same),
+            // A server that does not answer says nothing.
+            Err(_) => true,
+        }
     };
     match execute(&job, [log, stdin], lock, owner, answer, is_current) {
         Err(ExecError::NoWall { detail, .. }) => {
@@ -307,6 +340,8 @@ async fn watch_over(
         }
     };
     let mut over = (Timestamp::now(), start.elapsed());
+    // The engine may have ended the command together with this process.
+    exit.stopped |= !exit.timed_out && term.recv().now_or_never().is_some();
     crash::point("command_ended");
     exit.survivors = tree.end(job.grace, &mut child).await;
     if ended.is_none() {
@@ -379,7 +414,7 @@ fn note_ending(exit: &mut Exit, ended: Option<&WaitIdStatus>, oom_before: Option
 fn started_at(job: &Job, started: Timestamp) -> Started {
     let deadline = SignedDuration::try_from(job.timeout).ok().and_then(|timeout| started.checked_add(timeout).ok());
     let (pid, boot_id, host) = (std::process::id(), boot_id(), host_name());
-    Started { version: FORMAT_VERSION, pid, boot_id, host, started, deadline }
+    Started { version: FORMAT_VERSION, pid, boot_id, host, started, deadline, restarts: restarts() }
 }
 
 fn in_words(error: &ExecError) -> String {

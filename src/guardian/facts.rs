@@ -137,7 +137,8 @@ fn displaced(journal: &Journal, tag: &Tag) -> Option<String> {
 /// Returns the time limit of the active job that may take longest, with its grace period; zero if no job is active.
 fn patience(folder: &SessionFolder, journal: &Journal, contract: &Contract) -> Duration {
     let runs = Executor::of_any();
-    if journal.steps().any(|(_, open)| runs.has_pending(&folder.run(open.id))) {
+    let mut with_jobs = journal.steps().filter(|(_, open)| runs.has_job(&folder.run(open.id))).peekable();
+    if with_jobs.peek().is_some() && with_jobs.all(|(_, open)| runs.has_pending(&folder.run(open.id))) {
         // The queue of a cluster takes as long as it takes.
         return Duration::MAX;
     }

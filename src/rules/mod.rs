@@ -56,7 +56,7 @@ pub use patrol::{
 };
 pub use recover::{
     CACHED, Cause, Fate, Found, JOB_START, JobState, Known, LOST_RETRIES, NOT_CACHED, RunFound, Step, Word,
-    WrittenExit, fate, next_pause, recover, slurm_duration, slurm_limit,
+    WrittenExit, fate, next_pause, recover, slurm_duration, slurm_limit, slurm_refused,
 };
 pub use report::by_direction::by_direction;
 pub use report::compare::compare;

@@ -58,7 +58,7 @@ pub use lessons::{LESSONS, LessonFile};
 pub use logs::{EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, LoggedEnd, WORK_LOG};
 pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
 pub use messages::{Heard, MessageFile, MessageKey, MessageLine, MessageMarks, messages_of};
-pub use open_run::OpenRun;
+pub use open_run::{MOST_EVICTIONS, OpenRun};
 pub use pauses::{OpenOutage, Pauses};
 pub use presence::{Opener, Presence};
 pub use ratings::{RatedLine, add_rating, read_ratings};

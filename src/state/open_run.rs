@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 
 use crate::domain::{RunResult, RunRole, is_none};
 
+/// The most evictions of a run that count as no loss: a change that takes its node down with it is not tried for ever.
+pub const MOST_EVICTIONS: u32 = 10;
+
 /// A run of the measuring command for an open attempt. The job that awaits it owns it, and nobody else changes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenRun {
@@ -26,6 +29,9 @@ pub struct OpenRun {
     /// How often it was repeated because it ran on another model of GPU than the baseline.
     #[serde(default, skip_serializing_if = "is_none")]
     pub moved: u32,
+    /// How often the engine that executes it ended it for a reason of its own.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub evicted: u32,
     /// The stamp of the file that holds the metric before it; see [`crate::domain::MetricSource::File`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric_file: Option<String>,
@@ -48,6 +54,7 @@ impl OpenRun {
             repeated: false,
             tainted: 0,
             moved: 0,
+            evicted: 0,
             metric_file: None,
             result: None,
             more: Map::new(),
@@ -62,7 +69,8 @@ impl OpenRun {
 
     /// The number of its starts without those that repeated it: one more than it was lost, once it was started.
     pub fn tries(&self) -> u32 {
-        self.starts.saturating_sub(u32::from(self.repeated) + self.tainted + self.moved)
+        let evicted = self.evicted.min(MOST_EVICTIONS);
+        self.starts.saturating_sub(u32::from(self.repeated) + self.tainted + self.moved + evicted)
     }
 
     /// Returns whether it is a run of the same role and number.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -110,12 +110,26 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// The queue of an engine, whose jobs start `program` as their shim.
-    pub(in super::super) fn new(cluster: Cluster, program: PathBuf) -> Arc<Queue> {
-        Arc::new(Queue { cluster, program, state: Mutex::default(), changed: Notify::new() })
+    /// The queue of an engine, whose jobs start `program` as their shim. A process has one for each engine, so that all jobs there are
+    /// asked about in one question.
+    pub(in super::super) fn of(cluster: &Cluster, program: impl FnOnce() -> PathBuf) -> Arc<Queue> {
+        static QUEUES: Mutex<Vec<Weak<Queue>>> = Mutex::new(Vec::new());
+        let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|queue| queue.strong_count() > 0);
+        if let Some(known) = queues.iter().filter_map(Weak::upgrade).find(|known| known.cluster == *cluster) {
+            return known;
+        }
+        let made = Arc::new(Queue {
+            cluster: cluster.clone(),
+            program: program(),
+            state: Mutex::default(),
+            changed: Notify::new(),
+        });
+        queues.push(Arc::downgrade(&made));
+        made
     }
 
-    /// The engine, and how long it may not know a job.
+    /// Returns the engine, and how long it may not know a job.
     pub(in super::super) fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -213,7 +227,9 @@ impl Queue {
             if job.step == Step::Ready && !job.is_cancelled && job.refused.0 < REFUSALS {
                 job.step = Step::Submitting;
                 let (queue, submission, file) = (Arc::clone(self), job.submission.clone(), job.job_file.clone());
-                in_background(move || queue.submit(&submission, &file));
+                if !in_background(move || queue.submit(&submission, &file)) {
+                    job.step = Step::Ready;
+                }
             }
         }
         let is_due = |job: &&mut Tracked| {
@@ -251,11 +267,15 @@ impl Queue {
         let jobs: Vec<Named> = state.jobs.values().map(named).collect();
         let since = state.jobs.values().map(|job| job.submitted).min().unwrap_or_else(Timestamp::now);
         let queue = Arc::clone(self);
-        in_background(move || {
+        let is_asked = in_background(move || {
             let answer = queue.cluster.engine.states(&jobs, since);
             queue.take_answer(now, answer);
             queue.changed.notify_waiters();
         });
+        if !is_asked {
+            state.is_asking = false;
+            state.away.get_or_insert_with(|| (now, "no thread can be started to ask it".to_owned()));
+        }
     }
 
     /// Submits a job, and notes its id in its file.
@@ -332,10 +352,9 @@ impl Queue {
     }
 }
 
-/// Runs something that no job needs the outcome of at once.
-fn in_background(work: impl FnOnce() + Send + 'static) {
-    // Without a thread it is tried again, or nothing hangs on it.
-    let _ = thread::Builder::new().spawn(work);
+/// Runs something that no job needs the outcome of at once. Returns false if there is no thread for it.
+fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
+    thread::Builder::new().spawn(work).is_ok()
 }
 
 fn named(job: &Tracked) -> Named {
@@ -350,6 +369,8 @@ fn note_id(job_file: &Path, token: &str, id: &str) {
 
 /// Changes the ticket in a job's file, while that is the file of the same start.
 pub(super) fn note(job_file: &Path, token: &str, change: impl FnOnce(&mut Ticket)) {
+    static NOTES: Mutex<()> = Mutex::new(());
+    let _one = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
     let Ok(Some(mut job)) = read_json::<Job>(job_file) else { return };
     let Some(ticket) = job.ticket.as_mut().filter(|ticket| ticket.token == token) else { return };
     change(ticket);

@@ -17,7 +17,7 @@ use super::commands::Named;
 use super::queue::{Heard, Queue, note};
 use super::ticket::{Submission, shim_command};
 use crate::domain::FORMAT_VERSION;
-use crate::fs::{if_exists, is_shared, read_at_most};
+use crate::fs::{is_shared, read_at_most};
 use crate::measure::last_lines;
 use crate::rules::{CACHED, Cause, Fate, JOB_START, Known, NOT_CACHED, WrittenExit, fate};
 use crate::state::{read_json, write_json};
@@ -50,6 +50,8 @@ pub(in super::super) struct QueuedJob {
     exit_seen: Option<Instant>,
     is_over: bool,
     ends_with_this: bool,
+    /// How long it may take at most.
+    limit: Duration,
 }
 
 impl QueuedJob {
@@ -75,6 +77,7 @@ impl QueuedJob {
             exit_seen: None,
             is_over: false,
             ends_with_this: job.tied,
+            limit: job.timeout + job.grace,
         }
     }
 
@@ -100,6 +103,11 @@ impl QueuedJob {
         self.queue.cancel(&self.ticket.token);
     }
 
+    /// The name of its engine.
+    pub(in super::super) fn engine(&self) -> String {
+        self.ticket.cluster.engine.name().to_string()
+    }
+
     /// For how long the engine has given no answer, and why.
     pub(in super::super) fn engine_away(&self) -> Option<(Duration, String)> {
         self.queue.away()
@@ -109,7 +117,7 @@ impl QueuedJob {
     fn look(&mut self) -> Result<Option<Result<Exit, ExecError>>, ExecError> {
         let Some(heard) = self.queue.heard(&self.ticket.token) else { return Ok(None) };
         if let Some(why) = heard.refused {
-            let engine = self.ticket.cluster.engine.name().to_string();
+            let engine = self.engine();
             self.note_end();
             return Ok(Some(Err(ExecError::NotSubmitted { engine, why })));
         }
@@ -120,9 +128,12 @@ impl QueuedJob {
         if exit.is_none() && heard.was_never_submitted {
             return self.end(None, Cause::Stopped).map(Some);
         }
+        let started = Started::read(&self.folder, &self.name);
         let Heard { word, absent, over, is_cancelled, .. } = heard;
         let known = Known {
-            exit: exit.as_ref().map(|exit| WrittenExit { by_signal: is_by_signal(exit), restarts: exit.restarts }),
+            exit: exit.as_ref().map(|exit| WrittenExit { by_signal: is_by_signal(exit) }),
+            began: started.as_ref().map(|started| started.restarts),
+            is_overdue: started.is_some_and(|started| self.is_overdue(&started)),
             word,
             is_fresh: heard.heard.zip(self.exit_seen).is_some_and(|(heard, seen)| heard > seen),
             absent,
@@ -139,11 +150,6 @@ impl QueuedJob {
                 Ok(None)
             }
             (Fate::Over, Some(exit)) => self.over(exit, &known).map(Some),
-            (Fate::Again, _) => {
-                self.exit_seen = None;
-                self.remove_exit()?;
-                Ok(None)
-            }
             (Fate::Ended(cause), exit) => self.end(exit, cause).map(Some),
         }
     }
@@ -171,6 +177,8 @@ impl QueuedJob {
             }
             return Ok(Err(ExecError::Command { command: self.command.clone(), detail }));
         }
+        // An engine signals the command together with its shim, which may see the command end first.
+        exit.stopped |= known.is_cancelled && is_by_signal(&exit);
         if exit.stopped && !known.is_cancelled {
             // Somebody else ended it, and not to begin again.
             exit.stopped = false;
@@ -188,11 +196,13 @@ impl QueuedJob {
             Cause::Lost => {
                 let detail = self.epitaph();
                 self.note_end();
+                self.cancel_left_over();
                 return Ok(Err(ExecError::Lost { command, detail, killed: 0 }));
             }
             Cause::Evicted => {
                 self.note_end();
-                let engine = self.ticket.cluster.engine.name().to_string();
+                self.cancel_left_over();
+                let engine = self.engine();
                 return Ok(Err(ExecError::Evicted { command, engine }));
             }
             Cause::Stopped | Cause::Cancelled | Cause::TimedOut | Cause::OutOfMemory => {}
@@ -232,9 +242,17 @@ impl QueuedJob {
         Some((began - entered).max(0) as f64 / 1000.0)
     }
 
-    fn remove_exit(&self) -> Result<(), ExecError> {
-        let path = &self.files.exit;
-        if_exists(fs::remove_file(path)).map(drop).map_err(|source| ExecError::File { path: path.clone(), source })
+    /// Returns whether it should have ended long ago by its own limits, however the clocks of two hosts differ.
+    fn is_overdue(&self, started: &Started) -> bool {
+        let limit = self.limit + self.ticket.cluster.lost_after + CACHED;
+        let age = Timestamp::now().duration_since(started.started);
+        Duration::try_from(age).is_ok_and(|age| age > limit)
+    }
+
+    /// Has the engine end what it may still have of the job. If this process ends first, the job's shim finds that it was given up.
+    fn cancel_left_over(&self) {
+        let (engine, job) = (self.ticket.cluster.engine.clone(), named(&self.ticket));
+        let _ = std::thread::Builder::new().spawn(move || engine.cancel(&[job]));
     }
 
     /// Notes in the job's file that it is over, for whoever looks at it later.
@@ -262,9 +280,8 @@ impl Drop for QueuedJob {
     fn drop(&mut self) {
         self.queue.leave(&self.ticket.token);
         if self.ends_with_this && !self.is_over {
-            let (cluster, job) = (self.ticket.cluster.clone(), named(&self.ticket));
             // If this process ends first, recovery cancels it.
-            let _ = std::thread::Builder::new().spawn(move || cluster.engine.cancel(&[job]));
+            self.cancel_left_over();
         }
     }
 }

@@ -60,21 +60,35 @@ pub(super) fn queue() -> Result<Vec<Told>, NoAnswer> {
 pub(super) fn accounting(tokens: &[String], since: Timestamp) -> Result<Vec<Told>, NoAnswer> {
     let start = since.checked_sub(MARGIN_HOURS.hours()).unwrap_or(since).to_zoned(TimeZone::system());
     let line = format!(
-        "exec sacct --allocations --noheader --parsable2 --starttime={} --endtime=now --name={} \
+        "exec sacct --allocations --duplicates --noheader --parsable2 --starttime={} --endtime=now --name={} \
          --format=JobIDRaw,State,JobName",
         start.strftime("%Y-%m-%dT%H:%M:%S"),
         tokens.join(","),
     );
     let printed = call(&line, b"", is_of_allocation)?;
-    Ok(String::from_utf8_lossy(&printed).lines().filter_map(in_accounting).collect())
+    Ok(last_of_each(String::from_utf8_lossy(&printed).lines().filter_map(in_accounting)))
+}
+
+/// The last line of each job, which has one for each time that it was put back into the queue. What accounting says is open may have
+/// been lost by the controller long ago, and the queue would name it.
+fn last_of_each(lines: impl Iterator<Item = Told>) -> Vec<Told> {
+    let mut all: Vec<Told> = Vec::new();
+    for mut line in lines {
+        let before = all.iter().position(|known| known.token == line.token && known.id == line.id);
+        if let Some(before) = before.map(|index| all.remove(index)) {
+            line.word.restarts = before.word.restarts + 1;
+        }
+        all.push(line);
+    }
+    all.retain(|told| !told.word.state.is_open());
+    all
 }
 
 /// Cancels jobs by their tokens.
 pub(super) fn cancel(tokens: &[String]) -> Result<(), NoAnswer> {
-    for token in tokens {
-        call(&format!("exec scancel --name={token}"), b"", is_of_allocation)?;
-    }
-    Ok(())
+    let cancelled = tokens.iter().map(|token| call(&format!("exec scancel --name={token}"), b"", is_of_allocation));
+    // One that fails keeps none of the others.
+    cancelled.collect::<Vec<_>>().into_iter().try_for_each(|cancelled| cancelled.map(drop))
 }
 
 /// Cancels one of several jobs with the same token.
@@ -99,7 +113,8 @@ fn in_accounting(line: &str) -> Option<Told> {
 
 fn told(id: &str, state: &str, restarts: u32, token: &str) -> Option<Told> {
     let word = Word { state: state_of(state), restarts };
-    token.starts_with(TOKENS).then(|| Told { id: Some(id.to_owned()), token: token.to_owned(), word })
+    let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    (is_id && token.starts_with(TOKENS)).then(|| Told { id: Some(id.to_owned()), token: token.to_owned(), word })
 }
 
 /// What a state of Slurm means (`squeue(1)`, "Job state codes"). One that is not known is no end.
@@ -135,6 +150,14 @@ mod tests {
     fn accounting_says_who_cancelled_and_that_is_left_out() {
         let told = in_accounting("12|CANCELLED by 1000|ar-t-1-run-abc").unwrap();
         assert_eq!((told.word.state, told.id.as_deref()), (JobState::Cancelled, Some("12")));
+    }
+
+    #[test]
+    fn accounting_has_a_line_for_each_time_that_a_job_was_put_back() {
+        let lines = ["7|PREEMPTED|ar-t-1-run-a", "8|RUNNING|ar-t-2-run-b", "7|COMPLETED|ar-t-1-run-a"];
+        let told = last_of_each(lines.into_iter().filter_map(in_accounting));
+        assert_eq!(told.len(), 1, "what only accounting calls open is not: {told:?}");
+        assert_eq!(told[0].word, Word { state: JobState::Done, restarts: 1 });
     }
 
     #[test]

@@ -46,8 +46,6 @@ pub struct Word {
 pub struct WrittenExit {
     /// True if a signal ended it, so that whoever sent the signal says what it means.
     pub by_signal: bool,
-    /// How often the job had been put back into the queue when it wrote it.
-    pub restarts: u32,
 }
 
 /// What is known of a job.
@@ -55,6 +53,11 @@ pub struct WrittenExit {
 pub struct Known {
     /// The exit that it wrote, if any.
     pub exit: Option<WrittenExit>,
+    /// How often it had been put back into the queue when it began, if it did. It begins once: what it left would be part of a second
+    /// run.
+    pub began: Option<u32>,
+    /// True if it has been at work for longer than its own time limit allows.
+    pub is_overdue: bool,
     /// The last word of the engine about it, if it had one and did not stop knowing it since.
     pub word: Option<Word>,
     /// True if that word, or that it is not known, was asked for after the exit was seen.
@@ -76,8 +79,6 @@ pub enum Fate {
     Ask,
     /// It is over, with the exit that it wrote.
     Over,
-    /// The exit does not count: the job was put back into the queue and starts again by itself.
-    Again,
     /// It ended without an exit of its own that counts, for this reason.
     Ended(Cause),
 }
@@ -93,7 +94,8 @@ pub enum Cause {
     TimedOut,
     /// Too little memory.
     OutOfMemory,
-    /// Its node, or a job that needed its place: it says nothing about the run, which starts again and counts as no loss.
+    /// Its node, a job that needed its place, or somebody who put it back into the queue: it says nothing about the run, which is
+    /// submitted anew and counts as no loss.
     Evicted,
     /// Nobody knows.
     Lost,
@@ -111,53 +113,49 @@ const CANCELLED: Duration = Duration::from_secs(10);
 
 /// Says what becomes of a job. The engine may not know it for `lost_after`, and what it wrote is seen here after `seen_after` at most.
 pub fn fate(known: &Known, lost_after: Duration, seen_after: Duration) -> Fate {
-    let Known { exit, word, is_fresh, absent, over, is_cancelled } = *known;
+    let Known { exit, began, is_overdue, word, is_fresh, absent, over, is_cancelled } = *known;
     let state = word.map(|word| word.state);
     let patience = if is_cancelled { lost_after.min(CANCELLED) } else { lost_after };
-    let is_lost = || absent.is_some_and(|absent| absent >= patience);
+    let is_lost = absent.is_some_and(|absent| absent >= patience);
+    let is_requeued = word.zip(began).is_some_and(|(word, began)| word.restarts > began);
     if let Some(exit) = exit {
         if !exit.by_signal || is_cancelled {
             return Fate::Over;
         }
-        if !is_fresh {
-            return Fate::Ask;
-        }
         return match state {
-            // It was put back into the queue since, or is just about to end.
-            Some(JobState::Pending) => Fate::Again,
-            Some(JobState::Running) if word.is_some_and(|word| word.restarts > exit.restarts) => Fate::Again,
+            _ if !is_fresh => Fate::Ask,
+            Some(JobState::Pending | JobState::Evicted) => Fate::Ended(Cause::Evicted),
+            _ if is_requeued => Fate::Ended(Cause::Evicted),
+            // It is just about to end.
             Some(JobState::Running) => Fate::Ask,
-            Some(JobState::Evicted) => Fate::Ended(Cause::Evicted),
             Some(JobState::TimedOut) => Fate::Ended(Cause::TimedOut),
             Some(JobState::OutOfMemory) => Fate::Ended(Cause::OutOfMemory),
-            // The start that counts found this exit and left it alone.
-            Some(JobState::Done | JobState::Failed) if word.is_some_and(|word| word.restarts > exit.restarts) => {
-                Fate::Ended(Cause::Evicted)
-            }
             Some(JobState::Done | JobState::Failed | JobState::Cancelled | JobState::Lost) => Fate::Over,
             // The engine has forgotten it, and with it why the signal was sent.
-            None if is_lost() => Fate::Ended(Cause::Lost),
+            None if is_lost => Fate::Ended(Cause::Lost),
             None => Fate::Ask,
         };
     }
+    let seen = |cause| match over {
+        Some(over) if over >= seen_after => Fate::Ended(cause),
+        // Its shim writes an exit on the way out, and that may take a moment to be seen here.
+        _ => Fate::Open,
+    };
     match state {
+        Some(state) if state.is_open() && is_requeued && !is_cancelled => Fate::Ended(Cause::Evicted),
+        Some(state) if state.is_open() && is_overdue => Fate::Ended(Cause::Lost),
         Some(state) if state.is_open() => Fate::Open,
+        None if is_lost => Fate::Ended(if is_cancelled { Cause::Stopped } else { Cause::Lost }),
+        None => Fate::Open,
         Some(JobState::Cancelled) if is_cancelled => Fate::Ended(Cause::Stopped),
         Some(JobState::Evicted) => Fate::Ended(Cause::Evicted),
-        // Its shim writes an exit on the way out, and that may take a moment to be seen here.
-        Some(state) => {
-            let patience = if state == JobState::Lost { lost_after } else { seen_after };
-            match state {
-                _ if over.is_none_or(|over| over < patience) => Fate::Open,
-                JobState::TimedOut => Fate::Ended(Cause::TimedOut),
-                JobState::OutOfMemory => Fate::Ended(Cause::OutOfMemory),
-                JobState::Cancelled => Fate::Ended(Cause::Cancelled),
-                _ if is_cancelled => Fate::Ended(Cause::Stopped),
-                _ => Fate::Ended(Cause::Lost),
-            }
-        }
-        None if is_lost() => Fate::Ended(if is_cancelled { Cause::Stopped } else { Cause::Lost }),
-        None => Fate::Open,
+        Some(JobState::Lost) if over.is_none_or(|over| over < lost_after) => Fate::Open,
+        Some(JobState::TimedOut) => seen(Cause::TimedOut),
+        Some(JobState::OutOfMemory) => seen(Cause::OutOfMemory),
+        Some(JobState::Cancelled) => seen(Cause::Cancelled),
+        Some(_) if is_cancelled => seen(Cause::Stopped),
+        Some(_) if is_requeued => seen(Cause::Evicted),
+        Some(_) => seen(Cause::Lost),
     }
 }
 
@@ -187,7 +185,16 @@ mod tests {
     }
 
     fn known() -> Known {
-        Known { exit: None, word: None, is_fresh: true, absent: None, over: None, is_cancelled: false }
+        Known {
+            exit: None,
+            began: Some(0),
+            is_overdue: false,
+            word: None,
+            is_fresh: true,
+            absent: None,
+            over: None,
+            is_cancelled: false,
+        }
     }
 
     fn word(state: JobState) -> Known {
@@ -201,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_exit_without_a_signal_is_the_truth_whatever_the_engine_says() {
-        let exit = Some(WrittenExit { by_signal: false, restarts: 0 });
+        let exit = Some(WrittenExit { by_signal: false });
         use JobState::*;
         for state in [Pending, Running, Done, Failed, Cancelled, TimedOut, OutOfMemory, Evicted, Lost] {
             assert_eq!(fate(&Known { exit, ..word(state) }, LOST), Fate::Over, "{state:?}");
@@ -211,9 +218,9 @@ mod tests {
 
     #[test]
     fn an_exit_by_a_signal_means_what_the_engine_did() {
-        let exit = Some(WrittenExit { by_signal: true, restarts: 0 });
+        let exit = Some(WrittenExit { by_signal: true });
         for (state, expected) in [
-            (JobState::Pending, Fate::Again),
+            (JobState::Pending, Fate::Ended(Cause::Evicted)),
             (JobState::Running, Fate::Ask),
             (JobState::Done, Fate::Over),
             (JobState::Failed, Fate::Over),
@@ -233,13 +240,28 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_of_a_start_before_the_last_one_does_not_count() {
-        let exit = Some(WrittenExit { by_signal: true, restarts: 0 });
-        let again = |state| Known { exit, word: Some(Word { state, restarts: 1 }), ..word(state) };
-        assert_eq!(fate(&again(JobState::Running), LOST), Fate::Again);
-        assert_eq!(fate(&again(JobState::Done), LOST), Fate::Ended(Cause::Evicted));
-        let last = Some(WrittenExit { by_signal: true, restarts: 1 });
-        assert_eq!(fate(&Known { exit: last, ..again(JobState::Done) }, LOST), Fate::Over);
+    fn a_job_that_was_put_back_into_the_queue_does_not_go_on_there() {
+        let again = |state, began| Known { began, word: Some(Word { state, restarts: 1 }), ..word(state) };
+        for state in [JobState::Pending, JobState::Running] {
+            assert_eq!(fate(&again(state, Some(0)), LOST), Fate::Ended(Cause::Evicted), "{state:?}");
+            // Put back before it began, or begun since.
+            assert_eq!(fate(&again(state, None), LOST), Fate::Open, "{state:?}");
+            assert_eq!(fate(&again(state, Some(1)), LOST), Fate::Open, "{state:?}");
+        }
+        let over = |began| fate(&Known { over: secs(60), ..again(JobState::Done, began) }, LOST);
+        assert_eq!(over(Some(0)), Fate::Ended(Cause::Evicted));
+        assert_eq!(over(Some(1)), Fate::Ended(Cause::Lost));
+        let exit = Some(WrittenExit { by_signal: true });
+        assert_eq!(fate(&Known { exit, ..again(JobState::Done, Some(0)) }, LOST), Fate::Ended(Cause::Evicted));
+        assert_eq!(fate(&Known { exit, ..again(JobState::Done, Some(1)) }, LOST), Fate::Over);
+    }
+
+    #[test]
+    fn a_job_that_is_said_to_run_past_its_own_limit_is_lost() {
+        let late = Known { is_overdue: true, ..word(JobState::Running) };
+        assert_eq!(fate(&late, LOST), Fate::Ended(Cause::Lost));
+        let exit = Some(WrittenExit { by_signal: false });
+        assert_eq!(fate(&Known { exit, ..late }, LOST), Fate::Over);
     }
 
     #[test]

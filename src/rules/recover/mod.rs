@@ -6,4 +6,4 @@ mod slurm_limit;
 
 pub use fate::{CACHED, Cause, Fate, JobState, Known, NOT_CACHED, Word, WrittenExit, fate, next_pause};
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
-pub use slurm_limit::{JOB_START, slurm_duration, slurm_limit};
+pub use slurm_limit::{JOB_START, slurm_duration, slurm_limit, slurm_refused};

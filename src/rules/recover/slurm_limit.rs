@@ -16,7 +16,18 @@ pub fn slurm_limit(options: &str) -> Option<Duration> {
         }
     };
     let last = (0..words.len()).rev().find_map(value)?;
-    slurm_duration(last.trim_matches(['"', '\'']))
+    // Zero means none.
+    slurm_duration(last.trim_matches(['"', '\''])).filter(|limit| !limit.is_zero())
+}
+
+/// The option of `sbatch` among these that makes of a submission what cannot be found again as one job: another cluster, or an array.
+pub fn slurm_refused(options: &str) -> Option<&str> {
+    let is_refused = |word: &&str| {
+        let name = word.split('=').next().unwrap_or_default();
+        ["--clusters", "--cluster", "--array"].contains(&name)
+            || (!word.starts_with("--") && (word.starts_with("-M") || word.starts_with("-a")))
+    };
+    options.split_ascii_whitespace().find(is_refused)
 }
 
 /// Reads a duration as `sbatch(1)` has it: `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours`,
@@ -48,6 +59,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_no_single_job_of_this_cluster_is_refused() {
+        for (options, refused) in [
+            ("-p gpu --array=1-4", Some("--array=1-4")),
+            ("-M other", Some("-M")),
+            ("--clusters other", Some("--clusters")),
+            ("-a0-3", Some("-a0-3")),
+            ("-p gpu --account a -A b --mem 4G", None),
+        ] {
+            assert_eq!(slurm_refused(options), refused, "{options}");
+        }
+    }
+
+    #[test]
     fn a_limit_is_read_in_all_its_forms() {
         for (options, seconds) in [
             ("--time 20", 1200),
@@ -61,7 +85,9 @@ mod tests {
         ] {
             assert_eq!(slurm_limit(options), Some(Duration::from_secs(seconds)), "{options}");
         }
-        for options in ["", "-p gpu", "--time UNLIMITED", "--time", "--time-min=5", "--test-only", "--time=1:2:3:4"] {
+        for options in
+            ["", "--time=0", "-p gpu", "--time UNLIMITED", "--time", "--time-min=5", "--test-only", "--time=1:2:3:4"]
+        {
             assert_eq!(slurm_limit(options), None, "{options}");
         }
     }

@@ -17,6 +17,7 @@ use crate::session::store::{
 };
 use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Ending, Exited, Shared, Waiter};
+use crate::state::MOST_EVICTIONS;
 
 /// The reason and the failure that are recorded for a change whose guard failed.
 fn refused_by(guard: &GuardRun, draft: &Record) -> (String, Failure) {
@@ -71,7 +72,7 @@ impl Attempt {
             self.enter(&mut shared.store(), Phase::Guarding)?;
             crash::point("guarding.entered");
         }
-        let mut lost = 0;
+        let (mut lost, mut evicted) = (0, 0);
         while let Some(command) = commands.get(draft.guards.len())
             && draft.guards.last().is_none_or(|guard| guard.passed)
         {
@@ -83,7 +84,8 @@ impl Attempt {
                     self.forget_guard(&shared.store(), number)?;
                     continue;
                 }
-                Ending::Done(Err(error @ ExecError::Evicted { .. })) => {
+                Ending::Done(Err(error @ ExecError::Evicted { .. })) if evicted < MOST_EVICTIONS => {
+                    evicted += 1;
                     shared.store().note(Notice::Evicted { id: self.open.id, why: error.to_string() });
                     self.forget_guard(&shared.store(), number)?;
                     continue;

@@ -45,7 +45,10 @@ pub(crate) async fn end_further_runs(shared: &Shared<'_>, id: ExperimentId) -> R
 pub(crate) async fn end_first_jobs(shared: &Shared<'_>, id: ExperimentId) -> Result<(), SessionError> {
     let folder = shared.store().folder.run(id);
     let guards = shared.store().contract.guards.len();
-    for name in job_names(guards) {
+    let mut names: Vec<String> = job_names(guards).collect();
+    // The shim of a job elsewhere may hold the folder's lock.
+    names.sort_by_key(|name| Job::ticket_of(&folder, name).is_none());
+    for name in names {
         shared.executor_of(&name).stop(&folder, &name).await?;
     }
     remove_left_locks(shared, id, AGENT).await

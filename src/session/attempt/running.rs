@@ -309,7 +309,7 @@ impl Attempt {
             }
             Ok(Err(error @ ExecError::Evicted { .. })) => {
                 // It says nothing about the change, and is no loss that counts.
-                self.run.starts = self.run.starts.saturating_sub(1);
+                self.run.evicted += 1;
                 let store = &mut *shared.store();
                 store.note(Notice::Evicted { id, why: error.to_string() });
                 self.forget_run(store)?;

@@ -27,7 +27,7 @@ pub enum LayoutError {
     #[error("ar.toml has no table [executor] with the commands of an engine")]
     #[strum(props(
         kind = "usage",
-        hint = "write it with the keys submit, states and cancel, or use --executor slurm; `ar help executor` explains them"
+        hint = "write it with the keys submit, states and cancel, or use --executor slurm; docs/guide/cluster.md explains them"
     ))]
     NoEngine,
     #[error("--gpus divides the GPUs of this machine, and runs are executed by {0}")]
@@ -36,6 +36,9 @@ pub enum LayoutError {
     #[error("a job may take {}, but a run up to {}, with its grace and a minute to start", duration_text(*limit), duration_text(*needed))]
     #[strum(props(kind = "usage"))]
     ShortJobs { limit: Duration, needed: Duration },
+    #[error("{0} in --sbatch makes of a run what is not one job of this cluster")]
+    #[strum(props(kind = "usage", hint = "omit it"))]
+    SbatchOption(String),
     #[error(transparent)]
     Gpu(#[from] GpuError),
     #[error(transparent)]

@@ -264,6 +264,7 @@ impl SessionError {
         match self {
             SessionError::Git(GitError::Cut { cut: Cut::Asked, .. }) => ErrorKind::Interrupted,
             SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
+            SessionError::Exec(ExecError::EngineAway { .. }) => ErrorKind::NeedsPerson,
             SessionError::Layout(error) => error.kind(),
             SessionError::Axes(error) => error.kind(),
             SessionError::Keeps(error) => error.kind(),

@@ -5,7 +5,7 @@ use super::invocation::Drive;
 use crate::domain::{Asked, Cluster, Contract, Engine, ExecutorName, ExperimentId, Layout, Tag, list};
 use crate::exec::gpu_inventory;
 use crate::git::{Changes, Head, Repo};
-use crate::rules::{GpuSlot, JOB_START, gpu_plan, slurm_limit};
+use crate::rules::{GpuSlot, JOB_START, gpu_plan, slurm_limit, slurm_refused};
 use crate::session::errors::{LayoutError, SessionError};
 use crate::session::files::{read_history, session_tags};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
@@ -97,8 +97,12 @@ pub(crate) fn refuse_short_jobs(layout: Option<&Layout>, contract: &Contract) ->
     else {
         return Ok(());
     };
+    if let Some(option) = slurm_refused(sbatch) {
+        return Err(LayoutError::SbatchOption(option.to_owned()));
+    }
     let needed = contract.timeout + contract.grace + JOB_START;
-    match slurm_limit(sbatch).filter(|limit| *limit < needed) {
+    let by_variable = || slurm_limit(&format!("--time={}", std::env::var("SBATCH_TIMELIMIT").ok()?));
+    match slurm_limit(sbatch).or_else(by_variable).filter(|limit| *limit < needed) {
         Some(limit) => Err(LayoutError::ShortJobs { limit, needed }),
         None => Ok(()),
     }

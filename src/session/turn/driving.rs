@@ -5,6 +5,7 @@ use serde_json::json;
 use super::late_reviews::review_left;
 use super::session::Session;
 use crate::domain::{Asked, Notice, StopReason};
+use crate::exec::ExecError;
 use crate::git::{Cut, GitError, Repo};
 use crate::rules::{MAX_FRESH, expected_run, is_confirmed};
 use crate::session::attempt::Attempted;
@@ -126,7 +127,9 @@ impl Session<'_> {
     /// Takes a session back that fails before it has a baseline: nothing of it may stay. On a full disk it does, to be
     /// continued, as a way back cannot be written either.
     pub(crate) fn or_roll_back<T>(&mut self, result: Result<T, SessionError>) -> Result<T, SessionError> {
-        let fails = result.as_ref().is_err_and(|error| !error.is_disk_full());
+        // Jobs of an engine that is away run on.
+        let is_away = |error: &SessionError| matches!(error, SessionError::Exec(ExecError::EngineAway { .. }));
+        let fails = result.as_ref().is_err_and(|error| !error.is_disk_full() && !is_away(error));
         let store = self.shared.store.get_mut();
         let fails = fails && store.refuse_taken_over().is_ok();
         if fails && store.history.baseline().is_none() && !store.rolled_back {

@@ -7,10 +7,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::checkpoints::keep_checkpoint;
 use super::shared::Shared;
-use crate::domain::Notice;
+use crate::domain::{DEFAULT_OUTAGE_LIMIT, Notice};
 use crate::exec::{ExecError, Exit, Running};
 use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Interrupts};
+
+/// The longest wait for an engine that is to end a job.
+const STOPPING: Duration = Duration::from_secs(60);
 
 /// Until when something is waited for; for ever when absent.
 pub(crate) type Deadline = Option<Instant>;
@@ -76,13 +79,12 @@ impl Waiter for Shared<'_> {
         let tick = || {
             let asked = self.asked()?;
             keep_checkpoint(self)?;
-            let patience = self.store().contract.outage_limit;
-            self.runs.refuse_away(patience)?;
             let wanted = tick()?;
             self.show_life()?;
             Ok(wanted.max(asked))
         };
-        match supervise(job, &self.interrupts, deadline, tick).await {
+        let patience = self.store().contract.outage_limit;
+        match supervise(job, &self.interrupts, patience, deadline, tick).await {
             Err(SessionError::Exec(error @ ExecError::OtherMachine { .. })) => {
                 self.emit(Notice::StillRuns(error.to_string()))?;
                 Ok(Ending::Detached)
@@ -101,7 +103,7 @@ impl Waiter for Interrupts {
         mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
     ) -> Result<Ending<Exited>, SessionError> {
         let asked = || if self.asked() == Interrupt::None { Interrupt::None } else { Interrupt::Now };
-        supervise(job, self, deadline, || Ok(tick()?.max(asked()))).await
+        supervise(job, self, DEFAULT_OUTAGE_LIMIT, deadline, || Ok(tick()?.max(asked()))).await
     }
 }
 
@@ -130,10 +132,12 @@ impl Shared<'_> {
 ///
 /// # Errors
 ///
-/// Those of `tick`; [`ExecError::OtherMachine`] when the job is to be terminated and no signal reaches it.
+/// Those of `tick`; [`ExecError::OtherMachine`] when the job is to be terminated and no signal reaches it;
+/// [`ExecError::EngineAway`] when its engine has given no answer for longer than `patience`.
 pub(crate) async fn supervise(
     job: &mut Running,
     interrupts: &Interrupts,
+    patience: Duration,
     deadline: Deadline,
     mut tick: impl FnMut() -> Result<Interrupt, SessionError>,
 ) -> Result<Ending<Exited>, SessionError> {
@@ -142,14 +146,16 @@ pub(crate) async fn supervise(
     let exit = loop {
         let asked = match tick() {
             Err(error @ SessionError::TakenOver { .. }) => {
-                // No process waits for it any more. One that no signal reaches is the new owner's to end.
-                if job.stop().is_ok() {
+                // No process waits for it any more. One that no signal reaches, or that an engine executes, is the new owner's.
+                if !job.is_elsewhere() && job.stop().is_ok() {
                     let _ = job.wait().await;
                 }
                 return Err(error);
             }
             asked => asked?,
         };
+        // Somebody who wants to stop waits for no outage.
+        job.refuse_away(if stopping { STOPPING.min(patience) } else { patience })?;
         match asked {
             Interrupt::Now if !stopping => {
                 job.stop()?;
