@@ -64,7 +64,7 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
 
 /// Describes the runs and proposals of a session with slots that stops.
 fn stopping_text(tag: &Tag, stopping: &StoppingBeside) -> String {
-    let StoppingBeside { runs, proposals, winners, train } = stopping;
+    let StoppingBeside { runs, proposals, stay_ready, winners, train } = stopping;
     let mut first: Vec<String> = Vec::new();
     if !runs.is_empty() {
         first.push(experiment_names(runs));
@@ -77,8 +77,11 @@ fn stopping_text(tag: &Tag, stopping: &StoppingBeside) -> String {
         false => format!("session {tag} stops after {}", first.join(" and ")),
     };
     if !proposals.is_empty() {
-        text +=
-            &format!("\nkept as ideas with their commits, not run: the proposals of {}", experiment_names(proposals));
+        text += &if *stay_ready {
+            format!("\nready for the next loop, unless an agent is still at work: {}", experiment_names(proposals))
+        } else {
+            format!("\nkept as ideas with their commits, not run: the proposals of {}", experiment_names(proposals))
+        };
     }
     if !winners.is_empty() {
         text += &format!("\nwaiting to be merged when `ar resume {tag}` continues: {}", experiment_names(winners));

@@ -19,6 +19,8 @@ pub struct StoppingBeside {
     pub runs: Vec<ExperimentId>,
     /// Those whose agents finish first, and those that wait for a slot: their proposals are kept and not run.
     pub proposals: Vec<ExperimentId>,
+    /// Set if the proposals stay ready for the queue of a cluster.
+    pub stay_ready: bool,
     /// Those that beat their own base and wait until the session continues.
     pub winners: Vec<ExperimentId>,
     /// Set if a run of merged winners finishes first.
@@ -26,6 +28,11 @@ pub struct StoppingBeside {
 }
 
 impl Journal {
+    /// Returns whether an engine executes the session's runs.
+    pub fn is_on_cluster(&self) -> bool {
+        self.layout.as_ref().is_some_and(|layout| layout.cluster.is_some())
+    }
+
     /// Returns how the open attempts end if the loop is asked to stop after them.
     pub fn stopping(&self) -> Stopping {
         match self.home().is_one_of_many() {
@@ -35,7 +42,7 @@ impl Journal {
     }
 
     fn stopping_beside(&self) -> StoppingBeside {
-        let mut stopping = StoppingBeside::default();
+        let mut stopping = StoppingBeside { stay_ready: self.is_on_cluster(), ..StoppingBeside::default() };
         for (phase, open) in self.steps() {
             match phase {
                 _ if open.trial.is_some() => stopping.train = true,
@@ -107,6 +114,7 @@ mod tests {
         let steps = StoppingBeside {
             runs: vec![6.into()],
             proposals: vec![3.into(), 4.into()],
+            stay_ready: false,
             winners: vec![5.into()],
             train: false,
         };

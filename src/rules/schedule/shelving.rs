@@ -17,6 +17,8 @@ pub struct Left {
     pub is_asked: bool,
     /// True if it beat its own base: the draft has no failure.
     pub is_sound: bool,
+    /// True if the loop was stopped whose runs wait in a queue: what waited there does so again when the session continues.
+    pub is_queued: bool,
 }
 
 /// The handling of an idle attempt at the end of a loop.
@@ -41,6 +43,7 @@ pub fn shelve(left: Left) -> Shelved {
         Phase::Proposing | Phase::Committing if left.is_trial => Shelved::Closed,
         Phase::Proposing if left.has_draft && left.is_asked && left.is_sound => Shelved::Waits,
         Phase::Proposing | Phase::Committing if left.has_draft => Shelved::Recorded,
+        Phase::Committing if left.has_commit && left.is_queued => Shelved::Stays,
         Phase::Proposing | Phase::Committing if left.has_commit => Shelved::Idea,
         Phase::Proposing | Phase::Committing => Shelved::Closed,
         _ => Shelved::Stays,
@@ -64,6 +67,10 @@ mod tests {
             (Left { is_sound: true, ..asked(draft(left_in(Phase::Proposing))) }, Shelved::Waits),
             (left_in(Phase::Committing), Shelved::Idea),
             (draft(left_in(Phase::Committing)), Shelved::Recorded),
+            (Left { is_queued: true, ..left_in(Phase::Committing) }, Shelved::Stays),
+            (Left { is_queued: true, ..left_in(Phase::Proposing) }, Shelved::Idea),
+            (Left { is_queued: true, ..draft(left_in(Phase::Committing)) }, Shelved::Recorded),
+            (Left { is_queued: true, is_trial: true, ..left_in(Phase::Committing) }, Shelved::Closed),
             (Left { is_trial: true, ..left_in(Phase::Committing) }, Shelved::Closed),
             (Left { is_trial: true, ..draft(left_in(Phase::Committing)) }, Shelved::Closed),
             (Left { is_trial: true, ..draft(left_in(Phase::Proposing)) }, Shelved::Closed),
@@ -75,6 +82,14 @@ mod tests {
     }
 
     fn left_in(phase: Phase) -> Left {
-        Left { phase, is_trial: false, has_commit: true, has_draft: false, is_asked: false, is_sound: false }
+        Left {
+            phase,
+            is_trial: false,
+            has_commit: true,
+            has_draft: false,
+            is_asked: false,
+            is_sound: false,
+            is_queued: false,
+        }
     }
 }

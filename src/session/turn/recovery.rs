@@ -55,13 +55,15 @@ impl Lanes<'_, '_> {
 
 impl Session<'_> {
     /// Puts away what waits and does not run any more: proposals become ideas with their commits, and what was to be
-    /// reworked is recorded as it was measured. Winners stay open.
-    pub(crate) fn shelve(&mut self) -> Result<(), SessionError> {
+    /// reworked is recorded as it was measured. Winners stay open, and so do proposals for the queue of a cluster if the loop
+    /// `was_stopped`.
+    pub(crate) fn shelve(&mut self, was_stopped: bool) -> Result<(), SessionError> {
+        let is_queued = was_stopped && self.shared.store().journal.is_on_cluster();
         let open = all_open(&self.shared.store());
         for attempt in open {
             let (phase, open) = (attempt.phase, attempt.open.clone());
             let store = &mut *self.shared.store();
-            match shelve(left(phase, &open)) {
+            match shelve(Left { is_queued, ..left(phase, &open) }) {
                 Shelved::Stays => continue,
                 Shelved::Waits => {
                     store.enter(Phase::Waiting, OpenExperiment { merge_with: None, seat: None, ..open })?;
@@ -83,7 +85,7 @@ impl Session<'_> {
     /// Ends the session for good: winners that wait for a train, and changes whose fresh runs are not over, are recorded as
     /// discarded. Returns which.
     pub async fn end_for_good(&mut self) -> Result<Vec<ExperimentId>, SessionError> {
-        self.shelve()?;
+        self.shelve(false)?;
         let mut ended = Vec::new();
         let open = all_open(&self.shared.store());
         for left in open {
@@ -119,6 +121,7 @@ fn left(phase: Phase, open: &OpenExperiment) -> Left {
         has_draft: open.draft.is_some(),
         is_asked: open.merge_with.is_some(),
         is_sound: open.draft.as_ref().is_some_and(|draft| draft.failure.is_none()),
+        is_queued: false,
     }
 }
 

@@ -141,7 +141,7 @@ impl Session<'_> {
             }
         };
         if reason != StopReason::Detached {
-            self.shelve()?;
+            self.shelve(matches!(reason, StopReason::Interrupted { .. } | StopReason::Terminated))?;
         }
         Ok(reason)
     }

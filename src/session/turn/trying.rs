@@ -114,7 +114,7 @@ impl Session<'_> {
         self.end_unseen().await?;
         let recovered = self.finish_open(deadline).await?;
         if recovered != Some(Attempted::StillRunning) {
-            self.shelve()?;
+            self.shelve(false)?;
         }
         let store = self.shared.store.get_mut();
         let is_left = store.journal.has_open();
