@@ -126,6 +126,9 @@ const LOCK_LOOK: Duration = Duration::from_secs(1);
 /// does with it afterwards: what it left would be part of a second run.
 fn open_queued(job_file: &Path, token: &str) -> Result<Option<Opened>, ExecError> {
     let Some(job) = await_current(job_file, token)? else { return Ok(None) };
+    if JobFiles::of(&job).started.exists() {
+        return Ok(None);
+    }
     let path = lock_path(&job.folder);
     let failed = |source| ExecError::File { path: path.clone(), source };
     let lock = File::options().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;

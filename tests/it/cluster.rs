@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::lanes::landscape::{self, first_call, landscape, records};
+use crate::other_host::taken_over;
 use crate::support::{Called, FakeGpus, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// The engine of the tests, with its folder beside the repository.
@@ -425,4 +426,36 @@ fn a_session_in_place_moves_to_an_engine_and_back() {
     let before = engine.calls("submit");
     ar_in_time(&repo, ["resume", "t", "--executor", "local", "--max-experiments", "1"]).ok();
     assert_eq!((engine.calls("submit"), records(&repo).len()), (before, 5));
+}
+
+#[test]
+fn a_job_that_is_started_twice_runs_once() {
+    let (repo, engine) = Engine::with("");
+    let night = spawn(&repo, call(&repo, LINGERING, &["--max-experiments", "1", "--slots", "1"]));
+    let (token, pid) = measured(&repo, &engine);
+    let asked: Value = serde_json::from_str(&engine.read("jobs/2/asked")).unwrap();
+    let words: Vec<String> = serde_json::from_value(asked["command"].clone()).unwrap();
+    assert_eq!(words[3], token);
+    let folder = repo.file(".autoresearch/t/runs/00001");
+    let before = ["job.json", "started.json"].map(|name| fs::read(folder.join(name)).unwrap());
+    let mut second = Command::new(&words[0]);
+    repo.environment(&mut second);
+    assert_eq!(second.args(&words[1..]).stdin(Stdio::null()).output().unwrap().status.code(), Some(0));
+    assert_eq!(["job.json", "started.json"].map(|name| fs::read(folder.join(name)).unwrap()), before);
+    assert!(fs::exists(format!("/proc/{pid}")).unwrap(), "the first one goes on");
+    ar(&repo, ["stop", "t", "--now"]).ok();
+    over(night).ok();
+    assert_eq!(records(&repo).len(), 1);
+}
+
+#[test]
+fn what_another_host_took_over_goes_on_there() {
+    let (repo, engine) = Engine::with("");
+    let night = spawn(&repo, call(&repo, LINGERING, &["--max-experiments", "1", "--slots", "1"]));
+    let (_, pid) = measured(&repo, &engine);
+    taken_over(&repo);
+    over(night).exits(5);
+    assert_eq!(engine.calls("cancel"), 0);
+    assert!(fs::exists(format!("/proc/{pid}")).unwrap(), "its job goes on");
+    kill("-KILL", &pid);
 }

@@ -51,7 +51,7 @@ fn hide_locks(repo: &TestRepo) {
 }
 
 /// Enters another process in the journal, as if it had just opened the session. Returns the text.
-fn taken_over(repo: &TestRepo) -> String {
+pub(crate) fn taken_over(repo: &TestRepo) -> String {
     let mut journal = journal(repo);
     let openings = journal["openings"].as_u64().unwrap();
     (journal["openings"], journal["host"], journal["process"]) = (json!(openings + 1), json!("gpu8"), json!(7));
