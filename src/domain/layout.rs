@@ -36,6 +36,9 @@ pub struct Layout {
     /// What executes runs and guards elsewhere; absent where they run on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Cluster>,
+    /// The one that executed them before they ran on this machine, to which the session may go back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_before: Option<Cluster>,
 }
 
 impl Layout {
@@ -51,6 +54,7 @@ impl Layout {
             links: Vec::new(),
             writable: Vec::new(),
             cluster: None,
+            cluster_before: None,
         }
     }
 }

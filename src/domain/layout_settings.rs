@@ -85,7 +85,7 @@ impl Asked {
         let is_asked = self.slots.is_some() || self.gpus.is_some() || self.ahead.is_some() || goes_elsewhere;
         let of_new = self.slots.unwrap_or(if goes_elsewhere { CLUSTER_SLOTS } else { 1 });
         let mut layout = before.cloned().or_else(|| is_asked.then(|| Layout::of(of_new)))?;
-        let Layout { slots, ahead, calls, gpus, gpus_per_run, links, writable, cluster } = &mut layout;
+        let Layout { slots, ahead, calls, gpus, gpus_per_run, links, writable, cluster, cluster_before } = &mut layout;
         replace(slots, self.slots);
         replace(ahead, self.ahead);
         *calls = self.calls.or(*calls);
@@ -95,14 +95,16 @@ impl Asked {
             *links = asked.iter().map(|link| without_mark(link).unwrap_or_else(|| link.clone())).collect();
             *writable = asked.iter().filter_map(|link| without_mark(link)).collect();
         }
-        *cluster = self.cluster(cluster.take());
+        let known = cluster.take();
+        *cluster = self.cluster(known.is_some(), known.as_ref().or(cluster_before.as_ref()));
+        *cluster_before = known.or(cluster_before.take()).filter(|_| cluster.is_none());
         Some(layout)
     }
 
-    /// The engine that runs are executed by from now on; `before` is that of before.
-    fn cluster(&self, before: Option<Cluster>) -> Option<Cluster> {
-        let name = self.executor.or(before.as_ref().map(|cluster| cluster.engine.name()))?;
-        let (engine, lost_after) = before.map_or((None, None), |before| (Some(before.engine), Some(before.lost_after)));
+    /// The engine that runs are executed by from now on; `before` is the last one, which executes them now if it `goes_on`.
+    fn cluster(&self, goes_on: bool, before: Option<&Cluster>) -> Option<Cluster> {
+        let name = self.executor.or(before.filter(|_| goes_on).map(|cluster| cluster.engine.name()))?;
+        let (engine, lost_after) = (before.map(|before| before.engine.clone()), before.map(|before| before.lost_after));
         let engine = match (name, engine) {
             (ExecutorName::Local, _) => return None,
             (ExecutorName::Slurm, Some(Engine::Slurm { sbatch })) => {
@@ -214,6 +216,22 @@ mod tests {
         assert_eq!(after, Some(Layout { slots: 8, ..before.clone() }));
         let after = asked(|asked| asked.links = Some(vec!["a".into(), "b".into()])).layout(Some(&before));
         assert_eq!(after, Some(Layout { links: vec!["a".into(), "b".into()], writable: Vec::new(), ..before }));
+    }
+
+    #[test]
+    fn who_goes_back_to_a_cluster_has_its_options_as_before() {
+        let to = |executor| asked(|asked| asked.executor = Some(executor));
+        let slurm = asked(|asked| {
+            asked.executor = Some(ExecutorName::Slurm);
+            asked.sbatch = Some("-p gpu".into());
+            asked.lost_after = Some(Duration::from_secs(60));
+        });
+        let there = slurm.layout(None).unwrap();
+        assert_eq!((there.slots, there.cluster.is_some()), (CLUSTER_SLOTS, true));
+        let here = to(ExecutorName::Local).layout(Some(&there)).unwrap();
+        assert_eq!((&here.cluster, here.slots), (&None, CLUSTER_SLOTS));
+        assert_eq!(Asked::default().layout(Some(&here)), Some(here.clone()), "it stays here");
+        assert_eq!(to(ExecutorName::Slurm).layout(Some(&here)), Some(there));
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl ExecError {
                 Some("free disk space (`df -h .` shows the usage); nothing was lost".to_owned())
             }
             ExecError::NotSubmitted { engine, .. } if engine == "slurm" => {
-                Some("correct the options in --sbatch, and start or resume again".to_owned())
+                Some("pass correct options with --sbatch".to_owned())
             }
             ExecError::EngineAway { engine, .. } if engine == "slurm" => {
                 Some("see whether `squeue --me` answers; its jobs run on, and `ar resume` picks them up".to_owned())
