@@ -225,17 +225,19 @@ fn a_stop_leaves_proposals_in_the_queue_ready_and_status_says_that_they_wait() {
     engine.write("hold", "1");
     let night = spawn(&repo, call(&repo, "0", &["--max-experiments", "1", "--slots", "1", "--ahead", "0"]));
     until("the baseline is recorded", || (records(&repo).len() == 1).then_some(()));
-    let status = until("the session waits in the queue", || {
+    let waiting = until("the session waits in the queue", || {
         Some(status(&repo)).filter(|status| status["sessions"][0]["activity"] == "paused")
     });
-    let open = &status["sessions"][0]["attempts"][0];
-    assert!(open["queued"].as_f64().is_some(), "{status}");
+    let open = &waiting["sessions"][0]["attempts"][0];
+    assert!(open["queued"].as_f64().is_some(), "{waiting}");
     let said = ar(&repo, ["status", "t"]).ok().stdout;
     assert!(said.contains("waiting in the queue for"), "{said}");
     ar(&repo, ["stop", "t"]).ok();
     over(night).ok();
     assert_eq!(records(&repo).len(), 1);
     assert!(engine.folder.join("jobs/2/cancelled").exists(), "{:?}", engine.tokens());
+    let left = status(&repo);
+    assert_eq!(left["sessions"][0]["attempts"][0]["phase"], "committing", "{left}");
     engine.write("hold", "100");
     ar_in_time(&repo, call(&repo, "", &[])).ok();
     assert_eq!(check(&repo, "after the stop").len(), 2);
