@@ -3,16 +3,18 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::super::beat::runtime;
 use super::super::job::MARKER;
+use super::super::running::kill_marked;
 use super::super::shim::shell;
-use super::super::{tree, unix};
+use super::super::unix;
 
 /// How long a command may take.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -90,18 +92,8 @@ fn end(group: Option<Pid>, marker: &str) {
         // It may be gone.
         let _ = kill_process_group(group, Signal::KILL);
     }
-    let variable = [MARKER.as_bytes(), b"=", marker.as_bytes()].concat();
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(1) {
-        let left = tree::with_variable(&variable);
-        if left.is_empty() {
-            break;
-        }
-        for pid in left {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        sleep(Duration::from_millis(5));
-    }
+    // What hides from this process goes on.
+    let _ = runtime().map(|runtime| runtime.block_on(kill_marked(Path::new(marker))));
 }
 
 /// Returns whether a program can be found, as a shell would.
@@ -112,6 +104,8 @@ pub(super) fn is_there(program: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
