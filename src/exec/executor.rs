@@ -242,11 +242,12 @@ impl Executor {
     }
 
     /// Waits until the shim of an active job has restored the files by which the job is found, if another process has just
-    /// deleted them. Ends the job if that takes too long.
+    /// deleted them. Ends the job if that takes too long. One that waits in the queue of an engine has not begun.
     pub async fn await_files(&self, folder: &Path, name: &str) {
         let JobFiles { job, started, .. } = JobFiles::named(folder, name);
-        let begun = Instant::now();
-        while self.is_active(folder, name) && !(self.is_busy(folder) && job.is_file() && started.is_file()) {
+        let (begun, has_ticket) = (Instant::now(), || Job::ticket_of(folder, name).is_some());
+        let has_files = || job.is_file() && (started.is_file() || has_ticket());
+        while self.is_active(folder, name) && !(self.is_busy(folder) && has_files()) {
             if begun.elapsed() > FILES_BACK {
                 return self.end_left_over(folder, name).await;
             }
@@ -272,7 +273,7 @@ impl Executor {
         let files = JobFiles::named(folder, name);
         if let Some(ticket) = Job::ticket_of(folder, name).filter(|_| self.is_active(folder, name)) {
             // An engine that does not answer starts a job whose file is gone by then: its shim finds that, and ends.
-            let _ = cancel(&ticket).await;
+            let _ = cancel(&ticket, &files.job).await;
         }
         kill_all(|| shims_of(&files)).await;
         kill_marked(&files.job).await;

@@ -153,7 +153,8 @@ fn a_submission_whose_answer_is_lost_is_found_and_not_made_again() {
 #[test]
 fn an_engine_that_fails_lies_empty_or_hangs_loses_nothing() {
     let (repo, engine) = Engine::with("");
-    engine.write("faults-states", "empty\nfail\ngarbage\nempty\nempty\nfail\nhang\nempty\n");
+    engine
+        .write("faults-states", "twice\ntwice\nempty\nfail\ngarbage\nempty\nempty\nfail\nhang\nempty\ntwice\ntwice\n");
     ar_in_time(&repo, call(&repo, "3", &["--max-experiments", "2", "--slots", "2"])).ok();
     assert_eq!(check(&repo, "with answers that are none").len(), 3);
     assert!(starts(&repo).values().all(|times| *times == 1), "{:?}", starts(&repo));
@@ -243,6 +244,28 @@ fn a_stop_leaves_proposals_in_the_queue_ready_and_status_says_that_they_wait() {
     assert_eq!(check(&repo, "after the stop").len(), 2);
     assert!(starts(&repo).values().all(|times| *times == 1), "{:?}", starts(&repo));
     assert_eq!(engine.calls("submit"), 3, "the proposal was not made anew");
+}
+
+#[test]
+fn what_waits_in_the_queue_when_the_loop_is_killed_waits_on_however_long_that_takes() {
+    let (repo, engine) = Engine::with("");
+    engine.write("hold", "1");
+    let mut night = spawn(&repo, call(&repo, "0", &["--max-experiments", "1", "--slots", "1", "--ahead", "0"]));
+    until("the baseline is recorded", || (records(&repo).len() == 1).then_some(()));
+    until("the session waits in the queue", || {
+        Some(status(&repo)).filter(|status| status["sessions"][0]["activity"] == "paused")
+    });
+    night.kill().unwrap();
+    night.wait().unwrap();
+    let before = engine.calls("states");
+    let night = spawn(&repo, call(&repo, "", &[]));
+    // Questions become rare, so that these take longer than a shim may take to restore its files.
+    until("the engine is asked again and again", || (engine.calls("states") >= before + 5).then_some(()));
+    assert_eq!(engine.calls("cancel"), 0, "it was cancelled while it waited");
+    engine.write("hold", "100");
+    over(night).ok();
+    assert_eq!(check(&repo, "after the wait").len(), 2);
+    assert_eq!(engine.calls("submit"), 2, "the job was not submitted anew");
 }
 
 #[cfg(debug_assertions)]

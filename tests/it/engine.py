@@ -2,7 +2,7 @@
 
 Each job is a folder `jobs/N` with the token, and once it has begun `pid`, at its end `exit`. The file `hold` has how many jobs may
 begin; the others are pending. Each line of `faults-VERB` makes one call of that verb go wrong: `late` (done, and then no answer), `fail`, `hang`, `empty`
-(an answer without jobs), `garbage`. `state-TOKEN` has a state that is told in place of the true one. `calls` counts the calls.
+(an answer without jobs), `twice` (an answer with each job twice), `garbage`. `state-TOKEN` has a state that is told in place of the true one. `calls` counts the calls.
 """
 
 import fcntl
@@ -121,6 +121,8 @@ def main():
                 print(read("jobs", asked["id"], "out") or "")
                 return
             answer = {"submit": submit, "states": states, "cancel": cancel}[VERB](asked)
+    if wrong == "twice":
+        answer["jobs"] *= 2
     if wrong == "hang":
         time.sleep(600)
     if wrong == "late":

@@ -321,7 +321,7 @@ impl Queue {
                 continue;
             }
             let mut known: Vec<&Told> = told.iter().filter(|told| told.token == *token).collect();
-            // What a controller lists twice after a crash is one job; of two submissions the first one counts.
+            // Of two submissions the first one counts.
             known.sort_by_key(|told| (!told.word.state.is_open(), told.id != job.submission.id));
             job.heard = Some(began);
             let Some(first) = known.first() else {
@@ -332,7 +332,9 @@ impl Queue {
                 }
                 continue;
             };
-            for second in known.iter().skip(1).filter(|second| second.word.state.is_open()) {
+            // A controller that was restarted may list one job twice.
+            let is_other = |told: &&&Told| told.id != first.id && told.word.state.is_open();
+            for second in known.iter().filter(is_other) {
                 let (engine, second) = (self.cluster.engine.clone(), (*second).clone());
                 in_background(move || engine.cancel_second(&second));
             }
@@ -416,7 +418,7 @@ impl Engine {
     fn cancel_second(&self, told: &Told) {
         // Its shim does nothing beside the first one.
         let _ = match (self, &told.id) {
-            (Engine::Slurm { .. }, Some(id)) => slurm::cancel_id(id),
+            (Engine::Slurm { .. }, Some(id)) => slurm::cancel_id(id, &told.token),
             (Engine::Commands(commands), id) => {
                 commands::cancel(commands, &[Named { id: id.clone(), token: told.token.clone() }])
             }

@@ -304,9 +304,11 @@ fn named(ticket: &Ticket) -> Named {
     Named { id: ticket.id.clone(), token: ticket.token.clone() }
 }
 
-/// Cancels the job of a ticket, and waits until its engine has taken that in. An engine that does not answer is asked a few times.
-pub(in super::super) async fn cancel(ticket: &Ticket) -> io::Result<()> {
+/// Cancels the job of a ticket, notes that in its file, and waits until its engine has taken it in. An engine that does not answer is
+/// asked a few times.
+pub(in super::super) async fn cancel(ticket: &Ticket, job_file: &Path) -> io::Result<()> {
     const TRIES: u32 = 3;
+    note(job_file, &ticket.token, |ticket| ticket.cancelled = true);
     for attempt in 0..TRIES {
         let (engine, job) = (ticket.cluster.engine.clone(), named(ticket));
         let (done, answer) = tokio::sync::oneshot::channel();

@@ -91,9 +91,9 @@ pub(super) fn cancel(tokens: &[String]) -> Result<(), NoAnswer> {
     cancelled.collect::<Vec<_>>().into_iter().try_for_each(|cancelled| cancelled.map(drop))
 }
 
-/// Cancels one of several jobs with the same token.
-pub(super) fn cancel_id(id: &str) -> Result<(), NoAnswer> {
-    call(&format!("exec scancel {id}"), b"", is_of_allocation).map(drop)
+/// Cancels one of several jobs with the same token. An id that was given to another job since hits nothing.
+pub(super) fn cancel_id(id: &str, token: &str) -> Result<(), NoAnswer> {
+    call(&format!("exec scancel --name={token} {id}"), b"", is_of_allocation).map(drop)
 }
 
 /// Reads a line of the queue.
