@@ -126,7 +126,12 @@ pub(super) fn lanes_grid(status: &SessionStatus) -> Grid {
             ("#", Align::Right, &|(_, lane)| text(lane.experiment)),
             ("doing", Align::Left, &|(_, lane)| {
                 let is_left = status.owner.is_none() && open(lane).is_some_and(|open| open.elapsed.is_none());
-                if is_left { "left" } else { phase_word(lane.phase) }.to_owned()
+                match open(lane).is_some_and(|open| open.queued.is_some()) {
+                    true => "queued",
+                    false if is_left => "left",
+                    false => phase_word(lane.phase),
+                }
+                .to_owned()
             }),
             ("for", Align::Right, &|(_, lane)| text(open(lane).and_then(|open| open.elapsed).map(clock_time))),
             ("left", Align::Right, &|(_, lane)| match lane.is_late {
@@ -322,6 +327,15 @@ what to type next
         assert_eq!(session["seats"][1]["experiment"], 10);
         assert_eq!((&session["open"]["id"], session["attempts"].as_array().unwrap().len()), (&json!(4), 7));
         assert_eq!(session["attempts"][4]["trial"], json!({"train": {"on": 3, "cars": [5, 6]}}));
+    }
+
+    #[test]
+    fn the_slot_of_a_run_in_the_queue_says_so() {
+        let mut status = night();
+        status.attempts[3].queued = Some(5.0);
+        let shown = render_status(&[status], Format::Table, Some(80));
+        assert!(shown.contains("\nslot 0   7  queued "), "{shown}");
+        assert!(shown.contains("\nslot 2   8  running"), "{shown}");
     }
 
     #[test]
