@@ -12,6 +12,7 @@ them, and only that user's jobs can. Clients find the cluster by SLURM_CONF. Nee
 """
 import getpass
 import os
+import re
 import shutil
 import signal
 import socket
@@ -263,6 +264,11 @@ class Cluster:
         """The words of each line of `squeue`, of all that is not over; None where it fails."""
         said = self.ask("squeue", "-ha", "-o", form, *more)
         return None if said is None else [line.split() for line in said.splitlines()]
+
+    def put_back(self):
+        """The numbers of all jobs that the controller ever put back into its queue."""
+        with open(f"{self.folder}/log/slurmctld.out", errors="replace") as log:
+            return set(re.findall(r"Requeuing JobId=(\d+)", log.read()))
 
     def of_jobs(self):
         """{pid: command line} of step daemons, of what they started and of what is left of that."""
