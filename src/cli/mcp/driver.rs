@@ -80,11 +80,13 @@ fn end_of(code: Option<i32>, stdout: &[u8], stderr: &[u8]) -> End {
 pub(super) struct Drivers {
     clock: Clock,
     last: Mutex<HashMap<PathBuf, Trying>>,
+    /// Whether the client is gone.
+    is_left: watch::Sender<bool>,
 }
 
 impl Drivers {
     pub(super) fn new(clock: Clock) -> Drivers {
-        Drivers { clock, last: Mutex::default() }
+        Drivers { clock, last: Mutex::default(), is_left: watch::Sender::new(false) }
     }
 
     /// Makes the change in the working tree an experiment, and returns its number as soon as it has one. Goes on where nobody waits
@@ -137,20 +139,25 @@ impl Drivers {
     /// left open.
     pub(super) async fn wait(&self, dir: &Path, id: ExperimentId, patience: Duration) -> Result<Waited, Failure> {
         let until = Instant::now() + patience;
+        let mut is_left = self.is_left.subscribe();
         loop {
             let phase = match self.step(dir, id)? {
                 Step::Over(waited) => return Ok(waited),
                 Step::Open(phase) => phase,
             };
-            if Instant::now() >= until {
+            if Instant::now() >= until || *is_left.borrow() {
                 return Ok(Waited::at(id, phase));
             }
-            sleep(PAUSE.min(until - Instant::now())).await;
+            tokio::select! {
+                () = sleep(PAUSE.min(until.saturating_duration_since(Instant::now()))) => {}
+                _ = is_left.changed() => return Ok(Waited::at(id, phase)),
+            }
         }
     }
 
-    /// Leaves the runs going and ends the processes that watch them, since the client is gone.
-    pub(super) fn hang_up(&self) {
+    /// Ends all waiting and the processes that watch runs, and leaves the runs going, since the client is gone.
+    pub(super) fn leave(&self) {
+        self.is_left.send_replace(true);
         for trying in self.last().values().filter(|trying| trying.end().is_none()) {
             let process = i32::try_from(trying.process).ok().and_then(Pid::from_raw);
             // One that has just ended need not hear it.

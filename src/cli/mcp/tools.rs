@@ -67,6 +67,7 @@ pub(super) struct LogArgs {
 /// An outcome, as `ar log --outcome` has it.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 #[strum(serialize_all = "lowercase")]
 pub(super) enum Outcome {
     Keep,
@@ -95,6 +96,7 @@ pub(super) struct IdeaArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub(super) enum IdeaAction {
     Add,
     List,
@@ -246,7 +248,7 @@ impl Name {
             Name::Note => schema_for_input::<NoteArgs>(),
             Name::Stop => schema_for_input::<StopArgs>(),
         };
-        let mut schema = schema.map(|schema| (*schema).clone()).unwrap_or_default();
+        let mut schema = schema.map(|schema| portable(&schema)).unwrap_or_default();
         let properties = schema.entry("properties").or_insert_with(|| json!({}));
         properties[REPOSITORY] = json!({
             "type": "string",
@@ -257,8 +259,8 @@ impl Name {
 
     fn output(self) -> Arc<JsonObject> {
         match self {
-            Name::Try => schema_for_output::<Begun>(),
-            Name::Wait => schema_for_output::<Waited>(),
+            Name::Try => Arc::new(portable(&schema_for_output::<Begun>())),
+            Name::Wait => Arc::new(portable(&schema_for_output::<Waited>())),
             Name::Brief => document(&json!({"text": {"type": "string"}})),
             Name::Log => document(
                 &json!({"tag": {"type": "string"}, "experiments": {"type": "array", "items": {"type": "object"}}}),
@@ -276,6 +278,21 @@ impl Name {
 
 /// The argument of all tools.
 pub(super) const REPOSITORY: &str = "repository";
+
+/// The same schema without `null` as a type of properties that may be absent: some clients know one type for each.
+fn portable(schema: &JsonObject) -> JsonObject {
+    let mut schema = schema.clone();
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(|properties| properties.values_mut()) {
+        if let Some(only) = property["type"].as_array().and_then(|types| types.first()).cloned() {
+            property["type"] = only;
+        }
+        if let Some(values) = property.get_mut("enum").and_then(Value::as_array_mut) {
+            values.retain(|value| !value.is_null());
+        }
+    }
+    schema
+}
 
 /// The schema of a document with these fields, of which others may come later.
 fn document(fields: &Value) -> Arc<JsonObject> {
