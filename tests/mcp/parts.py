@@ -100,21 +100,38 @@ async def by_tools_with(client, world):
 
 
 async def phases(ar):
-    world = World(ar, SETTINGS + 'decide = "confirmed"\nguard = ["sleep 0.4"]\n')
-    world.write("train.sh", "sleep 0.3\n" + (world.repo / "train.sh").read_text())
+    """Each run and the guard wait for a sign, so that none of them passes unseen."""
+    world = World(ar, SETTINGS + 'decide = "confirmed"\nguard = ["until [ -e ../guarded.$AR_EXPERIMENT ]; do sleep 0.02; done"]\n')
+    world.write("train.sh", (world.repo / "train.sh").read_text().replace(
+        ". ./model.sh", "n=$(grep -c . ../runs); until [ -e ../go.$n ]; do sleep 0.02; done\n. ./model.sh"))
     world.value("2.0$AR_SEED")
-    world.git("commit", "-q", "-a", "-m", "slower")
+    world.git("commit", "-q", "-a", "-m", "each run waits for a sign")
     world.value("1.5$AR_SEED")
-    seen = []
+
     async with Tools(world) as client:
-        begun = await client.call("try", description="first")
-        assert begun == {"experiment": 1}, begun
-        while not seen or seen[-1] not in ("recorded", "stopped"):
-            waited = await client.call("wait", experiment=1, seconds=0)
-            seen += [waited["phase"]] if waited["phase"] not in seen[-1:] else []
-            await anyio.sleep(0.05)
-    assert seen[0] in ("starting", "baseline") and seen[-1] == "recorded", seen
-    assert {"baseline", "running", "guards", "confirm 2 of 4"} <= set(seen), seen
+        async def becomes(*phases):
+            until = time.monotonic() + PATIENCE
+            while (waited := await client.call("wait", experiment=1, seconds=0))["phase"] not in phases:
+                assert time.monotonic() < until, (phases, waited)
+                await anyio.sleep(0.05)
+            return waited
+
+        assert await client.call("try", description="first") == {"experiment": 1}
+        await becomes("baseline")
+        (world.folder / "guarded.0").touch()
+        (world.folder / "go.1").touch()
+        await becomes("running")
+        (world.folder / "go.2").touch()
+        await becomes("guards")
+        (world.folder / "guarded.1").touch()
+        confirming = [f"confirm {number} of 4" for number in range(1, 5)]
+        seen, waited = set(), await becomes(*confirming)
+        for run in range(3, 20):
+            seen.add(waited["phase"])
+            (world.folder / f"go.{run}").touch()
+            while waited["phase"] != "recorded" and world.runs() <= run:
+                waited = await becomes(*confirming, "recorded", "recording", "starting")
+    assert {"confirm 1 of 4", "confirm 2 of 4"} <= seen, seen
     assert waited["outcome"] == "keep", waited
     world.end()
 
@@ -285,7 +302,7 @@ async def two(ar):
 
 
 async def killed(ar):
-    for way in ("wait", "resume", "try --continue"):
+    for way in ("wait", "resume", "try --continue", "the server too"):
         world = World(ar)
         world.value("1.9")
         world.call("try", "-m", "first")
@@ -296,18 +313,24 @@ async def killed(ar):
                                   text=True, start_new_session=True)
         line = await asyncio.to_thread(client.stdout.readline)
         server = json.loads(line)["server"]
+        if way == "the server too":
+            os.kill(server, signal.SIGKILL)
         client.kill()
         client.wait()
         until = time.monotonic() + 3
         while Path(f"/proc/{server}").exists() and Path(f"/proc/{server}/stat").read_text().split(") ")[1][0] != "Z":
             assert time.monotonic() < until, "the server outlives its client"
             await anyio.sleep(0.02)
-        while (status := world.json("status")["sessions"][0])["owner"]:
+        # What a server that is killed does not tell it goes on by itself.
+        while (status := world.json("status")["sessions"][0])["owner"] and way != "the server too":
             assert time.monotonic() < until, status
             await anyio.sleep(0.05)
         assert status["attempts"][0]["id"] == 2, status
         world.open()
-        if way == "wait":
+        if way == "the server too":
+            async with Tools(world) as tools:
+                assert (await tools.outcome(2))["outcome"] == "keep"
+        elif way == "wait":
             async with Tools(world) as tools:
                 await tools.fails("try", "experiment 2 of session night is still open", "`wait`", description="another")
                 assert (await tools.outcome(2))["outcome"] == "keep"
@@ -360,4 +383,10 @@ def play(ar, wanted):
 
     async def all_of_them():
         return sum(await asyncio.gather(*map(one, chosen)))
-    return 1 if asyncio.run(all_of_them()) else 0
+    failed = asyncio.run(all_of_them())
+    for world in World.made:
+        if world.folder.exists():
+            # A part that failed leaves no run that waits, and its repositories to look at.
+            world.open()
+            print(f"left: {world.folder}")
+    return 1 if failed else 0

@@ -1,4 +1,5 @@
 """The same night by tools, by the command line, and by a loop that calls an agent."""
+import re
 import sys
 from shlex import quote
 
@@ -6,14 +7,15 @@ from changes import CHANGES, make
 from world import HERE, Tools, World
 
 # What depends on the time, on the commits before, or on who called whom.
-OWN = {"commit", "base", "start", "created", "max_experiments", "agent_preset", "started", "finished", "seconds", "agent", "session_seconds", "time", "environment", "usage", "artifacts_run",
-       "proposal", "sandbox", "merged", "pid", "host", "duration"}
+OWN = {"commit", "base", "start", "started", "finished", "created", "seconds", "agent", "agent_preset", "max_experiments", "proposal"}
 
 
 def without_own(value):
     if isinstance(value, dict):
         return {key: without_own(part) for key, part in value.items() if key not in OWN}
-    return [without_own(part) for part in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [without_own(part) for part in value]
+    return re.sub(r"after [0-9.]+ s", "after … s", value) if isinstance(value, str) else value
 
 
 async def by_tools(world):

@@ -29,7 +29,10 @@ class ToolError(Exception):
 class World:
     """A repository below a folder of its own."""
 
+    made = []
+
     def __init__(self, ar, settings=SETTINGS, **environment):
+        World.made.append(self)
         self.ar = ar
         self.folder = Path(tempfile.mkdtemp(prefix="ar-mcp-"))
         self.repo = self.folder / "repo"

@@ -6,6 +6,9 @@ use autoresearch::rules::{Driver, MAX_FRESH, OpenStatus, SessionStatus};
 /// The phase before the change is a commit.
 pub(super) const STARTING: &str = "starting";
 
+/// The phase before the working tree is as the next change needs it.
+const RECORDING: &str = "recording";
+
 /// Where an experiment is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
@@ -28,6 +31,8 @@ pub(super) fn standing(status: &SessionStatus, id: ExperimentId) -> Standing {
     let baseline = || status.attempts.iter().find(|open| open.id.is_baseline()).filter(|_| is_next(status, id));
     let Some(open) = open.or_else(baseline) else {
         return match status.history.get(id) {
+            // The process of another client has the tree until it is gone.
+            Some(_) if is_ending(status) => Standing::Open(RECORDING.into()),
             Some(_) => Standing::Recorded,
             // Its baseline was recorded just now.
             None if status.owner.is_some() && is_next(status, id) => Standing::Open(STARTING.into()),
@@ -56,6 +61,11 @@ fn is_next(status: &SessionStatus, id: ExperimentId) -> bool {
     id == ExperimentId::BASELINE.next() && status.history.records().len() < 2
 }
 
+/// Returns whether an `ar try` is about to end or has just begun.
+fn is_ending(status: &SessionStatus) -> bool {
+    status.owner.is_some() && status.driver == Some(Driver::Hand) && status.attempts.is_empty()
+}
+
 fn phase_text(open: &OpenStatus) -> String {
     if open.id.is_baseline() {
         return "baseline".into();
@@ -71,6 +81,6 @@ fn phase_text(open: &OpenStatus) -> String {
         Phase::Reviewing => "review".into(),
         Phase::Waiting => "waiting to be merged".into(),
         Phase::Checking => "checking the incumbent".into(),
-        Phase::Recording | Phase::Settling => "recording".into(),
+        Phase::Recording | Phase::Settling => RECORDING.into(),
     }
 }
