@@ -99,6 +99,8 @@ pub(super) enum Command {
     Demo(DemoArgs),
     /// Print the completion script for a shell
     Completions(CompletionsArgs),
+    /// Serve the commands as tools of the Model Context Protocol, on standard input and output
+    Mcp,
     /// Show or write the manual pages
     Man(ManArgs),
     /// Print the version
@@ -148,6 +150,7 @@ impl Command {
             | Command::Demo(_)
             | Command::Completions(_)
             | Command::Man(_)
+            | Command::Mcp
             | Command::Version => None,
         }
     }

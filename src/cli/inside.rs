@@ -48,6 +48,13 @@ pub(super) fn refuse(command: &Command) -> Result<(), CliError> {
     Err(CliError::new(format!("cannot call `ar {name}` inside experiment {experiment} of the loop"), Some(hint.into())))
 }
 
+/// Returns whether this process is part of an experiment of a loop. The variables tell, else its ancestors: clients may start a
+/// server without the variables.
+pub(super) fn is_inside() -> bool {
+    let by_variable = || variable("AR_EXPERIMENT").is_some() && env::var_os("AR_STATE_DIR").is_some();
+    by_variable() || jobs_above().iter().any(|job| job.ancestors().any(|above| above.ends_with(SESSIONS_FOLDER)))
+}
+
 /// The job file of the agent's call in a folder.
 fn call_in(folder: &Path) -> PathBuf {
     JobFiles::named(folder, AGENT_JOB).job

@@ -28,6 +28,7 @@ mod live;
 mod log;
 mod loop_agent;
 mod man;
+mod mcp;
 mod mlflow;
 mod note;
 mod outcome_line;
@@ -166,6 +167,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Demo(args) => demo::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Mcp => mcp::run(),
         Command::Version => Ok(version::run()),
     }
 }

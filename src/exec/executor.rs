@@ -49,6 +49,13 @@ pub enum Executor {
     Cluster(Arc<Queue>),
 }
 
+/// A path by which this process starts the program that it runs, also after its file was replaced or deleted.
+pub fn running_program() -> PathBuf {
+    let link = Path::new("/proc/self/exe");
+    let there = link.exists().then(|| link.to_owned());
+    there.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| link.to_owned())
+}
+
 impl Executor {
     /// The executor of runs and guards: the engine of `cluster`, or this machine without one.
     pub fn for_runs(cluster: Option<&Cluster>) -> Executor {
@@ -64,11 +71,7 @@ impl Executor {
 
     /// This machine, with shims of the program that runs here: for agents, reviewers, and helpers such as hooks.
     pub fn local() -> Executor {
-        // This link leads to the running program, also after its file was replaced or deleted.
-        let link = Path::new("/proc/self/exe");
-        let there = link.exists().then(|| link.to_owned());
-        let program = there.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| link.to_owned());
-        Executor::Local { program }
+        Executor::Local { program: running_program() }
     }
 
     /// Starts a job. Removes the `exit.json` of an earlier job of the same name, but not its log.

@@ -30,7 +30,7 @@ pub use calls::{Answer, Reply, ask_shim};
 pub use cluster::Ticket;
 pub use environment::{boot_id, disk_space, environment, host_name, lock_file_hash, process_name, since_boot};
 pub use error::ExecError;
-pub use executor::Executor;
+pub use executor::{Executor, running_program};
 pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};
 pub use holders::may_be_held;
 pub use job::{Exit, Job, JobFiles, Node, Started, Watched};

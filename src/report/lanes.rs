@@ -268,6 +268,7 @@ mod tests {
             report: None,
             lanes: lanes_status(&history, Some(&layout), &attempts, &gpus, Some(now)),
             attempts,
+            driver: None,
             owner: Some("process 123".into()),
             stopping: None,
             process: Some(123),

@@ -58,6 +58,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
             newest: Some(Number { value: 1.75, raw: "1.75".into() }),
         }],
         lanes: LanesStatus::default(),
+        driver: None,
         owner: Some("process 123 with session nov20".into()),
         stopping: None,
         process: Some(123),

@@ -71,6 +71,7 @@ mod lessons;
 mod limits;
 mod looking;
 mod loop_agent;
+mod mcp;
 mod measure;
 mod next_session;
 mod nights;

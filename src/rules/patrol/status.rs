@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::activity::Activity;
 use super::ownership::OtherHost;
+use super::verdict::Driver;
 use crate::domain::{Contract, Escalation, ExperimentId, Home, Layout, Number, Outage, Phase, Spent, StopWhen, Tag};
 use crate::rules::decide::Trial;
 use crate::rules::history::History;
@@ -40,6 +41,8 @@ pub struct SessionStatus {
     pub attempts: Vec<OpenStatus>,
     /// The slots and the seats.
     pub lanes: LanesStatus,
+    /// The maker of its changes, if that is known.
+    pub driver: Option<Driver>,
     /// The active process, by its own description.
     pub owner: Option<String>,
     /// The request of `ar stop` to the active process.

@@ -125,6 +125,7 @@ impl<'a> StatusReader<'a> {
             sleep: if activity == Activity::Between { sleep_of(&journal) } else { None },
             attempts,
             lanes,
+            driver: presence.driver(),
             owner: owner.as_ref().map(|owner| owner.said.clone()),
             stopping: owner.as_ref().and_then(|_| folder.stopping()),
             process: owner.as_ref().and_then(|owner| owner.process()),

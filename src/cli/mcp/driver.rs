@@ -1,0 +1,277 @@
+//! `try` and `wait`: an `ar try` in the background for each repository, and what becomes of it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use autoresearch::domain::{Clock, ExperimentId, Record};
+use autoresearch::git::Repo;
+use autoresearch::rules::{Driver, SessionStatus};
+use autoresearch::session::{Lookout, SessionError, choose_session, inspect_sessions};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::command::{Failure, not_started, own, said};
+use super::phase::{STARTING, Standing, begun, standing};
+use super::tools::{TryArgs, Waited};
+use crate::cli::exit;
+
+/// The pause between two looks at a session.
+const PAUSE: Duration = Duration::from_millis(150);
+
+/// What an `ar try` came to.
+#[derive(Debug, Clone)]
+enum End {
+    /// The document that it printed.
+    Said(Value),
+    /// It was interrupted, and its change rolled back.
+    RolledBack,
+    /// Another process holds the session.
+    Held(Failure),
+    Failed(Failure),
+}
+
+/// An `ar try` that this server started.
+#[derive(Debug, Clone)]
+struct Trying {
+    process: u32,
+    /// Its experiment, once that is known.
+    experiment: Option<ExperimentId>,
+    end: watch::Receiver<Option<End>>,
+}
+
+impl Trying {
+    /// Starts it in the background. It has a process group of its own, so that what ends the client does not end it.
+    fn start(dir: &Path, args: &[&str], experiment: Option<ExperimentId>) -> Result<Trying, Failure> {
+        let child = own(dir, args).process_group(0).spawn().map_err(not_started)?;
+        let process = child.id().unwrap_or_default();
+        let (ended, end) = watch::channel(None);
+        tokio::spawn(async move {
+            let end = match child.wait_with_output().await {
+                Ok(done) => end_of(done.status.code(), &done.stdout, &done.stderr),
+                Err(error) => End::Failed(not_started(error)),
+            };
+            let _ = ended.send(Some(end));
+        });
+        Ok(Trying { process, experiment, end })
+    }
+
+    fn end(&self) -> Option<End> {
+        self.end.borrow().clone()
+    }
+}
+
+fn end_of(code: Option<i32>, stdout: &[u8], stderr: &[u8]) -> End {
+    let code = code.and_then(|code| u8::try_from(code).ok());
+    match (code, serde_json::from_slice(stdout)) {
+        (Some(0), Ok(document)) => End::Said(document),
+        (Some(exit::INTERRUPTED), _) => End::RolledBack,
+        (Some(exit::HELD), _) => End::Held(said(stderr)),
+        _ if stderr.is_empty() => End::Failed(Failure::new("`ar try` was terminated", "call `wait` to continue it")),
+        _ => End::Failed(said(stderr)),
+    }
+}
+
+/// The `ar try` that this server started last in each repository.
+#[derive(Debug)]
+pub(super) struct Drivers {
+    clock: Clock,
+    last: Mutex<HashMap<PathBuf, Trying>>,
+    /// Whether the client is gone.
+    is_left: watch::Sender<bool>,
+}
+
+impl Drivers {
+    pub(super) fn new(clock: Clock) -> Drivers {
+        Drivers { clock, last: Mutex::default(), is_left: watch::Sender::new(false) }
+    }
+
+    /// Makes the change in the working tree an experiment, and returns its number as soon as it has one. Goes on where nobody waits
+    /// for the number any more.
+    pub(super) async fn begin(self: Arc<Self>, dir: PathBuf, args: TryArgs) -> Result<ExperimentId, Failure> {
+        let beginning = tokio::spawn(async move { self.begin_here(&dir, &args).await });
+        beginning
+            .await
+            .unwrap_or_else(|error| Err(Failure::new(error.to_string(), "call `status` to see what is running")))
+    }
+
+    async fn begin_here(&self, dir: &Path, args: &TryArgs) -> Result<ExperimentId, Failure> {
+        self.refuse_second(dir)?;
+        let message = format!("--message={}", args.description);
+        let direction = args.direction.as_ref().map(|direction| format!("--direction={direction}"));
+        let mut words = vec!["try", "--format", "json", &message];
+        words.extend(direction.as_deref());
+        let mut trying = Trying::start(dir, &words, None)?;
+        self.last().insert(dir.to_owned(), trying.clone());
+        let id = loop {
+            match trying.end() {
+                Some(End::Said(document)) => break number(&document),
+                Some(End::Held(failure) | End::Failed(failure)) => {
+                    self.last().remove(dir);
+                    return Err(failure);
+                }
+                Some(End::RolledBack) => {
+                    self.last().remove(dir);
+                    return Err(rolled_back());
+                }
+                None => {}
+            }
+            if let Some(id) = self.begun_by(dir, trying.process) {
+                break Some(id);
+            }
+            tokio::select! {
+                _ = trying.end.changed() => {}
+                () = sleep(PAUSE) => {}
+            }
+        };
+        let id =
+            id.ok_or_else(|| Failure::new("`ar try` printed no record", "run `ar log` to see what was recorded"))?;
+        if let Some(trying) = self.last().get_mut(dir) {
+            trying.experiment = Some(id);
+        }
+        Ok(id)
+    }
+
+    /// Waits until the outcome of an experiment is known, at most `patience`, and says where it is. Continues one that a process
+    /// left open.
+    pub(super) async fn wait(&self, dir: &Path, id: ExperimentId, patience: Duration) -> Result<Waited, Failure> {
+        let until = Instant::now() + patience;
+        let mut is_left = self.is_left.subscribe();
+        loop {
+            let phase = match self.step(dir, id)? {
+                Step::Over(waited) => return Ok(waited),
+                Step::Open(phase) => phase,
+            };
+            if Instant::now() >= until || *is_left.borrow() {
+                return Ok(Waited::at(id, phase));
+            }
+            tokio::select! {
+                () = sleep(PAUSE.min(until.saturating_duration_since(Instant::now()))) => {}
+                _ = is_left.changed() => return Ok(Waited::at(id, phase)),
+            }
+        }
+    }
+
+    /// Ends all waiting and the processes that watch runs, and leaves the runs going, since the client is gone.
+    pub(super) fn leave(&self) {
+        self.is_left.send_replace(true);
+        for trying in self.last().values().filter(|trying| trying.end().is_none()) {
+            let process = i32::try_from(trying.process).ok().and_then(Pid::from_raw);
+            // One that has just ended need not hear it.
+            let _ = process.map(|process| kill_process(process, Signal::HUP));
+        }
+    }
+
+    fn step(&self, dir: &Path, id: ExperimentId) -> Result<Step, Failure> {
+        let own = self.last().get(dir).filter(|own| own.experiment == Some(id)).cloned();
+        match own.as_ref().map(Trying::end) {
+            Some(Some(End::Failed(failure))) => {
+                // The next call looks afresh: what stood in the way may be gone.
+                self.last().remove(dir);
+                return Err(failure);
+            }
+            Some(Some(End::RolledBack)) => {
+                return Ok(Step::Over(Waited::stopped(id, "interrupted; the change is saved under a ref")));
+            }
+            Some(Some(End::Said(document))) if number(&document) == Some(id) && document.get("outcome").is_some() => {
+                return Ok(Step::Over(Waited::of_document(id, &document)));
+            }
+            _ => {}
+        }
+        let is_driven = own.is_some_and(|own| own.end().is_none());
+        let status = match self.look(dir) {
+            // Its session is only being opened.
+            Err(_) if is_driven => return Ok(Step::Open(STARTING.into())),
+            status => status?,
+        };
+        Ok(match standing(&status, id) {
+            Standing::Open(phase) => Step::Open(phase),
+            _ if is_driven => Step::Open(STARTING.into()),
+            Standing::Recorded => {
+                let record = status.history.get(id);
+                Step::Over(
+                    record.map_or_else(|| Waited::at(id, STARTING.into()), |record: &Record| Waited::recorded(record)),
+                )
+            }
+            Standing::Left => {
+                let trying = Trying::start(dir, &["try", "--continue", "--format", "json"], Some(id))?;
+                self.last().insert(dir.to_owned(), trying);
+                Step::Open(STARTING.into())
+            }
+            Standing::Stopped(reason) => Step::Over(Waited::stopped(id, &reason)),
+            Standing::Unknown => return Err(unknown(&status, id)),
+        })
+    }
+
+    /// Refuses a change while another one is open, or a loop makes the changes.
+    fn refuse_second(&self, dir: &Path) -> Result<(), Failure> {
+        let own = self.last().get(dir).filter(|own| own.end().is_none()).cloned();
+        if let Some(own) = own {
+            let which = own.experiment.map_or_else(|| "an experiment".into(), |id| format!("experiment {id}"));
+            return Err(Failure::new(format!("{which} is still running"), "call `wait` until it is recorded"));
+        }
+        // Without a session there is nothing to refuse; `ar try` reports all other errors.
+        let Ok(status) = self.look(dir) else { return Ok(()) };
+        let tag = &status.tag;
+        let open = status.open().map(|open| open.id);
+        match (&status.owner, status.driver) {
+            (Some(owner), Some(Driver::Loop)) => Err(Failure::new(
+                format!("a loop is active in session {tag}: {owner}"),
+                "hand in the change as an idea: call `idea` with the action `add`",
+            )),
+            (Some(owner), _) => Err(Failure::new(
+                format!("another experiment of session {tag} is still running: {owner}"),
+                open.map_or_else(|| "call `status` to see it".into(), |id| format!("call `wait` with experiment {id}")),
+            )),
+            (None, _) => match open.filter(|id| standing(&status, *id) == Standing::Left) {
+                Some(id) => Err(Failure::new(
+                    format!("experiment {id} of session {tag} is still open"),
+                    format!("call `wait` with experiment {id} to finish it"),
+                )),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// The session that commands without a name are about.
+    fn look(&self, dir: &Path) -> Result<SessionStatus, SessionError> {
+        let repo = Repo::discover(dir)?;
+        let tag = choose_session(&repo, None)?.tag;
+        Lookout::new(&repo, tag, self.clock).look()
+    }
+
+    /// The number of the experiment that a process makes.
+    fn begun_by(&self, dir: &Path, process: u32) -> Option<ExperimentId> {
+        let sessions = inspect_sessions(dir, None, self.clock).ok()?;
+        sessions.iter().find(|status| status.process == Some(process)).and_then(begun)
+    }
+
+    fn last(&self) -> MutexGuard<'_, HashMap<PathBuf, Trying>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where an experiment is at one moment.
+enum Step {
+    Over(Waited),
+    Open(String),
+}
+
+/// The number in the answer of `ar try`.
+fn number(document: &Value) -> Option<ExperimentId> {
+    let number = document.get("id")?.as_u64()?;
+    u32::try_from(number).ok().map(ExperimentId::from)
+}
+
+fn rolled_back() -> Failure {
+    Failure::new("interrupted; the change was rolled back and saved under a ref", "run `ar status` to see what is next")
+}
+
+fn unknown(status: &SessionStatus, id: ExperimentId) -> Failure {
+    let last = status.history.records().iter().map(|record| record.id).max();
+    let there = last.map_or_else(|| "there is none yet".into(), |last| format!("the last one is {last}"));
+    Failure::new(format!("no experiment {id} in session {}; {there}", status.tag), "call `log` to see all of them")
+}
