@@ -144,6 +144,17 @@ pub(crate) fn next_on_path() -> Option<PathBuf> {
     candidates().into_iter().next()
 }
 
+/// Returns whether the first `ar` on the PATH is another program. False where there is none.
+pub(crate) fn is_shadowed() -> bool {
+    let first = env::var_os("PATH").and_then(|path| on_path(&path, |_| false).into_iter().next());
+    let own = env::current_exe().ok().and_then(|path| identity(&path));
+    first.is_some_and(|first| {
+        let is_own = identity(&first) == own;
+        // Another copy is as good.
+        !is_own && !ask(&first).and_then(|handle| answer(&handle)).is_some_and(|line| line.starts_with(OWN_VERSION))
+    })
+}
+
 /// An archiver that was asked for its version, and those to ask after it.
 pub(crate) struct Asked {
     /// The one that is at work on its answer.

@@ -17,6 +17,7 @@ mod preset;
 mod prompt;
 mod proposal;
 mod review;
+mod skill;
 mod stall;
 mod summary;
 mod transcript;
@@ -36,5 +37,6 @@ pub use preset::{
 pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, goal_sentence, prompt, protected_files, task_spec};
 pub use proposal::{Proposal, last_line, last_words};
 pub use review::{Evidence, NewClaim, Reviewing, read_review, review_prompt};
+pub use skill::{Edit, MCP_FILE, NotOurs, Skill, install_mcp, remove_mcp};
 pub use summary::summary_prompt;
 pub use transcript::printed_numbers;

@@ -93,7 +93,7 @@ pub(super) enum Command {
     Doctor(DoctorArgs),
     /// Patrol all sessions: restart dead loops, nudge silent drivers; or have patrols come by themselves
     Guard(GuardArgs),
-    /// Write ar.toml and program.md to start from
+    /// Write ar.toml and program.md to start from, or instructions for agents
     Init(InitArgs),
     /// Run the whole loop on a built-in example
     Demo(DemoArgs),

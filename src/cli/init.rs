@@ -15,6 +15,7 @@ use autoresearch::session::{
 
 use super::args::InitArgs;
 use super::error::CliError;
+use super::instructions::Instructions;
 use super::process::current_dir;
 use super::settings::{SETTINGS_FILE, resolve};
 use super::terms::SettingsArgs;
@@ -29,6 +30,9 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     let repo = Repo::discover(&current_dir()?)?;
     let root = repo.worktree().to_owned();
     let flags: Vec<_> = args.settings.0.keys().into_iter().map(|key| format!("--{key}")).collect();
+    if let Some(instructions) = Instructions::of(&args, &flags)? {
+        return instructions.apply(&repo);
+    }
     let asked = resolve(args.settings, &root)?;
     let session = session_checked_out(&repo);
     let suggestion = Suggestion::of(&root, session.as_ref());

@@ -24,6 +24,7 @@ mod idea;
 mod import;
 mod init;
 mod inside;
+mod instructions;
 mod live;
 mod log;
 mod loop_agent;

@@ -101,6 +101,7 @@ mod shell;
 mod shims;
 mod silence;
 mod simulation;
+mod skills;
 mod spending;
 mod status;
 mod stop;

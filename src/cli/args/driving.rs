@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use autoresearch::agent::Skill;
 use autoresearch::domain::values::{duration, finite, positive};
 use autoresearch::domain::{IdeaKind, PRESETS, Tag};
 use autoresearch::report::Format;
@@ -139,6 +140,15 @@ pub(in crate::cli) struct InitArgs {
     /// Also write search.py, which searches arXiv and Wikipedia without a key, and use it at pivots
     #[arg(long, requires = "research", help_heading = "Research")]
     pub(in crate::cli) keyless_search: bool,
+    /// Write instructions for an agent that drives by itself, instead of ar.toml and program.md; repeatable
+    #[arg(long = "skill", value_name = "FORM", conflicts_with = "research", help_heading = "Instructions for agents")]
+    pub(in crate::cli) skills: Vec<Skill>,
+    /// Add the server of this program to .mcp.json, instead of writing ar.toml and program.md
+    #[arg(long, conflicts_with = "research", help_heading = "Instructions for agents")]
+    pub(in crate::cli) mcp: bool,
+    /// Remove what --skill or --mcp wrote, and leave the rest as it was
+    #[arg(long, conflicts_with = "research", help_heading = "Instructions for agents")]
+    pub(in crate::cli) remove: bool,
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
 }

@@ -1,0 +1,297 @@
+//! `ar init --skill` and `--mcp`: instructions for agents that drive by themselves.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::run_loop::training_repo;
+use crate::support::{AR, Called, TestRepo, ar, ar_command};
+
+const FILES: [(&str, &str); 4] = [
+    ("claude", ".claude/skills/autoresearch/SKILL.md"),
+    ("codex", ".codex/skills/autoresearch/SKILL.md"),
+    ("agents", "AGENTS.md"),
+    ("cursor", ".cursor/rules/autoresearch.mdc"),
+];
+
+const ALL: [&str; 10] =
+    ["init", "--skill", "claude", "--skill", "codex", "--skill", "agents", "--skill", "cursor", "--mcp"];
+
+/// Every file and folder but git's, with its bytes.
+fn tree(repo: &TestRepo) -> Vec<(PathBuf, Vec<u8>)> {
+    let (mut found, mut folders) = (Vec::new(), vec![repo.path()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.file_name() != ".git") {
+            let is_folder = entry.file_type().unwrap().is_dir();
+            found.push((entry.path(), if is_folder { Vec::new() } else { fs::read(entry.path()).unwrap() }));
+            folders.extend(is_folder.then(|| entry.path()));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn remove(repo: &TestRepo) -> Called {
+    ar(repo, [&ALL[..], &["--remove"]].concat())
+}
+
+/// A PATH on which this program comes first, as `ar` and as `autoresearch`.
+fn path_with_ar(repo: &TestRepo) -> std::ffi::OsString {
+    let bin = repo.outside().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    for name in ["ar", "autoresearch"] {
+        let _ = symlink(AR, bin.join(name));
+    }
+    env::join_paths([bin].into_iter().chain(env::split_paths(crate::support::path_without_agents()))).unwrap()
+}
+
+#[test]
+fn all_forms_are_written_once_and_removed_without_a_trace() {
+    let repo = training_repo();
+    let before = tree(&repo);
+    let called = ar(&repo, ALL).ok();
+    for (_, file) in FILES {
+        assert!(called.stdout.contains(&format!("wrote {file}\n")), "{called:?}");
+        let text = repo.read(file);
+        assert!(text.contains("If `$AR_PROMPT` is set, follow it and do not call `ar try`."), "{text}");
+    }
+    assert!(!repo.exists("ar.toml") && repo.exists(".mcp.json"));
+    assert!(called.stdout.contains("next: look at .claude/skills/autoresearch/SKILL.md, "), "{called:?}");
+    let written = tree(&repo);
+
+    let again = ar(&repo, ALL).ok();
+    assert_eq!(again.stdout.matches("unchanged: ").count(), 5, "{again:?}");
+    assert!(!again.stdout.contains("next:"), "{again:?}");
+    assert_eq!(tree(&repo), written);
+
+    let removed = remove(&repo).ok();
+    assert!(removed.stdout.contains("removed AGENTS.md\n"), "{removed:?}");
+    assert_eq!(tree(&repo), before);
+    assert_eq!(remove(&repo).ok().stdout.matches("nothing to remove: ").count(), 5);
+    assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn folders_and_text_of_the_users_are_what_they_were() {
+    let repo = training_repo();
+    fs::create_dir_all(repo.file(".claude/skills")).unwrap();
+    fs::create_dir_all(repo.file(".cursor/rules")).unwrap();
+    repo.write(".cursor/rules/mine.mdc", "mine");
+    repo.write("AGENTS.md", "# Mine\r\n\r\nno end of the line");
+    repo.write(".mcp.json", "{\n\t\"mcpServers\": {\n\t\t\"files\": {\"command\": \"x\", \"limit\": 1.50}\n\t}\n}");
+    let before = tree(&repo);
+    let called = ar(&repo, ALL).ok();
+    assert!(called.stdout.contains("updated AGENTS.md") && called.stdout.contains("updated .mcp.json"), "{called:?}");
+    let agents = repo.read("AGENTS.md");
+    assert!(agents.starts_with("# Mine\r\n\r\nno end of the line\r\n\r\n<!-- autoresearch:begin "), "{agents}");
+    assert_eq!(agents.matches('\n').count(), agents.matches("\r\n").count());
+    assert!(repo.read(".mcp.json").contains("\"limit\": 1.50},\n\t\t\"autoresearch\": {"));
+    remove(&repo).ok();
+    assert_eq!(tree(&repo), before);
+}
+
+#[test]
+fn a_file_of_the_users_is_never_overwritten() {
+    let repo = training_repo();
+    repo.write(".claude/skills/autoresearch/SKILL.md", "mine\n");
+    let before = tree(&repo);
+    let refused = ar(&repo, ALL).exits(1);
+    let error = "error: .claude/skills/autoresearch/SKILL.md exists and was not written by `ar init`\nhint: move ";
+    assert!(refused.stderr.starts_with(error), "{refused:?}");
+    assert_eq!(tree(&repo), before, "nothing else was written either");
+    remove(&repo).ok();
+    assert_eq!(tree(&repo), before);
+
+    repo.write("AGENTS.md", "<!-- autoresearch:begin\nno end\n");
+    let refused = ar(&repo, ["init", "--skill", "agents"]).exits(1);
+    assert!(refused.stderr.contains("AGENTS.md has markers of `ar init` that do not match"), "{refused:?}");
+    repo.write(".mcp.json", "{\"mcpServers\": {},}");
+    let refused = ar(&repo, ["init", "--mcp"]).exits(1);
+    assert!(
+        refused.stderr.contains(".mcp.json is not valid JSON: ") && refused.stderr.contains("line 1"),
+        "{refused:?}"
+    );
+    fs::write(repo.file(".codex"), "a file").unwrap();
+    let refused = ar(&repo, ["init", "--skill", "codex"]).exits(1);
+    assert!(refused.stderr.contains("\nhint: move away what stands in the way of .codex/"), "{refused:?}");
+}
+
+#[test]
+fn what_the_user_edited_is_said_and_stays() {
+    let repo = training_repo();
+    repo.write("AGENTS.md", "# Mine\n");
+    ar(&repo, ["init", "--skill", "agents", "--skill", "claude"]).ok();
+    let edited = repo.read("AGENTS.md").replace("Never edit", "Please never edit");
+    repo.write("AGENTS.md", &edited);
+    let again = ar(&repo, ["init", "--skill", "agents"]).ok();
+    let said = "left unchanged: AGENTS.md (its section between the markers was edited)\n";
+    assert_eq!(again.stdout, said);
+    let removed = ar(&repo, ["init", "--skill", "agents", "--skill", "claude", "--remove"]).exits(1);
+    assert!(removed.stdout.starts_with(said), "{removed:?}");
+    assert!(removed.stdout.contains("removed .claude/skills/autoresearch/SKILL.md\n"), "{removed:?}");
+    assert!(removed.stderr.contains("\nhint: move what you added elsewhere"), "{removed:?}");
+    assert_eq!(repo.read("AGENTS.md"), edited);
+    // As the hint says.
+    repo.write("AGENTS.md", edited.replace("Please never edit", "Never edit"));
+    ar(&repo, ["init", "--skill", "agents", "--remove"]).ok();
+    assert_eq!(repo.read("AGENTS.md"), "# Mine\n");
+}
+
+#[test]
+fn a_link_is_followed_within_the_repository_and_not_out_of_it() {
+    let repo = training_repo();
+    repo.write("CLAUDE.md", "# Mine\n");
+    repo.symlink("CLAUDE.md", "AGENTS.md");
+    ar(&repo, ["init", "--skill", "agents"]).ok();
+    assert!(fs::symlink_metadata(repo.file("AGENTS.md")).unwrap().is_symlink());
+    assert!(repo.read("CLAUDE.md").starts_with("# Mine\n\n<!-- autoresearch:begin "));
+    ar(&repo, ["init", "--skill", "agents", "--remove"]).ok();
+    assert_eq!(repo.read("CLAUDE.md"), "# Mine\n");
+
+    let outside = repo.outside().join("shared");
+    fs::create_dir(&outside).unwrap();
+    repo.symlink(&outside, ".claude");
+    let refused = ar(&repo, ["init", "--skill", "claude"]).exits(1);
+    assert!(refused.stderr.contains("SKILL.md leads out of the repository, to "), "{refused:?}");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    repo.symlink("missing", ".codex");
+    let refused = ar(&repo, ["init", "--skill", "codex"]).exits(1);
+    assert!(refused.stderr.contains("\nhint: remove the link "), "{refused:?}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named_with_what_to_do() {
+    const NOBODY: u32 = 65534;
+    let repo = training_repo();
+    fs::create_dir(repo.file(".claude")).unwrap();
+    fs::set_permissions(repo.file(".claude"), fs::Permissions::from_mode(0o555)).unwrap();
+    let mut command = ar_command(&repo, &repo.path(), ["init", "--skill", "claude"]);
+    if fs::create_dir(repo.file(".claude/probe")).is_ok() {
+        // Root writes everywhere, so somebody else has to try.
+        fs::remove_dir(repo.file(".claude/probe")).unwrap();
+        let owner = format!("{NOBODY}:{NOBODY}");
+        let given = Command::new("chown").args(["-R", &owner]).arg(repo.outside()).status().unwrap();
+        assert!(given.success());
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let refused = Called::from(command.output().unwrap()).exits(1);
+    assert!(refused.stderr.contains("cannot write .claude/skills/autoresearch/SKILL.md: "), "{refused:?}");
+    assert!(refused.stderr.contains("\nhint: make the folder writable: chmod u+w "), "{refused:?}");
+    assert!(refused.stderr.ends_with("/.claude\n"), "{refused:?}");
+}
+
+#[test]
+fn calls_that_make_no_sense_are_refused() {
+    let repo = training_repo();
+    let refused = ar(&repo, ["init", "--remove"]).exits(2);
+    assert!(refused.stderr.contains("--remove needs --skill or --mcp"), "{refused:?}");
+    let refused = ar(&repo, ["init", "--skill", "claude", "--metric", "val_bpb"]).exits(2);
+    assert!(refused.stderr.contains("write no settings, but --metric was given"), "{refused:?}");
+    let outside = ar_command(&repo, repo.outside(), ["init", "--skill", "claude"]);
+    let refused = Called::from({ outside }.output().unwrap()).exits(1);
+    assert!(refused.stderr.contains("hint: cd into the repository, or make one: git init"), "{refused:?}");
+    // In a folder of the repository, the file goes to its root.
+    fs::create_dir(repo.file("sub")).unwrap();
+    Called::from(ar_command(&repo, &repo.file("sub"), ["init", "--skill", "agents"]).output().unwrap()).ok();
+    assert!(repo.exists("AGENTS.md"));
+    assert_eq!(repo.status(), "?? AGENTS.md");
+}
+
+#[test]
+fn the_entry_for_servers_has_the_name_that_the_path_leads_to() {
+    let repo = training_repo();
+    let own = path_with_ar(&repo);
+    let mut command = ar_command(&repo, &repo.path(), ["init", "--mcp"]);
+    Called::from(command.env("PATH", &own).output().unwrap()).ok();
+    assert!(repo.read(".mcp.json").contains("\"command\": \"ar\""));
+    let archiver = repo.outside().join("archiver");
+    fs::create_dir(&archiver).unwrap();
+    fs::write(archiver.join("ar"), "#!/bin/sh\necho GNU ar 2.46\n").unwrap();
+    fs::set_permissions(archiver.join("ar"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = env::join_paths([archiver].into_iter().chain(env::split_paths(&own))).unwrap();
+    let mut command = ar_command(&repo, &repo.path(), ["init", "--mcp"]);
+    Called::from(command.env("PATH", path).output().unwrap()).ok();
+    let text = repo.read(".mcp.json");
+    let entry: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(entry["mcpServers"]["autoresearch"], serde_json::json!({"command": "autoresearch", "args": ["mcp"]}));
+}
+
+#[test]
+fn on_the_branch_of_a_session_the_user_is_told_where_the_file_would_go() {
+    let repo = training_repo();
+    repo.write("train.sh", repo.read("train.sh").replace("2.000000", "1.5"));
+    ar(&repo, ["try", "-m", "first", "--metric", "val_bpb", "--cmd", "sh train.sh"]).ok();
+    let called = ar(&repo, ["init", "--skill", "claude"]).ok();
+    assert!(called.stderr.contains("note: autoresearch/nov20 is checked out"), "{called:?}");
+    assert!(!ar(&repo, ["init", "--skill", "claude"]).ok().stderr.contains("note:"));
+}
+
+/// Does what the skill says and nothing else: its commands, from its own text.
+const FOLLOWER: &str = r#"
+set -eu
+commands() { sed -n 's/^    ar /ar /p' "$1"; }
+first=$(commands "$1" | grep -e '--metric')
+later=$(commands "$1" | grep -e '-m' | grep -v -e '--metric')
+ar --version | grep -q '^ar (autoresearch)'
+ar brief >/dev/null 2>&1 || echo no session yet
+test -z "$(git status --porcelain)"
+sed -i 's/2.000000/1.9/' train.py
+eval "$first"
+ar brief | grep -q val_bpb
+sed -i 's/^VAL_BPB=.*/VAL_BPB=1.95/' train.py
+eval "$later"
+ar report >report.txt
+"#;
+
+#[test]
+fn an_agent_that_follows_the_skill_alone_reaches_a_kept_experiment() {
+    for (form, file) in FILES {
+        let repo = training_repo();
+        repo.git(["mv", "train.sh", "train.py"]);
+        ar(&repo, ["init", "--skill", form]).ok();
+        repo.commit_all("instructions");
+        let path = path_with_ar(&repo);
+        // The example of the skill calls `python`; here it reads a shell script.
+        let python = repo.outside().join("bin/python");
+        fs::write(&python, "#!/bin/sh\nexec sh \"$@\"\n").unwrap();
+        fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut agent = Command::new("sh");
+        repo.environment(&mut agent);
+        agent.env("PATH", path).args(["-c", FOLLOWER, "agent", file]).current_dir(repo.path());
+        let done = Called::from(agent.output().unwrap()).ok();
+        assert!(done.stdout.contains("   1  keep     1.9 "), "{form}: {done:?}");
+        assert!(done.stdout.contains("   2  discard  1.95 "), "{form}: {done:?}");
+        let outcomes: Vec<_> = ar(&repo, ["log", "--format", "json"]).ok().json()["experiments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|record| record["outcome"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(outcomes, ["keep", "keep", "discard"], "{form}");
+        assert!(repo.exists(file), "{form}: the instructions survive a discard");
+    }
+}
+
+#[test]
+fn every_command_of_the_instructions_exists() {
+    let repo = training_repo();
+    ar(&repo, ALL).ok();
+    let help = ar(&repo, ["help"]).ok().stdout;
+    let call = regex::Regex::new(r"`ar ([a-z]+)|^    ar ([a-z]+)").unwrap();
+    for (form, file) in FILES {
+        let text = repo.read(file);
+        let named: Vec<&str> = text
+            .lines()
+            .flat_map(|line| call.captures_iter(line))
+            .filter_map(|found| found.get(1).or(found.get(2)))
+            .map(|name| name.as_str())
+            .collect();
+        assert!(named.len() > 8, "{form}: {named:?}");
+        for name in named {
+            assert!(help.contains(&format!("  {name} ")), "{form}: {name}");
+        }
+    }
+}
