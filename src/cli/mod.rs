@@ -46,6 +46,7 @@ mod restore;
 mod run;
 mod said;
 mod score;
+mod serve;
 mod settings;
 mod show;
 mod signals;
@@ -142,6 +143,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Resume(args) => run::resume(args),
         Command::Report(args) => report::run(args),
         Command::Status(args) => status::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Stop(args) => stop::run(args),
         Command::Tell(args) => tell::run(args),
         Command::Log(args) => log::run(args),

@@ -93,6 +93,7 @@ mod rounds;
 mod run_loop;
 mod said;
 mod search;
+mod serve;
 mod sessions;
 mod settings;
 mod setup_trap;
