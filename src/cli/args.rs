@@ -22,8 +22,8 @@ pub(super) use guard_service::GuardServiceArgs;
 pub(crate) use guide::{commands, program};
 pub(super) use guide::{examples, with_groups};
 pub(super) use reading::{
-    BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, SaidArgs, ScoreArgs, ShowArgs,
-    StatusArgs,
+    BriefArgs, DiffArgs, DoctorArgs, ExtractArgs, LedgerArgs, LogArgs, ReportArgs, SaidArgs, ScoreArgs, ServeArgs,
+    ShowArgs, StatusArgs,
 };
 pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
 pub(super) use taking::{AblateArgs, FinalizeArgs, NoteArgs, RateArgs, ReproArgs, RestoreArgs, VerifyArgs};
@@ -53,6 +53,8 @@ pub(super) enum Command {
     Report(ReportArgs),
     /// Show what is happening now
     Status(StatusArgs),
+    /// Serve a page that shows sessions live, in a browser or on a phone
+    Serve(ServeArgs),
     /// Finish the current experiment, then stop
     Stop(StopArgs),
     /// Say something to the agents of a session, also while it is active
@@ -138,6 +140,7 @@ impl Command {
             Command::Doctor(args) => args.repair.then_some("doctor --repair"),
             Command::Report(_)
             | Command::Status(_)
+            | Command::Serve(_)
             | Command::Log(_)
             | Command::Show(_)
             | Command::Diff(_)

@@ -48,6 +48,7 @@ mod restore;
 mod run;
 mod said;
 mod score;
+mod serve;
 mod settings;
 mod show;
 mod signals;
@@ -144,6 +145,7 @@ fn dispatch(command: Command) -> Result<ExitCode, CliError> {
         Command::Resume(args) => run::resume(args),
         Command::Report(args) => report::run(args),
         Command::Status(args) => status::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Stop(args) => stop::run(args),
         Command::Tell(args) => tell::run(args),
         Command::Log(args) => log::run(args),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::domain::{ExperimentId, ExperimentName, Note, Tag, shell_word, with_causes};
+use autoresearch::domain::{ExperimentId, ExperimentName, Note, Record, Tag, shell_word, with_causes};
 use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, chart_svg, html_report, render_report};
 use autoresearch::session::{SessionError, SessionView};
 use autoresearch::{fs, state};
@@ -15,7 +15,7 @@ use super::process::current_dir;
 use super::{chosen, exit, foreign, note, output, settings, weights};
 
 /// The user's notes on experiments, by number.
-type Notes = BTreeMap<ExperimentId, Vec<Note>>;
+pub(super) type Notes = BTreeMap<ExperimentId, Vec<Note>>;
 
 /// Prints what a session, or a ledger from anywhere, found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
@@ -104,24 +104,29 @@ fn print(report: &Report, format: Format) -> Result<(), CliError> {
 fn details(view: &SessionView, notes: &Notes) -> Vec<Detail> {
     let mut room = Room::default();
     let mut details = Vec::new();
-    let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
     for record in Detail::order(view.history.records()) {
         if room.is_used_up() {
             break;
         }
-        let diff = match view.diff(record) {
-            Ok(diff) => Excerpt::of_diff(&diff, &mut room),
-            Err(error) => Excerpt::absent(with_causes(&error)),
-        };
-        let log = match state::read_log_tail(&view.run_log(record.id)) {
-            Ok(tail) if !tail.is_empty() => Excerpt::of_log(&tail, &mut room),
-            Ok(_) => Excerpt::absent(view.folder.why_dropped(record.id).unwrap_or_default()),
-            Err(error) => Excerpt::absent(with_causes(&error)),
-        };
-        let notes = notes.get(&record.id).map(Vec::as_slice).unwrap_or_default();
-        details.push(Detail::new(record, composite, view.history.had_to_beat(record), diff, log, notes));
+        details.push(detail(view, record, notes, &mut room));
     }
     details
+}
+
+/// The details of one experiment, as far as there is room.
+pub(super) fn detail(view: &SessionView, record: &Record, notes: &Notes, room: &mut Room) -> Detail {
+    let composite = view.contract.as_ref().and_then(|contract| contract.composite.as_ref());
+    let diff = match view.diff(record) {
+        Ok(diff) => Excerpt::of_diff(&diff, room),
+        Err(error) => Excerpt::absent(with_causes(&error)),
+    };
+    let log = match state::read_log_tail(&view.run_log(record.id)) {
+        Ok(tail) if !tail.is_empty() => Excerpt::of_log(&tail, room),
+        Ok(_) => Excerpt::absent(view.folder.why_dropped(record.id).unwrap_or_default()),
+        Err(error) => Excerpt::absent(with_causes(&error)),
+    };
+    let notes = notes.get(&record.id).map(Vec::as_slice).unwrap_or_default();
+    Detail::new(record, composite, view.history.had_to_beat(record), diff, log, notes)
 }
 
 /// Draws the chart of a report into a file, which appears whole or not at all.

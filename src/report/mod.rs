@@ -55,7 +55,10 @@ pub use exported::{exported_grid, imported_grid, record_json, records_json};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::Report;
 pub use grid::{Align, Format, Grid};
-pub use html::{Detail, Excerpt, Room, html_report};
+pub use html::{
+    Detail, Excerpt, LivePart, LiveSession, Room, html_report, live_course, live_experiment, live_now, live_page,
+    live_policy,
+};
 pub use ideas::ideas_grid;
 pub use ledger::{ledger_grid, ledger_json, select_rows};
 pub use messages::words_grid;

@@ -392,7 +392,7 @@ impl SessionStatus {
     }
 
     /// The facts about the session, each with its name.
-    fn facts(&self, report: &Report) -> Vec<(&'static str, String)> {
+    pub(super) fn facts(&self, report: &Report) -> Vec<(&'static str, String)> {
         let place = self.worktree.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
         let session = match self.is_imported() {
             true => format!("{}, imported from another tool's ledger", self.tag),

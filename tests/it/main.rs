@@ -94,6 +94,7 @@ mod rounds;
 mod run_loop;
 mod said;
 mod search;
+mod serve;
 mod sessions;
 mod settings;
 mod setup_trap;

@@ -11,7 +11,7 @@ use super::Cli;
 /// The commands, each in one group, as the help lists them.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Run experiments", &["init", "run", "try", "resume", "stop", "tell", "idea", "mcp"]),
-    ("Read results", &["status", "report", "log", "show", "diff", "brief", "extract", "score", "doctor"]),
+    ("Read results", &["status", "serve", "report", "log", "show", "diff", "brief", "extract", "score", "doctor"]),
     ("Check results", &["verify", "ablate", "repro", "note", "rate"]),
     ("Watch over sessions", &["guard"]),
     ("Move results", &["restore", "finalize", "import", "export"]),

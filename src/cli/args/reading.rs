@@ -1,5 +1,6 @@
 //! The arguments of the commands that read.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,6 +79,19 @@ pub(in crate::cli) struct StatusArgs {
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub(in crate::cli) format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ServeArgs {
+    /// Sessions to show, several of them in one chart [default: that of HEAD, else the active one, else the newest]
+    #[arg(id = "session", value_name = "TAG")]
+    pub(in crate::cli) sessions: Vec<Tag>,
+    /// Port to listen at; 0 for any free one
+    #[arg(long, value_name = "N", default_value_t = 8765)]
+    pub(in crate::cli) port: u16,
+    /// Address to listen at; any other than the default lets other machines in, without encryption
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(in crate::cli) bind: IpAddr,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@
 
 mod axis;
 mod labels;
+mod overlay;
 mod panels;
 mod png;
 mod series;
@@ -12,6 +13,7 @@ mod svg;
 mod text;
 mod title;
 
+pub(super) use overlay::{colour, overlay};
 pub use png::{PngError, chart_png};
 pub use series::{Edge, Limits, Mark, MarkKind, Panel, Series, Step};
 pub use svg::chart_svg;

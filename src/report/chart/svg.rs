@@ -13,13 +13,13 @@ use crate::report::safe::safe_line;
 use crate::report::width::columns;
 
 /// The size of the picture: the shape of the notebook's `progress.png`, which is 16 by 8 inches.
-const WIDTH: f64 = 1200.0;
-const HEIGHT: f64 = 600.0;
+pub(super) const WIDTH: f64 = 1200.0;
+pub(super) const HEIGHT: f64 = 600.0;
 
 /// The frame of the picture: what is above it, below it and to its right. To its left are the labels of its axis.
-const TOP: f64 = 84.0;
-const BOTTOM: f64 = HEIGHT - 64.0;
-const RIGHT: f64 = WIDTH - 24.0;
+pub(super) const TOP: f64 = 84.0;
+pub(super) const BOTTOM: f64 = HEIGHT - 64.0;
+pub(super) const RIGHT: f64 = WIDTH - 24.0;
 
 /// The room within the frame that no experiment's middle is in.
 const INSET: f64 = 12.0;
@@ -34,7 +34,7 @@ pub(super) const LEVEL: &str = "#bc4c00";
 const KEPT: &str = "#2fbf71";
 const NUMBERLESS: &str = "kept, without a number";
 
-const FONT: &str = "'DejaVu Sans', Verdana, 'Noto Sans', sans-serif";
+pub(super) const FONT: &str = "'DejaVu Sans', Verdana, 'Noto Sans', sans-serif";
 
 /// The size of the labels' font, and the height of a line of it.
 pub(super) const LABEL_FONT: f64 = 11.0;
@@ -169,22 +169,22 @@ pub(super) fn text_width(text: &str, size: f64) -> f64 {
 
 /// The running best; with an edge of paper where it lies on marks.
 fn line(series: &Series, frame: &Frame, on_marks: bool) -> Markup {
-    let path = staircase(series, frame);
+    let path = staircase(series, frame, frame.last);
     html! {
         @if on_marks { path class="edge" d=(path) fill="none" stroke="#ffffff" stroke-width="5" {} }
         path class="best" d=(path) fill="none" stroke="#1f9d57" stroke-width="2" {}
     }
 }
 
-/// The running best as the path of a line.
-fn staircase(series: &Series, frame: &Frame) -> String {
+/// The running best as the path of a line, up to the place of the `last` experiment.
+pub(super) fn staircase(series: &Series, frame: &Frame, last: u32) -> String {
     let mut path = String::new();
     for step in &series.best {
         let (x, y) = (px(frame.x(step.place)), px(frame.y(step.value)));
         let _ = if path.is_empty() { write!(path, "M{x} {y}") } else { write!(path, "H{x}V{y}") };
     }
     if !path.is_empty() {
-        let _ = write!(path, "H{}", px(frame.x(frame.last)));
+        let _ = write!(path, "H{}", px(frame.x(last)));
     }
     path
 }

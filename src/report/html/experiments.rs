@@ -1,6 +1,6 @@
 //! All experiments of a page: the table, and what is known of each.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use maud::{Markup, html};
 use strum::VariantArray;
@@ -27,9 +27,8 @@ struct Column {
     cells: Vec<Cell>,
 }
 
-/// All experiments as a table, with what chooses among them where scripts run.
-pub(super) fn table(report: &Report, found: &[Detail]) -> Markup {
-    let with_detail: HashSet<ExperimentId> = found.iter().map(|detail| detail.id).collect();
+/// All experiments as a table, with what chooses among them where scripts run, and links to those that have details.
+pub(super) fn table(report: &Report, has_detail: impl Fn(ExperimentId) -> bool) -> Markup {
     let columns = columns(report);
     let there = |ended: &Ended| report.points.iter().any(|point| point.ended() == *ended);
     html! {
@@ -60,7 +59,7 @@ pub(super) fn table(report: &Report, found: &[Detail]) -> Markup {
                         @for (place, point) in report.points.iter().enumerate() {
                             tr class=(name_of(point)) data-id=(point.id) data-outcome=(name_of(point)) {
                                 td.number {
-                                    @if with_detail.contains(&point.id) { a href={"#e" (point.id)} { (point.id) } }
+                                    @if has_detail(point.id) { a href={"#e" (point.id)} { (point.id) } }
                                     @else { (point.id) }
                                 }
                                 td.outcome { (name_of(point)) }
@@ -143,7 +142,8 @@ pub(super) fn details(report: &Report, found: &[Detail]) -> Markup {
     }
 }
 
-fn inside(detail: &Detail) -> Markup {
+/// What is known of an experiment.
+pub(super) fn inside(detail: &Detail) -> Markup {
     html! {
         dl { @for (name, value) in &detail.facts { dt { (safe_line(name)) } dd { (safe_line(value)) } } }
         (excerpt("change", &detail.diff, line_class))

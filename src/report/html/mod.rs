@@ -6,7 +6,9 @@
 mod detail;
 mod experiments;
 mod lanes;
+mod live;
 mod page;
 
 pub use detail::{Detail, Excerpt, Room};
+pub use live::{LivePart, LiveSession, live_course, live_experiment, live_now, live_page, live_policy};
 pub use page::html_report;

@@ -1,5 +1,6 @@
-(() => {
-  'use strict';
+'use strict';
+// Lets the table of experiments be sorted, filtered and turned over.
+const arrange = () => {
   const table = document.getElementById('all');
   const form = document.getElementById('filter');
   if (!table || !form) return;
@@ -84,18 +85,19 @@
   form.addEventListener('submit', (event) => event.preventDefault());
   form.hidden = false;
   filter();
+};
+arrange();
 
-  // A link to an experiment opens what it leads to.
-  const open = () => {
-    const inside = document.getElementById(location.hash.slice(1));
-    const detail = inside && inside.closest('details');
-    if (detail) {
-      detail.open = true;
-      detail.hidden = false;
-      detail.classList.remove('off');
-      inside.scrollIntoView();
-    }
-  };
-  addEventListener('hashchange', open);
-  open();
-})();
+// A link to an experiment opens what it leads to.
+const follow = () => {
+  const inside = document.getElementById(location.hash.slice(1));
+  const detail = inside && inside.closest('details');
+  if (detail) {
+    detail.open = true;
+    detail.hidden = false;
+    detail.classList.remove('off');
+    inside.scrollIntoView();
+  }
+};
+addEventListener('hashchange', follow);
+follow();

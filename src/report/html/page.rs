@@ -1,5 +1,7 @@
 //! The page as a whole.
 
+use std::collections::HashSet;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -8,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::detail::Detail;
 use super::experiments::{details, table};
 use super::lanes::timeline;
-use crate::domain::Clock;
+use crate::domain::{Clock, ExperimentId};
 use crate::report::Report;
 use crate::report::chart::picture;
 use crate::report::render::facts;
@@ -22,13 +24,14 @@ const SCRIPT: &str = include_str!("page.js");
 /// how times are written.
 pub fn html_report(report: &Report, found: &[Detail], clock: Clock) -> String {
     let (title, about) = (safe_line(&report.headline()), safe_line(&report.about()));
+    let with_detail: HashSet<ExperimentId> = found.iter().map(|detail| detail.id).collect();
     let full = if about.is_empty() { title.clone() } else { format!("{about}: {title}") };
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta http-equiv="Content-Security-Policy" content=(policy(STYLE, SCRIPT));
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (full) }
@@ -47,7 +50,7 @@ pub fn html_report(report: &Report, found: &[Detail], clock: Clock) -> String {
                     }
                     @if let Some(picture) = timeline(report) { (picture) }
                     @for part in sections(report) { (section(&part)) }
-                    (table(report, found))
+                    (table(report, |id| with_detail.contains(&id)))
                     (details(report, found))
                 }
                 footer { p { "ar " (env!("CARGO_PKG_VERSION")) } }
@@ -58,19 +61,19 @@ pub fn html_report(report: &Report, found: &[Detail], clock: Clock) -> String {
     .into_string()
 }
 
-/// The content security policy: a browser runs only this page's own style and script, by their hashes, and loads
+/// The content security policy: a browser runs only a page's own style and script, by their hashes, and loads
 /// nothing from elsewhere.
-fn policy() -> String {
+pub(super) fn policy(style: &str, script: &str) -> String {
     let hash = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text.as_bytes()));
     format!(
         "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
-        hash(STYLE),
-        hash(SCRIPT)
+        hash(style),
+        hash(script)
     )
 }
 
 /// One part of the report: its table, and its lines with what is below each.
-fn section(part: &Section) -> Markup {
+pub(super) fn section(part: &Section) -> Markup {
     html! {
         section {
             h2 { (safe_line(&part.title)) }

@@ -50,7 +50,7 @@ fn surroundings(repo: &TestRepo, is_new: impl Fn(&str) -> bool) -> String {
 }
 
 /// The files of a folder with their sizes and times.
-fn listing(folder: &Path) -> String {
+pub(crate) fn listing(folder: &Path) -> String {
     let mut lines = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
