@@ -36,7 +36,8 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, CliError> {
         let door =
             Door::new(args.bind).map_err(|error| CliError::new(format!("cannot make a token: {error}"), None))?;
         let port = listener.local_addr().map_err(|error| CliError::new(error, None))?.port();
-        let desk = Desk::open(dir, args.sessions, clock).map_err(|error| CliError::new(error, None))?;
+        let sessions = args.sessions.into_iter().chain(args.tag).collect();
+        let desk = Desk::open(dir, sessions, clock).map_err(|error| CliError::new(error, None))?;
         output::line(&door.url(port));
         if !args.bind.is_loopback() {
             output::note("note: the page is not encrypted; anyone on the way can read it, and its token");

@@ -84,8 +84,11 @@ pub(in crate::cli) struct StatusArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ServeArgs {
     /// Sessions to show, several of them in one chart [default: that of HEAD, else the active one, else the newest]
-    #[arg(id = "session", value_name = "TAG")]
+    #[arg(id = "session", value_name = "TAG", conflicts_with = "tag")]
     pub(in crate::cli) sessions: Vec<Tag>,
+    /// Session, as an option
+    #[arg(long)]
+    pub(in crate::cli) tag: Option<Tag>,
     /// Port to listen at; 0 for any free one
     #[arg(long, value_name = "N", default_value_t = 8765)]
     pub(in crate::cli) port: u16,

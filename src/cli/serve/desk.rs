@@ -49,11 +49,12 @@ impl Desk {
     pub(super) fn open(dir: PathBuf, named: Vec<Tag>, clock: Clock) -> io::Result<Desk> {
         let (asks, mut asked) = mpsc::channel::<(Ask, oneshot::Sender<Answer>)>(WAITING);
         thread::Builder::new().name("sessions".into()).spawn(move || {
-            let Ok(repo) = Repo::discover(&dir) else { return };
-            let mut reader = Reader::new(&repo, &dir, named, clock);
+            let repo = Repo::discover(&dir);
+            let reader = repo.as_ref().map(|repo| Reader::new(repo, named, clock));
+            let mut reader = reader.map_err(|error| with_causes(error));
             while let Some((ask, answer)) = asked.blocking_recv() {
                 // Who no longer waits for it needs none.
-                let _ = answer.send(reader.answer(&ask));
+                let _ = answer.send(reader.as_mut().map_err(|why| why.clone()).and_then(|reader| reader.answer(&ask)));
             }
         })?;
         Ok(Desk { asks })
@@ -114,9 +115,19 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(repo: &'a Repo, dir: &'a Path, named: Vec<Tag>, clock: Clock) -> Reader<'a> {
+    fn new(repo: &'a Repo, named: Vec<Tag>, clock: Clock) -> Reader<'a> {
         let shown = Ok(Vec::new());
-        Reader { repo, dir, named, clock, watched: BTreeMap::new(), shown, bases: Vec::new(), course: 0, looked: None }
+        Reader {
+            repo,
+            dir: repo.worktree(),
+            named,
+            clock,
+            watched: BTreeMap::new(),
+            shown,
+            bases: Vec::new(),
+            course: 0,
+            looked: None,
+        }
     }
 
     fn answer(&mut self, ask: &Ask) -> Answer {
