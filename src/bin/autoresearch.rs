@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     let error = std::env::current_exe().map_or_else(|error| error, become_ar);
     let _ = writeln!(
         stderr(),
-        "error: cannot start the `ar` beside `autoresearch`: {error}\nhint: install both again with `cargo install --path .`"
+        "error: cannot start the `ar` beside `autoresearch`: {error}\nhint: install the package `ar-autoresearch` again, which has both"
     );
     ExitCode::FAILURE
 }
