@@ -34,6 +34,7 @@ mod render;
 mod reviews;
 mod safe;
 mod sections;
+mod sessions;
 mod sources;
 mod status;
 mod styled;
@@ -44,7 +45,8 @@ mod width;
 
 pub use artifact::ArtifactData;
 pub use chart::{
-    Edge, Glyphs, Limits, Mark, MarkKind, Panel, PngError, Series, Step, chart_png, chart_svg, chart_text,
+    ChartStyle, Edge, Glyphs, Limits, Mark, MarkKind, Overlaid, Panel, PngError, Series, Step, chart_png, chart_svg,
+    chart_text, overlay_svg,
 };
 pub use checkpoint::checkpoint_text;
 pub use columns::{Column, ColumnError};
@@ -55,13 +57,14 @@ pub use exported::{exported_grid, imported_grid, record_json, records_json};
 pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::Report;
 pub use grid::{Align, Format, Grid};
-pub use html::{Detail, Excerpt, Room, html_report};
+pub use html::{Detail, Excerpt, Room, html_report, html_sessions};
 pub use ideas::ideas_grid;
 pub use ledger::{ledger_grid, ledger_json, select_rows};
 pub use messages::words_grid;
 pub use mlflow::{Artifacts, MlflowExperiment, MlflowRun, mlflow_experiment};
 pub use ratings::ratings_grid;
 pub use render::{render_report, report_grid};
+pub use sessions::{Sessions, overlaid, overlay_title, render_sessions};
 pub use status::{render_all_status, render_status};
 pub use watch::{Overview, Scene, Screen, Scroll, draw};
 pub use weights::{render_weights, weights_json};

@@ -9,4 +9,4 @@ mod lanes;
 mod page;
 
 pub use detail::{Detail, Excerpt, Room};
-pub use page::html_report;
+pub use page::{html_report, html_sessions};
