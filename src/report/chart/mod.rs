@@ -4,6 +4,7 @@
 //! shares of the picture into characters or shapes.
 
 mod axis;
+mod braille;
 mod labels;
 mod legend;
 mod overlay;
