@@ -155,6 +155,37 @@ fn a_report_of_several_names_what_it_cannot_compare() {
 }
 
 #[test]
+fn a_report_has_patterns_by_file_and_what_hypotheses_expected() {
+    let repo = TestRepo::new();
+    repo.write("value", "2.0\n");
+    repo.write("data", "0\n");
+    repo.commit_all("a value");
+    let agent = "case $AR_EXPERIMENT in 1) echo 1.5 > value ;; *) echo $AR_EXPERIMENT > data ;; esac; \
+                 printf '{\"description\": \"d\", \"hypothesis\": \"h%s\", \"expected\": \"1.7\"}' $AR_EXPERIMENT > \"$AR_PROPOSAL\"";
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "echo loss: $(cat value)", "--agent", agent, "--tag", "t"];
+    ar(&repo, [&args[..], &["--max-experiments", "4"]].concat()).ok();
+    let patterns = ar(&repo, ["report", "t", "--format", "json"]).ok().json()["patterns"].take();
+    let files: Vec<String> = patterns["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| format!("{} {} {} {} {}", of["file"], of["tried"], of["kept"], of["gain"], of["never_helped"]))
+        .collect();
+    assert_eq!(files, ["\"value\" 1 1 0.5 false", "\"data\" 3 0 null true"], "{patterns:#}");
+    assert_eq!(patterns["directions"], json!([]));
+    let first = &patterns["hypotheses"][0];
+    assert_eq!((&first["id"], &first["hypothesis"], &first["expected"]), (&json!(1), &json!("h1"), &json!("1.7")));
+    assert_eq!((&first["outcome"], &first["value"], &first["gain"]), (&json!("keep"), &json!(1.5), &json!(0.5)));
+    assert!((first["over_expected"].as_f64().unwrap() - 0.2).abs() < 1e-9, "{patterns:#}");
+    for format in ["table", "md", "html"] {
+        let text = ar(&repo, ["report", "t", "--format", format]).ok().stdout;
+        for words in ["changed files, the largest gain first", "what never helped", "file data: tried 3 times", "h4"] {
+            assert!(text.contains(words), "{format} {words}: {text}");
+        }
+    }
+}
+
+#[test]
 fn a_report_sums_up_the_directions() {
     let repo = TestRepo::new();
     repo.write("value", "2.0\n");
