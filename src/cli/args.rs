@@ -16,7 +16,7 @@ use clap::{Parser, Subcommand};
 
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TellArgs, TryArgs};
 pub(super) use exchange::{ExportArgs, ImportArgs};
-pub(super) use formats::{AnswerFormat, ExportFormat, ReportFormat, StreamFormat};
+pub(super) use formats::{AnswerFormat, ExportFormat, ReportFormat, StreamFormat, Style};
 pub(super) use guard::{GuardArgs, PatrolFormat};
 pub(super) use guard_service::GuardServiceArgs;
 pub(crate) use guide::{commands, program};

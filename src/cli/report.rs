@@ -4,26 +4,30 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::domain::{ExperimentId, ExperimentName, Note, Record, Tag, shell_word, with_causes};
-use autoresearch::report::{Detail, Excerpt, Format, Report, Room, chart_png, chart_svg, html_report, render_report};
+use autoresearch::domain::{ExperimentId, ExperimentName, Note, Record, Tag, with_causes};
+use autoresearch::report::{
+    ChartStyle, Detail, Excerpt, Format, Report, Room, Sessions, chart_png, chart_svg, html_report, html_sessions,
+    overlaid, overlay_svg, overlay_title, render_report, render_sessions,
+};
 use autoresearch::session::{SessionError, SessionView};
 use autoresearch::{fs, state};
 
-use super::args::{ReportArgs, ReportFormat};
+use super::args::{ReportArgs, ReportFormat, Style};
 use super::error::CliError;
 use super::process::current_dir;
+use super::values::ChartFile;
 use super::{chosen, exit, foreign, note, output, settings, weights};
 
 /// The user's notes on experiments, by number.
 pub(super) type Notes = BTreeMap<ExperimentId, Vec<Note>>;
 
-/// Prints what a session, or a ledger from anywhere, found.
+/// Prints what a session, or a ledger from anywhere, found, or what several sessions found.
 pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
-    if let Some(other) = &args.other {
-        return Err(no_comparison(args.session.tag(), other));
-    }
     if args.weights {
         return weights::run(args);
+    }
+    if !args.others.is_empty() {
+        return run_several(args);
     }
     let (report, session) = match foreign::read(&args.foreign)? {
         Some(ledger) => (Report::of_ledger(ledger), None),
@@ -33,17 +37,10 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
             (of_session(&view, &notes)?, Some((view, notes)))
         }
     };
-    if let Some(file) = &args.chart {
-        write_chart(&report, &file.path, file.is_png)?;
-        let where_it_is = format!("the chart is in {}", file.path.display());
-        match args.format {
-            Some(_) => output::note(&where_it_is),
-            None => output::line(&where_it_is),
-        }
-    }
+    let drawn = |style| chart_svg(&report.series(), &report.chart_title(), style);
+    let is_all = draw(args.chart.as_ref(), args.style, args.format, drawn)?;
     match args.format.map(ReportFormat::as_text) {
-        // The chart is all that was asked for.
-        None if args.chart.is_some() => {}
+        None if is_all => {}
         None => print_paged(&report, Format::Table)?,
         Some(Some(format)) => print_paged(&report, format)?,
         Some(None) => {
@@ -55,19 +52,62 @@ pub(super) fn run(args: ReportArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses to compare two sessions or experiments, and names the command that compares two experiments.
-fn no_comparison(one: Option<Tag>, other: &str) -> CliError {
-    let one = one.map_or_else(|| "best".to_owned(), |tag| tag.to_string());
-    // A session stands for its best experiment.
-    let experiment = |name: &str| match name.parse::<ExperimentName>() {
-        Ok(_) => name.to_owned(),
-        Err(_) => format!("{name}/best"),
+/// Prints several sessions side by side.
+fn run_several(args: ReportArgs) -> Result<ExitCode, CliError> {
+    let tags: Vec<Tag> = args.session.tag().into_iter().chain(args.others).collect();
+    if let Some(twice) = tags.iter().enumerate().find(|(place, tag)| tags[..*place].contains(tag)) {
+        return Err(CliError::usage(format!("session {} is named twice", twice.1), "name each session once"));
+    }
+    let read = |tag: &Tag| {
+        let view = chosen::open(Some(tag.clone()))?;
+        let notes = note::on(&view, view.history.records());
+        of_session(&view, &notes)
     };
-    let line = [&one, other].map(|name| shell_word(Path::new(&experiment(name)))).join(" ");
-    CliError::usage(
-        format!("cannot compare {one} with {other}: a report of two is not there yet"),
-        format!("run `ar diff {line}` to compare two experiments"),
-    )
+    let reports: Result<Vec<Report>, CliError> = tags.iter().map(read).collect();
+    let reports = reports.map_err(|error| experiments_compared(&tags).unwrap_or(error))?;
+    let reports: Vec<&Report> = reports.iter().collect();
+    let drawn = |style| overlay_svg(&overlaid(&reports), &overlay_title(&reports), style);
+    let is_all = draw(args.chart.as_ref(), args.style, args.format, drawn)?;
+    match args.format.map_or(Some(Format::Table), ReportFormat::as_text) {
+        _ if is_all => {}
+        None => output::bytes(html_sessions(&reports).as_bytes()),
+        Some(format) => {
+            let _pager = output::paged();
+            match format {
+                Format::Json => output::json(&Sessions(&reports)),
+                _ => output::text(&render_sessions(&reports, format, output::width())),
+            }
+        }
+    }
+    exit::leave(reports);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The error where the names are those of experiments: it names the command that compares these.
+fn experiments_compared(tags: &[Tag]) -> Option<CliError> {
+    let [a, b] = tags else { return None };
+    let is_experiment = |tag: &Tag| tag.as_str().parse::<ExperimentName>().is_ok();
+    (is_experiment(a) && is_experiment(b)).then(|| {
+        let what = format!("{a} and {b} are experiments, and a report compares sessions");
+        CliError::usage(what, format!("run `ar diff {a} {b}` to compare two experiments"))
+    })
+}
+
+/// Draws a picture into the file that is asked for, if any. Returns whether that is all that is asked for.
+fn draw(
+    file: Option<&ChartFile>,
+    style: Option<Style>,
+    format: Option<ReportFormat>,
+    drawn: impl FnOnce(ChartStyle) -> String,
+) -> Result<bool, CliError> {
+    let Some(file) = file else { return Ok(false) };
+    write_chart(&drawn(style.map(Into::into).unwrap_or_default()), file)?;
+    let where_it_is = format!("the chart is in {}", file.path.display());
+    match format {
+        Some(_) => output::note(&where_it_is),
+        None => output::line(&where_it_is),
+    }
+    Ok(format.is_none())
 }
 
 /// Prints the report of a session for people.
@@ -79,7 +119,8 @@ pub(super) fn print_session(view: &SessionView) -> Result<(), CliError> {
 pub(super) fn print_and_draw(view: &SessionView, picture: &Path) -> Result<(), CliError> {
     let report = of_session(view, &Notes::new())?;
     print(&report, Format::Table)?;
-    write_chart(&report, picture, true)
+    let svg = chart_svg(&report.series(), &report.chart_title(), ChartStyle::Light);
+    write_chart(&svg, &ChartFile { path: picture.to_owned(), is_png: true })
 }
 
 fn of_session(view: &SessionView, notes: &Notes) -> Result<Report, CliError> {
@@ -129,15 +170,11 @@ pub(super) fn detail(view: &SessionView, record: &Record, notes: &Notes, room: &
     Detail::new(record, composite, view.history.had_to_beat(record), diff, log, notes)
 }
 
-/// Draws the chart of a report into a file, which appears whole or not at all.
-fn write_chart(report: &Report, path: &Path, is_png: bool) -> Result<(), CliError> {
-    let svg = chart_svg(&report.series(), &report.chart_title());
-    let content = if is_png {
-        chart_png(&svg).map_err(|error| CliError::new(error, Some("write the chart as .svg".into())))?
-    } else {
-        svg.into_bytes()
-    };
+/// Writes a drawing into a file, which appears whole or not at all.
+fn write_chart(svg: &str, ChartFile { path, is_png }: &ChartFile) -> Result<(), CliError> {
+    let png = || chart_png(svg).map_err(|error| CliError::new(error, Some("write the chart as .svg".into())));
+    let content = if *is_png { &png()? } else { svg.as_bytes() };
     // The folder of a bare name is the current one.
-    fs::write_atomic(&current_dir()?.join(path), &content).map_err(SessionError::from)?;
+    fs::write_atomic(&current_dir()?.join(path), content).map_err(SessionError::from)?;
     Ok(())
 }

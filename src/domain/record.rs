@@ -340,6 +340,11 @@ impl Record {
         self.proposal.as_ref()?.field("hypothesis")
     }
 
+    /// The expected value in the agent's proposal, as it was written.
+    pub fn expected(&self) -> Option<String> {
+        self.proposal.as_ref()?.field("expected")
+    }
+
     /// The text of the idea or the source that the agent was offered.
     pub fn offered(&self, kind: IdeaKind) -> Option<String> {
         self.proposal.as_ref()?.field(kind.offered_field())

@@ -19,10 +19,10 @@ use crate::domain::{
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
-    AxisValues, Check, Confound, Counts, Course, DirectionResult, Ended, Evidence, History, Margin, Miss, Point, RunOf,
-    SHORTEST, Slots, Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, confounds_of_keep, distinct_runs,
-    environment_changes, gain_alone, gpu_hours, ignored_changes, is_concurrent, keep_hours, lanes, margin, misses,
-    run_seconds, slots, spread, summarize, time_split, warnings,
+    AxisValues, Check, Confound, Counts, Course, Ended, Evidence, History, Margin, Miss, Patterns, Point, RunOf,
+    SHORTEST, Slots, Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, by_file, confounds_of_keep,
+    distinct_runs, environment_changes, expectations, gain_alone, gpu_hours, ignored_changes, is_concurrent,
+    keep_hours, lanes, margin, misses, run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// The time that a session took.
@@ -194,8 +194,8 @@ pub struct Report {
     pub(super) hours_since_keep: f64,
     /// The reason that the last loop ended.
     pub(super) ended: Option<String>,
-    /// The result of each direction; empty if no experiment names one.
-    pub(super) directions: Vec<DirectionResult>,
+    /// What recurs in its experiments; absent for a ledger.
+    pub(super) patterns: Option<Patterns>,
     /// The shares of a session's time.
     pub(super) time_split: Option<TimeSplit>,
     /// The spread of repeated measurements.
@@ -322,7 +322,11 @@ impl Report {
         self.has_reviewer = course.has_reviewer;
         self.rivals = history.rivals();
         self.weigh_keeps(records, layout);
-        self.directions = by_direction(records, &self.summary.kept, layout);
+        self.patterns = Some(Patterns {
+            files: by_file(records, &course.changed, &self.summary.kept, layout),
+            directions: by_direction(records, &self.summary.kept, layout),
+            hypotheses: expectations(records, &self.rivals, self.direction),
+        });
         self.judge(None, (&changed, &ignored_changes(records)), tip, course.saved);
         self
     }

@@ -11,7 +11,6 @@ mod checkpoint;
 mod columns;
 mod compared;
 mod cost;
-mod directions;
 mod doing;
 mod each;
 mod escalation;
@@ -28,12 +27,14 @@ mod lanes;
 mod ledger;
 mod messages;
 mod mlflow;
+mod patterns;
 mod point;
 mod ratings;
 mod render;
 mod reviews;
 mod safe;
 mod sections;
+mod sessions;
 mod sources;
 mod status;
 mod styled;
@@ -44,7 +45,8 @@ mod width;
 
 pub use artifact::ArtifactData;
 pub use chart::{
-    Edge, Glyphs, Limits, Mark, MarkKind, Panel, PngError, Series, Step, chart_png, chart_svg, chart_text,
+    ChartStyle, Edge, Glyphs, Limits, Mark, MarkKind, Overlaid, Panel, PngError, Series, Step, chart_png, chart_svg,
+    chart_text, overlay_svg,
 };
 pub use checkpoint::checkpoint_text;
 pub use columns::{Column, ColumnError};
@@ -56,8 +58,8 @@ pub use findings::{findings_grid, findings_json, findings_text};
 pub use found::Report;
 pub use grid::{Align, Format, Grid};
 pub use html::{
-    Detail, Excerpt, LivePart, LiveSession, Room, html_report, live_course, live_experiment, live_now, live_page,
-    live_policy,
+    Detail, Excerpt, LivePart, LiveSession, Room, html_report, html_sessions, live_course, live_experiment, live_now,
+    live_page, live_policy,
 };
 pub use ideas::ideas_grid;
 pub use ledger::{ledger_grid, ledger_json, select_rows};
@@ -65,6 +67,7 @@ pub use messages::words_grid;
 pub use mlflow::{Artifacts, MlflowExperiment, MlflowRun, mlflow_experiment};
 pub use ratings::ratings_grid;
 pub use render::{render_report, report_grid};
+pub use sessions::{Sessions, overlaid, overlay_title, render_sessions};
 pub use status::{render_all_status, render_status};
 pub use watch::{Overview, Scene, Screen, Scroll, draw};
 pub use weights::{render_weights, weights_json};

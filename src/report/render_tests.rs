@@ -71,6 +71,7 @@ fn rich() -> (History, Course) {
         flagged: vec![8.into()],
         ended: Some("the session reached its limit of 11 experiments".into()),
         waits: Waits { idle_calls: 60.0, outages: 0.0, nobody: 600.0, limit_met: None },
+        changed: Vec::new(),
         elsewhere: vec![elsewhere("nov18", "0.9982"), elsewhere("nov19", "0.9976")],
         checks: Vec::new(),
         tip: Some(history.records()[10].commit.clone()),

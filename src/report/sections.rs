@@ -12,10 +12,10 @@ use serde_json::json;
 use super::artifact::artifact_section;
 use super::axes::axes_section;
 use super::beside::confounds_text;
-use super::directions::directions_section;
 use super::each::Each;
 use super::found::{Lane, Report};
 use super::grid::{Align, Grid, escape_markdown, text};
+use super::patterns::{directions_section, expected_section, files_section, never_helped_section};
 use super::point::{commit, signed_gain, value};
 use super::sources::Sources;
 use super::width::wrap;
@@ -88,6 +88,9 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
         kept(report),
         report.verified_section(),
         directions_section(report),
+        files_section(report),
+        never_helped_section(report),
+        expected_section(report),
         artifact_section(&report.artifact()),
         axes_section(report),
         report.sources.as_ref().map(Sources::section),
@@ -108,9 +111,10 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
 /// Serialises the data of the parts, a field or more for each.
 pub(super) fn fields<M: SerializeMap>(report: &Report, fields: &mut M) -> Result<(), M::Error> {
     fields.serialize_entry("kept", &Each(|| kept_data(report)))?;
-    if !report.directions.is_empty() {
-        fields.serialize_entry("directions", &report.directions)?;
+    if let Some(patterns) = report.patterns.as_ref().filter(|patterns| !patterns.directions.is_empty()) {
+        fields.serialize_entry("directions", &patterns.directions)?;
     }
+    fields.serialize_entry("patterns", &report.patterns)?;
     if report.composite.is_some() {
         fields.serialize_entry("axes", &report.axes())?;
     }

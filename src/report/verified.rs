@@ -93,7 +93,7 @@ impl Report {
 
     /// The part with comparisons with experiments of other sessions.
     pub(super) fn across_section(&self) -> Option<Section> {
-        let lines: Vec<_> = self.verified.across.iter().map(|pair| (self.pair_text(pair), None)).collect();
+        let lines: Vec<_> = across_texts(self).into_iter().map(|line| (line, None)).collect();
         (!lines.is_empty()).then(|| Section::lines("compared with other sessions, positive is better", lines))
     }
 
@@ -112,6 +112,11 @@ impl Report {
     fn decimals(&self) -> usize {
         self.best().and_then(|point| point.value.as_ref()).map_or(4, Number::decimals).clamp(1, 12)
     }
+}
+
+/// What fresh runs say of a session's experiments against those of other sessions, a line each.
+pub(super) fn across_texts(report: &Report) -> Vec<String> {
+    report.verified.across.iter().map(|pair| report.pair_text(pair)).collect()
 }
 
 /// How to verify one experiment.

@@ -111,7 +111,8 @@ pub fn draw(scene: &Scene<'_>, scroll: Scroll, width: u16, height: u16, glyphs: 
     let room = rows.saturating_sub(lines.len() + usize::from(has_foot));
 
     let chart_rows = if room >= ROOM_FOR_CHART { (room * 9 / 20).clamp(LEAST_CHART, MOST_CHART) } else { 0 };
-    lines.extend(draw_chart(&scene.overview.series, width, u16::try_from(chart_rows).unwrap_or(0), glyphs));
+    let drawn = if glyphs == Glyphs::Unicode { Glyphs::Braille } else { glyphs };
+    lines.extend(draw_chart(&scene.overview.series, width, u16::try_from(chart_rows).unwrap_or(0), drawn));
 
     let room = rows.saturating_sub(lines.len() + usize::from(has_foot));
     let log = log_lines(scene);
@@ -314,7 +315,7 @@ fn shown(mut line: Line<'static>, width: u16, glyphs: Glyphs) -> Line<'static> {
     };
     let in_glyphs = |text: &str| match glyphs {
         Glyphs::Ascii => text.chars().map(ascii).collect(),
-        Glyphs::Unicode => text.to_owned(),
+        Glyphs::Unicode | Glyphs::Braille => text.to_owned(),
     };
     let mut left = usize::from(width);
     for span in &mut line.spans {

@@ -63,12 +63,13 @@ pub use report::compare::compare;
 pub use report::confounds::{confounds, confounds_of_keep};
 pub use report::keep_hours::keep_hours;
 pub use report::misses::misses;
+pub use report::patterns::{by_file, expectations};
 pub use report::time_split::time_split;
 pub use report::warnings::warnings;
 pub use report::{
-    Aspect, Compared, Confound, Course, DirectionResult, Evidence, KeepHours, KeptStep, MEMORY, Margin, MarginBy, Miss,
-    Point, Quantity, SHORTEST, Summary, TimeSplit, Waits, WallCounts, Warning, doubtful_gain, how_to_repeat,
-    kept_message, kept_steps, listed, margin, squashed_message, summarize,
+    Aspect, Compared, Confound, Course, DirectionResult, Evidence, Expectation, FileResult, KeepHours, KeptStep,
+    MEMORY, Margin, MarginBy, Miss, Patterns, Point, Quantity, SHORTEST, Summary, Tally, TimeSplit, Waits, WallCounts,
+    Warning, doubtful_gain, how_to_repeat, kept_message, kept_steps, listed, margin, squashed_message, summarize,
 };
 pub use research::is_research::is_research;
 pub use research::learned::learned;

@@ -143,6 +143,9 @@ def main(browser):
         wide = page.evaluate("document.documentElement.scrollWidth")
         check(wide <= 390, f"{name}: the page is {wide} wide on 390")
         page.screenshot(path=SHOTS / f"{name}.png")
+        parts = "[...document.querySelectorAll('main > *')].map(part => [part.getBoundingClientRect().top, part.className])"
+        first = min(page.evaluate(parts))[1]
+        check(first == "course" and page.locator(".course .key li").first.is_visible(), f"{name}: the chart is first, with its legend")
         cut = page.evaluate(
             "[...document.querySelectorAll('.part td')].filter(cell => cell.getBoundingClientRect().right > 390).length"
         )

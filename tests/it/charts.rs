@@ -66,3 +66,27 @@ fn the_chart_of_a_terminal_has_the_characters_that_its_locale_knows() {
     );
     assert!(lines.contains("┐") && lines.contains("● 2 kept"), "{lines}");
 }
+
+#[test]
+fn a_chart_is_dark_if_that_is_asked_for_and_a_style_without_a_chart_is_refused() {
+    let home = with_ledger();
+    let paper = |args: &[&str]| {
+        report(&home, &[&["--chart", "a.svg"], args].concat()).ok();
+        let svg = fs::read_to_string(home.outside().join("a.svg")).unwrap();
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let paper = document.descendants().find(|node| node.attribute("class") == Some("paper"));
+        paper.and_then(|node| node.attribute("fill")).unwrap().to_owned()
+    };
+    assert_eq!([paper(&[]), paper(&["--style", "light"])], ["#ffffff", "#ffffff"]);
+    assert_eq!(paper(&["--style", "dark"]), "#0d1117");
+    let png = |args: &[&str]| {
+        report(&home, &[&["--chart", "a.png"], args].concat()).ok();
+        fs::read(home.outside().join("a.png")).unwrap()
+    };
+    let light = png(&[]);
+    assert_eq!(light, png(&["--style", "light"]));
+    assert_ne!(light, png(&["--style", "dark"]));
+    let alone = report(&home, &["--style", "dark"]).exits(2);
+    assert!(alone.stderr.contains("--chart <FILE>"), "{alone:?}");
+    report(&home, &["--chart", "a.svg", "--style", "blue"]).exits(2);
+}

@@ -97,19 +97,92 @@ fn what_stands_in_a_record_does_nothing_to_a_terminal() {
 }
 
 #[test]
-fn a_report_of_two_names_the_command_that_compares() {
+fn two_sessions_stand_side_by_side_in_every_format_and_in_one_picture() {
     let repo = session();
-    for (args, line) in [
-        (["t", "other"], "ar diff t/best other/best"),
-        (["0", "1"], "ar diff 0 1"),
-        (["baseline", "best"], "ar diff baseline best"),
-    ] {
-        let called = ar(&repo, ["report"].iter().chain(&args)).exits(2);
-        let [a, b] = args;
-        let words = format!("error: cannot compare {a} with {b}: a report of two is not there yet\nhint: run `{line}`");
+    repo.git(["switch", "--quiet", "--create", "again", "autoresearch/t~2"]);
+    run(&repo, "u", "0", "3");
+    let text = ar(&repo, ["report", "t", "u"]).ok().stdout;
+    assert!(text.contains("sessions t and u\n"), "{text}");
+    let row = |name: &str| -> Vec<&str> {
+        let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap_or_default();
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+    };
+    assert_eq!((row("tried"), row("kept")), (vec!["tried", "2", "3"], vec!["kept", "2", "3"]));
+    assert_eq!((row("best")[1], row("best")[3]), ("1.71", "1.60"), "{text}");
+    assert!(
+        text.contains("the best of u is better than that of t by ") && text.contains("`ar verify t/2 u/3`"),
+        "{text}"
+    );
+    let alone = ["t", "u"].map(|tag| ar(&repo, ["report", tag, "--format", "json"]).ok().json());
+    let both = ar(&repo, ["report", "t", "u", "--format", "json"]).ok().json();
+    assert_eq!(both, json!({"version": 1, "sessions": alone}));
+    let csv = ar(&repo, ["report", "u", "t", "--format", "csv"]).ok().stdout;
+    assert!(csv.starts_with("session,") && csv.contains("\nu,loss,lower,") && csv.contains("\nt,loss,lower,"), "{csv}");
+    assert!(ar(&repo, ["report", "t", "u", "--format", "md"]).ok().stdout.contains("| tried | 2 | 3 |\n"));
+    let page = ar(&repo, ["report", "t", "u", "--format", "html"]).ok().stdout;
+    assert!(page.starts_with("<!DOCTYPE html>") && page.matches("<path class=\"line\"").count() == 2, "{page}");
+
+    let drawn = ar(&repo, ["report", "t", "u", "--chart", "../both.svg", "--style", "dark"]).ok();
+    assert_eq!(drawn.stdout, "the chart is in ../both.svg\n");
+    let svg = std::fs::read_to_string(repo.outside().join("both.svg")).unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let texts: Vec<&str> = document.descendants().filter_map(|node| node.text()).collect();
+    for text in ["t: 2 experiments, 2 kept, loss from 2.01 to 1.71 (15% better)", "t", "u"] {
+        assert!(texts.contains(&text), "{text}: {texts:?}");
+    }
+    ar(&repo, ["report", "t", "u", "--chart", "../both.png"]).ok();
+    assert!(std::fs::read(repo.outside().join("both.png")).unwrap().starts_with(b"\x89PNG\r\n"));
+}
+
+#[test]
+fn a_report_of_several_names_what_it_cannot_compare() {
+    let repo = session();
+    for [a, b] in [["0", "1"], ["baseline", "best"]] {
+        let called = ar(&repo, ["report", a, b]).exits(2);
+        let words = format!(
+            "error: {a} and {b} are experiments, and a report compares sessions\nhint: run `ar diff {a} {b}` to compare two experiments"
+        );
         assert!(called.stderr.contains(&words), "{called:?}");
     }
+    let gone = ar(&repo, ["report", "t", "other"]).exits(1).stderr;
+    assert!(gone.contains("other") && gone.contains("hint: "), "{gone}");
+    let twice = ar(&repo, ["report", "t", "t"]).exits(2).stderr;
+    assert_eq!(twice, "error: session t is named twice\nhint: name each session once\n");
+    std::fs::write(repo.outside().join("ledger.tsv"), "commit\tloss\tstatus\tdescription\na\t1\tkeep\tb\n").unwrap();
+    ar(&repo, ["report", "t", "--ledger", "../ledger.tsv"]).exits(2);
+    ar(&repo, ["report", "--ledger", "../ledger.tsv"]).ok();
     assert!(ar(&repo, ["diff", "t/baseline", "t/best"]).ok().stdout.contains("loss"));
+}
+
+#[test]
+fn a_report_has_patterns_by_file_and_what_hypotheses_expected() {
+    let repo = TestRepo::new();
+    repo.write("value", "2.0\n");
+    repo.write("data", "0\n");
+    repo.commit_all("a value");
+    let agent = "case $AR_EXPERIMENT in 1) echo 1.5 > value ;; *) echo $AR_EXPERIMENT > data ;; esac; \
+                 printf '{\"description\": \"d\", \"hypothesis\": \"h%s\", \"expected\": \"1.7\"}' $AR_EXPERIMENT > \"$AR_PROPOSAL\"";
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "echo loss: $(cat value)", "--agent", agent, "--tag", "t"];
+    ar(&repo, [&args[..], &["--max-experiments", "4"]].concat()).ok();
+    let patterns = ar(&repo, ["report", "t", "--format", "json"]).ok().json()["patterns"].take();
+    let files: Vec<String> = patterns["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| format!("{} {} {} {} {}", of["file"], of["tried"], of["kept"], of["gain"], of["never_helped"]))
+        .collect();
+    assert_eq!(files, ["\"value\" 1 1 0.5 false", "\"data\" 3 0 null true"], "{patterns:#}");
+    assert_eq!(patterns["directions"], json!([]));
+    let first = &patterns["hypotheses"][0];
+    assert_eq!((&first["id"], &first["hypothesis"], &first["expected"]), (&json!(1), &json!("h1"), &json!("1.7")));
+    assert_eq!((&first["outcome"], &first["value"], &first["gain"]), (&json!("keep"), &json!(1.5), &json!(0.5)));
+    assert!((first["over_expected"].as_f64().unwrap() - 0.2).abs() < 1e-9, "{patterns:#}");
+    for format in ["table", "md", "html"] {
+        let text = ar(&repo, ["report", "t", "--format", format]).ok().stdout;
+        for words in ["changed files, the largest gain first", "what never helped", "file data: tried 3 times", "h4"] {
+            assert!(text.contains(words), "{format} {words}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -294,6 +294,33 @@ fn a_watch_sees_the_session_begin_end_and_disappear() {
 }
 
 #[test]
+fn a_watch_draws_in_braille_where_the_locale_is_utf_8_and_in_ascii_elsewhere() {
+    let repo = TestRepo::new();
+    repo.write("value", "2.0\n");
+    repo.commit_all("a value");
+    let agent = "case $AR_EXPERIMENT in 1) v=1.99 ;; 2) v=1.5 ;; *) v=1.7 ;; esac; echo $v > value";
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "echo loss: $(cat value)", "--agent", agent, "--tag", "t"];
+    ar(&repo, [&args[..], &["--max-experiments", "3"]].concat()).ok();
+    let drawn = |locale: &str, legend: &str| {
+        let _ = fs::remove_file(repo.outside().join("screen"));
+        let terminal = on_terminal_with(&repo, "screen", &[("LC_ALL", locale)], &["status", "--watch", "t"]);
+        let screen = until("the chart", || screen_has(&repo, &["loss (lower is better)", legend]));
+        ask(&repo, "keys", "q");
+        came_to(terminal, "0 as it was");
+        screen
+    };
+    let is_braille = |c: &char| ('\u{2801}'..='\u{28ff}').contains(c);
+    let screen = drawn("C.UTF-8", "⠿ 3 kept");
+    // The first two keeps differ by a fiftieth of the height: too little for a line of text, but not for a dot.
+    assert!(screen.chars().filter(is_braille).count() > 40, "{screen}");
+    let first = screen.lines().find(|line| line.chars().any(|c| is_braille(&c))).unwrap_or_default();
+    let kinds: std::collections::BTreeSet<char> = first.chars().filter(is_braille).collect();
+    assert!(kinds.len() > 2, "{screen}");
+    let plain = drawn("C", "O 3 kept");
+    assert!(plain.is_ascii(), "{plain}");
+}
+
+#[test]
 fn a_watch_over_all_sessions_has_a_line_for_each() {
     let repo = training_repo();
     ar(&repo, ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t"]).ok();

@@ -1,6 +1,6 @@
 //! Output formats of commands.
 
-use autoresearch::report::Format;
+use autoresearch::report::{ChartStyle, Format};
 use clap::ValueEnum;
 
 /// What the loop prints.
@@ -60,4 +60,22 @@ pub(in crate::cli) enum ExportFormat {
     Md,
     /// A folder that MLflow opens
     Mlflow,
+}
+
+/// The colours of a chart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Style {
+    /// Light on dark paper
+    Dark,
+    /// Dark on white paper
+    Light,
+}
+
+impl From<Style> for ChartStyle {
+    fn from(style: Style) -> ChartStyle {
+        match style {
+            Style::Dark => ChartStyle::Dark,
+            Style::Light => ChartStyle::Light,
+        }
+    }
 }

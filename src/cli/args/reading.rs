@@ -11,7 +11,7 @@ use autoresearch::rules::{Ended, SortBy};
 use clap::Args;
 use regex::Regex;
 
-use super::formats::ReportFormat;
+use super::formats::{ReportFormat, Style};
 use super::session::SessionArgs;
 use crate::cli::values::ChartFile;
 
@@ -19,14 +19,17 @@ use crate::cli::values::ChartFile;
 pub(in crate::cli) struct ReportArgs {
     #[command(flatten)]
     pub(in crate::cli) session: SessionArgs,
-    /// What people name who want to compare two.
-    #[arg(hide = true)]
-    pub(in crate::cli) other: Option<String>,
+    /// Sessions to show beside that one
+    #[arg(value_name = "OTHER", conflicts_with_all = ["file", "weights"])]
+    pub(in crate::cli) others: Vec<Tag>,
     #[command(flatten)]
     pub(in crate::cli) foreign: LedgerArgs,
     /// File for a chart of the experiments, .svg or .png; without --format only the chart is written
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) chart: Option<ChartFile>,
+    /// Colours of that chart: dark on white paper, or light on dark paper [default: light]
+    #[arg(long, value_name = "STYLE", requires = "chart", conflicts_with = "weights")]
+    pub(in crate::cli) style: Option<Style>,
     /// Print weights for the axes, learned from the ratings of sessions with the same axes and type (`ar rate`)
     #[arg(long, conflicts_with_all = ["file", "chart"])]
     pub(in crate::cli) weights: bool,

@@ -4,8 +4,11 @@
 //! shares of the picture into characters or shapes.
 
 mod axis;
+mod braille;
 mod labels;
+mod legend;
 mod overlay;
+mod palette;
 mod panels;
 mod png;
 mod series;
@@ -13,10 +16,19 @@ mod svg;
 mod text;
 mod title;
 
-pub(super) use overlay::{colour, overlay};
+pub(super) use legend::key;
+pub use overlay::{Overlaid, overlay_svg};
+pub(super) use overlay::{overlay, overlay_key};
+pub use palette::ChartStyle;
 pub use png::{PngError, chart_png};
 pub use series::{Edge, Limits, Mark, MarkKind, Panel, Series, Step};
 pub use svg::chart_svg;
-pub(super) use svg::picture;
+pub(super) use svg::{picture, text_width};
 pub(super) use text::draw_chart;
 pub use text::{Glyphs, chart_text};
+
+/// The colours of the sessions of a picture of several.
+#[cfg(test)]
+pub(super) fn session_colours(style: ChartStyle) -> [&'static str; 6] {
+    style.palette().sessions
+}

@@ -6,9 +6,9 @@ use maud::{Markup, html};
 
 use super::axis::whole_ticks;
 use super::labels::Area;
+use super::palette::Palette;
 use super::series::{Limits, MarkKind, Panel, Series};
-use super::svg::{Frame, LABEL_FONT, LANE, LEVEL, level_line, px, shape, text_width};
-use crate::domain::cut;
+use super::svg::{Frame, LABEL_FONT, LANE, fitted, level_line, px, shape, text_width};
 use crate::report::safe::safe_line;
 
 /// The most panels in a row; five or six panels form rows of three.
@@ -46,19 +46,19 @@ pub(super) fn panels_height(series: &Series) -> f64 {
 }
 
 /// Draws the panels of a chart from `top` down, between `left` and `right`.
-pub(super) fn panels(series: &Series, top: f64, left: f64, right: f64) -> Markup {
+pub(super) fn panels(series: &Series, top: f64, left: f64, right: f64, colours: &'static Palette) -> Markup {
     let columns = beside(series.panels.len());
     let width = (right - left - GAP * (columns - 1) as f64) / columns as f64;
     let (first, last) = series.places().unwrap_or_default();
     let heading = "axes from 0 to 1, the worst mean first; below its dashed floor an axis is weak";
     html! {
         @if !series.panels.is_empty() {
-            text class="about" x=(px(left)) y=(px(top + 20.0)) font-size="12" fill="#59636e" { (heading) }
+            text class="about" x=(px(left)) y=(px(top + 20.0)) font-size="12" fill=(colours.soft) { (heading) }
             @for (index, panel) in series.panels.iter().enumerate() {
                 @let left = left + (index % columns) as f64 * (width + GAP);
                 @let top = top + HEADING + TITLE + (index / columns) as f64 * (TITLE + FRAME + BELOW);
                 @let area = Area { left, top: top + HEAD, right: left + width, bottom: top + FRAME };
-                @let frame = Frame { area, first, last, limits: Limits { low: 0.0, high: 1.0 } };
+                @let frame = Frame { area, first, last, limits: Limits { low: 0.0, high: 1.0 }, colours };
                 (small(panel, &frame, series, index % columns == 0))
             }
         }
@@ -73,32 +73,33 @@ fn small(panel: &Panel, frame: &Frame, series: &Series, is_first: bool) -> Marku
     let room = right - left - text_width(&mean, LABEL_FONT) - 12.0;
     let radii = if panel.marks.len() > MANY { (2.6, 1.6) } else { (3.8, 2.6) };
     let kept = |kind| kind == MarkKind::Keep;
+    let colours = frame.colours;
     html! {
         g class="panel" {
             text x=(px(left)) y=(px(top - 9.0)) font-size=(NAME_FONT) font-weight="600" { (name(panel, room)) }
-            text class="about" x=(px(right)) y=(px(top - 9.0)) text-anchor="end" fill="#59636e" { (mean) }
+            text class="about" x=(px(right)) y=(px(top - 9.0)) text-anchor="end" fill=(colours.soft) { (mean) }
             @for value in [0.0, 0.5, 1.0] {
                 @let y = px(frame.y(value));
-                line class="grid" x1=(px(left)) x2=(px(right)) y1=(y) y2=(y) stroke="#e4e7eb" {}
+                line class="grid" x1=(px(left)) x2=(px(right)) y1=(y) y2=(y) stroke=(colours.grid) {}
                 @if is_first { text x=(px(left - 8.0)) y=(y) dy="4" text-anchor="end" { (value) } }
             }
             @if is_first && panel.marks.iter().any(|mark| mark.value.is_none()) {
-                text class="about" x=(px(left - 8.0)) y=(px(bottom + LANE / 2.0)) dy="4" text-anchor="end" fill="#59636e" { "none" }
+                text class="about" x=(px(left - 8.0)) y=(px(bottom + LANE / 2.0)) dy="4" text-anchor="end" fill=(colours.soft) { "none" }
             }
             @for tick in whole_ticks(frame.first, frame.last, 6) {
                 @let x = px(frame.x(tick.value as u32));
-                line class="grid" x1=(x) x2=(x) y1=(px(bottom + LANE)) y2=(px(bottom + LANE + 4.0)) stroke="#8c959f" {}
+                line class="grid" x1=(x) x2=(x) y1=(px(bottom + LANE)) y2=(px(bottom + LANE + 4.0)) stroke=(colours.frame) {}
                 text x=(x) y=(px(bottom + LANE + 16.0)) text-anchor="middle" { (series.number_at(tick.value as u32)) }
             }
             @if let Some(floor) = panel.floor {
                 @let y = frame.y(floor);
-                rect x=(px(left)) y=(px(y)) width=(px(right - left)) height=(px(bottom - y)) fill=(LEVEL)
+                rect x=(px(left)) y=(px(y)) width=(px(right - left)) height=(px(bottom - y)) fill=(colours.level)
                     fill-opacity="0.06" {}
                 (level_line(frame, floor))
             }
             rect class="frame" x=(px(left)) y=(px(top)) width=(px(right - left)) height=(px(bottom + LANE - top))
-                fill="none" stroke="#8c959f" {}
-            path class="course" d=(course(panel, frame)) fill="none" stroke="#8c959f" stroke-opacity="0.6" {}
+                fill="none" stroke=(colours.frame) {}
+            path class="course" d=(course(panel, frame)) fill="none" stroke=(colours.frame) stroke-opacity="0.6" {}
             @for mark in panel.marks.iter().filter(|mark| !kept(mark.kind)) { (shape(mark, frame, radii)) }
             @for mark in panel.marks.iter().filter(|mark| kept(mark.kind)) { (shape(mark, frame, radii)) }
         }
@@ -107,9 +108,7 @@ fn small(panel: &Panel, frame: &Frame, series: &Series, is_first: bool) -> Marku
 
 /// The name as far as there is room for it.
 fn name(panel: &Panel, room: f64) -> String {
-    let whole = safe_line(&panel.name);
-    let fits = |chars: &usize| text_width(&cut(&whole, *chars), NAME_FONT) <= room;
-    cut(&whole, (1..=whole.chars().count()).rev().find(fits).unwrap_or(1))
+    fitted(&safe_line(&panel.name), NAME_FONT, room)
 }
 
 /// A line through the numbers, with a gap where an experiment has none.
@@ -129,6 +128,7 @@ fn course(panel: &Panel, frame: &Frame) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::palette::ChartStyle;
     use super::super::series::{Mark, test_series};
     use super::super::svg::chart_svg;
     use super::*;
@@ -156,7 +156,7 @@ mod tests {
     fn each_axis_has_a_panel_with_all_experiments_and_nothing_leaves_the_picture() {
         for (axes, experiments) in [(1, 1), (3, 8), (4, 8), (6, 100), (9, 100)] {
             let series = with_panels(axes, experiments);
-            let svg = chart_svg(&series, "a title");
+            let svg = chart_svg(&series, "a title", ChartStyle::Light);
             let document = roxmltree::Document::parse(&svg).unwrap();
             let height: f64 = document.root_element().attribute("height").unwrap().parse().unwrap();
             assert_eq!(height, 600.0 + panels_height(&series));
@@ -183,6 +183,6 @@ mod tests {
         let short = name(&series.panels[1], 100.0);
         assert!(short.starts_with("<an axis") && text_width(&short, NAME_FONT) <= 100.0, "{short}");
         let plain = Series { panels: Vec::new(), threshold: None, ..series };
-        assert!(!chart_svg(&plain, "a title").contains("panel") && panels_height(&plain) == 0.0);
+        assert!(!chart_svg(&plain, "a title", ChartStyle::Light).contains("panel") && panels_height(&plain) == 0.0);
     }
 }

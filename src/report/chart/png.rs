@@ -55,13 +55,14 @@ pub fn chart_png(svg: &str) -> Result<Vec<u8>, PngError> {
 mod tests {
     use super::*;
     use crate::domain::{Direction, Outcome};
+    use crate::report::chart::palette::ChartStyle;
     use crate::report::chart::series::test_series;
     use crate::report::chart::svg::chart_svg;
 
     #[test]
     fn a_picture_is_a_png_with_letters_whatever_language_its_text_is_in() {
         let series = test_series(Direction::Lower, &[(Outcome::Keep, Some("1.5"))]);
-        let picture = |title: &str| chart_png(&chart_svg(&series, title)).unwrap();
+        let picture = |title: &str| chart_png(&chart_svg(&series, title, ChartStyle::Light)).unwrap();
         for title in ["学習率 \u{5d0}\u{5d1} \u{1f600} \u{e000} a\u{301}", ""] {
             let png = picture(title);
             assert_eq!(

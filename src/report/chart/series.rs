@@ -172,6 +172,12 @@ impl Series {
         Some((self.marks.first()?.place, self.marks.last()?.place))
     }
 
+    /// How far to the right a place is, from 0 for the first experiment to 1 for the last one.
+    pub(super) fn share(&self, place: u32) -> f64 {
+        let (first, last) = self.places().unwrap_or_default();
+        f64::from(place - first) / f64::from((last - first).max(1))
+    }
+
     /// The number of the experiment at a place, as an axis names it.
     pub(super) fn number_at(&self, place: u32) -> String {
         self.marks.get(place as usize).map(|mark| mark.number.to_string()).unwrap_or_default()

@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::axis::{ticks, whole_ticks};
+use super::axis::{Tick, ticks, whole_ticks};
 use super::labels::{Area, Wish, place};
+use super::legend::{NUMBERLESS, legend};
+use super::palette::{ChartStyle, OTHER_OPACITY, Palette};
 use super::panels::{panels, panels_height};
 use super::series::{Edge, Limits, Mark, MarkKind, Series};
 use crate::domain::cut;
@@ -14,11 +16,11 @@ use crate::report::width::columns;
 
 /// The size of the picture: the shape of the notebook's `progress.png`, which is 16 by 8 inches.
 pub(super) const WIDTH: f64 = 1200.0;
-pub(super) const HEIGHT: f64 = 600.0;
+const HEIGHT: f64 = 600.0;
 
 /// The frame of the picture: what is above it, below it and to its right. To its left are the labels of its axis.
-pub(super) const TOP: f64 = 84.0;
-pub(super) const BOTTOM: f64 = HEIGHT - 64.0;
+const TOP: f64 = 84.0;
+const BOTTOM: f64 = HEIGHT - 64.0;
 pub(super) const RIGHT: f64 = WIDTH - 24.0;
 
 /// The room within the frame that no experiment's middle is in.
@@ -27,18 +29,11 @@ const INSET: f64 = 12.0;
 /// The height of the lane below the frame for what has no value.
 pub(super) const LANE: f64 = 16.0;
 
-/// The colour of a line that numbers should be above.
-pub(super) const LEVEL: &str = "#bc4c00";
-
-/// The colour of what was kept, and what is said of that without a number.
-const KEPT: &str = "#2fbf71";
-const NUMBERLESS: &str = "kept, without a number";
-
 pub(super) const FONT: &str = "'DejaVu Sans', Verdana, 'Noto Sans', sans-serif";
 
 /// The size of the labels' font, and the height of a line of it.
 pub(super) const LABEL_FONT: f64 = 11.0;
-const LABEL_HEIGHT: f64 = 14.0;
+pub(super) const LABEL_HEIGHT: f64 = 14.0;
 
 /// The most characters of a description in a label; the notebook cuts at 45.
 const LABEL_CHARS: usize = 44;
@@ -59,6 +54,7 @@ pub(super) struct Frame {
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) limits: Limits,
+    pub(super) colours: &'static Palette,
 }
 
 impl Frame {
@@ -78,73 +74,90 @@ impl Frame {
 
 /// Draws a chart as a separate document. The first line of `title` is larger than the others. Shows the experiments as
 /// marks with details under the pointer, the running best, and labels on the keeps.
-pub fn chart_svg(series: &Series, title: &str) -> String {
-    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", picture(series, title).into_string())
+pub fn chart_svg(series: &Series, title: &str, style: ChartStyle) -> String {
+    document(&picture(series, title, style))
 }
 
-/// The `svg` element of the chart. Its colours are those of a light page; what is to change with the page has a class.
-pub(in crate::report) fn picture(series: &Series, title: &str) -> Markup {
+/// A picture as a separate document.
+pub(super) fn document(picture: &Markup) -> String {
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", picture.0)
+}
+
+/// The `svg` element of the chart. On a page, what is to change with its colours has a class.
+pub(in crate::report) fn picture(series: &Series, title: &str, style: ChartStyle) -> Markup {
+    let colours = style.palette();
     let (title, about) = title.split_once('\n').unwrap_or((title, ""));
     let (title, about) = (safe_line(title), safe_line(about));
     let spoken = if about.is_empty() { title.clone() } else { format!("{title}; {about}") };
     let is_crowd = series.marks.len() > CROWD;
     let metric = safe_line(&series.metric);
     let rows = series.limits.map(|limits| ticks(limits, 8)).unwrap_or_default();
-    let widest = rows.iter().map(|tick| text_width(&tick.label, LABEL_FONT)).fold(0.0, f64::max);
     let (first, last) = series.places().unwrap_or_default();
     let limits = series.limits.unwrap_or(Limits { low: 0.0, high: 1.0 });
-    let left = 48.0 + widest;
-    let frame = Frame { area: Area { left, top: TOP, right: RIGHT, bottom: BOTTOM }, first, last, limits };
-    let middle = (left + RIGHT) / 2.0;
+    let left = margin(&rows);
+    let frame = Frame { area: Area { left, top: TOP, right: RIGHT, bottom: BOTTOM }, first, last, limits, colours };
     let radii = radii(series.marks.len());
     let height = HEIGHT + panels_height(series);
     html! {
         svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox={"0 0 " (WIDTH) " " (height)} width=(WIDTH)
-            height=(height) role="img" aria-label=(spoken) font-family=(FONT) font-size=(LABEL_FONT) fill="#24292f" {
-            rect class="paper" width=(WIDTH) height=(height) fill="#ffffff" {}
+            height=(height) role="img" aria-label=(spoken) font-family=(FONT) font-size=(LABEL_FONT) fill=(colours.ink) {
+            rect class="paper" width=(WIDTH) height=(height) fill=(colours.paper) {}
             text x=(px(left)) y="26" font-size="17" font-weight="bold" { (title) }
-            text class="about" x=(px(left)) y="46" font-size="12" fill="#59636e" { (about) }
-            (legend(series, left))
-            @for tick in &rows {
-                @let y = px(frame.y(tick.value));
-                line class="grid" x1=(px(left)) x2=(RIGHT) y1=(y) y2=(y) stroke="#e4e7eb" {}
-                text x=(px(left - 8.0)) y=(y) dy="4" text-anchor="end" { (tick.label) }
-            }
-            @for tick in whole_ticks(first, last, 12) {
-                @let x = px(frame.x(tick.value as u32));
-                line class="grid" x1=(x) x2=(x) y1=(BOTTOM + LANE) y2=(BOTTOM + LANE + 5.0) stroke="#8c959f" {}
-                text x=(x) y=(BOTTOM + LANE + 18.0) text-anchor="middle" { (series.number_at(tick.value as u32)) }
-            }
-            rect class="frame" x=(px(left)) y=(TOP) width=(px(RIGHT - left)) height=(BOTTOM + LANE - TOP)
-                fill="none" stroke="#8c959f" {}
-            text x=(px(middle)) y=(HEIGHT - 12.0) text-anchor="middle" font-size="12" { "experiment" }
-            text class="name" transform={"translate(20 " (px((TOP + BOTTOM) / 2.0)) ") rotate(-90)"} text-anchor="middle" font-size="12" {
-                (cut(&metric, 60)) " (" (series.direction) " is better)"
-            }
+            text class="about" x=(px(left)) y="46" font-size="12" fill=(colours.soft) { (about) }
+            (legend(series, left, 64.0, colours))
+            (axes(&frame, &rows, &format!("{} ({} is better)", cut(&metric, 60), series.direction), |place| series.number_at(place)))
             @if let Some(threshold) = series.threshold {
                 (level_line(&frame, threshold))
-                text class="level" x=(px(RIGHT - 6.0)) y=(px(frame.y(threshold) - 5.0)) text-anchor="end" fill=(LEVEL) {
+                text class="level" x=(px(RIGHT - 6.0)) y=(px(frame.y(threshold) - 5.0)) text-anchor="end" fill=(colours.level) {
                     "threshold " (threshold)
                 }
             }
             @if series.kept().1 > 0 {
-                text class="about" x=(px(left - 8.0)) y=(px(BOTTOM + LANE / 2.0)) dy="4" text-anchor="end" fill="#59636e" { "none" }
+                text class="about" x=(px(left - 8.0)) y=(px(BOTTOM + LANE / 2.0)) dy="4" text-anchor="end" fill=(colours.soft) { "none" }
             }
             // The kept ones come last, so that nothing hides them.
             @for mark in series.marks.iter().filter(|mark| mark.kind != MarkKind::Keep) { (shape(mark, &frame, radii)) }
             @if !is_crowd { (line(series, &frame, false)) (labels(series, &frame)) }
             @for mark in series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep) { (shape(mark, &frame, radii)) }
             @if is_crowd { (line(series, &frame, true)) (labels(series, &frame)) }
-            (panels(series, HEIGHT, left, RIGHT))
+            (panels(series, HEIGHT, left, RIGHT, colours))
         }
     }
+}
+
+/// The frame of a picture with its two axes: the ticks of its values, and the numbers of the experiments.
+pub(super) fn axes(frame: &Frame, rows: &[Tick], name: &str, number_at: impl Fn(u32) -> String) -> Markup {
+    let Area { left, right, top, bottom } = frame.area;
+    let colours = frame.colours;
+    html! {
+        @for tick in rows {
+            @let y = px(frame.y(tick.value));
+            line class="grid" x1=(px(left)) x2=(right) y1=(y) y2=(y) stroke=(colours.grid) {}
+            text x=(px(left - 8.0)) y=(y) dy="4" text-anchor="end" { (tick.label) }
+        }
+        @for tick in whole_ticks(frame.first, frame.last, 12) {
+            @let x = px(frame.x(tick.value as u32));
+            line class="grid" x1=(x) x2=(x) y1=(bottom + LANE) y2=(bottom + LANE + 5.0) stroke=(colours.frame) {}
+            text x=(x) y=(bottom + LANE + 18.0) text-anchor="middle" { (number_at(tick.value as u32)) }
+        }
+        rect class="frame" x=(px(left)) y=(top) width=(px(right - left)) height=(bottom + LANE - top)
+            fill="none" stroke=(colours.frame) {}
+        text class="axis" x=(px((left + right) / 2.0)) y=(bottom + 52.0) text-anchor="middle" font-size="12" { "experiment" }
+        text class="name" transform={"translate(20 " (px((top + bottom) / 2.0)) ") rotate(-90)"} text-anchor="middle"
+            font-size="12" { (name) }
+    }
+}
+
+/// The room to the left of a frame for the labels of its axis.
+pub(super) fn margin(rows: &[Tick]) -> f64 {
+    48.0 + rows.iter().map(|tick| text_width(&tick.label, LABEL_FONT)).fold(0.0, f64::max)
 }
 
 /// A dashed line at a value, where it lies within the limits.
 pub(super) fn level_line(frame: &Frame, value: f64) -> Markup {
     let y = px(frame.y(value));
     html! {
-        line class="level" x1=(px(frame.area.left)) x2=(px(frame.area.right)) y1=(y) y2=(y) stroke=(LEVEL)
+        line class="level" x1=(px(frame.area.left)) x2=(px(frame.area.right)) y1=(y) y2=(y) stroke=(frame.colours.level)
             stroke-dasharray="6 4" {}
     }
 }
@@ -155,7 +168,7 @@ pub(super) fn px(value: f64) -> String {
 }
 
 /// The greatest width of a text, estimated from the width classes of the letters of DejaVu Sans.
-pub(super) fn text_width(text: &str, size: f64) -> f64 {
+pub(in crate::report) fn text_width(text: &str, size: f64) -> f64 {
     let share = |c: char| match c {
         'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | 'I' => 0.34,
         'f' | 'r' | 't' | '(' | ')' | '[' | ']' | '/' | '-' | '"' => 0.45,
@@ -167,30 +180,36 @@ pub(super) fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(share).sum::<f64>() * size
 }
 
+/// A text of this size, cut to the room that there is.
+pub(super) fn fitted(text: &str, size: f64, room: f64) -> String {
+    let fits = |chars: &usize| text_width(&cut(text, *chars), size) <= room;
+    cut(text, (1..=text.chars().count()).rev().find(fits).unwrap_or(1))
+}
+
 /// The running best; with an edge of paper where it lies on marks.
 fn line(series: &Series, frame: &Frame, on_marks: bool) -> Markup {
-    let path = staircase(series, frame, frame.last);
+    let path = staircase(series, frame);
     html! {
-        @if on_marks { path class="edge" d=(path) fill="none" stroke="#ffffff" stroke-width="5" {} }
-        path class="best" d=(path) fill="none" stroke="#1f9d57" stroke-width="2" {}
+        @if on_marks { path class="edge" d=(path) fill="none" stroke=(frame.colours.paper) stroke-width="5" {} }
+        path class="best" d=(path) fill="none" stroke=(frame.colours.best) stroke-width="2" {}
     }
 }
 
-/// The running best as the path of a line, up to the place of the `last` experiment.
-pub(super) fn staircase(series: &Series, frame: &Frame, last: u32) -> String {
+/// The running best as the path of a line.
+pub(super) fn staircase(series: &Series, frame: &Frame) -> String {
     let mut path = String::new();
     for step in &series.best {
         let (x, y) = (px(frame.x(step.place)), px(frame.y(step.value)));
         let _ = if path.is_empty() { write!(path, "M{x} {y}") } else { write!(path, "H{x}V{y}") };
     }
-    if !path.is_empty() {
+    if let (false, Some((_, last))) = (path.is_empty(), series.places()) {
         let _ = write!(path, "H{}", px(frame.x(last)));
     }
     path
 }
 
 /// The radius of the mark of something kept, and of something else.
-fn radii(count: usize) -> (f64, f64) {
+pub(super) fn radii(count: usize) -> (f64, f64) {
     match count {
         count if count > CROWD => (3.0, 1.5),
         count if count > MANY => (4.2, 2.4),
@@ -199,21 +218,21 @@ fn radii(count: usize) -> (f64, f64) {
 }
 
 /// The look of an experiment's mark, and the words for its outcome.
-struct Look {
+pub(super) struct Look {
     name: &'static str,
     radius: f64,
     fill: &'static str,
     stroke: &'static str,
-    said: &'static str,
+    pub(super) said: &'static str,
 }
 
-fn look(mark: &Mark, (kept, other): (f64, f64)) -> Look {
+pub(super) fn look(mark: &Mark, (kept, other): (f64, f64), colours: &Palette) -> Look {
     let (name, radius, fill, stroke, said) = match mark.kind {
-        MarkKind::Keep if mark.is_numberless() => ("keep", other, "none", KEPT, NUMBERLESS),
-        MarkKind::Keep => ("keep", kept, KEPT, "#0b2e1a", "kept"),
-        MarkKind::Discard => ("discard", other, "#8c959f", "none", "not kept"),
-        MarkKind::Crash => ("crash", 3.4, "#8c959f", "#cf222e", "crashed"),
-        MarkKind::Refused => ("refused", 2.8, "none", "#8c959f", "refused, and never run"),
+        MarkKind::Keep if mark.is_numberless() => ("keep", other, "none", colours.best, NUMBERLESS),
+        MarkKind::Keep => ("keep", kept, colours.kept, colours.kept_edge, "kept"),
+        MarkKind::Discard => ("discard", other, colours.other, "none", "not kept"),
+        MarkKind::Crash => ("crash", 3.4, colours.other, colours.crash, "crashed"),
+        MarkKind::Refused => ("refused", 2.8, "none", colours.frame, "refused, and never run"),
     };
     Look { name, radius, fill, stroke, said }
 }
@@ -222,11 +241,10 @@ fn look(mark: &Mark, (kept, other): (f64, f64)) -> Look {
 /// experiments.
 pub(super) fn shape(mark: &Mark, frame: &Frame, radii: (f64, f64)) -> Markup {
     let (x, y) = frame.at(mark);
-    let Look { name, radius, fill, stroke, said } = look(mark, radii);
+    let Look { name, radius, fill, stroke, said } = look(mark, radii, frame.colours);
     let edge = mark.value.and_then(|value| frame.limits.beyond(value));
     let outline = match edge {
-        Some(Edge::Above) => Some(format!("M{} {}h{}l-{} -{}z", px(x - 5.0), px(y + 9.0), 10, 5, 8)),
-        Some(Edge::Below) => Some(format!("M{} {}h{}l-{} {}z", px(x - 5.0), px(y - 9.0), 10, 5, 8)),
+        Some(edge) => Some(pointer(edge, (x, y))),
         None if mark.kind == MarkKind::Crash => {
             let side = 2.0 * radius;
             Some(format!("M{} {}l{side} {side}m-{side} 0l{side} -{side}", px(x - radius), px(y - radius)))
@@ -236,7 +254,7 @@ pub(super) fn shape(mark: &Mark, frame: &Frame, radii: (f64, f64)) -> Markup {
     html! {
         g class=(name) fill=(fill)
             stroke=(stroke)
-            fill-opacity=[(mark.kind == MarkKind::Discard).then_some("0.55")]
+            fill-opacity=[(mark.kind == MarkKind::Discard).then_some(OTHER_OPACITY)]
             stroke-width=[(mark.kind == MarkKind::Crash).then_some("1.5")] {
             title { (hover(mark, said)) }
             @match outline {
@@ -247,59 +265,18 @@ pub(super) fn shape(mark: &Mark, frame: &Frame, radii: (f64, f64)) -> Markup {
     }
 }
 
+/// The outline of a mark beyond an edge, which points outwards.
+pub(super) fn pointer(edge: Edge, (x, y): (f64, f64)) -> String {
+    match edge {
+        Edge::Above => format!("M{} {}h10l-5 -8z", px(x - 5.0), px(y + 9.0)),
+        Edge::Below => format!("M{} {}h10l-5 8z", px(x - 5.0), px(y - 9.0)),
+    }
+}
+
 /// The text shown when the pointer is on the mark of an experiment.
-fn hover(mark: &Mark, said: &str) -> String {
+pub(super) fn hover(mark: &Mark, said: &str) -> String {
     let value = if mark.raw.is_empty() { String::new() } else { format!(" {}", safe_line(&mark.raw)) };
     format!("experiment {}:{value} {said}\n{}", mark.number, cut(&safe_line(&mark.description), HOVER_CHARS))
-}
-
-/// An entry of the legend.
-#[derive(Clone, Copy, PartialEq)]
-enum Entry {
-    Of(MarkKind),
-    Numberless,
-    Beyond,
-}
-
-/// The legend: each kind of mark, with its count.
-fn legend(series: &Series, left: f64) -> Markup {
-    let outside = |value| series.limits.is_some_and(|limits| limits.beyond(value).is_some());
-    let beyond = series.marks.iter().filter(|mark| mark.value.is_some_and(outside)).count();
-    let (kept, numberless) = series.kept();
-    let entries = [
-        (Entry::Of(MarkKind::Keep), kept, "kept, and the best so far"),
-        (Entry::Numberless, numberless, NUMBERLESS),
-        (Entry::Of(MarkKind::Discard), series.count(MarkKind::Discard), "not kept"),
-        (Entry::Of(MarkKind::Crash), series.count(MarkKind::Crash), "crashed"),
-        (Entry::Of(MarkKind::Refused), series.count(MarkKind::Refused), "refused"),
-        (Entry::Beyond, beyond, "beyond the edge"),
-    ];
-    let mut placed = Vec::new();
-    let mut x = left;
-    for (entry, count, words) in entries.into_iter().filter(|(_, count, _)| *count > 0) {
-        // The title says how many were kept, which the baseline is not.
-        let words = if entry == Entry::Of(MarkKind::Keep) { words.to_owned() } else { format!("{count} {words}") };
-        let room = 24.0 + text_width(&words, LABEL_FONT);
-        placed.push((x, entry, words));
-        x += room;
-    }
-    html! {
-        g class="legend" {
-            @for (x, entry, words) in placed {
-                @match entry {
-                    Entry::Of(MarkKind::Keep) => circle cx=(px(x + 5.0)) cy="64" r="5" fill=(KEPT) stroke="#0b2e1a" {},
-                    Entry::Numberless => circle cx=(px(x + 5.0)) cy="64" r="3.2" fill="none" stroke=(KEPT) {},
-                    Entry::Of(MarkKind::Discard) => circle cx=(px(x + 5.0)) cy="64" r="3.2" fill="#8c959f"
-                        fill-opacity="0.55" {},
-                    Entry::Of(MarkKind::Crash) => path d={"M" (px(x + 2.0)) " 61l6 6m-6 0l6 -6"} stroke="#cf222e"
-                        stroke-width="1.5" {},
-                    Entry::Of(MarkKind::Refused) => circle cx=(px(x + 5.0)) cy="64" r="2.8" fill="none" stroke="#8c959f" {},
-                    Entry::Beyond => path d={"M" (px(x)) " 68h10l-5 -8z"} fill="#8c959f" {},
-                }
-                text x=(px(x + 14.0)) y="68" { (words) }
-            }
-        }
-    }
 }
 
 /// Labels kept experiments with their descriptions, as far as there is space: the best first, then by gain.
@@ -330,25 +307,26 @@ fn labels(series: &Series, frame: &Frame) -> Markup {
         @for (placed, text) in found.into_iter().zip(&texts) {
             @if let Some(placed) = placed {
                 @if let Some([from, to]) = placed.leader {
-                    line class="leader" x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) stroke="#8c959f"
+                    line class="leader" x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) stroke=(frame.colours.frame)
                         stroke-width="0.7" {}
                 }
-                text class="label" x=(px(placed.area.left)) y=(px(placed.area.bottom)) dy="-3" fill="#19653a"
-                    stroke="#ffffff" stroke-width="3" stroke-linejoin="round" paint-order="stroke" { (text) }
+                text class="label" x=(px(placed.area.left)) y=(px(placed.area.bottom)) dy="-3" fill=(frame.colours.label)
+                    stroke=(frame.colours.paper) stroke-width="3" stroke-linejoin="round" paint-order="stroke" { (text) }
             }
         }
     }
 }
 
 /// Areas that no label may hide: the marks of keeps, and the staircase.
-fn obstacles(series: &Series, frame: &Frame) -> Vec<Area> {
+pub(super) fn obstacles(series: &Series, frame: &Frame) -> Vec<Area> {
     let side = 2.0 * radii(series.marks.len()).0 + 2.0;
     let kept = series.marks.iter().filter(|mark| mark.kind == MarkKind::Keep && mark.value.is_some());
     let mut areas: Vec<Area> = kept.map(|mark| Area::around(frame.at(mark), side)).collect();
     for (index, step) in series.best.iter().enumerate() {
         let (x, y) = (frame.x(step.place), frame.y(step.value));
         let next = series.best.get(index + 1);
-        let right = next.map_or(frame.x(frame.last), |next| frame.x(next.place));
+        let end = series.places().map_or(frame.last, |(_, last)| last);
+        let right = frame.x(next.map_or(end, |next| next.place));
         areas.push(Area { left: x, top: y - 1.0, right, bottom: y + 1.0 });
         if let Some(next) = next {
             let to = frame.y(next.value);
@@ -379,7 +357,7 @@ mod tests {
         {
             let mut series = described(test_series(Direction::Lower, &values), hostile);
             series.metric = hostile.to_owned();
-            let svg = chart_svg(&series, hostile);
+            let svg = chart_svg(&series, hostile, ChartStyle::Light);
             let document = roxmltree::Document::parse(&svg).unwrap();
             let names = ["svg", "rect", "text", "line", "path", "g", "title", "circle"];
             for node in document.descendants().filter(roxmltree::Node::is_element) {
@@ -393,7 +371,7 @@ mod tests {
     #[test]
     fn each_experiment_is_a_mark_that_says_what_it_is() {
         let values = [(Outcome::Keep, Some("1.50")), (Outcome::Crash, None), (Outcome::Discard, Some("9"))];
-        let svg = chart_svg(&test_series(Direction::Lower, &values), "two experiments");
+        let svg = chart_svg(&test_series(Direction::Lower, &values), "two experiments", ChartStyle::Light);
         let document = roxmltree::Document::parse(&svg).unwrap();
         let titles: Vec<_> = document.descendants().filter(|node| node.has_tag_name("title")).collect();
         let texts: Vec<_> = titles.iter().filter_map(roxmltree::Node::text).collect();
@@ -410,7 +388,11 @@ mod tests {
     #[test]
     fn what_was_kept_without_a_number_is_a_ring_below_the_picture() {
         let values = [(Outcome::Keep, None), (Outcome::Keep, Some("0.5")), (Outcome::Crash, None)];
-        let svg = chart_svg(&test_series(Direction::Higher, &values).with_threshold(Some(0.45)), "an empty baseline");
+        let svg = chart_svg(
+            &test_series(Direction::Higher, &values).with_threshold(Some(0.45)),
+            "an empty baseline",
+            ChartStyle::Light,
+        );
         let document = roxmltree::Document::parse(&svg).unwrap();
         let of = |number: u32| {
             let is_it = |node: &roxmltree::Node| {
@@ -420,7 +402,10 @@ mod tests {
         };
         let (ring, dot) = (of(0).parent().unwrap(), of(1).parent().unwrap());
         assert_eq!(of(0).text(), Some("experiment 0: kept, without a number\nchange 0"));
-        assert_eq!((ring.attribute("fill"), dot.attribute("fill")), (Some("none"), Some(KEPT)));
+        assert_eq!(
+            (ring.attribute("fill"), dot.attribute("fill")),
+            (Some("none"), Some(ChartStyle::Light.palette().kept))
+        );
         let y = ring.descendants().find_map(|node| node.attribute("cy")).unwrap();
         assert!(y.parse::<f64>().unwrap() > BOTTOM, "{y}");
         let texts: Vec<_> = document.descendants().filter_map(|node| node.text()).collect();
@@ -433,7 +418,7 @@ mod tests {
         for values in cases {
             let values: Vec<_> = values.iter().map(|value| (Outcome::Keep, Some(*value))).collect();
             let long = "m".repeat(200);
-            let svg = chart_svg(&described(test_series(Direction::Higher, &values), &long), &long);
+            let svg = chart_svg(&described(test_series(Direction::Higher, &values), &long), &long, ChartStyle::Light);
             let document = roxmltree::Document::parse(&svg).unwrap();
             for node in document.descendants() {
                 for (names, most) in [(["x", "cx", "x1", "x2"], WIDTH), (["y", "cy", "y1", "y2"], HEIGHT)] {

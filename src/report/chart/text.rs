@@ -1,9 +1,10 @@
 //! The chart in characters.
 
-use ratatui::style::Style;
+use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 
 use super::axis::{ticks, whole_ticks};
+use super::braille::{ACROSS, DOWN, Dots, dots};
 use super::series::{Edge, Limits, MarkKind, Series, Step};
 use crate::domain::cut;
 use crate::report::styled::ansi_text;
@@ -20,6 +21,8 @@ const ROWS_PER_LABEL: usize = 2;
 pub enum Glyphs {
     /// Lines and dots.
     Unicode,
+    /// The same, with a picture in braille.
+    Braille,
     /// Characters that every terminal shows.
     Ascii,
 }
@@ -57,12 +60,18 @@ impl Glyphs {
             Cell::Crash => ('×', 'x'),
             Cell::Keep => ('●', 'O'),
         };
-        if self == Glyphs::Unicode { unicode } else { ascii }
+        match (self, cell) {
+            (Glyphs::Ascii, _) => ascii,
+            // As the picture has them.
+            (Glyphs::Braille, Cell::Keep) => '⠿',
+            (Glyphs::Braille, Cell::Discard) => '⠂',
+            _ => unicode,
+        }
     }
 
     /// The corner of the axes, and what stands beside a label and elsewhere.
     fn axis(self) -> [char; 4] {
-        if self == Glyphs::Unicode { ['└', '┤', '│', '─'] } else { ['+', '+', '|', '-'] }
+        if self == Glyphs::Ascii { ['+', '+', '|', '-'] } else { ['└', '┤', '│', '─'] }
     }
 }
 
@@ -78,7 +87,9 @@ pub fn chart_text(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> S
 /// told by colour alone.
 pub(in crate::report) fn draw_chart(series: &Series, width: u16, height: u16, glyphs: Glyphs) -> Vec<Line<'static>> {
     let (width, height) = (usize::from(width), usize::from(height));
-    let Some((first, last)) = series.places() else { return Vec::new() };
+    if series.marks.is_empty() {
+        return Vec::new();
+    }
     let has_lane = series.marks.iter().any(|mark| mark.value.is_none());
     // The two axes' lines and the lane of what has no value.
     let fixed = 2 + usize::from(has_lane);
@@ -90,10 +101,12 @@ pub(in crate::report) fn draw_chart(series: &Series, width: u16, height: u16, gl
     if width < LEAST_WIDTH || series.limits.is_some() && rows < LEAST_ROWS {
         return Vec::new();
     }
-    let labels = series.limits.map(|limits| row_labels(limits, rows)).unwrap_or_default();
+    // A character that is several dots wide and high is where its dot is.
+    let (across, down) = if glyphs == Glyphs::Braille { (ACROSS, DOWN) } else { (1, 1) };
+    let labels = series.limits.map(|limits| row_labels(limits, rows, down)).unwrap_or_default();
     let margin = labels.iter().flatten().map(String::len).max().unwrap_or(0);
     let columns = width - margin - 1;
-    let column = |place: u32| scaled(f64::from(place - first) / f64::from((last - first).max(1)), columns);
+    let column = |place: u32| scaled(series.share(place), columns * across) / across;
 
     let better = format!(" ({} is better)", series.direction);
     // A wide character takes two columns.
@@ -101,10 +114,16 @@ pub(in crate::report) fn draw_chart(series: &Series, width: u16, height: u16, gl
     let mut lines = vec![Line::from(format!("{}{better}", cut(&series.metric, room.saturating_sub(1))))];
     let [corner, tick, line, across] = glyphs.axis();
     if let Some(limits) = series.limits {
-        let picture = picture(series, limits, rows, columns, &column);
-        for (row, label) in picture.iter().zip(labels) {
+        let beside = labels.into_iter().map(|label| {
             let side = if label.is_some() { tick } else { line };
-            lines.push(painted(format!("{:>margin$}{side}", label.unwrap_or_default()), row, glyphs));
+            format!("{:>margin$}{side}", label.unwrap_or_default())
+        });
+        if glyphs == Glyphs::Braille {
+            let picture = dots(series, limits, rows, columns);
+            lines.extend(beside.zip(&picture).map(|(beside, row)| dotted(beside, row)));
+        } else {
+            let picture = picture(series, limits, rows, columns, &column);
+            lines.extend(beside.zip(&picture).map(|(beside, row)| painted(beside, row, glyphs)));
         }
     }
     if has_lane {
@@ -131,11 +150,11 @@ fn row_of(limits: Limits, value: f64, rows: usize) -> usize {
     rows - 1 - scaled(limits.share(value), rows)
 }
 
-/// The label beside each row, if any.
-fn row_labels(limits: Limits, rows: usize) -> Vec<Option<String>> {
+/// The label beside each row of so many dots, if any.
+fn row_labels(limits: Limits, rows: usize, down: usize) -> Vec<Option<String>> {
     let mut labels = vec![None; rows];
     for tick in ticks(limits, (rows / ROWS_PER_LABEL).max(2)) {
-        labels[row_of(limits, tick.value, rows)] = Some(tick.label);
+        labels[row_of(limits, tick.value, rows * down) / down] = Some(tick.label);
     }
     labels
 }
@@ -205,6 +224,22 @@ fn painted(beside: String, row: &[Cell], glyphs: Glyphs) -> Line<'static> {
     let run = |cells: &[Cell]| {
         let text: String = cells.iter().map(|cell| glyphs.of(*cell)).collect();
         Span::styled(text, style_of(cells[0]))
+    };
+    Line::from_iter([Span::raw(beside)].into_iter().chain(runs.map(run)))
+}
+
+/// A row of a picture in braille behind what stands beside it.
+fn dotted(beside: String, row: &[Dots]) -> Line<'static> {
+    let end = row.iter().rposition(|(text, _)| text != " ").map_or(0, |last| last + 1);
+    let runs = row[..end].chunk_by(|(_, one), (_, other)| one == other);
+    let run = |cells: &[Dots]| {
+        let text: String = cells.iter().map(|(text, _)| text.as_str()).collect();
+        let style = match cells[0].1 {
+            Some(Color::DarkGray) => Style::new().dim(),
+            Some(colour) => Style::new().fg(colour),
+            None => Style::new(),
+        };
+        Span::styled(text, style)
     };
     Line::from_iter([Span::raw(beside)].into_iter().chain(runs.map(run)))
 }

@@ -9,16 +9,15 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::detail::Detail;
 use super::experiments::{inside, table};
 use super::lanes::timeline;
-use super::page::{policy, section};
+use super::page::{common_course, course as course_picture, policy, section, side_by_side};
 use crate::domain::{Clock, Finding, Severity};
 use crate::report::Report;
-use crate::report::chart::{colour, overlay, picture};
-use crate::report::grid::{Align, Grid, text};
+use crate::report::chart::{ChartStyle, key, picture};
 use crate::report::lanes::lanes_grid;
 use crate::report::render::facts;
 use crate::report::safe::{safe_code, safe_line};
 use crate::report::sections::sections;
-use crate::rules::{Point, SessionStatus};
+use crate::rules::SessionStatus;
 
 const STYLE: &str = concat!(include_str!("page.css"), include_str!("live.css"));
 const SCRIPT: &str = concat!(include_str!("page.js"), include_str!("live.js"));
@@ -247,10 +246,10 @@ fn is_bad(finding: &Finding) -> bool {
 }
 
 fn course(report: &Report, clock: Clock) -> Markup {
-    let about = safe_line(&report.about());
+    let (about, series) = (safe_line(&report.about()), report.series());
     html! {
         div data-part="chart" {
-            div.wide tabindex="0" role="region" aria-label="chart" { (picture(&report.series(), &report.chart_title())) }
+            (course_picture(&picture(&series, &report.chart_title(), ChartStyle::Light), &key(&series)))
         }
         div data-part="rest" {
             h2 { "report" }
@@ -265,47 +264,8 @@ fn course(report: &Report, clock: Clock) -> Markup {
 }
 
 fn beside(reports: &[&Report]) -> Markup {
-    let names: Vec<String> = reports.iter().map(|report| report.tag.clone().unwrap_or_default()).collect();
-    let series: Vec<_> = reports.iter().map(|report| report.series()).collect();
-    let common = overlay(&names, &series);
     html! {
-        div data-part="chart" {
-            @if let Some(picture) = &common {
-                ul.lines {
-                    @for (place, name) in names.iter().enumerate() {
-                        li { (swatch(place)) " " (safe_line(name)) }
-                    }
-                }
-                div.wide tabindex="0" role="region" aria-label="chart" { (picture) }
-            } @else {
-                @for (report, series) in reports.iter().zip(&series) {
-                    div.wide tabindex="0" role="region" aria-label="chart" { (picture(series, &report.chart_title())) }
-                }
-            }
-        }
-        div data-part="rest" {
-            h2 { "side by side" }
-            div.wide.part tabindex="0" role="region" aria-label="sessions" { (sessions_grid(reports).to_html()) }
-        }
+        div data-part="chart" { (common_course(reports)) }
+        div data-part="rest" { (side_by_side(reports)) }
     }
-}
-
-/// A sample of a session's line; an attribute of style would be against the policy.
-fn swatch(place: usize) -> Markup {
-    html! { svg width="28" height="8" aria-hidden="true" { line x1="0" y1="4" x2="28" y2="4" stroke-width="4" stroke=(colour(place)) {} } }
-}
-
-fn sessions_grid(reports: &[&Report]) -> Grid {
-    let value = |point: Option<&Point>| text(point.and_then(|point| point.value.as_ref()));
-    Grid::of(
-        reports,
-        &[
-            ("session", Align::Left, &|report| text(report.tag.as_ref())),
-            ("metric", Align::Left, &|report| report.metric_name().to_owned()),
-            ("baseline", Align::Right, &|report| value(report.baseline())),
-            ("best", Align::Right, &|report| value(report.best())),
-            ("experiments", Align::Right, &|report| report.experiments().to_string()),
-            ("result", Align::Text, &|report| report.headline()),
-        ],
-    )
 }

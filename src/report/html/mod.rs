@@ -11,4 +11,4 @@ mod page;
 
 pub use detail::{Detail, Excerpt, Room};
 pub use live::{LivePart, LiveSession, live_course, live_experiment, live_now, live_page, live_policy};
-pub use page::html_report;
+pub use page::{html_report, html_sessions};

@@ -16,6 +16,8 @@ pub struct Course {
     pub ended: Option<String>,
     /// The times from its event logs.
     pub waits: Waits,
+    /// The files that each of its experiments changed, in the order of the records.
+    pub changed: Vec<Vec<String>>,
     /// Measurements of its commits by other sessions.
     pub elsewhere: Vec<Elsewhere>,
     /// The reruns of its best experiments, in order.

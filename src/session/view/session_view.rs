@@ -65,6 +65,15 @@ impl SessionView {
         Ok(self.repo.objects.diff_text(&record.base, &record.commit)?)
     }
 
+    /// The files that an experiment changed; empty for the baseline, and where the commit is not known or not readable.
+    fn changed(&self, record: &Record) -> Vec<String> {
+        if record.base == record.commit || !record.commit.is_known() {
+            return Vec::new();
+        }
+        let changed = self.repo.objects.changed_between(&record.base, &record.commit).unwrap_or_default();
+        changed.iter().map(|changed| changed.path.to_string_lossy().into_owned()).collect()
+    }
+
     /// The path of the log of an experiment's newest run, compressed or not.
     pub fn run_log(&self, id: ExperimentId) -> PathBuf {
         self.folder.run_log(id)
@@ -281,6 +290,7 @@ impl SessionView {
                 self.history.records(),
                 self.contract.as_ref().map(|contract| contract.agent_timeout),
             ),
+            changed: self.history.records().iter().map(|record| self.changed(record)).collect(),
             elsewhere: self.elsewhere(),
             tip: if is_idle { tip() } else { None },
             layout,

@@ -1,0 +1,232 @@
+//! What the experiments of a session have in common, and what came of it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::by_direction::DirectionResult;
+use super::summary::KeptStep;
+use super::tally::{Tally, tally};
+use crate::domain::{Direction, ExperimentId, Layout, Number, Record};
+use crate::rules::history::Ended;
+
+/// The results of the experiments that changed a file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct FileResult {
+    /// Its path in the repository.
+    pub file: String,
+    /// Its results. An experiment that changed several files counts whole for each of them: nothing says which change helped.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// What an agent expected of an experiment, and what came.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Expectation {
+    /// The experiment.
+    pub id: ExperimentId,
+    /// Why it should work, in the agent's words.
+    pub hypothesis: Option<String>,
+    /// What was expected, in the agent's words.
+    pub expected: Option<String>,
+    /// What became of it.
+    #[serde(serialize_with = "as_word")]
+    pub outcome: Ended,
+    /// What was measured; absent without a valid value.
+    pub value: Option<f64>,
+    /// Its gain over the experiment that it had to beat; positive is better.
+    pub gain: Option<f64>,
+    /// Its gain over the expected value; positive is better. Absent unless a number was expected and nothing else.
+    pub over_expected: Option<f64>,
+}
+
+fn as_word<S: serde::Serializer>(ended: &Ended, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(<&str>::from(ended))
+}
+
+/// What recurs in a session's experiments.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Patterns {
+    /// The results by changed file, the largest gain first.
+    pub files: Vec<FileResult>,
+    /// The results by direction, the largest gain first; empty if no experiment names one.
+    pub directions: Vec<DirectionResult>,
+    /// What was expected, in the order of recording.
+    pub hypotheses: Vec<Expectation>,
+}
+
+/// Sums up experiments by the files that they changed, the largest gain first. `files` are those of each record, and `kept` the
+/// steps of the summary, by the places of `records`. A file that only refused changes touched is none of them: they never ran.
+pub fn by_file(
+    records: &[Record],
+    files: &[Vec<String>],
+    kept: &[KeptStep],
+    layout: Option<&Layout>,
+) -> Vec<FileResult> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for files in files {
+        let of_record = files.iter().map(|file| {
+            let next = places.len();
+            *places.entry(file).or_insert(next)
+        });
+        groups.push(of_record.collect());
+    }
+    let tallies = tally(records, &groups, places.len(), kept, layout);
+    let mut found: Vec<FileResult> = places
+        .iter()
+        .map(|(file, place)| FileResult { file: (*file).to_owned(), tally: tallies[*place].clone() })
+        .collect();
+    found.retain(|file| file.tally.tried > 0);
+    let gain = |file: &FileResult| file.tally.gain.unwrap_or(0.0);
+    // Stable, so that files of equal rank stay in the order of their names.
+    found.sort_by(|one, other| gain(other).total_cmp(&gain(one)).then(other.tally.tried.cmp(&one.tally.tried)));
+    found
+}
+
+/// Compares what the agents expected with what came, of each experiment that ran and for which they said something. `rivals` are
+/// the places of the experiments that each had to beat.
+pub fn expectations(records: &[Record], rivals: &[Option<usize>], direction: Direction) -> Vec<Expectation> {
+    let found = records.iter().enumerate().filter_map(|(place, record)| {
+        let (hypothesis, expected) = (record.hypothesis(), record.expected());
+        let outcome = Ended::of_record(record);
+        if !outcome.is_judged() || record.id.is_baseline() || hypothesis.is_none() && expected.is_none() {
+            return None;
+        }
+        let value = record.metric.value.filter(|_| outcome != Ended::Crash);
+        let gain_over = |other: Option<f64>| Some(direction.gain(value?, other?));
+        let rival = rivals.get(place).copied().flatten().and_then(|rival| records[rival].metric.value);
+        let named = expected.as_deref().map(str::trim).and_then(Number::value_of);
+        Some(Expectation {
+            id: record.id,
+            outcome,
+            value,
+            gain: gain_over(rival),
+            over_expected: gain_over(named),
+            hypothesis,
+            expected,
+        })
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::rules::sample::{record, run};
+
+    fn made(id: u32, outcome: &str, seconds: f64, more: Value) -> Record {
+        let mut fields =
+            json!({"id": id, "commit": format!("c{id}"), "outcome": outcome, "runs": [run(seconds, None)]});
+        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        record(fields)
+    }
+
+    fn refused(id: u32) -> Record {
+        record(json!({"id": id, "outcome": "crash", "runs": [], "failure": {"class": "scope", "excerpt": ""}}))
+    }
+
+    fn step(index: usize, gain: Option<f64>, keeps: u32) -> KeptStep {
+        KeptStep { index, over: None, gain, keeps, relative_gain: None, share: None }
+    }
+
+    /// A night of half hours, and what each experiment changed: a keep of 0.25 in both files, a keep of 0.5 in the model, three
+    /// discards and crashes of the data alone, a refusal of a file that nothing else touched, and one of the data.
+    fn night() -> (Vec<Record>, Vec<Vec<String>>, Vec<KeptStep>) {
+        let records = vec![
+            made(0, "keep", 3600.0, json!({})),
+            made(1, "keep", 1800.0, json!({})),
+            made(2, "keep", 3600.0, json!({})),
+            made(3, "discard", 1800.0, json!({})),
+            made(4, "discard", 1800.0, json!({})),
+            made(5, "crash", 360.0, json!({"failure": {"class": "oom", "excerpt": ""}})),
+            refused(6),
+            refused(7),
+        ];
+        let files = [
+            &[][..],
+            &["model.py", "opt.py"],
+            &["model.py"],
+            &["data.py"],
+            &["data.py"],
+            &["data.py"],
+            &["eval.py"],
+            &["data.py"],
+        ];
+        let files = files.iter().map(|files| files.iter().map(|file| (*file).to_owned()).collect()).collect();
+        (records, files, vec![step(0, None, 1), step(1, Some(0.25), 1), step(2, Some(0.5), 1)])
+    }
+
+    #[test]
+    fn files_are_summed_up_with_their_gains_and_hours_and_what_never_helped() {
+        let (records, files, kept) = night();
+        let found = by_file(&records, &files, &kept, None);
+        let tally = |tried, kept, refused, gain: Option<f64>, gpu_hours: f64, never_helped| Tally {
+            tried,
+            kept,
+            refused,
+            gain,
+            gpu_hours,
+            gain_per_gpu_hour: gain.map(|gain| gain / gpu_hours),
+            never_helped,
+        };
+        let by_hand = [
+            // 0.25 + 0.5 in half an hour and an hour.
+            ("model.py", tally(2, 2, 0, Some(0.75), 1.5, false)),
+            ("opt.py", tally(1, 1, 0, Some(0.25), 0.5, false)),
+            // Two half hours and six minutes; what was refused counts neither as tried nor in the hours.
+            ("data.py", tally(3, 0, 1, None, 1.1, true)),
+        ];
+        let named: Vec<(&str, Tally)> = found.iter().map(|found| (found.file.as_str(), found.tally.clone())).collect();
+        assert_eq!(named, by_hand);
+        assert_eq!(named[0].1.gain_per_gpu_hour, Some(0.5));
+        // With one discard less the data was not tried often enough to say so.
+        let less = by_file(&records[..5], &files[..5], &kept, None);
+        assert!(less.iter().all(|found| !found.tally.never_helped), "{less:?}");
+    }
+
+    #[test]
+    fn gpu_hours_count_the_gpus_of_each_run_and_a_train_is_shared_out() {
+        let environment = json!({"host": "box", "gpu": "H100", "gpus": 2, "driver": null, "lockfile": null});
+        let of = |id: u32| made(id, "keep", 1800.0, json!({"environment": environment}));
+        let records = [of(0), of(1), of(2)];
+        let files = vec![Vec::new(), vec!["a".to_owned()], vec!["b".to_owned()]];
+        let train = [step(0, None, 1), step(1, None, 1), step(2, Some(0.5), 2)];
+        let found = by_file(&records, &files, &train, None);
+        let shown: Vec<_> = found.iter().map(|of| (of.file.as_str(), of.tally.gain, of.tally.gpu_hours)).collect();
+        assert_eq!(shown, [("a", Some(0.25), 1.0), ("b", Some(0.25), 1.0)]);
+        assert_eq!(by_file(&records, &[], &train, None), []);
+    }
+
+    #[test]
+    fn what_was_expected_stands_beside_what_came() {
+        let proposal =
+            |hypothesis: Option<&str>, expected: Option<&str>| json!({"hypothesis": hypothesis, "expected": expected});
+        let of = |id: u32, outcome: &str, value: &str, proposal: Value| {
+            made(id, outcome, 60.0, json!({"value": value, "proposal": proposal}))
+        };
+        let mut unrun = refused(5);
+        unrun.proposal = of(9, "discard", "1", proposal(Some("never ran"), None)).proposal;
+        let records = [
+            of(0, "keep", "2.0", proposal(Some("a baseline expects nothing"), None)),
+            of(1, "keep", "1.5", proposal(Some("less noise"), Some("1.75"))),
+            of(2, "discard", "1.625", proposal(None, Some("0.1 lower"))),
+            made(3, "crash", 60.0, json!({"proposal": proposal(Some("more heads"), Some("1.25")), "value": "1.0"})),
+            of(4, "discard", "1.0", json!({"lesson": "none"})),
+            unrun,
+        ];
+        let rivals = [None, Some(0), Some(1), Some(1), Some(1), None];
+        let found = expectations(&records, &rivals, Direction::Lower);
+        let ids: Vec<u32> = found.iter().map(|found| found.id.number()).collect();
+        assert_eq!(ids, [1, 2, 3]);
+        let numbers: Vec<_> = found.iter().map(|found| (found.value, found.gain, found.over_expected)).collect();
+        assert_eq!(
+            numbers,
+            [(Some(1.5), Some(0.5), Some(0.25)), (Some(1.625), Some(-0.125), None), (None, None, None)]
+        );
+        assert_eq!(json!(found[0])["outcome"], "keep");
+        assert_eq!((found[1].hypothesis.clone(), found[1].expected.as_deref()), (None, Some("0.1 lower")));
+    }
+}
