@@ -15,7 +15,7 @@ mod taking;
 use clap::{Parser, Subcommand};
 
 pub(super) use driving::{DemoArgs, IdeaArgs, IdeaCommand, InitArgs, ResumeArgs, RunArgs, StopArgs, TellArgs, TryArgs};
-pub(super) use exchange::{ExportArgs, ImportArgs};
+pub(super) use exchange::{ExportArgs, ImportArgs, TrackerArgs};
 pub(super) use formats::{AnswerFormat, ExportFormat, ReportFormat, StreamFormat, Style};
 pub(super) use guard::{GuardArgs, PatrolFormat};
 pub(super) use guard_service::GuardServiceArgs;
@@ -81,7 +81,7 @@ pub(super) enum Command {
     Finalize(FinalizeArgs),
     /// Create a session from another tool's ledger
     Import(ImportArgs),
-    /// Write a session for other tools: JSON lines, CSV, Markdown, MLflow
+    /// Write a session for other tools: JSON lines, CSV, Markdown, W&B, TensorBoard, MLflow
     Export(ExportArgs),
     /// Print what an agent must know for the next experiment
     Brief(BriefArgs),

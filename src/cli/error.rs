@@ -38,6 +38,12 @@ impl CliError {
         CliError { code: exit::USAGE, source: source.into(), excerpt: String::new(), hint: Some(hint.into()) }
     }
 
+    /// The same with the lines of a log that show it.
+    pub(super) fn with_excerpt(mut self, excerpt: String) -> Self {
+        self.excerpt = excerpt;
+        self
+    }
+
     /// The same of a command that begins something: where there is no repository, one can be made.
     pub(super) fn of_start(mut self) -> Self {
         if let Some(SessionError::Git(GitError::NoRepository(dir))) = self.source.downcast_ref() {

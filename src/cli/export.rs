@@ -1,35 +1,36 @@
 //! `ar export`.
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use autoresearch::domain::{json_text, shell_word};
+use autoresearch::domain::json_text;
 use autoresearch::fs;
 use autoresearch::report::{exported_grid, record_json};
-use autoresearch::session::{SessionError, SessionView};
+use autoresearch::session::SessionError;
 
 use super::args::{ExportArgs, ExportFormat};
 use super::error::CliError;
 use super::process::current_dir;
-use super::{chosen, mlflow, output};
-
-/// The default folder of MLflow's file store.
-const STORE: &str = "mlruns";
+use super::tracker::{self, MLFLOW, TENSORBOARD, Tracker, WANDB};
+use super::{chosen, output};
 
 /// Writes a session out for other programs.
 pub(super) fn run(args: ExportArgs) -> Result<ExitCode, CliError> {
+    if let Some(tracker) = tracker_of(args.to) {
+        return tracker::export(tracker, args.session.tag(), args.output, args.tracker);
+    }
+    if let Some(flag) = args.tracker.first() {
+        let hint = format!("omit {flag}, or pass --to wandb, tensorboard or mlflow");
+        return Err(CliError::usage(format!("{flag} is only for trackers"), hint));
+    }
     let dir = current_dir()?;
     let view = chosen::open(args.session.tag())?;
     let records = view.history.records();
+    let notes = view.notes(records)?;
+    let line = |record| json_text(&record_json(record, notes.get(&record.id)), false) + "\n";
     let text = match args.to {
-        ExportFormat::Mlflow => return to_mlflow(&view, args.output.as_deref().unwrap_or(Path::new(STORE))),
-        ExportFormat::Jsonl => {
-            let notes = view.notes(records)?;
-            let line = |record| json_text(&record_json(record, notes.get(&record.id)), false) + "\n";
-            records.iter().map(line).collect()
-        }
-        ExportFormat::Csv => exported_grid(records, &view.notes(records)?).to_csv(),
-        ExportFormat::Md => exported_grid(records, &view.notes(records)?).to_markdown(),
+        ExportFormat::Csv => exported_grid(records, &notes).to_csv(),
+        ExportFormat::Md => exported_grid(records, &notes).to_markdown(),
+        _ => records.iter().map(line).collect(),
     };
     match args.output {
         Some(file) => {
@@ -42,16 +43,11 @@ pub(super) fn run(args: ExportArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_mlflow(view: &SessionView, dir: &Path) -> Result<ExitCode, CliError> {
-    let export = mlflow::export(view, dir)?;
-    let there = match export.there {
-        0 => String::new(),
-        there => format!(", {there} were there"),
-    };
-    output::line(&format!("{} of {} written to {}{there}", export.added, view.tag, export.root.display()));
-    output::note(&format!(
-        "look at it with: MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {}",
-        shell_word(&export.root)
-    ));
-    Ok(ExitCode::SUCCESS)
+fn tracker_of(format: ExportFormat) -> Option<&'static Tracker> {
+    match format {
+        ExportFormat::Wandb => Some(&WANDB),
+        ExportFormat::Tensorboard => Some(&TENSORBOARD),
+        ExportFormat::Mlflow => Some(&MLFLOW),
+        ExportFormat::Jsonl | ExportFormat::Csv | ExportFormat::Md => None,
+    }
 }

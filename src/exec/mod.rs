@@ -11,6 +11,7 @@ mod environment;
 mod error;
 mod executor;
 mod gpu;
+mod helper;
 mod holders;
 mod job;
 mod namespaces;
@@ -32,6 +33,7 @@ pub use environment::{boot_id, disk_space, environment, host_name, lock_file_has
 pub use error::ExecError;
 pub use executor::{Executor, running_program};
 pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};
+pub use helper::Helper;
 pub use holders::may_be_held;
 pub use job::{Exit, Job, JobFiles, Node, Started, Watched};
 pub use namespaces::job_beyond;

@@ -103,7 +103,7 @@ pub fn imported_grid(records: &[Record]) -> Grid {
 }
 
 /// The seeds of the deciding runs, with spaces between them.
-pub(super) fn deciding_seeds(record: &Record) -> String {
+fn deciding_seeds(record: &Record) -> String {
     let seeds = record.deciding_runs().into_iter().filter_map(|run| run.seed).map(|seed| seed.to_string());
     seeds.collect::<Vec<_>>().join(" ")
 }

@@ -26,7 +26,6 @@ mod json;
 mod lanes;
 mod ledger;
 mod messages;
-mod mlflow;
 mod patterns;
 mod point;
 mod ratings;
@@ -64,7 +63,6 @@ pub use html::{
 pub use ideas::ideas_grid;
 pub use ledger::{ledger_grid, ledger_json, select_rows};
 pub use messages::words_grid;
-pub use mlflow::{Artifacts, MlflowExperiment, MlflowRun, mlflow_experiment};
 pub use ratings::ratings_grid;
 pub use render::{render_report, report_grid};
 pub use sessions::{Sessions, overlaid, overlay_title, render_sessions};

@@ -110,6 +110,7 @@ mod support;
 #[cfg(debug_assertions)]
 mod taint;
 mod terminal;
+mod trackers;
 mod try_one;
 mod walls;
 mod words;

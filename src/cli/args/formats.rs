@@ -58,7 +58,11 @@ pub(in crate::cli) enum ExportFormat {
     Csv,
     /// Markdown
     Md,
-    /// A folder that MLflow opens
+    /// Weights & Biases: offline runs, or with --uri a server
+    Wandb,
+    /// Event files for TensorBoard
+    Tensorboard,
+    /// MLflow: a SQLite store, or with --uri a server
     Mlflow,
 }
 

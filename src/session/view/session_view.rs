@@ -200,6 +200,14 @@ impl SessionView {
         self.journal()?.presence.ended().map(str::to_owned)
     }
 
+    /// Returns whether the session is idle and its last loop ended in good order: neither killed, terminated nor detached from its
+    /// run. Then only the user continues it. A session without a journal, such as an imported one, has no loop to continue.
+    pub fn is_over(&self) -> bool {
+        let is_idle = matches!(self.folder.owner(self.repo.git_dir()), Ok(None));
+        let journal = Journal::read(&self.folder.state());
+        is_idle && journal.is_ok_and(|read| read.is_none_or(|journal| journal.presence.is_known_to_be_over()))
+    }
+
     /// The experiments after which the session was flagged for review.
     pub fn flagged(&self) -> Vec<ExperimentId> {
         let recorded = || LadderState::of_records(self.contract.as_ref(), &self.history);
