@@ -111,4 +111,5 @@ mod terminal;
 mod try_one;
 mod walls;
 mod words;
+mod workflow;
 mod worktrees;
