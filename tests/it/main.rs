@@ -85,6 +85,7 @@ mod programs;
 #[cfg(debug_assertions)]
 mod pruning;
 mod recheck;
+mod recipes;
 mod recovery;
 mod report;
 mod research;
