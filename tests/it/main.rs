@@ -86,6 +86,7 @@ mod programs;
 #[cfg(debug_assertions)]
 mod pruning;
 mod recheck;
+mod recipes;
 mod recovery;
 mod report;
 mod research;
@@ -114,4 +115,5 @@ mod trackers;
 mod try_one;
 mod walls;
 mod words;
+mod workflow;
 mod worktrees;

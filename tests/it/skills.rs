@@ -275,6 +275,73 @@ fn an_agent_that_follows_the_skill_alone_reaches_a_kept_experiment() {
     }
 }
 
+/// Ten changes: the value of each, and its strategy. A value that is a word makes the run fail.
+const NIGHT: &str = "1.9 1.95 nan 1.8 1.8 1.7 1.75 1.6 1.65 1.5";
+
+/// Makes change `$1` of the night in `train.py`.
+const EDIT: &str = r#"
+value=$(echo "$NIGHT" | cut -d ' ' -f "$1")
+sed -i "s/^VAL_BPB=.*/VAL_BPB=$value  # change $1/" train.py
+"#;
+
+/// Records without what differs from call to call: hashes, times, the agent.
+fn ledger(repo: &TestRepo) -> Vec<serde_json::Value> {
+    let log = ar(repo, ["log", "--format", "json"]).ok().json();
+    let fields =
+        ["id", "sequence", "outcome", "description", "direction", "reason", "failure", "metric", "diff", "guards"];
+    let records = log["experiments"].as_array().unwrap().iter();
+    records.map(|record| fields.iter().map(|field| (*field, record[field].clone())).collect()).collect()
+}
+
+#[test]
+fn a_night_by_the_skill_alone_has_the_ledger_of_one_in_which_the_agent_is_called() {
+    let begin = || {
+        let repo = training_repo();
+        repo.git(["mv", "train.sh", "train.py"]);
+        repo.write("edit.sh", EDIT);
+        ar(&repo, ["init", "--skill", "claude"]).ok();
+        repo.commit_all("instructions");
+        repo
+    };
+    let by_skill = begin();
+    let follow = r#"
+set -eu
+first=$(sed -n 's/^    ar try/ar try/p' "$1" | grep -e --metric | sed 's/python/sh/; s/-m "[^"]*"/-m "change 1" --direction way-1/')
+later=$(sed -n 's/^    ar try/ar try/p' "$1" | grep -v -e --metric | sed 's/-m "[^"]*"/-m "change $n"/; s/schedule/way-$n/')
+sh edit.sh 1
+eval "$first"
+for n in 2 3 4 5 6 7 8 9 10; do
+    ar brief >/dev/null
+    sh edit.sh $n
+    eval "$later"
+done
+"#;
+    let mut agent = Command::new("sh");
+    by_skill.environment(&mut agent);
+    agent.env("PATH", path_with_ar(&by_skill)).env("NIGHT", NIGHT).env("AR_CLOCK", crate::support::CLOCK);
+    agent.args(["-c", follow, "agent", FILES[0].1]).current_dir(by_skill.path());
+    Called::from(agent.output().unwrap()).ok();
+
+    let called = begin();
+    let propose = "sh edit.sh $AR_EXPERIMENT && printf '{\"description\": \"change %s\", \"direction\": \"way-%s\"}' \
+                   $AR_EXPERIMENT $AR_EXPERIMENT >$AR_PROPOSAL";
+    let mut command = ar_command(
+        &called,
+        &called.path(),
+        ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.py", "--agent", propose, "--max-experiments", "10"],
+    );
+    Called::from(command.env("NIGHT", NIGHT).output().unwrap()).ok();
+
+    let (one, other) = (ledger(&by_skill), ledger(&called));
+    assert_eq!(one.len(), 11);
+    for (one, other) in one.iter().zip(&other) {
+        assert_eq!(one, other);
+    }
+    assert_eq!(one.len(), other.len());
+    let kept = one.iter().filter(|record| record["outcome"] == "keep").count();
+    assert_eq!(kept, 6, "{one:?}");
+}
+
 #[test]
 fn every_command_of_the_instructions_exists() {
     let repo = training_repo();
