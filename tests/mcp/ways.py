@@ -4,7 +4,7 @@ import sys
 from shlex import quote
 
 from changes import CHANGES, make
-from world import HERE, Tools, World
+from world import HERE, Tools
 
 # What depends on the time, on the commits before, or on who called whom.
 OWN = {"commit", "base", "start", "started", "finished", "created", "seconds", "agent", "agent_preset", "max_experiments", "proposal"}

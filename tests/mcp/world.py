@@ -85,6 +85,13 @@ class World:
         runs = self.folder / "runs"
         return len(runs.read_text().splitlines()) if runs.exists() else 0
 
+    def is_running(self):
+        """Whether a process of the session has a run."""
+        if not self.git("for-each-ref", "refs/heads/autoresearch"):
+            return False
+        status = self.json("status")["sessions"][0]
+        return bool(status["owner"] and status["attempts"])
+
     def ledger(self):
         """The rows of the ledger without their commits."""
         rows = [row.split("\t") for row in (self.repo / "results.tsv").read_text().splitlines()]
@@ -101,7 +108,7 @@ class World:
             return
         self.call("doctor")
         records = self.json("log")["experiments"]
-        assert [record["sequence"] for record in records] == list(range(len(records))), records
+        assert sorted(record["sequence"] for record in records) == list(range(len(records))), records
         assert len(self.ledger()) == len(records) + 1, self.ledger()
         status = self.json("status")["sessions"][0]
         assert (status["activity"], status["attempts"]) == ("idle", []), status

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use autoresearch::domain::{Clock, ExperimentId, Record};
+use autoresearch::domain::{Clock, ExperimentId};
 use autoresearch::git::Repo;
 use autoresearch::rules::{Driver, SessionStatus};
 use autoresearch::session::{Lookout, SessionError, choose_session, inspect_sessions};
@@ -191,10 +191,8 @@ impl Drivers {
             Standing::Open(phase) => Step::Open(phase),
             _ if is_driven => Step::Open(STARTING.into()),
             Standing::Recorded => {
-                let record = status.history.get(id);
-                Step::Over(
-                    record.map_or_else(|| Waited::at(id, STARTING.into()), |record: &Record| Waited::recorded(record)),
-                )
+                let record = status.history.get(id).ok_or_else(|| unknown(&status, id))?;
+                Step::Over(Waited::recorded(record))
             }
             Standing::Left => {
                 let trying = Trying::start(dir, &["try", "--continue", "--format", "json"], Some(id))?;

@@ -84,3 +84,39 @@ fn phase_text(open: &OpenStatus) -> String {
         Phase::Recording | Phase::Settling => RECORDING.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_has_words_and_the_next_fresh_run_is_counted() {
+        let open = |id: u32, phase, fresh| OpenStatus {
+            id: id.into(),
+            phase,
+            fresh,
+            slot: None,
+            seat: None,
+            trial: None,
+            description: String::new(),
+            is_again: false,
+            since: None,
+            elapsed: None,
+            deadline: None,
+            newest: None,
+            tainted: 0,
+            queued: None,
+        };
+        let said = |id, phase, fresh| phase_text(&open(id, phase, fresh));
+        assert_eq!(said(0, Phase::Running, None), "baseline");
+        assert_eq!(said(0, Phase::Guarding, None), "baseline");
+        assert_eq!(said(7, Phase::Committing, None), "starting");
+        assert_eq!(said(7, Phase::Running, None), "running");
+        assert_eq!(said(7, Phase::Guarding, None), "guards");
+        assert_eq!(said(7, Phase::Confirming, Some(0)), "confirm 1 of 4");
+        assert_eq!(said(7, Phase::Confirming, Some(1)), "confirm 2 of 4");
+        assert_eq!(said(7, Phase::Confirming, Some(4)), "confirm 4 of 4", "the last one is being weighed");
+        assert_eq!(said(7, Phase::Reviewing, None), "review");
+        assert_eq!(said(7, Phase::Settling, None), "recording");
+    }
+}

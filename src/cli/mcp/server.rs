@@ -45,6 +45,8 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(dir: PathBuf, is_inside: bool, clock: Clock) -> Server {
+        // As a client may name it, too.
+        let dir = dir.canonicalize().unwrap_or(dir);
         Server { dir, is_inside, drivers: Arc::new(Drivers::new(clock)) }
     }
 
