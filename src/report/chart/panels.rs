@@ -84,7 +84,7 @@ fn small(panel: &Panel, frame: &Frame, series: &Series, is_first: bool) -> Marku
                 @if is_first { text x=(px(left - 8.0)) y=(y) dy="4" text-anchor="end" { (value) } }
             }
             @if is_first && panel.marks.iter().any(|mark| mark.value.is_none()) {
-                text class="about" x=(px(left - 8.0)) y=(px(bottom + LANE / 2.0)) dy="4" text-anchor="end" fill=(colours.soft) { "none" }
+                text class="about" x=(px(left - 8.0)) y=(px(bottom + LANE / 2.0)) dy="8" text-anchor="end" fill=(colours.soft) { "none" }
             }
             @for tick in whole_ticks(frame.first, frame.last, 6) {
                 @let x = px(frame.x(tick.value as u32));

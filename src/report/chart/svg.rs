@@ -138,7 +138,7 @@ pub(super) fn axes(frame: &Frame, rows: &[Tick], name: &str, number_at: impl Fn(
         @for tick in whole_ticks(frame.first, frame.last, 12) {
             @let x = px(frame.x(tick.value as u32));
             line class="grid" x1=(x) x2=(x) y1=(bottom + LANE) y2=(bottom + LANE + 5.0) stroke=(colours.frame) {}
-            text x=(x) y=(bottom + LANE + 18.0) text-anchor="middle" { (number_at(tick.value as u32)) }
+            text class="tick" x=(x) y=(bottom + LANE + 18.0) text-anchor="middle" { (number_at(tick.value as u32)) }
         }
         rect class="frame" x=(px(left)) y=(top) width=(px(right - left)) height=(bottom + LANE - top)
             fill="none" stroke=(colours.frame) {}
