@@ -111,7 +111,7 @@ impl Instructions {
             [first, ..] if self.removes => {
                 let (name, flag) = (first.target.name(), first.target.flag());
                 let hint = format!(
-                    "move what you added elsewhere and undo other edits, then repeat `ar init {flag} --remove`; or delete it from {name} yourself"
+                    "move what you added elsewhere and undo other edits, then repeat `ar init {flag} --remove`; or delete that part of {name} yourself"
                 );
                 Err(CliError::new(format!("did not remove from {name}: {}", first.target.own_part()), Some(hint)))
             }
@@ -192,9 +192,11 @@ fn resolve(root: &Path, name: &str) -> Result<(PathBuf, bool), CliError> {
         CliError::new(format!("cannot follow {}: {error}", existing.display()), Some(hint))
     })?;
     let path = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-    if !path.starts_with(root) {
+    // What git keeps is no file of the working tree.
+    let is_gits = path.strip_prefix(root).is_ok_and(|inside| inside.starts_with(".git"));
+    if !path.starts_with(root) || is_gits {
         let hint = format!("replace the link by a file or folder of this repository: {name}");
-        return Err(CliError::new(format!("{name} leads out of the repository, to {}", path.display()), Some(hint)));
+        return Err(CliError::new(format!("{name} leads out of the working tree, to {}", path.display()), Some(hint)));
     }
     Ok((path, is_link))
 }

@@ -207,6 +207,25 @@ fn a_stop_finishes_one_fresh_run_and_the_change_waits_for_the_others() {
 }
 
 #[test]
+fn a_stop_during_the_first_run_of_the_baseline_lets_all_its_runs_end() {
+    let repo = noisy();
+    let hold = repo.outside().join("hold-1");
+    fs::write(&hold, "").unwrap();
+    let more = ["confirmed", "--max-experiments", "4", "--baseline-runs", "2"];
+    let mut command = ar_command(&repo, &repo.path(), ARGS.iter().chain(&more));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("a run with seed 1", || made(&repo).contains(&"0 1".to_owned()).then_some(()));
+    ar(&repo, ["stop", "t"]).ok();
+    fs::remove_file(&hold).unwrap();
+    Called::from(child.wait_with_output().unwrap()).exits(0);
+    assert_eq!(made(&repo), ["0 1", "0 2"]);
+    ar_in_time(&repo, ["resume", "t"]).ok();
+    let whole = noisy();
+    ar_in_time(&whole, ARGS.iter().chain(&more)).ok();
+    assert_eq!((outcome(&repo), made(&repo)), (outcome(&whole), made(&whole)));
+}
+
+#[test]
 fn a_change_whose_fresh_runs_never_came_is_no_keep() {
     let repo = noisy();
     let hold = repo.outside().join("hold-4");

@@ -317,5 +317,45 @@ fn a_repository_elsewhere_is_used_within_the_roots_of_the_client() {
     assert_eq!(client.call("log", elsewhere)["experiments"].as_array().unwrap().len(), 2);
     let refused = client.fails("log", json!({"repository": there.outside()}));
     assert!(refused.contains("outside of the client's roots"), "{refused}");
+    // Its own folder needs no root.
+    assert!(client.fails("status", json!({"repository": "."})).contains("no session found"));
+    client.leave();
+
+    // A root within a repository is not the whole repository.
+    fs::create_dir(there.file("within")).unwrap();
+    let roots = [format!("file://{}", there.file("within").display())];
+    let mut client = Client::with_roots(&here, &roots);
+    let refused = client.fails("note", json!({"repository": there.file("within"), "experiment": 1, "text": "x"}));
+    assert!(refused.contains("outside of the client's roots"), "{refused}");
+    client.leave();
+}
+
+#[test]
+fn notes_of_a_try_come_with_its_outcome_and_texts_that_cannot_be_taken_are_named() {
+    let repo = waiting_repo();
+    go(&repo);
+    repo.write("new.py", "not added\n");
+    let mut client = Client::of(&repo);
+    for (tool, args, name) in [
+        ("try", json!({"description": " "}), "`description` is empty"),
+        ("try", json!({"description": "a\u{0}b"}), "`description` contains a NUL"),
+        ("note", json!({"experiment": 0, "text": "x".repeat(20_000)}), "`text` has more than 10000 characters"),
+        ("idea", json!({"action": "add"}), "`text` is empty"),
+        ("idea", json!({"action": "drop", "text": "all"}), "is not the number of an idea"),
+        ("log", json!({"top": 0}), "`top` is 0"),
+    ] {
+        let refused = client.fails(tool, args);
+        assert!(refused.contains(name), "{refused}");
+    }
+    let begun = client.call("try", json!({"description": "first"}));
+    assert_eq!(begun["experiment"], 1);
+    let waited = client.outcome(1);
+    assert!(waited["next"].to_string().contains("new.py"), "{waited}");
+    // The session knows it as well, also once it is another one.
+    assert_eq!(client.outcome(1)["outcome"], waited["outcome"]);
+    repo.git(["checkout", "--quiet", "main"]);
+    set_value(&repo, "5.0");
+    ar(&repo, ["try", "-m", "elsewhere", "--tag", "u"]).ok();
+    assert_eq!(client.outcome(1)["outcome"], "discard");
     client.leave();
 }

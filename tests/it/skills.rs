@@ -155,8 +155,14 @@ fn a_link_is_followed_within_the_repository_and_not_out_of_it() {
     fs::create_dir(&outside).unwrap();
     repo.symlink(&outside, ".claude");
     let refused = ar(&repo, ["init", "--skill", "claude"]).exits(1);
-    assert!(refused.stderr.contains("SKILL.md leads out of the repository, to "), "{refused:?}");
+    assert!(refused.stderr.contains("SKILL.md leads out of the working tree, to "), "{refused:?}");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    fs::remove_file(repo.file("AGENTS.md")).unwrap();
+    repo.symlink(".git/config", "AGENTS.md");
+    let config = repo.read(".git/config");
+    let refused = ar(&repo, ["init", "--skill", "agents"]).exits(1);
+    assert!(refused.stderr.contains("AGENTS.md leads out of the working tree, to "), "{refused:?}");
+    assert_eq!(repo.read(".git/config"), config);
     repo.symlink("missing", ".codex");
     let refused = ar(&repo, ["init", "--skill", "codex"]).exits(1);
     assert!(refused.stderr.contains("\nhint: remove the link "), "{refused:?}");

@@ -52,7 +52,7 @@ impl Runner {
         let tools = home.join("tools");
         fs::create_dir_all(&tools).unwrap();
         let pipx = format!(
-            "#!/bin/sh\nset -e\ncase \"$*\" in\n'install ar-autoresearch') mkdir -p ~/.local/bin\n\
+            "#!/bin/sh\nset -e\ncase \"$*\" in\n'install tools/'*.whl) mkdir -p ~/.local/bin\n\
              for name in ar autoresearch; do ln -sf '{AR}' ~/.local/bin/$name; done ;;\nensurepath) ;;\n*) exit 2 ;;\nesac\n"
         );
         fs::write(tools.join("pipx"), pipx).unwrap();

@@ -31,8 +31,8 @@ pub fn install_mcp(found: Option<&[u8]>, program: &str) -> Edited {
     };
     Ok(match program_of(&text[entry.clone()]) {
         None => Edit::UserEdited,
-        Some(old) if old == program => Edit::Unchanged,
-        // Another name for the same program.
+        // No other program is called `autoresearch`.
+        Some(old) if old == program || old == NAME => Edit::Unchanged,
         Some(_) => Edit::Write([&text[..entry.start], &self::entry(program), &text[entry.end..]].concat().into_bytes()),
     })
 }

@@ -28,18 +28,19 @@ impl From<SessionError> for Failure {
     }
 }
 
-/// A command of this program in a folder, with nothing to read, and without notes.
-pub(super) fn own(dir: &Path, args: &[&str]) -> Command {
+/// A command of this program in a folder, with nothing to read.
+pub(super) fn command(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(running_program());
-    let (name, rest) = args.split_at(1);
-    command.args(name).arg("--quiet").args(rest).current_dir(dir);
+    command.args(args).current_dir(dir);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
 /// Runs a command to its end and returns its standard output. It is killed where the answer is no longer wanted.
 pub(super) async fn answer(dir: &Path, args: &[&str]) -> Result<String, Failure> {
-    let done = own(dir, args).kill_on_drop(true).output().await.map_err(not_started)?;
+    let (name, rest) = args.split_at(1);
+    let mut command = command(dir, &[name, &["--quiet"], rest].concat());
+    let done = command.kill_on_drop(true).output().await.map_err(not_started)?;
     match done.status.success() {
         true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
         false => Err(said(&done.stderr)),
@@ -53,5 +54,5 @@ pub(super) fn said(stderr: &[u8]) -> Failure {
 
 /// The error of a command that could not be started.
 pub(super) fn not_started(error: std::io::Error) -> Failure {
-    Failure::new(format!("cannot start `ar`: {error}"), "restart the server `ar mcp`")
+    Failure::new(format!("cannot start `ar`: {error}"), "ask the user to start the server `ar mcp` again")
 }

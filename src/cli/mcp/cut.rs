@@ -11,6 +11,9 @@ const TEXT: usize = 8_000;
 /// How long texts and lists in a document may be; the first pair with which it fits is taken.
 const STEPS: [(usize, usize); 5] = [(4_000, 200), (1_000, 50), (300, 20), (200, 10), (100, 5)];
 
+/// The number of fields that an object keeps at least.
+const FIELDS: usize = 60;
+
 /// Shortens long texts and lists of a document until it fits, and notes in `cut` which command prints all of it. Lists keep their
 /// beginning.
 pub(super) fn document(whole: Value, command: &str) -> Value {
@@ -34,7 +37,8 @@ pub(super) fn text(whole: &str, command: &str) -> String {
         return whole.to_owned();
     }
     let beginning = first(whole, TEXT);
-    let end = beginning.rfind('\n').unwrap_or(beginning.len());
+    // A line that is longer than a quarter of it is cut within.
+    let end = beginning.rfind('\n').filter(|end| *end > beginning.len() / 4 * 3).unwrap_or(beginning.len());
     format!("{}\n[cut; `{command}` prints all of it]\n", &beginning[..end])
 }
 
@@ -51,7 +55,12 @@ fn shorten(value: &mut Value, longest_text: usize, longest_list: usize) {
             items.truncate(longest_list);
             items.iter_mut().for_each(|item| shorten(item, longest_text, longest_list));
         }
-        Value::Object(fields) => fields.values_mut().for_each(|field| shorten(field, longest_text, longest_list)),
+        Value::Object(fields) => {
+            // The fields of a format are fewer than these; names in a log may be more.
+            let names: Vec<String> = fields.keys().skip(longest_list.max(FIELDS)).cloned().collect();
+            names.iter().for_each(|name| drop(fields.shift_remove(name)));
+            fields.values_mut().for_each(|field| shorten(field, longest_text, longest_list));
+        }
         _ => {}
     }
 }

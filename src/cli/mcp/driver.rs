@@ -14,7 +14,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::command::{Failure, not_started, own, said};
+use super::command::{Failure, command, not_started, said};
+use super::cut;
 use super::phase::{STARTING, Standing, begun, standing};
 use super::tools::{TryArgs, Waited};
 use crate::cli::exit;
@@ -25,10 +26,15 @@ const PAUSE: Duration = Duration::from_millis(150);
 /// What an `ar try` came to.
 #[derive(Debug, Clone)]
 enum End {
-    /// The document that it printed.
-    Said(Value),
+    /// The document that it printed, and its notes on standard error.
+    Said {
+        document: Value,
+        notes: Option<String>,
+    },
     /// It was interrupted, and its change rolled back.
     RolledBack,
+    /// A signal that it could not answer.
+    Killed,
     /// Another process holds the session.
     Held(Failure),
     Failed(Failure),
@@ -46,7 +52,7 @@ struct Trying {
 impl Trying {
     /// Starts it in the background. It has a process group of its own, so that what ends the client does not end it.
     fn start(dir: &Path, args: &[&str], experiment: Option<ExperimentId>) -> Result<Trying, Failure> {
-        let child = own(dir, args).process_group(0).spawn().map_err(not_started)?;
+        let child = command(dir, args).process_group(0).spawn().map_err(not_started)?;
         let process = child.id().unwrap_or_default();
         let (ended, end) = watch::channel(None);
         tokio::spawn(async move {
@@ -67,10 +73,13 @@ impl Trying {
 fn end_of(code: Option<i32>, stdout: &[u8], stderr: &[u8]) -> End {
     let code = code.and_then(|code| u8::try_from(code).ok());
     match (code, serde_json::from_slice(stdout)) {
-        (Some(0), Ok(document)) => End::Said(document),
+        (Some(0), Ok(document)) => {
+            let notes = cut::text(String::from_utf8_lossy(stderr).trim(), "ar status");
+            End::Said { document, notes: Some(notes).filter(|notes| !notes.is_empty()) }
+        }
         (Some(exit::INTERRUPTED), _) => End::RolledBack,
         (Some(exit::HELD), _) => End::Held(said(stderr)),
-        _ if stderr.is_empty() => End::Failed(Failure::new("`ar try` was terminated", "call `wait` to continue it")),
+        (None, _) => End::Killed,
         _ => End::Failed(said(stderr)),
     }
 }
@@ -108,7 +117,7 @@ impl Drivers {
         self.last().insert(dir.to_owned(), trying.clone());
         let id = loop {
             match trying.end() {
-                Some(End::Said(document)) => break number(&document),
+                Some(End::Said { document, .. }) => break number(&document),
                 Some(End::Held(failure) | End::Failed(failure)) => {
                     self.last().remove(dir);
                     return Err(failure);
@@ -116,6 +125,10 @@ impl Drivers {
                 Some(End::RolledBack) => {
                     self.last().remove(dir);
                     return Err(rolled_back());
+                }
+                Some(End::Killed) => {
+                    self.last().remove(dir);
+                    return Err(Failure::new("`ar try` was killed", "call `status` to see what it left"));
                 }
                 None => {}
             }
@@ -173,11 +186,22 @@ impl Drivers {
                 self.last().remove(dir);
                 return Err(failure);
             }
+            // What it came to is told once: later, the session may know better, or be another one.
             Some(Some(End::RolledBack)) => {
-                return Ok(Step::Over(Waited::stopped(id, "interrupted; the change is saved under a ref")));
+                self.last().remove(dir);
+                return Ok(Step::Over(Waited::stopped(
+                    id,
+                    "interrupted; `ar status` names the ref of the change, if it is not in the tree",
+                )));
             }
-            Some(Some(End::Said(document))) if number(&document) == Some(id) && document.get("outcome").is_some() => {
-                return Ok(Step::Over(Waited::of_document(id, &document)));
+            Some(Some(End::Killed)) => {
+                self.last().remove(dir);
+            }
+            Some(Some(End::Said { document, notes }))
+                if number(&document) == Some(id) && document.get("outcome").is_some() =>
+            {
+                self.last().remove(dir);
+                return Ok(Step::Over(Waited::of_document(id, &document, notes.as_deref())));
             }
             _ => {}
         }
@@ -214,7 +238,8 @@ impl Drivers {
         // Without a session there is nothing to refuse; `ar try` reports all other errors.
         let Ok(status) = self.look(dir) else { return Ok(()) };
         let tag = &status.tag;
-        let open = status.open().map(|open| open.id);
+        // A change waits for the baseline of its session.
+        let open = status.open().map(|open| if open.id.is_baseline() { open.id.next() } else { open.id });
         match (&status.owner, status.driver) {
             (Some(owner), Some(Driver::Loop)) => Err(Failure::new(
                 format!("a loop is active in session {tag}: {owner}"),

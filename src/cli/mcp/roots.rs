@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use autoresearch::git::Repo;
 use percent_encoding::percent_decode_str;
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -41,6 +42,11 @@ pub(super) async fn place(
     let unreadable =
         |error| Failure::new(format!("cannot open {}: {error}", wanted.display()), "pass the path of a folder");
     let folder = wanted.canonicalize().map_err(unreadable)?;
+    if folder == own {
+        return Ok(Place::At(folder));
+    }
+    // A command works in the whole repository that its folder is in.
+    let repository = Repo::discover(&folder).ok().and_then(|repo| repo.worktree().canonicalize().ok());
     let start_there = format!("start the server in that folder, or omit `{REPOSITORY}`");
     if context.client_capabilities().is_none_or(|capabilities| capabilities.roots.is_none()) {
         let error = format!("cannot work in {}: this client announces no roots", folder.display());
@@ -58,11 +64,12 @@ pub(super) async fn place(
         }
     };
     let roots: Vec<PathBuf> = roots.roots.iter().filter_map(|root| folder_of(&root.uri)).collect();
-    match roots.iter().any(|root| folder.starts_with(root)) {
+    let whole = repository.as_ref().unwrap_or(&folder);
+    match [&folder, whole].iter().all(|path| roots.iter().any(|root| path.starts_with(root))) {
         true => Ok(Place::At(folder)),
         false => {
             let named: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-            let error = format!("{} is outside of the client's roots: {}", folder.display(), named.join(", "));
+            let error = format!("{} is outside of the client's roots: {}", whole.display(), named.join(", "));
             Err(Failure::new(error, start_there))
         }
     }
@@ -77,5 +84,5 @@ fn folder_of(uri: &str) -> Option<PathBuf> {
     let path = uri.strip_prefix("file://")?;
     let path = path.strip_prefix("localhost").unwrap_or(path);
     let path = percent_decode_str(path).decode_utf8().ok()?;
-    Path::new(&*path).canonicalize().ok()
+    Path::new(&*path).has_root().then(|| Path::new(&*path).canonicalize().ok())?
 }

@@ -27,7 +27,7 @@ use super::tools::{
 /// What the client tells its agent about the server.
 const INSTRUCTIONS: &str = "Experiments on a git repository, measured and recorded by `ar`. Loop: call `brief`, edit files, call `try` \
     with a description of the change, then `wait` until it is recorded; repeat. `ar` commits, measures, keeps what is better and rolls \
-    the rest back: do not commit or reset yourself. If `$AR_PROMPT` is set, follow it instead.";
+    the rest back: do not commit or reset yourself. Where a text names `ar try`, call `try`. If `$AR_PROMPT` is set, follow it instead.";
 
 /// The answer of a tool: a document, and the same in short for people.
 struct Answer {
@@ -63,7 +63,10 @@ impl Server {
         }
         match name {
             Name::Try => {
-                let id = self.drivers().begin(dir.to_owned(), read::<TryArgs>(args)?).await?;
+                let args: TryArgs = read(args)?;
+                checked("description", &args.description)?;
+                args.direction.as_deref().map(|direction| checked("direction", direction)).transpose()?;
+                let id = self.drivers().begin(dir.to_owned(), args).await?;
                 let text = format!("experiment {id} has begun; call `wait` until it is recorded");
                 Ok(Answer { text, document: json!(Begun { experiment: id.number() }) })
             }
@@ -94,6 +97,7 @@ impl Server {
             Name::Idea => idea(dir, read(args)?).await,
             Name::Note => {
                 let NoteArgs { experiment, text } = read(args)?;
+                checked("text", &text)?;
                 done(dir, &["note", &experiment.to_string(), "--", &text]).await
             }
             Name::Stop => {
@@ -157,18 +161,41 @@ fn read<T: DeserializeOwned>(args: JsonObject) -> Result<T, Failure> {
         .map_err(|error| Failure::new(format!("wrong arguments: {error}"), "see the schema of the tool"))
 }
 
+/// The most characters of a text of the client.
+const LONGEST: usize = 10_000;
+
+/// Refuses a text that no command could take.
+fn checked(name: &str, text: &str) -> Result<(), Failure> {
+    let wrong = if text.trim().is_empty() {
+        "is empty".to_owned()
+    } else if text.contains('\0') {
+        "contains a NUL".to_owned()
+    } else if text.chars().count() > LONGEST {
+        format!("has more than {LONGEST} characters")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(format!("`{name}` {wrong}"), "pass a short text"))
+}
+
 /// The answer of a command that reads: its document, and its table.
 async fn shown(dir: &Path, words: &[&str]) -> Result<Answer, Failure> {
     let line = format!("ar {}", words.join(" "));
     let document = answer(dir, &[words, &["--format", "json"]].concat()).await?;
     let document = serde_json::from_str(&document).map_err(|error| {
-        Failure::new(format!("cannot read the answer of `{line}`: {error}"), "restart the server `ar mcp`")
+        Failure::new(
+            format!("cannot read the answer of `{line}`: {error}"),
+            "ask the user to start the server `ar mcp` again",
+        )
     })?;
     let text = answer(dir, words).await?;
     Ok(Answer { text: cut::text(&text, &line), document: cut::document(document, &format!("{line} --format json")) })
 }
 
 async fn log(dir: &Path, LogArgs { top, outcome }: LogArgs) -> Result<Answer, Failure> {
+    if top == Some(0) {
+        return Err(Failure::new("`top` is 0", "pass 1 or more, or omit it"));
+    }
     let top = top.map(|top| top.to_string());
     let mut words = match &top {
         Some(top) => vec!["log", "--sort", "best", "--top", top],
@@ -187,6 +214,14 @@ async fn done(dir: &Path, words: &[&str]) -> Result<Answer, Failure> {
 /// Adds, drops or lists ideas, and answers with all of them.
 async fn idea(dir: &Path, IdeaArgs { action, text, direction }: IdeaArgs) -> Result<Answer, Failure> {
     let text = text.unwrap_or_default();
+    match action {
+        IdeaAction::Add => checked("text", &text)?,
+        IdeaAction::Drop if text.parse::<u32>().is_err() => {
+            return Err(Failure::new("`text` is not the number of an idea", "call `idea` with the action `list`"));
+        }
+        IdeaAction::Drop | IdeaAction::List => {}
+    }
+    direction.as_deref().map(|direction| checked("direction", direction)).transpose()?;
     let direction = direction.map(|direction| format!("--direction={direction}"));
     let acted = match action {
         IdeaAction::Add => {

@@ -33,7 +33,7 @@ pub(super) enum Name {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TryArgs {
-    /// What the change in the working tree does, on one line
+    /// Effect of the change in the working tree, on one line
     pub(super) description: String,
     /// Strategy that it belongs to, without parameters: `warmup`, not `warmup=0.1`
     pub(super) direction: Option<String>,
@@ -86,7 +86,7 @@ pub(super) struct ShowArgs {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IdeaArgs {
-    /// What to do with the list of ideas
+    /// Action on the list of ideas
     pub(super) action: IdeaAction,
     /// The idea, on one line; to drop one, its number
     pub(super) text: Option<String>,
@@ -147,7 +147,7 @@ pub(super) struct Waited {
     /// Why this is the outcome
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// What the maker of the next change is told, also by the user
+    /// Messages for the next change: of the user, and of `ar` about this one
     #[serde(skip_serializing_if = "Vec::is_empty")]
     next: Vec<String>,
 }
@@ -165,11 +165,11 @@ impl Waited {
 
     /// An experiment of an earlier `try`.
     pub(super) fn recorded(record: &Record) -> Waited {
-        Waited::of_document(record.id, &json!(record))
+        Waited::of_document(record.id, &json!(record), None)
     }
 
-    /// An experiment by its record and by what `ar try` says beside that.
-    pub(super) fn of_document(id: ExperimentId, document: &Value) -> Waited {
+    /// An experiment by its record, by what `ar try` says beside that, and by its notes on standard error.
+    pub(super) fn of_document(id: ExperimentId, document: &Value, notes: Option<&str>) -> Waited {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let words = document["words"].as_array().into_iter().flatten().filter_map(|word| text(&word["text"]));
         let doubt = text(&document["doubt"]).map(|doubt| format!("the gain is doubtful: {doubt}"));
@@ -178,7 +178,12 @@ impl Waited {
             outcome: text(&document["outcome"]),
             value: document["metric"]["value"].as_f64(),
             reason: text(&document["reason"]),
-            next: words.map(|word| format!("from the person in charge: {word}")).chain(doubt).chain(told).collect(),
+            next: words
+                .map(|word| format!("from the person in charge: {word}"))
+                .chain(doubt)
+                .chain(told)
+                .chain(notes.map(str::to_owned))
+                .collect(),
             ..Waited::at(id, "recorded".into())
         }
     }
@@ -210,7 +215,7 @@ impl Name {
     fn description(self) -> &'static str {
         match self {
             Name::Brief => {
-                "What to know before the next change: goal, metric, rules, incumbent, what was tried, what the user says."
+                "Prints goal, metric, rules, incumbent, what was tried and messages of the user. Read it before each change."
             }
             Name::Try => {
                 "Measures the change in the working tree as one experiment. Returns its number at once; then call `wait` until it is \
@@ -218,7 +223,8 @@ impl Name {
             }
             Name::Wait => {
                 "Waits for the outcome of an experiment, at most 25 s a call: call it again while `phase` is neither `recorded` nor \
-                 `stopped`. After a keep the working tree holds the change; else it is back at the incumbent."
+                 `stopped`. After a keep the working tree holds the change; after a discard or a crash it is back at the incumbent; a \
+                 change that was refused without a run stays in it."
             }
             Name::Log => "Lists the experiments of the session with outcome, value and reason.",
             Name::Show => "Shows one experiment: record, notes, diff, end of the log.",

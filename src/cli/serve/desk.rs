@@ -14,6 +14,7 @@ use autoresearch::guardian::examine_guardians;
 use autoresearch::report::{LivePart, LiveSession, Report, Room, live_course, live_experiment, live_now};
 use autoresearch::rules::{History, SessionStatus};
 use autoresearch::session::{Lookout, SessionError, SessionView, choose_session};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cli::{note, report};
@@ -63,8 +64,12 @@ impl Desk {
     /// Answers a question with a part of the page, or a sentence; `None` if too many wait.
     pub(super) async fn ask(&self, ask: Ask) -> Option<Answer> {
         let (answer, answered) = oneshot::channel();
-        self.asks.try_send((ask, answer)).ok()?;
-        answered.await.ok()
+        let gone = || Err("the sessions cannot be read any more: start `ar serve` again".to_owned());
+        match self.asks.try_send((ask, answer)) {
+            Ok(()) => Some(answered.await.unwrap_or_else(|_| gone())),
+            Err(TrySendError::Full(_)) => None,
+            Err(TrySendError::Closed(_)) => Some(gone()),
+        }
     }
 }
 
@@ -210,7 +215,10 @@ impl<'a> Reader<'a> {
         let is_meant = |tag: &&Tag| session.is_none_or(|session| tag.as_str() == session);
         for tag in tags.iter().filter(is_meant) {
             if let Some(watched) = self.watched.get_mut(tag) {
-                watched.report(self.dir, tag).map_err(|error| with_causes(&error))?;
+                // One that cannot be reported hides no other.
+                watched.report(self.dir, tag).or_else(|error| {
+                    if session.is_none() && tags.len() > 1 { Ok(()) } else { Err(with_causes(&error)) }
+                })?;
             }
         }
         let watched = tags.iter().filter(is_meant).filter_map(|tag| self.watched.get(tag));

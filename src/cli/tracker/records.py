@@ -12,10 +12,12 @@ import sys
 from datetime import datetime
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--output", required=True, help="folder for all files")
+parser.add_argument("--output", help="folder for all files")
 parser.add_argument("--uri", help="server to write to")
 arguments = parser.parse_args()
-OUTPUT, URI = os.path.abspath(arguments.output), arguments.uri
+OUTPUT, URI = arguments.output and os.path.abspath(arguments.output), arguments.uri
+if not (OUTPUT or URI):
+    parser.error("--output or --uri is required")
 
 
 def records():

@@ -58,7 +58,7 @@
     return form && {
       text: form.elements.text.value,
       off: [...form.querySelectorAll('input[type=checkbox]:not(:checked)')].map((box) => box.value),
-      column: sorted ? sorted.cellIndex : -1,
+      column: sorted?.textContent,
       way: sorted ? sorted.getAttribute('aria-sort') : '',
     };
   };
@@ -68,14 +68,21 @@
     form.elements.text.value = chosen.text;
     form.querySelectorAll('input[type=checkbox]').forEach((box) => (box.checked = !chosen.off.includes(box.value)));
     form.dispatchEvent(new Event('input'));
-    const head = document.querySelectorAll('#all th')[chosen.column];
-    while (head && head.getAttribute('aria-sort') !== chosen.way) head.querySelector('button').click();
+    const head = [...document.querySelectorAll('#all th')].find((head) => head.textContent === chosen.column);
+    for (let clicks = 0; clicks < 2 && head && head.getAttribute('aria-sort') !== chosen.way; clicks++) {
+      head.querySelector('button')?.click();
+    }
   };
+  // Returns why there is nothing to show.
   const show = async (number) => {
-    const answer = await ask('course', session ? { session } : {});
-    if (!answer.ok) return;
+    const asked = session;
+    const answer = await ask('course', asked ? { session: asked } : {});
+    const text = await answer.text();
+    // Another session was chosen meanwhile: the next look fetches it.
+    if (asked !== session) return '';
+    if (!answer.ok) return text;
     const chosen = choice();
-    if (fill(parsed(await answer.text()))) {
+    if (fill(parsed(text))) {
       arrange();
       choose(chosen);
       for (const button of document.querySelectorAll('#pick button')) {
@@ -83,6 +90,7 @@
       }
     }
     course = number;
+    return '';
   };
 
   const look = async () => {
@@ -106,8 +114,8 @@
       } else if (answer.status !== 304) {
         throw new Error(answer.status);
       }
-      if (wanted !== course) await show(wanted);
-      say('live, ' + new Date().toLocaleTimeString(), false);
+      const missing = wanted === course ? '' : await show(wanted);
+      say(missing || 'live, ' + new Date().toLocaleTimeString(), missing !== '');
     } catch {
       say('no answer from ar serve; trying again', true);
     }
@@ -127,14 +135,17 @@
 
   // An experiment is fetched when somebody follows its link; closing it leaves the link.
   const open = async () => {
-    const [, id] = /^#e(\d+)$/.exec(location.hash) ?? [];
+    const asked = location.hash;
+    const [, id] = /^#e(\d+)$/.exec(asked) ?? [];
     if (id === undefined) return dialog.close();
     const inside = dialog.querySelector('div');
     inside.replaceChildren('…');
     if (!dialog.open) dialog.showModal();
     try {
       const answer = await ask('experiment', session ? { session, id } : { id });
-      inside.replaceChildren(...parsed(await answer.text()).childNodes);
+      const text = await answer.text();
+      // Another link was followed meanwhile.
+      if (location.hash === asked) inside.replaceChildren(...parsed(text).childNodes);
     } catch {
       inside.replaceChildren('no answer from ar serve');
     }

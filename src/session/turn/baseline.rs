@@ -72,8 +72,10 @@ pub(crate) async fn repeat_in_first_slot(
             shared.runs.await_files(&folder, RUN).await;
             let is_there = attempt.run.starts > 0 && shared.runs.found(&folder, RUN).is_there();
             if !is_there {
-                if shared.asked()? != Interrupt::None {
-                    return Ok(Ending::Interrupted);
+                match shared.asked()? {
+                    Interrupt::None | Interrupt::AfterExperiment => {}
+                    Interrupt::Detach => return Ok(Ending::Detached),
+                    Interrupt::Now => return Ok(Ending::Interrupted),
                 }
                 shared.runs.stop(&folder, RUN).await?;
                 let store = &mut *shared.store();
