@@ -103,6 +103,8 @@ impl Instructions {
             output::note(&format!(
                 "note: {branch} is checked out, and its next experiment would contain this change; commit it on your own branch"
             ));
+        } else if self.removes && !changed.is_empty() {
+            output::line("next: commit the change");
         } else if !changed.is_empty() {
             output::line(&format!("next: look at {}, and commit the change", list(&changed)));
         }

@@ -15,7 +15,6 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::command::{Failure, command, not_started, said};
-use super::cut;
 use super::phase::{STARTING, Standing, begun, standing};
 use super::tools::{TryArgs, Waited};
 use crate::cli::exit;
@@ -29,7 +28,7 @@ enum End {
     /// The document that it printed, and its notes on standard error.
     Said {
         document: Value,
-        notes: Option<String>,
+        notes: Vec<String>,
     },
     /// It was interrupted, and its change rolled back.
     RolledBack,
@@ -74,8 +73,10 @@ fn end_of(code: Option<i32>, stdout: &[u8], stderr: &[u8]) -> End {
     let code = code.and_then(|code| u8::try_from(code).ok());
     match (code, serde_json::from_slice(stdout)) {
         (Some(0), Ok(document)) => {
-            let notes = cut::text(String::from_utf8_lossy(stderr).trim(), "ar status");
-            End::Said { document, notes: Some(notes).filter(|notes| !notes.is_empty()) }
+            let text = String::from_utf8_lossy(stderr);
+            // The others say how far it is.
+            let notes = text.lines().filter(|line| line.starts_with("note: ")).map(str::to_owned);
+            End::Said { document, notes: notes.collect() }
         }
         (Some(exit::INTERRUPTED), _) => End::RolledBack,
         (Some(exit::HELD), _) => End::Held(said(stderr)),
@@ -201,7 +202,7 @@ impl Drivers {
                 if number(&document) == Some(id) && document.get("outcome").is_some() =>
             {
                 self.last().remove(dir);
-                return Ok(Step::Over(Waited::of_document(id, &document, notes.as_deref())));
+                return Ok(Step::Over(Waited::of_document(id, &document, &notes)));
             }
             _ => {}
         }

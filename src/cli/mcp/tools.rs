@@ -165,11 +165,11 @@ impl Waited {
 
     /// An experiment of an earlier `try`.
     pub(super) fn recorded(record: &Record) -> Waited {
-        Waited::of_document(record.id, &json!(record), None)
+        Waited::of_document(record.id, &json!(record), &[])
     }
 
     /// An experiment by its record, by what `ar try` says beside that, and by its notes on standard error.
-    pub(super) fn of_document(id: ExperimentId, document: &Value, notes: Option<&str>) -> Waited {
+    pub(super) fn of_document(id: ExperimentId, document: &Value, notes: &[String]) -> Waited {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let words = document["words"].as_array().into_iter().flatten().filter_map(|word| text(&word["text"]));
         let doubt = text(&document["doubt"]).map(|doubt| format!("the gain is doubtful: {doubt}"));
@@ -182,7 +182,7 @@ impl Waited {
                 .map(|word| format!("from the person in charge: {word}"))
                 .chain(doubt)
                 .chain(told)
-                .chain(notes.map(str::to_owned))
+                .chain(notes.iter().cloned())
                 .collect(),
             ..Waited::at(id, "recorded".into())
         }
