@@ -12,6 +12,7 @@ use autoresearch::session::{Lookout, SessionError, choose_session, inspect_sessi
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::{Instant, sleep};
 
 use super::command::{Failure, command, not_started, said};
@@ -103,13 +104,11 @@ impl Drivers {
     /// for the number any more.
     pub(super) async fn begin(self: Arc<Self>, dir: PathBuf, args: TryArgs) -> Result<ExperimentId, Failure> {
         let beginning = tokio::spawn(async move { self.begin_here(&dir, &args).await });
-        beginning
-            .await
-            .unwrap_or_else(|error| Err(Failure::new(error.to_string(), "call `status` to see what is running")))
+        beginning.await.unwrap_or_else(|error| Err(broken(&error)))
     }
 
-    async fn begin_here(&self, dir: &Path, args: &TryArgs) -> Result<ExperimentId, Failure> {
-        self.refuse_second(dir)?;
+    async fn begin_here(self: &Arc<Self>, dir: &Path, args: &TryArgs) -> Result<ExperimentId, Failure> {
+        self.on_a_thread(dir, |own, dir| own.refuse_second(dir)).await??;
         let message = format!("--message={}", args.description);
         let direction = args.direction.as_ref().map(|direction| format!("--direction={direction}"));
         let mut words = vec!["try", "--format", "json", &message];
@@ -133,7 +132,8 @@ impl Drivers {
                 }
                 None => {}
             }
-            if let Some(id) = self.begun_by(dir, trying.process) {
+            let process = trying.process;
+            if let Some(id) = self.on_a_thread(dir, move |own, dir| own.begun_by(dir, process)).await? {
                 break Some(id);
             }
             tokio::select! {
@@ -151,11 +151,16 @@ impl Drivers {
 
     /// Waits until the outcome of an experiment is known, at most `patience`, and says where it is. Continues one that a process
     /// left open.
-    pub(super) async fn wait(&self, dir: &Path, id: ExperimentId, patience: Duration) -> Result<Waited, Failure> {
+    pub(super) async fn wait(
+        self: Arc<Self>,
+        dir: &Path,
+        id: ExperimentId,
+        patience: Duration,
+    ) -> Result<Waited, Failure> {
         let until = Instant::now() + patience;
         let mut is_left = self.is_left.subscribe();
         loop {
-            let phase = match self.step(dir, id)? {
+            let phase = match self.on_a_thread(dir, move |own, dir| own.step(dir, id)).await?? {
                 Step::Over(waited) => return Ok(waited),
                 Step::Open(phase) => phase,
             };
@@ -177,6 +182,16 @@ impl Drivers {
             // One that has just ended need not hear it.
             let _ = process.map(|process| kill_process(process, Signal::HUP));
         }
+    }
+
+    /// Reads sessions on another thread: other calls need not wait for a slow disk.
+    async fn on_a_thread<T: Send + 'static>(
+        self: &Arc<Self>,
+        dir: &Path,
+        work: impl FnOnce(&Drivers, &Path) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (own, dir) = (Arc::clone(self), dir.to_owned());
+        spawn_blocking(move || work(&own, &dir)).await.map_err(|error| broken(&error))
     }
 
     fn step(&self, dir: &Path, id: ExperimentId) -> Result<Step, Failure> {
@@ -288,6 +303,10 @@ enum Step {
 fn number(document: &Value) -> Option<ExperimentId> {
     let number = document.get("id")?.as_u64()?;
     u32::try_from(number).ok().map(ExperimentId::from)
+}
+
+fn broken(error: &JoinError) -> Failure {
+    Failure::new(error.to_string(), "call `status` to see what is running")
 }
 
 fn rolled_back() -> Failure {

@@ -73,7 +73,7 @@ impl Server {
             Name::Wait => {
                 let WaitArgs { experiment, seconds } = read(args)?;
                 let patience = Duration::from_secs(seconds.min(LONGEST_WAIT));
-                let waited = self.drivers.wait(dir, ExperimentId::from(experiment), patience).await?;
+                let waited = self.drivers().wait(dir, ExperimentId::from(experiment), patience).await?;
                 Ok(Answer { text: waited.sentence(), document: json!(waited) })
             }
             Name::Brief => {
