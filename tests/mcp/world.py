@@ -12,8 +12,8 @@ from mcp.types import ListRootsResult, Root
 
 HERE = Path(__file__).resolve().parent
 # Waits at the gate, then prints what the model says, as a training does.
-TRAIN = """while [ -e ../closed ]; do sleep 0.02; done
-echo run >> ../runs
+TRAIN = """while [ -e "$WORLD/closed" ]; do sleep 0.02; done
+echo run >> "$WORLD/runs"
 . ./model.sh
 echo "val_bpb: $VAL"
 echo "memory_gb: 1.5"
@@ -44,7 +44,7 @@ class World:
             "XDG_STATE_HOME": str(self.folder / "state"), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_AUTHOR_NAME": "test", "GIT_AUTHOR_EMAIL": "test@example.com",
             "GIT_COMMITTER_NAME": "test", "GIT_COMMITTER_EMAIL": "test@example.com",
-            "AR_NO_PAUSES": "1", "AR_SANDBOX": "off", **environment,
+            "AR_NO_PAUSES": "1", "AR_SANDBOX": "off", "WORLD": str(self.folder), **environment,
         }
         self.write("train.sh", TRAIN)
         self.write("model.sh", "VAL=2.0\n")
