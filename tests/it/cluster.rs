@@ -462,11 +462,14 @@ fn a_job_that_is_started_twice_runs_once() {
     let words: Vec<String> = serde_json::from_value(asked["command"].clone()).unwrap();
     assert_eq!(words[3], token);
     let folder = repo.file(".autoresearch/t/runs/00001");
-    let before = ["job.json", "started.json"].map(|name| fs::read(folder.join(name)).unwrap());
+    until("the id of the job is noted", || {
+        fs::read_to_string(folder.join("job.json")).unwrap().contains("\"id\": \"2\"").then_some(())
+    });
+    let before = ["job.json", "started.json"].map(|name| fs::read_to_string(folder.join(name)).unwrap());
     let mut second = Command::new(&words[0]);
     repo.environment(&mut second);
     assert_eq!(second.args(&words[1..]).stdin(Stdio::null()).output().unwrap().status.code(), Some(0));
-    assert_eq!(["job.json", "started.json"].map(|name| fs::read(folder.join(name)).unwrap()), before);
+    assert_eq!(["job.json", "started.json"].map(|name| fs::read_to_string(folder.join(name)).unwrap()), before);
     assert!(fs::exists(format!("/proc/{pid}")).unwrap(), "the first one goes on");
     ar(&repo, ["stop", "t", "--now"]).ok();
     over(night).ok();
