@@ -48,3 +48,12 @@ impl NotOurs {
 
 /// The change of a file, or why there is none.
 pub(super) type Edited = Result<Edit, NotOurs>;
+
+/// The bytes of an edit that writes.
+#[cfg(test)]
+pub(super) fn written(edit: Edited) -> Vec<u8> {
+    match edit {
+        Ok(Edit::Write(bytes)) => bytes,
+        other => panic!("{other:?}"),
+    }
+}

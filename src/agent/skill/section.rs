@@ -97,14 +97,8 @@ fn find(found: &[u8]) -> Result<Option<Section>, NotOurs> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::edit::written;
     use super::*;
-
-    fn written(edit: Edited) -> Vec<u8> {
-        match edit {
-            Ok(Edit::Write(bytes)) => bytes,
-            other => panic!("{other:?}"),
-        }
-    }
 
     #[test]
     fn a_file_of_the_section_alone_goes_and_an_empty_one_stays() {

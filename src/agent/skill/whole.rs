@@ -55,14 +55,8 @@ fn read(found: &[u8]) -> Option<Marked<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::edit::written;
     use super::*;
-
-    fn written(edit: Edited) -> Vec<u8> {
-        match edit {
-            Ok(Edit::Write(bytes)) => bytes,
-            other => panic!("{other:?}"),
-        }
-    }
 
     #[test]
     fn a_file_of_ours_is_replaced_by_a_newer_text_and_keeps_the_count_of_its_folders() {
