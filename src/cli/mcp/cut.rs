@@ -104,6 +104,15 @@ mod tests {
     }
 
     #[test]
+    fn a_document_of_many_fields_and_a_text_of_one_line_fit() {
+        let metrics: serde_json::Map<_, _> = (0..5_000).map(|n| (format!("metric {n}"), json!(n))).collect();
+        let cut = document(json!({"version": 1, "id": 7, "metrics": metrics}), "ar show 7 --format json");
+        assert!(length(&cut) <= DOCUMENT && cut["id"] == 7 && cut["metrics"]["metric 0"] == 0, "{cut}");
+        let line = text(&format!("heading\n{}", "x".repeat(20_000)), "ar brief");
+        assert!(line.chars().count() > TEXT, "little was left: {line}");
+    }
+
+    #[test]
     fn a_text_is_cut_at_the_end_of_a_line() {
         let lines: String = (0..3_000).map(|line| format!("line {line}\n")).collect();
         let cut = text(&lines, "ar log");
