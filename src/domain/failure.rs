@@ -35,13 +35,13 @@ pub enum FailureClass {
     Nan,
     /// The run reached its deadline.
     Timeout,
-    /// A signal that `ar` did not send terminated the run.
+    /// A signal from outside that `ar` did not send terminated the run.
     Killed,
     /// The log is empty.
     NoOutput,
     /// The run succeeded but never printed the metric.
     NoMetric,
-    /// Any other non-zero exit.
+    /// Any other non-zero exit, or a signal that the code brought upon itself.
     Crash,
     /// A guard command failed.
     GuardFailed,

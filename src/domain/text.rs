@@ -134,15 +134,35 @@ pub fn percent_text(ratio: f64) -> String {
     format!("{}%", two_digits(ratio * 100.0))
 }
 
-/// Formats the end of a command: `exit 1 after 0.3 s`.
+/// Formats the end of a command: `exit 1 after 0.3 s`, `exit 139 (segmentation fault) after 0.3 s`.
 pub fn ended_text(exit: Option<i32>, signal: Option<i32>, timed_out: bool, seconds: f64) -> String {
     let after = format!("after {seconds:.1} s");
+    let named = |signal| signal_name(signal).map(|name| format!("({name}) ")).unwrap_or_default();
     match (timed_out, signal, exit) {
         (true, _, _) => format!("ended by ar {after}"),
-        (false, Some(signal), _) => format!("signal {signal} {after}"),
-        (false, None, Some(code)) => format!("exit {code} {after}"),
+        (false, Some(signal), _) => format!("signal {signal} {}{after}", named(signal)),
+        (false, None, Some(code)) => format!("exit {code} {}{after}", named(code - 128)),
         (false, None, None) => after,
     }
+}
+
+/// The name of a signal that often ends a run. A shell reports signals as statuses above 128.
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        4 => "illegal instruction",
+        5 => "trap",
+        6 => "aborted",
+        7 => "bus error",
+        8 => "floating-point exception",
+        9 => "killed",
+        11 => "segmentation fault",
+        13 => "broken pipe",
+        15 => "terminated",
+        24 => "CPU time limit exceeded",
+        25 => "file size limit exceeded",
+        31 => "bad system call",
+        _ => return None,
+    })
 }
 
 /// Formats an error with its causes on one line, without repetition.
@@ -190,6 +210,14 @@ mod tests {
     fn a_path_is_one_word_for_the_shell() {
         assert_eq!(shell_word(Path::new("/a/results.tsv")), "/a/results.tsv");
         assert_eq!(shell_word(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+    }
+
+    #[test]
+    fn the_end_of_a_command_names_its_signal() {
+        let ended = |exit, signal| ended_text(exit, signal, false, 0.25);
+        assert_eq!(ended(None, Some(11)), "signal 11 (segmentation fault) after 0.2 s");
+        assert_eq!(ended(Some(134), None), "exit 134 (aborted) after 0.2 s");
+        assert_eq!([ended(Some(1), None), ended(Some(255), None)], ["exit 1 after 0.2 s", "exit 255 after 0.2 s"]);
     }
 
     #[test]

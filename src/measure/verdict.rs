@@ -16,8 +16,8 @@ const TIMEOUT_STATUS: i32 = 124;
 /// The highest status by which a shell reports a signal: 128 + 64, the last real-time signal.
 const LAST_SIGNAL_STATUS: i32 = 192;
 
-/// Signals that a process brings upon itself: ILL, TRAP, ABRT, BUS, FPE, SEGV.
-const OWN_SIGNALS: &[i32] = &[4, 5, 6, 7, 8, 11];
+/// Signals that a process brings upon itself: ILL, TRAP, ABRT, BUS, FPE, SEGV, PIPE, XCPU, XFSZ, SYS.
+const OWN_SIGNALS: &[i32] = &[4, 5, 6, 7, 8, 11, 13, 24, 25, 31];
 
 /// Number of log lines in an excerpt.
 pub const EXCERPT_LINES: usize = 10;
@@ -118,8 +118,11 @@ fn class(summary: &LogSummary, ending: &Ending, lines: &[&str]) -> Result<Number
 
 /// The class of a run that a signal ended, with the lines that show it.
 fn by_signal(lines: &[&str], signal: i32, shown: Range<usize>) -> Evidence {
-    let out_of_memory = || OWN_SIGNALS.contains(&signal).then(|| out_of_memory(lines)).flatten();
-    ended_from_outside(lines).or_else(out_of_memory).unwrap_or((FailureClass::Killed, shown))
+    ended_from_outside(lines).unwrap_or_else(|| {
+        let is_own = OWN_SIGNALS.contains(&signal);
+        let memory = is_own.then(|| out_of_memory(lines)).flatten();
+        memory.unwrap_or((if is_own { FailureClass::Crash } else { FailureClass::Killed }, shown))
+    })
 }
 
 #[cfg(test)]

@@ -140,6 +140,26 @@ fn torchrun(code: i32) -> String {
 }
 
 #[test]
+fn a_signal_of_the_code_itself_is_a_crash() {
+    use FailureClass::*;
+    for signal in [4, 5, 6, 7, 8, 11, 13, 24, 25, 31] {
+        for status in [signal + 128, -signal] {
+            let ending = match status {
+                ..0 => Ending { signal: Some(signal), ..Ending::default() },
+                _ => Ending { exit: Some(status), ..Ending::default() },
+            };
+            for log in ["", "loss: 1\n"] {
+                assert_eq!(judge(&summary(log), &ending).failure.unwrap().class, Crash, "{signal} {log}");
+            }
+        }
+    }
+    for signal in [1, 2, 9, 10, 15] {
+        assert_eq!(failure("loss: 1\n", 128 + signal).class, Killed, "{signal}");
+    }
+    assert_eq!(failure(&torchrun(-11), 1).class, Crash);
+}
+
+#[test]
 fn a_worker_of_torchrun_that_a_signal_ended_was_killed() {
     use FailureClass::*;
     let found = failure(&torchrun(-9), 1);
