@@ -266,4 +266,14 @@ pub struct Failure {
     /// A few lines of the log without escape sequences, or empty.
     #[serde(default)]
     pub excerpt: String,
+    /// What was found instead of a number that counts, as a clause with the text as printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl Failure {
+    /// A failure that these lines show.
+    pub fn new(class: FailureClass, excerpt: impl Into<String>) -> Failure {
+        Failure { class, excerpt: excerpt.into(), detail: None }
+    }
 }

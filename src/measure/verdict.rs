@@ -72,7 +72,7 @@ pub fn judge(summary: &LogSummary, ending: &Ending) -> Verdict {
         Err(evidence) => evidence,
     };
     let start = shown.start.max(shown.end.saturating_sub(EXCERPT_LINES));
-    let failure = Failure { class, excerpt: excerpt(&lines[start..shown.end]) };
+    let failure = Failure::new(class, excerpt(&lines[start..shown.end]));
     Verdict { value: None, failure: Some(failure) }
 }
 

@@ -36,11 +36,11 @@ impl Disturbance {
             return None;
         }
         Some(match self.touched.is_empty() {
-            true => Failure { class: FailureClass::Changed, excerpt: changed_text(&changed) },
-            false => Failure {
-                class: FailureClass::Protected,
-                excerpt: format!("{} while the run was active, and changed back", were_changed(&self.touched)),
-            },
+            true => Failure::new(FailureClass::Changed, changed_text(&changed)),
+            false => Failure::new(
+                FailureClass::Protected,
+                format!("{} while the run was active, and changed back", were_changed(&self.touched)),
+            ),
         })
     }
 }

@@ -178,8 +178,7 @@ impl FileTerms {
     /// The reason to refuse a change without a run, if any: forbidden, too many or too large files and finds on the
     /// disk, each on a line with the reason.
     pub fn refuse(&self, change: &[FileEdit], found: &Forbidden) -> Option<Failure> {
-        let failure =
-            |class, lines: Vec<String>| (!lines.is_empty()).then(|| Failure { class, excerpt: lines.join("\n") });
+        let failure = |class, lines: Vec<String>| (!lines.is_empty()).then(|| Failure::new(class, lines.join("\n")));
         let named = |is_meant: &dyn Fn(&FileEdit) -> bool, why: &dyn Fn(&FileEdit) -> String| {
             let meant = change.iter().filter(|edit| is_meant(edit));
             meant.map(|edit| format!("{} {}", edit.path.display(), why(edit))).collect::<Vec<_>>()

@@ -111,7 +111,7 @@ fn a_file_may_be_as_long_as_the_cap_says() {
     let refuse = |total| terms.refuse(&[FileEdit { total, ..edit("a.py") }], &Forbidden::default());
     assert_eq!(refuse(300), None);
     let excerpt = "a.py has 301 lines, and 300 may be".to_owned();
-    assert_eq!(refuse(301), Some(Failure { class: FailureClass::TooLarge, excerpt }));
+    assert_eq!(refuse(301), Some(Failure::new(FailureClass::TooLarge, excerpt)));
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Measured {
 
     /// A run that was lost more often than it is restarted.
     pub fn lost(times: u32) -> Measured {
-        let failure = Failure { class: FailureClass::Lost, excerpt: String::new() };
+        let failure = Failure::new(FailureClass::Lost, "");
         Measured { failure: Some(failure), ended: format!("{times} times"), ..Measured::default() }
     }
 
@@ -259,7 +259,7 @@ mod tests {
     fn an_axis_without_a_number_is_named() {
         let mut contract = Contract { composite: Composite::preset("equal"), ..contract(&[]) };
         contract.metric.name = "composite".into();
-        let failure = Some(Failure { class: FailureClass::Nan, excerpt: String::new() });
+        let failure = Some(Failure::new(FailureClass::Nan, ""));
         let metrics = ["claim_density", "source_diversity", "topic_coverage"].map(|name| (name.to_owned(), 0.5));
         let failed = Measured { failure, metrics: metrics.into_iter().collect(), ..Measured::default() };
         let (crashed, reason, _) = outcome(&contract, 1, &failed);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_a_crash_whatever_was_printed_and_names_a_cause_outside_the_change() {
-        let failure = Some(Failure { class: FailureClass::Oom, excerpt: String::new() });
+        let failure = Some(Failure::new(FailureClass::Oom, ""));
         let outside_cause = Some("other processes had 20 GB of the GPU".to_owned());
         let failed = Measured { failure, outside_cause, ended: "exit 1".into(), ..measured("1.5") };
         let (crashed, reason, unmet) = outcome(&contract(&["memory_gb<=40"]), 1, &failed);

@@ -1,6 +1,8 @@
 //! Keep or discard.
 
-use crate::domain::{Direction, ExperimentId, Failure, MetricSpec, Number, Outcome, Run, percent_text, span_text};
+use crate::domain::{
+    Direction, ExperimentId, Failure, FailureClass, MetricSpec, Number, Outcome, Run, percent_text, span_text,
+};
 
 /// An outcome with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +110,12 @@ pub fn describe_failure(failure: &Failure, metric: &str, ended: &str, run: Optio
     if let Some(seconds) = run.and_then(|run| run.silent) {
         return format!("silent for {} ({ended})", span_text(seconds));
     }
-    failure.class.texts().reason.replace("{metric}", metric).replace("{ended}", ended)
+    let reason = failure.class.texts().reason.replace("{metric}", metric).replace("{ended}", ended);
+    match &failure.detail {
+        Some(detail) if failure.class == FailureClass::NoMetric => format!("{detail} ({ended})"),
+        Some(detail) => format!("{reason}; {detail}"),
+        None => reason,
+    }
 }
 
 #[cfg(test)]
@@ -127,6 +134,14 @@ mod tests {
     fn judge(direction: Direction, new: &str, old: &str, min_delta: f64) -> (Outcome, String) {
         let verdict = decide(&spec(direction), &number(new), Some((3.into(), &number(old))), min_delta);
         (verdict.outcome, verdict.reason)
+    }
+
+    #[test]
+    fn what_was_found_instead_of_a_number_is_in_the_reason() {
+        let failure = |class| Failure { detail: Some("loss is 3 MB".into()), ..Failure::new(class, "") };
+        let said = |class| describe_failure(&failure(class), "loss", "exit 0", None);
+        assert_eq!(said(FailureClass::NoMetric), "loss is 3 MB (exit 0)");
+        assert_eq!(said(FailureClass::Timeout), "the deadline passed (exit 0); loss is 3 MB");
     }
 
     #[test]

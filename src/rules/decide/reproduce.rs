@@ -176,7 +176,7 @@ mod tests {
     }
     #[test]
     fn a_failure_comes_back_where_it_is_of_the_same_class() {
-        let failure = |class| Failure { class, excerpt: String::new() };
+        let failure = |class| Failure::new(class, "");
         let (crash, oom) = (failure(FailureClass::Crash), failure(FailureClass::Oom));
         assert_eq!(failed_again(Some(&crash), Some(&crash)), Some(CameBack::Failure(FailureClass::Crash)));
         assert_eq!([failed_again(Some(&oom), Some(&crash)), failed_again(None, Some(&crash))], [None, None]);

@@ -83,7 +83,7 @@ mod tests {
     use crate::domain::CommitId;
 
     fn failure(class: FailureClass) -> Option<Failure> {
-        Some(Failure { class, excerpt: String::new() })
+        Some(Failure::new(class, ""))
     }
 
     #[test]

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_train_that_fails_or_exceeds_a_limit_is_not_better() {
-        let failure = Some(Failure { class: FailureClass::Oom, excerpt: String::new() });
+        let failure = Some(Failure::new(FailureClass::Oom, ""));
         let failed = Measured { failure, ended: "exit 1".into(), ..measured("1.0") };
         assert_eq!(judged(Direction::Lower, &failed, &["1.5"], 0.0).0, Tested::NotBetter(None));
         let large = Measured { memory_gb: Some(44.0), ..measured("1.0") };

@@ -78,7 +78,7 @@ pub fn tainting(seen: Vec<GpuOther>, known: &[GpuOther], failure: Option<Failure
 
 /// The failure in the place of the number of a tainted run.
 pub fn taint(others: &[GpuOther]) -> Failure {
-    Failure { class: FailureClass::Tainted, excerpt: GpuOther::clause(others) }
+    Failure::new(FailureClass::Tainted, GpuOther::clause(others))
 }
 
 #[cfg(test)]

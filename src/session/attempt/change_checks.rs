@@ -31,13 +31,13 @@ impl Workspace {
             None if !too_large.is_empty() => {
                 let lines =
                     too_large.iter().map(|file| format!("{} has {}", file.path.display(), bytes_text(file.size)));
-                Some(Failure { class: FailureClass::TooLarge, excerpt: lines.collect::<Vec<_>>().join("\n") })
+                Some(Failure::new(FailureClass::TooLarge, lines.collect::<Vec<_>>().join("\n")))
             }
             // One that comes so far was asked for another direction before.
             None if open.versions.is_empty()
                 && let Some(direction) = repeated_direction(store, open.direction.as_deref(), open.seat) =>
             {
-                Some(Failure { class: FailureClass::Repeated, excerpt: direction })
+                Some(Failure::new(FailureClass::Repeated, direction))
             }
             None if !store.contract.allow_repeats => {
                 let measured = measured_before(&store.history, &change, &open.base);
@@ -46,7 +46,7 @@ impl Workspace {
                     let other = open_elsewhere(store, open.id, &change, &open.base)?;
                     Some(format!("experiment {other}, which is open"))
                 });
-                excerpt.map(|excerpt| Failure { class: FailureClass::Duplicate, excerpt })
+                excerpt.map(|excerpt| Failure::new(FailureClass::Duplicate, excerpt))
             }
             refused => refused,
         };

@@ -22,7 +22,7 @@ use crate::state::MOST_EVICTIONS;
 /// The reason and the failure that are recorded for a change whose guard failed.
 fn refused_by(guard: &GuardRun, draft: &Record) -> (String, Failure) {
     let reason = format!("{}, but the guard `{}` failed ({})", draft.reason, guard.command, guard.ended());
-    (reason, Failure { class: FailureClass::GuardFailed, excerpt: guard.excerpt.clone() })
+    (reason, Failure::new(FailureClass::GuardFailed, guard.excerpt.clone()))
 }
 
 impl Attempt {
@@ -102,7 +102,7 @@ impl Attempt {
                     // Its verdict is unknown, so the change is not kept.
                     draft.outcome = Outcome::Discard;
                     draft.reason += &format!(", but the guard `{command}` was lost {} times", lost + 1);
-                    draft.failure = Some(Failure { class: FailureClass::Lost, excerpt: String::new() });
+                    draft.failure = Some(Failure::new(FailureClass::Lost, ""));
                     self.open.draft = Some(Box::new(draft));
                     return Ok(Ending::Lost);
                 }

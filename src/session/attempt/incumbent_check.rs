@@ -150,7 +150,7 @@ impl Store {
         let now = match (&measured.value, &measured.failure) {
             (Some(now), None) => Ok(now.clone()),
             (_, failure) => {
-                let unknown = Failure { class: FailureClass::NoMetric, excerpt: String::new() };
+                let unknown = Failure::new(FailureClass::NoMetric, "");
                 Err(why_lost(failure.as_ref().unwrap_or(&unknown), &best.metric.name, measured))
             }
         };

@@ -201,7 +201,7 @@ impl ActiveRun {
         let is_of_file = |class| matches!(class, FailureClass::Nan | FailureClass::NoMetric | FailureClass::NoOutput);
         if is_changed && verdict.failure.as_ref().is_none_or(|failure| is_of_file(failure.class)) {
             let file: Vec<PathBuf> = metric_file_of(contract).into_iter().collect();
-            verdict.failure = Some(Failure { class: FailureClass::Changed, excerpt: changed_text(&file) });
+            verdict.failure = Some(Failure::new(FailureClass::Changed, changed_text(&file)));
         }
         if self.role == RunRole::Baseline {
             verdict.failure.take_if(|failure| is_empty_baseline(contract, failure.class, exit.exit));

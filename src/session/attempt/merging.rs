@@ -58,7 +58,7 @@ pub(crate) fn is_to_be_merged(attempt: &Attempt) -> bool {
 }
 
 fn refuse(attempt: &mut Attempt, class: FailureClass, excerpt: String) {
-    attempt.open.refused = Some(Failure { class, excerpt });
+    attempt.open.refused = Some(Failure::new(class, excerpt));
 }
 
 /// Notes the commit that the change has now, which is about to be another one.

@@ -130,7 +130,7 @@ impl Attempt {
         if review.verdict == ReviewVerdict::NotEarned {
             draft.outcome = Outcome::Discard;
             draft.reason += &format!(", but the reviewer says {}", review.sentence());
-            draft.failure = Some(Failure { class: FailureClass::ReviewFailed, excerpt: review.why.clone() });
+            draft.failure = Some(Failure::new(FailureClass::ReviewFailed, review.why.clone()));
         }
         draft.review = Some(review);
         self.open.draft = Some(Box::new(draft));

@@ -165,7 +165,7 @@ impl Maker<'_> {
             description: one_line(&row.description),
             direction: None,
             outcome,
-            failure: row.failure.map(|class| Failure { class, excerpt: String::new() }),
+            failure: row.failure.map(|class| Failure::new(class, "")),
             reason: format!("imported: line {} of {} counts as {status}{problem}", row.line, one_line(&self.file)),
             metric: MetricValue::of(self.metric, value),
             metrics: value.iter().map(|number| (self.metric.name.clone(), number.value)).collect(),

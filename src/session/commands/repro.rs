@@ -146,7 +146,7 @@ impl SessionView {
                 Some((measured, recorded)) => Some(came_back(record.metric.direction, &recorded, measured, limit)),
                 None => {
                     // A baseline that had nothing to measure yet.
-                    let empty = Failure { class: FailureClass::Nan, excerpt: String::new() };
+                    let empty = Failure::new(FailureClass::Nan, "");
                     let recorded = record.failure.as_ref().or(record.metric.value.is_none().then_some(&empty));
                     failed_again(recorded, verdict.failure.as_ref())
                 }

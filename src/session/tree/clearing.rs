@@ -332,7 +332,7 @@ impl Workspace {
             };
             lines.extend(taken.iter().map(made));
         }
-        Ok((!lines.is_empty()).then(|| Failure { class: FailureClass::Protected, excerpt: lines.join("\n") }))
+        Ok((!lines.is_empty()).then(|| Failure::new(FailureClass::Protected, lines.join("\n"))))
     }
 
     /// The protected files that somebody touched while the run went on, by what the file system says of them: one that was
