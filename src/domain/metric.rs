@@ -6,20 +6,80 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::Direction;
+use super::unit::shifted;
+use super::{Direction, Suffix, Unit, duration};
 
-/// A finite number with the text from which it was read.
-///
-/// `raw` is the number's own text, without an attached unit or percent sign.
+/// A finite number with its unit and the text from which it was read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Number {
     /// The value; always finite.
     pub value: f64,
-    /// The digits as printed.
+    /// The digits of the value: as printed, without signs that group them, unless it was scaled or converted.
     pub raw: String,
+    /// The text as printed, if its digits are not those of the value: `12.22k`, `1m 2.5s`, `980 ms` where seconds count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed: Option<String>,
+    /// The unit of the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
 }
 
 impl Number {
+    /// A number without a unit.
+    pub fn new(value: f64, raw: impl Into<String>) -> Number {
+        Number { value, raw: raw.into(), printed: None, unit: None }
+    }
+
+    /// The number of these digits, with the scale and the unit behind them; `text` is all of it, as printed.
+    pub fn with_suffix(digits: &str, text: &str, suffix: Suffix) -> Option<Number> {
+        let number = Number { unit: suffix.unit, ..digits.parse::<Number>().ok()? };
+        if suffix.exponent == 0 {
+            return Some(number);
+        }
+        let value = Some(shifted(number.value, suffix.exponent)).filter(|value| value.is_finite())?;
+        Some(Number { value, raw: value.to_string(), printed: Some(text.to_owned()), ..number })
+    }
+
+    /// A time in several parts: `1m 2.5s`, `00:01:05`.
+    pub fn of_duration(seconds: f64, text: &str) -> Number {
+        Number { printed: Some(text.to_owned()), unit: Some(Unit::seconds()), ..Number::of(seconds) }
+    }
+
+    /// Reads a text that is nothing but a number, with its unit or scale: `0.2s`, `95%`, `3.1K`, `1m 2.5s`, `1,234.5 ms`.
+    pub fn with_unit(text: &str) -> Option<Number> {
+        let text = text.trim();
+        if let Some((seconds, _)) = duration(text).filter(|(_, length)| *length == text.len()) {
+            return Some(Number::of_duration(seconds, text));
+        }
+        // `e` may be an exponent or begin a unit, so the longest number wins.
+        let ends = text.char_indices().rev().map(|(at, c)| at + c.len_utf8());
+        ends.filter(|&end| text[..end].ends_with(|c: char| c.is_ascii_digit() || c == '.')).find_map(|end| {
+            let suffix = Suffix::of(&text[end..]);
+            let is_all = end + suffix.length == text.len();
+            is_all.then(|| Number::with_suffix(&without_groups(&text[..end])?, text, suffix)).flatten()
+        })
+    }
+
+    /// The text as printed, with its unit: `980 ms`, `90.2%`, `12.22k`.
+    pub fn text(&self) -> String {
+        match (&self.printed, &self.unit) {
+            (Some(printed), _) => printed.clone(),
+            (None, Some(unit)) if unit.is_percent() => format!("{}{unit}", self.raw),
+            (None, Some(unit)) => format!("{} {unit}", self.raw),
+            (None, None) => self.raw.clone(),
+        }
+    }
+
+    /// It in another unit of the same dimension.
+    pub fn converted(&self, to: &Unit) -> Option<Number> {
+        let value = self.unit.as_ref()?.convert(self.value, to)?;
+        let unit = Some(to.clone());
+        if value == self.value {
+            return Some(Number { unit, ..self.clone() });
+        }
+        Some(Number { printed: Some(self.text()), unit, ..Number::of(value) })
+    }
+
     /// Serialises the fields of a number that may be absent; each of them is `null` then.
     pub fn fields<S: Serializer>(number: &Option<Number>, serializer: S) -> Result<S::Ok, S::Error> {
         match number {
@@ -39,7 +99,7 @@ impl FromStr for Number {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match Number::value_of(text) {
-            Some(value) => Ok(Number { value, raw: text.to_owned() }),
+            Some(value) => Ok(Number::new(value, text)),
             None => Err(NumberError(text.to_owned())),
         }
     }
@@ -54,7 +114,7 @@ impl Number {
 
     /// A number that was not read from a text, with the shortest digits that give it back.
     pub fn of(value: f64) -> Number {
-        Number { value, raw: value.to_string() }
+        Number::new(value, value.to_string())
     }
 
     /// The number of decimals without an exponent: 3 for `0.125`, 8 for `1.5e-7`, 0 for `1.5e7`.
@@ -64,6 +124,16 @@ impl Number {
         let exponent = exponent.parse::<i64>().unwrap_or(0);
         usize::try_from((written as i64).saturating_sub(exponent)).unwrap_or(0)
     }
+}
+
+/// The digits of a number without the commas that group them in threes; absent where commas group nothing.
+fn without_groups(text: &str) -> Option<String> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let mut groups = whole.trim_start_matches(['+', '-']).split(',');
+    let first = groups.next().map_or(0, str::len);
+    let mut rest = groups.peekable();
+    let is_grouped = rest.peek().is_none() || (1..=3).contains(&first);
+    (is_grouped && !fraction.contains(',') && rest.all(|group| group.len() == 3)).then(|| text.replace(',', ""))
 }
 
 /// Returns whether the digits before an exponent are all zeros.
@@ -132,6 +202,42 @@ mod tests {
         for text in ["nan", "inf", "-inf", "infinity", "1e999", "1e-999", "-0.001E-400", "", "word"] {
             assert!(text.parse::<Number>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_text_is_a_number_with_its_unit() {
+        for (text, expected) in [
+            ("0.2s", Some((0.2, "0.2", "0.2 s", Some("s")))),
+            ("95 %", Some((95.0, "95", "95%", Some("%")))),
+            ("12.22k", Some((12220.0, "12220", "12.22k", None))),
+            ("1.21 M", Some((1_210_000.0, "1210000", "1.21 M", None))),
+            ("1m 2.5s", Some((62.5, "62.5", "1m 2.5s", Some("s")))),
+            ("1,234.5 ms", Some((1234.5, "1234.5", "1234.5 ms", Some("ms")))),
+            ("2,056", Some((2056.0, "2056", "2056", None))),
+            ("-1e-3", Some((-0.001, "-1e-3", "-1e-3", None))),
+            ("1,5", None),
+            ("12,34,567", None),
+            ("1.234,5", None),
+            ("0.5 (best)", None),
+            ("1/20", None),
+            ("nan", None),
+            ("", None),
+        ] {
+            let found = Number::with_unit(text);
+            let found =
+                found.as_ref().map(|it| (it.value, it.raw.as_str(), it.text(), it.unit.as_ref().map(Unit::to_string)));
+            let expected =
+                expected.map(|(value, raw, text, unit)| (value, raw, text.to_owned(), unit.map(str::to_owned)));
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_converted_number_keeps_what_was_printed() {
+        let number = Number::with_unit("980 ms").and_then(|it| it.converted(&Unit::seconds())).unwrap();
+        assert_eq!((number.value, number.raw.as_str(), number.text().as_str()), (0.98, "0.98", "980 ms"));
+        assert_eq!(serde_json::from_str::<Number>(&serde_json::to_string(&number).unwrap()).unwrap(), number);
+        assert_eq!(serde_json::from_str::<Number>(r#"{"value":1.5,"raw":"1.50"}"#).unwrap(), Number::new(1.5, "1.50"));
     }
 
     #[test]

@@ -69,6 +69,7 @@ mod stop_rule;
 mod stop_when;
 mod tag;
 mod text;
+mod unit;
 mod unparsed;
 mod usage;
 pub mod values;
@@ -146,6 +147,7 @@ pub use text::{
     acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, experiment_names,
     one_line, percent_text, shell_word, span_text, time_of_day_text, two_digits, with_causes,
 };
+pub use unit::{Suffix, Unit, duration};
 pub use unparsed::Unparsed;
 pub use usage::{CURRENCY, Price, Prices, Spent, Tokens, Usage, money_text, tokens_text};
 pub use verified_pair::{VerifiedId, VerifiedPair};

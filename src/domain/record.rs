@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::{
     Artifact, ArtifactsRun, Beside, Direction, Environment, ExperimentId, Failure, GpuOther, GuardRun, IdeaKind,
-    Imported, Layout, MetricSpec, Metrics, NewIdea, Number, Outcome, Review, RunRole, Tag, Tokens, Unparsed, Usage,
-    Version, WallKind,
+    Imported, Layout, MetricSpec, Metrics, NewIdea, Number, Outcome, Review, RunRole, Tag, Tokens, Unit, Unparsed,
+    Usage, Version, WallKind,
 };
 
 /// The version of records that this program writes.
@@ -70,24 +70,34 @@ pub struct MetricValue {
     pub value: Option<f64>,
     /// The value's text in the log.
     pub raw: Option<String>,
+    /// The unit of the value; absent for a plain number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
 }
 
 impl MetricValue {
     /// A value of this metric, if there is a valid one.
     pub fn of(metric: &MetricSpec, number: Option<&Number>) -> MetricValue {
-        MetricValue {
-            name: metric.name.clone(),
-            direction: metric.direction,
-            value: number.map(|number| number.value),
-            raw: number.map(|number| number.raw.clone()),
-        }
+        let (name, direction) = (metric.name.clone(), metric.direction);
+        let mut own = MetricValue { name, direction, value: None, raw: None, unit: None };
+        own.put(number);
+        own
+    }
+
+    /// Replaces the value, its text and its unit.
+    pub fn put(&mut self, number: Option<&Number>) {
+        self.value = number.map(|number| number.value);
+        self.raw = number.map(|number| number.printed.as_ref().unwrap_or(&number.raw).clone());
+        self.unit = number.and_then(|number| number.unit.clone());
     }
 
     /// The value with its text, if there is one.
     pub fn number(&self) -> Option<Number> {
         let value = self.value?;
-        let raw = self.raw.clone().unwrap_or_else(|| value.to_string());
-        Some(Number { value, raw })
+        let unit = self.unit.clone();
+        let printed = self.raw.clone().filter(|raw| Number::value_of(raw) != Some(value));
+        let raw = self.raw.clone().filter(|_| printed.is_none()).unwrap_or_else(|| value.to_string());
+        Some(Number { value, raw, printed, unit })
     }
 }
 

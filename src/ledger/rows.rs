@@ -134,7 +134,7 @@ pub(super) fn value(cell: &str, unit: &mut String) -> (Option<Number>, Option<St
         own.clone_into(unit);
     }
     if own.is_empty() || own.eq_ignore_ascii_case(unit) {
-        return (Some(Number { value, raw: digits.into_owned() }), None);
+        return (Some(Number::new(value, digits)), None);
     }
     (None, Some(format!("`{}` is in `{own}`, others are in `{unit}`", shown())))
 }

@@ -238,7 +238,7 @@ mod tests {
     }
 
     fn night() -> SessionStatus {
-        let newest = Some(Number { value: 1.75, raw: "1.75".into() });
+        let newest = Some(Number::new(1.75, "1.75"));
         let train = Trial::Train { on: 3.into(), cars: vec![5.into(), 6.into()] };
         let attempts = vec![
             open(4, Phase::Waiting, "larger batch"),

@@ -55,7 +55,7 @@ fn status(records: Vec<Record>) -> SessionStatus {
             fresh: None,
             tainted: 0,
             queued: None,
-            newest: Some(Number { value: 1.75, raw: "1.75".into() }),
+            newest: Some(Number::new(1.75, "1.75")),
         }],
         lanes: LanesStatus::default(),
         driver: None,

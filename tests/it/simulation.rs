@@ -113,7 +113,7 @@ impl<'a> Night<'a> {
     /// A value as the metric shows it.
     fn number(&self, gain: f64) -> Number {
         let value = self.direction.gain(gain, 0.0);
-        Number { value, raw: value.to_string() }
+        Number::of(value)
     }
 
     fn incumbent(&self) -> ExperimentId {

@@ -7,8 +7,7 @@ use super::noise::{Noise, Repeats, Sample, noise, repeats};
 use super::outcome::{Verdict, format_gain};
 use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
-    Contract, Decide, DiffStat, MetricValue, Number, Outcome, Record, Run, RunResult, RunRole, VerifiedPair,
-    percent_text,
+    Contract, Decide, DiffStat, Number, Outcome, Record, Run, RunResult, RunRole, VerifiedPair, percent_text,
 };
 use crate::rules::history::{History, best_kept_of, best_of};
 
@@ -348,7 +347,8 @@ pub fn with_runs(record: &Record, results: &[RunResult], counts: bool) -> Record
             let known = own.as_ref().map(|number| number.decimals().saturating_sub(usize::from(before > 1)));
             let decimals = results.iter().map(|result| result.number.decimals()).chain(known).max().unwrap_or_default();
             let value = mean(own.map(|it| it.value), results.iter().map(|it| it.number.value).collect());
-            Number { value, raw: format!("{value:.*}", decimals + 1) }
+            let unit = results.first().and_then(|result| result.number.unit.clone());
+            Number { unit, ..Number::new(value, format!("{value:.*}", decimals + 1)) }
         }
     };
     let names = if before > 0 { &record.metrics } else { &first.metrics }.names().cloned();
@@ -360,7 +360,7 @@ pub fn with_runs(record: &Record, results: &[RunResult], counts: bool) -> Record
     record.metrics = names.filter_map(metric).collect();
     let own = record.memory_gb.filter(|_| before > 0);
     record.memory_gb = results.iter().filter_map(|result| result.memory_gb).chain(own).reduce(f64::max);
-    record.metric = MetricValue { value: Some(number.value), raw: Some(number.raw), ..record.metric };
+    record.metric.put(Some(&number));
     for result in results {
         record.add_runs([result.run.clone()], result.sandbox);
     }
@@ -399,7 +399,7 @@ mod tests {
     fn result(seed: u64, value: f64) -> RunResult {
         RunResult {
             run: run(RunRole::Confirm, seed, value),
-            number: Number { value, raw: value.to_string() },
+            number: Number::of(value),
             metrics: [].into_iter().collect(),
             memory_gb: None,
             sandbox: None,

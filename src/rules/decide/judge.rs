@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn measured(loss: &str) -> Measured {
-        let value = Some(Number { value: loss.parse().unwrap(), raw: loss.into() });
+        let value = Some(Number::new(loss.parse().unwrap(), loss));
         Measured { value, memory_gb: Some(44.0), ..Measured::default() }
     }
 

@@ -395,7 +395,7 @@ proptest! {
         bases in prop::collection::vec(0..3_u32, 1..20),
         said in prop::collection::vec((0..5_u8, 0..40_u8), 1..60),
     ) {
-        let number = |value: u8| Number { value: value.into(), raw: value.to_string() };
+        let number = |value: u8| Number::new(value.into(), value.to_string());
         let mut said = said.into_iter().cycle();
         let mut line = Line::default();
         let winners: Vec<ExperimentId> = (10..).take(bases.len()).map(ExperimentId::from).collect();

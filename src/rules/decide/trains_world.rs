@@ -281,5 +281,5 @@ impl World {
 }
 
 fn number(value: f64) -> Number {
-    Number { value, raw: value.to_string() }
+    Number::of(value)
 }

@@ -237,5 +237,5 @@ impl Open {
 }
 
 fn number(value: f64) -> Number {
-    Number { value, raw: value.to_string() }
+    Number::of(value)
 }

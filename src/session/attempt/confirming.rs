@@ -237,7 +237,7 @@ impl Attempt {
                 ..draft
             };
             draft.add_runs(run, measured.sandbox);
-            (draft.metric.value, draft.metric.raw) = (None, None);
+            draft.metric.put(None);
             draft
         })?;
         Ok(true)

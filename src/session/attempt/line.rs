@@ -158,8 +158,7 @@ fn keep(store: &mut Store, cars: &[ExperimentId], number: &Number) -> Result<(),
         records.push(match *id == last {
             true => {
                 let mut merged = merged;
-                merged.metric.value = Some(number.value);
-                merged.metric.raw = Some(number.raw.clone());
+                merged.metric.put(Some(number));
                 Record {
                     reason,
                     artifacts: measured.artifacts.clone(),
@@ -193,7 +192,8 @@ fn on_base(
 ) -> Result<Record, SessionError> {
     let objects = &store.repo.objects;
     let mut record = Record { beside: open.beside.clone(), ..draft };
-    (record.metric.value, record.metric.raw, record.memory_gb) = (None, None, None);
+    record.metric.put(None);
+    record.memory_gb = None;
     record.metrics = crate::domain::Metrics::default();
     record.give_artifacts(Vec::new(), None);
     record.diff = objects.diff(&base, &commit)?.stat();
@@ -220,7 +220,7 @@ fn replace(
     let mut record = Record { reason, ..on_base(store, &open, draft, tip, commit)? };
     (record.metrics, record.memory_gb) = (measured.metrics, measured.memory_gb);
     record.give_artifacts(measured.artifacts, measured.artifacts_run);
-    (record.metric.value, record.metric.raw) = (Some(number.value), Some(number.raw));
+    record.metric.put(Some(&number));
     if let Some(trial) = store.journal.attempt_of(&Trial::Afresh(car))
         && let Some(measured) = &trial.draft
     {
