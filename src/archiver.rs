@@ -16,10 +16,6 @@ use duct::Handle;
 /// and `p`.
 const RESERVED: &[&str] = &["ablate", "guard", "mcp", "rate", "score", "tell", "top", "verify"];
 
-/// Words for a command of this program that are letters of the archiver's too: `list` is `t` with `l`, `i` and `s`. A call
-/// is the archiver's where an archive follows.
-const LIKE_COMMANDS: &[&str] = &["list", "ls"];
-
 /// The program's name under which no call is the archiver's.
 const OTHER_NAME: &str = "autoresearch";
 
@@ -102,8 +98,10 @@ pub(crate) fn is_archiver_call(
     let is_own = |word: &str| is_command(word, commands) || matches!(word, "-h" | "--help" | "-V" | "--version" | "--");
     let Some(first) = first.to_str().filter(|first| !is_own(first)) else { return false };
     let is_word = |arg: &OsString| !arg.as_encoded_bytes().starts_with(b"-");
-    if LIKE_COMMANDS.contains(&first) {
-        return others.first().is_some_and(is_word);
+    // `list` is `t` with `l`, `i` and `s`, too. Such a call is the archiver's where an archive follows.
+    let is_archive = |arg: &OsString| Path::new(arg).extension().is_some_and(|it| it == "a" || it == "lib");
+    if crate::cli::is_foreign_word(first) && !others.first().is_some_and(is_archive) {
+        return false;
     }
     let is_command = |arg: &OsString| arg.to_str().is_some_and(|word| is_command(word, commands));
     // An archive has an extension, and files to be put into it.
@@ -282,6 +280,7 @@ mod tests {
             "--output out x lib.a",
             "list lib.a",
             "ls lib.a",
+            "tail lib.a",
         ] {
             assert!(goes_to_archiver(first), "{first}");
         }
@@ -295,7 +294,6 @@ mod tests {
         let names = program.get_subcommands().map(|command| command.get_name().to_owned());
         let unknown: Vec<_> = names.filter(|name| !is_command(name, &commands)).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
-        assert!(LIKE_COMMANDS.iter().all(|word| crate::cli::is_alias(word)));
     }
 
     #[test]
@@ -335,6 +333,11 @@ mod tests {
             "--output out.csv export --to csv",
             "list",
             "ls --format json",
+            "list nov20",
+            "tail",
+            "tail run.log",
+            "last",
+            "ps",
             "history",
         ] {
             assert!(!goes_to_archiver(first), "{first}");

@@ -80,8 +80,7 @@ pub(crate) use args::{commands, program};
 use error::CliError;
 pub(crate) use guard_service::be_resident;
 pub(crate) use said::answer;
-#[cfg(test)]
-pub(crate) use words::is_alias;
+pub(crate) use words::is_foreign_word;
 
 /// Returns whether the first word after the options is a command, or is the last argument and a misspelt command.
 pub(crate) fn means_command(args: &[OsString]) -> bool {

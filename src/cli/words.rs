@@ -6,13 +6,25 @@ use autoresearch::domain::nearest;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
-/// Words of other programs for commands of this one.
-const ALIASES: [(&str, &str); 4] = [("history", "log"), ("list", "log"), ("ls", "log"), ("start", "run")];
+/// Words and flags of other programs, each with the command that does it here: `watch = run ...`, `report --open = ...`.
+const OTHER_WORDS: &str = include_str!("lists/other_words.txt");
 
-/// Returns whether a word is another name of a command.
-#[cfg(test)]
-pub(crate) fn is_alias(word: &str) -> bool {
-    ALIASES.iter().any(|(alias, _)| *alias == word)
+/// The advice for a word, or for a command and its flag, that other programs have.
+fn advice(word: &str) -> Option<&'static str> {
+    OTHER_WORDS.lines().filter_map(|line| line.split_once(" = ")).find(|(other, _)| *other == word).map(|(_, it)| it)
+}
+
+/// Returns whether other programs have a command of this name.
+pub(crate) fn is_foreign_word(word: &str) -> bool {
+    advice(word).is_some()
+}
+
+/// Replaces what clap suggests.
+fn suggest(error: &mut clap::Error, advice: &str) {
+    for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedCommand, ContextKind::SuggestedArg] {
+        error.remove(kind);
+    }
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.to_owned().into()]));
 }
 
 /// The place of the first word that is neither an option of some command nor the value of one; `None` where an option is
@@ -78,8 +90,7 @@ pub(super) fn asks_for_overview(args: &[OsString]) -> bool {
 
 /// The closest command to a misspelt word.
 pub(super) fn nearest_command<'a>(word: &str, program: &'a Command) -> Option<&'a str> {
-    let alias = ALIASES.iter().find(|(alias, _)| *alias == word).map(|(_, command)| *command);
-    alias.or_else(|| nearest(word, program.get_subcommands().map(Command::get_name)))
+    nearest(word, program.get_subcommands().map(Command::get_name))
 }
 
 /// The error for a word that is no command, with the nearest one.
@@ -88,7 +99,9 @@ pub(super) fn with_nearest_command(mut error: clap::Error, program: &Command) ->
         return error;
     }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return error };
-    if let Some(command) = nearest_command(word, program) {
+    if let Some(advice) = advice(word) {
+        suggest(&mut error, advice);
+    } else if let Some(command) = nearest_command(word, program) {
         let command = command.to_owned();
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![command]));
     }
@@ -124,6 +137,10 @@ pub(super) fn with_meant_flag(mut error: clap::Error, program: &Command, args: &
             value.is_none_or(|value| arg.get_possible_values().iter().any(|possible| possible.get_name() == value))
         })
     };
+    if let Some(advice) = advice(&format!("{} {given}", command.get_name())) {
+        suggest(&mut error, advice);
+        return error;
+    }
     let meant = OTHER_FLAGS.iter().find(|(other, flag, value)| other == given && takes(flag, *value));
     if let Some((_, flag, value)) = meant {
         let meant = match value {
@@ -144,6 +161,40 @@ mod tests {
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
+    }
+
+    /// The error for a command line, as it is printed.
+    fn complaint(line: &str) -> String {
+        let (args, program) = (words(line), program());
+        let error = program.clone().try_get_matches_from(&args).unwrap_err();
+        with_meant_flag(with_nearest_command(error, &program), &program, &args).to_string()
+    }
+
+    #[test]
+    fn words_and_flags_of_other_programs_are_answered_by_the_command_that_does_it() {
+        for (given, meant) in [
+            ("watch", "tip: run `ar status --watch`"),
+            ("best", "tip: run `ar show best`"),
+            ("list nov20", "tip: run `ar log`"),
+            ("kill", "tip: run `ar stop --now`"),
+            ("logs --follow", "tip: run `ar show last --log`"),
+            ("tail", "tip: run `ar show last --log`"),
+            ("delete nov20", "tip: ar deletes no result"),
+            ("report --html", "similar argument exists: '--format html'"),
+            ("report --open", "tip: run `ar serve`"),
+            ("init --force", "tip: move ar.toml or program.md aside"),
+            ("statsu", "similar subcommand exists: 'status'"),
+        ] {
+            let said = complaint(&format!("ar {given}"));
+            assert!(said.contains(meant) && said.matches("tip:").count() == 1, "{given}: {said}");
+        }
+        // Each names commands that exist.
+        for line in OTHER_WORDS.lines() {
+            let commands = line.split('`').skip(1).step_by(2).map(|command| words(command));
+            for command in commands.filter(|command| command[0] == "ar") {
+                assert!(program().find_subcommand(&command[1]).is_some(), "{line}");
+            }
+        }
     }
 
     #[test]
