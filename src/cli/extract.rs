@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{COMPOSITE, Composite, Contract, Direction, FORMAT_VERSION, MetricSource, MetricSpec};
+use autoresearch::domain::{
+    COMPOSITE, Composite, Contract, Direction, FORMAT_VERSION, Failure, FailureClass, MetricSource, MetricSpec,
+};
 use autoresearch::git::Repo;
 use autoresearch::measure::{Ending, LogSummary, judge};
 use autoresearch::report::{Align, Format, Grid};
@@ -13,7 +15,7 @@ use super::args::ExtractArgs;
 use super::error::CliError;
 use super::process::current_dir;
 use super::terms::SettingsArgs;
-use super::{chosen, output, settings};
+use super::{chosen, exit, output, settings};
 
 /// Prints what a session would read out of a log.
 pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
@@ -40,6 +42,8 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
         }));
         return Ok(ExitCode::SUCCESS);
     }
+    let is_missing = |failure: &Failure| matches!(failure.class, FailureClass::NoMetric | FailureClass::NoOutput);
+    let is_missing = verdict.failure.as_ref().is_some_and(is_missing);
     let mut grid = Grid::new([("what", Align::Left), ("value", Align::Right)]);
     grid.push([metric.clone(), verdict.value.map_or("none".into(), |number| number.raw)]);
     grid.push(["failure".into(), verdict.failure.map_or("none".into(), |failure| failure.class.to_string())]);
@@ -50,7 +54,8 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
         grid.push([name.clone(), number.raw.clone()]);
     }
     output::text(&grid.render(format, output::width()));
-    Ok(ExitCode::SUCCESS)
+    // As `grep` does. The other formats have readers that look at `failure`.
+    Ok(if is_missing && format == Format::Table { ExitCode::from(exit::CANNOT_START) } else { ExitCode::SUCCESS })
 }
 
 /// The metric to look for, and the axes that a composite is computed from. The arguments come first, then the variables

@@ -82,6 +82,9 @@ fn extract_takes_the_metric_from_the_settings_and_else_from_the_session() {
     repo.write("a.log", "val_bpb: 1.5\nother: 2.5\n");
     let hint = ar(&repo, ["extract", "a.log"]).exits(2).stderr;
     assert!(hint.contains("hint: pass --metric NAME"), "{hint}");
+    let missing = ["extract", "a.log", "--metric", "val_bp"];
+    assert!(ar(&repo, missing).exits(1).stdout.contains("no_metric"));
+    assert_eq!(ar(&repo, [&missing[..], &["--format", "json"]].concat()).ok().json()["failure"], "no_metric");
     session(&repo, "a", "2026-11-20T22:00:00Z");
     assert_eq!(ar(&repo, ["extract", "a.log", "--format", "json"]).ok().json()["value"], 1.5);
     repo.write("ar.toml", "metric = \"other\"\n");
