@@ -220,7 +220,9 @@ fn the_doctor_says_what_run_would_refuse() {
             1,
             "cannot tell whether a higher or a lower `fps`",
         ),
-        (&["claude"], "metric = \"val_bpb\"", 0, "a new session needs --cmd"),
+        (&["claude"], "metric = \"val_bpb\"", 1, "a new session needs --cmd"),
+        (&["claude"], "cmd = \"sh train.sh\"", 1, "a new session needs --metric"),
+        (&["claude"], "", 1, "a new session needs --metric"),
         (
             &[],
             "metric = \"val_bpb\"\ncmd = \"sh train.sh\"",

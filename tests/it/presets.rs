@@ -102,7 +102,7 @@ fn the_doctor_says_which_presets_are_there_and_init_what_one_runs() {
     let repo = training_repo();
     install(&repo, "opencode");
     install(&repo, "aider");
-    let said = call(&repo, &["doctor"]).ok().stdout;
+    let said = call(&repo, &["doctor"]).exits(1).stdout;
     assert!(said.contains("presets installed: aider, opencode; not installed: claude, codex, gemini\n"), "{said}");
 
     call(&repo, &["init", "--agent", "claude"]).ok();
@@ -116,7 +116,7 @@ fn the_doctor_says_which_presets_are_there_and_init_what_one_runs() {
     assert!(said.contains("cannot start the agent: `claude` not found"), "{said}");
     assert!(said.contains("npm install -g @anthropic-ai/claude-code"), "{said}");
     install(&repo, "claude");
-    let said = call(&repo, &["doctor"]).ok().stdout;
+    let said = call(&repo, &["doctor"]).exits(1).stdout;
     assert!(
         said.contains("agent       claude -p --dangerously-skip-permissions --output-format stream-json --verbose\n"),
         "{said}"

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::sessions::finding_of;
 use crate::agent::agent_terms;
-use crate::domain::{Area, Asked, Clock, Finding, Severity, Tag};
+use crate::domain::{Area, Asked, Clock, Finding, Tag};
 use crate::git::{GitError, Repo};
 use crate::rules::{AgentLack, AgentSetting, LoopAgent};
 use crate::session::errors::{ErrorKind, NoAgent, SessionError};
@@ -30,7 +30,7 @@ pub fn examine_start(dir: &Path, wanted: &Wanted, wish: LoopWish, clock: Clock) 
             AgentSetting::Set => AgentSetting::Set,
             stored => named.unwrap_or(stored),
         },
-        Ok(None) if asked.metric.is_some() || asked.command.is_some() => named.unwrap_or(AgentSetting::Open),
+        Ok(None) => named.unwrap_or(AgentSetting::Open),
         _ => return Vec::new(),
     };
     let root = repo.worktree().to_owned();
@@ -57,18 +57,10 @@ fn continued(repo: &Repo, asked: &Asked) -> Result<Option<Tag>, SessionError> {
 
 /// The finding for an error that would stop `ar run`; `None` for an error that passes by itself.
 fn refused(error: &SessionError) -> Option<Finding> {
-    let area = match error {
-        SessionError::Dirty(_) => Area::Repository,
-        _ => Area::Command,
-    };
-    let finding = finding_of(area, error);
-    match error {
-        error if matches!(error.kind(), ErrorKind::Held | ErrorKind::Interrupted) => None,
-        SessionError::Git(GitError::IndexLocked { .. }) => None,
-        // A flag may give what is missing.
-        SessionError::Dirty(_) | SessionError::Missing(_) => Some(Finding { level: Severity::Warning, ..finding }),
-        _ => Some(finding),
-    }
+    let passes = matches!(error.kind(), ErrorKind::Held | ErrorKind::Interrupted)
+        || matches!(error, SessionError::Git(GitError::IndexLocked { .. }));
+    let area = if matches!(error, SessionError::Dirty(_)) { Area::Repository } else { Area::Command };
+    (!passes).then(|| finding_of(area, error))
 }
 
 /// The finding on the agent of a loop that has none.
