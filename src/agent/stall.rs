@@ -44,7 +44,7 @@ pub(super) fn last_call_text(idle_calls: u32, last: &LastCall) -> String {
     }
     if last.rows > 0 {
         let rows = count_of(last.rows, "row");
-        text += &format!("\nThe last call wrote into results.tsv. `ar` removed {rows}: it writes every row itself.\n");
+        text += &format!("\nThe last call wrote into the ledger. `ar` removed {rows}: it writes every row itself.\n");
     }
     if let Some(error) = &last.proposal_error {
         text += &format!(

@@ -189,14 +189,14 @@ pub enum Notice {
     WordsRemoved { count: usize, found: PathBuf },
     #[error("restored words of the user's, deleted from words.jsonl")]
     WordsRestored,
-    #[error("results.tsv was not a file or far too large; moved it to {}", .0.display())]
-    LedgerMoved(PathBuf),
-    #[error("repaired {} of results.tsv from the records; the old file is {}", count_of(*rows, "row"), old.display())]
-    RowsRepaired { rows: usize, old: PathBuf },
-    #[error("results.tsv was deleted; restored {} from the records, without foreign rows", count_of(*.0, "row"))]
-    RowsRestored(usize),
-    #[error("results.tsv changed while {who} active: {what}{}", after("; kept in ", &list(kept.as_slice())))]
-    RowsPutRight { who: Actors, what: RowChanges, kept: Option<PathBuf> },
+    #[error("{file} was not a file or far too large; moved it to {}", kept.display())]
+    LedgerMoved { file: String, kept: PathBuf },
+    #[error("repaired {} of {file} from the records; the old file is {}", count_of(*rows, "row"), old.display())]
+    RowsRepaired { file: String, rows: usize, old: PathBuf },
+    #[error("{file} was deleted; restored {} from the records, without foreign rows", count_of(*rows, "row"))]
+    RowsRestored { file: String, rows: usize },
+    #[error("{file} changed while {who} active: {what}{}", after("; kept in ", &list(kept.as_slice())))]
+    RowsPutRight { file: String, who: Actors, what: RowChanges, kept: Option<PathBuf> },
     // An experiment.
     #[error("restarted the run of experiment {0}, which was lost")]
     RunRestarted(ExperimentId),
@@ -459,7 +459,7 @@ mod tests {
         assert!(rebuilt("refs/y").ends_with("; a change that was set aside may be in refs/y"));
         let what = RowChanges { lost: 1, removed: vec!["r".into(); 4], reordered: true, foreign: 2 };
         assert_eq!(
-            Notice::RowsPutRight { who: Actor::Agent.into(), what, kept: None }.to_string(),
+            Notice::RowsPutRight { file: "results.tsv".into(), who: Actor::Agent.into(), what, kept: None }.to_string(),
             "results.tsv changed while the agent was active: 1 row changed or missing, restored, 4 rows without an \
              experiment, removed: \"r\", \"r\", \"r\", …, rows in another order, restored, 2 foreign rows, left in place"
         );

@@ -108,7 +108,38 @@ fn is_row_of(format: &RowFormat, line: &[u8], commit: &CommitId) -> bool {
     cells.len() == format.header.len() && cells[column] == format.commit(commit).as_bytes()
 }
 
+/// The ledger of a repository's first metric.
+pub const RESULTS: &str = "results.tsv";
+
 impl LedgerFile {
+    /// The ledger of a metric in the repository at `root`: results.tsv, or `results-METRIC.tsv` where that is the ledger of
+    /// another metric.
+    pub fn place(root: &Path, metric: &str) -> PathBuf {
+        let (common, own) = (root.join(RESULTS), LedgerFile::own_place(root, metric));
+        let ledger = LedgerFile::unread(&common, metric, LedgerDialect::default());
+        let bytes = ledger.bytes().ok().flatten().unwrap_or_default();
+        match ledger.format_of(&bytes) {
+            Ok(Some(_)) => common,
+            // A header that is cut off may be this metric's.
+            Err(LedgerError::OtherMetric { .. }) if bytes.contains(&b'\n') => own,
+            // The file is missing or damaged: it may have been the other metric's.
+            _ => {
+                if own.exists() {
+                    own
+                } else {
+                    common
+                }
+            }
+        }
+    }
+
+    /// The ledger of a metric that is not the repository's first.
+    pub fn own_place(root: &Path, metric: &str) -> PathBuf {
+        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_');
+        let name: String = metric.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+        root.join(format!("results-{name}.tsv"))
+    }
+
     /// Reads the file and changes nothing; `dialect` is for a file that is missing or has no header.
     ///
     /// # Errors
@@ -151,6 +182,11 @@ impl LedgerFile {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The name of the file.
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// The dialect whose words the rows have.

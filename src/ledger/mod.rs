@@ -23,7 +23,7 @@ mod text;
 mod tsv;
 
 pub use examine::examine;
-pub use file::{LedgerError, LedgerFile};
+pub use file::{LedgerError, LedgerFile, RESULTS};
 pub use read::read;
 pub use rebuild::Comparison;
 pub use repair::{HeldRows, Rebuilt};

@@ -257,28 +257,44 @@ fn a_second_metric_has_a_ledger_of_its_own_and_the_first_one_comes_back() {
     repo.write(".gitignore", "*.old\n*.latency\n");
     repo.commit_all("a value");
     let branch = repo.git(["branch", "--show-current"]);
-    let cmd = "echo loss: $(cat value); echo latency: $(cat value)";
+    let cmd = "echo loss: $(cat value); echo latency/p99: $(cat value)";
     let run = |tag: &str, metric: &str| {
         ar(&repo, ["run", "--yes", "--tag", tag, "--metric", metric, "--cmd", cmd, "--max-experiments", "0"])
     };
+    const OWN: &str = "results-latency-p99.tsv";
     run("one", "loss").ok();
     repo.git(["switch", "--quiet", &branch]);
-    let refused = run("two", "latency").exits(1);
+    let said = run("two", "latency/p99").ok().stderr;
     assert!(
-        refused.stderr.contains("is a ledger for `loss`, not for `latency`") && refused.stderr.contains("`mv "),
-        "{refused:?}"
+        said.contains("results.tsv has the rows of another metric: those of latency/p99 go to results-latency-p99.tsv"),
+        "{said}"
     );
-    let shell = |script: &str| {
-        assert!(Command::new("sh").args(["-c", script]).current_dir(repo.path()).status().unwrap().success())
-    };
-    shell("mv results.tsv results.tsv.old");
-    run("two", "latency").ok();
-    assert!(repo.read("results.tsv").starts_with("commit_hash\tlatency\t"));
+    let rows = [repo.read("results.tsv"), repo.read(OWN)];
+    assert!(rows[1].starts_with("commit_hash\tlatency/p99\t"), "{rows:?}");
+    assert_eq!((rows[0].lines().count(), rows[1].lines().count(), repo.status()), (2, 2, String::new()));
     ar(&repo, ["doctor"]).ok();
-    shell("mv results.tsv results.tsv.latency && mv results.tsv.old results.tsv");
-    ar(&repo, ["doctor", "one"]).ok();
-    let of_head = ar(&repo, ["doctor"]).exits(1).stdout;
-    assert!(of_head.contains("is a ledger for `loss`, not for `latency`"), "`ar run` would refuse it: {of_head}");
-    ar(&repo, ["resume", "one", "--agent", "echo 1.5 > value", "--max-experiments", "1"]).ok();
-    assert_eq!((repo.read("results.tsv").lines().count(), repo.read("results.tsv.latency").lines().count()), (3, 2));
+    // Each is rebuilt by its own session, whichever comes first.
+    for (first, second) in [("two", "one"), ("one", "two")] {
+        for name in ["results.tsv", OWN, "results-loss.tsv"].into_iter().filter(|name| repo.exists(name)) {
+            repo.rm(name);
+        }
+        for tag in [first, second] {
+            ar(&repo, ["resume", tag, "--agent", "echo 1.5 >> value", "--max-experiments", "0"]).ok();
+        }
+        let found: Vec<String> = ar(&repo, ["doctor"])
+            .ok()
+            .stdout
+            .lines()
+            .filter(|line| line.contains(" ledger "))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+    // The doctor does so, too.
+    repo.rm("results.tsv");
+    let found = ar(&repo, ["doctor"]).exits(1).stdout;
+    assert!(found.contains("results.tsv is missing"), "{found}");
+    ar(&repo, ["doctor", "--repair"]).ok();
+    ar(&repo, ["resume", "two", "--agent", "echo 1.5 > value", "--max-experiments", "1"]).ok();
+    assert_eq!(repo.read(OWN).lines().count(), 3);
 }

@@ -76,6 +76,8 @@ pub struct JobPlaces {
     pub own: Vec<String>,
     /// What is protected in the tree, relative to it.
     pub protected: Vec<PathBuf>,
+    /// The ledgers in the tree that it may not write, by name.
+    pub ledgers: Vec<String>,
     /// The targets of the tree's links, and whether the job may write there.
     pub links: Vec<(PathBuf, bool)>,
 }
@@ -114,7 +116,7 @@ pub enum WalledRole {
 /// | git's folder | read-only; at `.git`, one of its own | read-only | read-only |
 /// | own tree | writable | writable | writable |
 /// | protected files in it | read-only | read-only | read-only |
-/// | `results.tsv` | writable, put right afterwards | read-only | read-only |
+/// | the session's ledger | writable, put right afterwards | read-only | read-only |
 /// | `run.log` in the tree | a copy of the call's own | the log | the log |
 /// | own folder | writable, but for `ar`'s files | likewise | likewise |
 pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
@@ -141,6 +143,7 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
         mounts.add(&job.folder.join(name), Access::ReadOnly);
     }
     mounts.protect(&job.tree, &job.protected);
+    job.ledgers.iter().for_each(|name| mounts.add(&job.tree.join(name), Access::ReadOnly));
     match role {
         WalledRole::Agent(call) => {
             // Nothing there for `git clean` to remove.
@@ -151,7 +154,6 @@ pub fn wall(places: &Places, job: &JobPlaces, role: &WalledRole) -> Wall {
         }
         WalledRole::Run | WalledRole::Reviewer => {
             mounts.add(&job.git, Access::ReadOnly);
-            mounts.add(&job.tree.join("results.tsv"), Access::ReadOnly);
         }
     }
     Wall { builder: places.builder.clone(), mounts: mounts.0.into_values().collect(), required: places.required }
@@ -231,6 +233,7 @@ mod tests {
             scratch: vec!["/r/.autoresearch/t/trees/tmp-0".into()],
             own: vec!["lock".into(), "run.log".into()],
             protected: vec!["eval/deep/metric.py".into(), "prepare.py".into()],
+            ledgers: vec!["results.tsv".into()],
             links: vec![("/data".into(), false), ("/cache".into(), true)],
         }
     }
@@ -293,7 +296,9 @@ mod tests {
         let shared = vec![("/r/.git/objects".into(), "/r/.autoresearch/t/runs/00001/git/shared".into())];
         let instead = vec![("/copy".into(), "/r/.autoresearch/t/runs/00000/run.log".into())];
         let call = CallMounts { seen: "/r/.autoresearch/t/runs/00001/git".into(), shared, instead };
-        let wall = wall(&places(), &job("/r"), &WalledRole::Agent(call));
+        let job = JobPlaces { ledgers: vec!["results-acc.tsv".into()], ..job("/r") };
+        let wall = wall(&places(), &job, &WalledRole::Agent(call));
+        assert!(!may_write(&wall, "/r/results-acc.tsv"), "the ledger of another metric");
         let at = |path: &str| wall.mounts.iter().find(|mount| mount.path == Path::new(path)).unwrap();
         assert_eq!(at("/r/.git").source.as_deref(), Some(Path::new("/r/.autoresearch/t/runs/00001/git")));
         assert!(may_write(&wall, "/r/.git/index") && may_write(&wall, "/r/results.tsv"));

@@ -478,7 +478,7 @@ fn program(store: &mut Store) -> Option<String> {
 
 /// Gives an agent in a seat the rows as they are now.
 fn copy_rows(store: &Store, root: &Path) -> Result<(), SessionError> {
-    let (from, to) = (store.ledger.path(), root.join("results.tsv"));
+    let (from, to) = (store.ledger.path(), root.join(store.ledger.name()));
     remove_file(&to)?;
     match fs::copy(from, &to) {
         Err(error) if error.kind() != ErrorKind::NotFound => {

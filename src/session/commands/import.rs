@@ -14,7 +14,7 @@ use crate::domain::{
 use crate::git::{GitError, Head, Repo};
 use crate::ledger::{Ledger, Row};
 use crate::session::errors::SessionError;
-use crate::session::files::{OWN_FILES, record_message};
+use crate::session::files::{exclude_own, record_message};
 use crate::session::plan::{free_tag, is_taken};
 use crate::state::SessionFolder;
 
@@ -91,7 +91,7 @@ impl Import {
     /// Another process is active in the working tree or on such a session, or the repository cannot be written.
     pub fn write(&self) -> Result<(), SessionError> {
         // Hold the session's lock while creating its refs: without it, they would count as made up by an agent.
-        self.repo.exclude(OWN_FILES)?;
+        exclude_own(&self.repo, &[])?;
         let folder = SessionFolder::new(&self.repo.main_worktree(), &self.tag);
         folder.create()?;
         let _lock = folder.lock(self.repo.git_dir(), true)?;

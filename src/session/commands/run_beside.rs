@@ -14,7 +14,7 @@ use crate::git::Repo;
 use crate::rules::{FileTerms, JobPlaces, Wall, WalledRole, protected_mounts};
 use crate::session::attempt::{FinishedRun, MeasuringRun, metric_file_stamp};
 use crate::session::errors::SessionError;
-use crate::session::files::{REPRO_FOLDER, UNFINISHED};
+use crate::session::files::{REPRO_FOLDER, UNFINISHED, is_own};
 use crate::session::store::{Interrupt, Interrupts, Walls, own_names, writes_log};
 use crate::session::view::SessionView;
 use crate::session::wait::Ending;
@@ -28,9 +28,6 @@ impl SessionView {
         made.map_err(|source| SessionError::Io { action: "make", path: above, source })
     }
 }
-
-/// Names at the root of a working tree that belong to git or this program.
-const OWN: [&str; 5] = [".git", ".autoresearch", "results.tsv", "run.log", "autoresearch-lessons.md"];
 
 /// An untracked file or folder of the user's working tree that a run needs.
 #[derive(Debug, Clone)]
@@ -180,9 +177,9 @@ impl SessionView {
     pub(super) fn missing_in(&self, root: &Path) -> Vec<String> {
         let entries = fs::read_dir(self.repo.worktree()).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let is_own = |name: &String| OWN.contains(&name.as_str());
-        let mut missing: Vec<String> =
-            names.filter(|name| !is_own(name) && fs::symlink_metadata(root.join(name)).is_err()).collect();
+        let mut missing: Vec<String> = names
+            .filter(|name| name != ".git" && !is_own(Path::new(name)) && fs::symlink_metadata(root.join(name)).is_err())
+            .collect();
         missing.sort();
         missing
     }

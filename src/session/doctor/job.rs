@@ -21,7 +21,7 @@ use crate::exec::{ExecError, Executor, Exit, Job, JobFiles, Running, Started, fi
 use crate::fs::{age, make_folder, read_at_most, trial_folder};
 use crate::git::Repo;
 use crate::session::errors::SessionError;
-use crate::session::files::{OWN_FILES, find_session, session_of_head, stored_contract};
+use crate::session::files::{exclude_own, find_session, session_of_head, stored_contract};
 use crate::session::plan::layout_of;
 use crate::session::store::{Interrupt, Interrupts};
 use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
@@ -104,7 +104,7 @@ pub async fn examine_job(
     let is_new = !own.exists();
     let found = match make_folder(&own) {
         Ok(()) => {
-            repo.exclude(OWN_FILES)?;
+            exclude_own(&repo, &[])?;
             Trial { repo: &repo, cluster: &cluster, sandbox, wait, interrupts }.run(&own, tag, announce).await
         }
         Err(source) => Err(unable(&own, source)),

@@ -1,4 +1,4 @@
-//! results.tsv against the records of all sessions.
+//! The ledgers against the records of all sessions.
 
 use std::path::PathBuf;
 
@@ -22,26 +22,45 @@ struct Books<'a> {
 }
 
 impl<'a> Books<'a> {
-    /// The ledger, where there is a session. It is of the metric of the first session that it can be continued with.
-    fn of(repo: &Repo, patients: &'a Patients) -> Option<Books<'a>> {
-        let path = repo.main_worktree().join("results.tsv");
+    /// The ledger of each metric that a session has. Without any, the first one's is results.tsv.
+    fn all(repo: &Repo, patients: &'a Patients) -> Vec<Books<'a>> {
         // Rows of others stay with others.
         let own = || patients.all().filter(|facts| facts.has_files());
-        let terms: Vec<(String, LedgerDialect)> =
-            own().filter_map(|facts| facts.terms()).map(|terms| (one_line(&terms.metric.name), terms.ledger)).collect();
-        let fits =
-            |(metric, dialect): &&(String, LedgerDialect)| LedgerFile::compare(&path, metric, *dialect, &[]).is_ok();
-        let (metric, dialect) = terms.iter().find(fits).or(terms.first())?.clone();
-        let mut records: Vec<&Record> = own().flat_map(|facts| facts.history().records()).collect();
-        records.retain(|record| one_line(&record.metric.name) == metric);
-        records.sort_by_key(|record| record.finished);
-        Some(Books { path, metric, dialect, records })
+        let mut all: Vec<Books> = Vec::new();
+        for terms in own().filter_map(|facts| facts.terms()) {
+            let (metric, root) = (one_line(&terms.metric.name), repo.main_worktree());
+            if all.iter().any(|books| books.metric == metric) {
+                continue;
+            }
+            let mut path = LedgerFile::place(&root, &metric);
+            if all.iter().any(|books| books.path == path) {
+                path = LedgerFile::own_place(&root, &metric);
+            }
+            let mut records: Vec<&Record> = own().flat_map(|facts| facts.history().records()).collect();
+            records.retain(|record| one_line(&record.metric.name) == metric);
+            records.sort_by_key(|record| record.finished);
+            all.push(Books { path, metric, dialect: terms.ledger, records });
+        }
+        all
+    }
+
+    fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
-/// Compares results.tsv.
+/// The names of the ledgers.
+pub(crate) fn names(repo: &Repo, patients: &Patients) -> Vec<String> {
+    Books::all(repo, patients).iter().map(Books::name).collect()
+}
+
+/// Compares the ledgers.
 pub(crate) fn inspect<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference<'a>> {
-    let Some(books) = Books::of(repo, patients) else { return Vec::new() };
+    Books::all(repo, patients).into_iter().flat_map(|books| differences(books, patients)).collect()
+}
+
+fn differences<'a>(books: Books<'a>, patients: &'a Patients) -> Vec<Difference<'a>> {
+    let name = books.name();
     let found = match LedgerFile::compare(&books.path, &books.metric, books.dialect, &books.records) {
         Ok(found) => found,
         Err(error) => {
@@ -61,17 +80,17 @@ pub(crate) fn inspect<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference
         found.missing.iter().map(|&index| books.records[index]).filter(|record| !is_open(record)).collect();
     let mut errors = Vec::new();
     if !books.path.exists() && !missing.is_empty() {
-        errors.push("results.tsv is missing".to_owned());
+        errors.push(format!("{name} is missing"));
     } else if !missing.is_empty() {
         let names: Vec<String> = missing.iter().map(|record| format!("{} of {}", record.id, record.tag)).collect();
-        errors.push(format!("results.tsv has no row of experiment {}", names.join(", ")));
+        errors.push(format!("{name} has no row of experiment {}", names.join(", ")));
     }
     for (lines, what) in [(&found.torn, "is truncated"), (&found.repeated, "repeats another one")] {
-        errors.extend(lines.iter().map(|line| format!("line {line} of results.tsv {what}")));
+        errors.extend(lines.iter().map(|line| format!("line {line} of {name} {what}")));
     }
     let warnings = found.differing.iter().map(|(line, index)| {
         let Record { id, tag, .. } = &books.records[*index];
-        let what = format!("line {line} of results.tsv contradicts the record of experiment {id} of {tag}");
+        let what = format!("line {line} of {name} contradicts the record of experiment {id} of {tag}");
         Finding::warning(Area::Ledger, what).hint(format!("ar show {id} --tag {tag}"))
     });
     let warnings: Vec<Finding> = warnings.collect();
@@ -80,7 +99,7 @@ pub(crate) fn inspect<'a>(repo: &Repo, patients: &'a Patients) -> Vec<Difference
             0 => String::new(),
             foreign => format!(", and {}", count_of(foreign, "foreign row")),
         };
-        let what = format!("results.tsv has {} of ar{foreign}", count_of(found.own, "row"));
+        let what = format!("{name} has {} of ar{foreign}", count_of(found.own, "row"));
         return vec![Finding::ok(Area::Ledger, what).into()];
     }
     let error = (!errors.is_empty()).then(|| {

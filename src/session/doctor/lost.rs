@@ -10,7 +10,7 @@ use crate::domain::{
 use crate::exec::{Exit, Job};
 use crate::fs::read_at_most;
 use crate::git::Repo;
-use crate::ledger::{Ledger, Row, Said, read};
+use crate::ledger::{Ledger, LedgerFile, Row, Said, read};
 use crate::rules::gaps;
 use crate::session::files::{SEED, read_log, record_message};
 use crate::session::store::{AGENT, RUN};
@@ -125,7 +125,7 @@ fn log_line(facts: &Facts, id: ExperimentId) -> Option<Value> {
 }
 
 fn row_of(repo: &Repo, terms: &Contract, commit: &CommitId) -> Option<Row> {
-    let text = read_at_most(&repo.main_worktree().join("results.tsv"), LARGEST).ok()?;
+    let text = read_at_most(&LedgerFile::place(&repo.main_worktree(), &terms.metric.name), LARGEST).ok()?;
     let said = Said { metric: Some(&terms.metric.name), direction: Some(terms.metric.direction), segment: None };
     let Ledger { rows, .. } = read(text, &said);
     let is_named = |cell: &str| !cell.is_empty() && commit.as_str().starts_with(cell);

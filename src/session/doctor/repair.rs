@@ -12,7 +12,7 @@ use crate::domain::{Asked, Clock, Tag};
 use crate::exec::{Job, may_be_held};
 use crate::git::{LockOwner, Repo};
 use crate::session::errors::SessionError;
-use crate::session::files::{OWN_FILES, refuse_elsewhere};
+use crate::session::files::{exclude_own, refuse_elsewhere};
 use crate::session::store::AGENT;
 use crate::state::{SessionFolder, lock_all, refuse_held};
 
@@ -57,7 +57,7 @@ pub fn repair(dir: &Path, tag: Option<&Tag>, asked: &Asked, clock: Clock) -> Res
     repairs.remove(ledger::inspect(&repo, &patients))?;
     repairs.remove(shared::inspect(&repo))?;
     if !repairs.done.is_empty() {
-        repo.exclude(OWN_FILES)?;
+        exclude_own(&repo, &ledger::names(&repo, &patients))?;
     }
     drop(held);
     Ok(Examination { repaired: repairs.done, ..examine(dir, tag, asked)? })

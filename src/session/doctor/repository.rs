@@ -10,8 +10,9 @@ use super::sessions::finding_of;
 use crate::domain::{Area, Finding, shell_word, with_causes};
 use crate::fs::move_command;
 use crate::git::{GitError, Head, LockFile, LockOwner, Repo};
+use crate::ledger::RESULTS;
 use crate::session::errors::SessionError;
-use crate::session::files::is_behind_wall;
+use crate::session::files::{is_behind_wall, refuse_tracked};
 use crate::session::tree::left_worktrees;
 use crate::state::SESSIONS_FOLDER;
 
@@ -86,12 +87,7 @@ fn index(repo: &Repo) -> Result<Vec<Finding>, SessionError> {
         }
         Err(error) => return Err(error.into()),
     }
-    for path in ["results.tsv", ".autoresearch"] {
-        if repo.working_tree.is_tracked(Path::new(path))? {
-            return Err(SessionError::Tracked(path));
-        }
-    }
-    Ok(Vec::new())
+    refuse_tracked(repo, [RESULTS.into()]).map(|()| Vec::new())
 }
 
 fn packed_refs(repo: &Repo) -> Result<Vec<Finding>, SessionError> {

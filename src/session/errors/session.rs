@@ -127,8 +127,8 @@ pub enum SessionError {
     #[error("the reviewer works in a tree of its own, which lacks {}: git does not track it", .0.display())]
     #[strum(props(hint = "commit it, or name it in --reviewer by its full path or below $AR_ROOT"))]
     ReviewerUntracked(PathBuf),
-    #[error("{0} is tracked by git: a reset would undo what ar writes there")]
-    Tracked(&'static str),
+    #[error("{} is tracked by git: a reset would undo what ar writes there", .0.display())]
+    Tracked(PathBuf),
     #[error("--artifact '{glob}' matches {}, which is {what}", path.display())]
     #[strum(props(
         kind = "usage",
@@ -310,6 +310,7 @@ impl SessionError {
             SessionError::Drift { drifts, .. } => drift_hint(drifts),
             SessionError::NoCommand { what, word } => missing_command(*what, word),
             SessionError::Tracked(path) => {
+                let path = shell_word(path);
                 format!("git rm -r --quiet --cached {path} && git commit -m \"stop tracking {path}\"")
             }
             SessionError::NoWall(reason) => format!("{}; or start with --sandbox auto", reason.hint()),

@@ -53,7 +53,7 @@ fn errors() -> Vec<SessionError> {
         },
         SessionError::NoCommand { what: CommandRole::Agent, word: "cloude".into() },
         SessionError::NoCommand { what: CommandRole::OnEvent, word: "tell.sh".into() },
-        SessionError::Tracked("results.tsv"),
+        SessionError::Tracked("results.tsv".into()),
         SessionError::Elsewhere { tag: t(), other },
         SessionError::TakenOver { tag: t(), by: "process 7 on gpu8".into() },
         SessionError::NoFolder(path()),

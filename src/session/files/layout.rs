@@ -1,10 +1,13 @@
 //! The files that `ar` keeps in a repository, and how they are kept out of git.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::fs::{make_folder, move_away, move_no_folder_away};
+use crate::git::Repo;
+use crate::ledger::RESULTS;
 use crate::session::errors::SessionError;
+use crate::state::SESSIONS_FOLDER;
 
 /// The folder of the run, in the working tree's own git folder: it is removed with the working tree, but not part of it.
 pub(crate) const REPRO_FOLDER: &str = "autoresearch-repro";
@@ -13,7 +16,7 @@ pub(crate) const REPRO_FOLDER: &str = "autoresearch-repro";
 pub(crate) const UNFINISHED: &str = "unfinished";
 
 /// The files that `ar` and its agents keep in the repository's root and out of git.
-pub(crate) const OWN_FILES: &[&str] = &[
+pub(super) const OWN_FILES: &[&str] = &[
     "/.autoresearch/",
     "/results.tsv",
     "/results.tsv.before-repair*",
@@ -29,8 +32,26 @@ pub(crate) const OWN_FILES: &[&str] = &[
 
 /// Returns whether `ar` itself writes this file of the working tree.
 pub(crate) fn is_own(path: &Path) -> bool {
-    OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')))
-        || path.to_str().is_some_and(|name| name.starts_with("results.tsv") || name.starts_with("run.log"))
+    let is_ledger = |name: &str| name.starts_with("results-") && name.contains(".tsv");
+    let begins = |name: &str| name.starts_with("results.tsv") || name.starts_with("run.log") || is_ledger(name);
+    OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/'))) || path.to_str().is_some_and(begins)
+}
+
+/// Refuses a repository that tracks the folder of sessions or one of these ledgers.
+pub(crate) fn refuse_tracked<const N: usize>(repo: &Repo, ledgers: [PathBuf; N]) -> Result<(), SessionError> {
+    for path in ledgers.into_iter().chain([SESSIONS_FOLDER.into()]) {
+        if repo.working_tree.is_tracked(&path)? {
+            return Err(SessionError::Tracked(path));
+        }
+    }
+    Ok(())
+}
+
+/// Has git ignore `ar`'s own files. Other metrics than the first have ledgers of their own.
+pub(crate) fn exclude_own(repo: &Repo, ledgers: &[String]) -> Result<(), SessionError> {
+    repo.exclude(OWN_FILES)?;
+    let others = ledgers.iter().filter(|name| *name != RESULTS).map(|name| format!("/{name}*"));
+    Ok(repo.exclude(&others.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>())?)
 }
 
 /// The index as it was when a change was set aside.

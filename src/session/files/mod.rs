@@ -28,7 +28,9 @@ pub use conventions::{Conventions, PROGRAM, installed_agents};
 pub(crate) use disk_space::{folder_with_space, full_elsewhere, has_space, refuse_full, refuse_spoilt};
 pub(crate) use fetched::is_fetched;
 pub(crate) use ignored::{IgnoredFiles, ignored_inputs, stamp};
-pub(crate) use layout::{INDEX_BEFORE, OWN_FILES, REPRO_FOLDER, UNFINISHED, clear_folder, is_own, remove_file};
+pub(crate) use layout::{
+    INDEX_BEFORE, REPRO_FOLDER, UNFINISHED, clear_folder, exclude_own, is_own, refuse_tracked, remove_file,
+};
 pub use layout::{SETTINGS_FILE, exclude_pattern};
 pub use log_end::read_log;
 pub(crate) use log_follower::LogFollower;

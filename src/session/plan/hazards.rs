@@ -12,7 +12,7 @@ use crate::rules::{
     syncs_environment, within,
 };
 use crate::session::errors::{LayoutError, SessionError};
-use crate::session::files::OWN_FILES;
+use crate::session::files::is_own;
 
 /// The largest file in bytes that is read for where a package is.
 const LARGEST: u64 = 1 << 20;
@@ -67,11 +67,9 @@ impl<'a> Surveyed<'a> {
     /// Names what runs may miss in the working trees of slots.
     pub(crate) fn notice(&self) -> Result<Option<String>, SessionError> {
         let lines: Vec<&str> = self.lines().map(|(_, line)| line).collect();
-        let is_own = |path: &PathBuf| {
-            OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/'))) || path.ends_with("__pycache__")
-        };
+        let is_no_link = |path: &PathBuf| is_own(path) || path.ends_with("__pycache__");
         let ignored: Vec<PathBuf> =
-            self.repo.working_tree.ignored()?.into_iter().filter(|path| !is_own(path)).collect();
+            self.repo.working_tree.ignored()?.into_iter().filter(|path| !is_no_link(path)).collect();
         let mut found = candidates(&ignored, &lines, &self.layout.links, |path| is_environment(&self.main.join(path)));
         if lines.iter().all(|line| syncs_environment(line)) {
             // Each slot gets one of its own.
@@ -236,8 +234,7 @@ pub(crate) fn plain_links(repo: &Repo, contract: &Contract, links: &[PathBuf]) -
         let Some(link) = within(path) else {
             return Err(SessionError::NotInWorktree { path: path.clone(), root: main });
         };
-        let is_own = OWN_FILES.iter().any(|own| link.starts_with(own.trim_matches('/'))) || link.starts_with(".git");
-        if is_own {
+        if is_own(&link) || link.starts_with(".git") {
             return Err(LayoutError::OwnLink(link).into());
         }
         if fs::metadata(main.join(&link)).is_err() {

@@ -17,7 +17,7 @@ use crate::domain::{
     Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Sandbox, Spent, Tag, list, with_causes,
 };
 use crate::git::{Changes, Head, Repo};
-use crate::ledger::LedgerFile;
+use crate::ledger::{LedgerFile, RESULTS};
 use crate::measure::Scanner;
 use crate::rules::{
     Driver, FileTerms, GpuSlot, History, LoopCall, OtherHost, Tonight, cadence_warning, gaps, idle_limits,
@@ -25,8 +25,8 @@ use crate::rules::{
 };
 use crate::session::errors::{AxesError, BranchError, CommandRole, KeepsError, LayoutError, SessionError, TryError};
 use crate::session::files::{
-    Conventions, OWN_FILES, SETTINGS_FILE, check_command, has_job, lost_records, read_history, record_id,
-    refuse_changed, refuse_elsewhere, refuse_full, session_of_head, session_tags, session_there, stored_contract,
+    Conventions, SETTINGS_FILE, check_command, has_job, is_own, lost_records, read_history, record_id, refuse_changed,
+    refuse_elsewhere, refuse_full, refuse_tracked, session_of_head, session_tags, session_there, stored_contract,
 };
 use crate::session::research::{missing_headings, with_research};
 use crate::session::store::{Walls, watch_programs};
@@ -141,9 +141,12 @@ impl Plan {
         refuse_threshold(&contract)?;
         refuse_several(&contract, placing.layout.as_ref(), before)?;
         REPOSITORY_CHECKS.iter().try_for_each(|check| check(&repo, &subject, &contract))?;
-        let ledger =
-            LedgerFile::open(&repo.main_worktree().join("results.tsv"), &contract.metric.name, contract.ledger)
-                .map_err(if continued { SessionError::Ledger } else { SessionError::LedgerBeforeStart })?;
+        let place = LedgerFile::place(&repo.main_worktree(), &contract.metric.name);
+        let ledger = LedgerFile::open(&place, &contract.metric.name, contract.ledger).map_err(if continued {
+            SessionError::Ledger
+        } else {
+            SessionError::LedgerBeforeStart
+        })?;
         let changes = repo.working_tree.changes()?;
         let home = if tree.has_user() { None } else { subject.way_home(&repo, &contract, &changes)? };
         notices.extend(of_terms);
@@ -369,13 +372,9 @@ fn check_open(_: &Repo, subject: &Subject, _: &Contract) -> Result<(), SessionEr
 }
 
 /// Refuses a repository that tracks `ar`'s own files.
-fn check_untracked(repo: &Repo, _: &Subject, _: &Contract) -> Result<(), SessionError> {
-    for path in ["results.tsv", ".autoresearch"] {
-        if repo.working_tree.is_tracked(Path::new(path))? {
-            return Err(SessionError::Tracked(path));
-        }
-    }
-    Ok(())
+fn check_untracked(repo: &Repo, _: &Subject, contract: &Contract) -> Result<(), SessionError> {
+    let place = LedgerFile::place(&repo.main_worktree(), &contract.metric.name);
+    refuse_tracked(repo, [RESULTS.into(), place.file_name().unwrap_or_default().into()])
 }
 
 /// Refuses a branch that another working tree has checked out.
@@ -514,7 +513,11 @@ impl Plan {
             passed_over.filter(|lines| !lines.is_empty()).map(|lines| {
                 format!("ignored lines of ar.toml that differ from the session's stored settings: {lines}")
             }),
-            said.ledger_text().filter(|_| !repo.main_worktree().join("results.tsv").exists()),
+            said.ledger_text().filter(|_| self.ledger.is_missing()),
+            (!continued && self.ledger.name() != RESULTS).then(|| {
+                let (metric, name) = (&contract.metric.name, self.ledger.name());
+                format!("{RESULTS} has the rows of another metric: those of {metric} go to {name}")
+            }),
             (!subject.moved.is_empty())
                 .then(|| format!("moved folders that stood in place of ar's files: {}", list(&subject.moved))),
             self.agent().and_then(|agent| self.idle_limits(agent)),
@@ -635,8 +638,7 @@ fn is_elsewhere(head: &Head, contract: &Contract) -> bool {
 
 fn untracked_notice(changes: &Changes, at: Home) -> Option<String> {
     const SHOWN: usize = 5;
-    let own = |path: &Path| OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/')));
-    let paths: Vec<_> = changes.untracked.paths().filter(|path| !own(path)).collect();
+    let paths: Vec<_> = changes.untracked.paths().filter(|path| !is_own(path)).collect();
     let names: Vec<_> = paths.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
     let more = if paths.len() > SHOWN { format!(" and {} more", paths.len() - SHOWN) } else { String::new() };
     let out =

@@ -18,7 +18,7 @@ use crate::rules::{
     summary_lesson,
 };
 use crate::session::errors::SessionError;
-use crate::session::files::{OWN_FILES, session_tags};
+use crate::session::files::{exclude_own, session_tags};
 use crate::state::{Added, IdeaFile, Journal, LESSONS, LessonFile, Memory, OpenExperiment, SessionFolder};
 
 /// Notes what the agent is offered of the backlog with the open experiment.
@@ -68,7 +68,7 @@ pub(crate) fn memories(
 /// There is no repository, or its exclude file cannot be written.
 pub fn open_backlog(dir: &Path) -> Result<IdeaFile, SessionError> {
     let repo = Repo::discover(dir)?;
-    repo.exclude(OWN_FILES)?;
+    exclude_own(&repo, &[])?;
     Ok(IdeaFile::new(&repo.main_worktree()))
 }
 

@@ -16,7 +16,7 @@ use crate::git::Repo;
 use crate::ledger::LedgerFile;
 use crate::rules::{Expenses, History, LadderState};
 use crate::session::errors::SessionError;
-use crate::session::files::{OWN_FILES, Others, other_records, read_history};
+use crate::session::files::{Others, exclude_own, other_records, read_history};
 use crate::state::{
     Calls, EventLog, Journal, LoggedEnd, Memory, OpenAttempt, OpenExperiment, PROGRESS, Presence, Results,
     SessionFolder,
@@ -136,7 +136,7 @@ impl Store {
         if self.ledger.was_there()
             && let Some(kept) = self.ledger.move_odd_away()?
         {
-            self.note(Notice::LedgerMoved(kept));
+            self.note(Notice::LedgerMoved { file: self.ledger.name(), kept });
         }
         if self.ledger.is_missing() {
             self.put_rows_back()?;
@@ -167,7 +167,7 @@ impl Store {
         crash::point("heal.memory_made");
         self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
         crash::point("heal.contract_stored");
-        Ok(self.repo.exclude(OWN_FILES)?)
+        exclude_own(&self.repo, &[self.ledger.name()])
     }
 
     /// Sees to it that each record has its row.
@@ -185,9 +185,10 @@ impl Store {
         self.ledger = LedgerFile::open(&path, &metric, self.contract.ledger)?;
         let found = &rebuilt.found;
         let rows = found.missing.len().max(found.torn.len()) + found.repeated.len();
+        let file = self.ledger.name();
         self.note(match rebuilt.copy {
-            Some(old) if was_there => Notice::RowsRepaired { rows, old },
-            _ => Notice::RowsRestored(rows),
+            Some(old) if was_there => Notice::RowsRepaired { file, rows, old },
+            _ => Notice::RowsRestored { file, rows },
         });
         Ok(())
     }

@@ -414,7 +414,7 @@ impl Store {
             self.put_rows_back()?;
         }
         let what = RowChanges { lost, removed: false_rows, reordered, foreign };
-        self.note(Notice::RowsPutRight { who: self.expected.actors(), what, kept });
+        self.note(Notice::RowsPutRight { file: self.ledger.name(), who: self.expected.actors(), what, kept });
         Ok(was_changed.then_some(count))
     }
 }

@@ -9,6 +9,7 @@ use super::working_tree::Workspace;
 use crate::domain::CommitId;
 use crate::fs::{read_at_most, remove_all};
 use crate::git::{CallCommits, CallGit};
+use crate::ledger::RESULTS;
 use crate::rules::{CallMounts, JobPlaces, Wall, WalledRole, protected_mounts};
 use crate::session::errors::SessionError;
 use crate::session::files::SETTINGS_FILE;
@@ -21,9 +22,14 @@ impl Workspace {
         if !store.walls.hold() {
             return None;
         }
+        let is_agent = matches!(role, WalledRole::Agent(_));
+        let own = store.ledger.name();
+        let ledger = (!is_agent).then(|| own.clone());
         let places = JobPlaces {
             own: own_names(folder, store.contract.guards.len(), writes_log(self.root(), command)),
-            protected: self.walled_paths(matches!(role, WalledRole::Agent(_))),
+            protected: self.walled_paths(is_agent),
+            // What a call writes into its session's own is put right afterwards.
+            ledgers: [RESULTS.to_owned()].into_iter().filter(|name| *name != own).chain(ledger).collect(),
             links: links(store),
             scratch: self.scratch(store),
             ..JobPlaces::default()

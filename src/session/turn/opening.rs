@@ -11,10 +11,11 @@ use crate::domain::{Contract, Gpu, Layout, Trouble};
 use crate::exec::{GpuHolder, GpuLocks, boot_id, host_name};
 use crate::fs::remove_left_over;
 use crate::git::{Repo, Untracked};
+use crate::ledger::LedgerFile;
 use crate::rules::{GpuSlot, History, Night};
 use crate::session::errors::{LayoutError, SessionError};
 use crate::session::files::{
-    INDEX_BEFORE, OWN_FILES, exclude_pattern, expected_tip, read_history, refuse_elsewhere, remove_file,
+    INDEX_BEFORE, exclude_own, exclude_pattern, expected_tip, read_history, refuse_elsewhere, remove_file,
 };
 use crate::session::plan::{Drive, Plan, Surveyed, entered_night};
 use crate::session::store::contradiction::contradiction;
@@ -40,8 +41,8 @@ pub(super) fn prepare_signing(plan: &Plan) -> Result<(), SessionError> {
 }
 
 /// Has git ignore `ar`'s own files, and those that are no part of any change.
-pub(super) fn exclude_files(repo: &Repo, left_out: &[PathBuf]) -> Result<(), SessionError> {
-    repo.exclude(OWN_FILES)?;
+pub(super) fn exclude_files(repo: &Repo, ledger: &LedgerFile, left_out: &[PathBuf]) -> Result<(), SessionError> {
+    exclude_own(repo, &[ledger.name()])?;
     let left_out: Vec<String> = left_out.iter().filter_map(|file| exclude_pattern(file, repo.worktree())).collect();
     if fs::symlink_metadata(repo.main_worktree().join(SESSIONS_FOLDER)).is_ok_and(|own| own.is_symlink()) {
         // A `dir/` pattern does not match a symlink.

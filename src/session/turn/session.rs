@@ -48,7 +48,7 @@ impl<'a> Session<'a> {
         prepare_signing(&plan)?;
         plan.repo.defer_syncs();
         let is_fetched = plan.continued && is_fetched(&plan.repo, &plan.contract.tag)?;
-        exclude_files(&plan.repo, &plan.left_out)?;
+        exclude_files(&plan.repo, &plan.ledger, &plan.left_out)?;
         crash::point("open.excluded");
         plan.folder.create()?;
         let tree_of = Home::of(plan.layout.as_ref());

@@ -98,8 +98,8 @@ pub async fn hear_guardians(repo: &Repo, tag: &Tag, clock: Clock, observer: Obse
         return Ok(());
     }
     let (Some(journal), Some(contract)) = (Journal::read(&state)?, stored_contract(repo, tag)?) else { return Ok(()) };
-    let ledger = LedgerFile::open(&root.join("results.tsv"), &contract.metric.name, contract.ledger)
-        .map_err(SessionError::Ledger)?;
+    let metric = &contract.metric.name;
+    let ledger = LedgerFile::open(&LedgerFile::place(&root, metric), metric, contract.ledger)?;
     let log = EventLog::new(&folder.logs());
     let mut store = Store {
         written: Written::new(journal.clone()),
