@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use autoresearch::domain::{
-    COMPOSITE, Composite, Contract, Direction, FORMAT_VERSION, Failure, FailureClass, MetricSource, MetricSpec,
+    COMPOSITE, Composite, Contract, Direction, FORMAT_VERSION, Failure, FailureClass, MetricSource, MetricSpec, PartOf,
 };
 use autoresearch::git::Repo;
 use autoresearch::measure::{Ending, LogSummary, judge};
@@ -26,6 +26,8 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
         summary.put_composite(&composite, LogSummary::named);
     }
     let verdict = judge(&summary, &Ending::from_status(args.exit_status));
+    let doubt = summary.part.filter(|_| verdict.value.is_some()).map(PartOf::text);
+    let detail = verdict.failure.as_ref().and_then(|failure| failure.detail.clone());
     let format = args.format;
     if format == Format::Json {
         let metrics: Map<String, Value> =
@@ -38,6 +40,8 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
             "memory_gb": summary.memory_gb,
             "metrics": metrics,
             "failure": verdict.failure.as_ref().map(|failure| failure.class),
+            "detail": detail,
+            "doubt": doubt,
             "excerpt": verdict.failure.as_ref().map(|failure| &failure.excerpt),
         }));
         return Ok(ExitCode::SUCCESS);
@@ -47,6 +51,11 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
     let mut grid = Grid::new([("what", Align::Left), ("value", Align::Right)]);
     grid.push([metric.clone(), verdict.value.map_or("none".into(), |number| number.raw)]);
     grid.push(["failure".into(), verdict.failure.map_or("none".into(), |failure| failure.class.to_string())]);
+    for (what, text) in [("detail", detail.as_deref()), ("doubt", doubt)] {
+        if let Some(text) = text {
+            grid.push([what, text].map(str::to_owned));
+        }
+    }
     if let Some(memory) = summary.memory_gb {
         grid.push(["memory_gb".into(), memory.to_string()]);
     }

@@ -148,6 +148,26 @@ impl fmt::Display for Number {
     }
 }
 
+/// What a number in a log is of, if not of the whole run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartOf {
+    /// The last of several folds, seeds, splits, classes or tasks, where the log has no mean.
+    Split,
+    /// One of several processes, none of which is rank 0.
+    Process,
+}
+
+impl PartOf {
+    /// Describes it, as a clause behind a number.
+    pub fn text(self) -> &'static str {
+        match self {
+            PartOf::Split => "the last of several folds, seeds, classes or tasks, of which the log has no mean",
+            PartOf::Process => "of one of several processes, none of which is rank 0",
+        }
+    }
+}
+
 /// The place to read a metric's value from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -111,7 +111,7 @@ pub use layout::Layout;
 pub use lesson::{KEPT, Lesson, LessonId};
 pub use limit::{Comparison, Limit, LimitError};
 pub use message::Message;
-pub use metric::{MetricSource, MetricSpec, Number, NumberError};
+pub use metric::{MetricSource, MetricSpec, Number, NumberError, PartOf};
 pub use metric_drift::MetricDrift;
 pub use metrics::Metrics;
 pub use name::{ExperimentName, ExperimentNameError, FEWEST_DIGITS, Which};

@@ -2,29 +2,28 @@
 
 use std::ops::Range;
 
+use super::claims::Claims;
+use super::name::Reading;
 use super::number::Value;
 use super::search::{Found, PatternError, Search};
-use crate::domain::{MetricSource, MetricSpec, Number};
+use crate::domain::{MetricSource, MetricSpec, Number, few};
 
 /// Names of memory, and how many of their unit make a GiB.
 const MEMORY: [(&str, f64); 2] = [("memory_gb", 1.0), ("peak_vram_mb", 1024.0)];
 
-/// Looks for a name or a pattern, and remembers what its last mention said.
+/// Looks for a name or a pattern, and remembers what its mentions said, as far as they can count.
 #[derive(Debug)]
 struct Mention {
     /// The name; absent if the log does not give it.
     name: Option<String>,
     /// The search for it; absent if nothing is left to find.
     search: Option<Search>,
-    /// The last mention.
-    found: Option<Found>,
-    /// The last finite number.
-    finite: Option<Number>,
+    claims: Claims,
 }
 
 impl Mention {
     fn of(name: Option<String>, search: Option<Search>) -> Self {
-        Mention { name, search, found: None, finite: None }
+        Mention { name, search, claims: Claims::default() }
     }
 
     /// Looks for a name, which a log can print.
@@ -40,38 +39,31 @@ impl Mention {
     /// Looks for it unless it is known.
     fn missing(&self) -> Self {
         let mut missing = self.anew();
-        missing.search.take_if(|_| self.found.is_some());
+        missing.search.take_if(|_| self.claims.are_settled());
         missing
     }
 
     /// Returns whether earlier lines can no longer change the result.
     fn is_known(&self) -> bool {
-        self.found.is_some() || self.search.is_none()
-    }
-
-    fn put_before(&mut self, earlier: Mention) {
-        self.found = self.found.take().or(earlier.found);
-        self.finite = self.finite.take().or(earlier.finite);
+        self.claims.are_settled() || self.search.is_none()
     }
 
     fn look(&mut self, lines: &[u8], range: &Range<usize>) {
         let Some(search) = &self.search else { return };
-        let mut last = None;
-        search.backwards(lines, range, |_, value| {
-            let finite = if let Value::Finite(number) = &value { Some(number.clone()) } else { None };
-            last.get_or_insert_with(|| Found::from(value));
-            let is_finite = finite.is_some();
-            self.finite = finite.or(self.finite.take());
-            is_finite
+        let mut claims = Claims::default();
+        search.backwards(lines, range, |_, reading| {
+            claims.put_before(Claims::of(reading));
+            claims.are_settled() && claims.last_finite().is_some()
         });
-        self.found = last.or(self.found.take());
+        claims.put_before(std::mem::take(&mut self.claims));
+        self.claims = claims;
     }
 
     /// Makes `metrics` and the names that are not finite say the same of it.
-    fn put_into(self, metrics: &mut Vec<(String, Number)>, not_finite: &mut Vec<String>) -> Option<Found> {
-        let Some(name) = self.name else { return self.found };
+    fn put_into(self, metrics: &mut Vec<(String, Number)>, not_finite: &mut Vec<String>) -> Claims {
+        let Some(name) = self.name else { return self.claims };
         not_finite.retain(|known| *known != name);
-        match &self.found {
+        match self.claims.found() {
             Some(Found::Number(number)) => match metrics.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, known)) => known.clone_from(number),
                 None => metrics.push((name, number.clone())),
@@ -81,7 +73,7 @@ impl Mention {
                 not_finite.extend(found.is_some().then_some(name));
             }
         }
-        self.found
+        self.claims
     }
 }
 
@@ -139,14 +131,21 @@ impl Mentions {
 
     /// Takes what earlier lines said.
     pub(super) fn put_before(&mut self, earlier: Mentions) {
-        self.metric.put_before(earlier.metric);
-        self.axes.iter_mut().zip(earlier.axes).for_each(|(axis, earlier)| axis.put_before(earlier));
+        self.metric.claims.put_before(earlier.metric.claims);
+        self.axes.iter_mut().zip(earlier.axes).for_each(|(axis, earlier)| axis.claims.put_before(earlier.claims));
         self.memory_gb = self.memory_gb.or(earlier.memory_gb);
+    }
+
+    /// Says which numbers follow the metric's name, where any of them can be meant and no other mention counts.
+    pub(super) fn instead(&self) -> Option<String> {
+        let numbers = self.metric.claims.several();
+        let name = self.metric.name.as_deref().filter(|_| !numbers.is_empty())?;
+        Some(format!("several numbers follow {name}, and any of them can be meant: {}", few(numbers).join(", ")))
     }
 
     /// The last finite number of the metric.
     pub(super) fn last(&self) -> Option<&Number> {
-        self.metric.finite.as_ref()
+        self.metric.claims.last_finite()
     }
 
     /// Reads the mentions that begin in a range of some lines. The lines come in their order, as they are in the log.
@@ -154,21 +153,21 @@ impl Mentions {
         self.metric.look(lines, range);
         self.axes.iter_mut().for_each(|axis| axis.look(lines, range));
         if let Some(search) = &self.memory {
-            search.backwards(lines, range, |which, value| {
-                let Value::Finite(number) = value else { return false };
+            search.backwards(lines, range, |which, reading| {
+                let Reading::Value(_, Value::Finite(number)) = reading else { return false };
                 self.memory_gb = Some(number.value / MEMORY[which].1);
                 true
             });
         }
     }
 
-    /// The last mentions of the metric and of memory. Makes `metrics` and the names that are not finite say the same of the
+    /// The mentions of the metric, and the last one of memory. Makes `metrics` and the names that are not finite say the same of the
     /// metric and of the axes.
     pub(super) fn finish(
         self,
         metrics: &mut Vec<(String, Number)>,
         not_finite: &mut Vec<String>,
-    ) -> (Option<Found>, Option<f64>) {
+    ) -> (Claims, Option<f64>) {
         for axis in self.axes {
             axis.put_into(metrics, not_finite);
         }

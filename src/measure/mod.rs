@@ -4,6 +4,7 @@
 //! run ended amount to. All of it is pure: nothing here opens a file or knows of a process.
 
 mod axes;
+mod claims;
 mod clean;
 mod elsewhere;
 mod file;
@@ -13,6 +14,7 @@ mod number;
 mod plain;
 mod scanner;
 mod search;
+mod standing;
 mod summary;
 mod trace;
 mod verdict;

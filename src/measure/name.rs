@@ -2,12 +2,14 @@
 //!
 //! A name counts at the start of a line, after a separator, or after another value: `step 5 val_bpb: 1.2`,
 //! `epoch 3 | val_bpb 1.2`, `[12:00:01] INFO val_bpb: 1.2`. It does not count inside a longer name
-//! (`running_bpb`, `eval/bpb`) or phrase (`Best val_bpb: 1.17`, `test loss: 3`). After any other plain word it counts
-//! only when nothing stands around `:` or `=`, as in a structured log: `eval done val_bpb=1.2`.
+//! (`running_bpb`, `eval/bpb`) or phrase (`Best val_bpb: 1.17`, `test loss: 3`, `Triplet Loss=3`). After any other plain word
+//! a name of several parts counts only when nothing stands around `:` or `=`, as in a structured log: `eval done val_bpb=1.2`.
+//! Words for all parts are no other name: `Mean val_bpb: 1.2`. A name that is a unit has its number before it: `99 ns/op`.
 
 use super::elsewhere::{is_elsewhere, is_of_another_run, word_before};
-use super::number::{Value, next_char, value_at};
-use super::vocabulary::{is_blank, is_decoration, is_marker, is_stale, prints, qualifies};
+use super::number::{Value, next_char, value_at, whole};
+use super::standing::{Standing, aggregate_behind, before_aggregate, is_progress};
+use super::vocabulary::{counts_value, is_blank, is_decoration, is_marker, is_stale, is_unit_name, prints, qualifies};
 
 /// Number of bytes to check before a name.
 pub(super) const LEFT: usize = 256;
@@ -15,12 +17,21 @@ pub(super) const LEFT: usize = 256;
 /// Number of bytes to check after a name; a number that extends further does not count.
 pub(super) const RIGHT: usize = 256;
 
+/// What a mention of a name says.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Reading {
+    /// This value.
+    Value(Standing, Value),
+    /// Nothing, because any of these numbers can be meant.
+    Several(Vec<String>),
+}
+
 /// The way in which a number is tied to its name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Form {
     /// `name=1` and `name:1`.
     Tight,
-    /// `name: 1` and `name = 1`.
+    /// `name: 1`, `name = 1` and `name ..... 1`.
     Spaced,
     /// `name 1`.
     Juxtaposed,
@@ -28,24 +39,62 @@ enum Form {
     Cell,
 }
 
-/// The value that belongs to a name which stands between `left` and `right`, the rest of its line on either side.
+/// Reads the mention of a name which stands between `left` and `right`, the rest of its line on either side.
 ///
 /// `left` starts at the start of the line or [`LEFT`] bytes before the name; `cut` says that `right` ends before its
 /// line does.
-pub(super) fn value_between(left: &[u8], right: &[u8], cut: bool) -> Option<Value> {
-    let (form, at) = form(right)?;
-    let (value, length) = value_at(&right[at..])?;
-    let rest = &right[at + length..];
+pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) -> Option<Reading> {
+    let left = String::from_utf8_lossy(left);
+    let is_unit = is_unit_name(name);
+    let behind = aggregate_behind(right);
+    let found = form(&right[behind..]).filter(|(form, _)| *form != Form::Juxtaposed || !is_unit);
+    let valued = found.and_then(|(form, at)| Some((form, &right[behind + at..], value_at(&right[behind + at..])?)));
+    let Some((form, text, (value, length))) = valued else {
+        return if is_unit { reading_before(&left, right) } else { None };
+    };
+    let rest = &text[length..];
     if (cut && rest.is_empty()) || leads_on(rest) {
         return None;
     }
-    stands_alone(left, form).then_some(value)
+    let stands = |left: &str| stands_alone(name, left, form);
+    // A mean of the steps so far, or beside the number that it is of, is a running one.
+    let is_final = |left: &str| stands(left) && !is_progress(left) && !left.contains(name);
+    let before = before_aggregate(&left);
+    let counts = match behind {
+        0 => stands(&left) || before.is_some_and(is_final),
+        _ => is_final(before.unwrap_or(&left)),
+    };
+    let numbers = if form == Form::Juxtaposed { bare_numbers(text) } else { Vec::new() };
+    counts.then(|| match numbers.len() {
+        0 | 1 => Reading::Value(Standing::of(&left, behind > 0 || before.is_some()), value),
+        _ => Reading::Several(numbers),
+    })
+}
+
+/// Reads the number right before a name that is a unit.
+fn reading_before(left: &str, right: &[u8]) -> Option<Reading> {
+    let is_longer = next_char(right).is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '/'));
+    let text = left.trim_end_matches(is_blank);
+    let start = text.trim_end_matches(|c: char| c.is_ascii_digit() || "+-.,eE".contains(c)).len();
+    let before = &text[..start];
+    let value = whole(text[start..].as_bytes())?;
+    let counts = !is_longer && !before.ends_with(char::is_alphanumeric) && !is_elsewhere(before);
+    (counts && !is_of_another_run(before)).then(|| Reading::Value(Standing::of(before, false), value))
+}
+
+/// The numbers at the start of `text`, with only blanks between them.
+fn bare_numbers(text: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(text);
+    let is_bare = |word: &&str| {
+        word.ends_with(|c: char| c.is_ascii_digit()) && !word.contains(':') && whole(word.as_bytes()).is_some()
+    };
+    text.split_whitespace().take_while(is_bare).map(str::to_owned).collect()
 }
 
 /// Finds what ties the number to the name, and where the number begins.
 fn form(right: &[u8]) -> Option<(Form, usize)> {
     let mut at = right.iter().take(4).take_while(|&&byte| is_decoration(char::from(byte))).count();
-    let before = blanks(&right[at..]);
+    let (before, is_led) = leader(&right[at..]);
     at += before;
     let rest = &right[at..];
     let sign = match next_char(rest)? {
@@ -53,6 +102,7 @@ fn form(right: &[u8]) -> Option<(Form, usize)> {
         '=' if rest.starts_with(b"==") || rest.starts_with(b"=>") => 2,
         ':' | '=' => 1,
         '：' => '：'.len_utf8(),
+        _ if is_led => return Some((Form::Spaced, at)),
         bar @ ('|' | '│' | '┃') if before > 0 => {
             let bar = bar.len_utf8();
             let after = blanks(&rest[bar..]);
@@ -65,22 +115,29 @@ fn form(right: &[u8]) -> Option<(Form, usize)> {
     Some((form, at + sign + after))
 }
 
+/// The length of the blanks and leader dots at the start of `text`, and whether there are dots.
+fn leader(text: &[u8]) -> (usize, bool) {
+    let first = blanks(text);
+    let dots = text[first..].iter().take_while(|byte| **byte == b'.').count();
+    let end = first + dots;
+    if dots < 2 { (first, false) } else { (end + blanks(&text[end..]), true) }
+}
+
 /// Returns whether the number is only the first of a pair such as `1.30 -> 1.25`.
 fn leads_on(rest: &[u8]) -> bool {
     let rest = &rest[blanks(rest)..];
     rest.starts_with(b"->") || rest.starts_with(b"=>") || rest.starts_with("→".as_bytes())
 }
 
-fn stands_alone(left: &[u8], form: Form) -> bool {
-    let text = String::from_utf8_lossy(left);
-    if is_elsewhere(&text) {
+fn stands_alone(name: &str, text: &str, form: Form) -> bool {
+    if is_elsewhere(text) {
         return false;
     }
     let bare = text.trim_end_matches(is_decoration);
     let quoted = bare.len() < text.len();
     let Some(last) = bare.chars().next_back() else { return form != Form::Cell };
     if is_blank(last) {
-        return after_blank(bare.trim_end_matches(is_blank), form);
+        return after_blank(name, bare.trim_end_matches(is_blank), form);
     }
     if form == Form::Cell {
         return matches!(last, '|' | '│' | '┃');
@@ -94,7 +151,7 @@ fn stands_alone(left: &[u8], form: Form) -> bool {
 }
 
 /// Returns whether a name counts if only blanks separate it from `before`.
-fn after_blank(before: &str, form: Form) -> bool {
+fn after_blank(name: &str, before: &str, form: Form) -> bool {
     let before = before.trim_end_matches(is_decoration);
     let Some(last) = before.chars().next_back() else { return form != Form::Cell };
     if form == Form::Cell {
@@ -118,9 +175,11 @@ fn after_blank(before: &str, form: Form) -> bool {
     if qualifies(token) || prints(token) || is_of_another_run(before) {
         return false;
     }
-    let identifier = token.contains(['_', '/', '.']);
-    let unit = is_value(token_before(before[..token_start].trim_end_matches(is_blank)));
-    identifier || unit || form == Form::Tight
+    let is_behind_value = is_value(token_before(before[..token_start].trim_end_matches(is_blank)));
+    // The word may begin a longer name of plain words, but none that is an identifier.
+    let is_identifier = |text: &str| text.contains(['_', '/', '.']);
+    let joins = token.contains(['/', '.']) || (is_behind_value && counts_value(token));
+    joins || (is_identifier(name) && (is_identifier(token) || is_behind_value || form == Form::Tight))
 }
 
 /// The last run of characters without blanks and brackets.
@@ -154,7 +213,9 @@ mod tests {
         let mut last = None;
         for (at, _) in line.match_indices(name) {
             let right = &line.as_bytes()[at + name.len()..];
-            if let Some(Value::Finite(number)) = value_between(&line.as_bytes()[..at], right, false) {
+            if let Some(Reading::Value(_, Value::Finite(number))) =
+                reading_between(name, &line.as_bytes()[..at], right, false)
+            {
                 last = Some(number.raw);
             }
         }
@@ -280,5 +341,102 @@ mod tests {
         for line in ["test loss: 3", "Validation loss: 3", "train_loss: 3", "val loss=3", "| valid loss 3"] {
             assert_eq!(read(line, "loss"), None, "{line}");
         }
+    }
+
+    #[test]
+    fn words_for_all_parts_are_no_other_name() {
+        for line in [
+            "Mean val_loss: 0.92 +/- 0.03",
+            "mean val_loss=0.92",
+            "[rank0] CV mean val_loss: 0.92",
+            "Overall val_loss 0.92",
+            "=== Total val_loss: 0.92",
+            "| Average val_loss | 0.92 |",
+            "12:00:01 INFO Avg val_loss: 0.92",
+            "val_loss (mean of 5): 0.92",
+            "val_loss (avg over 5 folds) = 0.92",
+            "val_loss mean: 0.92",
+            "Final val_loss: 0.92",
+            "step 100 final val_loss: 0.92",
+        ] {
+            assert_eq!(read(line, "val_loss").as_deref(), Some("0.92"), "{line}");
+        }
+        assert_eq!(read("step 100 loss: 0.45 avg loss: 0.61", "loss").as_deref(), Some("0.45"));
+        for line in [
+            "epoch 3 | average val_loss: 0.92",
+            "Best mean val_loss: 0.92",
+            "running mean val_loss: 0.92",
+            "val_loss_mean: 0.92",
+            "mean_val_loss: 0.92",
+            "val_loss (best): 0.92",
+            "meaning val_loss: 0.92",
+        ] {
+            assert_eq!(read(line, "val_loss"), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_not_the_end_of_a_longer_one() {
+        for line in [
+            "Triplet Loss: 0.3",
+            "Triplet Loss=0.3",
+            "step 5 KL Loss: 0.3",
+            "Epoch 3 | kl_div Loss=0.3",
+            "5 Focal Loss 0.3",
+        ] {
+            assert_eq!(read(line, "Loss"), None, "{line}");
+        }
+        for line in [
+            "Loss: 0.3",
+            "step 5 Loss: 0.3",
+            "12 epochs Loss: 0.3",
+            "5 ms Loss 0.3",
+            "done Loss=0.3",
+            "train.py: Loss=0.3",
+        ] {
+            assert_eq!(read(line, "Loss").as_deref(), Some("0.3"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_a_unit_has_its_number_before_it() {
+        let line = "BenchmarkSort-8   \t   12034\t     99321 ns/op\t     120 B/op\t  1.5e3 MB/s  4.8/s";
+        for (name, number) in
+            [("ns/op", Some("99321")), ("B/op", Some("120")), ("MB/s", Some("1.5e3")), ("/s", Some("4.8"))]
+        {
+            assert_eq!(read(line, name).as_deref(), number, "{name}");
+        }
+        assert_eq!(read("best 99 ns/op", "ns/op"), None);
+        assert_eq!(read("ops/s: 3.5", "ops/s").as_deref(), Some("3.5"));
+        assert_eq!(read("train/step 5", "train/step").as_deref(), Some("5"));
+    }
+
+    #[test]
+    fn several_bare_numbers_behind_a_name_are_ambiguous() {
+        let several = |line: &str| match reading_between("loss", b"", line.as_bytes(), false) {
+            Some(Reading::Several(numbers)) => numbers.join(" "),
+            _ => String::new(),
+        };
+        for (line, numbers) in [
+            ("\t10\t0.9979", "10 0.9979"),
+            (" 12034 99321 ns/op 120 B/op", "12034 99321"),
+            (" 1 2 3 | acc 4", "1 2 3"),
+            (": 10 0.9979", ""),
+            (" 0.5 | 3", ""),
+            (" 0.5, 3", ""),
+            (" 0.5 100/200", ""),
+            (" 0.5 12ms", ""),
+            (" 0.5 acc 3", ""),
+        ] {
+            assert_eq!(several(line), numbers, "{line}");
+        }
+    }
+
+    #[test]
+    fn leader_dots_are_a_separator() {
+        for line in ["    http_reqs......................: 400     4.8/s", "http_reqs ..... 400", "http_reqs....400"] {
+            assert_eq!(read(line, "http_reqs").as_deref(), Some("400"), "{line}");
+        }
+        assert_eq!(read("    http_req_duration..............: avg=314.5ms", "http_req_duration"), None);
     }
 }

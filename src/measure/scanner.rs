@@ -9,7 +9,7 @@ use super::clean::{Cleaner, Decoder};
 use super::mentions::Mentions;
 use super::search::{Found, PatternError};
 use super::summary::{KEPT, last_lines_of, pairs, shown};
-use crate::domain::{Composite, MetricSpec, Number};
+use crate::domain::{Composite, MetricSpec, Number, PartOf};
 
 /// Bytes of a log to search at a time.
 const BLOCK: usize = 64 * 1024;
@@ -30,6 +30,12 @@ pub struct LogSummary {
     /// The value in the last mention of the metric; absent if there is none. For a metric in a file, the caller sets it with
     /// [`metric_file`](super::metric_file).
     pub found: Option<Found>,
+    /// What that value is of, if not of the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<PartOf>,
+    /// What there is instead of the metric's number, as a clause: several numbers, of which any can be meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
     /// Every named number in the last 64 KiB, in the log's order; each name once, with its last number; at most 256 names. Then
     /// the metric and the axes, wherever they stand.
     pub metrics: Vec<(String, Number)>,
@@ -186,10 +192,12 @@ impl Scanner {
         let plain = without_escapes(&self.text);
         let lines = last_lines_of(&plain, self.forgotten);
         let (mut metrics, mut not_finite) = pairs(lines);
-        let (found, memory) = self.mentions.finish(&mut metrics, &mut not_finite);
+        let instead = self.mentions.instead();
+        let (claims, memory) = self.mentions.finish(&mut metrics, &mut not_finite);
         let named = metrics.iter().find(|(name, _)| name == "memory_gb").map(|(_, number)| number.value);
         let memory_gb = named.or(memory).filter(|memory| *memory >= 0.0);
-        LogSummary { found, metrics, not_finite, memory_gb, empty: self.blank, tail: shown(lines) }
+        let (found, part) = (claims.found().cloned(), claims.part());
+        LogSummary { found, part, instead, metrics, not_finite, memory_gb, empty: self.blank, tail: shown(lines) }
     }
 }
 

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::clean::has_mark;
 use super::*;
-use crate::domain::{Direction, MetricSource};
+use crate::domain::{Direction, MetricSource, PartOf};
 
 fn spec(name: &str, source: MetricSource) -> MetricSpec {
     MetricSpec { name: name.to_owned(), direction: Direction::Lower, source }
@@ -43,6 +43,75 @@ fn the_last_mention_wins_also_when_it_is_not_finite() {
     let summary = scan(&named("val_bpb"), &[log, b"val_bpb: nan\n"]);
     assert_eq!(summary.found, Some(Found::NotFinite("nan".to_owned())));
     assert!(summary.metrics.is_empty());
+}
+
+/// The number of `val_loss` in a log, and what it is of.
+fn val_loss(log: &str) -> (Option<String>, Option<PartOf>) {
+    let summary = scan(&named("val_loss"), &[log.as_bytes()]);
+    (raw(&summary).map(str::to_owned), summary.part)
+}
+
+#[test]
+fn a_number_of_all_parts_counts_instead_of_one_of_a_part() {
+    let parts = "Fold 1/3 - val_loss: 0.97\nFold 2/3 - val_loss: 0.91\nFold 3/3 - val_loss: 0.88\n";
+    for all in
+        ["Mean val_loss: 0.92\n", "val_loss (mean of 3): 0.92\n", "CV val_loss = 0.92\n", "Final val_loss: 0.92\n"]
+    {
+        for log in [format!("{parts}{all}"), format!("{all}{parts}"), format!("{parts}{all}{parts}")] {
+            assert_eq!(val_loss(&log), (Some("0.92".into()), None), "{log}");
+        }
+    }
+    assert_eq!(val_loss(parts), (Some("0.88".into()), Some(PartOf::Split)));
+    assert_eq!(val_loss(&format!("val_loss: 0.5\n{parts}")), (Some("0.88".into()), Some(PartOf::Split)), "one of them");
+    assert_eq!(val_loss(&format!("{parts}val_loss: 0.5\n")), (Some("0.5".into()), None), "the last one is of all");
+    let one = "Mean val_loss: 0.9\nseed 3: step 1 val_loss: 0.8\nseed 3: step 2 val_loss: 0.7\n";
+    assert_eq!(val_loss(one), (Some("0.7".into()), None), "a seed alone is the whole run");
+}
+
+#[test]
+fn the_first_rank_counts_and_else_the_process_that_printed_first() {
+    for (log, number, part) in [
+        ("[rank0]: val_loss: 0.1\n[rank1]: val_loss: 0.2\n", "0.1", None),
+        ("rank 1: val_loss: 0.2\nrank 0: val_loss: 0.1\nrank 1: val_loss: 0.3\n", "0.1", None),
+        ("[1,0]<stdout>:val_loss: 0.1\n[1,1]<stdout>:val_loss: 0.2\n", "0.1", None),
+        ("val_loss: 0.1\n[rank1]: val_loss: 0.2\n", "0.1", None),
+        ("worker-1 | val_loss: 0.1\nworker-2 | val_loss: 0.2\n", "0.1", Some(PartOf::Process)),
+        (
+            "(a pid=7) val_loss: 0.3\n(a pid=5) val_loss: 0.2\n(a pid=7) val_loss: 0.1\n(a pid=5) val_loss: 0.4\n",
+            "0.1",
+            Some(PartOf::Process),
+        ),
+        ("(a pid=7) val_loss: 0.3\n(a pid=7) val_loss: 0.1\n", "0.1", None),
+        ("(a pid=7) val_loss: 0.3\n(a pid=5) val_loss: 0.2\nval_loss: 0.1\n", "0.1", None),
+    ] {
+        assert_eq!(val_loss(log), (Some(number.to_owned()), part), "{log}");
+    }
+}
+
+#[test]
+fn numbers_of_which_any_can_be_meant_count_only_by_their_names() {
+    let log: &[u8] = b"val_loss\t10\t0.9979\n";
+    let summary = scan(&named("val_loss"), &[log]);
+    assert_eq!(summary.found, None);
+    let said = summary.instead.unwrap();
+    assert!(said.contains("val_loss") && said.ends_with("10, 0.9979"), "{said}");
+    let summary = scan(&named("val_loss"), &[b"val_loss: 0.5\n", log]);
+    assert_eq!((raw(&summary), summary.instead.as_deref()), (Some("0.5"), None));
+}
+
+#[test]
+fn a_curve_has_no_points_of_several_parts() {
+    let last = |log: &str| {
+        let mut scanner = Scanner::new(&named("val_loss")).unwrap();
+        scanner.push(log.as_bytes());
+        scanner.last().map(|number| number.raw.clone())
+    };
+    let parts = "fold 1 val_loss: 0.97\nfold 2 val_loss: 0.91\n";
+    assert_eq!(last(parts), None);
+    assert_eq!(last(&parts[..parts.find('\n').unwrap() + 1]).as_deref(), Some("0.97"), "a fold alone");
+    assert_eq!(last(&format!("{parts}Mean val_loss: 0.92\n{parts}")).as_deref(), Some("0.92"));
+    assert_eq!(last("[rank1] val_loss: 0.2\n"), None);
+    assert_eq!(last("(a pid=7) val_loss: 0.3\n(a pid=5) val_loss: 0.2\n").as_deref(), Some("0.3"));
 }
 
 #[test]
@@ -179,6 +248,17 @@ fn log_bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"val_bpb".to_vec()),
         Just(b"memory_gb".to_vec()),
+        proptest::sample::select(vec![
+            "Mean ",
+            "fold 1 ",
+            "fold 2 ",
+            "[rank1] ",
+            "(pid=7) ",
+            "(pid=8) ",
+            "\nval_bpb: 3\n",
+            "epoch 1 "
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
         Just(b"peak_vram_mb: -".to_vec()),
         Just(b": ".to_vec()),
         Just(b"=".to_vec()),

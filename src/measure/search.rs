@@ -9,8 +9,9 @@ use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
 use super::clean::{Cleaner, ESC};
-use super::name::{LEFT, RIGHT, value_between};
+use super::name::{LEFT, RIGHT, Reading, reading_between};
 use super::number::{Value, whole};
+use super::standing::Standing;
 use crate::domain::Number;
 
 /// Bytes to search at once, from the end of the lines backwards: few, so that a name on every line costs little, and enough for a
@@ -118,9 +119,9 @@ impl Search {
         Ok(Search::Pattern(regex))
     }
 
-    /// Passes the values of the mentions that begin in a range of `lines` to `take`, last one first, until it returns true.
+    /// Passes the mentions that begin in a range of `lines` to `take`, last one first, until it returns true.
     /// Each comes with the index of its name.
-    pub(super) fn backwards(&self, lines: &[u8], range: &Range<usize>, mut take: impl FnMut(usize, Value) -> bool) {
+    pub(super) fn backwards(&self, lines: &[u8], range: &Range<usize>, mut take: impl FnMut(usize, Reading) -> bool) {
         let mut end = lines.len();
         while end > 0 {
             let near = end.saturating_sub(STRETCH);
@@ -154,7 +155,7 @@ impl Search {
         &self,
         plain: &[u8],
         range: &Range<usize>,
-        take: &mut impl FnMut(usize, Value) -> bool,
+        take: &mut impl FnMut(usize, Reading) -> bool,
     ) -> bool {
         match self {
             Search::Names { names, .. } => {
@@ -168,7 +169,7 @@ impl Search {
                 }
                 found.sort_unstable();
                 found.into_iter().rev().any(|(at, which)| {
-                    named_value(plain, at, names[which].needle().len()).is_some_and(|value| take(which, value))
+                    named_value(plain, at, names[which].needle()).is_some_and(|reading| take(which, reading))
                 })
             }
             Search::Pattern(regex) => {
@@ -180,7 +181,7 @@ impl Search {
                         .filter(|found| found.get(0).is_some_and(|all| range.contains(&(start + all.start()))))
                         .filter_map(|found| whole(found.get(1)?.as_bytes()))
                         .collect();
-                    if values.into_iter().rev().any(|value| take(0, value)) {
+                    if values.into_iter().rev().any(|value| take(0, Reading::Value(Standing::WHOLE, value))) {
                         return true;
                     }
                     let Some(before) = start.checked_sub(1) else { return false };
@@ -191,15 +192,16 @@ impl Search {
     }
 }
 
-/// The value of a name of `length` bytes at `at`, if it is the metric's own.
-fn named_value(plain: &[u8], at: usize, length: usize) -> Option<Value> {
-    let behind = &plain[at + length..];
+/// The mention of a name at `at`, if it is the metric's own.
+fn named_value(plain: &[u8], at: usize, name: &[u8]) -> Option<Reading> {
+    let behind = &plain[at + name.len()..];
     let behind = &behind[..behind.len().min(RIGHT)];
     let line_end = memchr2(b'\n', b'\r', behind);
     let before = &plain[at.saturating_sub(LEFT)..at];
     let left = &before[memrchr2(b'\n', b'\r', before).map_or(0, |brk| brk + 1)..];
     let right = &behind[..line_end.unwrap_or(behind.len())];
-    value_between(left, right, line_end.is_none() && behind.len() == RIGHT)
+    let is_cut = line_end.is_none() && behind.len() == RIGHT;
+    reading_between(std::str::from_utf8(name).ok()?, left, right, is_cut)
 }
 
 #[cfg(test)]
@@ -221,8 +223,8 @@ mod tests {
     fn mentions_come_last_one_first_until_one_is_taken() {
         let log = [&b"a: 1\nb: 2\n"[..], &b"step 7\n".repeat(5000), b"a: 3 | b: 4\nb: x\n"].concat();
         let mut seen = Vec::new();
-        Search::names(&["a", "b"]).backwards(&log, &(0..log.len()), |which, value| {
-            if let Value::Finite(number) = value {
+        Search::names(&["a", "b"]).backwards(&log, &(0..log.len()), |which, reading| {
+            if let Reading::Value(_, Value::Finite(number)) = reading {
                 seen.push((which, number.raw));
             }
             seen.len() == 3

@@ -180,7 +180,7 @@ fn in_cells(line: &str) -> Vec<(String, Value)> {
 /// The name at the end of `text`: what is in quotes, or the last words; only the last one where the number follows
 /// without a blank, as several pairs stand side by side then.
 fn name_before(text: &str, tight: bool) -> Option<String> {
-    let text = text.trim_end();
+    let text = text.trim_end().trim_end_matches('.');
     let quoted = text.ends_with(['"', '\'', '`', '*']);
     let text = text.trim_end_matches(['"', '\'', '`', '*', '\\']);
     let start = text

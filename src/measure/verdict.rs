@@ -72,7 +72,8 @@ pub fn judge(summary: &LogSummary, ending: &Ending) -> Verdict {
         Err(evidence) => evidence,
     };
     let start = shown.start.max(shown.end.saturating_sub(EXCERPT_LINES));
-    let failure = Failure::new(class, excerpt(&lines[start..shown.end]));
+    let detail = summary.instead.clone().filter(|_| class == FailureClass::NoMetric);
+    let failure = Failure { detail, ..Failure::new(class, excerpt(&lines[start..shown.end])) };
     Verdict { value: None, failure: Some(failure) }
 }
 

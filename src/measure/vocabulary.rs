@@ -20,6 +20,65 @@ const PRINTERS: &[&str] = &["echo", "print", "printf", "println"];
 /// Words that make the name another metric's: `test loss` is not `loss`.
 static QUALIFIERS: WordList = WordList::new(|| word_list(include_str!("lists/qualifiers.txt")));
 
+/// Words around a name that say that its number is of all parts.
+pub(super) const AGGREGATES: &[&str] = &[
+    "aggregate",
+    "aggregated",
+    "average",
+    "averaged",
+    "avg",
+    "cross-validated",
+    "cross-validation",
+    "cv",
+    "final",
+    "mean",
+    "overall",
+    "total",
+];
+
+/// Words before the number of a part.
+pub(super) const PARTS: &[&str] = &[
+    "class",
+    "fold",
+    "partition",
+    "repeat",
+    "repetition",
+    "replicate",
+    "seed",
+    "shard",
+    "split",
+    "subject",
+    "subset",
+    "task",
+];
+
+/// Words before the number of a process.
+pub(super) const PROCESSES: &[&str] =
+    &["rank", "worker", "replica", "node", "trainer", "process", "proc", "gpu", "default"];
+
+/// Words that count steps.
+pub(super) const PROGRESS: &[&str] = &["batch", "ep", "epoch", "it", "iter", "iteration", "round", "step", "update"];
+
+/// Words after the `/` of a unit, whatever is before it.
+const RATES: &[&str] = &["h", "hour", "hr", "min", "minute", "op", "s", "sec", "second"];
+
+/// Units that may be per anything.
+const UNITS: &[&str] =
+    &["b", "gb", "gib", "h", "kb", "kib", "mb", "mib", "min", "ms", "ns", "s", "sec", "us", "µs", "%", "x", "m", "hr"];
+
+/// Returns whether a name is a unit, such as `ns/op`, `MB/s` or `/s`.
+pub(super) fn is_unit_name(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(unit, per)| {
+        let is_plain = |text: &str| text.chars().all(char::is_alphabetic);
+        is_plain(unit) && is_plain(per) && (contains(RATES, per) || contains(UNITS, unit))
+    })
+}
+
+/// Returns whether `word` between a value and a name belongs to the value: `12 epochs`, `5 ms`.
+pub(super) fn counts_value(word: &str) -> bool {
+    contains(UNITS, word) || (word.ends_with('s') && !word.ends_with("ss"))
+}
+
 /// Returns whether `word` before a name says nothing about the number.
 pub(super) fn is_marker(word: &str) -> bool {
     contains(MARKERS, word)

@@ -141,6 +141,17 @@ mod tests {
         let piece = prop_oneof![
             Just(b"val_bpb: 1.5".to_vec()),
             Just(b"val_bpb".to_vec()),
+            proptest::sample::select(vec![
+                "\nMean val_bpb: 1\n",
+                "\nfold 1 val_bpb: 2\n",
+                "\nfold 2 val_bpb: 3\n",
+                "\n[rank1] val_bpb: 4\n",
+                "\n[rank2] val_bpb: nan\n",
+                "\n(pid=7) val_bpb: 5\n",
+                "\n(pid=8) val_bpb: 6\n",
+                "\nval_bpb 1 2\n",
+            ])
+            .prop_map(|text| text.as_bytes().to_vec()),
             Just(b"memory_gb=3".to_vec()),
             Just(b"peak_vram_mb: 2048".to_vec()),
             Just(b"nan".to_vec()),
