@@ -22,7 +22,7 @@ mod stall;
 mod summary;
 mod transcript;
 
-pub use answer::{Answer, Rounds, read_answer};
+pub use answer::{Answer, Progress, read_answer};
 pub use beside::{Merging, Other};
 pub use directive::directive_text;
 pub use explore::explore_prompt;
@@ -32,7 +32,8 @@ pub use instructions::instructs_agents;
 pub use launch::{Call, variables};
 pub use memory::Memories;
 pub use preset::{
-    NO_AGENT, PRESETS, Preset, agent_terms, model_in, preset_names, reports, tells_rounds, with_rounds, within_agent,
+    NO_AGENT, PRESETS, Preset, agent_terms, model_in, permission_hint, preset_names, reports, tells_rounds,
+    with_rounds, within_agent,
 };
 pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, goal_sentence, prompt, protected_files, task_spec};
 pub use proposal::{Proposal, last_line, last_words};

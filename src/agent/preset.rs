@@ -1,5 +1,8 @@
 //! Known agent programs.
 
+use std::path::Path;
+
+use crate::domain::shell_word;
 use crate::rules::Reports;
 
 /// A known agent program and its unattended command line: it reads the prompt, edits files without asking, and exits.
@@ -15,6 +18,8 @@ pub struct Preset {
     pub needs: &'static str,
     /// The data that it reports about its calls, in its machine-readable mode if it has one.
     pub reports: Reports,
+    /// The options that let it edit files without asking.
+    pub permission: &'static str,
     /// The way to limit its rounds.
     rounds: RoundLimit,
 }
@@ -31,8 +36,18 @@ enum RoundLimit {
 }
 
 /// All presets, sorted by name. The options fit aider 0.86, claude 2.1, codex 0.169, gemini 0.61 and opencode 1.18;
-/// `tests/real_agent/run` calls each of them.
-pub const PRESETS: [Preset; 5] = [
+/// `tests/real_agent/run` calls each of them. Those of agy, which is Antigravity's, and of copilot are as documented.
+pub const PRESETS: [Preset; 7] = [
+    Preset {
+        name: "agy",
+        // The prompt is an argument, and its own limit of five minutes is lifted: `--agent-timeout` ends a call.
+        command: "agy -p \"$(cat)\" --dangerously-skip-permissions --add-dir \"$AR_RUN_DIR\" --print-timeout 24h",
+        install: "curl -fsSL https://antigravity.google/cli/install.sh | bash",
+        needs: "a login, made by calling `agy` once",
+        reports: Reports::Nothing,
+        permission: "--dangerously-skip-permissions",
+        rounds: RoundLimit::Unknown,
+    },
     Preset {
         name: "aider",
         // The options turn off questions, fetching of URLs in the prompt, writing beside the change, and the summary of
@@ -45,6 +60,7 @@ pub const PRESETS: [Preset; 5] = [
         install: "python3 -m pip install aider-chat",
         needs: "a model and its key, such as AIDER_MODEL and OPENAI_API_KEY",
         reports: Reports::Cost,
+        permission: "--yes-always",
         rounds: RoundLimit::Unknown,
     },
     Preset {
@@ -53,6 +69,7 @@ pub const PRESETS: [Preset; 5] = [
         install: "npm install -g @anthropic-ai/claude-code",
         needs: "a login, made by calling `claude` once, or ANTHROPIC_API_KEY; as root also IS_SANDBOX=1",
         reports: Reports::Cost,
+        permission: "--dangerously-skip-permissions",
         rounds: RoundLimit::Option("--max-turns"),
     },
     Preset {
@@ -62,6 +79,16 @@ pub const PRESETS: [Preset; 5] = [
         install: "npm install -g @openai/codex",
         needs: "a login, made with `codex login`, or CODEX_API_KEY",
         reports: Reports::Tokens,
+        permission: "--sandbox workspace-write",
+        rounds: RoundLimit::Unknown,
+    },
+    Preset {
+        name: "copilot",
+        command: "copilot -s --no-ask-user --allow-all-tools --add-dir \"$AR_RUN_DIR\"",
+        install: "npm install -g @github/copilot",
+        needs: "a login, made with `copilot login`, or COPILOT_GITHUB_TOKEN",
+        reports: Reports::Nothing,
+        permission: "--allow-all-tools",
         rounds: RoundLimit::Unknown,
     },
     Preset {
@@ -70,6 +97,7 @@ pub const PRESETS: [Preset; 5] = [
         install: "npm install -g @google/gemini-cli",
         needs: "a login, made by calling `gemini` once, or GEMINI_API_KEY",
         reports: Reports::Tokens,
+        permission: "--approval-mode yolo",
         rounds: RoundLimit::Told,
     },
     Preset {
@@ -78,6 +106,7 @@ pub const PRESETS: [Preset; 5] = [
         install: "npm install -g opencode-ai",
         needs: "a login, made with `opencode auth login`, or the key of a provider, and a model in opencode.json",
         reports: Reports::Cost,
+        permission: "--auto",
         rounds: RoundLimit::Told,
     },
 ];
@@ -153,6 +182,15 @@ fn in_its_mode(command: &str) -> Option<&'static Preset> {
     Preset::named(program(command)).filter(|preset| has_mode(command) || !has_mode(preset.command))
 }
 
+/// What to check where an agent changes nothing in the folder `root`.
+pub fn permission_hint(command: &str, root: &Path) -> String {
+    let permission = Preset::named(program(command)).map(|preset| match command.contains(preset.permission) {
+        true => format!("; {} got {}", preset.name, preset.permission),
+        false => format!("; {} may edit files with {}", preset.name, preset.permission),
+    });
+    format!("check that it may write in {}{}", shell_word(root), permission.unwrap_or_default())
+}
+
 /// The name of a command line's program, after variable assignments.
 fn program(command: &str) -> &str {
     let is_before = |word: &&str| *word == "env" || word.split('/').next().is_some_and(|name| name.contains('='));
@@ -192,7 +230,7 @@ mod tests {
     #[test]
     fn a_command_line_tells_what_is_reported_and_of_which_model() {
         for preset in &PRESETS {
-            assert_ne!(reports(preset.command), Reports::Nothing, "{}", preset.name);
+            assert_eq!(reports(preset.command), preset.reports, "{}", preset.name);
         }
         assert_eq!(reports("../bin/claude -p --output-format json"), Reports::Cost);
         assert_eq!(reports("env IS_SANDBOX=1 claude -p --output-format json"), Reports::Cost);
@@ -208,6 +246,18 @@ mod tests {
         ] {
             assert_eq!(model_in(command), model, "{command}");
         }
+    }
+
+    #[test]
+    fn an_agent_that_changes_nothing_is_told_by_which_option_it_may() {
+        let hint = |command| permission_hint(command, Path::new("/a b"));
+        assert_eq!(hint("sh agent.sh"), "check that it may write in '/a b'");
+        assert_eq!(
+            hint("claude -p --model opus"),
+            "check that it may write in '/a b'; claude may edit files with --dangerously-skip-permissions"
+        );
+        let copilot = hint(Preset::named("copilot").unwrap().command);
+        assert_eq!(copilot, "check that it may write in '/a b'; copilot got --allow-all-tools");
     }
 
     #[test]
@@ -236,6 +286,7 @@ mod tests {
             assert_eq!(preset.command.split(' ').next(), Some(preset.name));
             assert_eq!(Preset::named(preset.command), None);
             assert!(!preset.command.contains("  ") && !preset.install.is_empty() && !preset.needs.is_empty());
+            assert!(preset.command.contains(preset.permission), "{}", preset.name);
         }
         assert!(PRESETS.is_sorted_by_key(|preset| preset.name));
     }

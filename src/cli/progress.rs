@@ -207,7 +207,7 @@ impl Progress {
     /// Shows a wait of the loop and its end, or a call for the user.
     fn show_pause(&mut self, event: &Event) {
         match event {
-            Event::Outage { id, outage, again, .. } => self.show_outage(*id, outage, *again),
+            Event::Outage { id, outage, again: Some(again), .. } => self.show_outage(*id, outage, *again),
             Event::OutageOver { seconds, .. } => {
                 self.outage = None;
                 self.print(&format!("      the agent is available again after {}", clock_time(*seconds)));

@@ -147,6 +147,7 @@ fn way_on(reason: &StopReason, tag: &Tag) -> Option<String> {
         StopReason::NoTime { end, .. } => return way_on(end, tag),
         StopReason::Reached(reached) => match reached.rule {
             Bound::Goal => format!("pass another goal to continue: `ar run --tag {tag} --goal VALUE`"),
+            Bound::Refusals => another_night("--max-experiments N"),
             Bound::MaxCost => another_night("--max-cost COST"),
             Bound::MaxTokens => another_night("--max-tokens N"),
             Bound::SessionMaxCost => higher("--session-max-cost"),

@@ -105,6 +105,8 @@ pub enum Bound {
     Crashes,
     /// Calls without a change in a row.
     NoChange,
+    /// Changes of the night that were refused.
+    Refusals,
     /// The rule `kill` on the course of the values.
     Kill,
     /// The rule `kill2`.
@@ -307,9 +309,9 @@ pub enum Event {
         /// The cause, the agent's message, and the end if it names one.
         #[serde(flatten)]
         outage: Outage,
-        /// When `ar` retries.
-        #[serde(serialize_with = "crate::domain::millis::serialize")]
-        again: Timestamp,
+        /// When `ar` retries; absent if the loop gives up at once.
+        #[serde(serialize_with = "crate::domain::millis::option::serialize")]
+        again: Option<Timestamp>,
         /// The number of waits so far.
         waits: u32,
         /// Its duration so far, in seconds.

@@ -38,7 +38,6 @@ pub const DEFAULT_OUTAGE_LIMIT: Duration = Duration::from_secs(8 * 3600);
 
 /// The calls in a row without changes after which an agent counts as stuck. Twice the five attempts after which the
 /// refine ladder asks for a pivot: by then no instruction of `ar` moves the agent.
-const DEFAULT_MAX_IDLE: u32 = 10;
 
 /// How long a search command may take unless the user says otherwise: a minute, which searches over slow networks need.
 const DEFAULT_SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
@@ -482,14 +481,14 @@ settings! {
         lines: |it| line(it.max_crashes, |crashes| format!("or until  {} in a row", count_of(crashes, "crash"))),
     }
 
-    /// After how many calls in a row that change nothing the loop stops; 0 for never.
-    #[serde(default = "default_max_idle")]
-    max_idle: u32 as u32 = DEFAULT_MAX_IDLE, {
+    /// After how many calls in a row that change nothing the loop stops, if the user said; 0 for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_idle: u32 as Option<u32> = None, {
         key: "max-idle", heading: Heading::Stopping, value: "N",
         help: "Number of agent calls in a row without a change at which the loop stops, with slots of each agent; 0 for no \
-               limit [default: 10]",
+               limit [default: 10, and 3 before the session's first change]",
         comment: "Stop after so many calls of the agent in a row without a change; 0 for no limit.", example: "10",
-        lines: |it| line(Some(it.max_idle).filter(|limit| *limit != DEFAULT_MAX_IDLE), |limit| match limit {
+        lines: |it| line(it.max_idle, |limit| match limit {
             0 => "calls     without a change never stop the loop".to_owned(),
             limit => format!("or until  {} in a row without a change", count_of(limit, "call")),
         }),
@@ -616,10 +615,6 @@ fn default_keep_logs() -> SizeLimit {
 
 fn default_keep_artifacts() -> SizeLimit {
     DEFAULT_KEEP_ARTIFACTS
-}
-
-fn default_max_idle() -> u32 {
-    DEFAULT_MAX_IDLE
 }
 
 fn default_search_timeout() -> Duration {

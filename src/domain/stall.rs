@@ -16,6 +16,9 @@ pub enum Stall {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LastCall {
+    /// Its last words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
     /// The question at its end.
     pub question: Option<String>,
     /// The time limit in seconds at which `ar` terminated it.

@@ -94,7 +94,7 @@ pub use stop::outage::outage;
 pub use stop::{
     AgentFacts, AgentLack, AgentSetting, CallEnd, End, Expenses, LadderState, LoopAgent, LoopCall, Moment, Night,
     NightCaps, NightEnd, Patience, Reports, SoFar, StopFacts, Tonight, cap_of_tries, course as ended_by_course,
-    expected_call, expected_run, idle_limits, is_verified_after, kept_to_verify, nearest_end, patience,
+    expected_call, expected_run, idle_limit, idle_limits, is_verified_after, kept_to_verify, nearest_end, patience,
     pause_after_idle, pause_on, priced, reached_goal, refused, retry_pause, session_calls_enough, session_enough,
     stop_before_experiment, stop_before_next, stop_for_time, verified_without_end,
 };

@@ -15,7 +15,7 @@ use crate::domain::{
     Version,
 };
 use crate::fs::Unsynced;
-use crate::rules::{Checks, Expenses, LadderState, Line, Tested, Trial, most_calls};
+use crate::rules::{Checks, Expenses, History, LadderState, Line, Tested, Trial, most_calls};
 
 /// The experiment that is open.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -307,6 +307,11 @@ impl Journal {
     /// The most agents that are called at a time.
     pub fn most_calls(&self) -> u32 {
         self.layout.as_ref().map_or(1, most_calls)
+    }
+
+    /// Returns whether anybody has made a change in the session, recorded or open.
+    pub fn has_change(&self, history: &History) -> bool {
+        history.experiments() > 0 || self.steps().any(|(_, open)| open.is_made())
     }
 
     /// The user's working tree, if its experiments are made and run there.

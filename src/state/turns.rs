@@ -104,7 +104,9 @@ impl Journal {
         }
         // Each agent has its own row of calls.
         let idle_calls = self.calls.idle() / self.most_calls();
-        let reason = stop_before_next(&StopFacts { contract, history, expenses: &self.expenses, first, idle_calls })?;
+        let has_changed = self.has_change(history);
+        let facts = StopFacts { contract, history, expenses: &self.expenses, first, idle_calls, has_changed };
+        let reason = stop_before_next(&facts)?;
         self.calls.end_idle_row();
         Some(reason)
     }

@@ -96,6 +96,8 @@ fn an_outage_that_takes_too_long_stops_the_loop_and_says_how_to_go_on() {
     assert_eq!(calls(&repo), 3, "a reset beyond the limit is not waited for");
     assert!(called.stdout.contains("stopped: the agent's rate limit until "), "{called:#?}");
     assert!(called.stdout.contains(", longer than --outage-limit allows; last output: "), "{called:#?}");
+    let events = repo.read(".autoresearch/t/logs/orchestrator.jsonl");
+    assert!(events.lines().any(|line| line.contains("\"outage\"") && line.contains("\"again\":null")), "{events}");
     let called = ar(&repo, ["resume"]).ok();
     assert!(called.stdout.contains("   1  discard"), "who starts it again has seen to it: {called:#?}");
 }

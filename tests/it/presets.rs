@@ -10,10 +10,12 @@ use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar_command, path_without_agents};
 
 /// Every preset, and a part of what its program must be told.
-const PRESETS: [(&str, &str); 5] = [
+const PRESETS: [(&str, &str); 7] = [
+    ("agy", "-p "),
     ("aider", "--yes-always --message-file "),
     ("claude", "-p --dangerously-skip-permissions --output-format stream-json --verbose"),
     ("codex", "exec --json --sandbox workspace-write --add-dir "),
+    ("copilot", "-s --no-ask-user --allow-all-tools --add-dir "),
     ("gemini", "--approval-mode yolo --skip-trust --output-format stream-json"),
     ("opencode", "run --auto --format json"),
 ];
@@ -50,7 +52,7 @@ fn contract(repo: &TestRepo) -> Value {
 }
 
 #[test]
-fn every_preset_is_called_as_documented_with_the_prompt_as_input() {
+fn every_preset_is_called_as_documented_with_the_prompt() {
     let repo = training_repo();
     let start = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--max-experiments", "0"];
     call(&repo, &start).ok();
@@ -60,8 +62,8 @@ fn every_preset_is_called_as_documented_with_the_prompt_as_input() {
         call(&repo, &["run", "--yes", "--agent", name, "--max-experiments", "1"]).ok();
         let args = repo.read(format!("../{name}.args"));
         assert!(args.starts_with(told), "{args}");
-        let input = repo.read(format!("../{name}.input"));
-        assert!(input.ends_with(&format!("Make the change for experiment {id}, then exit.\n")), "{name}: {input}");
+        let prompt = if name == "agy" { args } else { repo.read(format!("../{name}.input")) };
+        assert!(prompt.contains(&format!("Make the change for experiment {id}, then exit.")), "{name}: {prompt}");
         let contract = contract(&repo);
         assert_eq!(contract["agent_preset"], name);
         let record: Value = serde_json::from_str(&repo.git([
@@ -87,14 +89,19 @@ fn a_preset_that_is_not_installed_is_refused_before_the_start_with_how_to_instal
         let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", name];
         let said = call(&repo, &args).exits(1).stderr;
         assert!(said.contains(&format!("cannot start the agent: `{name}` not found")), "{said}");
-        assert!(said.contains("hint: npm install -g ") || said.contains("hint: python3 -m pip install "), "{said}");
+        assert!(
+            ["npm install -g ", "python3 -m pip install ", "curl -fsSL "]
+                .iter()
+                .any(|how| said.contains(&format!("hint: {how}"))),
+            "{said}"
+        );
         assert!(said.contains("; it needs "), "{said}");
     }
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/main");
     assert!(!repo.exists(".autoresearch"), "nothing was started");
     let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--agent", "cloud"];
     let said = call(&repo, &args).exits(1).stderr;
-    assert!(said.contains("or one of aider, claude, codex, gemini, opencode"), "{said}");
+    assert!(said.contains("or one of agy, aider, claude, codex, copilot, gemini, opencode"), "{said}");
 }
 
 #[test]
@@ -103,7 +110,10 @@ fn the_doctor_says_which_presets_are_there_and_init_what_one_runs() {
     install(&repo, "opencode");
     install(&repo, "aider");
     let said = call(&repo, &["doctor"]).exits(1).stdout;
-    assert!(said.contains("presets installed: aider, opencode; not installed: claude, codex, gemini\n"), "{said}");
+    assert!(
+        said.contains("presets installed: aider, opencode; not installed: agy, claude, codex, copilot, gemini\n"),
+        "{said}"
+    );
 
     call(&repo, &["init", "--agent", "claude"]).ok();
     let text = repo.read("ar.toml");

@@ -294,23 +294,37 @@ fn an_agent_that_leaves_the_branch_is_brought_back() {
 }
 
 #[test]
-fn an_agent_that_never_changes_anything_stops_the_loop() {
+fn an_agent_that_stops_changing_anything_stops_the_loop() {
     let repo = training_repo();
-    let called = ar(
-        &repo,
-        ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", "echo what now?"],
-    )
-    .exits(4);
+    let agent = "[ $AR_EXPERIMENT != 1 ] || { echo '# 1' >> train.sh; exit; }; echo what now?";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    let called = ar(&repo, args).exits(4);
     assert!(called.stdout.contains("changed nothing in 10 calls in a row"), "{called:?}");
     let notice =
         "changed nothing twice in a row; calling it again after pauses of up to 5 minutes, and stopping after 10";
     assert_eq!(called.stderr.matches(notice).count(), 1, "{called:?}");
     let log = called.stderr.lines().find_map(|line| line.strip_prefix("note: the agent's output is in "));
     assert_eq!(fs::read_to_string(log.unwrap()).unwrap(), "what now?\n".repeat(10));
-    assert_eq!(records(&repo).len(), 1, "such a call is no experiment");
+    assert_eq!(records(&repo).len(), 2, "such a call is no experiment");
     let log = repo.read(".autoresearch/t/state/iteration_log.jsonl");
-    assert_eq!(log.lines().count(), 10, "{log}");
+    assert_eq!(log.lines().count(), 11, "{log}");
     assert!(log.contains("what now?"), "{log}");
+}
+
+#[test]
+fn an_agent_that_may_not_write_stops_the_loop_after_three_calls() {
+    for (more, calls) in [(&[][..], 3), (&["--slots", "2", "--calls", "1"], 3), (&["--max-idle", "4"], 4)] {
+        let repo = training_repo();
+        let agent = "echo call >> ../calls; echo 'I was not allowed to edit the file.'";
+        let agent = agent.replace("../calls", repo.outside().join("calls").to_str().unwrap());
+        let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--tag", "t", "--agent", &agent];
+        let called = ar(&repo, args.iter().chain(more)).exits(4);
+        assert_eq!(repo.read("../calls").lines().count(), calls, "{called:?}");
+        assert!(called.stdout.contains("it last said: I was not allowed to edit the file.\n"), "{called:?}");
+        let root = if more.contains(&"--slots") { repo.path().join(".autoresearch/t/trees") } else { repo.path() };
+        let hint = format!("check that it may write in {}; then run `ar resume` to continue", root.display());
+        assert!(called.stdout.contains(&hint), "{called:?}");
+    }
 }
 
 #[test]

@@ -107,8 +107,20 @@ fn a_wrong_key_stops_the_loop_after_three_calls_and_is_waited_for_later() {
 fn short_calls_that_change_nothing_are_paused_between() {
     let repo = training_repo();
     let agent = "date +%s%N >> ../times; [ $(wc -l < ../times) -lt 4 ] || echo '# 1' >> train.sh; echo what now";
-    let args =
-        ["run", "--yes", "--metric", "val_bpb", "--cmd", "sh train.sh", "--max-experiments", "1", "--agent", agent];
+    let args = [
+        "run",
+        "--yes",
+        "--metric",
+        "val_bpb",
+        "--cmd",
+        "sh train.sh",
+        "--max-idle",
+        "10",
+        "--max-experiments",
+        "1",
+        "--agent",
+        agent,
+    ];
     let output = ar_command(&repo, &repo.path(), args).env_remove("AR_NO_PAUSES").output().unwrap();
     let called = Called::from(output).ok();
     let said: Vec<&str> = called.stdout.lines().filter(|line| line.starts_with("      pausing until ")).collect();

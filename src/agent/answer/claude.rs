@@ -134,6 +134,7 @@ impl Stream {
     fn take_outcome(&mut self, outcome: Outcome, answer: &mut Answer) {
         let tokens = outcome.usage.map(|usage| usage.tokens());
         answer.usage.add(Usage { tokens, cost: outcome.total_cost_usd, ..Usage::default() });
+        answer.is_complete = true;
         answer.rounds_are_up = outcome.subtype == TOO_MANY_ROUNDS;
         let until = self.until.take();
         *self = Stream::default();

@@ -58,6 +58,7 @@ pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
         Line::Thread {} | Line::Turn {} | Line::Begun {} | Line::Item { item: Item::Other } => {}
         Line::Item { item: Item::AgentMessage { text } } => answer.text = Some(text),
         Line::Completed { usage } => {
+            answer.is_complete = true;
             answer.refusal = None;
             let tokens = usage.map(|usage| Tokens {
                 input: usage.input_tokens,
@@ -66,9 +67,11 @@ pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
             });
             answer.usage.add(Usage { tokens, ..Usage::default() });
         }
-        Line::Failed { error: Failure { message } } | Line::Error(Failure { message }) => {
+        Line::Failed { error: Failure { message } } => {
+            answer.is_complete = true;
             answer.refusal = Some(Refusal::saying(message));
         }
+        Line::Error(Failure { message }) => answer.refusal = Some(Refusal::saying(message)),
     }
     true
 }

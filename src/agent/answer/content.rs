@@ -12,6 +12,8 @@ pub struct Answer {
     /// The number of rounds that it has begun: answers of its model, each with the actions that follow. 0 if its output
     /// does not show them.
     pub rounds: u32,
+    /// True if its last line is the result with which its program ends.
+    pub is_complete: bool,
     /// True if it ended itself after as many rounds as allowed.
     pub rounds_are_up: bool,
     /// Its final words.

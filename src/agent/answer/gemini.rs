@@ -105,6 +105,7 @@ pub(super) fn take_line(line: &[u8], in_round: &mut bool, answer: &mut Answer) -
             }
         }
         Line::Result { status, error, stats } => {
+            answer.is_complete = true;
             match error {
                 Some(failure) => answer.refusal = Some(failure.into()),
                 None if status == "success" => answer.refusal = None,
@@ -159,6 +160,7 @@ pub(super) fn take_document(bytes: &[u8], answer: &mut Answer) -> bool {
         let tokens = Tokens { input: tokens.prompt, output, cached: tokens.cached };
         answer.usage.add(Usage { model: Some(model), tokens: Some(tokens), cost: None });
     }
+    answer.is_complete = true;
     answer.refusal = error.map(Refusal::from);
     answer.text = response.or(answer.text.take());
     true

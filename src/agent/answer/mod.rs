@@ -12,4 +12,4 @@ mod opencode;
 mod reader;
 
 pub use content::Answer;
-pub use reader::{Rounds, read_answer};
+pub use reader::{Progress, read_answer};

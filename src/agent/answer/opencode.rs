@@ -33,8 +33,12 @@ struct Text {
     text: String,
 }
 
+/// The reason of the last step, after which no tool is called.
+const STOP: &str = "stop";
+
 #[derive(Deserialize)]
 struct Step {
+    reason: Option<String>,
     tokens: Option<Counts>,
     cost: Option<f64>,
 }
@@ -81,7 +85,8 @@ pub(super) fn take_line(line: &[u8], answer: &mut Answer) -> bool {
         Event::StepStart {} => answer.rounds += 1,
         Event::ToolUse {} | Event::Reasoning {} | Event::Done {} => {}
         Event::Text { part } => answer.text = Some(part.text),
-        Event::StepFinish { part: Step { tokens, cost } } => {
+        Event::StepFinish { part: Step { reason, tokens, cost } } => {
+            answer.is_complete = reason.as_deref() == Some(STOP);
             answer.refusal = None;
             let tokens = tokens.map(|Counts { input, output, reasoning, cache: Cache { read, write } }| Tokens {
                 input: input.saturating_add(read).saturating_add(write),

@@ -30,24 +30,33 @@ pub fn read_answer(log: &Path, from: u64) -> Answer {
     reader.finish()
 }
 
-/// Counts the rounds of an agent while it works.
-pub struct Rounds {
+/// The output of an agent while it works.
+pub struct Progress {
     log: File,
     reader: Reader,
 }
 
-impl Rounds {
+impl Progress {
     /// Reads what is written to `log` from byte `from` on; `None` where the log cannot be read.
-    pub fn of(log: &Path, from: u64) -> Option<Rounds> {
+    pub fn of(log: &Path, from: u64) -> Option<Progress> {
         let mut log = open_regular(log).ok()?;
         log.seek(SeekFrom::Start(from)).ok()?;
-        Some(Rounds { log, reader: Reader::default() })
+        Some(Progress { log, reader: Reader::default() })
     }
 
-    /// Counts the rounds that it has begun so far.
-    pub fn count(&mut self) -> u32 {
-        self.reader.push_all(&mut self.log);
+    /// Reads what was written since. Returns whether that is anything.
+    pub fn read(&mut self) -> bool {
+        self.reader.push_all(&mut self.log)
+    }
+
+    /// The number of rounds that it has begun.
+    pub fn rounds(&self) -> u32 {
         self.reader.answer.rounds
+    }
+
+    /// Returns whether the last line is the result with which its program ends.
+    pub fn is_complete(&self) -> bool {
+        self.reader.answer.is_complete
     }
 }
 
@@ -66,12 +75,15 @@ struct Reader {
 }
 
 impl Reader {
-    /// Takes all that a log has by now.
-    fn push_all(&mut self, log: &mut File) {
+    /// Takes all that a log has by now. Returns whether that is anything.
+    fn push_all(&mut self, log: &mut File) -> bool {
         let mut chunk = vec![0; CHUNK];
+        let mut has_more = false;
         while let Ok(count @ 1..) = log.read(&mut chunk) {
             self.push(&chunk[..count]);
+            has_more = true;
         }
+        has_more
     }
 
     fn push(&mut self, mut bytes: &[u8]) {
@@ -107,6 +119,7 @@ impl Reader {
         if line.len() > LONGEST {
             return;
         }
+        self.answer.is_complete &= line.trim_ascii().is_empty();
         if let Some(document) = &mut self.document {
             document.extend_from_slice(line);
             if document.len() > LONGEST {

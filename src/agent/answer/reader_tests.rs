@@ -45,6 +45,34 @@ fn the_stream_of_claude() {
 }
 
 #[test]
+fn the_last_result_completes_an_output_until_more_follows() {
+    let complete = |output: &str| {
+        let mut reader = Reader::default();
+        reader.push(output.as_bytes());
+        reader.answer.is_complete
+    };
+    let claude = "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"done\"}\n";
+    let step = |reason| {
+        format!(
+            "{{\"type\":\"step_finish\",\"sessionID\":\"ses\",\"part\":{{\"reason\":\"{reason}\",\"cost\":0.25}}}}\n"
+        )
+    };
+    for result in [
+        claude,
+        "{\"type\":\"turn.completed\",\"usage\":null}\n",
+        "{\"type\":\"turn.failed\",\"error\":{\"message\":\"no\"}}\n",
+        "{\"type\":\"result\",\"status\":\"success\",\"stats\":{}}\n",
+        "{\n \"response\": \"done\"\n}\n",
+        &step("stop"),
+    ] {
+        assert!(complete(result) && complete(&format!("before\n{result}\n\n")), "{result}");
+        assert!(!complete(&format!("{result}make test\n")) && !complete(&format!("{result}{}", step("tool-calls"))));
+    }
+    let others = ["", "done\n", "{\"type\":\"error\",\"message\":\"reconnecting\"}\n", &step("tool-calls")];
+    assert!(others.iter().all(|output| !complete(output)));
+}
+
+#[test]
 fn rounds_are_answers_of_the_model_itself() {
     let rounds = |output: &str| read(output).rounds;
     let message = |id: &str, parent: &str| {

@@ -47,7 +47,7 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
             let text = format!("flagged for review: experiment {id}: {reason}");
             vec![alert(AlertKind::Flagged, Some(*id), &reason, text)]
         }
-        Event::Outage { id, outage, again, waits: 0, .. } => {
+        Event::Outage { id, outage, again: Some(again), waits: 0, .. } => {
             let text = format!("{}, waiting until {}: {}", outage.kind, moment_text(*again), outage.said);
             vec![alert(AlertKind::Outage, Some(*id), &outage.kind.to_string(), text)]
         }

@@ -9,6 +9,11 @@ use super::expenses::Expenses;
 use crate::domain::{Bound, Contract, Direction, StopReason, count_of};
 use crate::rules::history::History;
 
+/// The number of calls in a row without a change at which a loop stops unless its user says otherwise, before and after
+/// the session's first change: an agent that never changed anything mostly may not write.
+const FIRST_IDLE: u32 = 3;
+const MAX_IDLE: u32 = 10;
+
 /// Facts by which to decide whether a session stops.
 #[derive(Debug, Clone, Copy)]
 pub struct StopFacts<'a> {
@@ -22,6 +27,13 @@ pub struct StopFacts<'a> {
     pub first: u32,
     /// The number of agent calls in a row that changed nothing.
     pub idle_calls: u32,
+    /// True if an agent has changed anything in the session.
+    pub has_changed: bool,
+}
+
+/// The number of calls in a row without a change at which a loop stops; 0 for never.
+pub fn idle_limit(contract: &Contract, has_changed: bool) -> u32 {
+    contract.max_idle.unwrap_or(if has_changed { MAX_IDLE } else { FIRST_IDLE })
 }
 
 /// The rules, in the order in which they are asked.
@@ -60,7 +72,7 @@ fn max_crashes(facts: &StopFacts) -> Option<StopReason> {
 }
 
 fn no_change(facts: &StopFacts) -> Option<StopReason> {
-    let (limit, calls) = (facts.contract.max_idle, facts.idle_calls);
+    let (limit, calls) = (idle_limit(facts.contract, facts.has_changed), facts.idle_calls);
     let text = || format!("the agent changed nothing in {} in a row", count_of(calls, "call"));
     (limit > 0 && calls >= limit).then(|| StopReason::reached(Bound::NoChange, false, json!({"calls": calls}), text()))
 }

@@ -17,7 +17,7 @@ pub use budget::{
     stop_for_time, verified_without_end,
 };
 pub use course_rules::course;
-pub use ending::{StopFacts, reached_goal, stop_before_next};
+pub use ending::{StopFacts, idle_limit, reached_goal, stop_before_next};
 pub use expenses::Expenses;
 pub use ladder_state::LadderState;
 pub use loop_agent::{AgentFacts, AgentLack, AgentSetting, LoopAgent};

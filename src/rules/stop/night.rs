@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::spending::{cost_enough, tokens_enough};
-use crate::domain::{Asked, Bound, Contract, ExperimentId, Spent, StopReason, Tokens, Usage, count_of};
+use crate::domain::{
+    Asked, Bound, Contract, ExperimentId, Failure, FailureClass, Record, Spent, StopReason, Tokens, Usage, count_of,
+};
 use crate::rules::history::History;
 
 /// The way in which a loop was started.
@@ -218,16 +220,31 @@ impl Night {
         self.spent.add(usage.tokens, usage.cost);
     }
 
-    /// Counts its experiments, without the baseline and those of `ar try`.
+    /// Counts its records for which `counts`, without the baseline and those of `ar try`.
+    fn count(&self, history: &History, counts: impl Fn(&Record) -> bool) -> u32 {
+        let is_its = |record: &&Record| {
+            record.sequence() >= self.from && !record.id.is_baseline() && !self.apart.contains(&record.id)
+        };
+        let count = history.records().iter().filter(is_its).filter(|record| counts(record)).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Counts its experiments, without duplicates that were refused.
     pub fn experiments(&self, history: &History) -> u32 {
-        let counts = |id: &ExperimentId| !id.is_baseline() && !self.apart.contains(id);
-        let records = history.records().iter().filter(|record| record.sequence() >= self.from);
-        u32::try_from(records.filter(|record| counts(&record.id)).count()).unwrap_or(u32::MAX)
+        let is_duplicate = |failure: &Failure| failure.class == FailureClass::Duplicate;
+        self.count(history, |record| !(record.runs.is_empty() && record.failure.as_ref().is_some_and(is_duplicate)))
+    }
+
+    /// Counts its changes that were refused without a run.
+    fn refusals(&self, history: &History) -> u32 {
+        self.count(history, |record| record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal()))
     }
 
     /// The number of experiments that its cap and the session's still allow; `None` if neither limits it.
     pub fn experiments_left(&self, contract: &Contract, history: &History) -> Option<u32> {
-        let tonight = self.caps.experiments.map(|limit| limit.saturating_sub(self.experiments(history)));
+        let left = |limit: u32| limit.saturating_sub(self.experiments(history));
+        let is_full = |limit| self.refusals(history) >= limit;
+        let tonight = self.caps.experiments.map(|limit| if is_full(limit) { 0 } else { left(limit) });
         let of_session = contract.caps.session_max_experiments;
         let in_session = of_session.map(|limit| limit.saturating_sub(history.experiments()));
         tonight.into_iter().chain(in_session).min()
@@ -235,11 +252,16 @@ impl Night {
 
     /// The cap that leaves no further experiment, its own or the session's.
     pub fn experiments_enough(&self, contract: &Contract, history: &History) -> Option<StopReason> {
-        let (limit, experiments) = (self.caps.experiments, self.experiments(history));
-        let tonight = limit.filter(|limit| experiments >= *limit);
-        tonight
-            .map(|limit| StopReason::MaxExperiments { limit, experiments })
-            .or_else(|| session_enough(contract.caps.session_max_experiments, history))
+        let (experiments, refusals) = (self.experiments(history), self.refusals(history));
+        let refused = |limit: u32| {
+            let text = format!("{} refused, as many as --max-experiments allows to run", count_of(refusals, "change"));
+            StopReason::reached(Bound::Refusals, true, json!({"limit": limit, "refusals": refusals}), text)
+        };
+        let tonight = self.caps.experiments.and_then(|limit| match limit {
+            limit if experiments >= limit => Some(StopReason::MaxExperiments { limit, experiments }),
+            limit => (refusals >= limit).then(|| refused(limit)),
+        });
+        tonight.or_else(|| session_enough(contract.caps.session_max_experiments, history))
     }
 
     /// The cap on what calls use that is reached, its own or the session's, of which `spent` is everything.

@@ -120,6 +120,37 @@ fn calls_count_for_the_night_and_for_the_session() {
 }
 
 #[test]
+fn a_refused_duplicate_uses_up_no_experiment_until_the_cap_is_reached_by_refusals() {
+    let night = Night::enter(None, &begins(caps(3)), moment(0, 1));
+    let run = json!([{"command": "", "seed": null, "started": "2026-11-20T22:00:00Z", "seconds": 1.0, "exit": 0,
+        "signal": null, "value": null}]);
+    let history = |classes: &[&str]| {
+        let refused = |(at, class): (usize, &&str)| match *class {
+            "" => record(json!({"id": at + 1, "value": "1", "runs": run})),
+            "duplicate after a run" => {
+                record(json!({"id": at + 1, "runs": run, "failure": {"class": "duplicate", "excerpt": ""}}))
+            }
+            class => record(json!({"id": at + 1, "failure": {"class": class, "excerpt": ""}, "runs": []})),
+        };
+        let baseline = record(json!({"id": 0, "value": "1"}));
+        History::new([baseline].into_iter().chain(classes.iter().enumerate().map(refused)).collect())
+    };
+    let contract = contract("true");
+    for (classes, left, reached) in [
+        (&["", "duplicate", "duplicate"][..], 2, None),
+        (&["", "scope", "duplicate after a run"], 0, Some("max_experiments")),
+        (&["", "duplicate", "duplicate", "duplicate"], 0, Some("refusals")),
+        (&["scope", "duplicate", "duplicate"], 0, Some("refusals")),
+        (&["", "", "duplicate", "duplicate", ""], 0, Some("max_experiments")),
+    ] {
+        let history = history(classes);
+        assert_eq!(night.experiments_left(&contract, &history), Some(left), "{classes:?}");
+        let reason = night.experiments_enough(&contract, &history).map(|it| serde_json::to_value(it).unwrap());
+        assert_eq!(reason.as_ref().map(|it| it["kind"].as_str().unwrap()), reached, "{classes:?}");
+    }
+}
+
+#[test]
 fn the_night_of_an_older_session_began_with_it() {
     let mut contract = contract("true");
     contract.max_experiments = Some(4);

@@ -85,7 +85,10 @@ pub fn outage(log: &str, end: CallEnd, now: &Zoned) -> Option<Outage> {
     }
     let newest_first = log.lines().rev().map(head).filter(|line| !line.trim().is_empty());
     let lines: Vec<&str> = newest_first.take(if end.changed || ended_well { LINES_OF_WORK } else { LINES }).collect();
-    let told = lines.iter().find_map(|line| kind_of(line, end.changed).map(|kind| (kind, *line)));
+    let told = lines.iter().enumerate().find_map(|(before, line)| {
+        let kind = kind_of(line, end.changed).or_else(|| cut_off(line, before == 0));
+        kind.map(|kind| (kind, *line))
+    });
     let not_started = !end.changed && end.exit.is_some_and(|status| NOT_STARTED.contains(&status));
     let last = lines.first().copied().unwrap_or_default();
     let (kind, line) = match told {
@@ -113,7 +116,8 @@ pub fn refused(refusal: &Refusal, end: CallEnd, now: &Zoned) -> Option<Outage> {
         return None;
     }
     let lines = || refusal.said.lines().map(head).filter(|line| !line.trim().is_empty());
-    let told = lines().find_map(|line| kind_of(line, end.changed).map(|kind| (kind, line)));
+    let kind = |line| kind_of(line, end.changed).or_else(|| cut_off(line, true));
+    let told = lines().find_map(|line| kind(line).map(|kind| (kind, line)));
     let of_status = refusal.status.and_then(|status| kind_of(&format!("status {status}"), false));
     let first = lines().next().unwrap_or_default();
     let (kind, line) = match (of_status, told) {
@@ -210,7 +214,7 @@ fn kind_of(line: &str, worked: bool) -> Option<OutageKind> {
         .iter()
         .find(|(_, codes, phrases)| phrases.iter().any(|phrase| has(phrase)) || codes.iter().any(|code| says(code)))
         .map(|(kind, ..)| *kind)
-        .or_else(|| hit_your_limit(&words).then_some(OutageKind::RateLimit))
+        .or_else(|| reached_your_limit(&words).then_some(OutageKind::RateLimit))
         .or_else(|| (!worked && CONNECTIONS.iter().any(|phrase| has(phrase))).then_some(OutageKind::Offline))
 }
 
@@ -224,17 +228,39 @@ fn words_of(line: &str) -> String {
     words
 }
 
-/// Returns whether the text contains "hit your limit", with up to four words in between.
-fn hit_your_limit(words: &str) -> bool {
-    let after = words.split(" hit your ").skip(1);
-    after.into_iter().any(|rest| rest.split(' ').take(5).any(|word| matches!(word, "limit" | "limits")))
+/// Returns whether the text contains "hit your limit", "exceeded your quota" or the like, with up to four words in between.
+fn reached_your_limit(words: &str) -> bool {
+    let after =
+        [" hit your ", " exceeded your ", " reached your "].into_iter().flat_map(|verb| words.split(verb).skip(1));
+    after.into_iter().any(|rest| {
+        rest.split(' ').take(5).any(|word| matches!(word, "limit" | "limits" | "quota" | "quotas" | "allowance"))
+    })
 }
+
+/// Returns whether a line says nothing but that a request was cut off, or says that behind `API Error:`. Such words in a
+/// sentence are about the agent's work. `is_last` says that nothing follows it.
+fn cut_off(line: &str, is_last: bool) -> Option<OutageKind> {
+    let words = words_of(line);
+    let words = words.trim().trim_start_matches("error ");
+    let is_cut_off = match words.strip_prefix("api error ") {
+        Some(rest) => CUT_OFF.iter().any(|text| rest.starts_with(text)),
+        None => is_last && CUT_OFF.iter().any(|text| words.strip_prefix(text).is_some_and(|rest| REST.contains(&rest))),
+    };
+    is_cut_off.then_some(OutageKind::Offline)
+}
+
+/// What agents print of a request that was cut off, as [`words_of`] returns it.
+const CUT_OFF: [&str; 3] = ["request timed out", "the socket connection was closed", "socket connection was closed"];
+
+/// The rest of such a line where it stands alone: Bun's advice is about its own `fetch`.
+const REST: [&str; 3] =
+    ["", " unexpectedly", " unexpectedly for more information pass verbose true in the second argument to fetch"];
 
 /// Words that may precede an HTTP status.
 const CODES: &[&str] =
     &["http", "http 1 1", "http 2", "status", "status code", "statuscode", "error", "error code", "api error", "code"];
 
-/// The wordings of claude, codex, gemini, opencode and aider, of their services and of the network, as [`words_of`]
+/// The wordings of claude, codex, copilot, gemini, agy, opencode and aider, of their services and of the network, as [`words_of`]
 /// returns them, with equivalent HTTP statuses. Each one states an error: merely mentioning a rate limit does not
 /// match.
 static WORDINGS: [(OutageKind, &[&str], WordList); 5] = [

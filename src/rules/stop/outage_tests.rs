@@ -103,6 +103,53 @@ fn the_last_words_of_agents_that_were_limited_or_cut_off_are_known() {
 }
 
 #[test]
+fn the_words_of_copilot_and_antigravity_are_known() {
+    use OutageKind::{Credit, Login, Offline, Overloaded, RateLimit};
+    let succeeded = |line: &str| outage(line, CallEnd { exit: Some(0), ..FAILED }, &now()).map(|outage| outage.kind);
+    for (line, kind) in [
+        (
+            "✗ Sorry, you've hit a rate limit that restricts the number of model requests. Please try again in 2 hours.",
+            RateLimit,
+        ),
+        ("Sorry, you have been rate-limited. Please wait 2 minutes before trying again", RateLimit),
+        ("× Model call failed: {\"message\":\"too much\",\"code\":\"rate_limited\"}", RateLimit),
+        ("{\"code\":\"user_weekly_rate_limited\"}", RateLimit),
+        ("Individual quota reached. Please upgrade. Resets in 5h28m14s.", RateLimit),
+        ("You have exceeded your monthly quota", RateLimit),
+        ("You've exceeded your premium request allowance.", RateLimit),
+        ("✘ Execution failed: 402 You have no quota", Credit),
+        ("Error: No authentication information found.", Login),
+        ("Error: authentication timed out", Login),
+        ("Failed to get response from the AI model; retried 5 times", Overloaded),
+        ("API Error: Request timed out.", Offline),
+        ("Request timed out", Offline),
+        ("Error: Request timed out.", Offline),
+        (
+            "API Error: The socket connection was closed unexpectedly. For more information, pass `verbose: true`",
+            Offline,
+        ),
+        ("The socket connection was closed unexpectedly.", Offline),
+    ] {
+        assert_eq!((found(line), succeeded(line)), (Some(kind), Some(kind)), "{line}");
+    }
+    assert_eq!(
+        until("try again in 15 hours 23 minutes; you've hit a rate limit").as_deref(),
+        Some("2026-11-21T12:23:00Z")
+    );
+    assert_eq!(until("Individual quota reached. Resets in 5h28m14s.").as_deref(), Some("2026-11-21T02:28:14Z"));
+    for line in [
+        "I looked at what happens after 'Request timed out' in client.py; it is retried already.",
+        "Request timed out is what the log of the last run says.",
+        "client.py raises `API Error: Request timed out`.",
+        "The socket connection was closed by the test server, as it should be.",
+        "I raised the quota, and reached a limit of the learning rate.",
+    ] {
+        assert_eq!((found(line), succeeded(line)), (None, None), "{line}");
+    }
+    assert_eq!(succeeded("Request timed out\nI changed nothing, for the data has no fold 5."), None);
+}
+
+#[test]
 fn an_agent_whose_service_answered_is_not_out_because_of_another_connection() {
     let log = "HTTPSConnectionPool(host='example.com', port=443): Max retries exceeded with url: /prices.json\n";
     let end = |exit, answered| CallEnd { exit: Some(exit), timed_out: false, changed: false, answered };

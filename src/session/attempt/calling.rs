@@ -11,6 +11,7 @@ use jiff::Zoned;
 use super::agent_training::{RunLogBefore, own_training};
 use super::left_over::restore_after;
 use super::lifecycle::Attempt;
+use super::rounds::{Cut, wait_for_agent};
 use super::running::DELETIONS;
 use super::searching::search;
 use crate::agent::{self, Answer, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};
@@ -72,8 +73,8 @@ struct Before {
     rows: u32,
     /// True if the loop had less time left than a call may take.
     is_capped: bool,
-    /// True if it was terminated for using too many rounds.
-    over_rounds: bool,
+    /// Why it was ended before its agent exited, if it was.
+    cut: Option<Cut>,
     /// True if it rewrote `run.log`.
     rewrote_log: bool,
     memories: Memories,
@@ -151,7 +152,7 @@ impl<'a> Calling<'a> {
         };
         let told = Told { memories: &memories, words: &words, found: &found, asked_again };
         let run_log = RunLogBefore::of(workspace.repo.worktree());
-        let ((mut ended, over_rounds), is_capped) = self.call(workspace, shared, told, log_from).await?;
+        let ((mut ended, cut), is_capped) = self.call(workspace, shared, told, log_from).await?;
         let rewrote_log = run_log.is_rewritten(&copied_log(&self.files.folder));
         crash::point("proposing.agent_over");
         let (mut rows, mut commits) = (0, None);
@@ -167,7 +168,7 @@ impl<'a> Calling<'a> {
             commits = workspace.take_over_call(store, &self.attempt.open.base, &self.files.folder)?;
         }
         let commits = commits.unwrap_or_else(|| workspace.repo.refs.commits_logged(commits_from));
-        let before = Before { log_from, commits, rows, is_capped, over_rounds, rewrote_log, memories, words };
+        let before = Before { log_from, commits, rows, is_capped, cut, rewrote_log, memories, words };
         let is_over = ended.is_over();
         let work = self.read_work(workspace, &mut shared.store(), ended, before);
         if is_over {
@@ -192,7 +193,7 @@ impl<'a> Calling<'a> {
         before: Before,
     ) -> Result<Ending<Option<Box<Work>>>, SessionError> {
         let (attempt, log) = (self.attempt, self.files.log());
-        let Before { log_from, commits, rows, is_capped, over_rounds, rewrote_log, memories, words: told } = before;
+        let Before { log_from, commits, rows, is_capped, cut, rewrote_log, memories, words: told } = before;
         let mut exit = match ended {
             Ending::Done(Err(ExecError::Command { detail, .. } | ExecError::NoWall { detail, .. })) => {
                 self.enter_outage(workspace, store, not_started(&detail), 0.0)?;
@@ -212,7 +213,11 @@ impl<'a> Calling<'a> {
         };
         store.name_written_links(exit.started);
         let Answer { refusal, usage, text, words: streamed, rounds_are_up, .. } = agent::read_answer(&log, log_from);
-        let ended_for = ended_for(&exit, over_rounds || rounds_are_up, store.contract.caps.agent_rounds);
+        if cut == Some(Cut::Lingering) {
+            let why = "it printed its result 30 s ago and did not exit".to_owned();
+            store.note(Notice::CallEnded { id: attempt.open.id, why });
+        }
+        let ended_for = ended_for(&exit, cut == Some(Cut::Rounds) || rounds_are_up, store.contract.caps.agent_rounds);
         let cut_short = is_capped && exit.timed_out && ended_for.is_none();
         // A cap is a limit like that of its time.
         exit.timed_out |= ended_for.is_some();
@@ -249,6 +254,7 @@ impl<'a> Calling<'a> {
         // The prompt for the next change mentions the last call for one.
         if self.purpose == Purpose::Change {
             store.journal.calls.end(LastCall {
+                said: said.clone(),
                 question: said.as_deref().and_then(question).map(str::to_owned),
                 ended_after: (exit.timed_out && ended_for.is_none() && !cut_short)
                     .then_some(store.contract.agent_timeout.as_secs_f64()),
@@ -308,7 +314,7 @@ impl<'a> Calling<'a> {
         self.attempt.put_unfinished_away(workspace, store)
     }
 
-    /// Calls the agent and waits for it. Returns also whether it took too many rounds, and whether the loop has less time left
+    /// Calls the agent and waits for it. Returns also why it was ended, if it was, and whether the loop has less time left
     /// than a call may take.
     async fn call(
         &self,
@@ -316,11 +322,12 @@ impl<'a> Calling<'a> {
         shared: &Shared<'_>,
         told: Told<'_>,
         log_from: u64,
-    ) -> Result<((Ending<Exited>, bool), bool), SessionError> {
+    ) -> Result<((Ending<Exited>, Option<Cut>), bool), SessionError> {
         shared.emit(Event::AgentStarted { id: self.attempt.open.id })?;
         let left = shared.times.end(&shared.store()).map(|end| end.left);
         let (mut job, is_capped) = self.start(workspace, &mut shared.store(), &shared.local, left, told)?;
-        Ok((self.wait(shared, &mut job, log_from).await?, is_capped))
+        let rounds = shared.store().contract.caps.agent_rounds;
+        Ok((wait_for_agent(shared, &mut job, (&self.files.log(), log_from), rounds).await?, is_capped))
     }
 
     /// Writes the prompt and starts the agent; `left` is how long the loop goes on. Returns also whether that is less than a

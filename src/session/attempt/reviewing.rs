@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::left_over::restore_after;
 use super::lifecycle::{Attempt, Attempted, Stage};
+use super::rounds::wait_for_agent;
 use crate::agent::{self, Answer, Reviewing, review_prompt};
 use crate::crash;
 use crate::domain::{
@@ -22,9 +23,9 @@ use crate::rules::{JobPlaces, WalledRole, priced};
 use crate::session::errors::SessionError;
 use crate::session::files::{refuse_spoilt, remove_file};
 use crate::session::research::new_claims::new_claims;
-use crate::session::store::{Interrupt, REVIEW, Store, clear_run_folder, draft_of, own_names, run_variables};
+use crate::session::store::{REVIEW, Store, clear_run_folder, draft_of, own_names, run_variables};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Deadline, Ending, Exited, Shared, Waiter};
+use crate::session::wait::{Deadline, Ending, Exited, Shared};
 use crate::state::{SessionFolder, read_log_tail};
 
 /// The reason that git shows for the lock of the reviewer's working tree.
@@ -153,7 +154,7 @@ impl ReviewCall<'_> {
         let ended = match self.start(shared, deadline) {
             Ok(mut job) => {
                 shared.publish()?;
-                let ended = shared.wait(&mut job, None, || Ok(Interrupt::None)).await?;
+                let (ended, _) = wait_for_agent(shared, &mut job, (&self.log(), 0), None).await?;
                 crash::point("reviewing.reviewer_over");
                 ended
             }

@@ -295,7 +295,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
             None => {}
             Some(StopReason::MaxExperiments { .. }) => return Demand::Winners,
             Some(StopReason::Reached(reached))
-                if matches!(reached.rule, Bound::Goal | Bound::SessionMaxExperiments) =>
+                if matches!(reached.rule, Bound::Goal | Bound::Refusals | Bound::SessionMaxExperiments) =>
             {
                 return Demand::Winners;
             }

@@ -11,7 +11,7 @@ use super::new_messages::has_newer_messages;
 use super::shared::{Heartbeat, Shared};
 use crate::crash;
 use crate::domain::{Event, Notice, Outage, StopReason, exact_time};
-use crate::rules::{Patience, patience, pause_after_idle, pause_on};
+use crate::rules::{Patience, idle_limit, patience, pause_after_idle, pause_on};
 use crate::session::errors::SessionError;
 
 /// Waits until the agent is to be called again, at most until the end of this invocation. Any request ends it at once.
@@ -29,6 +29,10 @@ pub(crate) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, 
         Patience::Wait(pause) => pause,
         Patience::GiveUp if escalate_outage(shared, &open)? => pause_on(&open.outage, so_far, now),
         Patience::GiveUp => {
+            if open.waits == 0 {
+                let (id, outage) = (shared.store().history.next_id(), open.outage.clone());
+                shared.emit(Event::Outage { id, outage, again: None, waits: 0, seconds: open.seconds })?;
+            }
             let Outage { kind, said, until } = open.outage;
             return Ok(Some(StopReason::Outage { reason: kind, said, until, seconds: open.seconds }));
         }
@@ -39,7 +43,7 @@ pub(crate) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, 
     shared.store().journal.pauses.wait_out(until);
     shared.store().write_journal()?;
     crash::point("outage.noted");
-    shared.emit(Event::Outage { id, outage: open.outage, again, waits, seconds })?;
+    shared.emit(Event::Outage { id, outage: open.outage, again: Some(again), waits, seconds })?;
 
     pause_unless_told(shared, pause, again).await?;
     let store = &mut *shared.store();
@@ -53,7 +57,8 @@ pub(crate) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, 
 pub(crate) async fn pause_when_idle(shared: &Shared<'_>, seconds: f64) -> Result<(), SessionError> {
     let (idle_calls, most_calls, limit) = {
         let store = shared.store();
-        (store.journal.calls.idle(), store.journal.most_calls(), store.contract.max_idle)
+        let limit = idle_limit(&store.contract, store.journal.has_change(&store.history));
+        (store.journal.calls.idle(), store.journal.most_calls(), limit)
     };
     // Each agent has its own row of calls.
     let in_a_row = idle_calls.div_ceil(most_calls);

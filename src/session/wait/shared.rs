@@ -15,8 +15,8 @@ use super::log_keeping::LogKeeper;
 use super::new_messages::publish_new_messages;
 use super::surroundings::Place;
 use super::times::Times;
-use crate::agent::Finding;
-use crate::domain::{Bound, Environment, Event, ExperimentId, Notice, StopReason};
+use crate::agent::{Finding, permission_hint};
+use crate::domain::{Bound, Environment, Event, ExperimentId, Notice, Reached, StopReason};
 use crate::exec::Executor;
 use crate::session::errors::SessionError;
 use crate::session::store::{AGENT, Interrupt, Interrupts, REVIEW, Store};
@@ -161,8 +161,16 @@ impl Shared<'_> {
     /// experiment.
     pub(crate) fn rule_to_stop(&self, first: u32) -> Option<StopReason> {
         let store = &mut *self.store();
-        let reason = store.journal.rule_to_stop(&store.contract, &store.history, first)?;
-        if reason.is_rule(Bound::NoChange) {
+        let mut reason = store.journal.rule_to_stop(&store.contract, &store.history, first)?;
+        if let StopReason::Reached(Reached { rule: Bound::NoChange, text, .. }) = &mut reason {
+            if !store.journal.has_change(&store.history) {
+                let said = store.journal.calls.last().said.as_ref();
+                *text += &said.map(|said| format!("; it last said: {said}")).unwrap_or_default();
+                let seats = store.folder.trees();
+                let root = store.journal.users_tree().unwrap_or(&seats);
+                let command = store.contract.agent.as_deref().unwrap_or_default();
+                *text += &format!("\n      {}; then run `ar resume` to continue", permission_hint(command, root));
+            }
             let log = store.folder.run(store.history.next_id()).join("agent.log");
             store.note(Notice::AgentsLog(log));
         }

@@ -32,7 +32,7 @@ fn a_reviewer_that_gives_no_verdict_holds_nobody_up() {
         ("mkfifo \"$AR_REVIEW\"", &[], "$AR_REVIEW"),
         ("mkdir \"$AR_REVIEW\"; echo '{\"verdict\": 7}'", &[], "$AR_REVIEW"),
         ("truncate -s 100G \"$AR_REVIEW\"", &[], "$AR_REVIEW"),
-        ("kill -9 $$", &[], "it gave no verdict (exit 137 after"),
+        ("kill -9 $$", &[], "it gave no verdict (exit 137 (killed) after"),
         ("exec /no/such/program", &[], "exit 127"),
     ] {
         let (repo, outcome, verdicts) = outcome_with(script, flags);
