@@ -58,8 +58,9 @@ pub(super) static CORE: &[Setting] = described! {
 
     Setting::of::<MetricSource>() => {
         key: "metric-file", heading: Heading::Measuring, value: "PATH:/json/pointer",
-        help: "JSON file that holds the value, or the object with a composite's axes, read instead of the log",
-        comment: "The JSON file that holds the number.",
+        help: "JSON file that holds the value, or the object with a composite's axes, read instead of the log; also \
+               JSON lines, or a CSV or TSV file with PATH:COLUMN; a pattern such as 'out/*/m.csv' is its newest file",
+        comment: "The file that holds the number: m.json:/pointer, log.jsonl:/pointer or 'out/*/m.csv:column'.",
         lines: |it| line(file(&it.metric.source), |file| format!("read from {file}")),
         set: |asked, texts| MetricSource::read(texts).map(|file| asked.source = Some(file)),
         asked: |asked| texts(asked.source.as_ref().and_then(file)),

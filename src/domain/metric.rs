@@ -177,11 +177,11 @@ pub enum MetricSource {
     Log,
     /// In the single group of this pattern, anywhere in the log.
     Regex(String),
-    /// In a JSON file that the run writes.
+    /// In a file that the run writes.
     File {
-        /// The file, relative to the root of the working tree.
+        /// The file, relative to the root of the working tree, or a pattern whose newest file counts.
         path: PathBuf,
-        /// The JSON pointer (RFC 6901) to the number; empty for the whole document.
+        /// The JSON pointer (RFC 6901) to the number, or the column of a table; empty for the field of the metric's name.
         pointer: String,
     },
 }
@@ -191,6 +191,7 @@ impl fmt::Display for MetricSource {
         match self {
             MetricSource::Log => f.write_str("the log"),
             MetricSource::Regex(pattern) => f.write_str(pattern),
+            MetricSource::File { path, pointer } if pointer.is_empty() => write!(f, "{}", path.display()),
             MetricSource::File { path, pointer } => write!(f, "{}:{pointer}", path.display()),
         }
     }

@@ -236,14 +236,14 @@ fn switch(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "must be true or false".into())
 }
 
-/// Reads the JSON file that holds the metric, and where in it: `out.json:/final/loss`.
+/// Reads the file that holds the metric, and where in it: `out.json:/final/loss`, `metrics.csv:val_loss`.
 fn metric_file(text: &str) -> Result<MetricSource, String> {
-    let (path, pointer) = match text.find(":/") {
-        Some(at) => (&text[..at], &text[at + 1..]),
-        None => (text, ""),
-    };
+    let is_table = |path: &&str| path.ends_with(".csv") || path.ends_with(".tsv");
+    let by_column = || text.split_once(':').filter(|(path, _)| is_table(path));
+    let by_pointer = || text.find(":/").map(|at| (&text[..at], &text[at + 1..]));
+    let (path, pointer) = by_column().or_else(by_pointer).unwrap_or((text, ""));
     if path.is_empty() {
-        return Err("write the file and a JSON pointer, as in out.json:/final/loss".into());
+        return Err("write the file and a JSON pointer or a column, as in out.json:/loss or out.csv:loss".into());
     }
     Ok(MetricSource::File { path: path.into(), pointer: pointer.into() })
 }
@@ -364,6 +364,9 @@ mod tests {
         assert_eq!(file, Ok(MetricSource::File { path: "out/m.json".into(), pointer: "/a/b".into() }));
         let whole = metric_file("m.json");
         assert_eq!(whole, Ok(MetricSource::File { path: "m.json".into(), pointer: String::new() }));
+        let column = |text| metric_file(text).map(|source| source.to_string().replace(':', " "));
+        assert_eq!(column("out/*/m.csv:val/loss"), Ok("out/*/m.csv val/loss".into()));
+        assert_eq!(column("m.tsv:a:b"), Ok("m.tsv a b".into()));
         assert!(read(":/a").is_err());
     }
 }

@@ -1,62 +1,161 @@
-//! The metric in a JSON file that the run wrote.
+//! The metric in a file that the run wrote: JSON, JSON lines, CSV or TSV.
 
+use std::path::Path;
+
+use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use super::number::whole;
 use super::search::Found;
+use crate::domain::few;
 
-/// An error when reading the number in a metric file.
+/// Fields that hold the name of a number whose value is in a field of its own.
+pub(super) const NAME_FIELDS: [&str; 3] = ["metric", "name", "key"];
+
+/// The deepest object to search for a name.
+const DEEPEST: usize = 8;
+
+/// An error when reading the number in a metric file, as a clause about the file.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricFileError {
     /// The file is not a JSON document.
-    #[error("the metric file is not JSON")]
+    #[error("is not JSON")]
     Syntax(#[source] serde_json::Error),
     /// The pointer leads nowhere.
-    #[error("the metric file has nothing at `{pointer}`: `{missing}` is missing")]
+    #[error("has nothing at `{pointer}`: `{missing}` is missing{}", elsewhere.as_deref().map(|at| format!(", but a number is at `{at}`")).unwrap_or_default())]
     Missing {
         /// The pointer.
         pointer: String,
         /// The first part of it that is not there.
         missing: String,
+        /// The pointer to a number of that name.
+        elsewhere: Option<String>,
     },
+    /// The table has no such column.
+    #[error("has no column `{column}`; its columns: {}", few(columns).join(", "))]
+    Column {
+        /// The column.
+        column: String,
+        /// The columns that it has.
+        columns: Vec<String>,
+    },
+    /// The column has no row with a value.
+    #[error("has no value in the column `{0}`")]
+    NoRow(String),
     /// The pointer is invalid.
-    #[error("`{0}` is not a JSON pointer: it must be empty or start with `/`")]
+    #[error("needs a JSON pointer, which is empty or starts with `/`: `{0}` is none")]
     Pointer(String),
     /// It leads to something else.
-    #[error("the value at `{pointer}` in the metric file is not a number: {found}")]
+    #[error("has no number at `{place}`: {found}")]
     NotANumber {
-        /// The pointer.
-        pointer: String,
+        /// The pointer or the column.
+        place: String,
         /// The text found there, at most 60 characters.
         found: String,
     },
 }
 
-/// Reads the number at `pointer` (RFC 6901, empty for the whole document) in a JSON document, its digits as written.
+/// Returns whether a file is read as a table with a header.
+fn is_table(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("csv") || end.eq_ignore_ascii_case("tsv"))
+}
+
+/// Reads the number at `place` in a file, its digits as written: the last non-empty cell of a column in a CSV or TSV file, by
+/// the file's name, else the value at a JSON pointer (RFC 6901), in JSON lines that of the last line that has it. An empty
+/// place is the whole document or, in a table or an object, the field of this name.
 ///
 /// `NaN` and `Infinity`, which Python's `json` writes, are read as not finite; so is a number in a string read as one.
 ///
 /// # Errors
 ///
-/// The document is no JSON, the pointer leads nowhere, or to something that is no number.
-pub fn metric_file(json: &[u8], pointer: &str) -> Result<Found, MetricFileError> {
-    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
-    let json = quote_constants(json);
-    let mut value: &RawValue = serde_json::from_slice(&json).map_err(MetricFileError::Syntax)?;
+/// The file is no JSON, the place does not exist or has no number.
+pub fn metric_file(path: &Path, text: &[u8], place: &str, name: &str) -> Result<Found, MetricFileError> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    if is_table(path) {
+        return in_column(text, place, name);
+    }
+    let json = quote_constants(text);
+    let lines = || json.split(|byte| *byte == b'\n').rev().filter(|line| !line.trim_ascii().is_empty());
+    match in_document(&json, place, name) {
+        // A run that ended in the middle of a line has begun the last one.
+        Err(MetricFileError::Syntax(error)) => {
+            let mut found: Vec<_> = Vec::new();
+            for line in lines() {
+                match in_document(line, place, name) {
+                    Err(MetricFileError::Syntax(_)) => {}
+                    Err(missing) => found.push(missing),
+                    number => return number,
+                }
+            }
+            Err(found.into_iter().next().unwrap_or(MetricFileError::Syntax(error)))
+        }
+        found => found,
+    }
+}
+
+/// The place of a number of this name in a file, as [`metric_file`] takes it, if there is one.
+pub fn place_of(path: &Path, text: &[u8], name: &str) -> Option<String> {
+    if metric_file(path, text, "", name).is_ok() {
+        return Some(String::new());
+    }
+    let line = text.trim_ascii().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let read = |json: &[u8]| serde_json::from_slice(&quote_constants(json)).ok();
+    pointer_to(&read(text).or_else(|| read(line))?, name, DEEPEST)
+}
+
+fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<Found, MetricFileError> {
+    let mut value: &RawValue = serde_json::from_slice(json).map_err(MetricFileError::Syntax)?;
     if !pointer.is_empty() && !pointer.starts_with('/') {
         return Err(MetricFileError::Pointer(pointer.to_owned()));
     }
     for part in pointer.split('/').skip(1) {
         let key = part.replace("~1", "/").replace("~0", "~");
-        value = member(value, &key)
-            .ok_or_else(|| MetricFileError::Missing { pointer: pointer.to_owned(), missing: key })?;
+        value = member(value, &key).ok_or_else(|| {
+            let last = pointer.rsplit('/').next().unwrap_or_default();
+            let elsewhere = serde_json::from_slice(json).ok().and_then(|all| pointer_to(&all, last, DEEPEST));
+            MetricFileError::Missing { pointer: pointer.to_owned(), missing: key, elsewhere }
+        })?;
+    }
+    if pointer.is_empty() {
+        let named = NAME_FIELDS.iter().find(|field| {
+            member(value, field).is_some_and(|it| serde_json::from_str::<String>(it.get()).is_ok_and(|it| it == name))
+        });
+        value = member(value, named.map_or(name, |_| "value")).unwrap_or(value);
     }
     let text = value.get();
-    let text = serde_json::from_str::<String>(text).unwrap_or_else(|_| text.to_owned());
-    whole(text.as_bytes()).map(Found::from).ok_or_else(|| MetricFileError::NotANumber {
-        pointer: pointer.to_owned(),
-        found: text.chars().take(60).collect(),
-    })
+    number(pointer, &serde_json::from_str::<String>(text).unwrap_or_else(|_| text.to_owned()))
+}
+
+fn in_column(text: &[u8], place: &str, name: &str) -> Result<Found, MetricFileError> {
+    let header = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let delimiter = [b'\t', b','].into_iter().find(|sign| header.contains(sign)).unwrap_or(b';');
+    let mut table =
+        csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).trim(csv::Trim::All).from_reader(text);
+    let columns: Vec<String> =
+        table.byte_headers().into_iter().flatten().map(|cell| String::from_utf8_lossy(cell).into_owned()).collect();
+    let pointed = place.strip_prefix('/').map(|place| place.replace("~1", "/").replace("~0", "~"));
+    let wanted = if place.is_empty() { name } else { place };
+    let column = columns.iter().position(|column| column == wanted || pointed.as_ref() == Some(column));
+    let Some(column) = column else { return Err(MetricFileError::Column { column: wanted.to_owned(), columns }) };
+    let cells = table.byte_records().map_while(Result::ok).filter_map(|row| Some(row.get(column)?.to_owned()));
+    let last = cells.filter(|cell| !cell.is_empty()).last().ok_or_else(|| MetricFileError::NoRow(wanted.to_owned()))?;
+    number(wanted, &String::from_utf8_lossy(&last))
+}
+
+fn number(place: &str, text: &str) -> Result<Found, MetricFileError> {
+    whole(text.as_bytes())
+        .map(Found::from)
+        .ok_or_else(|| MetricFileError::NotANumber { place: place.to_owned(), found: text.chars().take(60).collect() })
+}
+
+/// The pointer to a number of this name, at most so many objects deep.
+fn pointer_to(json: &Json, name: &str, depth: usize) -> Option<String> {
+    let object = json.as_object().filter(|_| depth > 0)?;
+    let escaped = |key: &str| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
+    if object.get(name).is_some_and(Json::is_number) {
+        return Some(escaped(name));
+    }
+    object.iter().find_map(|(key, value)| Some(escaped(key) + &pointer_to(value, name, depth - 1)?))
 }
 
 fn member<'a>(value: &'a RawValue, key: &str) -> Option<&'a RawValue> {

@@ -6,7 +6,7 @@ use super::claims::Claims;
 use super::name::Reading;
 use super::number::Value;
 use super::search::{Found, PatternError, Search};
-use crate::domain::{MetricSource, MetricSpec, Number, few};
+use crate::domain::{COMPOSITE, MetricSource, MetricSpec, Number, few, nearest};
 
 /// Names of memory, and how many of their unit make a GiB.
 const MEMORY: [(&str, f64); 2] = [("memory_gb", 1.0), ("peak_vram_mb", 1024.0)];
@@ -136,11 +136,17 @@ impl Mentions {
         self.memory_gb = self.memory_gb.or(earlier.memory_gb);
     }
 
-    /// Says which numbers follow the metric's name, where any of them can be meant and no other mention counts.
-    pub(super) fn instead(&self) -> Option<String> {
-        let numbers = self.metric.claims.several();
-        let name = self.metric.name.as_deref().filter(|_| !numbers.is_empty())?;
-        Some(format!("several numbers follow {name}, and any of them can be meant: {}", few(numbers).join(", ")))
+    /// Says what the log has instead of the metric's number: several behind its name, or one behind a similar name.
+    pub(super) fn instead(&self, metrics: &[(String, Number)]) -> Option<String> {
+        let Mention { name, claims, .. } = &self.metric;
+        let name = name.as_deref().filter(|name| claims.found().is_none() && *name != COMPOSITE)?;
+        if !claims.several().is_empty() {
+            let numbers = few(claims.several()).join(", ");
+            return Some(format!("several numbers follow {name}, and any of them can be meant: {numbers}"));
+        }
+        let (other, number) = nearest(name, metrics.iter().map(|(name, _)| name))
+            .and_then(|near| metrics.iter().find(|(name, _)| name == near))?;
+        Some(format!("the run printed no {name}, but {other}: {number}"))
     }
 
     /// The last finite number of the metric.

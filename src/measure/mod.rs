@@ -22,7 +22,7 @@ mod vocabulary;
 
 pub use clean::has_mark;
 pub(crate) use file::quote_constants;
-pub use file::{MetricFileError, metric_file};
+pub use file::{MetricFileError, metric_file, place_of};
 pub use plain::PlainText;
 pub use scanner::{LogSummary, Scanner};
 pub use search::{Found, PatternError};

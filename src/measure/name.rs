@@ -7,6 +7,7 @@
 //! Words for all parts are no other name: `Mean val_bpb: 1.2`. A name that is a unit has its number before it: `99 ns/op`.
 
 use super::elsewhere::{is_elsewhere, is_of_another_run, word_before};
+use super::file::NAME_FIELDS;
 use super::number::{Value, next_char, value_at, whole};
 use super::standing::{Standing, aggregate_behind, before_aggregate, is_progress};
 use super::vocabulary::{counts_value, is_blank, is_decoration, is_marker, is_stale, is_unit_name, prints, qualifies};
@@ -45,6 +46,9 @@ enum Form {
 /// line does.
 pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) -> Option<Reading> {
     let left = String::from_utf8_lossy(left);
+    if let Some(value) = value_of_fields(&left, right, cut) {
+        return Some(Reading::Value(Standing::of(&left, false), value));
+    }
     let is_unit = is_unit_name(name);
     let behind = aggregate_behind(right);
     let found = form(&right[behind..]).filter(|(form, _)| *form != Form::Juxtaposed || !is_unit);
@@ -68,6 +72,32 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     counts.then(|| match numbers.len() {
         0 | 1 => Reading::Value(Standing::of(&left, behind > 0 || before.is_some()), value),
         _ => Reading::Several(numbers),
+    })
+}
+
+/// The number of a JSON object that has the name in one field and the number in another: `{"metric": "loss", "value": 1}`.
+fn value_of_fields(left: &str, right: &[u8], cut: bool) -> Option<Value> {
+    let quote = left.chars().next_back().filter(|c| matches!(c, '"' | '\'') && right.first() == Some(&(*c as u8)))?;
+    let key = left[..left.len() - 1].trim_end().strip_suffix(':')?.trim_end().strip_suffix(quote)?;
+    if !NAME_FIELDS.contains(&word_before(key)) {
+        return None;
+    }
+    // The first bracket that closes or opens what the other side began.
+    let leaves = |inner: char, outer: char| {
+        let mut depth = 0;
+        move |c| {
+            depth += i32::from(c == inner) - i32::from(c == outer);
+            depth < 0
+        }
+    };
+    let right = String::from_utf8_lossy(right);
+    let start = left.rfind(leaves('}', '{')).unwrap_or(0);
+    let end = right.find(leaves('{', '}')).unwrap_or(right.len());
+    let field = format!("{quote}value{quote}");
+    [&right[..end], &left[start..]].into_iter().find_map(|part| {
+        let text = part[part.find(&field)? + field.len()..].trim_start().strip_prefix(':')?.trim_start();
+        let (value, length) = value_at(text.as_bytes())?;
+        (!cut || length < text.len()).then_some(value)
     })
 }
 
@@ -438,5 +468,25 @@ mod tests {
             assert_eq!(read(line, "http_reqs").as_deref(), Some("400"), "{line}");
         }
         assert_eq!(read("    http_req_duration..............: avg=314.5ms", "http_req_duration"), None);
+    }
+
+    #[test]
+    fn a_name_and_its_number_may_be_two_fields() {
+        for line in [
+            r#"{"metric": "val_bpb", "value": 1.2, "epoch": 3}"#,
+            r#"{"event": "eval", "key": "val_bpb", "value": 1.2, "meta": {"value": 3}}"#,
+            r#"{"value":1.2,"name":"val_bpb"}"#,
+            r#"[{"name":"loss","value":3},{"value":1.2,"name":"val_bpb"},{"name":"acc","value":4}]"#,
+            "{'metric': 'val_bpb', 'meta': {'step': 3}, 'value': 1.2}",
+        ] {
+            assert_eq!(read(line, "val_bpb").as_deref(), Some("1.2"), "{line}");
+        }
+        for line in [
+            r#"{"metric": "val_bpb"}, {"value": 1.2}"#,
+            r#"{"best": "val_bpb", "value": 1.2}"#,
+            r#"{"metric": "val_bpb", "value": null}"#,
+        ] {
+            assert_eq!(read(line, "val_bpb"), None, "{line}");
+        }
     }
 }

@@ -33,7 +33,8 @@ pub struct LogSummary {
     /// What that value is of, if not of the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<PartOf>,
-    /// What there is instead of the metric's number, as a clause: several numbers, of which any can be meant.
+    /// What there is instead of the metric's number, as a clause: several numbers, of which any can be
+    /// meant, a similar name, or a metric file without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead: Option<String>,
     /// Every named number in the last 64 KiB, in the log's order; each name once, with its last number; at most 256 names. Then
@@ -192,7 +193,7 @@ impl Scanner {
         let plain = without_escapes(&self.text);
         let lines = last_lines_of(&plain, self.forgotten);
         let (mut metrics, mut not_finite) = pairs(lines);
-        let instead = self.mentions.instead();
+        let instead = self.mentions.instead(&metrics);
         let (claims, memory) = self.mentions.finish(&mut metrics, &mut not_finite);
         let named = metrics.iter().find(|(name, _)| name == "memory_gb").map(|(_, number)| number.value);
         let memory_gb = named.or(memory).filter(|memory| *memory >= 0.0);

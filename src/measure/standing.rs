@@ -107,7 +107,7 @@ fn process(left: &str) -> Process {
 fn numbered<'a>(text: &'a str, word: &'a str) -> Option<(&'a str, u32, &'a str)> {
     text.to_ascii_lowercase().rmatch_indices(word).find_map(|(at, _)| {
         let is_word = !text[..at].ends_with(char::is_alphanumeric);
-        let behind = text[at + word.len()..].trim_start_matches([' ', '-', '_', '#', '=', ':', '[']);
+        let behind = text[at + word.len()..].trim_start_matches([' ', '-', '_', '#', '=', ':', '[', '"', '\'']);
         let digits = behind.len() - behind.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, rest) = behind.split_at(digits);
         let mut next = rest.chars();
@@ -133,6 +133,7 @@ mod tests {
             ("split #2 ", "split 2"),
             ("class 7: ", "class 7"),
             ("Task_4 | ", "task 4"),
+            ("{\"fold\": 2, ", "fold 2"),
         ] {
             assert_eq!(Standing::of(left, true).extent, Extent::Part(part.into()), "{left}");
         }

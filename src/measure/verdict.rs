@@ -98,7 +98,7 @@ fn class(summary: &LogSummary, ending: &Ending, lines: &[&str]) -> Result<Number
         return match &summary.found {
             Some(Found::Number(number)) => Ok(number.clone()),
             Some(Found::NotFinite(_)) => bare(FailureClass::Nan),
-            None if summary.empty => bare(FailureClass::NoOutput),
+            None if summary.empty && summary.instead.is_none() => bare(FailureClass::NoOutput),
             None => bare(FailureClass::NoMetric),
         };
     }

@@ -17,6 +17,7 @@ mod wall;
 #[path = "tests/sample.rs"]
 pub(crate) mod sample;
 
+pub(crate) use change::glob;
 pub use change::named_files::named_files;
 pub use change::stall::stall;
 pub use change::{

@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::domain::{
-    CommitId, Contract, ExperimentId, Failure, FailureClass, MetricSource, Number, Run, RunRole, ended_text,
+    CommitId, Contract, ExperimentId, Failure, FailureClass, MetricSource, Number, Run, RunRole, ended_text, shell_word,
 };
 use crate::exec::{Executor, Exit, Job, Running, Started, Watched};
 use crate::fs::read_at_most;
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
 use crate::rules::{Silence, Wall, changed_text, is_empty_baseline};
 use crate::session::errors::SessionError;
-use crate::session::files::{LogFollower, SEED, stamp};
+use crate::session::files::{LogFollower, SEED, file_with, is_pattern, newest_file, stamp};
 use crate::session::store::{Interrupt, RUN, run_variables};
 use crate::session::wait::{Deadline, Ending, Exited, Waiter};
 
@@ -96,7 +96,8 @@ impl MeasuringRun<'_> {
             silence: contract.caps.silence.map(|after| Silence { after, by_gpu: true }),
             grace: contract.grace,
             tied: self.role.is_tied(),
-            watched: metric_file_of(contract),
+            // Which file of a pattern it is, only the run's end tells.
+            watched: metric_file_of(contract).filter(|path| !is_pattern(path)),
             shares_gpus: self.shares_gpus.clone(),
             wall: self.wall.clone(),
             ..Job::default()
@@ -173,17 +174,23 @@ impl ActiveRun {
         while !self.log.look()? {}
         // If that fails, at least the number was read.
         let _ = self.log.restore();
-        let (root, before) = (&self.root, self.metric_before.as_deref());
+        let (root, before, metric) = (&self.root, self.metric_before.as_deref(), &contract.metric);
         let mut summary = self.log.scanner.finish();
-        let in_file = |path: &Path, pointer: &str| read_metric_file(&root.join(path), pointer, before);
-        let file = metric_file_of(contract).map(|path| root.join(path));
+        let file = metric_file_of(contract).map(|path| newest_file(root, &path));
+        let in_file = |path: &Path, pointer: &str, name: &str| match &file {
+            Some(file) => read_metric_file(file, path, pointer, name, before),
+            None => Err(String::new()),
+        };
         let seen = file.as_deref().map(Watched::look);
-        match (contract.deciding_composite(), &contract.metric.source) {
-            (None, MetricSource::File { path, pointer }) => summary.found = in_file(path, pointer),
+        match (contract.deciding_composite(), &metric.source) {
+            (None, MetricSource::File { path, pointer }) => match in_file(path, pointer, &metric.name) {
+                Ok(found) => summary.found = Some(found),
+                Err(instead) => summary.instead = Some(instead),
+            },
             (Some(axes), MetricSource::File { path, pointer }) => summary.put_composite(axes, |_, name| {
                 // As a part of a JSON pointer (RFC 6901).
-                let name = name.replace('~', "~0").replace('/', "~1");
-                in_file(path, &format!("{pointer}/{name}"))
+                let part = name.replace('~', "~0").replace('/', "~1");
+                in_file(path, &format!("{pointer}/{part}"), name).ok()
             }),
             (Some(axes), MetricSource::Log | MetricSource::Regex(_)) => summary.put_composite(axes, LogSummary::named),
             (None, MetricSource::Log | MetricSource::Regex(_)) => {}
@@ -196,6 +203,12 @@ impl ActiveRun {
             lost: false,
         };
         let mut verdict = judge(&summary, &ending);
+        if let Some(failure) = verdict.failure.as_mut().filter(|it| it.class == FailureClass::NoMetric)
+            && metric.source == MetricSource::Log
+            && let Some((file, place)) = file_with(root, &metric.name, exit.started.into())
+        {
+            failure.detail = Some(named_file(&metric.name, &file, &place));
+        }
         let is_changed =
             file.as_deref().map(Watched::look) != seen || exit.watched.is_some_and(|then| seen != Some(then));
         let is_of_file = |class| matches!(class, FailureClass::Nan | FailureClass::NoMetric | FailureClass::NoOutput);
@@ -258,13 +271,33 @@ pub(crate) fn metric_file_of(contract: &Contract) -> Option<PathBuf> {
 
 /// The stamp of the file that the metric is read from, if it is read from one.
 pub(crate) fn metric_file_stamp(contract: &Contract, root: &Path) -> Option<String> {
-    stamp(&root.join(metric_file_of(contract)?))
+    stamp(&newest_file(root, &metric_file_of(contract)?))
 }
 
-/// The number in a JSON file, if this run wrote the file: with the stamp from before the run, it belongs to an earlier one.
-fn read_metric_file(path: &Path, pointer: &str, before: Option<&str>) -> Option<Found> {
-    if stamp(path).as_deref() == before {
-        return None;
+/// The number in a file, if this run wrote the file: with the stamp from before the run, it belongs to an earlier one. Else a
+/// clause that says what is wrong with the file, which the user named by `path`.
+fn read_metric_file(
+    file: &Path,
+    path: &Path,
+    pointer: &str,
+    name: &str,
+    before: Option<&str>,
+) -> Result<Found, String> {
+    let path = path.display();
+    match stamp(file) {
+        None => return Err(format!("the metric file {path} does not exist after the run")),
+        now if now.as_deref() == before => return Err(format!("the run did not write the metric file {path}")),
+        Some(_) => {}
     }
-    metric_file(&read_at_most(path, LARGEST_METRIC_FILE).ok()?, pointer).ok()
+    let text = read_at_most(file, LARGEST_METRIC_FILE)
+        .map_err(|error| format!("the metric file {path} cannot be read: {error}"))?;
+    metric_file(file, &text, pointer, name).map_err(|error| format!("the metric file {path} {error}"))
+}
+
+/// Says that a file has the number that the log lacks, and how to read it from there.
+fn named_file(name: &str, file: &Path, place: &str) -> String {
+    let source = MetricSource::File { path: file.to_owned(), pointer: place.to_owned() };
+    let spec = shell_word(Path::new(&source.to_string()));
+    let has = if place.is_empty() { "has a column or field of that name" } else { "has a number of that name" };
+    format!("the run printed no {name}, but {} {has}: `--metric-file {spec}`", file.display())
 }

@@ -40,6 +40,10 @@ impl FailedBaseline {
             Some(FailureClass::ImportError) => import_hint(excerpt, log),
             _ => match read_from {
                 MetricSource::File { path, .. } if metric == COMPOSITE => pointer_hint(path),
+                MetricSource::File { .. } => format!(
+                    "let the run write the number there, or read it from elsewhere with --metric-file PATH:/pointer or \
+                     --metric-file PATH:COLUMN; the log is {log_word}"
+                ),
                 _ if printed.is_empty() => {
                     format!("read {log_word}, or try a metric on it with `ar extract --metric NAME {log_word}`")
                 }

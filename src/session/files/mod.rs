@@ -10,6 +10,7 @@ mod ignored;
 mod layout;
 mod log_end;
 mod log_follower;
+mod metric_files;
 mod other_sessions;
 mod ownership;
 mod program_path;
@@ -34,6 +35,7 @@ pub(crate) use layout::{
 pub use layout::{SETTINGS_FILE, exclude_pattern};
 pub use log_end::read_log;
 pub(crate) use log_follower::LogFollower;
+pub(crate) use metric_files::{file_with, is_pattern, newest_file};
 pub(crate) use other_sessions::{HeldSessions, Others, has_job, is_odd_ref, other_records, tag_of};
 pub use ownership::await_other_host;
 pub(crate) use ownership::{driven_elsewhere, is_driven, opened_elsewhere, refuse_elsewhere};
