@@ -64,7 +64,7 @@ pub(super) fn others_text(contract: &Contract, others: &[Other]) -> String {
             (Phase::Proposing, _) => "an agent works on it".to_owned(),
             (Phase::Reviewing, _) => "better than its base; a reviewer looks at it".to_owned(),
             (Phase::Waiting, _) => "better than its base; waits to be measured on the incumbent".to_owned(),
-            (Phase::Confirming, _) => "better in its first run; runs again to confirm it".to_owned(),
+            (Phase::Confirming, _) => "better in its first run; more runs are to confirm it".to_owned(),
             (Phase::Running | Phase::Guarding | Phase::Recording, Some(slot)) => format!("runs in slot {slot}"),
             _ => "waits for a slot".to_owned(),
         };

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::fence::fenced;
 use super::prompt::task_spec;
-use crate::domain::{Contract, Record, Review, ReviewVerdict, cut, duration_text, experiment_name, one_line};
+use crate::domain::{Contract, Record, Review, ReviewVerdict, RunRole, cut, duration_text, experiment_name, one_line};
 use crate::fs::read_at_most;
 use crate::rules::environment_differences;
 
@@ -105,7 +105,10 @@ fn numbers(reviewing: &Reviewing<'_>) -> String {
         (name.replace('|', "\\|"), [cell(incumbent), cell(Some(record))])
     };
     rows.push(both(&record.metric.name, &|record| record.metric.number().map(|number| number.raw)));
-    rows.push(both("run time in seconds", &|record| Some(format!("{:.1}", record.runs.last()?.seconds))));
+    rows.push(both("run time in seconds", &|record| {
+        let own = record.runs.iter().rfind(|run| run.role != Some(RunRole::Control))?;
+        Some(format!("{:.1}", own.seconds))
+    }));
     rows.push(both("peak memory in GiB", &|record| Some(record.memory_gb?.to_string())));
     let of_both = incumbent.into_iter().chain([record]).flat_map(|record| record.metrics.names());
     let mut names: Vec<&String> = of_both.filter(|name| **name != record.metric.name).collect();

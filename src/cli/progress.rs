@@ -261,6 +261,7 @@ impl Progress {
                 let seed = seed.map(|seed| format!(" with seed {seed}")).unwrap_or_default();
                 let what = match role {
                     RunRole::Baseline => format!("runs the baseline{seed}, to learn how noisy it is"),
+                    RunRole::Control => "runs the experiment to beat once more, as a control".to_owned(),
                     _ => format!("confirms {} of {most}{seed}", done + 1),
                 };
                 self.print_detail(|| open_line(*id, format_args!("{what}")));

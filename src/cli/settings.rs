@@ -259,8 +259,9 @@ fn asked_by(layer: Vec<Given>, hint: &str) -> Result<Asked, CliError> {
     let mut names: Vec<(&str, &str)> = Vec::new();
     for Given { setting, values, called } in &layer {
         let values = match setting.kind {
-            Kind::Switch => match values.last().map_or("", String::as_str) {
-                "0" | "false" | "no" => continue,
+            Kind::Switch | Kind::OnOff => match values.last().map_or("", String::as_str) {
+                "0" | "false" | "no" if setting.kind == Kind::Switch => continue,
+                "0" | "false" | "no" => vec!["false".to_owned()],
                 "1" | "true" | "yes" => vec!["true".to_owned()],
                 _ => return Err(trouble(format!("{called} must be true or false"))),
             },

@@ -204,6 +204,8 @@ pub enum Notice {
     Evicted { id: ExperimentId, why: String },
     #[error("experiment {id} stays open with {done} of up to {most} fresh runs; `ar resume` goes on with them")]
     LeftToConfirm { id: ExperimentId, done: u32, most: u32 },
+    #[error("experiment {0} stays open until the experiment that it beat has run once more; `ar resume` runs it")]
+    LeftToControl(ExperimentId),
     #[error("verifying {} against the baseline by fresh runs, for {} at most", experiment_name(*id), span_text(*seconds))]
     Verifying { id: ExperimentId, seconds: f64 },
     #[error("{0}")]

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Artifact, ArtifactsRun, Beside, Direction, Environment, ExperimentId, Failure, GpuOther, GuardRun, IdeaKind,
-    Imported, Layout, MetricSpec, Metrics, NewIdea, Number, Outcome, Review, RunRole, Tag, Tokens, Unit, Unparsed,
-    Usage, Version, WallKind,
+    Artifact, ArtifactsRun, Beside, Control, Direction, Environment, ExperimentId, Failure, GpuOther, GuardRun,
+    IdeaKind, Imported, Layout, MetricSpec, Metrics, NewIdea, Number, Outcome, Review, RunRole, Tag, Tokens, Unit,
+    Unparsed, Usage, Version, WallKind,
 };
 
 /// The version of records that this program writes.
@@ -249,6 +249,9 @@ pub struct Record {
     /// The wall during its runs; none if one of them had none. Absent without a run and in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<WallKind>,
+    /// The run of the experiment to beat that controlled its gain; absent where none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
     /// The results of the guards in order; empty if none ran.
     #[serde(default)]
     pub guards: Vec<GuardRun>,
@@ -388,7 +391,8 @@ impl Record {
     pub fn deciding_runs(&self) -> Vec<&Run> {
         let Some(value) = self.metric.value else { return Vec::new() };
         let is_own = |run: &&Run| run.commit.as_ref().is_none_or(|commit| *commit == self.commit);
-        let valid: Vec<&Run> = self.runs.iter().filter(|run| run.value.is_some() && !run.void).collect();
+        let is_valid = |run: &&Run| run.value.is_some() && !run.void && run.role != Some(RunRole::Control);
+        let valid: Vec<&Run> = self.runs.iter().filter(is_valid).collect();
         let mut own: Vec<&Run> = valid.iter().copied().filter(is_own).collect();
         if own.is_empty() {
             // Its tree was put on top of another commit than the one that was measured.

@@ -15,6 +15,8 @@ pub enum RunRole {
     Confirm,
     /// A rerun of the incumbent, or of the baseline, of which nothing is recorded.
     Check,
+    /// A rerun of the experiment to beat, before a change is kept that beat it in one run.
+    Control,
     /// A train, or one winner by itself.
     Trial,
     /// A rerun beside the session.
@@ -43,7 +45,7 @@ impl RunRole {
         match self {
             RunRole::Baseline | RunRole::Screen | RunRole::Trial => Some(number.into()),
             RunRole::Confirm => Some(u64::from(number) + 1),
-            RunRole::Check | RunRole::Repro | RunRole::Verify => None,
+            RunRole::Check | RunRole::Control | RunRole::Repro | RunRole::Verify => None,
         }
     }
 

@@ -48,6 +48,8 @@ pub enum Kind {
     Float,
     /// `true`; the flag takes no value.
     Switch,
+    /// `true` or `false`, for what is on by default.
+    OnOff,
 }
 
 /// A setting. `A` collects the requested values, `C` stores them. Flag, variable, key of `ar.toml`, template and
@@ -153,7 +155,7 @@ impl<A, C> SettingOf<A, C> {
             Kind::Text => quoted(first).to_string(),
             // With a point, so that it is no whole number.
             Kind::Float => first.parse::<f64>().map_or(first, |number| format!("{number:?}")),
-            Kind::Whole | Kind::Switch => first,
+            Kind::Whole | Kind::Switch | Kind::OnOff => first,
         })
     }
 }

@@ -12,7 +12,7 @@ use jiff::civil::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::setting::{Form, Heading, Held, SettingOf, choices, joined, line, stored, texts};
+use super::setting::{Form, Heading, Held, Kind, SettingOf, choices, joined, line, stored, texts};
 use super::settings_macro::settings;
 use super::values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
@@ -128,6 +128,16 @@ settings! {
         lines: |it| line(Some(it.decide).filter(|decide| *decide != Decide::Once), |decide| {
             format!("decided   {decide}: a keep takes up to {} runs", 1 + MOST_FRESH_RUNS)
         }),
+    }
+
+    /// Whether the experiment to beat runs once more before a change is kept by its first run.
+    #[serde(default = "on", skip_serializing_if = "is_on")]
+    control: bool as bool = true, {
+        key: "control", heading: Heading::Keeping, value: "true|false",
+        help: "With --decide once, run the experiment to beat once more before the first change that beats it is kept, and \
+               again where its value moved [default: true]",
+        comment: "Run the experiment to beat once more before the first change that beats it is kept.", example: "true",
+        kind: Kind::OnOff,
     }
 
     /// How many runs of the baseline are made at the start; absent where the rule of decision says so.
@@ -598,6 +608,15 @@ settings! {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_off(count: &u32) -> bool {
     *count == 0
+}
+
+fn on() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_on(switch: &bool) -> bool {
+    *switch
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

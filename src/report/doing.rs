@@ -1,6 +1,6 @@
 //! Describes a session's current activity.
 
-use crate::domain::{StopWhen, clock_time, experiment_name, moment_text, one_line};
+use crate::domain::{Phase, StopWhen, clock_time, experiment_name, moment_text, one_line};
 use crate::rules::{Activity, MAX_FRESH, SessionStatus};
 
 impl SessionStatus {
@@ -32,6 +32,9 @@ impl SessionStatus {
             Activity::Committing => format!("committing {name}"),
             Activity::Running => format!("running {name}"),
             Activity::Guarding => format!("running the guards of {name}"),
+            Activity::Confirming if self.awaits_control() => {
+                format!("running what {name} beat once more, as a control")
+            }
             Activity::Confirming => {
                 let done = self.open().and_then(|open| open.fresh).unwrap_or_default();
                 let next = (done as usize + 1).min(MAX_FRESH);
@@ -48,6 +51,9 @@ impl SessionStatus {
                 None => "between two experiments".into(),
             },
             Activity::Working => "active, but the current step is unreadable".into(),
+            Activity::RunOver | Activity::Left if self.awaits_control() => {
+                format!("idle; {name} stays open until its control has run")
+            }
             Activity::RunOver | Activity::Left if self.open().is_some_and(|open| open.fresh.is_some()) => {
                 let done = self.open().and_then(|open| open.fresh).unwrap_or_default();
                 format!("idle; {name} stays open after {done} of up to {MAX_FRESH} fresh runs")
@@ -74,6 +80,11 @@ impl SessionStatus {
             facts += &open.newest.as_ref().map(|number| format!(", now {number}")).unwrap_or_default();
         }
         what + &facts + self.stopping_clause()
+    }
+
+    /// Returns whether the open experiment waits for a run of what it beat.
+    fn awaits_control(&self) -> bool {
+        self.open().is_some_and(|open| open.phase == Phase::Confirming && open.fresh.is_none())
     }
 
     /// Says when the loop stops, if the user asked for a stop.

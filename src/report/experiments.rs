@@ -49,7 +49,7 @@ pub fn experiments_grid(
         let shown = Shown {
             record,
             notes: notes.get(&record.id).map_or(&[][..], Vec::as_slice),
-            rival: history.had_to_beat(record).and_then(|rival| rival.metric.number()),
+            rival: history.had_to_beat(record).and_then(|rival| history.number_to_beat(rival)),
             replaced_by: replaced.get(&record.id).copied(),
         };
         grid.push(columns.iter().map(|column| column.cell(&shown, screen)));

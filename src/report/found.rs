@@ -22,7 +22,7 @@ use crate::rules::{
     AxisValues, Check, Confound, Counts, Course, Ended, Evidence, History, Margin, Miss, Patterns, Point, RunOf,
     SHORTEST, Slots, Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, by_file, confounds_of_keep,
     distinct_runs, environment_changes, expectations, gain_alone, gpu_hours, ignored_changes, is_concurrent,
-    keep_hours, lanes, margin, misses, run_seconds, slots, spread, summarize, time_split, warnings,
+    keep_hours, lanes, margin, misses, moved_in_a_row, run_seconds, slots, spread, summarize, time_split, warnings,
 };
 
 /// The time that a session took.
@@ -206,6 +206,10 @@ pub struct Report {
     pub(super) walls: Option<WallCounts>,
     /// The number of runs during which another process was on the GPU.
     pub(super) tainted_runs: u32,
+    /// The last experiments in a row whose controls moved.
+    pub(super) moved: Vec<ExperimentId>,
+    /// The program that the command starts, where that is known.
+    pub(super) program: Option<String>,
     /// Changes of the machine that values depend on.
     pub(super) changes: Vec<EnvironmentChange>,
     /// The largest distance of a near miss from the value to beat.
@@ -249,7 +253,7 @@ impl Report {
             .map(|record| Point {
                 id: record.id,
                 commit: record.commit.is_known().then(|| record.commit.as_str().into()),
-                value: record.metric.number(),
+                value: history.number_to_beat(record),
                 outcome: record.verdict(),
                 description: record.description.as_str().into(),
                 failure: record.failure.as_ref().map(|failure| failure.class),
@@ -272,6 +276,7 @@ impl Report {
                 .iter()
                 .map(|record| Details::of(record, replaced.get(&record.id).copied(), gain_alone(records, record)))
                 .collect(),
+            moved: moved_in_a_row(records),
             direction,
             counts,
             points,
@@ -290,6 +295,7 @@ impl Report {
         self.flagged = course.flagged;
         self.ended = course.ended;
         self.checks = course.checks;
+        self.program = course.program;
         self.spread = spread(records, &course.elsewhere);
         let seconds = self.times.map_or(0.0, |times| times.hours * 3600.0);
         let nobody = course.waits.nobody;
@@ -415,6 +421,8 @@ impl Report {
             spread: self.spread.as_ref(),
             time: self.time_split.as_ref(),
             checks: &self.checks,
+            moved: &self.moved,
+            program: self.program.as_deref(),
             changes: &self.changes,
             changed_while_running: changed,
             tainted_runs: self.tainted_runs,

@@ -67,6 +67,7 @@ fn rich() -> (History, Course) {
         environment: baseline.environment.clone(),
     };
     let course = Course {
+        program: None,
         repository: None,
         flagged: vec![8.into()],
         ended: Some("the session reached its limit of 11 experiments".into()),

@@ -19,8 +19,8 @@ use crate::domain::{
     Direction, FORMAT_VERSION, clock_time, duration_text, exact_time, json_text, one_line, shell_word, time_of_day_text,
 };
 use crate::rules::{
-    Activity, History, NightEnd, Point, SessionStatus, UnrecordedTip, ended_by_course, reached_goal,
-    stop_before_experiment,
+    Activity, History, NightEnd, Point, SessionStatus, UnrecordedTip, Warning, doubted_numbers, ended_by_course,
+    reached_goal, stop_before_experiment,
 };
 
 /// The share of keeps within which a session that keeps by a threshold has converged, after the Madani adapter: with more of
@@ -361,6 +361,7 @@ impl SessionStatus {
             "seen": other.seen.as_secs_f64(),
             "wait": other.wait.as_secs_f64(),
         })));
+        status["doubts"] = json!(self.doubts(&report));
         status["keep_rate"] = json!(self.keep_rate(&report));
         status["artifact"] = json!(self.artifact());
         status["night"] = json!(self.night_json());
@@ -436,7 +437,13 @@ impl SessionStatus {
             ("budget", self.budget()),
         ];
         let facts = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        facts.chain(self.damage.iter().map(|sentence| ("damaged", one_line(sentence)))).collect()
+        let doubts = self.doubts(report).into_iter().map(|doubt| ("doubt", doubt.what));
+        facts.chain(doubts).chain(self.damage.iter().map(|sentence| ("damaged", one_line(sentence)))).collect()
+    }
+
+    /// The doubts that its numbers tell of its changes at all.
+    fn doubts(&self, report: &Report) -> Vec<Warning> {
+        doubted_numbers(self.tag.as_str(), &report.points, None, &report.moved)
     }
 
     fn details(&self, markdown: bool, width: Option<u16>) -> String {

@@ -177,9 +177,10 @@ fn head(scene: &Scene<'_>, width: usize) -> Vec<Line<'static>> {
 
 /// The best number, what it gained, and the baseline.
 fn best(history: &History) -> String {
-    let best = history.best_kept_record().and_then(|record| Some((record.id, record.metric.number()?)));
+    let number = |record| history.number_to_beat(record);
+    let best = history.best_kept_record().and_then(|record| Some((record.id, number(record)?)));
     let Some((id, best)) = best else { return "none yet".into() };
-    let Some(first) = history.baseline().and_then(|record| record.metric.number()).filter(|_| !id.is_baseline()) else {
+    let Some(first) = history.baseline().and_then(number).filter(|_| !id.is_baseline()) else {
         return format!("{best}, {}", experiment_name(id));
     };
     format!("{best}, {}; {} from the baseline's {first}", experiment_name(id), format_gain(&best, &first))

@@ -34,11 +34,11 @@ pub use decide::{
     Car, Check, CheckReason, Checks, Company, Contender, Estimate, FIXES, FreshStep, GpuLook, KeepBar, Line, LineStep,
     MAX_FRESH, MIN_FRESH, Measured, Merged, NextStep, Noise, OtherGpu, REWORKS, Ran, Repeats, STRICT, Sample, Shift,
     Standing, TAINT_REPEATS, Task, Tested, Trial, Verdict, Verified, Why, ablation, again, again_on_slots,
-    axes_without_number, baseline_runs, baseline_with, before_run, came_back, check_due, decide, describe_failure,
-    estimate, failed_again, format_distance, format_gain, format_step, fresh_groups, fresh_groups_besides, fresh_runs,
-    fresh_step, is_confirmed, is_empty_baseline, judge_pair, judge_train, mean_tolerance, most_ablating_runs,
-    next_step, noise, over_limit, passes_screen, relative_gain, repeat_limit, repeats, session_noise, taint, tainting,
-    to_verify, train_tolerance, verified, with_runs,
+    axes_without_number, baseline_runs, baseline_with, before_run, came_back, check_due, control_due, controlled,
+    decide, describe_failure, estimate, failed_again, format_distance, format_gain, format_step, fresh_groups,
+    fresh_groups_besides, fresh_runs, fresh_step, is_confirmed, is_empty_baseline, is_timed, judge_pair, judge_train,
+    mean_tolerance, most_ablating_runs, moved_in_a_row, next_step, noise, over_limit, passes_screen, relative_gain,
+    repeat_limit, repeats, session_noise, taint, tainting, to_verify, train_tolerance, verified, with_runs,
 };
 pub use history::select::select;
 pub use history::spread::spread;
@@ -70,7 +70,8 @@ pub use report::warnings::warnings;
 pub use report::{
     Aspect, Compared, Confound, Course, DirectionResult, Evidence, Expectation, FileResult, KeepHours, KeptStep,
     MEMORY, Margin, MarginBy, Miss, Patterns, Point, Quantity, SHORTEST, Summary, Tally, TimeSplit, Waits, WallCounts,
-    Warning, doubtful_gain, how_to_repeat, kept_message, kept_steps, listed, margin, squashed_message, summarize,
+    Warning, doubted_numbers, doubtful_gain, how_to_repeat, kept_message, kept_steps, listed, margin, squashed_message,
+    summarize,
 };
 pub use research::is_research::is_research;
 pub use research::learned::learned;

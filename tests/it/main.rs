@@ -21,6 +21,7 @@ mod cli;
 mod cluster;
 mod confirm;
 mod contract;
+mod controls;
 #[cfg(debug_assertions)]
 mod counted_once;
 #[cfg(debug_assertions)]

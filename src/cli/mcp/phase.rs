@@ -74,10 +74,10 @@ fn phase_text(open: &OpenStatus) -> String {
         Phase::Idle | Phase::Proposing | Phase::Committing => STARTING.into(),
         Phase::Running => "running".into(),
         Phase::Guarding => "guards".into(),
-        Phase::Confirming => {
-            let next = (open.fresh.unwrap_or_default() as usize + 1).min(MAX_FRESH);
-            format!("confirm {next} of {MAX_FRESH}")
-        }
+        Phase::Confirming => match open.fresh {
+            Some(done) => format!("confirm {} of {MAX_FRESH}", (done as usize + 1).min(MAX_FRESH)),
+            None => "control".into(),
+        },
         Phase::Reviewing => "review".into(),
         Phase::Waiting => "waiting to be merged".into(),
         Phase::Checking => "checking the incumbent".into(),
@@ -113,6 +113,7 @@ mod tests {
         assert_eq!(said(7, Phase::Committing, None), "starting");
         assert_eq!(said(7, Phase::Running, None), "running");
         assert_eq!(said(7, Phase::Guarding, None), "guards");
+        assert_eq!(said(7, Phase::Confirming, None), "control");
         assert_eq!(said(7, Phase::Confirming, Some(0)), "confirm 1 of 4");
         assert_eq!(said(7, Phase::Confirming, Some(1)), "confirm 2 of 4");
         assert_eq!(said(7, Phase::Confirming, Some(4)), "confirm 4 of 4", "the last one is being weighed");

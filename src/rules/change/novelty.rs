@@ -36,12 +36,16 @@ pub fn outside_cause(class: FailureClass, others: Option<u64>, full: Option<&Pat
 }
 
 /// The first experiment with the same tree, or with the same change on the same base: on another base the result may
-/// differ. Experiments that never ran, or whose failure does not judge the idea, do not count.
+/// differ. Experiments that never ran, whose failure does not judge the idea, or that were compared with a number that moved, do
+/// not count.
 pub fn measured_before<'a>(history: &'a History, change: &Fingerprint, base: &CommitId) -> Option<&'a Record> {
     let measured = |record: &&Record| {
         // A rejected change counts as measured. Otherwise it could be repeated until some reviewer accepts it.
         let counts = |class: FailureClass| class.judges_change() || class == FailureClass::ReviewFailed;
-        record.outside_cause.is_none() && record.failure.as_ref().is_none_or(|failure| counts(failure.class))
+        let has_moved = record.control.as_ref().is_some_and(|control| control.moved);
+        !has_moved
+            && record.outside_cause.is_none()
+            && record.failure.as_ref().is_none_or(|failure| counts(failure.class))
     };
     let find = |is_same: &dyn Fn(&Record, &Fingerprint) -> bool| {
         let mut records = history.records().iter().filter(measured);
@@ -90,6 +94,12 @@ mod tests {
         assert!(!is_known(&oom(cause), "t1", "b1"));
         assert!(!is_known(&known(json!({"outcome": "crash", "failure": {"class": "lost"}})), "t1", "b1"));
         assert!(is_known(&known(json!({"failure": {"class": "review_failed"}})), "t1", "b1"), "it was rejected");
+        let control = |moved| json!({"experiment": 0, "recorded": 9.0, "name": "loss", "direction": "lower", "value": 8.0, "raw": "8", "moved": moved});
+        assert!(
+            !is_known(&known(json!({"control": control(true)})), "t1", "b1"),
+            "it was compared with another number"
+        );
+        assert!(is_known(&known(json!({"control": control(false)})), "t1", "b1"));
         assert_eq!(outside_cause(FailureClass::Timeout, Some(1 << 20), None), None);
         assert_eq!(outside_cause(FailureClass::Crash, Some(12 << 30), None), None);
         assert_eq!(outside_cause(FailureClass::Oom, None, None), None);

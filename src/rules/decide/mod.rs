@@ -2,6 +2,7 @@
 
 mod ablate;
 mod confirm;
+mod control;
 mod drift;
 mod fresh;
 pub(super) mod judge;
@@ -23,6 +24,7 @@ pub use ablate::{AblatingRun, AblationState, AblationTerms, ablation, most_ablat
 pub use confirm::{
     Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
 };
+pub use control::{control_due, controlled, is_timed, moved_in_a_row};
 pub use drift::{Check, Checks, Shift};
 pub use fresh::{
     Contender, FreshStep, baseline_runs, baseline_with, fresh_groups, fresh_groups_besides, fresh_runs, fresh_step,

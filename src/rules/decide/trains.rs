@@ -196,6 +196,11 @@ impl Line {
     fn form(&self, on: &Standing) -> Decided {
         let by_gain = self.by_gain();
         if let Some(car) = by_gain.iter().find(|car| car.base == on.incumbent) {
+            let is_overtaken = |number: &Number| car.gain > 0.0 && !on.direction.better(car.number.value, number.value);
+            if on.number.is_some_and(is_overtaken) {
+                // A control of another winner has moved the number meanwhile.
+                return discard(car.id, Why::DoesNotAdd(on.incumbent));
+            }
             // Its tree was measured on this incumbent, and is better.
             return Decided::Step(LineStep::Keep { cars: vec![car.id], number: car.number.clone() });
         }

@@ -137,15 +137,22 @@ impl History {
         replaced(&self.records)
     }
 
-    /// The records up to that of experiment `id`; all of them if it has none.
+    /// The records up to that of experiment `id`, and those of the changes after it until the next keep; all of them if it has
+    /// none.
     pub fn as_of(&self, id: ExperimentId) -> &[Record] {
-        let end = self.records.iter().position(|record| record.id == id).map_or(self.records.len(), |at| at + 1);
-        &self.records[..end]
+        let start = self.records.iter().position(|record| record.id == id).map_or(self.records.len(), |at| at + 1);
+        let after = self.records[start..].iter().take_while(|record| record.outcome != Outcome::Keep);
+        &self.records[..start + after.count()]
     }
 
     /// The incumbent's value, with its experiment number.
     pub fn best(&self) -> Option<(ExperimentId, Number)> {
         best_of(&self.records)
+    }
+
+    /// The number that a keep stands for: what it gave when a control found that it had moved, else its own.
+    pub fn number_to_beat(&self, keep: &Record) -> Option<Number> {
+        number_to_beat(&self.records, keep)
     }
 
     /// The value that the next experiment has to beat, with its experiment; `None` where a threshold decides.
@@ -162,12 +169,12 @@ impl History {
     /// A baseline that had nothing to measure yet has none.
     pub fn standing(&self) -> Option<(ExperimentId, Option<Number>)> {
         let record = self.records.iter().rev().find(|record| is_numbered_keep(record))?;
-        Some((record.id, record.metric.number()))
+        Some((record.id, self.number_to_beat(record)))
     }
 
     /// The best value ever kept. It is the incumbent's unless a kept simplification cost something.
     pub fn best_kept(&self) -> Option<Number> {
-        self.best_kept_record()?.metric.number()
+        best_kept_of(&self.records).map(|(_, number)| number)
     }
 
     /// The experiment with [`History::best_kept`]; the first of equals.
@@ -263,13 +270,22 @@ fn is_numbered_keep(record: &Record) -> bool {
 /// The value of the last keep, with its experiment number.
 pub(crate) fn best_of(records: &[Record]) -> Option<(ExperimentId, Number)> {
     let record = records.iter().rev().find(|record| is_numbered_keep(record))?;
-    Some((record.id, record.metric.number()?))
+    Some((record.id, number_to_beat(records, record)?))
+}
+
+/// The number that a keep stands for among these records.
+fn number_to_beat(records: &[Record], keep: &Record) -> Option<Number> {
+    let controls = records.iter().rev().filter_map(|record| record.control.as_ref());
+    let moved = controls
+        .filter(|control| control.moved && control.experiment == keep.id)
+        .find_map(|control| control.metric.number());
+    moved.or_else(|| keep.metric.number())
 }
 
 /// The kept record with the best value, and that value; the first of equals.
 pub(crate) fn best_kept_of(records: &[Record]) -> Option<(&Record, Number)> {
     let kept = records.iter().filter(|it| it.outcome == Outcome::Keep);
-    let numbered = kept.filter_map(|record| Some((record, record.metric.number()?)));
+    let numbered = kept.filter_map(|record| Some((record, number_to_beat(records, record)?)));
     numbered.reduce(|best, other| {
         let is_better = other.0.metric.direction.better(other.1.value, best.1.value);
         if is_better { other } else { best }

@@ -129,7 +129,7 @@ pub struct OpenStatus {
     pub deadline: Option<f64>,
     /// The newest value in its run's log.
     pub newest: Option<Number>,
-    /// The number of fresh runs that it has while they decide on it.
+    /// The number of fresh runs that it has while they decide on it; absent while a control is made.
     pub fresh: Option<u32>,
     /// How often its run was repeated because another process was on its GPU.
     pub tainted: u32,

@@ -45,6 +45,10 @@ pub struct Evidence<'a> {
     pub time: Option<&'a TimeSplit>,
     /// The reruns of the best experiments, in order.
     pub checks: &'a [Check],
+    /// The last experiments in a row whose controls moved.
+    pub moved: &'a [ExperimentId],
+    /// The program that the command starts, where that is known.
+    pub program: Option<&'a str>,
     /// The changes of the environment.
     pub changes: &'a [EnvironmentChange],
     /// The keeps during whose runs committed files changed.
@@ -123,6 +127,8 @@ pub(crate) mod tests {
             spread: None,
             time: None,
             checks: &[],
+            moved: &[],
+            program: None,
             changes: &[],
             changed_while_running: &[],
             tainted_runs: 0,

@@ -73,7 +73,7 @@ pub fn doubtful_gain(contract: &Contract, history: &History, id: ExperimentId) -
         .iter()
         .map(|record| Point {
             id: record.id,
-            value: record.metric.number(),
+            value: history.number_to_beat(record),
             outcome: record.verdict(),
             ..Point::default()
         })

@@ -22,6 +22,8 @@ pub struct Course {
     pub elsewhere: Vec<Elsewhere>,
     /// The reruns of its best experiments, in order.
     pub checks: Vec<Check>,
+    /// The program that its command starts, where that is known.
+    pub program: Option<String>,
     /// The commit at the tip of its branch; absent while an experiment is open.
     pub tip: Option<CommitId>,
     /// The usage of all agent calls, if known.

@@ -1,6 +1,7 @@
 //! Warnings about a session's values, each with a command to type.
 
 use super::chance::{never_repeated, within_spread};
+use super::doubted_numbers::doubted_numbers;
 use super::doubts::{
     best_is_not_the_tip, changed_while_running, direction_doubted, doubted_by_the_reviewer, drifted,
     environment_changed, flagged, ignored_changed, saved, tainted, unreadable, unreviewed,
@@ -13,6 +14,8 @@ use super::waste::{crashes, outages, refusals, waiting_for_the_agent};
 /// All warnings, those about values first.
 pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {
     let mut found: Vec<Warning> = direction_doubted(evidence).into_iter().collect();
+    let numbers = |tag| doubted_numbers(tag, evidence.points, evidence.program, evidence.moved);
+    found.extend(evidence.tag.map(numbers).unwrap_or_default());
     found.extend(within_spread(evidence));
     found.extend(never_repeated(evidence));
     found.extend(jumps(evidence));

@@ -1,5 +1,5 @@
 //! Fresh runs of a change that its first run selected, and of the baseline where too little is known about the noise: they
-//! decide on it with `--decide confirmed` and `strict`.
+//! decide on it with `--decide confirmed` and `strict`. With `once`, it is a run of the experiment to beat that controls it.
 
 use super::lifecycle::{Attempt, Attempted, Stage};
 use super::trial::decide_trial;
@@ -22,8 +22,12 @@ struct Wanted {
 }
 
 impl Attempt {
-    /// Returns whether fresh runs are to decide on its draft, which would be kept.
+    /// Returns whether further runs are to decide on its draft, which would be kept.
     pub(crate) fn is_to_confirm(&self, store: &Store) -> bool {
+        self.is_to_have_fresh_runs(store) || self.to_control(store).is_some()
+    }
+
+    fn is_to_have_fresh_runs(&self, store: &Store) -> bool {
         let is_fresh = |run: &Run| {
             !run.void && (run.role == Some(RunRole::Confirm) || run.role == Some(RunRole::Trial) && run.seed != Some(1))
         };
@@ -49,6 +53,12 @@ impl Attempt {
         if self.phase != Phase::Confirming {
             self.enter(&mut shared.store(), Phase::Confirming)?;
             crash::point("confirming.entered");
+        }
+        let control = self.to_control(&shared.store());
+        if let Some((of, _)) = control {
+            let wanted = Wanted { run: self.control_run(), of };
+            let stage = self.fresh_run(workspace, shared, wanted, deadline).await?;
+            return stage.map_or_else(|| self.conclude(workspace, shared), Ok);
         }
         self.settle_baseline(&mut shared.store())?;
         let mut draft = draft_of(&self.open)?;
@@ -104,7 +114,7 @@ impl Attempt {
             phase: Phase::Confirming,
             ..Attempt::at(self.subject(&shared.store(), wanted.of)?, Phase::Confirming)
         };
-        let is_of_baseline = wanted.of.is_baseline();
+        let is_of_another = wanted.of != self.open.id;
         let measured = loop {
             let is_there = fresh.run.starts > 0 && {
                 let folder = fresh.run_folder(&shared.store())?;
@@ -112,7 +122,7 @@ impl Attempt {
                 shared.runs.found(&folder, RUN).is_there()
             };
             if !is_there {
-                if let Some(stage) = self.pause(shared)? {
+                if let Some(stage) = self.pause(shared, fresh.run.role)? {
                     return Ok(Some(stage));
                 }
                 if fresh.run.tries() > LOST_RETRIES {
@@ -125,7 +135,7 @@ impl Attempt {
                 let folder = fresh.run_folder(&shared.store())?;
                 shared.runs.stop(&folder, RUN).await?;
                 let store = &mut *shared.store();
-                if is_of_baseline {
+                if is_of_another {
                     // Meanwhile no branch leads to the change.
                     let own = commit_of(&self.open)?;
                     store.repo.refs.put_ref(&store.contract.tag.open_ref(self.open.id), own.as_str())?;
@@ -160,12 +170,11 @@ impl Attempt {
         if is_over { self.conclude(workspace, shared).map(Some) } else { Ok(None) }
     }
 
-    /// The experiment whose commit a fresh run executes: its own, or the baseline in its place.
+    /// The experiment whose commit a fresh run executes: its own, or a recorded one in its place.
     fn subject(&self, store: &Store, of: ExperimentId) -> Result<OpenExperiment, SessionError> {
-        let baseline = store.history.baseline().filter(|_| of.is_baseline());
-        Ok(match baseline {
-            Some(baseline) => OpenExperiment {
-                commit: Some(baseline.commit.clone()),
+        Ok(match store.history.get(of) {
+            Some(other) => OpenExperiment {
+                commit: Some(other.commit.clone()),
                 base: commit_of(&self.open)?,
                 draft: None,
                 ..self.open.clone()
@@ -174,7 +183,7 @@ impl Attempt {
         })
     }
 
-    /// Brings the working tree back to the change after a run of the baseline.
+    /// Brings the working tree back to the change after a run of another experiment.
     fn return_to_change(
         &self,
         workspace: &mut Workspace,
@@ -193,11 +202,18 @@ impl Attempt {
     }
 
     /// Leaves it open where the loop is to end: a stop finishes the run that is under way, not all that were to follow. A loop
-    /// that begins after the end of its night finishes it.
-    fn pause(&self, shared: &Shared<'_>) -> Result<Option<Stage>, SessionError> {
-        let is_asked = shared.asked()? != Interrupt::None;
+    /// that begins after the end of its night finishes it. A control is a part of its experiment, and only an interrupt stops it.
+    fn pause(&self, shared: &Shared<'_>, role: RunRole) -> Result<Option<Stage>, SessionError> {
+        let asked = shared.asked()?;
         let store = &mut *shared.store();
-        if !is_asked && (shared.times.began_late() || shared.times.no_time_for_run(store).is_none()) {
+        if role == RunRole::Control {
+            if matches!(asked, Interrupt::None | Interrupt::AfterExperiment) {
+                return Ok(None);
+            }
+            store.note(Notice::LeftToControl(self.open.id));
+            return Ok(Some(Stage::Over(Attempted::Waiting)));
+        }
+        if asked == Interrupt::None && (shared.times.began_late() || shared.times.no_time_for_run(store).is_none()) {
             return Ok(None);
         }
         store.note(Notice::LeftToConfirm { id: self.open.id, done: self.fresh_runs(store), most: MAX_FRESH as u32 });
@@ -211,6 +227,9 @@ impl Attempt {
 
     /// Takes in what a fresh run gave. Returns whether that decides on the change: it failed, or exceeded a limit.
     fn take_fresh(&mut self, store: &mut Store, fresh: Attempt, measured: Measured) -> Result<bool, SessionError> {
+        if fresh.run.role == RunRole::Control {
+            return self.take_control(store, &fresh, &measured).map(|()| false);
+        }
         let commit = commit_of(&fresh.open)?;
         let is_own = fresh.run.role != RunRole::Baseline;
         let run = measured.counted_run(Some(&commit));
@@ -326,13 +345,13 @@ impl Attempt {
         workspace: &mut Workspace,
         store: &mut Store,
     ) -> Result<(), SessionError> {
-        let done = self.fresh_runs(store);
+        let when = match is_confirmed(&store.contract) {
+            true => format!("after {} of {MAX_FRESH} fresh runs", self.fresh_runs(store)),
+            false => "before its control".to_owned(),
+        };
         self.fold(store, |draft| Record {
             outcome: Outcome::Discard,
-            reason: format!(
-                "not confirmed: {}, and the session ended after {done} of {MAX_FRESH} fresh runs",
-                draft.reason
-            ),
+            reason: format!("not confirmed: {}, and the session ended {when}", draft.reason),
             ..draft
         })?;
         let draft = draft_of(&self.open)?;

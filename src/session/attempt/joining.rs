@@ -26,7 +26,7 @@ pub(crate) fn join_line(
     }
     let is_alone = store.journal.open_attempts().all(|open| open.id == attempt.open.id);
     let base = store.history.kept_at(&record.base).and_then(|base| store.history.get(base));
-    let against = base.map(|base| (base.id, base.metric.value));
+    let against = base.map(|base| (base.id, store.history.number_to_beat(base).map(|number| number.value)));
     let number = record.metric.number().filter(|_| record.outcome == Outcome::Keep);
     let (Some((base, against)), Some(number)) = (against, number) else { return Ok(Some(record)) };
     if is_alone && record.base == store.tip() {

@@ -386,6 +386,7 @@ impl Attempt {
             memory_gb: measured.memory_gb,
             runs: earlier.map(|earlier| earlier.runs.iter().map(voided).collect()).unwrap_or_default(),
             sandbox: earlier.and_then(|earlier| earlier.sandbox),
+            control: None,
             guards: Vec::new(),
             review: None,
             artifacts: Vec::new(),

@@ -6,6 +6,7 @@ mod artifacts;
 mod calling;
 mod change_checks;
 mod confirming;
+mod controlling;
 mod disturbance;
 mod exploring;
 mod guarding;

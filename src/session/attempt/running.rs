@@ -134,13 +134,13 @@ impl Attempt {
         !self.run.is_first() && !matches!(self.phase, Phase::Checking | Phase::Confirming)
     }
 
-    /// Its run, and where that takes place. A check is told that it is the best experiment, and a run of the baseline for a
+    /// Its run, and where that takes place. A check or a control is told that it is the best experiment, and a run of the baseline for a
     /// change that it is the baseline, each in a folder of its own: the files of both experiments stay as they are.
     fn measuring<'a>(&self, workspace: &'a Workspace, store: &'a Store) -> Result<MeasuringRun<'a>, SessionError> {
         let commit = commit_of(&self.open)?;
         let told = match self.run.role {
             // On slots another one may have been kept since it began.
-            RunRole::Check => store.history.kept_at(&commit),
+            RunRole::Check | RunRole::Control => store.history.kept_at(&commit),
             RunRole::Baseline => store.history.baseline().map(|baseline| baseline.id),
             _ => None,
         };

@@ -172,6 +172,7 @@ impl Maker<'_> {
             memory_gb: row.memory_gb,
             runs: Vec::new(),
             sandbox: None,
+            control: None,
             guards: Vec::new(),
             review: None,
             artifacts: Vec::new(),

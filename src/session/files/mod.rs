@@ -23,7 +23,7 @@ mod timeline;
 
 pub(crate) use choosing::session_there;
 pub use choosing::{Choice, Chosen, choose_session, find_session};
-pub(crate) use command_lines::check_command;
+pub(crate) use command_lines::{check_command, program_of};
 pub(crate) use conventions::read_program;
 pub use conventions::{Conventions, PROGRAM, installed_agents};
 pub(crate) use disk_space::{folder_with_space, full_elsewhere, has_space, refuse_full, refuse_spoilt};

@@ -20,8 +20,8 @@ use crate::rules::{
 };
 use crate::session::errors::{KeepsError, SessionError};
 use crate::session::files::{
-    Choice, Chosen, SessionRefs, choose_session, command, no_experiment, no_session, parse_record, read_history,
-    refuse_changed, session_tags, stored_contract, waits,
+    Choice, Chosen, SessionRefs, choose_session, command, no_experiment, no_session, parse_record, program_of,
+    read_history, refuse_changed, session_tags, stored_contract, waits,
 };
 use crate::session::store::{Files, last_failed_log, memories, waiting_messages};
 use crate::state::{Calls, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
@@ -300,6 +300,10 @@ impl SessionView {
             ),
             changed: self.history.records().iter().map(|record| self.changed(record)).collect(),
             elsewhere: self.elsewhere(),
+            program: self.contract.as_ref().and_then(|contract| {
+                let program = program_of(&contract.command, self.repo.worktree())?;
+                Some(program.display().to_string())
+            }),
             tip: if is_idle { tip() } else { None },
             layout,
             spent,

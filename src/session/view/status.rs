@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::domain::{Clock, MetricSpec, Number, Phase, RunRole, Tag};
+use crate::domain::{Clock, Contract, MetricSpec, Number, Phase, RunRole, Tag};
 use crate::exec::{Executor, Job, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
 use crate::rules::{
-    Activity, Expenses, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, lanes_status,
-    nearest_end,
+    Activity, Expenses, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, is_confirmed,
+    lanes_status, nearest_end,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{
@@ -100,11 +100,10 @@ impl<'a> StatusReader<'a> {
             outage: outage.is_some() && !telling.is_some_and(Open::is_running_beside),
         };
         let activity = activity(seen);
-        let metric = contract.as_ref().map(|contract| &contract.metric);
         let log = telling.map(|open| open.log(folder)).filter(|log| log.exists());
         let logs = open.iter().map(|open| open.log(folder));
         let written = owner.as_ref().and_then(|_| logs.filter_map(|log| written_at(&log)).max());
-        let attempts: Vec<OpenStatus> = open.drain(..).map(|open| open.look(folder, metric)).collect();
+        let attempts: Vec<OpenStatus> = open.drain(..).map(|open| open.look(folder, contract.as_ref())).collect();
         let now = owner.as_ref().map(|_| Timestamp::now());
         let lanes = lanes_status(&history, layout.as_ref(), &attempts, gpus, now);
         let night = expenses.last_night().cloned();
@@ -208,7 +207,7 @@ impl<'a> Open<'a> {
         matches!(self.phase, Phase::Running | Phase::Guarding | Phase::Confirming) && self.open.beside.slot.is_some()
     }
 
-    fn look(&self, folder: &SessionFolder, metric: Option<&MetricSpec>) -> OpenStatus {
+    fn look(&self, folder: &SessionFolder, contract: Option<&Contract>) -> OpenStatus {
         let Open { phase, open, attempt, job } = self;
         let folder = folder.run(open.id);
         let is_running = matches!(phase, Phase::Running | Phase::Confirming) && *job == RunFound::Going;
@@ -227,8 +226,10 @@ impl<'a> Open<'a> {
             since: started.as_ref().map(|started| started.started),
             elapsed: started.as_ref().map(|started| seconds(started.started, Timestamp::now())),
             deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
-            newest: metric.filter(|_| is_running).and_then(|metric| newest_number(&place.join("run.log"), metric)),
-            fresh: (*phase == Phase::Confirming).then(|| attempt.fresh_runs()),
+            newest: contract
+                .filter(|_| is_running)
+                .and_then(|contract| newest_number(&place.join("run.log"), &contract.metric)),
+            fresh: (*phase == Phase::Confirming && contract.is_none_or(is_confirmed)).then(|| attempt.fresh_runs()),
             queued: Job::ticket_of(&place, name)
                 .filter(|_| *job == RunFound::Pending)
                 .map(|ticket| seconds(ticket.submitted, Timestamp::now())),
