@@ -332,7 +332,7 @@ fn contract_spec(contract: &Contract) -> String {
             .map(|limit| format!("- lines that a file may have which you add or change: {limit}")),
         contract.caps.agent_rounds.map(|limit| format!("- rounds of this call: {limit}; then it is terminated")),
         searches.then(|| "- ideas from outside the repository: allowed where a directive says so".to_owned()),
-        contract.goal.map(|goal| format!("- goal: {goal}")),
+        contract.goal.as_ref().map(|goal| format!("- goal: {goal}")),
         contract.max_experiments.map(|limit| format!("- experiments: at most {limit} in a night")),
     ];
     let terms = measuring.into_iter().flatten().chain(contract.guards.iter().map(guard));

@@ -36,7 +36,8 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
             "version": FORMAT_VERSION,
             "metric": metric,
             "value": verdict.value.as_ref().map(|number| number.value),
-            "raw": verdict.value.as_ref().map(|number| &number.raw),
+            "raw": verdict.value.as_ref().map(|number| number.printed.as_ref().unwrap_or(&number.raw)),
+            "unit": verdict.value.as_ref().and_then(|number| number.unit.as_ref()),
             "memory_gb": summary.memory_gb,
             "metrics": metrics,
             "failure": verdict.failure.as_ref().map(|failure| failure.class),
@@ -49,7 +50,7 @@ pub(super) fn run(args: ExtractArgs) -> Result<ExitCode, CliError> {
     let is_missing = |failure: &Failure| matches!(failure.class, FailureClass::NoMetric | FailureClass::NoOutput);
     let is_missing = verdict.failure.as_ref().is_some_and(is_missing);
     let mut grid = Grid::new([("what", Align::Left), ("value", Align::Right)]);
-    grid.push([metric.clone(), verdict.value.map_or("none".into(), |number| number.raw)]);
+    grid.push([metric.clone(), verdict.value.map_or("none".into(), |number| format!("{number:#}"))]);
     grid.push(["failure".into(), verdict.failure.map_or("none".into(), |failure| failure.class.to_string())]);
     for (what, text) in [("detail", detail.as_deref()), ("doubt", doubt)] {
         if let Some(text) = text {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::as_text::as_text;
+use super::{Number, Target};
 
 /// The comparison of a value with a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
@@ -44,14 +45,21 @@ pub struct Limit {
     pub name: String,
     /// The comparison.
     pub comparison: Comparison,
-    /// The bound, finite.
-    pub bound: f64,
+    /// The bound.
+    pub bound: Target,
 }
 
 /// A text that is not a [`Limit`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a limit; write it like memory_gb<=40, with one of < <= > >=")]
 pub struct LimitError(String);
+
+impl Limit {
+    /// Returns whether a number satisfies it; false if it does not compare with the bound.
+    pub fn holds(&self, number: &Number) -> bool {
+        self.bound.beside(number).is_some_and(|bound| self.comparison.holds(number.value, bound))
+    }
+}
 
 impl FromStr for Limit {
     type Err = LimitError;
@@ -64,8 +72,8 @@ impl FromStr for Limit {
             [(">=", Comparison::AtLeast), ("<=", Comparison::AtMost), (">", Comparison::More), ("<", Comparison::Less)];
         let found = signs.into_iter().find_map(|(sign, comparison)| Some((rest.strip_prefix(sign)?, comparison)));
         let (bound, comparison) = found.ok_or_else(trouble)?;
-        match bound.trim().parse::<f64>() {
-            Ok(bound) if bound.is_finite() && !name.is_empty() && !name.contains(['=', ' ']) => {
+        match bound.trim().parse() {
+            Ok(bound) if !name.is_empty() && !name.contains(['=', ' ']) => {
                 Ok(Limit { name: name.to_owned(), comparison, bound })
             }
             _ => Err(trouble()),
@@ -92,6 +100,9 @@ mod tests {
             (" mfu >= 0.35 ", "mfu>=0.35"),
             ("loss/val< 1e-3", "loss/val<0.001"),
             ("x>-2", "x>-2"),
+            ("latency_ms<=0.2s", "latency_ms<=0.2 s"),
+            ("memory_gb<41 GB", "memory_gb<41 GB"),
+            ("acc>=95%", "acc>=95%"),
         ] {
             let limit: Limit = text.parse().unwrap();
             assert_eq!(limit.to_string(), back);
@@ -112,7 +123,7 @@ mod tests {
             ("m>4", f64::NAN, false),
         ] {
             let limit: Limit = text.parse().unwrap();
-            assert_eq!(limit.comparison.holds(value, limit.bound), holds, "{text}");
+            assert_eq!(limit.holds(&Number::of(value)), holds, "{text}");
         }
     }
 }

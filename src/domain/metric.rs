@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::unit::shifted;
+use super::unit::{SCALES, shifted};
 use super::{Direction, Suffix, Unit, duration};
 
 /// A finite number with its unit and the text from which it was read.
@@ -70,6 +70,61 @@ impl Number {
         }
     }
 
+    /// It as the number of a name. It is in the unit that the name ends in, unless it has one of another dimension.
+    #[must_use]
+    pub fn named(self, name: &str) -> Number {
+        let Some(own) = Unit::of_name(name) else { return self };
+        let number = if own.is_bytes() { self.in_bytes() } else { self };
+        match number.unit {
+            None => Number { unit: Some(own), ..number },
+            Some(_) => number.converted(&own).unwrap_or(number),
+        }
+    }
+
+    /// It as a number that compares with a baseline's: in the baseline's unit. `None` for another dimension, for a number
+    /// without a unit where the baseline has one, and for one with a unit where the baseline has none, except that percent are
+    /// hundredths where the baseline is at most 1.
+    pub fn like(&self, baseline: &Number) -> Option<Number> {
+        let is_bytes = baseline.unit.as_ref().is_some_and(Unit::is_bytes);
+        let number = if is_bytes { self.clone().in_bytes() } else { self.clone() };
+        match (&number.unit, &baseline.unit) {
+            (None, None) => Some(number),
+            (Some(_), Some(unit)) => number.converted(unit),
+            (Some(unit), None) if unit.is_percent() => {
+                let shift = if baseline.value.abs() <= 1.0 { -2 } else { 0 };
+                let value = shifted(number.value, shift);
+                Some(Number { printed: Some(number.text()), ..Number::of(value) })
+            }
+            _ => None,
+        }
+    }
+
+    /// It, in the unit of another number if it has none.
+    #[must_use]
+    pub fn or_unit_of(&self, other: &Number) -> Number {
+        let is_bytes = other.unit.as_ref().is_some_and(Unit::is_bytes);
+        let own = if is_bytes { self.clone().in_bytes() } else { self.clone() };
+        Number { unit: own.unit.or_else(|| other.unit.clone()), ..own }
+    }
+
+    /// It in bytes, if its scale was taken for that of a count: `12 B`, `1.5G`.
+    fn in_bytes(self) -> Number {
+        let read = |printed: &str| {
+            let letter = printed.chars().next_back().filter(|c| SCALES.iter().any(|(scale, _)| scale == c))?;
+            let unit = if letter == 'B' { "B".to_owned() } else { format!("{letter}B") };
+            let digits = without_groups(printed[..printed.len() - 1].trim_end())?;
+            Some(Number { unit: Some(Unit::new(&unit)), ..digits.parse().ok()? })
+        };
+        let bytes = self.printed.as_deref().filter(|_| self.unit.is_none()).and_then(read);
+        bytes.unwrap_or(self)
+    }
+
+    /// Returns whether it was printed in another unit than that of its value.
+    pub fn is_converted(&self) -> bool {
+        let printed = self.printed.as_deref().and_then(Number::with_unit);
+        printed.is_some_and(|printed| printed.unit != self.unit)
+    }
+
     /// It in another unit of the same dimension.
     pub fn converted(&self, to: &Unit) -> Option<Number> {
         let value = self.unit.as_ref()?.convert(self.value, to)?;
@@ -83,7 +138,7 @@ impl Number {
     /// Serialises the fields of a number that may be absent; each of them is `null` then.
     pub fn fields<S: Serializer>(number: &Option<Number>, serializer: S) -> Result<S::Ok, S::Error> {
         match number {
-            Some(number) => number.serialize(serializer),
+            Some(number) => Number { printed: None, ..number.clone() }.serialize(serializer),
             None => serializer.collect_map([("value", ()), ("raw", ())]),
         }
     }
@@ -142,9 +197,13 @@ fn is_zero(text: &str) -> bool {
     !mantissa.contains(|c: char| ('1'..='9').contains(&c))
 }
 
+/// Writes the digits; with `#` and the unit.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.raw)
+        match &self.unit {
+            Some(unit) if f.alternate() => write!(f, "{} {unit}", self.raw),
+            _ => f.pad(&self.raw),
+        }
     }
 }
 
@@ -250,6 +309,52 @@ mod tests {
             let expected =
                 expected.map(|(value, raw, text, unit)| (value, raw, text.to_owned(), unit.map(str::to_owned)));
             assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    fn number(text: &str) -> Number {
+        Number::with_unit(text).unwrap()
+    }
+
+    #[test]
+    fn a_number_is_in_the_unit_of_its_name() {
+        for (name, text, expected) in [
+            ("latency_ms", "120", "120 ms"),
+            ("latency_ms", "1.2 s", "1200 ms"),
+            ("latency_ms", "3 MB", "3 MB"),
+            ("memory_gb", "2048 MiB", "2 GiB"),
+            ("memory_gb", "2", "2 GiB"),
+            ("size_bytes", "12 B", "12 bytes"),
+            ("size_mb", "1.5G", "1500 mb"),
+            ("params", "12 B", "12000000000"),
+            ("val_bpb", "0.9979", "0.9979"),
+        ] {
+            assert_eq!(format!("{:#}", number(text).named(name)), expected, "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_number_compares_with_a_baseline_of_its_dimension() {
+        for (baseline, text, expected) in [
+            ("1.234 s", "980 ms", Some("0.98 s")),
+            ("1.234 s", "1m 2.5s", Some("62.5 s")),
+            ("980 ms", "1.1", None),
+            ("1.2 s", "3 MB", None),
+            ("1.2", "900 ms", None),
+            ("1.2", "1.1", Some("1.1")),
+            ("3.2 dB", "3.3 dB", Some("3.3 dB")),
+            ("3.2 dB", "3 ms", None),
+            ("1.2 MB", "1100 KB", Some("1.1 MB")),
+            ("1.2 MB", "900 KiB", Some("0.9216 MB")),
+            ("2 KB", "1200 B", Some("1.2 KB")),
+            ("2M", "1200k", Some("1200000")),
+            ("0.915", "90.2%", Some("0.902")),
+            ("91.5", "90.2%", Some("90.2")),
+            ("91.5%", "0.902", None),
+            ("91.5%", "90.2 %", Some("90.2 %")),
+        ] {
+            let found = number(text).like(&number(baseline)).map(|it| format!("{it:#}"));
+            assert_eq!(found.as_deref(), expected, "{text} after {baseline}");
         }
     }
 

@@ -69,6 +69,7 @@ mod stall;
 mod stop_rule;
 mod stop_when;
 mod tag;
+mod target;
 mod text;
 mod unit;
 mod unparsed;
@@ -145,6 +146,7 @@ pub use stall::{LastCall, Stall};
 pub use stop_rule::StopRule;
 pub use stop_when::StopWhen;
 pub use tag::{Tag, TagError};
+pub use target::Target;
 pub use text::{
     acts, bytes_text, clock_time, count_of, cut, duration_text, ended_text, experiment_name, experiment_names,
     one_line, percent_text, shell_word, span_text, time_of_day_text, two_digits, with_causes,

@@ -294,6 +294,8 @@ pub enum Notice {
          below [composite.axes.{axis}]"
     )]
     AxisUnranged { axis: String, number: f64, counts: f64 },
+    #[error("the unit of {metric} changed: read {printed} as {read}")]
+    UnitChanged { metric: String, printed: String, read: String },
     // Artifacts.
     #[error("did not save artifacts of experiment {id}: {}", few(files).join(", "))]
     ArtifactsMissed { id: ExperimentId, files: Vec<String> },

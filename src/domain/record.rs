@@ -241,6 +241,9 @@ pub struct Record {
     pub metric: MetricValue,
     /// Every value in the log's summary, by name.
     pub metrics: Metrics,
+    /// The units that the baseline printed beside numbers whose names give none; those of later experiments are converted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub units: BTreeMap<String, Unit>,
     /// Peak memory in GiB.
     pub memory_gb: Option<f64>,
     /// The executions of the measuring command in order, starting with those of earlier versions; empty if it never

@@ -1,8 +1,10 @@
 //! What a run gave, as far as it may decide on an experiment together with others.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Metrics, Number, Run, WallKind};
+use super::{Metrics, Number, Run, Unit, WallKind};
 
 /// A finished run with a number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,6 +15,9 @@ pub struct RunResult {
     pub number: Number,
     /// Every number that the log's summary gives.
     pub metrics: Metrics,
+    /// The units of those numbers whose names give none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub units: BTreeMap<String, Unit>,
     /// Peak memory in GiB.
     pub memory_gb: Option<f64>,
     /// The wall that the run had, where that is known.

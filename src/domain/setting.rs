@@ -11,7 +11,7 @@ use strum::{EnumMessage, VariantArray};
 use super::values::{duration, finite, time_of_day, whole};
 use super::{
     Cadence, Decide, Draw, Escalate, ExecutorName, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, Sandbox,
-    SizeLimit, StopRule, Tag, VerifyFor, duration_text, time_of_day_text,
+    SizeLimit, StopRule, Tag, Target, VerifyFor, duration_text, time_of_day_text,
 };
 
 /// The value that turns off a setting whose default is off.
@@ -154,7 +154,10 @@ impl<A, C> SettingOf<A, C> {
             _ if self.is_list => toml::Value::Array(values.into_iter().map(quoted).collect()).to_string(),
             Kind::Text => quoted(first).to_string(),
             // With a point, so that it is no whole number.
-            Kind::Float => first.parse::<f64>().map_or(first, |number| format!("{number:?}")),
+            Kind::Float => match first.parse::<f64>() {
+                Ok(number) => format!("{number:?}"),
+                Err(_) => quoted(first).to_string(),
+            },
             Kind::Whole | Kind::Switch | Kind::OnOff => first,
         })
     }
@@ -201,6 +204,7 @@ values! {
     u32: Whole, whole, u32::to_string;
     u64: Whole, whole, u64::to_string;
     f64: Float, finite, f64::to_string;
+    Target: Float, parsed, Target::to_string;
     bool: Switch, switch, bool::to_string;
     Duration: Text, duration, |value: &Duration| duration_text(*value);
     Time: Text, time_of_day, |value: &Time| time_of_day_text(*value);

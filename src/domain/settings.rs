@@ -18,7 +18,7 @@ use super::values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
     Cadence, Caps, CommitId, Composite, Decide, Direction, Draw, EngineCommands, Escalate, ExecutorName, Follows,
     GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag,
-    VerifyFor, count_of, duration_text, money_text, time_of_day_text, tokens_text,
+    Target, VerifyFor, count_of, duration_text, money_text, time_of_day_text, tokens_text,
 };
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
@@ -463,12 +463,12 @@ settings! {
     }
 
     /// The value at which the session has reached its goal.
-    goal: f64 as Option<f64> = None, {
+    goal: Target as Option<Target> = None, {
         key: "goal", heading: Heading::Stopping, value: "VALUE",
-        help: "Metric value at which the loop stops",
-        comment: "Stop when the metric reaches this value.", example: "0.95",
+        help: "Metric value at which the loop stops, as in 0.95, 95% or 0.2s",
+        comment: "Stop when the metric reaches this value; a unit goes in quotes, as in \"95%\".", example: "0.95",
         ends_loop: true,
-        lines: |it| line(it.goal, |goal| format!("goal      {goal}")),
+        lines: |it| line(it.goal.as_ref(), |goal| format!("goal      {goal}")),
     }
 
     /// The rules on the course of the numbers by which the loop stops.

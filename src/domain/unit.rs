@@ -54,7 +54,7 @@ const PER: &str = "s sec second min minute h hour op ops it iter iteration step 
                    call image img batch item frame run px";
 
 /// Scales, as powers of ten. `B` is a billion, unless bytes are expected.
-const SCALES: [(char, i32); 6] = [('k', 3), ('K', 3), ('M', 6), ('G', 9), ('B', 9), ('T', 12)];
+pub(super) const SCALES: [(char, i32); 6] = [('k', 3), ('K', 3), ('M', 6), ('G', 9), ('B', 9), ('T', 12)];
 
 /// Units that the last word of a name rarely means: `loss_min`, `params_m`.
 const NOT_IN_NAMES: &str = "m min d B";

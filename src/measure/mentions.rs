@@ -6,10 +6,10 @@ use super::claims::Claims;
 use super::name::Reading;
 use super::number::Value;
 use super::search::{Found, PatternError, Search};
-use crate::domain::{COMPOSITE, MetricSource, MetricSpec, Number, few, nearest};
+use crate::domain::{COMPOSITE, MetricSource, MetricSpec, Number, Unit, few, nearest};
 
-/// Names of memory, and how many of their unit make a GiB.
-const MEMORY: [(&str, f64); 2] = [("memory_gb", 1.0), ("peak_vram_mb", 1024.0)];
+/// Names of memory; the first one's unit is the result's.
+const MEMORY: [&str; 2] = ["memory_gb", "peak_vram_mb"];
 
 /// Looks for a name or a pattern, and remembers what its mentions said, as far as they can count.
 #[derive(Debug)]
@@ -50,9 +50,10 @@ impl Mention {
 
     fn look(&mut self, lines: &[u8], range: &Range<usize>) {
         let Some(search) = &self.search else { return };
+        let name = self.name.as_deref().unwrap_or_default();
         let mut claims = Claims::default();
         search.backwards(lines, range, |_, reading| {
-            claims.put_before(Claims::of(reading));
+            claims.put_before(Claims::of(reading.named(name)));
             claims.are_settled() && claims.last_finite().is_some()
         });
         claims.put_before(std::mem::take(&mut self.claims));
@@ -102,7 +103,7 @@ impl Mentions {
             MetricSource::Regex(pattern) => Mention::of(Some(spec.name.clone()), Some(Search::pattern(pattern)?)),
             MetricSource::File { .. } => Mention::of(None, None),
         };
-        let memory = Some(Search::names(&MEMORY.map(|(name, _)| name)));
+        let memory = Some(Search::names(&MEMORY));
         Ok(Mentions { metric, axes: Vec::new(), memory, memory_gb: None })
     }
 
@@ -160,9 +161,11 @@ impl Mentions {
         self.axes.iter_mut().for_each(|axis| axis.look(lines, range));
         if let Some(search) = &self.memory {
             search.backwards(lines, range, |which, reading| {
-                let Reading::Value(_, Value::Finite(number)) = reading else { return false };
-                self.memory_gb = Some(number.value / MEMORY[which].1);
-                true
+                let Reading::Value(_, Value::Finite(number)) = reading.named(MEMORY[which]) else { return false };
+                let number = number.named(MEMORY[0]);
+                let is_memory = number.unit.as_ref().is_some_and(Unit::is_bytes);
+                self.memory_gb = Some(number.value).filter(|_| is_memory).or(self.memory_gb);
+                is_memory
             });
         }
     }

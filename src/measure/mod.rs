@@ -17,6 +17,7 @@ mod search;
 mod standing;
 mod summary;
 mod trace;
+mod units;
 mod verdict;
 mod vocabulary;
 

@@ -27,6 +27,16 @@ pub(super) enum Reading {
     Several(Vec<String>),
 }
 
+impl Reading {
+    /// It as what a name says; see [`Number::named`](crate::domain::Number::named).
+    pub(super) fn named(self, name: &str) -> Reading {
+        match self {
+            Reading::Value(standing, value) => Reading::Value(standing, value.named(name)),
+            several @ Reading::Several(_) => several,
+        }
+    }
+}
+
 /// The way in which a number is tied to its name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Form {
@@ -330,7 +340,6 @@ mod tests {
             "--metric=val_bpb 1.2",
             "val_bpb:enabled tokenizer_kind=1",
             "val_bpb took 1.2",
-            "val_bpb 1m7.5s",
             "val_bpb: 1/20",
             "val_bpb: 1.30 -> 1.2",
             "improve the val_bpb 1.2",

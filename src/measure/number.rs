@@ -1,6 +1,6 @@
 //! Recognises numbers in a log and finds where they end.
 
-use crate::domain::Number;
+use crate::domain::{Number, Suffix, duration};
 
 /// A number in a log.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,19 +11,30 @@ pub(super) enum Value {
     NotFinite(String),
 }
 
+impl Value {
+    /// It as the value of a name; see [`Number::named`].
+    pub(super) fn named(self, name: &str) -> Value {
+        match self {
+            Value::Finite(number) => Value::Finite(number.named(name)),
+            not_finite @ Value::NotFinite(_) => not_finite,
+        }
+    }
+}
+
 /// Prefixes that tensors, NumPy scalars and decimals print before their number.
 const WRAPPERS: &[&[u8]] =
     &[b"tensor(", b"np.float64(", b"np.float32(", b"np.float16(", b"numpy.float64(", b"Array(", b"Decimal("];
 
 const NOT_FINITE: &[&[u8]] = &[b"infinity", b"inf", b"nan"];
 
-/// Longest unit on each side of its `/`, in characters.
-const LONGEST_UNIT: usize = 16;
+/// Bytes behind a number that its scale and unit, or the further parts of a time, are in.
+const BEHIND: usize = 64;
 
 /// The value at the start of `text`, in quotes or a wrapper if it likes, and how many bytes it takes with its unit.
 ///
-/// A glued unit or `%` is not part of the number. `1m7.5s`, `1/20`, `1.2.3`, `1 500`, `1'000`, dates and times are no
-/// numbers: taking their first digits would invent one.
+/// Its scale is multiplied out, and a time in several parts, such as `1m 7.5s`, is in seconds. Of an expression such as
+/// `45 / 50 = 0.9` or `45/50 (90%)` the result counts. `1/20`, `1.2.3`, `1 500`, `1'000`, `2nd`, dates and times of day are
+/// no numbers: taking their first digits would invent one.
 pub(super) fn value_at(text: &[u8]) -> Option<(Value, usize)> {
     let mut at = 0;
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| text.starts_with(wrapper)) {
@@ -52,6 +63,10 @@ fn bare(text: &[u8]) -> Option<(Value, usize)> {
             return bounded.then(|| (Value::NotFinite(ascii(&text[..end])), end));
         }
     }
+    let window = valid(text);
+    if let Some((seconds, length)) = duration(window).filter(|(_, length)| ends(&text[*length..], false)) {
+        return Some((Value::Finite(Number::of_duration(seconds, &window[..length])), length));
+    }
     let (mut end, grouped) = integer_part(text, sign);
     let integer_digits = end - sign;
     let mut fraction = false;
@@ -79,8 +94,9 @@ fn bare(text: &[u8]) -> Option<(Value, usize)> {
             return None;
         }
     }
-    let unit = unit_length(&text[end..]);
-    if matches!(&text[end..end + unit], b"e" | b"E") {
+    let suffix = Suffix::of(valid(&text[end..]));
+    let unit = suffix.length;
+    if matches!(&text[end..end + unit], b"e" | b"E" | b"st" | b"nd" | b"rd" | b"th") {
         return None;
     }
     // A decimal point without digits: `1.` is a number, `1.bin` is none.
@@ -89,6 +105,9 @@ fn bare(text: &[u8]) -> Option<(Value, usize)> {
     if unit == 0 && fraction {
         after += spread_length(&text[after..]);
     }
+    if let Some(operation) = operation_length(&text[after..]) {
+        return result(&text[after + operation..]).map(|(value, length)| (value, after + operation + length));
+    }
     if !ends(&text[after..], fraction || exponent || point > 0) {
         return None;
     }
@@ -96,11 +115,64 @@ fn bare(text: &[u8]) -> Option<(Value, usize)> {
     if grouped {
         raw.retain(|c| c != ',');
     }
-    let value = match raw.parse::<Number>() {
-        Ok(number) => Value::Finite(number),
-        Err(_) => Value::NotFinite(raw),
+    let value = match Number::with_suffix(&raw, &ascii(&text[..end + unit]), suffix) {
+        Some(number) => Value::Finite(number),
+        None => Value::NotFinite(raw),
     };
     Some((value, after))
+}
+
+/// The length of the operators and operands behind a number, as in `45 / 50`; absent if there are none. A sum or difference
+/// has blanks around its sign and an equals sign behind it.
+fn operation_length(text: &[u8]) -> Option<usize> {
+    let (mut at, mut is_certain) = (0, false);
+    loop {
+        let before = blanks(&text[at..]);
+        let operator = next_char(&text[at + before..]).filter(|c| "/*×÷+-−".contains(*c));
+        let Some(operator) = operator else { break };
+        let behind = at + before + operator.len_utf8();
+        let after = blanks(&text[behind..]);
+        let start = behind + after;
+        let (integer, _) = integer_part(&text[start..], 0);
+        let is_product = !"+-−".contains(operator);
+        if integer == 0 || !(is_product || (before > 0 && after > 0)) {
+            break;
+        }
+        let point = start + integer;
+        let fraction = if text.get(point) == Some(&b'.') { 1 + count_digits(&text[point + 1..]) } else { 0 };
+        let end = point + if fraction > 1 { fraction } else { 0 };
+        is_certain |= is_product;
+        at = end + Suffix::of(valid(&text[end..])).length;
+    }
+    (at > 0 && (is_certain || equals_length(&text[at..]).is_some())).then_some(at)
+}
+
+/// The length of the sign between an expression and its result, with the blanks around it.
+fn equals_length(text: &[u8]) -> Option<usize> {
+    let before = blanks(text);
+    let sign = next_char(&text[before..]).filter(|c| matches!(c, '=' | '≈'))?;
+    let behind = before + sign.len_utf8();
+    Some(behind + blanks(&text[behind..]))
+}
+
+/// The result behind an expression, after an equals sign or in brackets, and the bytes up to its end.
+fn result(text: &[u8]) -> Option<(Value, usize)> {
+    let bracket = || (text.get(blanks(text)) == Some(&b'(')).then(|| blanks(text) + 1);
+    let at = equals_length(text).or_else(bracket)?;
+    value_at(&text[at..]).map(|(value, length)| (value, at + length))
+}
+
+fn blanks(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
+}
+
+/// The first bytes that are valid UTF-8, without line breaks.
+fn valid(text: &[u8]) -> &str {
+    let text = &text[..text.len().min(BEHIND)];
+    let line = text.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(text.len());
+    let text = &text[..line];
+    std::str::from_utf8(text)
+        .unwrap_or_else(|error| std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default())
 }
 
 /// The length of a standard deviation that is glued to its mean, as in `0.818192+0.011359`.
@@ -147,28 +219,6 @@ fn is_grouped(rest: &[u8]) -> bool {
     let group = &rest[blank.len_utf8()..];
     // `5 100/200` and `5 100%` tell of progress.
     count_digits(group) == 3 && !matches!(group.get(3), Some(b'/' | b'%' | b':' | b'-'))
-}
-
-/// The length of a unit such as `ms`, `%`, `µs` or `it/s`, in bytes.
-fn unit_length(text: &[u8]) -> usize {
-    let letters = |text: &[u8]| {
-        let mut length = 0;
-        for _ in 0..LONGEST_UNIT {
-            match next_char(&text[length..]) {
-                Some(c) if c.is_alphabetic() || c == '%' || c == '°' => length += c.len_utf8(),
-                _ => break,
-            }
-        }
-        length
-    };
-    let first = letters(text);
-    if first > 0 && text.get(first) == Some(&b'/') {
-        let second = letters(&text[first + 1..]);
-        if second > 0 {
-            return first + 1 + second;
-        }
-    }
-    first
 }
 
 fn count_digits(text: &[u8]) -> usize {
@@ -236,6 +286,8 @@ mod tests {
             ("1.5 500", "1.5"),
             ("5 100/200", "5"),
             ("1234 500", "1234"),
+            ("2,056", "2056"),
+            ("5 at 11th", "5"),
         ] {
             assert_eq!(raw(text).as_deref(), Some(expected), "{text}");
         }
@@ -244,11 +296,70 @@ mod tests {
         }
     }
 
+    fn read(text: &str) -> Option<(f64, Option<String>, usize)> {
+        match value_at(text.as_bytes())? {
+            (Value::Finite(number), length) => Some((number.value, number.unit.map(|unit| unit.to_string()), length)),
+            (Value::NotFinite(_), _) => None,
+        }
+    }
+
+    #[test]
+    fn a_number_has_the_unit_behind_it_and_its_scale_is_multiplied_out() {
+        for (text, value, unit, length) in [
+            ("12.5ms", 12.5, Some("ms"), 6),
+            ("980 ms", 980.0, Some("ms"), 6),
+            ("90.2%", 90.2, Some("%"), 5),
+            ("1.65s/it]", 1.65, Some("s/it"), 8),
+            ("99321 ns/op\t 120 B/op", 99321.0, Some("ns/op"), 11),
+            ("4.8/s", 4.8, Some("/s"), 5),
+            ("12.22k", 12220.0, None, 6),
+            ("1.21M tok/s", 1_210_000.0, Some("tok/s"), 11),
+            ("124 M params", 124e6, None, 5),
+            ("2 B", 2e9, None, 3),
+            ("1m7.5s", 67.5, Some("s"), 6),
+            ("1h 2m", 3720.0, Some("s"), 5),
+            ("00:01:05", 65.0, Some("s"), 8),
+            ("1.2 (best 1.1)", 1.2, None, 3),
+            ("0.5 s: 3", 0.5, None, 3),
+            ("5 min 3 max 9", 5.0, None, 1),
+            ("1,234.5 ms", 1234.5, Some("ms"), 10),
+            ("3.2\u{a0}µs", 3.2, Some("µs"), 8),
+            ("0.818192+0.011359", 0.818192, None, 17),
+        ] {
+            assert_eq!(read(text), Some((value, unit.map(str::to_owned), length)), "{text}");
+        }
+    }
+
+    #[test]
+    fn of_an_expression_the_result_counts() {
+        for (text, expected) in [
+            ("1,000,000,000 / 2718 ≈ 367,917", Some(367_917.0)),
+            ("1,000,000,000 / 2718 = 367,917 qps", Some(367_917.0)),
+            ("45 / 50 (90.0%)", Some(90.0)),
+            ("45/50 (90.0%), done", Some(90.0)),
+            ("45/50 = 0.9", Some(0.9)),
+            ("0.5 + 0.25 = 0.75", Some(0.75)),
+            ("3 s * 2 = 6 s", Some(6.0)),
+            ("12 / 80 GB", None),
+            ("45/50", None),
+            ("45 / 50 done", None),
+            ("0.5 - 0.3", Some(0.5)),
+            ("1.2 (best 1.1 = 3)", Some(1.2)),
+        ] {
+            assert_eq!(read(text).map(|(value, ..)| value), expected, "{text}");
+        }
+    }
+
     #[test]
     fn what_only_begins_like_a_number_is_none() {
         for text in [
-            "1m7.5s",
             "1/20",
+            "45 / 50",
+            "45/50 it/s",
+            "11th",
+            "2nd",
+            "1st place",
+            "v3",
             "1.2.3",
             "2026-01-01",
             "12:30:00",

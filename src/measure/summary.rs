@@ -97,7 +97,10 @@ pub(super) fn pairs(log: &[u8]) -> (Vec<(String, Number)>, Vec<String>) {
                 continue;
             }
             match value {
-                Value::Finite(number) => found.push((name, number)),
+                Value::Finite(number) => {
+                    let number = number.named(&name);
+                    found.push((name, number));
+                }
                 Value::NotFinite(_) => not_finite.push(name),
             }
         }

@@ -101,7 +101,7 @@ impl SessionStatus {
         if let Some(until) = contract.until {
             parts.push(format!("until {}", time_of_day_text(until)));
         }
-        if let Some(goal) = contract.goal {
+        if let Some(goal) = &contract.goal {
             parts.push(format!("goal {goal}{}", if self.is_at_goal() { ", reached" } else { "" }));
         }
         (!parts.is_empty()).then(|| parts.join("; "))
@@ -118,7 +118,7 @@ impl SessionStatus {
     /// Returns whether the goal is reached; false without a goal.
     fn is_at_goal(&self) -> bool {
         let (Some(contract), Some(best)) = (&self.contract, self.history.best_kept()) else { return false };
-        contract.goal.is_some_and(|goal| reached_goal(contract.metric.direction, best.value, goal))
+        contract.goal.as_ref().is_some_and(|goal| reached_goal(contract.metric.direction, &best, goal))
     }
 
     /// Returns whether one of its stop rules ended it.
@@ -351,7 +351,7 @@ impl SessionStatus {
             "for": contract.and_then(|contract| contract.budget).map(seconds),
             "for_left": self.budget_left(),
             "until": contract.and_then(|contract| contract.until),
-            "goal": contract.and_then(|contract| contract.goal),
+            "goal": contract.and_then(|contract| contract.goal.as_ref()),
             "damage": self.damage,
             "next": next,
         });

@@ -230,11 +230,8 @@ pub fn fresh_step(
 /// The first of these runs that exceeds a limit, by its seed, with the limits: each must hold in every run.
 pub fn over_limit(contract: &Contract, results: &[RunResult]) -> Option<(Option<u64>, Vec<String>)> {
     let unmet = |result: &RunResult| {
-        let unmet = unmet(&contract.limits, |name| match name {
-            "memory_gb" => result.memory_gb,
-            name if name == contract.metric.name => Some(result.number.value),
-            name => result.metrics.get(name),
-        });
+        let measured = (&result.metrics, &result.units);
+        let unmet = unmet(contract, Some(&result.number), result.memory_gb, measured);
         (!unmet.is_empty()).then_some((result.run.seed, unmet))
     };
     results.iter().find_map(unmet)
@@ -380,6 +377,8 @@ pub fn baseline_with(record: &Record, results: &[RunResult]) -> Record {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::*;
@@ -401,6 +400,7 @@ mod tests {
             run: run(RunRole::Confirm, seed, value),
             number: Number::of(value),
             metrics: [].into_iter().collect(),
+            units: BTreeMap::new(),
             memory_gb: None,
             sandbox: None,
         }

@@ -1,5 +1,6 @@
 //! The verdict on an experiment that was measured, or refused before it ran.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::fresh::{is_confirmed, screen};
@@ -9,7 +10,7 @@ use super::outcome::{Verdict, decide, decide_by_threshold, describe_failure};
 use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
     COMPOSITE, CommitId, Contract, DiffStat, Environment, ExperimentId, Failure, FailureClass, GpuOther, Metrics,
-    Number, Outcome, Record, Run, RunResult, WallKind,
+    Number, Outcome, Record, Run, RunResult, Unit, WallKind,
 };
 use crate::rules::change::Disturbance;
 use crate::rules::history::{History, best_kept_of, best_of};
@@ -23,6 +24,8 @@ pub struct Measured {
     pub failure: Option<Failure>,
     /// Every number that the log's summary gives.
     pub metrics: Metrics,
+    /// The units of those numbers whose names give none.
+    pub units: BTreeMap<String, Unit>,
     /// Peak memory in GiB.
     pub memory_gb: Option<f64>,
     /// The run itself, where there was one, without its value.
@@ -70,17 +73,14 @@ impl Measured {
     /// What the run gave, where its number counts.
     pub fn result(&self, commit: &CommitId) -> Option<RunResult> {
         let number = self.value.clone().filter(|_| self.failure.is_none())?;
-        let (metrics, memory_gb, sandbox) = (self.metrics.clone(), self.memory_gb, self.sandbox);
-        Some(RunResult { run: self.counted_run(Some(commit))?, number, metrics, memory_gb, sandbox })
+        let (metrics, units, memory_gb) = (self.metrics.clone(), self.units.clone(), self.memory_gb);
+        let (run, sandbox) = (self.counted_run(Some(commit))?, self.sandbox);
+        Some(RunResult { run, number, metrics, units, memory_gb, sandbox })
     }
 
     /// The limits of the contract that the run exceeded, in words.
     pub fn unmet_limits(&self, contract: &Contract) -> Vec<String> {
-        unmet(&contract.limits, |name| match name {
-            "memory_gb" => self.memory_gb,
-            name if name == contract.metric.name => self.value.as_ref().map(|number| number.value),
-            name => self.metrics.get(name),
-        })
+        unmet(contract, self.value.as_ref(), self.memory_gb, (&self.metrics, &self.units))
     }
 }
 

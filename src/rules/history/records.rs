@@ -103,6 +103,12 @@ impl History {
         self.get(ExperimentId::BASELINE)
     }
 
+    /// A number of the metric in the baseline's unit, if it compares with the baseline's.
+    pub fn in_own_unit(&self, number: Number) -> Number {
+        let baseline = self.baseline().and_then(|record| record.metric.number());
+        baseline.and_then(|baseline| number.like(&baseline)).unwrap_or(number)
+    }
+
     /// The experiment to beat: the last keep.
     pub fn incumbent(&self) -> Option<&Record> {
         incumbent_of(&self.records)

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::course_rules::course;
 use super::expenses::Expenses;
-use crate::domain::{Bound, Contract, Direction, StopReason, count_of};
+use crate::domain::{Bound, Contract, Direction, Number, StopReason, Target, count_of};
 use crate::rules::history::History;
 
 /// The number of calls in a row without a change at which a loop stops unless its user says otherwise, before and after
@@ -51,15 +51,15 @@ pub fn stop_before_next(facts: &StopFacts) -> Option<StopReason> {
     RULES.iter().find_map(|rule| rule(facts))
 }
 
-/// Returns whether a value reached the goal.
-pub fn reached_goal(direction: Direction, value: f64, goal: f64) -> bool {
-    !direction.better(goal, value)
+/// Returns whether a number reached the goal; false if the two do not compare.
+pub fn reached_goal(direction: Direction, number: &Number, goal: &Target) -> bool {
+    goal.beside(number).is_some_and(|goal| !direction.better(goal, number.value))
 }
 
 fn goal(facts: &StopFacts) -> Option<StopReason> {
-    let goal = facts.contract.goal?;
+    let goal = facts.contract.goal.as_ref()?;
     let best = facts.history.best_kept()?;
-    let is_reached = reached_goal(facts.contract.metric.direction, best.value, goal);
+    let is_reached = reached_goal(facts.contract.metric.direction, &best, goal);
     is_reached.then(|| {
         StopReason::reached(Bound::Goal, true, json!({"goal": goal}), format!("the goal of {goal} is reached"))
     })

@@ -383,6 +383,7 @@ impl Attempt {
             outside_cause: measured.outside_cause,
             metric: MetricValue::of(&store.contract.metric, value),
             metrics: measured.metrics,
+            units: if self.open.id.is_baseline() { measured.units } else { BTreeMap::new() },
             memory_gb: measured.memory_gb,
             runs: earlier.map(|earlier| earlier.runs.iter().map(voided).collect()).unwrap_or_default(),
             sandbox: earlier.and_then(|earlier| earlier.sandbox),

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::domain::{
-    CommitId, Contract, ExperimentId, Failure, FailureClass, MetricSource, Number, Run, RunRole, ended_text, shell_word,
+    CommitId, Contract, ExperimentId, Failure, FailureClass, MetricSource, Number, Record, Run, RunRole, ended_text,
+    shell_word,
 };
 use crate::exec::{Executor, Exit, Job, Running, Started, Watched};
 use crate::fs::read_at_most;
@@ -156,20 +157,27 @@ impl ActiveRun {
         mut self,
         waiter: &impl Waiter,
         contract: &Contract,
+        baseline: Option<&Record>,
     ) -> Result<Ending<FinishedRun>, SessionError> {
         match self.wait(waiter, None, |_, _| Ok(Interrupt::None)).await?.done() {
-            Ok(exit) => Ok(Ending::Done(self.read(contract, exit?)?)),
+            Ok(exit) => Ok(Ending::Done(self.read(contract, baseline, exit?)?)),
             Err(ending) => Ok(ending),
         }
     }
 
     /// Reads the value of the finished run, or the reason why there is none, from its log and from how it ended. Ignores a
-    /// metric file that the run did not write, and counts none that changed after the run.
+    /// metric file that the run did not write, and counts none that changed after the run. Numbers are in the units of the
+    /// baseline, once there is one.
     ///
     /// # Errors
     ///
     /// The log cannot be read.
-    pub(crate) fn read(mut self, contract: &Contract, exit: Exit) -> Result<FinishedRun, SessionError> {
+    pub(crate) fn read(
+        mut self,
+        contract: &Contract,
+        baseline: Option<&Record>,
+        exit: Exit,
+    ) -> Result<FinishedRun, SessionError> {
         self.log.follow_name();
         while !self.log.look()? {}
         // If that fails, at least the number was read.
@@ -178,22 +186,25 @@ impl ActiveRun {
         let mut summary = self.log.scanner.finish();
         let file = metric_file_of(contract).map(|path| newest_file(root, &path));
         let in_file = |path: &Path, pointer: &str, name: &str| match &file {
-            Some(file) => read_metric_file(file, path, pointer, name, before),
+            Some(file) => Ok(read_metric_file(file, path, pointer, name, before)?.named(name, baseline)),
             None => Err(String::new()),
         };
         let seen = file.as_deref().map(Watched::look);
-        match (contract.deciding_composite(), &metric.source) {
-            (None, MetricSource::File { path, pointer }) => match in_file(path, pointer, &metric.name) {
+        if let (None, MetricSource::File { path, pointer }) = (contract.deciding_composite(), &metric.source) {
+            match in_file(path, pointer, &metric.name) {
                 Ok(found) => summary.found = Some(found),
                 Err(instead) => summary.instead = Some(instead),
-            },
+            }
+        }
+        let refused = baseline.and_then(|baseline| summary.in_units_of(baseline));
+        match (contract.deciding_composite(), &metric.source) {
             (Some(axes), MetricSource::File { path, pointer }) => summary.put_composite(axes, |_, name| {
                 // As a part of a JSON pointer (RFC 6901).
                 let part = name.replace('~', "~0").replace('/', "~1");
                 in_file(path, &format!("{pointer}/{part}"), name).ok()
             }),
             (Some(axes), MetricSource::Log | MetricSource::Regex(_)) => summary.put_composite(axes, LogSummary::named),
-            (None, MetricSource::Log | MetricSource::Regex(_)) => {}
+            (None, _) => {}
         }
         let ending = measure::Ending {
             exit: exit.exit,
@@ -203,11 +214,14 @@ impl ActiveRun {
             lost: false,
         };
         let mut verdict = judge(&summary, &ending);
-        if let Some(failure) = verdict.failure.as_mut().filter(|it| it.class == FailureClass::NoMetric)
-            && metric.source == MetricSource::Log
-            && let Some((file, place)) = file_with(root, &metric.name, exit.started.into())
-        {
-            failure.detail = Some(named_file(&metric.name, &file, &place));
+        if let Some(failure) = verdict.failure.as_mut().filter(|it| it.class == FailureClass::NoMetric) {
+            if refused.is_some() {
+                failure.detail = refused;
+            } else if metric.source == MetricSource::Log
+                && let Some((file, place)) = file_with(root, &metric.name, exit.started.into())
+            {
+                failure.detail = Some(named_file(&metric.name, &file, &place));
+            }
         }
         let is_changed =
             file.as_deref().map(Watched::look) != seen || exit.watched.is_some_and(|then| seen != Some(then));

@@ -1,5 +1,6 @@
 //! The run of an attempt: prepared, started or picked up, watched, and started again if it was lost.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
 use super::run_log::point_run_log;
 use crate::crash;
 use crate::domain::{
-    Actor, Contract, Environment, Event, FailureClass, Metrics, Notice, Number, Phase, Record, Run, RunRole,
+    Actor, Contract, Environment, Event, FailureClass, Metrics, Notice, Number, Phase, Record, Run, RunRole, Unit,
 };
 use crate::exec::{ExecError, Executor, Job, Started};
 use crate::fs::remove_left_over;
@@ -288,7 +289,8 @@ impl Attempt {
             }
             let seconds = elapsed.map(|elapsed| elapsed.as_secs());
             if let Some(elapsed) = elapsed {
-                shared.emit(Event::RunProgress { id, elapsed: elapsed.as_secs_f64(), last: last.cloned() })?;
+                let last = last.map(|last| shared.store().history.in_own_unit(last.clone()));
+                shared.emit(Event::RunProgress { id, elapsed: elapsed.as_secs_f64(), last })?;
             }
             shared.beat(&mut heartbeat, || json!({"experiment": id, "elapsed": seconds}))?;
             // A proposal that waits in the queue loses nothing by waiting for the next loop.
@@ -325,7 +327,7 @@ impl Attempt {
         };
         crash::point("running.over");
         let store = &mut *shared.store();
-        let finished = run.read(&store.contract, exit)?;
+        let finished = run.read(&store.contract, store.history.baseline(), exit)?;
         let disk = finished.exit.disk;
         let measured = self.measure(workspace, store, finished)?;
         let (what, failed) = (format!("the run of experiment {}", self.open.id), measured.failure.is_some());
@@ -393,6 +395,14 @@ impl Attempt {
         let gpu_others = self.taint(store, exit.gpu_others, &mut verdict);
         store.name_written_links(exit.started);
         let metrics: Metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
+        let own = |(name, number): &(String, Number)| {
+            let unit = number.unit.clone().filter(|unit| Unit::of_name(name).as_ref() != Some(unit))?;
+            Some((name.clone(), unit))
+        };
+        let units: BTreeMap<String, Unit> = summary.metrics.iter().filter_map(own).collect();
+        if let Some(number) = verdict.value.as_ref().filter(|_| store.history.baseline().is_some()) {
+            store.name_unit_change(number);
+        }
         if !self.is_beside_first() {
             unranged_axes(&store.contract, &store.history, &metrics).into_iter().for_each(|notice| store.note(notice));
         }
@@ -416,6 +426,7 @@ impl Attempt {
             value: verdict.value,
             failure: verdict.failure,
             metrics,
+            units,
             memory_gb: summary.memory_gb.or_else(|| gibibytes(measured_bytes)),
             run: Some(Run { tainted: self.run.tainted, ..run }),
             sandbox: exit.sandbox,

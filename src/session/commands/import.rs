@@ -198,6 +198,7 @@ impl Maker<'_> {
             ignored_changed: BTreeSet::new(),
             ignored_inputs: BTreeMap::new(),
             layout: None,
+            units: BTreeMap::new(),
             unmet_limits: Vec::new(),
             outside_cause: None,
             beside: Beside::default(),

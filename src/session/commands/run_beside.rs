@@ -119,7 +119,7 @@ impl<'a> RunBeside<'a> {
             metric_before: metric_file_stamp(contract, root),
         };
         publish(&Rerunning { dir: root, command, missing: view.missing_in(root) });
-        match run.start(self.executor)?.measured(interrupts, contract).await? {
+        match run.start(self.executor)?.measured(interrupts, contract, view.history.baseline()).await? {
             Ending::Done(finished) => Ok(Some(finished)),
             Ending::Lost if interrupts.asked() == Interrupt::None => {
                 let (command, detail) = (command.to_owned(), "died".to_owned());

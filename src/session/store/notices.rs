@@ -1,5 +1,6 @@
 //! Events of the store and the working trees that are not published yet.
 
+use std::mem::discriminant;
 use std::path::PathBuf;
 
 use crate::domain::{Actors, Event, ExperimentId, Notice, with_causes};
@@ -25,6 +26,13 @@ impl Notices {
         if !self.troubles.contains(&trouble) {
             self.troubles.push(trouble.clone());
             self.note(trouble);
+        }
+    }
+
+    /// Notes the first notice of its kind only.
+    pub(crate) fn note_first(&mut self, notice: Notice) {
+        if !self.troubles.iter().any(|known| discriminant(known) == discriminant(&notice)) {
+            self.note_once(notice);
         }
     }
 

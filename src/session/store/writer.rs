@@ -11,7 +11,7 @@ use super::messages::ReceivedMessages;
 use super::trouble_report::{forget_escalation, note_escalation, remove_flag_report, write_flag_report};
 use crate::crash;
 use crate::domain::{
-    Clock, CommitId, Contract, Event, ExperimentId, Notice, Outcome, Phase, Record, Rung, Stall, with_causes,
+    Clock, CommitId, Contract, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Rung, Stall, with_causes,
 };
 use crate::fs::{FileStamp, Unsynced};
 use crate::git::Repo;
@@ -102,6 +102,15 @@ impl Store {
     /// Notes a problem that does not affect the loop, once instead of before each experiment.
     pub(crate) fn note_once(&mut self, trouble: Notice) {
         self.notices.note_once(trouble);
+    }
+
+    /// Names the first number of the session that is converted to the baseline's unit.
+    pub(crate) fn name_unit_change(&mut self, number: &Number) {
+        let is_converted = |record: &Record| record.metric.number().is_some_and(|number| number.is_converted());
+        if number.is_converted() && !self.history.records().iter().any(is_converted) {
+            let (metric, printed, read) = (self.contract.metric.name.clone(), number.text(), format!("{number:#}"));
+            self.notices.note_first(Notice::UnitChanged { metric, printed, read });
+        }
     }
 
     /// Notes that somebody may change working trees from now on: what was seen of them before holds no longer.

@@ -235,7 +235,13 @@ impl Session<'_> {
         }
         record.give_artifacts(artifacts, attempt.artifacts_run());
         let mut results = Vec::new();
-        for (number, measured) in beside {
+        let first = record.metric.number();
+        for (number, mut measured) in beside {
+            if let (Some(value), Some(first)) = (&mut measured.value, &first)
+                && let Some(like) = value.like(first)
+            {
+                *value = like;
+            }
             // Files that the counted run changes too are the command's own doing.
             let disturbance = measured.disturbance.clone().without(|path| changed.iter().any(|known| known == path));
             if let Some(failure) = measured.failure.clone().or_else(|| disturbance.failure()) {

@@ -13,8 +13,8 @@ use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
 use crate::rules::{
-    Activity, Expenses, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity, is_confirmed,
-    lanes_status, nearest_end,
+    Activity, Expenses, History, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity,
+    is_confirmed, lanes_status, nearest_end,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{
@@ -103,7 +103,8 @@ impl<'a> StatusReader<'a> {
         let log = telling.map(|open| open.log(folder)).filter(|log| log.exists());
         let logs = open.iter().map(|open| open.log(folder));
         let written = owner.as_ref().and_then(|_| logs.filter_map(|log| written_at(&log)).max());
-        let attempts: Vec<OpenStatus> = open.drain(..).map(|open| open.look(folder, contract.as_ref())).collect();
+        let attempts: Vec<OpenStatus> =
+            open.drain(..).map(|open| open.look(folder, contract.as_ref(), &history)).collect();
         let now = owner.as_ref().map(|_| Timestamp::now());
         let lanes = lanes_status(&history, layout.as_ref(), &attempts, gpus, now);
         let night = expenses.last_night().cloned();
@@ -207,7 +208,7 @@ impl<'a> Open<'a> {
         matches!(self.phase, Phase::Running | Phase::Guarding | Phase::Confirming) && self.open.beside.slot.is_some()
     }
 
-    fn look(&self, folder: &SessionFolder, contract: Option<&Contract>) -> OpenStatus {
+    fn look(&self, folder: &SessionFolder, contract: Option<&Contract>, history: &History) -> OpenStatus {
         let Open { phase, open, attempt, job } = self;
         let folder = folder.run(open.id);
         let is_running = matches!(phase, Phase::Running | Phase::Confirming) && *job == RunFound::Going;
@@ -215,6 +216,9 @@ impl<'a> Open<'a> {
         let name = self.job_name();
         let (place, name) = job_place(&folder, &name);
         let started = Started::read(&place, name).filter(|_| Executor::of_any().is_busy(&place));
+        let newest = contract
+            .filter(|_| is_running)
+            .and_then(|contract| newest_number(&place.join("run.log"), &contract.metric));
         OpenStatus {
             id: open.id,
             phase: *phase,
@@ -226,9 +230,7 @@ impl<'a> Open<'a> {
             since: started.as_ref().map(|started| started.started),
             elapsed: started.as_ref().map(|started| seconds(started.started, Timestamp::now())),
             deadline: started.and_then(|started| started.deadline.map(|deadline| seconds(started.started, deadline))),
-            newest: contract
-                .filter(|_| is_running)
-                .and_then(|contract| newest_number(&place.join("run.log"), &contract.metric)),
+            newest: newest.map(|number| history.in_own_unit(number)),
             fresh: (*phase == Phase::Confirming && contract.is_none_or(is_confirmed)).then(|| attempt.fresh_runs()),
             queued: Job::ticket_of(&place, name)
                 .filter(|_| *job == RunFound::Pending)
