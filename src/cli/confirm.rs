@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use autoresearch::agent::protected_files;
-use autoresearch::domain::Contract;
+use autoresearch::domain::{Contract, Direction};
 use autoresearch::session::Plan;
 
 use super::output;
@@ -29,18 +29,29 @@ pub(super) fn confirm(plan: &Plan) -> bool {
     for line in contract_lines(plan.contract(), plan.layout_lines()) {
         output::line(&line);
     }
-    output::text("start? [Y/n] ");
-    let mut answer = String::new();
-    // A terminal that is gone has said no.
-    if std::io::stdin().lock().read_line(&mut answer).unwrap_or(0) == 0 {
-        return false;
+    matches!(answer("start? [Y/n] ").as_deref(), Some("" | "y" | "yes"))
+}
+
+/// Asks on a terminal which way a metric is better.
+pub(super) fn ask_direction(metric: &str) -> Option<Direction> {
+    match answer(&format!("is a lower or a higher {metric} better? [l/h] "))?.as_str() {
+        "l" => Some(Direction::Lower),
+        "h" => Some(Direction::Higher),
+        word => Direction::stated(word),
     }
-    matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
+}
+
+/// The answer in lower case; a terminal that is gone gives none.
+fn answer(question: &str) -> Option<String> {
+    output::text(question);
+    let mut answer = String::new();
+    let length = std::io::stdin().lock().read_line(&mut answer).unwrap_or(0);
+    (length > 0).then(|| answer.trim().to_lowercase())
 }
 
 #[cfg(test)]
 mod tests {
-    use autoresearch::domain::{CommitId, Direction, MetricSource, MetricSpec};
+    use autoresearch::domain::{CommitId, MetricSource, MetricSpec};
 
     use super::*;
 

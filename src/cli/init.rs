@@ -14,6 +14,7 @@ use autoresearch::session::{
 };
 
 use super::args::InitArgs;
+use super::confirm::ask_direction;
 use super::error::CliError;
 use super::instructions::Instructions;
 use super::process::current_dir;
@@ -36,11 +37,16 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     let asked = resolve(args.settings, &root)?;
     let session = session_checked_out(&repo);
     let suggestion = Suggestion::of(&root, session.as_ref());
-    let terms = suggestion.complete(asked.clone());
-    if let Some(metric) =
-        terms.metric.clone().filter(|metric| asked.metric.is_some() && terms.is_direction_unclear(metric))
-    {
-        return Err(SessionError::DirectionUnclear(metric).into());
+    let mut terms = suggestion.complete(asked.clone());
+    if let Some(metric) = terms.metric.clone() {
+        if terms.direction_of(&metric).is_none() && output::is_interactive() {
+            terms.direction = ask_direction(&metric);
+        }
+        match terms.direction_of(&metric) {
+            Some(direction) => output::line(&format!("{metric}: {direction} is better")),
+            None if asked.metric.is_some() => return Err(SessionError::DirectionUnclear(metric).into()),
+            None => {}
+        }
     }
     // A session that is checked out keeps its rule.
     let decide = terms.decide.or(session.as_ref().map(|session| session.decide)).unwrap_or(Decide::Confirmed);
@@ -121,7 +127,7 @@ fn in_words(names: &[String]) -> String {
 fn missing_settings(terms: &Asked) -> Vec<String> {
     let is_missing = |setting: &&Setting| setting.is_required && setting.toml(terms).is_none();
     let required = settings().into_iter().filter(is_missing).map(|setting| setting.key.to_owned());
-    let is_unclear = terms.metric.as_ref().is_some_and(|metric| terms.is_direction_unclear(metric));
+    let is_unclear = terms.metric.as_ref().is_some_and(|metric| terms.direction_of(metric).is_none());
     let direction = is_unclear.then(|| "higher or lower".to_owned());
     let agent = terms.agent.is_none().then(|| "agent".to_owned());
     required.chain(direction).chain(agent).collect()

@@ -10,18 +10,16 @@ use super::args::StreamFormat;
 use super::error::CliError;
 use super::output;
 
-/// Gives a loop without an agent the only installed one, or says before anything else that it only measures the baseline.
-pub(super) fn settle(plan: Plan, wish: LoopWish, format: StreamFormat) -> Result<(Plan, Option<NoAgent>), CliError> {
+/// Gives a loop without an agent the only installed one, or says that it only measures the baseline: before the user is
+/// asked whether to start, else with the first events.
+pub(super) fn settle(plan: Plan, wish: LoopWish, may_ask: bool) -> Result<(Plan, Option<NoAgent>), CliError> {
     let (plan, no_agent) = plan.with_loop_agent(wish).map_err(with_line)?;
     let Some(lacking) = &no_agent else { return Ok((plan, None)) };
-    let plan = match format {
-        StreamFormat::Table => {
-            output::note(&format!("note: {}", lacking.notice()));
-            plan
-        }
-        StreamFormat::Json => plan.note(lacking.notice()),
-    };
-    Ok((plan, no_agent))
+    if may_ask {
+        output::note(&format!("note: {}", lacking.notice()));
+        return Ok((plan, no_agent));
+    }
+    Ok((plan.note(lacking.notice()), no_agent))
 }
 
 /// Names the ways on, after a loop that had no agent.

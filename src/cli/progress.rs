@@ -28,6 +28,8 @@ pub(super) struct Progress {
     /// The active runs, by experiment.
     runs: BTreeMap<ExperimentId, ActiveRun>,
     incumbent: Option<Number>,
+    /// The line before that of the first event.
+    first: Option<String>,
     /// True if standard output is reserved for a command's answer.
     aside: bool,
     /// The working tree with the files of the sessions.
@@ -74,6 +76,7 @@ impl Progress {
             live: if format == StreamFormat::Table { Live::new() } else { None },
             runs: BTreeMap::new(),
             incumbent: None,
+            first: None,
             aside: false,
             main_worktree,
             here: std::env::current_dir().unwrap_or_default(),
@@ -82,6 +85,11 @@ impl Progress {
             idle_line: Cell::new(None),
             outage: None,
         }
+    }
+
+    /// Prints a line before all others.
+    pub(super) fn beginning_with(self, line: Option<String>) -> Self {
+        Progress { first: line, ..self }
     }
 
     /// Returns whether it shows progress within a run.
@@ -108,6 +116,9 @@ impl Progress {
     }
 
     fn show_line(&mut self, event: &Event) {
+        if let Some(line) = self.first.take() {
+            self.print(&line);
+        }
         match event {
             Event::SessionStarted { tag, experiments, continued, .. } => {
                 let what = if *continued { "continuing" } else { "starting" };

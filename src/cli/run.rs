@@ -40,13 +40,16 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
     let drive = Drive::Loop { adopt: args.adopt, call };
     let main_worktree = repo.main_worktree();
     let wish = settings.loop_wish();
+    let may_ask = !args.yes && allocation.is_none() && args.format == StreamFormat::Table && output::is_interactive();
+    settings.may_ask = may_ask;
     let plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
-    let (mut plan, no_agent) = loop_agent::settle(plan, wish, args.format)?;
-    let must_ask = !args.yes
-        && allocation.is_none()
-        && !plan.continued()
-        && args.format == StreamFormat::Table
-        && output::is_interactive();
+    let metric = &plan.contract().metric;
+    let mut first = Some(format!("{}: {} is better", metric.name, metric.direction));
+    if may_ask && let Some(line) = first.take() {
+        output::line(&line);
+    }
+    let (mut plan, no_agent) = loop_agent::settle(plan, wish, may_ask)?;
+    let must_ask = may_ask && !plan.continued();
     if must_ask && !confirm::confirm(&plan) {
         output::note("not started; nothing was changed");
         return Ok(ExitCode::from(exit::INTERRUPTED));
@@ -55,7 +58,8 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, CliError> {
         plan = plan.note(NO_END.to_owned());
     }
     let limits = allocation.as_ref().map(|allocation| allocation.limits(plan.contract())).transpose()?;
-    let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree), limits)?;
+    let progress = Progress::new(args.format, clock, main_worktree).beginning_with(first);
+    let reason = drive_loop(plan, drive, progress, limits)?;
     loop_agent::tell_ways_on(&reason, no_agent.as_ref(), args.format);
     if let Some(allocation) = allocation
         && allocation.requeue(&reason)?
@@ -77,7 +81,7 @@ pub(super) fn resume(args: ResumeArgs) -> Result<ExitCode, CliError> {
     let main_worktree = repo.main_worktree();
     let wish = settings.resume_wish();
     let plan = settings.plan(repo, drive, clock)?.leave_out(output::files());
-    let (plan, no_agent) = loop_agent::settle(plan, wish, args.format)?;
+    let (plan, no_agent) = loop_agent::settle(plan, wish, false)?;
     let reason = drive_loop(plan, drive, Progress::new(args.format, clock, main_worktree), None)?;
     loop_agent::tell_ways_on(&reason, no_agent.as_ref(), args.format);
     Ok(ExitCode::from(exit::of_stop(&reason)))

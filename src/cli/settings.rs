@@ -14,6 +14,7 @@ pub(super) use autoresearch::session::SETTINGS_FILE;
 use autoresearch::session::{Drive, LoopWish, Plan, SessionError, Wanted};
 use strum::VariantArray;
 
+use super::confirm::ask_direction;
 use super::error::CliError;
 use super::output;
 use super::terms::SettingsArgs;
@@ -33,6 +34,8 @@ pub(super) struct Settings {
     file: Result<Asked, CliError>,
     /// True if a session is taken over although a process of another host may drive it.
     pub(super) take_over: bool,
+    /// True if the user at the terminal may be asked for what is missing.
+    pub(super) may_ask: bool,
 }
 
 impl Settings {
@@ -40,7 +43,7 @@ impl Settings {
     pub(super) fn read(flags: SettingsArgs, root: &Path) -> Result<Settings, CliError> {
         let variables = from_variables(variable)?;
         let file = from_file(&root.join(SETTINGS_FILE));
-        Ok(Settings { given: flags.0.or(variables), file, take_over: false })
+        Ok(Settings { given: flags.0.or(variables), file, take_over: false, may_ask: false })
     }
 
     /// The session that the settings file names, where it is one of `sessions`.
@@ -70,8 +73,17 @@ impl Settings {
 
     /// Works out what the invocation is going to do.
     pub(super) fn plan(self, repo: Repo, drive: Drive, clock: Clock) -> Result<Plan, CliError> {
-        let (wanted, trouble) = self.wanted();
-        match (Plan::new(repo, &wanted, drive, clock), trouble) {
+        let may_ask = self.may_ask;
+        let (mut wanted, trouble) = self.wanted();
+        let root = repo.worktree().to_owned();
+        let mut plan = Plan::new(repo, &wanted, drive, clock);
+        if let Err(SessionError::DirectionUnclear(metric)) = &plan
+            && let Some(direction) = may_ask.then(|| ask_direction(metric)).flatten()
+        {
+            wanted.given.direction = Some(direction);
+            plan = Plan::new(Repo::discover(&root)?, &wanted, drive, clock);
+        }
+        match (plan, trouble) {
             (plan, None) => Ok(plan?),
             (Ok(plan), Some(trouble)) if plan.continued() => Ok(plan.note(format!("ignored ar.toml: {trouble}"))),
             // The missing setting may be in the file.

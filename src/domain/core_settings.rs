@@ -25,7 +25,7 @@ pub(super) static CORE: &[Setting] = described! {
 
     Setting::of::<bool>() => {
         key: "lower", heading: Heading::Measuring,
-        help: "Treat lower values as better [default, unless the metric's name says otherwise]",
+        help: "Treat lower values as better [default for names such as loss, error, latency and size]",
         comment: "Lower is better.",
         excludes: Some("higher"),
         set: |asked, _| {
@@ -38,7 +38,7 @@ pub(super) static CORE: &[Setting] = described! {
     Setting::of::<bool>() => {
         key: "higher", heading: Heading::Measuring,
         help: "Treat higher values as better",
-        comment: "Higher is better; the default is lower.", example: "true",
+        comment: "Higher is better; lower is the default where the name says so, as `val_loss` does.", example: "true",
         set: |asked, _| {
             asked.direction = Some(Direction::Higher);
             Ok(())
@@ -174,10 +174,12 @@ impl Asked {
         ASKING_FOR_LOOP.iter().copied().find(|key| all().filter(asks).any(|setting| setting.key == *key))
     }
 
-    /// Whether a direction must be asked for with this metric.
-    pub fn is_direction_unclear(&self, metric: &str) -> bool {
+    /// The direction of this metric: the one that is set, else lower where its name says so; none must be asked for.
+    pub fn direction_of(&self, metric: &str) -> Option<Direction> {
         let is_composite = metric == COMPOSITE && self.composite.is_some();
-        self.direction.is_none() && !is_composite && Direction::is_unclear_for(metric)
+        let by_name = || Direction::of_name(metric).map(|(direction, _)| direction);
+        let known = if is_composite { Some(Direction::Higher) } else { by_name().filter(|it| *it == Direction::Lower) };
+        self.direction.or(known)
     }
 }
 

@@ -24,27 +24,33 @@ pub enum NameKind {
     Quality,
     /// A count per unit of time: `tok_s`, `steps_per_sec`.
     Rate,
-    /// A unit of time at the end: `mean_ms`, `train_seconds`.
+    /// A time, or a unit of time at the end: `latency`, `mean_ms`.
     Duration,
+    /// A size, or a unit of memory at the end: `bundle_size`, `heap_mb`.
+    Size,
 }
 
 use Direction::{Higher, Lower};
-use NameKind::{Duration, Quality, Rate};
+use NameKind::{Duration, Quality, Rate, Size};
 
-/// Words of quality in a metric's name that suggest its direction. Digits may follow, as in `map50`.
-static LOWER_IS_BETTER: WordList = WordList::new(|| word_list(include_str!("lists/lower_is_better.txt")));
-static HIGHER_IS_BETTER: WordList = WordList::new(|| word_list(include_str!("lists/higher_is_better.txt")));
+/// Every name that suggests a direction, a kind and a name a line. Words of a name are joined by `_`; digits may follow, as
+/// in `map50`.
+static NAMES: WordList = WordList::new(|| word_list(include_str!("lists/metric_names.txt")));
 
-/// The same for times and rates.
-const TIMES: &[&str] = &["duration", "elapsed", "runtime", "time", "walltime"];
-const RATES: &[&str] = &["flops", "fps", "gflops", "mfu", "speed", "speedup", "tflops", "throughput", "utilization"];
-
-/// Pairs of words that together suggest that higher is better.
-const HIGHER_TOGETHER: &[[&str; 2]] =
-    &[["exact", "match"], ["hit", "rate"], ["pass", "rate"], ["success", "rate"], ["win", "rate"]];
+/// The meaning of each kind in the list.
+const KINDS: &[(&str, Direction, NameKind)] = &[
+    ("lower", Lower, Quality),
+    ("higher", Higher, Quality),
+    ("time", Lower, Duration),
+    ("rate", Higher, Rate),
+    ("size", Lower, Size),
+];
 
 /// Units of time.
 static TIME_UNITS: WordList = WordList::new(|| word_list(include_str!("lists/time_units.txt")));
+
+/// Units of memory.
+const SIZE_UNITS: &[&str] = &["b", "byte", "bytes", "kb", "kib", "mb", "mib", "gb", "gib", "tb", "tib"];
 
 /// Units that follow a counted thing directly, as in `tok_s`.
 const SECOND: &[&str] = &["s", "sec", "second"];
@@ -52,19 +58,30 @@ const SECOND: &[&str] = &["s", "sec", "second"];
 /// Things that a throughput counts.
 const COUNTED: &[&str] = &[
     "tok", "token", "tokens", "sample", "samples", "img", "images", "it", "iter", "iters", "step", "steps", "req",
-    "requests", "flop", "flops", "items", "bytes", "mb", "gb",
+    "requests", "flop", "flops", "items", "bytes", "mb", "gb", "op", "ops", "query", "queries",
 ];
 
 impl Direction {
-    /// The direction that a metric's name suggests: by its unit of time, else by its last telling word.
+    /// The direction that a metric's name suggests: by its unit, else by its last telling word.
     pub fn of_name(name: &str) -> Option<(Direction, NameKind)> {
-        let lower: String = name.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
-        of_words(&lower).or_else(|| of_words(&plain_name(name)))
+        let lower = name.to_lowercase();
+        // `ops/s` and `ns/op` have a unit, `eval/loss` does not.
+        let (what, per) = lower.rsplit_once('/').unwrap_or((&lower, ""));
+        let last = what.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        let is_ratio = SECOND.contains(&per) || (!per.is_empty() && unit(last).is_some());
+        let lower = if is_ratio { format!("{what}_per_{per}") } else { lower };
+        let plain: String = lower.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+        of_words(&plain).or_else(|| of_words(&plain_name(name)))
     }
 
-    /// Returns whether `name` suggests that higher is better, so that the user must pass a direction.
-    pub fn is_unclear_for(name: &str) -> bool {
-        Direction::of_name(name).is_some_and(|(direction, _)| direction == Higher)
+    /// The direction that a word such as `max` or `lower` states.
+    pub fn stated(text: &str) -> Option<Direction> {
+        let word = text.trim().split(|c: char| !c.is_alphabetic()).next().unwrap_or_default().to_lowercase();
+        match word.as_str() {
+            "min" | "minimize" | "minimise" | "lower" | "lowest" | "down" => Some(Lower),
+            "max" | "maximize" | "maximise" | "higher" | "highest" | "up" => Some(Higher),
+            _ => None,
+        }
     }
 
     /// Returns whether `a` is strictly better than `b`.
@@ -112,14 +129,19 @@ pub fn plain_name(name: &str) -> String {
 fn of_words(name: &str) -> Option<(Direction, NameKind)> {
     let words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
     let (last, before) = words.split_last()?;
+    // `neg_mean_squared_error` and `negative_log_likelihood`.
+    if words[0] == "neg" || words[0] == "negative" {
+        let turned = |(direction, kind)| (if direction == Lower { Higher } else { Lower }, kind);
+        return last_telling(&words[1..]).map(turned);
+    }
     if let Some(per) = words.iter().position(|word| *word == "per") {
         // `tokens_per_sec` is a rate, `ms_per_token` a time.
         if words.get(per + 1).is_some_and(|unit| TIME_UNITS.contains(unit)) {
-            let is_worse = words[..per].iter().any(|word| of_word(word).is_some_and(|(told, _)| told == Lower));
+            let is_worse = last_telling(&words[..per]).is_some_and(|told| told == (Lower, Quality));
             return Some((if is_worse { Lower } else { Higher }, Rate));
         }
-        if words[..per].last().is_some_and(|unit| TIME_UNITS.contains(unit)) {
-            return Some((Lower, Duration));
+        if let Some(kind) = words[..per].last().and_then(|word| unit(word)) {
+            return Some((Lower, kind));
         }
     }
     let is_counted = |word: &str| COUNTED.contains(&word);
@@ -127,32 +149,34 @@ fn of_words(name: &str) -> Option<(Direction, NameKind)> {
     if glued || (SECOND.contains(last) && before.last().is_some_and(|word| is_counted(word))) {
         return Some((Higher, Rate));
     }
-    if !before.is_empty() && TIME_UNITS.contains(last) {
-        return Some((Lower, Duration));
+    // Another letter alone may be anything.
+    match unit(last).filter(|_| last.chars().count() > 1 || (*last == "s" && !before.is_empty())) {
+        Some(kind) => Some((Lower, kind)),
+        None => last_telling(&words),
     }
-    let is_digits = |word: &str| word.chars().all(|c| c.is_ascii_digit());
-    let together = words.windows(2).any(|pair| {
-        // pass@k
-        HIGHER_TOGETHER.iter().any(|known| known == pair) || pair[0] == "pass" && is_digits(pair[1])
-    });
-    if together {
-        return Some((Higher, Quality));
-    }
-    let alone = *last == "seconds" || *last == "milliseconds";
-    words.iter().rev().find_map(|word| of_word(word)).or(alone.then_some((Lower, Duration)))
 }
 
-/// The direction that one word of a name suggests.
-fn of_word(word: &str) -> Option<(Direction, NameKind)> {
-    let without_digits = word.trim_end_matches(|c: char| c.is_ascii_digit());
-    let is_known = |words: &[&str]| words.contains(&word) || words.contains(&without_digits);
-    let lists: [(&[&str], Direction, NameKind); 4] = [
-        (&LOWER_IS_BETTER, Lower, Quality),
-        (TIMES, Lower, Duration),
-        (&HIGHER_IS_BETTER, Higher, Quality),
-        (RATES, Higher, Rate),
-    ];
-    lists.into_iter().find(|(words, ..)| is_known(words)).map(|(_, direction, kind)| (direction, kind))
+/// The kind of what a unit measures.
+fn unit(word: &str) -> Option<NameKind> {
+    let of_size = SIZE_UNITS.contains(&word).then_some(Size);
+    if TIME_UNITS.contains(&word) { Some(Duration) } else { of_size }
+}
+
+/// The direction of the last words that are in the list.
+fn last_telling(words: &[&str]) -> Option<(Direction, NameKind)> {
+    let ends = (1..=words.len()).rev();
+    ends.flat_map(|end| (0..end).map(move |start| words[start..end].join("_"))).find_map(|part| of_listed(&part))
+}
+
+/// The direction of a name in the list.
+fn of_listed(name: &str) -> Option<(Direction, NameKind)> {
+    let without_digits = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let listed = |name: &str| {
+        let mut entries = NAMES.iter().filter_map(|line| line.split_once(' '));
+        let (kind, _) = entries.find(|(_, listed)| *listed == name)?;
+        KINDS.iter().find(|(known, ..)| *known == kind).map(|(_, direction, kind)| (*direction, *kind))
+    };
+    listed(name).or_else(|| listed(without_digits))
 }
 
 #[cfg(test)]
@@ -164,32 +188,49 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_higher_is_better_need_a_direction() {
+    fn names_of_qualities_and_rates_say_higher() {
         let names = "accuracy val_acc reward f1 val_f1 throughput tok_s tok_sec tok_per_sec tok_per_s mfu eval/accuracy \
                      F1 steps_per_second success_rate pass_rate hit_rate tok/s tokens/sec samples/s elo mAP50 map_50 \
                      pass@1 top1 top5 dice exact_match win_rate gain improvement_pct mrr kappa mcc speed tflops gflops \
-                     flops utilization fps games_per_s requests_per_minute valAcc tokps loss_improvement";
+                     flops utilization fps games_per_s requests_per_minute valAcc tokps loss_improvement mIoU AP AP50 \
+                     mAP pearson spearman ep_rew_mean return solve_rate tps qps rps ops/s it/s MB/s vmaf psnr ssim \
+                     coverage elbo log_likelihood bleu chrf meteor rougeL cider comet correct passed hits@10 ndcg@10 \
+                     recall precision r2 R2_score neg_mean_squared_error neg_loss rows/s heap_mb_per_s";
         for name in names.split_whitespace() {
-            assert!(Direction::is_unclear_for(name), "{name}");
+            assert_eq!(told(name), Some(Higher), "{name}");
         }
     }
 
     #[test]
-    fn names_of_losses_and_times_say_lower() {
+    fn names_of_losses_times_and_sizes_say_lower() {
         let names = "val_bpb loss val_loss rmse mae ppl perplexity val_perplexity error_rate latency latency_p99 \
                      latency_ms time_s seconds train_seconds mean_ms mean_us mean_ns score_ns accuracy_loss top1_error \
                      avg_bpc wer test_wer cer fid train_s ms_per_token sec_per_step errors_per_sec step_ms valLoss \
-                     wall_time combined_µs";
+                     wall_time combined_µs ms ns/op B/op errors/s bits_per_byte bundle_size memory_gb heap_mb \
+                     binary_size_kb log_loss negative_log_likelihood nll bytes";
         for name in names.split_whitespace() {
             assert_eq!(told(name), Some(Lower), "{name}");
-            assert!(!Direction::is_unclear_for(name), "{name}");
         }
     }
 
     #[test]
     fn other_names_say_nothing() {
-        for name in ["", "_", "width", "memory_gb", "heap_mb", "quality", "s", "p50", "bits_per_byte"] {
+        for name in ["", "_", "width", "quality", "s", "p50", "gizmo", "val_primary", "ops", "neg", "variant_b"] {
             assert_eq!(told(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_word_states_a_direction() {
+        for (text, direction) in [
+            ("max", Some(Higher)),
+            ("Maximize val_acc", Some(Higher)),
+            ("lower_is_better", Some(Lower)),
+            ("0.95", None),
+            ("train", None),
+            ("", None),
+        ] {
+            assert_eq!(Direction::stated(text), direction, "{text}");
         }
     }
 }

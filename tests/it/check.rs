@@ -218,7 +218,7 @@ fn a_scope_that_changes_between_two_nights_is_refused_by_name() {
     session(&repo, &["--scope", "src/**"], &[]).ok();
     let called = ar(&repo, ["resume", "--scope", "**"]).exits(1);
     assert!(called.stderr.contains("approved with scope `src/**`, and now `**` is asked for"), "{called:?}");
-    let called = ar(&repo, ["run", "--tag", "other", "--metric", "m", "--cmd", "true", "--scope", "a{b"]).exits(2);
+    let called = ar(&repo, ["run", "--tag", "other", "--metric", "loss", "--cmd", "true", "--scope", "a{b"]).exits(2);
     assert!(called.stderr.contains("`a{b` is not a glob"), "{called:?}");
 }
 

@@ -291,7 +291,7 @@ fn numbers_and_counts_read_as_people_write_them() {
     repo.write("train.sh", "echo steps: 6785; echo lr: 1.5e-7\n");
     repo.commit_all("scientific");
     let agent = "echo 'echo steps: 6785; echo lr: 1.25e-7' > train.sh";
-    let args = ["run", "--metric", "lr", "--cmd", "sh train.sh", "--agent", agent, "--max-experiments", "1"];
+    let args = ["run", "--metric", "lr", "--lower", "--cmd", "sh train.sh", "--agent", agent, "--max-experiments", "1"];
     let called = ar(&repo, args).ok();
     assert!(
         called.stdout.contains("lr 1.25e-7 is better than 1.5e-7 of experiment 0 by 0.000000025 (17%)"),
@@ -304,7 +304,10 @@ fn numbers_and_counts_read_as_people_write_them() {
     let report = ar(&repo, ["report"]).ok().stdout;
     assert!(!report.contains("per hour"), "nothing to say of a session of a moment: {report}");
     let called = ar(&repo, ["run", "--max-experiments", "2"]).exits(4);
-    assert!(called.stdout.starts_with("continuing autoresearch/nov20 after 1 experiment\n"), "{called:?}");
+    assert!(
+        called.stdout.starts_with("lr: lower is better\ncontinuing autoresearch/nov20 after 1 experiment\n"),
+        "{called:?}"
+    );
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn init_names_the_flags_that_an_existing_file_does_not_take() {
     let next = "next: set cmd and agent in ar.toml, then `ar run`\n";
     assert!(!said.contains("not applied") && said.ends_with(next), "{said}");
     repo.rm("ar.toml");
-    let said = ar(&repo, ["init", "--metric", "m", "--agent", "true"]).ok().stdout;
+    let said = ar(&repo, ["init", "--metric", "m", "--lower", "--agent", "true"]).ok().stdout;
     assert!(said.ends_with("next: look at ar.toml, commit it, then `ar run`\n"), "{said}");
 }
 

@@ -207,7 +207,12 @@ fn init_asks_for_the_direction_as_run_does() {
     assert!(by_init.contains("cannot tell whether a higher or a lower `fps` is better"), "{by_init}");
     assert_eq!(by_init, by_run);
     assert!(!repo.exists("ar.toml") && !repo.exists("program.md"));
-    call(&repo, &["init", "--metric", "fps", "--higher"]).ok();
+    for name in ["gizmo", "mIoU", "ops/s"] {
+        let said = call(&repo, &["try", "-m", "x", "--metric", name, "--cmd", "sh train.sh"]).exits(2).stderr;
+        assert!(said.contains(&format!("`{name}`")) && said.contains("--higher or --lower"), "{said}");
+    }
+    let said = call(&repo, &["init", "--metric", "fps", "--higher"]).ok().stdout;
+    assert!(said.starts_with("fps: higher is better\n"), "{said}");
     assert!(repo.read("ar.toml").contains("\nhigher = true\n"));
 }
 

@@ -158,7 +158,7 @@ fn a_repository_whose_path_is_not_text_is_refused() {
     let repo = training_repo();
     let odd = repo.outside().join(OsStr::from_bytes(b"caf\xe9"));
     fs::rename(repo.path(), &odd).unwrap();
-    for args in [&["run", "--metric", "m", "--cmd", "true"][..], &["init"]] {
+    for args in [&["run", "--metric", "loss", "--cmd", "true"][..], &["init"]] {
         let called = Called::from(ar_command(&repo, &odd, args).output().unwrap()).exits(1);
         assert!(called.stderr.contains("the repository's path is not UTF-8"), "{called:?}");
         assert!(called.stderr.contains("hint: move the repository"), "{called:?}");

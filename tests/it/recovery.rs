@@ -204,7 +204,7 @@ fn a_metric_file_that_the_run_does_not_write_is_no_result() {
     repo.write("skip", "");
     repo.git(["add", "skip"]);
     let file = ["--metric-file", "out.json:/v"];
-    let call = ["try", "-m", "fake", "--metric", "v", "--cmd", "sh train.sh", "--exit-code"];
+    let call = ["try", "-m", "fake", "--metric", "v", "--lower", "--cmd", "sh train.sh", "--exit-code"];
     let called = ar(&repo, call.into_iter().chain(file)).exits(20);
     assert!(called.stdout.contains("   1  crash    no_output fake: "), "{called:?}");
     repo.write("skip", "");

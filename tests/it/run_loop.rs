@@ -182,19 +182,20 @@ fn every_decision_is_a_sentence_with_the_numbers_in_it() {
     let repo = training_repo();
     let printed = run_steps(&repo, "better worse equal oom", &[]).ok().stdout;
     let lines: Vec<&str> = printed.lines().collect();
-    assert_eq!(lines[0], "starting autoresearch/t");
-    assert_eq!(lines[1], "   0  keep     2.000000  baseline: val_bpb is 2.000000, the number to beat");
+    assert_eq!(lines[0], "val_bpb: lower is better");
+    assert_eq!(lines[1], "starting autoresearch/t");
+    assert_eq!(lines[2], "   0  keep     2.000000  baseline: val_bpb is 2.000000, the number to beat");
     let better = "val_bpb 1.900000 is better than 2.000000 of experiment 0 by 0.100000 (5.0%)";
-    assert_eq!(lines[2], format!("   1  keep     1.900000  1: better: {better}"));
+    assert_eq!(lines[3], format!("   1  keep     1.900000  1: better: {better}"));
     let worse = "val_bpb 2.000000 is worse than 1.900000 of experiment 1 by 0.100000 (5.3%)";
-    assert_eq!(lines[3], format!("   2  discard  2.000000  2: worse: {worse}"));
+    assert_eq!(lines[4], format!("   2  discard  2.000000  2: worse: {worse}"));
     assert_eq!(
-        lines[4],
+        lines[5],
         "   3  discard  1.900000  train.sh: 1 file changed, +1 -1: val_bpb 1.900000 equals experiment 1"
     );
-    assert!(lines[5].starts_with("   4  crash    oom       4: oom: out of memory (exit 1 after "), "{}", lines[5]);
-    assert_eq!(lines[6], "      next: refine: one concrete change within the strategy");
-    assert_eq!(lines[7], "stopped: the night reached its limit of 4 experiments");
+    assert!(lines[6].starts_with("   4  crash    oom       4: oom: out of memory (exit 1 after "), "{}", lines[6]);
+    assert_eq!(lines[7], "      next: refine: one concrete change within the strategy");
+    assert_eq!(lines[8], "stopped: the night reached its limit of 4 experiments");
 }
 
 #[test]

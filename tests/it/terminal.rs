@@ -365,3 +365,19 @@ fn a_long_answer_on_a_terminal_goes_to_the_pager_unless_that_is_not_wanted_or_no
     // What a command says that is not an answer to read does not go there.
     assert_eq!(call(&pager, &["note", "0", "look again"]), "");
 }
+
+#[test]
+fn a_terminal_is_asked_for_a_direction_that_the_name_does_not_say() {
+    let repo = training_repo();
+    repo.write("train.sh", "echo gizmo: 2\n");
+    repo.commit_all("gizmo");
+    let args = ["run", "--metric", "gizmo", "--cmd", "sh train.sh", "--tag", "t", "--agent", "none"];
+    let terminal = on_terminal(&repo, "screen", &[&args[..], &["--max-experiments", "0"]].concat());
+    until("the question", || written(&repo).contains("lower or a higher gizmo better?").then_some(()));
+    ask(&repo, "keys", "higher\n");
+    until("the contract", || written(&repo).contains("[Y/n]").then_some(()));
+    ask(&repo, "keys", "y\n");
+    came_to(terminal, "0 as it was");
+    assert!(written(&repo).contains("gizmo: higher is better"), "{}", written(&repo));
+    assert!(repo.read(".autoresearch/t/state/contract.json").contains("\"higher\""));
+}

@@ -157,7 +157,7 @@ fn measured_by(metric: &str) -> Vec<Quantity> {
     let plain = plain_name(metric);
     let mut found: Vec<Quantity> =
         NAMES.iter().filter(|(_, names)| names.contains(&plain.as_str())).map(|(what, _)| *what).collect();
-    let is_speed = Direction::of_name(metric).is_some_and(|(_, kind)| kind != NameKind::Quality);
+    let is_speed = matches!(Direction::of_name(metric), Some((_, NameKind::Rate | NameKind::Duration)));
     if is_speed || found.iter().any(|what| matches!(what, Quantity::Time | Quantity::Throughput)) {
         found.extend([Quantity::Time, Quantity::Throughput]);
     }

@@ -98,7 +98,7 @@ pub enum SessionError {
         hint = "run `ar run --metric val_bpb --cmd \"uv run train.py\"`, or write an ar.toml with `ar init`"
     ))]
     Missing(&'static str),
-    #[error("cannot tell whether a higher or a lower `{0}` is better: the name suggests higher")]
+    #[error("cannot tell whether a higher or a lower `{0}` is better")]
     #[strum(props(kind = "usage", hint = "pass --higher or --lower"))]
     DirectionUnclear(String),
     #[error("{}, but --{setting} asks for a loop; {}", no_agent.why(), no_agent.installed_text())]

@@ -2,9 +2,7 @@
 
 use super::invocation::Drive;
 use crate::agent::agent_terms;
-use crate::domain::{
-    Asked, COMPOSITE, Clock, Contract, Direction, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag,
-};
+use crate::domain::{Asked, Clock, Contract, Drift, Layout, LedgerDialect, MetricSource, MetricSpec, Tag};
 use crate::git::{Head, Repo};
 use crate::session::errors::{AxesError, BranchError, SessionError};
 use crate::session::files::is_session;
@@ -59,12 +57,7 @@ pub(crate) fn new_contract(
 ) -> Result<Contract, SessionError> {
     let name = asked.metric.clone().ok_or(SessionError::Missing("--metric"))?;
     let command = asked.command.clone().filter(|line| !line.trim().is_empty()).ok_or(SessionError::Missing("--cmd"))?;
-    let direction = match asked.direction {
-        Some(direction) => direction,
-        None if name == COMPOSITE && asked.composite.is_some() => Direction::Higher,
-        None if asked.is_direction_unclear(&name) => return Err(SessionError::DirectionUnclear(name)),
-        None => Direction::Lower,
-    };
+    let direction = asked.direction_of(&name).ok_or_else(|| SessionError::DirectionUnclear(name.clone()))?;
     let tag = match tag {
         Some(tag) => tag,
         None => free_tag(repo, clock)?,

@@ -246,7 +246,7 @@ fn what_cannot_work_is_refused_with_what_to_write() {
     refused(&with_weight("nan"), &[], 1, &["invalid weight of `claim_density`: NaN", "hint: "]);
     refused(&settings.replace("0.25", "0"), &[], 1, &["all weights are 0", "hint: "]);
     refused(&settings.replacen("weight", "wieght", 1), &[], 1, &["ar.toml", "wieght", "hint: "]);
-    let plain = "metric = \"novelty\"\ncmd = \"sh score.sh\"\n";
+    let plain = "metric = \"novelty\"\nhigher = true\ncmd = \"sh score.sh\"\n";
     refused(plain, &["--stop-rule", "kill2"], 2, &["kill2 needs the axes", "hint: use kill, plateau:N"]);
     refused(plain, &["--stop-rule", "plateau"], 2, &["plateau:30"]);
     refused(

@@ -39,7 +39,7 @@ fn a_tag_that_is_none_and_a_branch_that_is_not_ars() {
         let tag = format!("--tag={tag}");
         refused(
             &repo,
-            &["run", "--metric", "m", "--cmd", "true", &tag],
+            &["run", "--metric", "loss", "--cmd", "true", &tag],
             2,
             &["is not a tag", "hint: use a name such as"],
         );

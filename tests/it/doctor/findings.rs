@@ -470,7 +470,7 @@ fn files_that_command_and_guards_name_and_that_do_not_exist_are_found() {
     let repo = training_repo();
     repo.write(
         "ar.toml",
-        "metric = \"m\"\ncmd = \"sh train.sh --config conf/a.yaml --out new.json > b.txt\"\n\
+        "metric = \"loss\"\ncmd = \"sh train.sh --config conf/a.yaml --out new.json > b.txt\"\n\
          guard = [\"python3 tests/check.py\", \"sh tool.sh\"]\n",
     );
     let found = ar(&repo, ["doctor"]).exits(1).stdout;
