@@ -6,7 +6,7 @@ use autoresearch::domain::{Area, Finding, Severity, Tag};
 use autoresearch::git::Repo;
 use autoresearch::guardian::examine_guardians;
 use autoresearch::ledger;
-use autoresearch::report::{Format, findings_grid, findings_json, findings_text};
+use autoresearch::report::{Format, findings_grid, findings_json, findings_text, ledger_doubts};
 use autoresearch::rules::worst;
 use autoresearch::session::{LoopWish, Wanted, examine, examine_job, examine_start, repair};
 
@@ -20,7 +20,8 @@ use super::{exit, foreign, output, signals};
 /// Prints whether everything is in order, and mends what can be mended if it is asked to.
 pub(super) fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
     if let Some(ledger) = foreign::read(&args.foreign)? {
-        let findings = ledger::examine(&ledger);
+        let mut findings = ledger::examine(&ledger);
+        findings.extend(ledger_doubts(ledger));
         print(&[], &findings, &[], worst(findings.iter().map(|finding| finding.level)), args.format);
         return Ok(ExitCode::SUCCESS);
     }

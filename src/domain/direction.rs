@@ -84,6 +84,11 @@ impl Direction {
         }
     }
 
+    /// The other one.
+    pub fn other(self) -> Direction {
+        if self == Lower { Higher } else { Lower }
+    }
+
     /// Returns whether `a` is strictly better than `b`.
     pub fn better(self, a: f64, b: f64) -> bool {
         self.gain(a, b) > 0.0
@@ -131,8 +136,7 @@ fn of_words(name: &str) -> Option<(Direction, NameKind)> {
     let (last, before) = words.split_last()?;
     // `neg_mean_squared_error` and `negative_log_likelihood`.
     if words[0] == "neg" || words[0] == "negative" {
-        let turned = |(direction, kind)| (if direction == Lower { Higher } else { Lower }, kind);
-        return last_telling(&words[1..]).map(turned);
+        return last_telling(&words[1..]).map(|(direction, kind)| (direction.other(), kind));
     }
     if let Some(per) = words.iter().position(|word| *word == "per") {
         // `tokens_per_sec` is a rate, `ms_per_token` a time.

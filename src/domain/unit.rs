@@ -97,6 +97,11 @@ impl Unit {
         measure.of == Bytes && measure.per.is_none()
     }
 
+    /// Returns whether it is a unit that `ar` knows.
+    pub fn is_known(&self) -> bool {
+        is_unit(&self.0)
+    }
+
     /// Returns whether it is percent.
     pub fn is_percent(&self) -> bool {
         measure(&self.0).of == Percent

@@ -2,18 +2,57 @@
 
 use strum::VariantArray;
 
-use super::cell::memory_factor;
 use super::status::Verdict;
-use crate::domain::{Direction, LedgerDialect, NameKind, WordList, plain_name, word_list};
+use crate::domain::{Direction, LedgerDialect, NameKind, Unit, WordList, plain_name, word_list};
 
 /// The commit's names, first choice first, as [`plain_name`] writes them.
 static COMMIT: WordList = WordList::new(|| word_list(include_str!("lists/commit.txt")));
 
 /// The verdict's names, first choice first.
-static STATUS: WordList = WordList::new(|| word_list(include_str!("lists/status.txt")));
+pub(super) static STATUS: WordList = WordList::new(|| word_list(include_str!("lists/status.txt")));
 
 /// Names of a verdict that is yes or no.
-const FLAGS: &[&str] = &["accepted", "kept", "keep", "accept", "is_kept", "is_accepted"];
+const FLAGS: &[&str] = &[
+    "accepted",
+    "kept",
+    "keep",
+    "accept",
+    "adopted",
+    "improved",
+    "promoted",
+    "is_kept",
+    "is_accepted",
+    "is_improved",
+    "is_improvement",
+];
+
+/// Names of columns that say whether a result is right.
+pub(super) const CHECKS: &[&str] = &[
+    "correct",
+    "correctness",
+    "is_correct",
+    "valid",
+    "is_valid",
+    "passed",
+    "is_passed",
+    "all_correct",
+    "all_passed",
+    "checks_passed",
+    "tests_passed",
+    "success",
+    "is_success",
+];
+
+/// Names of columns that state a direction.
+pub(super) const DIRECTION: &[&str] =
+    &["metric_direction", "direction", "best_direction", "optimization", "goal", "mode", "better"];
+
+/// Names of columns with the name of the metric that another column holds, and of that one.
+pub(super) const NAME: &[&str] = &["metric_name", "metric", "name", "key"];
+pub(super) const VALUE: &[&str] = &["metric_value", "value", "metric"];
+
+/// Names of columns that name the setting that a row tries.
+pub(super) const SWEPT: &[&str] = &["sweep", "swept", "sweep_param", "sweep_parameter", "param", "parameter"];
 
 static DESCRIPTION: WordList = WordList::new(|| word_list(include_str!("lists/description.txt")));
 
@@ -26,7 +65,7 @@ const METRIC: &[&str] = &["metric", "metric_value", "value", "objective", "prima
 /// Names of columns that are never the metric.
 static NEVER_METRIC: WordList = WordList::new(|| word_list(include_str!("lists/never_metric.txt")));
 
-/// Last words of names of columns that count, name or repeat something and are never the metric, in the singular.
+/// Words that end the names of columns which count, name, set or repeat something and are never the metric, in the singular.
 static NEVER_LAST: WordList = WordList::new(|| word_list(include_str!("lists/never_last.txt")));
 
 /// Words in names of columns that have the time a run took.
@@ -35,9 +74,17 @@ const RUN_TIME: &[&str] = &[
     "time", "wall", "walltime",
 ];
 
+/// Words that no name of a metric has, and ends of names of settings.
+const NEVER: &[&str] = &["seed", "pid", "lr", "usd", "eur", "dollar"];
+const SETTINGS: &[&str] =
+    &["batch_size", "hidden_size", "vocab_size", "learning_rate", "created_at", "started_at", "finished_at"];
+
 /// First words of names of columns that have the number of another experiment, or a count.
 const NEVER_FIRST: &[&str] =
     &["baseline", "before", "expected", "n", "num", "old", "prev", "previous", "prior", "reference", "target"];
+
+/// Parts of the names of commits other than the experiment's.
+const OF_OTHERS: &[&str] = &["base", "before", "best", "parent", "prev", "prior", "start"];
 
 /// The positions of a ledger's columns, from 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,7 +111,8 @@ impl Columns {
         Columns {
             commit: first_of(&plain, &COMMIT).or_else(|| {
                 let is_of_dialect = |name: &String| LedgerDialect::VARIANTS.iter().any(|it| it.format().commit == name);
-                plain.iter().position(is_of_dialect)
+                let is_own = |name: &String| name.ends_with("_commit") && !OF_OTHERS.iter().any(|it| name.contains(it));
+                plain.iter().position(is_of_dialect).or_else(|| plain.iter().position(is_own))
             }),
             metric,
             memory: plain.iter().position(|name| unit_of(name).is_some()),
@@ -91,37 +139,54 @@ impl Columns {
         names: &[S],
         holds_numbers: impl Fn(usize) -> bool,
     ) -> Option<(usize, bool)> {
-        let fits: Vec<usize> = (0..names.len())
-            .filter(|&column| self.may_be_metric(column, names[column].as_ref()) && holds_numbers(column))
-            .collect();
-        let with_name = |test: &dyn Fn(&str) -> bool| fits.iter().copied().find(|&column| test(names[column].as_ref()));
-        let telling = |told| with_name(&|name| Direction::of_name(name) == Some(told));
-        let rate = |name: &str| matches!(Direction::of_name(name), Some((_, NameKind::Rate)));
-        let other = || fits.iter().copied().find(|&column| !is_run_time(names[column].as_ref()));
-        let named = with_name(&|name| METRIC.contains(&plain_name(name).as_str()))
-            .or_else(|| telling((Direction::Lower, NameKind::Quality)))
-            .or_else(|| telling((Direction::Higher, NameKind::Quality)))
-            .or_else(|| with_name(&rate))
-            .or_else(|| with_name(&|name| is_duration(name) && !is_run_time(name)));
-        named
-            .map(|column| (column, true))
-            .or_else(|| other().map(|column| (column, false)))
-            .or_else(|| with_name(&is_run_time).map(|column| (column, true)))
+        let fits = (0..names.len()).filter(|&column| {
+            let name = names[column].as_ref();
+            self.may_be_metric(column, name) && holds_numbers(column)
+        });
+        let ranked = fits.map(|column| (rank(names[column].as_ref()), column)).min()?;
+        Some((ranked.1, ranked.0.0 != UNTOLD && ranked.0.0 != UNTOLD_OF_VALIDATION))
     }
+}
 
-    /// Returns whether the column holds the time of a run, and another one holds numbers that may be the metric.
-    pub(super) fn is_time_beside<S: AsRef<str>>(
-        &self,
-        column: usize,
-        names: &[S],
-        holds_numbers: impl Fn(usize) -> bool,
-    ) -> bool {
-        let may_be = |other: usize| {
-            let name = names[other].as_ref();
-            !is_run_time(name) && self.may_be_metric(other, name) && holds_numbers(other)
-        };
-        is_run_time(names[column].as_ref()) && (0..names.len()).any(may_be)
-    }
+/// Ranks of columns whose names say nothing.
+const UNTOLD_OF_VALIDATION: u8 = 3;
+const UNTOLD: u8 = 8;
+
+/// How unlikely a column with this name is the metric: a number of validation comes before others, one of training after
+/// them, and a time or a cost of the run last; then bits per byte before other losses, and losses before other qualities.
+fn rank(name: &str) -> (u8, bool, bool) {
+    let plain = plain_name(name);
+    let has = |words: &[&str]| plain.split('_').any(|word| words.contains(&word));
+    let told = Direction::of_name(name);
+    let class = match told.map(|(_, kind)| kind) {
+        _ if METRIC.contains(&plain.as_str()) => 0,
+        _ if is_run_time(name) || has(&["cost", "price"]) => 9,
+        Some(NameKind::Quality) if has(TRAINING) => 4,
+        Some(NameKind::Quality) if has(VALIDATION) => 1,
+        Some(NameKind::Quality) => 2,
+        None if has(VALIDATION) => UNTOLD_OF_VALIDATION,
+        Some(NameKind::Rate) => 5,
+        Some(NameKind::Duration) => 6,
+        Some(NameKind::Size) => 7,
+        None => UNTOLD,
+    };
+    (class, !plain.contains("bpb"), told.is_none_or(|(direction, _)| direction == Direction::Higher))
+}
+
+/// Returns whether a name means a number that is the metric only beside no better one: a time, or one of training.
+pub(super) fn is_weak(name: &str) -> bool {
+    is_run_time(name) || plain_name(name).split('_').any(|word| TRAINING.contains(&word))
+}
+
+/// Words of names of numbers on data that was trained on, or held out.
+const TRAINING: &[&str] = &["train", "training", "trained"];
+const VALIDATION: &[&str] = &["val", "valid", "validation", "eval", "evaluation", "dev", "heldout", "holdout"];
+
+/// The columns with these names, first choice first.
+pub(super) fn named(header: &[String], wanted: &[&str]) -> Vec<usize> {
+    let plain: Vec<String> = header.iter().map(|name| plain_name(name)).collect();
+    let of = |wanted: &&str| (0..plain.len()).filter(|&column| plain[column] == **wanted).collect::<Vec<_>>();
+    wanted.iter().flat_map(of).collect()
 }
 
 /// Tells the user which column is taken for the metric, or that none is.
@@ -142,7 +207,8 @@ pub(super) fn metric_assumed(found: Option<(&str, bool)>, what: &str) -> String 
 fn is_never_metric(plain: &str) -> bool {
     let is = |words: &[&str], word: &str| words.contains(&word) || words.contains(&word.trim_end_matches('s'));
     let (first, last) = (plain.split('_').next().unwrap_or_default(), plain.rsplit('_').next().unwrap_or_default());
-    is(&NEVER_LAST, last) || (first.len() < plain.len() && NEVER_FIRST.contains(&first))
+    let is_setting = SETTINGS.iter().any(|name| plain.ends_with(name)) || plain.split('_').any(|word| is(NEVER, word));
+    is_setting || is(&NEVER_LAST, last) || (first.len() < plain.len() && NEVER_FIRST.contains(&first))
 }
 
 fn is_duration(name: &str) -> bool {
@@ -161,9 +227,9 @@ fn first_of(names: &[String], wanted: &[&str]) -> Option<usize> {
     wanted.iter().find_map(|wanted| names.iter().position(|name| name == wanted))
 }
 
-/// Returns how many of a memory column's units make a GiB; absent if the column is not for memory.
-pub(super) fn memory_unit(name: &str) -> Option<f64> {
-    unit_of(&plain_name(name)).map(|unit| unit.unwrap_or(1.0))
+/// Returns the unit of a memory column; absent if the column is not for memory.
+pub(super) fn memory_unit(name: &str) -> Option<Unit> {
+    unit_of(&plain_name(name)).map(|unit| unit.unwrap_or_else(|| Unit::new("GiB")))
 }
 
 /// Returns whether the name of a memory column lacks its unit.
@@ -172,18 +238,28 @@ pub(super) fn is_without_unit(name: &str) -> bool {
 }
 
 /// The unit of a plain name: absent for no memory, then absent where the name does not say it.
-fn unit_of(plain: &str) -> Option<Option<f64>> {
+fn unit_of(plain: &str) -> Option<Option<Unit>> {
     if MEMORY.contains(&plain) {
         return Some(None);
     }
     let (name, unit) = plain.rsplit_once('_')?;
     let is_memory = ["mem", "vram", "显存", "内存"].iter().any(|part| name.contains(part));
-    memory_factor(unit).filter(|_| is_memory).map(Some)
+    // Powers of 1,024, as `memory_gb` always was.
+    let binary = |unit: &str| if unit.len() == 2 { unit.replace('b', "ib") } else { unit.to_owned() };
+    Some(Unit::new(&binary(unit))).filter(|unit| is_memory && unit.is_bytes()).map(Some)
 }
 
 /// Returns the kind of a verdict column with this name.
 pub(super) fn verdict(name: &str) -> Verdict {
-    if FLAGS.contains(&plain_name(name).as_str()) { Verdict::Flag } else { Verdict::Word }
+    let plain = plain_name(name);
+    let is = |names: &[&str]| names.contains(&plain.as_str());
+    if is(FLAGS) {
+        Verdict::Flag
+    } else if is(CHECKS) {
+        Verdict::Check
+    } else {
+        Verdict::Word
+    }
 }
 
 #[cfg(test)]
@@ -207,15 +283,15 @@ mod tests {
     #[test]
     fn a_memory_column_says_its_unit_or_none() {
         for (name, unit) in [
-            ("vram_peak_mb", Some(1024.0)),
-            ("memory_gb", Some(1.0)),
-            ("memoryGB", Some(1.0)),
-            ("peak_memory_bytes", Some(1073741824.0)),
-            ("VRAM", Some(1.0)),
+            ("vram_peak_mb", Some("mib")),
+            ("memory_gb", Some("gib")),
+            ("memoryGB", Some("gib")),
+            ("peak_memory_bytes", Some("bytes")),
+            ("VRAM", Some("GiB")),
             ("size_mb", None),
             ("memory_note", None),
         ] {
-            assert_eq!(memory_unit(name), unit, "{name}");
+            assert_eq!(memory_unit(name).map(|unit| unit.to_string()).as_deref(), unit, "{name}");
         }
         assert!(is_without_unit("VRAM") && !is_without_unit("memory_gb") && !is_without_unit("loss"));
     }
@@ -230,12 +306,21 @@ mod tests {
             (&["wall_s", "tok_s"], Some((1, true))),
             (&["old_loss", "loss_before", "loss"], Some((2, true))),
             (&["total_tokens", "prev_score", "score_ns"], Some((2, true))),
-            (&["heads", "width"], Some((0, false))),
-            (&["training_seconds", "heads"], Some((1, false))),
-            (&["runtime", "heads"], Some((1, false))),
+            (&["gizmos", "widgets"], Some((0, false))),
+            (&["training_seconds", "gizmos"], Some((1, false))),
+            (&["runtime", "gizmos"], Some((1, false))),
             (&["time_elapsed", "mean_ms"], Some((1, true))),
             (&["id", "runtime"], Some((1, true))),
             (&["id", "date", "round", "tokens", "n_heads", "run_id", "old_loss", "acc_before", "num_steps"], None),
+            (&["experiment_num", "exp_no", "run_number", "trial_idx", "idx", "gen", "iter_no", "attempt_number"], None),
+            (&["pid", "seed_used", "cost_usd", "batch_size", "eval_batch_size", "base_lr", "learning_rate"], None),
+            (&["train_loss", "val_loss", "val_bpb"], Some((2, true))),
+            (&["train_loss", "val_loss", "loss"], Some((1, true))),
+            (&["loss", "accuracy", "val_accuracy"], Some((2, true))),
+            (&["train_loss", "val_primary", "tok_s"], Some((1, false))),
+            (&["train_loss", "tok_s"], Some((0, true))),
+            (&["total_cost", "gizmos"], Some((1, false))),
+            (&["bundle_size", "error"], Some((1, true))),
         ] {
             let columns = Columns::by_name(names, None);
             assert_eq!(columns.likely_metric(names, |_| true), expected, "{names:?}");

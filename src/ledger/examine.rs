@@ -21,7 +21,7 @@ pub fn examine(ledger: &Ledger) -> Vec<Finding> {
         Some((what, hint)) => warn(what).hint(hint),
         None => warn(assumed),
     }));
-    if !ledger.rows.is_empty() && !ledger.has_verdict {
+    if !ledger.rows.is_empty() && !ledger.has_verdict && ledger.rows.iter().all(|row| row.status == RowStatus::Other) {
         findings.push(warn("no column holds outcomes, so the best is taken from all rows"));
     }
     let valued = ledger.rows.iter().filter(|row| row.value.is_some()).count();
@@ -60,17 +60,15 @@ fn unread(ledger: &Ledger) -> impl Iterator<Item = Finding> {
         })
 }
 
-/// Rows that say the same as one before, commit and description included.
+/// Rows that say the same as one before, in all that stands in them.
 fn repeated(rows: &[Row]) -> Option<Finding> {
     let mut seen = HashMap::new();
     let mut lines = Vec::new();
     for row in rows.iter().filter(|row| row.status != RowStatus::Malformed) {
-        let value = row.value.as_ref().map(|number| number.raw.as_str());
-        let key = (row.commit.as_deref(), value, row.status, &row.description);
-        if let Some(first) = seen.get(&key) {
+        if let Some(first) = seen.get(&row.hash) {
             lines.push(format!("line {} repeats line {first}", row.line));
         } else {
-            seen.insert(key, row.line);
+            seen.insert(row.hash, row.line);
         }
     }
     let more = lines.len().saturating_sub(MOST_NAMED);

@@ -1,44 +1,45 @@
-//! Ledgers of JSON lines, as pi-autoresearch writes them.
+//! Ledgers of JSON objects, on a line each, as pi-autoresearch writes them, or in an array.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::cell::quantity;
-use super::columns::{Columns, memory_unit, metric_assumed, verdict};
-use super::rows::{Ledger, OtherWords, Row, Said, Segment, assume_direction, value};
-use super::status::{RowStatus, classify, failure};
+use super::read::ledger;
+use super::rows::{Ledger, Row, Said, Segment};
+use super::shape::{SAMPLE, Sample, Shape};
 use super::table::{Form, is_comment};
-use super::text::TextLines;
+use super::text::{Cells, TextLines};
 use crate::domain::{Direction, count_of};
 use crate::measure::quote_constants;
 
-/// Reads JSON lines. A config line begins a segment: it says metric and direction of the rows behind it, or leaves them as they
-/// were. The newest segment that has rows is read, unless another one is said; without a row, the newest config line has its say.
-pub(super) fn read(text: &str, said: &Said<'_>) -> Ledger {
-    let mut assumed = Vec::new();
-    let mut reader = Reader::new(said, false);
-    reader.lines(text);
+/// Fields whose own fields are read as those of the row.
+const NESTED: &[&str] = &["metric", "metrics", "result", "results", "scores", "summary"];
+
+/// An object with the line at which it begins.
+type Item<'a> = (u32, Cow<'a, str>);
+
+/// Reads JSON lines or an array. A config line begins a segment: it says metric and direction of the rows behind it, or leaves
+/// them as they were. The newest segment that has rows is read, unless another one is said; without a row, the newest config
+/// line has its say.
+pub(super) fn read(text: &str, form: Form, said: &Said<'_>) -> Ledger {
+    let items = if form == Form::JsonArray { elements(text) } else { lines(text) };
+    let mut reader = Reader::of(&items, said, false);
     if reader.has_twins() {
-        reader = Reader::new(said, true);
-        reader.lines(text);
+        reader = Reader::of(&items, said, true);
     }
     let empty = reader.without_rows();
-    let Reader { mut segments, rows, chosen, is_numbered, has_own, guess, words, has_verdict, .. } = reader;
+    let Reader { mut segments, rows, chosen, is_numbered, .. } = reader;
     let segment = chosen.or(empty).and_then(|place| segments.get(place)).cloned().unwrap_or_default();
-    let metric = said.metric.map(str::to_owned).or(segment.metric).or_else(|| {
-        assumed.push(match (&guess, has_own) {
-            (None, true) => "the field `metric` holds the metric; `--metric NAME` names another".to_owned(),
-            (guess, _) => metric_assumed(guess.as_ref().map(|(name, is_named)| (name.as_str(), *is_named)), "field"),
-        });
-        guess.map(|(name, _)| name)
-    });
-    let direction = said.direction.or(segment.direction);
-    let direction = direction.unwrap_or_else(|| assume_direction(metric.as_deref(), &mut assumed));
+    let header = Header::of(&rows);
+    let sample = Sample { rows: rows.iter().take(SAMPLE).filter_map(|item| header.cells(item)).collect() };
+    let mut assumed = Vec::new();
+    let config = segment.metric.as_deref();
+    let mut shape = Shape::of_fields(form, said.metric.or(config), config, header.names.clone(), &sample, &mut assumed);
+    shape.direction = segment.direction.or(shape.direction);
     let elsewhere = segments.iter().map(|segment| segment.rows).sum::<usize>() - rows.len();
     let elsewhere = u32::try_from(elsewhere).unwrap_or(u32::MAX);
     // Rows in front of all config lines are a segment without a name.
@@ -55,27 +56,62 @@ pub(super) fn read(text: &str, said: &Said<'_>) -> Ledger {
             count_of(elsewhere, "row")
         ));
     }
-    assumed.extend(words.sentence());
-    Ledger {
-        file: None,
-        form: Form::JsonLines,
-        metric,
-        direction,
-        assumed,
-        columns: Vec::new(),
-        has_verdict,
-        rows,
-        segments,
-        elsewhere,
+    let found = ledger(shape, said.direction, assumed, |reader| {
+        let row = |item: &&Item<'_>| match header.cells(item) {
+            Some(cells) => reader.row(item.0, &cells),
+            None => Row::malformed(item.0, &item.1, "not a JSON object".to_owned()),
+        };
+        rows.iter().map(row).collect()
+    });
+    Ledger { segments, elsewhere, ..found }
+}
+
+fn lines(text: &str) -> Vec<Item<'_>> {
+    let mut lines = TextLines::new(text);
+    let mut items = Vec::new();
+    while let Some(line) = lines.next() {
+        if !line.trim().is_empty() && !is_comment(line) {
+            items.push((lines.number, without_constants(line)));
+        }
     }
+    items
+}
+
+/// The text without the constants of Python that JSON does not have.
+fn without_constants(text: &str) -> Cow<'_, str> {
+    let has_one = ["NaN", "Infinity"].iter().any(|word| text.contains(word));
+    let quoted = has_one.then(|| String::from_utf8(quote_constants(text.as_bytes())).ok()).flatten();
+    quoted.map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// The elements of an array; what is no JSON is the last of them.
+fn elements(text: &str) -> Vec<Item<'static>> {
+    let text = without_constants(text);
+    let is_between = |c: char| c.is_whitespace() || matches!(c, '[' | ',' | ']');
+    let (mut items, mut number, mut counted) = (Vec::new(), 1, 0);
+    let mut rest = text.trim_start_matches(is_between);
+    while !rest.is_empty() {
+        let at = text.len() - rest.len();
+        number += u32::try_from(text[counted..at].matches('\n').count()).unwrap_or(u32::MAX);
+        counted = at;
+        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+        let end = stream.next().and_then(Result::ok).map_or(rest.len(), |value| value.get().len());
+        items.push((number, Cow::Owned(rest[..end].to_owned())));
+        rest = rest[end..].trim_start_matches(is_between);
+    }
+    items
 }
 
 #[derive(Default)]
 struct Reader<'a> {
     said: Said<'a>,
     segments: Vec<Segment>,
+    /// The place of the segment of the newest row.
+    current: usize,
+    /// The segments since the newest config line, as the number that their rows say and their place.
+    numbered: Vec<(usize, usize)>,
     /// The rows of the chosen segment.
-    rows: Vec<Row>,
+    rows: Vec<&'a Item<'a>>,
     chosen: Option<usize>,
     /// True if segments are numbered by their position, and not as their rows say.
     by_position: bool,
@@ -83,29 +119,13 @@ struct Reader<'a> {
     own: Option<usize>,
     /// True if rows give the number of their segment.
     is_numbered: bool,
-    /// True if rows of the chosen segment have a field `metric`.
-    has_own: bool,
-    /// The field that is taken for the metric, where nothing says it, and whether its name says so.
-    guess: Option<(String, bool)>,
-    keys: Keys,
-    /// The unit of the metric's numbers.
-    unit: String,
-    words: OtherWords,
-    has_verdict: bool,
 }
 
 impl<'a> Reader<'a> {
-    fn new(said: &Said<'a>, by_position: bool) -> Self {
-        Reader { said: *said, by_position, ..Reader::default() }
-    }
-
-    fn lines(&mut self, text: &str) {
-        let mut lines = TextLines::new(text);
-        while let Some(line) = lines.next() {
-            if !line.trim().is_empty() && !is_comment(line) {
-                self.line(lines.number, line);
-            }
-        }
+    fn of(items: &'a [Item<'a>], said: &Said<'a>, by_position: bool) -> Self {
+        let mut reader = Reader { said: *said, by_position, ..Reader::default() };
+        items.iter().for_each(|item| reader.item(item));
+        reader
     }
 
     /// Returns whether two segments have the same number.
@@ -120,27 +140,14 @@ impl<'a> Reader<'a> {
         self.segments.iter().rposition(|segment| segment.rows == 0 && is_wanted(segment))
     }
 
-    fn line(&mut self, number: u32, text: &str) {
-        // Python writes constants that JSON does not have.
-        let quoted;
-        let mut object = serde_json::from_str::<Object<'_>>(text);
-        if object.is_err() {
-            quoted = String::from_utf8(quote_constants(text.as_bytes())).unwrap_or_default();
-            object = serde_json::from_str(&quoted);
+    fn item(&mut self, item: &'a Item<'a>) {
+        let object = serde_json::from_str::<Object<'_>>(&item.1).ok();
+        if let Some(object) = object.as_ref().filter(|object| object.is_config()) {
+            return self.config(object);
         }
-        match object {
-            Ok(object) if object.is_config() => self.config(&object),
-            object => {
-                self.begin_row(object.as_ref().ok().and_then(Object::segment));
-                if self.chosen != self.segments.len().checked_sub(1) {
-                    return;
-                }
-                let row = match object {
-                    Ok(object) => self.row(number, &object),
-                    Err(_) => Row::malformed(number, text, "not a JSON object".to_owned()),
-                };
-                self.rows.push(row);
-            }
+        self.begin_row(object.as_ref().and_then(Object::segment));
+        if self.chosen == Some(self.current) {
+            self.rows.push(item);
         }
     }
 
@@ -152,19 +159,17 @@ impl<'a> Reader<'a> {
         }
         let next = if before.rows == 0 { before.number } else { before.number.saturating_add(1) };
         self.own = None;
+        self.numbered.clear();
         let said = |key: &str| object.get(key).map(text).map(Cow::into_owned);
         let direction = said("bestDirection").or_else(|| said("direction"));
         self.segments.push(Segment {
             number: if self.by_position { self.segments.len() } else { next },
             name: said("name").or(before.name),
             metric: said("metricName").or_else(|| said("primaryMetric")).or(before.metric),
-            direction: match direction.as_deref() {
-                Some("higher") => Some(Direction::Higher),
-                Some("lower") => Some(Direction::Lower),
-                _ => before.direction,
-            },
+            direction: direction.as_deref().and_then(Direction::stated).or(before.direction),
             rows: 0,
         });
+        self.current = self.segments.len() - 1;
     }
 
     /// Counts a row in the newest segment, which becomes the chosen one with its first row, unless another one is said. `own` is
@@ -174,94 +179,84 @@ impl<'a> Reader<'a> {
         let newest = self.segments.last();
         let before = self.own.or(newest.filter(|_| !self.by_position).map(|newest| newest.number));
         let is_other = own.is_some() && before.is_some() && own != before;
-        if newest.is_none_or(|newest| newest.rows > 0 && is_other) {
+        let again = self.numbered.iter().find(|(number, _)| own == Some(*number)).map(|(_, place)| *place);
+        if again.is_none() && newest.is_none_or(|newest| newest.rows > 0 && is_other) {
             self.segments.push(Segment { rows: 0, ..newest.cloned().unwrap_or_default() });
         }
         self.own = own.or(self.own);
-        let place = self.segments.len() - 1;
-        let newest = &mut self.segments[place];
-        newest.rows += 1;
-        if newest.rows > 1 {
+        let place = again.unwrap_or(if own.is_some() { self.segments.len() - 1 } else { self.current });
+        self.current = place;
+        if let Some(own) = own.filter(|_| again.is_none()) {
+            self.numbered.push((own, place));
+        }
+        let segment = &mut self.segments[place];
+        segment.rows += 1;
+        if segment.rows > 1 {
             return;
         }
-        newest.number = if self.by_position { place } else { own.unwrap_or(newest.number) };
-        if self.said.segment.is_none_or(|wanted| wanted == newest.number) {
+        segment.number = if self.by_position { place } else { own.unwrap_or(segment.number) };
+        if self.said.segment.is_none_or(|wanted| wanted == segment.number) {
             self.chosen = Some(place);
             self.rows.clear();
-            self.words = OtherWords::default();
-            self.unit.clear();
-            self.guess = None;
-            self.has_own = false;
-            self.has_verdict = false;
         }
-    }
-
-    fn row(&mut self, line: u32, object: &Object<'_>) -> Row {
-        let config = self.segments.last().and_then(|segment| segment.metric.as_deref());
-        let own = object
-            .get("metric")
-            .filter(|_| self.said.metric.is_none() || config.is_none() || config == self.said.metric);
-        if self.said.metric.or(config).is_none() && own.is_none() && self.guess.is_none() {
-            self.guess = object.likely_metric();
-        }
-        self.has_own |= own.is_some();
-        let metric = self.said.metric.or(config).or(self.guess.as_ref().map(|(name, _)| name.as_str()));
-        let columns = self.keys.columns(object, metric);
-        let field = |column: Option<usize>| column.map(|column| object.0[column].1);
-        let named = || field(columns.metric).or_else(|| inside(object.get("metrics")?, metric?));
-        let number = own.or_else(named);
-        // A record of an experiment has its metric with its name.
-        let number = number.map(|number| inside(number, "value").unwrap_or(number));
-        let (value, problem) = value(&number.map(text).unwrap_or_default(), &mut self.unit);
-        let status = columns.status.map_or(RowStatus::Other, |column| {
-            let (name, cell) = &object.0[column];
-            let cell = text(cell);
-            let status = classify(&cell, verdict(name));
-            self.has_verdict = true;
-            if status == RowStatus::Other {
-                self.words.add(&cell);
-            }
-            status
-        });
-        let memory_cell = field(columns.memory).map(text).unwrap_or_default();
-        let memory_unit = columns.memory.and_then(|column| memory_unit(&object.0[column].0)).unwrap_or(1.0);
-        let memory = quantity(&memory_cell);
-        let is_zero = memory.as_ref().is_some_and(|found| found.value == 0.0);
-        let said = [field(columns.status), number].into_iter().flatten().map(text).chain([memory_cell.clone()]);
-        let said: Vec<_> = said.collect();
-        let piece = |column: Option<usize>| field(column).map(|field| Box::from(text(field)));
-        Row {
-            line,
-            commit: piece(columns.commit),
-            value,
-            memory_gb: memory.and_then(|found| found.memory(memory_unit)),
-            status,
-            failure: failure(status, said.iter().map(AsRef::as_ref)),
-            description: piece(columns.description).unwrap_or_default(),
-            problem: problem.map(Into::into),
-        }
-        .without_empty_zero(is_zero)
     }
 }
 
-/// The columns of the objects that have the same keys, which are found once.
-#[derive(Default)]
-struct Keys {
+/// The fields of the first rows, as the header of a table.
+struct Header {
     names: Vec<String>,
-    metric: Option<String>,
-    columns: Columns,
+    places: HashMap<String, usize>,
 }
 
-impl Keys {
-    fn columns(&mut self, object: &Object<'_>, metric: Option<&str>) -> Columns {
-        let same = self.metric.as_deref() == metric && self.names.iter().map(String::as_str).eq(object.names());
-        if !same || self.names.is_empty() {
-            self.names = object.names().map(str::to_owned).collect();
-            self.metric = metric.map(str::to_owned);
-            self.columns = Columns::by_name(&self.names, metric);
+impl Header {
+    fn of(rows: &[&Item<'_>]) -> Self {
+        let mut header = Header { names: Vec::new(), places: HashMap::new() };
+        let fields = rows.iter().take(SAMPLE).filter_map(|item| fields(&item.1));
+        for (name, _) in fields.flatten() {
+            if !header.places.contains_key(&name) {
+                header.places.insert(name.clone(), header.names.len());
+                header.names.push(name);
+            }
         }
-        self.columns
+        header
     }
+
+    /// The cells of a row; absent if it is not an object.
+    fn cells(&self, item: &Item<'_>) -> Option<Cells<'static>> {
+        let mut cells = vec![Cow::Borrowed(""); self.names.len()];
+        for (name, cell) in fields(&item.1)? {
+            if let Some(&place) = self.places.get(&name) {
+                cells[place] = Cow::Owned(cell);
+            }
+        }
+        Some(cells)
+    }
+}
+
+/// The fields of an object with their cells; those of nested objects only where it has none of that name itself.
+fn fields(text: &str) -> Option<Vec<(String, String)>> {
+    let object = serde_json::from_str::<Object<'_>>(text).ok()?;
+    let mut nested = Vec::new();
+    let mut fields = Vec::with_capacity(object.0.len());
+    for (name, value) in &object.0 {
+        let inner = NESTED.contains(&name.as_ref()).then(|| serde_json::from_str::<Object<'_>>(value.get()).ok());
+        match inner.flatten() {
+            // A record of an experiment has its metric with its name.
+            Some(metric) if name == "metric" => {
+                let part = |key: &str| metric.get(key).map(|value| self::text(value).into_owned());
+                fields.extend(part("value").map(|value| ("metric".to_owned(), value)));
+                nested.extend(part("name").map(|name| ("metric_name".to_owned(), name)));
+                nested.extend(part("direction").map(|direction| ("metric_direction".to_owned(), direction)));
+            }
+            Some(inner) => {
+                nested.extend(inner.0.iter().map(|(name, value)| (name.to_string(), self::text(value).into_owned())));
+            }
+            None => fields.push((name.to_string(), self::text(value).into_owned())),
+        }
+    }
+    nested.retain(|(name, _)| fields.iter().all(|(own, _)| own != name));
+    fields.extend(nested);
+    Some(fields)
 }
 
 /// The fields of a JSON object as they are written.
@@ -273,10 +268,6 @@ impl<'a> Object<'a> {
         self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| *value)
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(name, _)| name.as_ref())
-    }
-
     fn is_config(&self) -> bool {
         self.get("type").is_some_and(|kind| text(kind) == "config")
             || (self.get("metricName").is_some() && self.get("metric").is_none())
@@ -285,13 +276,6 @@ impl<'a> Object<'a> {
     /// The number of the segment that a row says it is of.
     fn segment(&self) -> Option<usize> {
         text(self.get("segment")?).parse().ok()
-    }
-
-    fn likely_metric(&self) -> Option<(String, bool)> {
-        let names: Vec<&str> = self.names().collect();
-        let columns = Columns::by_name(&names, None);
-        let found = columns.likely_metric(&names, |column| quantity(&text(self.0[column].1)).is_some());
-        found.map(|(column, is_named)| (names[column].to_owned(), is_named))
     }
 }
 
@@ -322,11 +306,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
 /// A string or the name of a field, which is borrowed where nothing in it is escaped.
 #[derive(Deserialize)]
 struct Unquoted<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// The value of a field of an object.
-fn inside<'a>(object: &'a RawValue, key: &str) -> Option<&'a RawValue> {
-    object.get().starts_with('{').then(|| serde_json::from_str::<Object<'a>>(object.get()).ok()?.get(key))?
-}
 
 /// A value as a cell has it: strings without their quotes, null as nothing, all else as it is written.
 fn text(value: &RawValue) -> Cow<'_, str> {

@@ -15,11 +15,12 @@ impl Ledger {
         let mut outcomes: Vec<(&Row, Outcome)> = Vec::new();
         for row in self.rows.iter().filter(|row| row.status != RowStatus::Malformed) {
             let value = row.value.as_ref().map(|number| number.value);
-            let is_better = match (value, best) {
-                (Some(value), Some(best)) => !self.has_verdict && self.direction.better(value, best),
-                (Some(_), None) => outcomes.is_empty() || !self.has_verdict || row.status == RowStatus::Baseline,
-                (None, _) => false,
-            };
+            let is_better = !row.is_barred
+                && match (value, best) {
+                    (Some(value), Some(best)) => !self.has_verdict && self.direction.better(value, best),
+                    (Some(_), None) => outcomes.is_empty() || !self.has_verdict || row.status == RowStatus::Baseline,
+                    (None, _) => false,
+                };
             let outcome = match (row.status, value) {
                 (RowStatus::Keep, _) => Outcome::Keep,
                 (RowStatus::Discard, _) => Outcome::Discard,

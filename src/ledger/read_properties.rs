@@ -128,7 +128,8 @@ proptest! {
         for row in &found.rows {
             prop_assert_eq!(row.status == RowStatus::Malformed && row.problem.is_none(), false);
             if let Some(number) = &row.value {
-                prop_assert!(text.contains(&number.raw) || plain.contains(&number.raw));
+                let printed = number.printed.as_ref().unwrap_or(&number.raw);
+                prop_assert!(text.contains(printed) || plain.contains(printed));
             }
         }
     }

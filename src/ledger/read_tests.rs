@@ -70,7 +70,7 @@ fn what_a_header_does_not_say_is_assumed_aloud() {
 }
 
 #[test]
-fn the_name_tells_the_direction_and_a_trend_against_it_is_a_doubt() {
+fn the_name_tells_the_direction_and_a_keep_against_it_is_a_doubt() {
     let rows = |name: &str, values: &[&str]| {
         let rows: String = values.iter().map(|value| format!("a\t{value}\tkeep\n")).collect();
         let found = ledger(&format!("commit\t{name}\tstatus\n{rows}"));
@@ -84,18 +84,20 @@ fn the_name_tells_the_direction_and_a_trend_against_it_is_a_doubt() {
         ("score_ns", Direction::Lower, "as the name `score_ns` says; `--higher`"),
         ("odd", Direction::Lower, "as nothing in the name `odd` says otherwise; `--higher`"),
     ] {
-        for values in [&["2", "1"][..], &["1", "2"], &["1"], &[]] {
+        // One keep turns only what nothing says.
+        let both = [&["2", "1"][..], &["1", "2"], &["1"], &[]];
+        for values in if name == "odd" { &both[..1] } else { &both[..] } {
             let (found, assumed, doubts) = rows(name, values);
             assert!(found == direction && assumed.contains(says), "{name} {values:?}: {assumed}");
-            let is_against = (values == ["1", "2"]) == (direction == Direction::Lower);
+            let is_against = (*values == ["1", "2"]) == (direction == Direction::Lower);
             assert_eq!(doubts, usize::from(values.len() > 1 && is_against), "{name} {values:?}");
         }
     }
     let of = |names: &str| ledger(&format!("{names}\tstatus\n1\t2\t3\tkeep\n"));
     let none = of("id\tround\told_loss");
     assert!(none.metric.is_none() && none.assumed[0].starts_with("no column looks like the metric"), "{none:?}");
-    let weak = of("id\theads\twidth");
-    assert_eq!(weak.metric.as_deref(), Some("heads"));
+    let weak = of("id\tgizmos\twidgets");
+    assert_eq!(weak.metric.as_deref(), Some("gizmos"));
     assert!(weak.assumed[0].contains("which its name does not say"), "{:?}", weak.assumed);
     let second = ledger("commit\ttokens\tval_bpb\tstatus\na\t100\t1.5\tkeep\n");
     assert_eq!(second.metric.as_deref(), Some("val_bpb"));
@@ -162,17 +164,182 @@ fn utf_16_and_nothing_at_all_are_ledgers() {
 fn numbers_have_units_and_what_does_not_compare_has_no_value() {
     let found = ledger(
         "commit\ttime\tmemory\tstatus\tdescription\n\
-         a\t3.2s\t14.3 GB\tkeep\tx\n\
-         b\t900 ms\t1024MB\tkeep\tmilliseconds\n\
-         c\t3.1K\t\tkeep\tthousands\n\
+         a\t3.2s\t14.3 GiB\tkeep\tx\n\
+         b\t900 ms\t1024MiB\tkeep\tmilliseconds\n\
+         c\t3.1 MB\t\tkeep\tanother dimension\n\
          d\t-\toom\tcrash\tnothing\n\
          e\t2.5\t512 MiB\tkeep\tno unit\n",
     );
     let values: Vec<_> = found.rows.iter().map(|row| row.value.as_ref().map(|number| number.raw.as_str())).collect();
-    assert_eq!(values, [Some("3.2"), None, None, None, Some("2.5")]);
+    assert_eq!(values, [Some("3.2"), Some("0.9"), None, None, Some("2.5")]);
     let memory: Vec<_> = found.rows.iter().map(|row| row.memory_gb).collect();
     assert_eq!(memory, [Some(14.3), Some(1.0), None, None, Some(0.5)]);
-    assert_eq!(problems(&found), [(3, "`900 ms` is in `ms`, others are in `s`"), (4, "`3.1K` is not a number")]);
+    assert_eq!(problems(&found), [(4, "`3.1 MB` is in `MB`, others are in `s`")]);
+}
+
+#[test]
+fn a_name_gives_the_unit_of_its_column_and_a_scale_needs_its_whole_column_or_a_unit() {
+    let values = |header: &str, cells: &[&str]| {
+        let rows: String = cells.iter().map(|cell| format!("a\t{cell}\tkeep\n")).collect();
+        let found = of_metric(&format!("commit\t{header}\tstatus\n{rows}"), header);
+        found.rows.iter().map(|row| row.value.as_ref().map(|number| number.value)).collect::<Vec<_>>()
+    };
+    assert_eq!(values("latency_ms", &["120", "0.09 s"]), [Some(120.0), Some(90.0)]);
+    assert_eq!(values("throughput", &["3.1K", "2M"]), [Some(3100.0), Some(2e6)]);
+    assert_eq!(values("throughput", &["3100", "3.4K"]), [Some(3100.0), None]);
+    assert_eq!(values("rate", &["900 tok/s", "3.4K"]), [Some(900.0), Some(3400.0)]);
+    assert_eq!(values("accuracy", &["68.6%", "70%"]), [Some(68.6), Some(70.0)]);
+    assert_eq!(values("duration", &["1m 2.5s", "50 s"]), [Some(62.5), Some(50.0)]);
+}
+
+#[test]
+fn the_direction_is_that_of_a_column_then_of_the_verdicts_then_of_the_name() {
+    let direction = |text: &str| {
+        let found = ledger(text);
+        (found.direction, found.assumed.iter().any(|said| said.contains("got worse")))
+    };
+    let falls = "commit\tscore\tstatus\na\t9\tkeep\nb\t7\tkeep\nc\t5\tkeep\nd\t6\tkeep\ne\t3\tkeep\nf\t2\tkeep\n";
+    assert_eq!(direction(falls), (Direction::Lower, true));
+    // Three of four are not more than three quarters, and one keep does not outweigh a name.
+    let mixed = "commit\tscore\tstatus\na\t9\tkeep\nb\t7\tkeep\nc\t5\tkeep\nd\t6\tkeep\ne\t3\tkeep\n";
+    assert_eq!(direction(mixed), (Direction::Higher, false));
+    assert_eq!(direction("commit\tloss\tstatus\na\t1\tkeep\nb\t2\tkeep\n"), (Direction::Lower, false));
+    assert_eq!(direction("commit\todd\tstatus\na\t1\tbaseline\nb\t2\tkeep\n"), (Direction::Higher, true));
+    for (column, cell, expected) in [
+        ("metric_direction", "max", Direction::Higher),
+        ("goal", "minimize the score", Direction::Lower),
+        ("mode", "train", Direction::Higher),
+    ] {
+        let text = format!("commit\tscore\t{column}\tstatus\na\t9\t{cell}\tkeep\nb\t10\t{cell}\tkeep\n");
+        assert_eq!(direction(&text), (expected, false), "{column}");
+        let json = format!("{{\"score\":9,\"{column}\":\"{cell}\",\"status\":\"keep\"}}\n");
+        assert_eq!(direction(&json), (expected, false), "{column}");
+    }
+    let said = Said { direction: Some(Direction::Higher), ..Said::default() };
+    assert_eq!(read(falls.as_bytes(), &said).direction, Direction::Higher);
+}
+
+#[test]
+fn verdicts_win_over_states_which_leave_the_best_to_the_value() {
+    let best = |text: &str| {
+        let report = Report::of_ledger(ledger(text));
+        let Counts { keep, discard, crash, .. } = report.counts();
+        (report.best().and_then(|best| best.value.clone()).map(|value| value.value), [keep, discard, crash])
+    };
+    let verdicts = "commit\tloss\tstatus\tWORD\na\t3\tok\tKEEP\nb\t1\tfailed\tDISCARD\nc\t2\tok\tKEEP\n";
+    for (column, keep, discard) in [
+        ("decision", "keep", "discard"),
+        ("outcome", "kept", "reverted"),
+        ("verdict", "accepted", "dropped"),
+        ("improved", "true", "false"),
+        ("action", "keep", "revert"),
+    ] {
+        let text = verdicts.replace("WORD", column).replace("KEEP", keep).replace("DISCARD", discard);
+        assert_eq!(best(&text), (Some(2.0), [2, 1, 0]), "{column}");
+    }
+    let states = "name\tloss\tstate\na\t3\tfinished\nb\t2\tTrialState.COMPLETE\nc\t1\trunning\nd\t0.5\tcrashed\n";
+    assert_eq!(best(states), (Some(2.0), [0, 0, 1]));
+    let failed = "commit\tscore\tstatus\na\t120\tok\nb\t990\tserver_failed\nc\t130\tok\n";
+    assert_eq!(best(failed), (Some(130.0), [0, 0, 1]));
+    for column in ["correct", "is_correct", "valid", "passed"] {
+        let text = format!("id,score,{column}\nx,0.5,true\ny,0.9,false\nz,0.7,True\n");
+        assert_eq!(best(&text), (Some(0.7), [0, 0, 0]), "{column}");
+        let kept = format!("commit\tscore\t{column}\tstatus\na\t0.5\t1\tkeep\nb\t0.9\t0\tkeep\n");
+        assert_eq!(best(&kept), (Some(0.5), [2, 0, 0]), "{column}");
+    }
+    assert_eq!(best("commit\tloss\tstatus\na\t1\tdiscard\nb\t2\tok\n").0, None, "nothing was kept");
+}
+
+#[test]
+fn counters_settings_and_swept_parameters_are_no_metrics() {
+    for (text, metric) in [
+        ("exp_no,tries,widgets,status\n1,4,9,keep\n2,5,8,keep\n", "widgets"),
+        ("{\"pid\":77,\"batch_size\":8,\"wer\":null}\n{\"pid\":91,\"batch_size\":8,\"wer\":0.2}\n", "wer"),
+        ("sweep,alpha,widgets\nalpha,0.1,9\nalpha,0.4,8\n", "widgets"),
+        ("correct,gizmos\n1,5\n0,6\n1,9\n", "gizmos"),
+        ("commit\ttrain_loss\tval_loss\tstatus\na\t3\t4\tkeep\nb\t2\t3\tkeep\n", "val_loss"),
+        ("commit\tcounter\twidgets\tstatus\na\t1\t4\tkeep\nb\t2\t3\tkeep\n", "widgets"),
+        // A plain header still says it.
+        ("commit\tgizmos\tval_loss\tstatus\na\t3\t4\tkeep\nb\t2\t3\tkeep\n", "gizmos"),
+        ("{\"results\":{\"tok_s\":2.5},\"name\":\"a\"}\n", "tok_s"),
+    ] {
+        assert_eq!(ledger(text).metric.as_deref(), Some(metric), "{text}");
+    }
+}
+
+#[test]
+fn rows_may_name_their_metric_themselves() {
+    let values = |text: &str, metric: Option<&str>| {
+        let found = read(text.as_bytes(), &Said { metric, ..Said::default() });
+        let values = found.rows.iter().map(|row| row.value.as_ref().map(|number| number.value));
+        (found.metric.clone().unwrap_or_default(), values.collect::<Vec<_>>())
+    };
+    let json = "{\"metric\":\"val_bpb\",\"value\":0.99}\n{\"metric\":\"mfu\",\"value\":40}\n";
+    assert_eq!(values(json, None), ("val_bpb".to_owned(), vec![Some(0.99), None]));
+    assert_eq!(values(json, Some("mfu")), ("mfu".to_owned(), vec![None, Some(40.0)]));
+    let runs = "name,value\none,1.5\ntwo,1.4\n";
+    assert_eq!(values(runs, None), ("value".to_owned(), vec![Some(1.5), Some(1.4)]), "names of runs");
+    let table = "metric_name\tmetric_value\tstatus\nseparation\t0.9\tkeep\n";
+    assert_eq!(values(table, None), ("separation".to_owned(), vec![Some(0.9)]));
+}
+
+#[test]
+fn an_array_of_objects_is_rows_however_it_is_written() {
+    for text in [
+        "[\n {\"loss\":2,\"status\":\"keep\"},\n {\"loss\":NaN,\"status\":\"crash\"}\n]\n",
+        "[{\"loss\":2,\"status\":\"keep\"},{\"loss\":NaN,\"status\":\"crash\"}]",
+        "[\n  {\n    \"loss\": 2,\n    \"status\": \"keep\"\n  },\n  {\n    \"status\": \"crash\"\n  }\n]",
+    ] {
+        let found = ledger(text);
+        let rows: Vec<_> = found.rows.iter().map(|row| (row.status, row.value.is_some())).collect();
+        assert_eq!(rows, [(RowStatus::Keep, true), (RowStatus::Crash, false)], "{text}");
+        assert_eq!((found.form, found.metric.as_deref()), (Form::JsonArray, Some("loss")));
+    }
+    let torn = ledger("[\n {\"loss\":2,\"status\":\"keep\"},\n {\"loss\":1,\"sta");
+    assert_eq!(problems(&torn), [(3, "not a JSON object")]);
+    assert!(ledger("[]").rows.is_empty());
+}
+
+#[test]
+fn segments_that_alternate_are_one_each() {
+    let row = |segment: u32, loss: u32| format!("{{\"segment\":{segment},\"loss\":{loss},\"status\":\"keep\"}}\n");
+    let text = [row(0, 9), row(1, 8), row(0, 7), row(1, 6)].concat();
+    let of = |segment| read(text.as_bytes(), &Said { segment, ..Said::default() });
+    let values = |found: Ledger| found.rows.iter().map(|row| row.value.as_ref().unwrap().value).collect::<Vec<_>>();
+    assert_eq!(of(None).segments.iter().map(|it| (it.number, it.rows)).collect::<Vec<_>>(), [(0, 2), (1, 2)]);
+    assert_eq!(
+        (values(of(Some(0))), values(of(Some(1))), values(of(None))),
+        (vec![9.0, 7.0], vec![8.0, 6.0], vec![8.0, 6.0])
+    );
+}
+
+#[test]
+fn names_that_are_offered_are_those_of_columns_with_numbers() {
+    let said = |text: &str| of_metric(text, "nope").assumed[0].clone();
+    let table = "name\tloss\tstatus\nx\t2\tkeep\n";
+    assert_eq!(said(table), "no column is named `nope`, so no row has a value: `--metric` names one of loss");
+    let prose = said("The rules in short, and with a comma.\nAnother line, of prose.\n");
+    assert_eq!(prose, "no column is named `nope`, and none holds numbers, so no row has a value");
+}
+
+#[test]
+fn the_experiments_own_commit_is_the_commit() {
+    let text = "{\"parent_best_commit\":\"b\",\"experiment_commit\":\"a\",\"loss\":1,\"status\":\"keep\"}\n";
+    assert_eq!(ledger(text).rows[0].commit.as_deref(), Some("a"));
+    let other = "candidate_commit\tbase_commit\tloss\na\tb\t1\n";
+    assert_eq!(ledger(other).rows[0].commit.as_deref(), Some("a"));
+}
+
+#[test]
+fn a_line_repeats_another_only_as_a_whole() {
+    let line = |name: &str| format!("{{\"name\":\"{name}\",\"status\":\"done\",\"results\":{{\"tok_s\":1.5}}}}\n");
+    let repeats = |lines: &[&str]| {
+        let text: String = lines.iter().map(|name| line(name)).collect();
+        let findings = crate::ledger::examine(&ledger(&text));
+        findings.into_iter().map(|found| found.what).find(|what| what.contains("repeats"))
+    };
+    assert_eq!(repeats(&["a", "b"]), None);
+    assert_eq!(repeats(&["a", "b", "a"]).as_deref(), Some("line 3 repeats line 1"));
 }
 
 #[test]
@@ -232,6 +399,17 @@ fn commas_semicolons_and_bars_separate_cells_too() {
         let rows: Vec<_> = found.rows.iter().map(|row| &*row.description).collect();
         assert_eq!(rows, ["first, \"best\"", "it's 5\" wide"], "{text}");
         assert_eq!(found.metric.as_deref(), Some("val_bpb"));
+    }
+    for text in [
+        "# Records\n\nIn short, a list.\n\n| # | loss | note |\n| - | - | - |\n| x | 2 | a |\n| y | 1 | b |\n",
+        "In short, a list.\n\n# | loss | note\n:-: | - | -\nx | 2 | a\ny | 1 | b\n",
+    ] {
+        let found = ledger(text);
+        assert_eq!(
+            (found.form, found.rows.len(), found.metric.as_deref()),
+            (Form::Markdown, 2, Some("loss")),
+            "{text}"
+        );
     }
     let found = ledger(
         "The night.\n\n| commit | val_bpb | status | description |\n|:--|--:|---|---|\n\
@@ -320,16 +498,16 @@ fn a_config_line_without_rows_says_metric_and_direction() {
 #[test]
 fn the_time_that_a_run_took_is_no_metric_beside_another_number() {
     for (header, row, metric) in [
-        ("name\tstatus\truntime\theads", "x\tkeep\t10\t5", "heads"),
-        ("name\tstatus\ttime_elapsed\theads", "x\tkeep\t10\t5", "heads"),
+        ("name\tstatus\truntime\tgizmos", "x\tkeep\t10\t5", "gizmos"),
+        ("name\tstatus\ttime_elapsed\tgizmos", "x\tkeep\t10\t5", "gizmos"),
         ("commit\ttraining_seconds\tval_bpb\tstatus", "a1a1a1a\t300\t1.5\tkeep", "val_bpb"),
         ("commit\ttraining_seconds\tmemory_gb\tstatus", "a1a1a1a\t300\t1.5\tkeep", "training_seconds"),
-        ("commit\tmean_ms\theads\tstatus", "a1a1a1a\t300\t1.5\tkeep", "mean_ms"),
+        ("commit\tmean_ms\tgizmos\tstatus", "a1a1a1a\t300\t1.5\tkeep", "mean_ms"),
     ] {
         assert_eq!(ledger(&format!("{header}\n{row}\n")).metric.as_deref(), Some(metric), "{header}");
     }
-    let json = ledger("{\"total_seconds\":300,\"heads\":4,\"status\":\"keep\"}\n");
-    assert_eq!(json.metric.as_deref(), Some("heads"));
+    let json = ledger("{\"total_seconds\":300,\"gizmos\":4,\"status\":\"keep\"}\n");
+    assert_eq!(json.metric.as_deref(), Some("gizmos"));
 }
 
 #[test]

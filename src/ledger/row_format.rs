@@ -6,7 +6,7 @@ use strum::VariantArray;
 use super::columns::{Columns, memory_unit, verdict};
 use super::status::{RowStatus, Verdict, classify};
 use super::tsv;
-use crate::domain::{CommitId, DialectFormat, FailureClass, LedgerDialect, Number, Outcome, Record, one_line};
+use crate::domain::{CommitId, DialectFormat, FailureClass, LedgerDialect, Number, Outcome, Record, Unit, one_line};
 
 /// The value of a keep without a number of its own, in every dialect.
 const UNNUMBERED: &str = "nan";
@@ -187,12 +187,12 @@ impl RowFormat {
 
     fn memory(&self, entry: &Entry<'_>) -> String {
         let DialectFormat { no_memory, in_memory, forgets_memory, .. } = self.dialect.format();
-        let unit = self.columns.memory.and_then(|column| memory_unit(&self.header[column])).unwrap_or(1.0);
+        let unit = self.columns.memory.and_then(|column| memory_unit(&self.header[column]));
         let named = entry.failure.filter(|class| in_memory.contains(class)).and_then(FailureClass::ledger_word);
         match (entry.memory_gb.filter(|memory| memory.is_finite()), named) {
             (_, Some(word)) => word.to_owned(),
             (Some(memory), None) if entry.value.is_some() || entry.outcome == Outcome::Keep || !forgets_memory => {
-                format!("{:.1}", memory * unit)
+                format!("{:.1}", unit.and_then(|unit| Unit::new("GiB").convert(memory, &unit)).unwrap_or(memory))
             }
             _ => no_memory.to_owned(),
         }

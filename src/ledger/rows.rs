@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::cell::{Quantity, is_nothing, quantity};
+use super::cell::{is_nothing, is_scaled, quantity};
 use super::status::RowStatus;
 use super::table::Form;
-use crate::domain::{Direction, FailureClass, Number, cut};
+use crate::domain::{Direction, FailureClass, Number, Unit, count_of, cut};
 
 /// Maximum number of distinct words to report that are not verdicts.
 const MOST_WORDS: usize = 8;
@@ -43,7 +43,7 @@ pub struct Ledger {
     pub direction: Direction,
     /// Assumptions, each a lower-case fragment with the option that changes it.
     pub assumed: Vec<String>,
-    /// The columns that were found, as what they hold and what they are called; empty for JSON lines.
+    /// The columns that were found, as what they hold and what they are called.
     pub columns: Vec<(&'static str, String)>,
     /// True if the rows have verdicts.
     pub has_verdict: bool,
@@ -90,6 +90,12 @@ pub struct Row {
     pub failure: Option<FailureClass>,
     /// The reason why it is malformed, or why it has no value although its cell is not blank.
     pub problem: Option<Box<str>>,
+    /// True if it is never the best: its run did not finish, or its result is wrong.
+    #[serde(skip)]
+    pub is_barred: bool,
+    /// A hash of all that stands in it.
+    #[serde(skip)]
+    pub(super) hash: u64,
     /// The description of the change; of a malformed row, the start of the row.
     pub description: Box<str>,
 }
@@ -123,20 +129,20 @@ impl Ledger {
     }
 }
 
-/// The number in a metric's cell, or why there is none although the cell is not blank. `unit` is the first unit of the column:
-/// numbers in another one do not compare.
-pub(super) fn value(cell: &str, unit: &mut String) -> (Option<Number>, Option<String>) {
+/// The number in a metric's cell in the unit of its column, or why there is none although the cell is not blank. A scale
+/// without a unit counts only where `may_scale`.
+pub(super) fn value(cell: &str, unit: Option<&Unit>, may_scale: bool) -> (Option<Number>, Option<String>) {
     let shown = || cut(cell.trim(), SHOWN);
-    let Some(Quantity { value, digits, unit: own }) = quantity(cell) else {
+    let Some(number) = quantity(cell).filter(|number| may_scale || !is_scaled(number)) else {
         return (None, (!is_nothing(cell)).then(|| format!("`{}` is not a number", shown())));
     };
-    if unit.is_empty() {
-        own.clone_into(unit);
+    let Some((own, unit)) = number.unit.as_ref().zip(unit) else { return (Some(number), None) };
+    let is_same = own.to_string().eq_ignore_ascii_case(&unit.to_string());
+    let problem = || format!("`{}` is in `{own}`, others are in `{unit}`", shown());
+    match number.converted(unit).or_else(|| is_same.then(|| number.clone())) {
+        None => (None, Some(problem())),
+        converted => (converted, None),
     }
-    if own.is_empty() || own.eq_ignore_ascii_case(unit) {
-        return (Some(Number::new(value, digits)), None);
-    }
-    (None, Some(format!("`{}` is in `{own}`, others are in `{unit}`", shown())))
 }
 
 /// Content that is not a verdict: the words of a status column with their counts, and lines outside the table.
@@ -178,17 +184,39 @@ impl OtherWords {
     }
 }
 
-/// The direction of a metric of which nobody said it: what its name says, else lower; a trend against that is a doubt that
-/// the report tells. What is assumed is always said.
-pub(super) fn assume_direction(name: Option<&str>, assumed: &mut Vec<String>) -> Direction {
+/// The direction of a metric of which nobody said it: what the verdicts say, where more than three quarters of the keeps got
+/// worse by the name, else what its name says, else lower. What is assumed is always said.
+pub(super) fn assume_direction(name: Option<&str>, rows: &[Row], assumed: &mut Vec<String>) -> Direction {
     let told = name.and_then(Direction::of_name).map(|(direction, _)| direction);
-    let direction = told.unwrap_or_default();
+    let by_name = told.unwrap_or_default();
+    let (worse, steps) = keeps_that_got_worse(rows, by_name);
+    // One keep alone does not outweigh a name.
+    let is_turned = worse * 4 > steps * 3 && (told.is_none() || steps > 1);
+    let direction = if is_turned { by_name.other() } else { by_name };
     let why = match (name, told) {
+        _ if is_turned => format!(", as {worse} of {} got worse if {by_name} is", count_of(steps, "keep")),
         (Some(name), Some(_)) => format!(", as the name `{name}` says"),
         (Some(name), None) => format!(", as nothing in the name `{name}` says otherwise"),
         (None, _) => String::new(),
     };
-    let other = if direction == Direction::Lower { "--higher" } else { "--lower" };
-    assumed.push(format!("{direction} is better{why}; `{other}` says otherwise"));
+    assumed.push(format!("{direction} is better{why}; `--{}` says otherwise", direction.other()));
     direction
+}
+
+/// The number of keeps that are worse than the one before, or than the baseline, and of all that have one before.
+fn keeps_that_got_worse(rows: &[Row], direction: Direction) -> (usize, usize) {
+    let (mut before, mut worse, mut steps) = (None, 0, 0);
+    for row in rows.iter().filter(|row| row.status != RowStatus::Malformed) {
+        let Some(value) = row.value.as_ref().map(|number| number.value) else { continue };
+        match (row.status, before) {
+            (RowStatus::Keep, Some(before)) => {
+                steps += 1;
+                worse += usize::from(direction.better(before, value));
+            }
+            (RowStatus::Keep | RowStatus::Baseline, _) | (RowStatus::Other | RowStatus::Finished, None) => {}
+            _ => continue,
+        }
+        before = Some(value);
+    }
+    (worse, steps)
 }

@@ -1,16 +1,20 @@
 //! Finds the columns of a ledger's table by its header or by its cells.
 
-use super::cell::{Quantity, number, quantity};
-use super::columns::{Columns, is_without_unit, memory_unit, metric_assumed, verdict};
+use super::cell::{is_nothing, is_scaled, memory, number, quantity};
+use super::columns::{
+    CHECKS, Columns, DIRECTION, NAME, STATUS, SWEPT, VALUE, is_weak, is_without_unit, memory_unit, metric_assumed,
+    named, verdict,
+};
 use super::status::{RowStatus, Verdict, classify};
 use super::table::{Form, Line, Lines};
 use super::text::Cells;
+use crate::domain::{Direction, Number, Unit, plain_name};
 
 /// Karpathy's columns, for a file of his shape without a header; the second is named after the metric.
 const KARPATHY: [&str; 5] = ["commit", "metric", "memory_gb", "status", "description"];
 
 /// Maximum number of rows to check for what a column contains.
-const SAMPLE: usize = 1000;
+pub(super) const SAMPLE: usize = 1000;
 
 /// From which bare number on memory is taken to be in MiB: no single GPU has a TiB.
 const SURELY_MIB: f64 = 1024.0;
@@ -25,14 +29,42 @@ pub(super) struct Shape {
     pub(super) width: usize,
     pub(super) columns: Columns,
     pub(super) verdict: Verdict,
-    pub(super) memory_unit: f64,
+    pub(super) memory_unit: Unit,
+    /// The unit of the metric's numbers: the one in its name, else the first in its column.
+    pub(super) unit: Option<Unit>,
+    /// True if all numbers of the metric have scales, as `3.1K`.
+    pub(super) is_scaled: bool,
     /// The metric's name; absent where nothing says it.
     pub(super) metric: Option<String>,
+    /// The column with the names of the rows' metrics, and the name that counts, where rows differ in it.
+    pub(super) only: Option<(usize, String)>,
+    /// The direction that a column states.
+    pub(super) direction: Option<Direction>,
+    /// The columns that say whether a result is right.
+    pub(super) checks: Vec<usize>,
     /// True if the first line is the header.
     pub(super) skip: bool,
 }
 
 impl Shape {
+    fn new(form: Form, width: usize) -> Self {
+        Shape {
+            form,
+            header: Vec::new(),
+            width,
+            columns: Columns::default(),
+            verdict: Verdict::Word,
+            memory_unit: Unit::new("GiB"),
+            unit: None,
+            is_scaled: false,
+            metric: None,
+            only: None,
+            direction: None,
+            checks: Vec::new(),
+            skip: false,
+        }
+    }
+
     pub(super) fn find(text: &str, form: Form, metric: Option<&str>, assumed: &mut Vec<String>) -> Self {
         let mut lines = Lines::new(text, form);
         let mut line = Line::default();
@@ -44,7 +76,7 @@ impl Shape {
         lines.width = Some(width);
         let comment = lines.comment_cells().filter(|(_, cells)| cells.len() == width);
         let has_header = first.iter().all(|cell| number(cell).is_none());
-        let mut sample = Sample { rows: Vec::new(), width };
+        let mut sample = Sample { rows: Vec::new() };
         if !has_header {
             sample.rows.push(line.cells.clone());
         }
@@ -53,18 +85,10 @@ impl Shape {
                 sample.rows.push(line.cells.clone());
             }
         }
-        let shape = Shape {
-            form,
-            header: Vec::new(),
-            width,
-            columns: Columns::default(),
-            verdict: Verdict::Word,
-            memory_unit: 1.0,
-            metric: metric.map(str::to_owned),
-            skip: has_header && width > 0,
-        };
+        let shape =
+            Shape { metric: metric.map(str::to_owned), skip: has_header && width > 0, ..Shape::new(form, width) };
         if has_header {
-            return shape.with_header(first, &sample, assumed);
+            return shape.with_header(first, &sample, assumed).with_units(&sample);
         }
         if let Some((number, cells)) = comment {
             let names: Vec<String> = cells.iter().map(|cell| cell.trim().to_owned()).collect();
@@ -73,51 +97,110 @@ impl Shape {
                 assumed.push(format!(
                     "the comment in line {number} is the header; a first line without a number says otherwise"
                 ));
-                return shape.with_header(names, &sample, assumed);
+                return shape.with_header(names, &sample, assumed).with_units(&sample);
             }
         }
-        shape.without_header(&sample, assumed)
+        shape.without_header(&sample, assumed).with_units(&sample)
     }
 
-    /// Finds the columns by their names.
+    /// The columns of JSON objects, whose fields are the header. A config line may name the metric.
+    pub(super) fn of_fields(
+        form: Form,
+        wanted: Option<&str>,
+        config: Option<&str>,
+        header: Vec<String>,
+        sample: &Sample<'_>,
+        assumed: &mut Vec<String>,
+    ) -> Self {
+        // The field `metric` holds the number of the metric that a config line names.
+        let is_own = |name: &str| config.map_or(!header.iter().any(|field| field == name), |config| config == name);
+        let own = header.iter().position(|field| field == "metric").filter(|&column| sample.is_numeric(column));
+        let column = if own.is_some() && wanted.is_some_and(is_own) { Some("metric") } else { wanted };
+        let shape = Shape { metric: column.map(str::to_owned), ..Shape::new(form, header.len()) };
+        let found = shape.with_header(header, sample, assumed);
+        Shape { metric: wanted.map(str::to_owned).or(found.metric), ..found }.with_units(sample)
+    }
+
+    /// Finds the unit of the metric.
+    fn with_units(self, sample: &Sample<'_>) -> Self {
+        let Some(column) = self.columns.metric else { return self };
+        let numbers: Vec<Number> = sample.cells(column).filter_map(quantity).collect();
+        let by_name = self.metric.as_deref().and_then(Unit::of_name);
+        let unit = by_name.or_else(|| numbers.iter().find_map(|number| number.unit.clone()));
+        Shape { unit, is_scaled: numbers.iter().all(is_scaled), ..self }
+    }
+
+    /// Finds the columns by their names, and by what stands in them where names do not tell.
     fn with_header(self, header: Vec<String>, sample: &Sample<'_>, assumed: &mut Vec<String>) -> Self {
+        let is_json = matches!(self.form, Form::JsonLines | Form::JsonArray);
+        let what = if is_json { "field" } else { "column" };
         let mut columns = Columns::by_name(&header, self.metric.as_deref());
-        let likely = || columns.likely_metric(&header, |column| sample.mostly(&is_number, column));
-        let plain = columns.commit == Some(0)
+        columns.status = sample.verdict_column(&header);
+        let checks: Vec<usize> = named(&header, CHECKS);
+        let swept = named(&header, SWEPT);
+        let is_swept =
+            |name: &str| swept.iter().any(|&column| sample.cells(column).any(|cell| plain_name(cell) == name));
+        let may_be = |column: usize| {
+            let is_other = checks.contains(&column) && sample.cells(column).all(|cell| matches!(cell, "0" | "1"))
+                || Direction::of_name(&header[column]).is_none() && sample.is_counter(column)
+                || is_swept(&plain_name(&header[column]));
+            sample.is_numeric(column) && !is_other
+        };
+        let likely = columns.likely_metric(&header, may_be);
+        let is_second = |(column, _)| column == 1;
+        let plain = !is_json
+            && columns.commit == Some(0)
             && self.width > 1
             && columns.may_be_said_metric(1, &header[1])
-            && !columns.is_time_beside(1, &header, |column| sample.any(&is_number, column))
-            && (sample.any(&is_number, 1) || likely().is_none_or(|(column, _)| column == 1));
+            && (likely.is_none_or(is_second) || (sample.any(&is_number, 1) && may_be(1) && !is_weak(&header[1])));
         let mut metric = self.metric;
-        if let Some(name) = &metric {
+        let in_rows = named_in_rows(metric.as_deref(), &header, sample);
+        let by_row = in_rows.filter(|(_, value, _)| match &metric {
+            Some(_) => columns.metric.is_none(),
+            None => likely.is_some_and(|(column, _)| column == *value),
+        });
+        let mut only = None;
+        if let Some((column, value, name)) = by_row {
+            columns.metric = Some(value);
+            metric = Some(name.clone());
+            only = Some((column, name));
+        } else if let Some(name) = &metric {
             if columns.metric.is_none() && self.width > 0 {
-                let names = header.join(", ");
-                assumed.push(format!(
-                    "no column is named `{name}`, so no row has a value: `--metric` names one of {names}"
-                ));
+                let numeric = (0..self.width).filter(|&column| sample.any(&is_number, column));
+                let names: Vec<&str> = numeric.map(|column| header[column].as_str()).collect();
+                assumed.push(match names.as_slice() {
+                    [] => format!("no {what} is named `{name}`, and none holds numbers, so no row has a value"),
+                    names => format!(
+                        "no {what} is named `{name}`, so no row has a value: `--metric` names one of {}",
+                        names.join(", ")
+                    ),
+                });
             }
         } else if plain {
             columns.metric = Some(1);
             metric = Some(header[1].clone());
         } else {
-            let found = likely();
-            columns.metric = found.map(|(column, _)| column);
+            columns.metric = likely.map(|(column, _)| column);
             metric = columns.metric.map(|column| header[column].clone());
-            assumed.push(metric_assumed(found.map(|(column, is_named)| (header[column].as_str(), is_named)), "column"));
+            assumed.push(metric_assumed(likely.map(|(column, is_named)| (header[column].as_str(), is_named)), what));
         }
-        let mut unit = columns.memory.and_then(|column| memory_unit(&header[column])).unwrap_or(1.0);
+        let stated = named(&header, DIRECTION).into_iter().flat_map(|column| sample.cells(column));
+        let mut stated = stated.filter_map(Direction::stated);
+        let direction = stated.next().filter(|first| stated.all(|other| other == *first));
+        let mut unit =
+            columns.memory.and_then(|column| memory_unit(&header[column])).unwrap_or_else(|| Unit::new("GiB"));
         if let Some(column) = columns.memory.filter(|&column| is_without_unit(&header[column])) {
             let name = &header[column];
-            let any = |test: &dyn Fn(&Quantity<'_>) -> bool| {
-                let is_bare = |cell: &str| quantity(cell).is_some_and(|found| found.unit.is_empty() && test(&found));
+            let any = |test: &dyn Fn(&Number) -> bool| {
+                let is_bare = |cell: &str| quantity(cell).is_some_and(|found| found.unit.is_none() && test(&found));
                 sample.any(&is_bare, column)
             };
             if any(&|found| found.value >= SURELY_MIB) {
-                unit = 1024.0;
+                unit = Unit::new("MiB");
                 assumed.push(format!(
                     "`{name}` is in MiB, as its numbers are large; `{name}_gb` as its name says otherwise"
                 ));
-            } else if any(&|found| found.memory(1.0).is_some()) {
+            } else if any(&|found| memory(found, &unit).is_some()) {
                 assumed.push(format!("`{name}` is in GiB; `{name}_mb` as its name says otherwise"));
             }
         }
@@ -125,8 +208,11 @@ impl Shape {
             verdict: columns.status.map_or(Verdict::Word, |column| verdict(&header[column])),
             memory_unit: unit,
             header,
+            checks: checks.into_iter().filter(|column| columns.metric != Some(*column)).collect(),
             columns,
             metric,
+            only,
+            direction,
             ..self
         }
     }
@@ -134,7 +220,7 @@ impl Shape {
     /// Finds the columns by what stands in them. The metric may be said as the number of its column, from 1.
     fn without_header(self, sample: &Sample<'_>, assumed: &mut Vec<String>) -> Self {
         let width = self.width;
-        let is_verdict = |cell: &str| classify(cell, Verdict::Word) != RowStatus::Other;
+        let is_verdict = |cell: &str| classify(cell, Verdict::Word).is_verdict();
         let status = (0..width).find(|&column| sample.mostly(&is_verdict, column));
         let mut columns = Columns { status, ..Columns::default() };
         let said =
@@ -147,7 +233,7 @@ impl Shape {
             ));
             return Shape { columns, ..self };
         }
-        let numbers: Vec<usize> = (0..width).filter(|&column| sample.mostly(&is_number, column)).collect();
+        let numbers: Vec<usize> = (0..width).filter(|&column| sample.is_numeric(column)).collect();
         columns.metric = match (said, &numbers[..]) {
             (Some(number), _) => Some(number - 1),
             (None, [only]) => Some(*only),
@@ -190,24 +276,72 @@ fn is_hash(cell: &str) -> bool {
     (7..=64).contains(&cell.len()) && cell.chars().all(|c| c.is_ascii_hexdigit()) || cell == "HEAD"
 }
 
+/// The columns of the rows' metrics and of their values, and the name that counts, where rows name their metric themselves.
+fn named_in_rows(wanted: Option<&str>, header: &[String], sample: &Sample<'_>) -> Option<(usize, usize, String)> {
+    let value = named(header, VALUE).into_iter().find(|&column| sample.any(&is_number, column))?;
+    named(header, NAME).into_iter().find_map(|column| {
+        let mut names: Vec<&str> = sample.cells(column).filter(|cell| !is_number(cell)).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        // Names of metrics come again, names of runs do not.
+        let is_of_metrics = plain_name(&header[column]).starts_with("metric") || names.len() * 2 <= count;
+        let likely = || Columns::default().likely_metric(&names, |_| true).map_or(0, |(place, _)| place);
+        let place = wanted.map_or_else(|| Some(likely()), |wanted| names.iter().position(|name| *name == wanted))?;
+        Some((column, value, (*names.get(place).filter(|_| is_of_metrics)?).to_owned()))
+    })
+}
+
 /// The first well-formed rows.
-struct Sample<'a> {
-    rows: Vec<Cells<'a>>,
-    width: usize,
+pub(super) struct Sample<'a> {
+    pub(super) rows: Vec<Cells<'a>>,
 }
 
 impl Sample<'_> {
-    fn count(&self, test: &dyn Fn(&str) -> bool, column: usize) -> usize {
-        self.rows.iter().filter(|row| row.get(column).is_some_and(|cell| test(cell))).count()
+    /// The cells of a column that are not blank.
+    fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
+        let cells = self.rows.iter().filter_map(move |row| row.get(column));
+        cells.map(|cell| cell.trim()).filter(|cell| !is_nothing(cell))
     }
 
-    /// Returns whether most cells of a column pass a test; true if there are no rows.
+    /// Returns whether most cells of a column that are not blank pass a test; true if there are no rows.
     fn mostly(&self, test: &dyn Fn(&str) -> bool, column: usize) -> bool {
-        column < self.width && (self.rows.is_empty() || self.count(test, column) * 2 > self.rows.len())
+        let passed = self.cells(column).filter(|cell| test(cell)).count();
+        self.rows.is_empty() || passed * 2 > self.cells(column).count()
     }
 
     /// Returns whether any cell of a column passes a test; true if there are no rows.
     fn any(&self, test: &dyn Fn(&str) -> bool, column: usize) -> bool {
-        column < self.width && (self.rows.is_empty() || self.count(test, column) > 0)
+        self.rows.is_empty() || self.cells(column).any(test)
+    }
+
+    /// Returns whether a column holds numbers.
+    pub(super) fn is_numeric(&self, column: usize) -> bool {
+        self.mostly(&is_number, column)
+    }
+
+    /// Returns whether a column counts the rows: each number is one more than that before.
+    fn is_counter(&self, column: usize) -> bool {
+        let numbers: Vec<f64> = self.cells(column).filter_map(|cell| Some(number(cell)?.value)).collect();
+        numbers.len() > 1 && numbers.windows(2).all(|pair| pair[1] - pair[0] == 1.0)
+    }
+
+    /// The column of the verdicts: the first with words such as keep and discard, else the first that is named so.
+    fn verdict_column(&self, header: &[String]) -> Option<usize> {
+        let named = named(header, &STATUS);
+        let is_of = |cell: &str, verdict| matches!(classify(cell, verdict), RowStatus::Keep | RowStatus::Discard);
+        let says = |column: &usize| {
+            let verdict = match verdict(&header[*column]) {
+                Verdict::Word => Verdict::WideWord,
+                other => other,
+            };
+            self.cells(*column).any(|cell| is_of(cell, verdict))
+        };
+        let says_only = |column: &usize| {
+            let is_word =
+                |cell: &str| cell.chars().all(char::is_alphabetic) && classify(cell, Verdict::Word).is_verdict();
+            self.cells(*column).any(|cell| is_of(cell, Verdict::Word)) && self.cells(*column).all(is_word)
+        };
+        named.iter().copied().find(says).or_else(|| (0..header.len()).find(says_only)).or(named.first().copied())
     }
 }

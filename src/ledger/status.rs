@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
-use crate::domain::{FailureClass, LedgerDialect, Outcome};
+use crate::domain::{FailureClass, LedgerDialect, Outcome, plain_name};
 
 /// The status that a row of a ledger counts as.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Display)]
@@ -18,6 +18,10 @@ pub enum RowStatus {
     Crash,
     /// It is what the others are compared with; counted as [`Other`](RowStatus::Other).
     Baseline,
+    /// It ran to its end, which is no verdict; counted as [`Other`](RowStatus::Other).
+    #[serde(rename(serialize = "other"))]
+    #[strum(to_string = "other")]
+    Finished,
     /// Any other word, or none.
     #[default]
     Other,
@@ -41,8 +45,13 @@ impl RowStatus {
             RowStatus::Keep => Some(Outcome::Keep),
             RowStatus::Discard => Some(Outcome::Discard),
             RowStatus::Crash => Some(Outcome::Crash),
-            RowStatus::Baseline | RowStatus::Other | RowStatus::Malformed => None,
+            RowStatus::Baseline | RowStatus::Finished | RowStatus::Other | RowStatus::Malformed => None,
         }
+    }
+
+    /// Returns whether it says what became of an experiment, or that it is the baseline.
+    pub(super) fn is_verdict(self) -> bool {
+        self.outcome().is_some() || self == RowStatus::Baseline
     }
 }
 
@@ -58,12 +67,28 @@ const WORDS: &[(RowStatus, &[&str], &[&str])] = &[
         &["discard", "discarded", "reject", "rejected", "revert", "reverted"],
         &["drop", "dropped", "regressed", "regression", "rollback", "worse"],
     ),
-    (
-        RowStatus::Crash,
-        &["crash", "crashed", "fail", "failed", "oom", "timeout"],
-        &["diverged", "error", "exception", "killed"],
-    ),
+    (RowStatus::Crash, FAILED, &["diverged", "error", "exception", "killed"]),
     (RowStatus::Baseline, &["baseline"], &[]),
+    (RowStatus::Finished, FINISHED, &[]),
+];
+
+/// Words for a failure, wherever they stand in a cell.
+const FAILED: &[&str] = &["crash", "crashed", "fail", "failed", "oom", "timeout"];
+
+/// Words for the state of a run that came to its end.
+const FINISHED: &[&str] = &[
+    "ok",
+    "okay",
+    "success",
+    "successful",
+    "succeeded",
+    "done",
+    "finished",
+    "complete",
+    "completed",
+    "pass",
+    "passed",
+    "valid",
 ];
 
 /// Words in front of which no letter case or word boundary says where they end.
@@ -75,9 +100,6 @@ const PREFIXES: &[(&str, RowStatus)] = &[
     ("基线", RowStatus::Baseline),
 ];
 
-/// Words of several parts: checks of correctness that failed.
-const FAILED_CHECKS: &[&str] = &["correctness_fail", "correctness_failed", "checks_failed", "check_failed"];
-
 /// The kind of column that contains the verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -87,6 +109,17 @@ pub(super) enum Verdict {
     WideWord,
     /// Yes and no: `accepted`, `kept`.
     Flag,
+    /// Right and wrong, which decides nothing: `correct`.
+    Check,
+}
+
+const YES: &[&str] = &["1", "true", "yes", "y"];
+const NO: &[&str] = &["0", "false", "no", "n"];
+
+/// Returns whether a cell says that a result is wrong.
+pub(super) fn says_wrong(cell: &str) -> bool {
+    let is = |word: &&str| cell.trim().eq_ignore_ascii_case(word);
+    NO.iter().chain(&["incorrect", "invalid", "wrong"]).any(is) || classify(cell, Verdict::Word) == RowStatus::Crash
 }
 
 /// Reads a verdict; letter case does not matter, nor what stands around the word (`discard_wallclock`, `✅ keep`).
@@ -97,24 +130,32 @@ pub(super) fn classify(cell: &str, verdict: Verdict) -> RowStatus {
     }
     let is = |word: &str, known: &[&str]| known.iter().any(|known| word.eq_ignore_ascii_case(known));
     if verdict == Verdict::Flag {
-        if is(cell, &["1", "true", "yes", "y"]) {
+        if is(cell, YES) {
             return RowStatus::Keep;
         }
-        if is(cell, &["0", "false", "no", "n"]) {
+        if is(cell, NO) {
             return RowStatus::Discard;
         }
     }
-    if is(cell, FAILED_CHECKS) {
-        return RowStatus::Crash;
+    if verdict == Verdict::Check && is(cell, YES) {
+        return RowStatus::Finished;
     }
     if let Some(outcome) = LedgerDialect::outcome_of(cell) {
         return RowStatus::of(outcome);
     }
-    let word = cell.trim_start_matches(|c: char| !c.is_alphanumeric());
-    let word = &word[..word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len())];
-    let found =
-        WORDS.iter().find(|(_, usual, wide)| is(word, usual) || (verdict == Verdict::WideWord && is(word, wide)));
-    found.map_or(RowStatus::Other, |(status, ..)| *status)
+    let first = |cell: &str| {
+        let word = cell.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let word = &word[..word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len())];
+        let known = |usual, wide| is(word, usual) || (verdict == Verdict::WideWord && is(word, wide));
+        WORDS.iter().find(|(_, usual, wide)| known(usual, wide)).map(|(status, ..)| *status)
+    };
+    match first(cell) {
+        Some(status @ (RowStatus::Keep | RowStatus::Discard)) => status,
+        // `server_failed`
+        _ if plain_name(cell).split('_').any(|word| FAILED.contains(&word)) => RowStatus::Crash,
+        // `TrialState.COMPLETE`
+        found => found.or_else(|| first(cell.rsplit('.').next()?)).unwrap_or_default(),
+    }
 }
 
 /// Returns the failure class that a cell of a crashed row names: `oom` stands for a verdict, for memory and for the value.
@@ -151,6 +192,13 @@ mod tests {
             ("failed: exit 1", Crash),
             ("correctness_fail", Crash),
             ("checks_failed", Crash),
+            ("server_failed", Crash),
+            ("baseline (timeout)", Crash),
+            ("TrialState.FAIL", Crash),
+            ("ok", Finished),
+            ("COMPLETE", Finished),
+            ("TrialState.COMPLETE", Finished),
+            ("kept (1 check failed)", Keep),
             ("BASELINE", Baseline),
             ("基线", Baseline),
             ("NO_JSON", Other),
@@ -171,6 +219,10 @@ mod tests {
         assert_eq!(classify("pending", Verdict::Flag), Other);
         assert_eq!(classify("Accepted", Verdict::WideWord), Keep);
         assert_eq!(classify("error: exit 1", Verdict::WideWord), Crash);
-        assert_eq!(classify("ok", Verdict::WideWord), Other);
+        assert_eq!(classify("running", Verdict::WideWord), Other);
+        assert_eq!([classify("true", Verdict::Check), classify("false", Verdict::Check)], [Finished, Other]);
+        let wrong =
+            ["false", "0", "No", "incorrect", "FAILED", "correctness_fail", "true", "1", "PASS", ""].map(says_wrong);
+        assert_eq!(wrong, [true, true, true, true, true, true, false, false, false, false]);
     }
 }

@@ -32,15 +32,21 @@ pub enum Form {
     /// A JSON object a line.
     #[strum(to_string = "JSON lines")]
     JsonLines,
+    /// An array of JSON objects.
+    #[strum(to_string = "a JSON array")]
+    JsonArray,
 }
 
 impl Form {
-    /// Tells the form by the first line that is neither blank nor a comment; of a text with a line such as `|---|---|` it is
+    /// Tells the form by the first line that is neither blank nor a comment; of a text with a line such as `| - | - |` it is
     /// Markdown.
     pub(super) fn of(text: &str) -> Form {
         let is_row = |line: &&str| !line.trim().is_empty() && !is_comment(line);
         let Some(first) = TextLines::new(text).find(is_row) else { return Form::Tabs };
         let start = first.trim_start();
+        if text.trim_start().strip_prefix('[').is_some_and(|inner| inner.trim_start().starts_with(['{', ']'])) {
+            return Form::JsonArray;
+        }
         if start.starts_with('{') {
             return Form::JsonLines;
         }
@@ -63,7 +69,7 @@ impl Form {
 /// Returns whether a line only draws the rule of a Markdown table.
 fn is_rule(line: &str) -> bool {
     line.contains('|')
-        && line.contains("--")
+        && line.contains('-')
         && line.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b' ' | b'\t'))
 }
 
@@ -77,12 +83,6 @@ pub(super) struct Line<'a> {
     /// The line in the file at which it begins, from 1.
     pub(super) number: u32,
     pub(super) cells: Cells<'a>,
-}
-
-impl Line<'_> {
-    pub(super) fn cell(&self, column: usize) -> &str {
-        self.cells.get(column).map_or("", |cell| cell)
-    }
 }
 
 /// The lines of a table, one after the other.
@@ -118,7 +118,8 @@ impl<'a> Lines<'a> {
     /// Reads the next line of cells into `line`; false at the end.
     pub(super) fn read(&mut self, line: &mut Line<'a>) -> bool {
         while let Some((number, text)) = self.next_line() {
-            if is_comment(text) {
+            // `# | time` is a header without a first bar.
+            if is_comment(text) && !(self.form == Form::Markdown && text.contains('|')) {
                 self.comment = Some((number, text));
                 continue;
             }
@@ -139,7 +140,7 @@ impl<'a> Lines<'a> {
             match self.form {
                 Form::Tabs => self.repair_torn(text, &mut line.cells),
                 Form::Commas | Form::Semicolons => self.repair_open(text, &mut line.cells),
-                Form::Aligned | Form::Markdown | Form::JsonLines => {}
+                _ => {}
             }
             if line.cells.iter().any(|cell| !cell.trim().is_empty()) {
                 return true;
@@ -177,7 +178,7 @@ impl<'a> Lines<'a> {
     fn split(&mut self, text: &'a str, cells: &mut Cells<'a>) {
         cells.clear();
         match self.form {
-            Form::Tabs | Form::JsonLines => split_tabs(text, cells),
+            Form::Tabs | Form::JsonLines | Form::JsonArray => split_tabs(text, cells),
             Form::Commas => split_quoted(text, ',', cells),
             Form::Semicolons => split_quoted(text, ';', cells),
             Form::Aligned => self.stops.split(text, cells),

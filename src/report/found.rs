@@ -260,6 +260,7 @@ impl Report {
                 reason: record.reason.as_str().into(),
                 excerpt: record.failure.as_ref().map(|failure| failure.excerpt.as_str().into()).unwrap_or_default(),
                 is_confirmed: record.deciding_runs().iter().any(|run| run.role == Some(RunRole::Confirm)),
+                is_barred: false,
             })
             .collect();
         let baseline = points.iter().position(|point| point.id.is_baseline());
@@ -476,6 +477,7 @@ impl Report {
                     reason: Box::default(),
                     excerpt: Box::default(),
                     is_confirmed: false,
+                    is_barred: row.is_barred,
                 }
             })
             .collect();

@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::each::Each;
+use super::found::Report;
 use super::grid::{Align, Grid, text};
 use super::point::signed_gain;
-use crate::domain::{Direction, FORMAT_VERSION, Number};
+use crate::domain::{Area, Direction, FORMAT_VERSION, Finding, Number};
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{Candidate, Ended, Selection, select_places};
 
@@ -54,6 +55,12 @@ pub fn ledger_grid(ledger: &Ledger, selected: &[usize]) -> Grid {
         ],
     )
     .sparing(["GiB", "gain", "commit"])
+}
+
+/// What the report of a ledger doubts; unreadable rows are for [`examine`](crate::ledger::examine).
+pub fn ledger_doubts(ledger: Ledger) -> Vec<Finding> {
+    let warnings = Report::of_ledger(ledger).warnings.into_iter().filter(|warning| warning.kind != "malformed");
+    warnings.map(|it| Finding { hint: it.hint, ..Finding::warning(Area::Ledger, it.what) }).collect()
 }
 
 /// These rows of a ledger as a JSON document, with what was assumed.

@@ -61,7 +61,7 @@ pub use html::{
     live_page, live_policy,
 };
 pub use ideas::ideas_grid;
-pub use ledger::{ledger_grid, ledger_json, select_rows};
+pub use ledger::{ledger_doubts, ledger_grid, ledger_json, select_rows};
 pub use messages::words_grid;
 pub use ratings::ratings_grid;
 pub use render::{render_report, report_grid};

@@ -1,6 +1,6 @@
 //! The data of a chart: the experiments as marks, the running best as a staircase, and the limits of the picture.
 
-use crate::domain::Direction;
+use crate::domain::{Direction, Outcome};
 use crate::rules::{Ended, Point};
 
 /// The least distance that the picture reaches beyond best and baseline, as a share of the distance between the two.
@@ -131,11 +131,13 @@ impl Series {
     /// than a tenth of the height. Without a gain the picture shows all that is no outlier by Tukey's fences (beyond
     /// the quartiles by more than 1.5 times their distance).
     pub fn new(metric: &str, direction: Direction, points: &[Point]) -> Series {
-        let has_verdict = points.iter().any(|point| point.outcome.is_some());
+        let is_verdict = |point: &Point| matches!(point.outcome, Some(Outcome::Keep | Outcome::Discard));
+        let has_verdict = points.iter().any(is_verdict);
         let marks: Vec<Mark> = (0..).zip(points).map(|(place, point)| mark(place, point)).collect();
         let mut best: Vec<Step> = Vec::new();
-        for mark in marks.iter().filter(|mark| mark.kind == MarkKind::Keep || !has_verdict) {
-            if let Some(value) = mark.value
+        for (mark, point) in marks.iter().zip(points) {
+            if point.may_be_best(has_verdict)
+                && let Some(value) = mark.value
                 && best.last().is_none_or(|step| direction.better(value, step.value))
             {
                 best.push(Step { place: mark.place, value });

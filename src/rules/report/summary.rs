@@ -33,9 +33,17 @@ pub struct Point {
     /// True if fresh runs confirmed it.
     #[serde(skip)]
     pub is_confirmed: bool,
+    /// True if it is never the best, whatever its number: its run did not finish, or its result is wrong.
+    #[serde(skip)]
+    pub is_barred: bool,
 }
 
 impl Point {
+    /// Returns whether it may be the best, in a series with or without verdicts.
+    pub fn may_be_best(&self, has_verdict: bool) -> bool {
+        !self.is_barred && (self.outcome == Some(Outcome::Keep) || (self.outcome.is_none() && !has_verdict))
+    }
+
     /// Its outcome, in the categories of summaries.
     pub fn ended(&self) -> Ended {
         Ended::of(self.outcome, self.failure)
@@ -168,7 +176,7 @@ fn best_of(points: &[Point], direction: Direction, has_verdict: bool) -> Option<
     let mut best: Option<(usize, f64)> = None;
     for (index, point) in points.iter().enumerate() {
         if let Some(value) = point.value.as_ref().map(|number| number.value)
-            && (point.outcome == Some(Outcome::Keep) || !has_verdict)
+            && point.may_be_best(has_verdict)
             && best.is_none_or(|(_, other)| direction.better(value, other))
         {
             best = Some((index, value));
