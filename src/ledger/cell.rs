@@ -99,13 +99,13 @@ mod tests {
 
     #[test]
     fn memory_is_in_the_unit_of_its_cell_else_of_its_column() {
-        let memory = |cell: &str, column: &str| super::memory(&quantity(cell)?, &Unit::new(column));
+        let of = |cell: &str, column: &str| memory(&quantity(cell)?, &Unit::new(column));
         let cases = [("14.3 GiB", "MiB", Some(14.3)), ("1024MiB", "GiB", Some(1.0)), ("2048", "MiB", Some(2.0))];
         for (cell, unit, expected) in cases {
-            assert_eq!(memory(cell, unit), expected, "{cell}");
+            assert_eq!(of(cell, unit), expected, "{cell}");
         }
         for cell in ["0.0", "0", "oom", "", "-1", "3 s"] {
-            assert_eq!(memory(cell, "GiB"), None, "{cell}");
+            assert_eq!(of(cell, "GiB"), None, "{cell}");
         }
     }
 }

@@ -271,7 +271,7 @@ fn ordered(a: f64, b: f64) -> (f64, f64) {
 
 /// Experiments that ended so, numbered from 0, of a metric `loss`.
 #[cfg(test)]
-pub(super) fn test_series(direction: Direction, values: &[(crate::domain::Outcome, Option<&str>)]) -> Series {
+pub(super) fn test_series(direction: Direction, values: &[(Outcome, Option<&str>)]) -> Series {
     let points: Vec<Point> =
         (0..).zip(values).map(|(id, (outcome, value))| tests::point(id, *outcome, *value)).collect();
     Series::new("loss", direction, &points)
