@@ -116,7 +116,7 @@ impl Progress {
     }
 
     fn show_line(&mut self, event: &Event) {
-        if let Some(line) = self.first.take() {
+        if let Some(line) = self.first.take().filter(|_| !output::manners().quiet) {
             self.print(&line);
         }
         match event {

@@ -195,8 +195,7 @@ pub(super) fn metric_assumed(found: Option<(&str, bool)>, what: &str) -> String 
         Some((name, true)) => format!("`{name}` is the metric; `--metric NAME` names another {what}"),
         Some((name, false)) => {
             format!(
-                "`{name}`, the first {what} with numbers, is taken for the metric, which its name does not say; \
-                 `--metric NAME` names another"
+                "`{name}` is taken for the metric, which its name does not say; `--metric NAME` names another {what}"
             )
         }
         None => format!("no {what} looks like the metric; `--metric NAME` names it"),

@@ -56,7 +56,7 @@ pub(super) fn ledger(
         assumed.push(format!("{} with the header again left out", count_of(words.headers, "line")));
     }
     if words.prose > 0 {
-        assumed.push(format!("{} without a bar left out", count_of(words.prose, "line")));
+        assumed.push(format!("{} outside the table left out", count_of(words.prose, "line")));
     }
     Ledger {
         file: None,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{Direction, FailureClass};
+use crate::domain::{Direction, FailureClass, Severity};
 use crate::report::Report;
 use crate::rules::Counts;
 
@@ -402,6 +402,7 @@ fn commas_semicolons_and_bars_separate_cells_too() {
     }
     for text in [
         "# Records\n\nIn short, a list.\n\n| # | loss | note |\n| - | - | - |\n| x | 2 | a |\n| y | 1 | b |\n",
+        "Intro | with a bar.\n\n| id | loss | note |\n| - | - | - |\n| x | 2 | a |\n| y | 1 | b |\n",
         "In short, a list.\n\n# | loss | note\n:-: | - | -\nx | 2 | a\ny | 1 | b\n",
     ] {
         let found = ledger(text);
@@ -420,7 +421,7 @@ fn commas_semicolons_and_bars_separate_cells_too() {
     assert_eq!((row.commit.as_deref(), &*row.description), (Some("aaaaaaa"), "a | b"));
     assert_eq!(row.value.as_ref().unwrap().raw, "1.5");
     assert_eq!(problems(&found), [(6, "3 fields, not 4")]);
-    assert!(found.assumed.contains(&"1 line without a bar left out".to_owned()), "{:?}", found.assumed);
+    assert!(found.assumed.contains(&"1 line outside the table left out".to_owned()), "{:?}", found.assumed);
 }
 
 #[test]
@@ -553,4 +554,19 @@ fn a_header_that_comes_again_is_no_experiment() {
     let ledger = read(text.as_bytes(), &Said::default());
     assert_eq!(ledger.rows.iter().map(|row| row.line).collect::<Vec<_>>(), [2, 4]);
     assert_eq!(ledger.assumed[1], "1 line with the header again left out");
+}
+
+#[test]
+fn the_doctor_warns_of_a_guessed_direction_and_of_what_the_report_doubts() {
+    let findings = |text: &str| {
+        let found = ledger(text);
+        let findings = [crate::ledger::examine(&found), crate::report::ledger_doubts(found)].concat();
+        let of_direction = findings.into_iter().filter(|it| it.what.contains("is better"));
+        of_direction.skip(1).map(|it| (it.level, it.what)).collect::<Vec<_>>()
+    };
+    let turned = findings("commit\tscore\tstatus\na\t9\tkeep\nb\t7\tkeep\nc\t5\tkeep\n");
+    assert_eq!(turned, [(Severity::Warning, "lower is better, as 2 of 2 keeps got worse if higher is".to_owned())]);
+    let doubted = findings("commit\tscore\tstatus\na\t9\tkeep\nb\t7\tkeep\nc\t5\tkeep\nd\t6\tkeep\ne\t4\tkeep\n");
+    let doubt = "3 of 4 keeps are worse than the one before, if more is better".to_owned();
+    assert_eq!(doubted[1..], [(Severity::Warning, doubt)]);
 }

@@ -104,15 +104,13 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str, form: Form) -> Self {
-        Lines {
-            lines: TextLines::new(text),
-            ahead: VecDeque::new(),
-            form,
-            stops: Stops::default(),
-            width: None,
-            comment: None,
-            prose: 0,
+        let (mut lines, mut prose) = (TextLines::new(text), 0);
+        // The header of a Markdown table is in front of its first rule, whatever bars prose has.
+        let rule = TextLines::new(text).position(is_rule).filter(|_| form == Form::Markdown).unwrap_or_default();
+        for line in (1..rule).map_while(|_| lines.next()) {
+            prose += u32::from(!line.trim().is_empty() && !is_comment(line));
         }
+        Lines { lines, ahead: VecDeque::new(), form, stops: Stops::default(), width: None, comment: None, prose }
     }
 
     /// Reads the next line of cells into `line`; false at the end.
