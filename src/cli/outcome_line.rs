@@ -1,4 +1,5 @@
-//! The line of an outcome: number, verdict and value first, then the description and the reason, as far as they fit.
+//! The line of an outcome: number, verdict and value, then the reason and the description. On a terminal the reason comes first
+//! and stays whole as long as it fits.
 
 use anstyle::{AnsiColor, Style};
 use autoresearch::domain::{ExperimentId, FailureClass, Number, Outcome, Record};
@@ -8,8 +9,8 @@ use autoresearch::rules::Ended;
 /// The width of the value.
 const VALUE: usize = 9;
 
-/// The columns that a description keeps while the text behind it is shortened.
-const LEAST_DESCRIPTION: usize = 20;
+/// The columns that a description keeps while the reason is shortened, with the colon before it.
+const LEAST_DESCRIPTION: usize = 22;
 
 /// The outcome of an experiment or of a run.
 pub(super) struct OutcomeLine {
@@ -63,24 +64,25 @@ impl OutcomeLine {
         }
     }
 
-    /// The line in `width` columns, where there is a terminal. The description is shortened first, then the cause of the doubt
-    /// is omitted, then the reason is cut: that there is a doubt is the last to go.
+    /// The line in `width` columns, where there is a terminal. There the reason comes first. The description is shortened, then
+    /// the cause of the doubt is omitted, then the reason is cut behind its error: that there is a doubt is the last to go.
     pub(super) fn fit(&self, width: Option<u16>) -> String {
         let OutcomeLine { head, description, reason, doubt } = self;
-        let reason = format!(": {reason}");
         let whole_doubt = doubt.as_ref().map(|why| format!("; doubtful: {why}")).unwrap_or_default();
-        let line = format!("{head}{description}{reason}{whole_doubt}");
-        let Some(width) = width.filter(|width| columns(&line) > usize::from(*width)) else { return line };
+        let Some(width) = width else { return format!("{head}{description}: {reason}{whole_doubt}") };
         let room = usize::from(width).saturating_sub(columns(head));
-        let least = columns(description).min(LEAST_DESCRIPTION);
+        let least = LEAST_DESCRIPTION.min(columns(description) + 2);
         let doubt = match doubt {
-            Some(_) if least + columns(&reason) + columns(&whole_doubt) > room => "; doubtful",
+            Some(_) if columns(reason) + columns(&whole_doubt) + least > room => "; doubtful",
             _ => &whole_doubt,
         };
         let room = room.saturating_sub(columns(doubt));
-        let description = cut(description, room.saturating_sub(columns(&reason)).max(least).min(room));
-        let reason = cut(&reason, room - columns(&description));
-        fit(&format!("{head}{description}{reason}{doubt}"), Some(width))
+        // A difference without its error says more than is known.
+        let error =
+            reason.find("± ").map_or(0, |at| at + reason[at..].split(' ').take(2).map(str::len).sum::<usize>() + 1);
+        let least_reason = if error > 0 { columns(&reason[..error]) + 1 } else { 0 };
+        let reason = cut(reason, room.saturating_sub(least).max(least_reason).min(room));
+        fit(&format!("{head}{reason}{doubt}: {description}"), Some(width))
     }
 }
 
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_description_is_shortened_first_then_the_cause_of_a_doubt_then_the_reason() {
+    fn the_verdict_stays_whole_while_the_description_is_cut() {
         let line = OutcomeLine {
             doubt: Some("gained more than half of 2.0".to_owned()),
             ..OutcomeLine::of_run(7.into(), "keep", None, "a description of 30 characters", "it is better than 2.0")
@@ -113,18 +115,29 @@ mod tests {
             assert!(columns(&fitted) <= usize::from(width), "{width}: {fitted}");
             fitted.strip_prefix(head).map(str::to_owned).unwrap_or(fitted)
         };
-        let whole = "a description of 30 characters: it is better than 2.0; doubtful: gained more than half of 2.0";
-        assert_eq!(line.fit(None), format!("{head}{whole}"));
+        let whole = "it is better than 2.0; doubtful: gained more than half of 2.0: a description of 30 characters";
+        let piped = "a description of 30 characters: it is better than 2.0; doubtful: gained more than half of 2.0";
+        assert_eq!(line.fit(None), format!("{head}{piped}"));
         assert_eq!(at(118), whole);
-        assert_eq!(at(109), "a description of 30 …: it is better than 2.0; doubtful: gained more than half of 2.0");
-        assert_eq!(at(107), "a description of 30 characters: it is better than 2.0; doubtful");
-        assert_eq!(at(78), "a description of 30…: it is better than 2.0; doubtful");
-        assert_eq!(at(70), "a description of 30…: it is better…; doubtful");
-        assert_eq!(at(45), "a descrip…; doubtful");
-        assert_eq!(at(36), "…; doubtful");
+        assert_eq!(at(109), "it is better than 2.0; doubtful: gained more than half of 2.0: a description of 30 …");
+        assert_eq!(at(80), "it is better than 2.0; doubtful: a description of 30 c…");
+        assert_eq!(at(70), "it is better…; doubtful: a description of 30…");
+        assert_eq!(at(45), "; doubtful: a descr…");
         for width in 1..120 {
             at(width);
         }
+    }
+
+    #[test]
+    fn what_fresh_runs_say_is_whole_in_130_columns() {
+        let reason =
+            "val_bpb 1.0276 against 1.0254 of experiment 9: worse by 0.0022 ± 0.0010 on 4 fresh runs (98% sure)";
+        let value = "1.0276".parse().unwrap();
+        let description = "DEPTH 8 → 10, as deeper models of this width had more to gain";
+        let line = OutcomeLine::of_run(10.into(), "discard", Some(&value), description, reason);
+        let head = "  10  discard  1.0276    val_bpb 1.0276 against 1.0254 of experiment 9: worse by 0.0022 ± 0.0010";
+        assert_eq!(line.fit(Some(130)), format!("{head} on 4 fresh…: DEPTH 8 → 10, as de…"));
+        assert_eq!(line.fit(Some(110)), format!("{head}…: DEPTH 8 → …"));
     }
 
     #[test]
@@ -132,7 +145,7 @@ mod tests {
         let fit = |description: &str, width: u16| {
             OutcomeLine::of_run(7.into(), "tried", None, description, "better").fit(Some(width))
         };
-        assert_eq!(fit("学習率を上げる学習率を上げる", 53), "   7  tried    -         学習率を上げる学習…: better");
-        assert_eq!(fit("short", 33), "   7  tried    -         short: …");
+        assert_eq!(fit("学習率を上げる学習率を上げる", 54), "   7  tried    -         better: 学習率を上げる学習率…");
+        assert_eq!(fit("short", 36), "   7  tried    -         bet…: short");
     }
 }

@@ -80,7 +80,7 @@ static COLUMNS: [Named; 16] = [
 
 /// The columns that are shown by default; those of reviews and notes where there is something in them.
 const DEFAULT: [&str; 11] =
-    ["id", "commit", "outcome", VALUE, "gain", "memory", "seconds", "failure", REVIEW, "description", NOTES];
+    ["id", "outcome", VALUE, "gain", "commit", "memory", "seconds", "failure", REVIEW, "description", NOTES];
 
 /// Columns to omit on a narrow terminal, the least important first.
 pub(super) const SPARE: [&str; 5] = ["seconds", "GiB", "gain", "commit", "failure"];

@@ -214,11 +214,14 @@ fn at_80_columns_a_line_begins_with_verdict_and_value_and_its_description_is_cut
     came_to(terminal, "0 as it was");
     let screen = screen_has(&repo, &["stopped: "]).unwrap();
     let lines: Vec<&str> = screen.lines().filter(|line| line.contains("00000")).collect();
-    assert!(matches!(lines[..], [line] if line.starts_with("   1  keep     1.75      00000")), "{screen}");
+    assert!(
+        matches!(lines[..], [line] if line.starts_with("   1  keep     1.75      val_bpb 1.75 is better than 2")),
+        "{screen}"
+    );
 }
 
 #[test]
-fn at_80_columns_the_description_gives_way_to_the_reason_and_a_doubt_stays() {
+fn at_80_columns_the_reason_comes_before_the_description_and_a_doubt_stays() {
     let line_of = |first: &str, second: &str| {
         let repo = waiting_repo();
         let agent = format!("echo {second} > value; printf '{{\"description\": \"%0120d\"}}' 7 > $AR_PROPOSAL");
@@ -233,11 +236,11 @@ fn at_80_columns_the_description_gives_way_to_the_reason_and_a_doubt_stays() {
         lines[0].to_owned()
     };
     let plain = line_of("2.0", "1.75");
-    assert!(plain.starts_with("   1  keep     1.75      000000000"), "{plain}");
-    assert!(plain.contains("...: val_bpb 1.75 is better than 2"), "{plain}");
+    assert!(plain.starts_with("   1  keep     1.75      val_bpb 1.75 is better than 2"), "{plain}");
+    assert!(plain.contains("...: 000000000"), "{plain}");
     let doubted = line_of("2.0", "0.5");
-    assert!(doubted.starts_with("   1  keep     0.5       000000000"), "{doubted}");
-    assert!(doubted.contains("...: val_bpb 0.5 is ") && doubted.ends_with("; doubtful"), "{doubted}");
+    assert!(doubted.starts_with("   1  keep     0.5       val_bpb 0.5 is "), "{doubted}");
+    assert!(doubted.contains("...; doubtful: 000000000"), "{doubted}");
 }
 
 #[test]
