@@ -222,6 +222,16 @@ pub enum Notice {
     KeepCosts { runs: u32, seconds: f64 },
     #[error("the baseline's run with seed {seed} gave no value ({why}), so that seed is left out")]
     BaselineFailed { seed: u64, why: String },
+    #[error(
+        "{} had {metric} {with} with {}, {without} without; from now on it is set aside before each run. For a cache keyed by \
+         code: carry = \"all\"",
+        experiment_name(*id), list(.paths)
+    )]
+    CarriedAside { id: ExperimentId, paths: Vec<PathBuf>, metric: String, with: String, without: String },
+    #[error("put back {} for later runs: {why}", list(.paths))]
+    CarriedBack { paths: Vec<PathBuf>, why: &'static str },
+    #[error("cannot see what runs read, because the kernel has no watch left (fs.inotify): nothing is set aside")]
+    UsesUnseen,
     #[error("repeating the run of experiment {id}: {why}")]
     RunRepeated { id: ExperimentId, why: String },
     #[error(

@@ -301,6 +301,9 @@ pub struct Record {
     /// Other processes on the GPUs of its last run. It has no number because of them; only the baseline keeps its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_others: Vec<GpuOther>,
+    /// What earlier runs or the user had left in the working tree and its runs were repeated without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carried: Vec<String>,
     /// The ignored files that changed during the agent's call.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ignored_changed: BTreeSet<String>,

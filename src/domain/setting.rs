@@ -10,8 +10,8 @@ use strum::{EnumMessage, VariantArray};
 
 use super::values::{duration, finite, time_of_day, whole};
 use super::{
-    Cadence, Decide, Draw, Escalate, ExecutorName, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, Sandbox,
-    SizeLimit, StopRule, Tag, Target, VerifyFor, duration_text, time_of_day_text,
+    Cadence, Carry, Decide, Draw, Escalate, ExecutorName, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource,
+    Sandbox, SizeLimit, StopRule, Tag, Target, VerifyFor, duration_text, time_of_day_text,
 };
 
 /// The value that turns off a setting whose default is off.
@@ -213,6 +213,7 @@ values! {
     Ladder: Text, choice, Ladder::to_string;
     Escalate: Text, choice, Escalate::to_string;
     Sandbox: Text, choice, Sandbox::to_string;
+    Carry: Text, choice, Carry::to_string;
     Decide: Text, choice, Decide::to_string;
     ExecutorName: Text, choice, ExecutorName::to_string;
 }

@@ -16,9 +16,9 @@ use super::setting::{Form, Heading, Held, Kind, SettingOf, choices, joined, line
 use super::settings_macro::settings;
 use super::values::{command_line, non_negative, not_zero, up_to_three};
 use super::{
-    Cadence, Caps, CommitId, Composite, Decide, Direction, Draw, EngineCommands, Escalate, ExecutorName, Follows,
-    GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule, Tag,
-    Target, VerifyFor, count_of, duration_text, money_text, time_of_day_text, tokens_text,
+    Cadence, Caps, Carry, CommitId, Composite, Decide, Direction, Draw, EngineCommands, Escalate, ExecutorName,
+    Follows, GpuChoice, Ladder, LedgerDialect, Limit, MetricSource, MetricSpec, Prices, Sandbox, SizeLimit, StopRule,
+    Tag, Target, VerifyFor, count_of, duration_text, money_text, time_of_day_text, tokens_text,
 };
 
 /// How long a run may take unless the user says otherwise: 10 minutes, twice the fixed training time of
@@ -272,6 +272,17 @@ settings! {
             duration_text(it.timeout),
             duration_text(it.agent_timeout)
         )],
+    }
+
+    /// What runs in the user's working tree find of earlier ones.
+    #[serde(default, skip_serializing_if = "Carry::is_found")]
+    carry: Carry as Carry = Carry::default(), {
+        key: "carry", heading: Heading::Measuring, value: "WHAT", choices: choices::<Carry>,
+        help: "Untracked files that runs in place find of earlier runs [default: found]",
+        comment: "What a run in place finds of earlier ones: found sets aside what a run reads and changes, all sets \
+                  nothing aside, none everything.",
+        example: "\"all\"",
+        lines: |it| line(Some(it.carry).filter(|carry| !carry.is_found()), |carry| format!("carries   {carry}")),
     }
 
     /// The time between TERM and KILL.

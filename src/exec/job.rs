@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cluster::Ticket;
 use super::environment::{boot_id, host_name};
+use super::opens::Uses;
 use super::{SHIM_ARGUMENT, gpu};
 use crate::domain::{FORMAT_VERSION, GpuOther, Space, WallKind, is_none};
 use crate::fs::{FileStamp, read_at_most};
@@ -52,6 +53,9 @@ pub struct Job {
     /// A file, relative to `cwd`, whose stamp is noted once all processes of the command are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<PathBuf>,
+    /// A JSON list of files, relative to `cwd`, whose use by the command is noted, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses_of: Option<PathBuf>,
     /// The wall that the command is started behind, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Wall>,
@@ -198,6 +202,9 @@ pub struct Exit {
     /// The state of the watched file at the end, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Watched>,
+    /// The use of the listed files, if there is a list and the kernel watched all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses: Option<Uses>,
 }
 
 /// The GPUs that a job of an engine found on its node.

@@ -1,20 +1,65 @@
-//! Detects the files of a folder that processes open while something else runs.
+//! Detects the files of a folder that processes open, read or write while something runs.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 /// The most files to watch: each can give two events, and the kernel keeps 16,384 unread ones.
 #[cfg(target_os = "linux")]
 const MOST: usize = 8000;
 
-/// A watch for the first time that each of some files is opened. It sees every process, this one too.
+/// Files, each watched until the first event of a kind that it sees of any process, this one too.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Once<K> {
+    inotify: rustix::fd::OwnedFd,
+    /// The file that each watch stands for.
+    watched: std::collections::BTreeMap<i32, K>,
+    /// False if the kernel's limit on watches left files out.
+    is_whole: bool,
+}
+
+#[cfg(target_os = "linux")]
+impl<K> Once<K> {
+    /// Watches the first 8,000 of these files, as far as the kernel's limits allow.
+    fn start(files: impl Iterator<Item = (K, PathBuf)>, events: rustix::fs::inotify::WatchFlags) -> io::Result<Self> {
+        use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+
+        let inotify = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+        let (mut watched, mut is_whole) = (std::collections::BTreeMap::new(), true);
+        for (file, path) in files.take(MOST) {
+            match add_watch(&inotify, &path, events | WatchFlags::ONESHOT | WatchFlags::DONT_FOLLOW) {
+                Ok(id) => drop(watched.insert(id, file)),
+                // A file that is missing has no events.
+                Err(error) => is_whole &= error != rustix::io::Errno::NOSPC,
+            }
+        }
+        Ok(Once { inotify, watched, is_whole })
+    }
+
+    /// The files that had such an event since the start, with its kind.
+    fn finish(mut self) -> Vec<(K, rustix::fs::inotify::ReadFlags)> {
+        use rustix::fs::inotify::{ReadFlags, Reader};
+
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut reader = Reader::new(&self.inotify, &mut buffer);
+        let mut seen = Vec::new();
+        while let Ok(event) = reader.next() {
+            if !event.events().contains(ReadFlags::IGNORED) {
+                seen.extend(self.watched.remove(&event.wd()).map(|file| (file, event.events())));
+            }
+        }
+        seen
+    }
+}
+
+/// A watch for the first time that each of some files is opened.
 #[derive(Debug)]
 pub struct OpensWatch {
     #[cfg(target_os = "linux")]
-    inotify: rustix::fd::OwnedFd,
-    /// The file that each watch stands for.
-    #[cfg(target_os = "linux")]
-    watched: std::collections::BTreeMap<i32, PathBuf>,
+    opens: Once<PathBuf>,
 }
 
 #[cfg(target_os = "linux")]
@@ -22,36 +67,16 @@ impl OpensWatch {
     /// Watches `files`, relative to `root`, and the bytecode that Python has of them and reads instead of them: the first 8,000,
     /// as far as the kernel's limits allow.
     pub fn start(root: &Path, files: &[PathBuf]) -> io::Result<OpensWatch> {
-        use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-
-        let inotify = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let mut watched = std::collections::BTreeMap::new();
-        let flags = WatchFlags::OPEN | WatchFlags::ONESHOT | WatchFlags::DONT_FOLLOW;
         let all = files.iter().flat_map(|file| {
             let bytecode = bytecode_of(&root.join(file));
-            std::iter::once(root.join(file)).chain(bytecode).map(move |path| (file, path))
+            std::iter::once(root.join(file)).chain(bytecode).map(move |path| (file.clone(), path))
         });
-        for (file, path) in all.take(MOST) {
-            // A file that is missing is not opened; where the kernel's limit is reached, the rest stays unseen.
-            if let Ok(id) = add_watch(&inotify, &path, flags) {
-                watched.insert(id, file.clone());
-            }
-        }
-        Ok(OpensWatch { inotify, watched })
+        Ok(OpensWatch { opens: Once::start(all, rustix::fs::inotify::WatchFlags::OPEN)? })
     }
 
     /// The files that were opened since the start; sorted.
     pub fn finish(self) -> Vec<PathBuf> {
-        use rustix::fs::inotify::{ReadFlags, Reader};
-
-        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
-        let mut reader = Reader::new(&self.inotify, &mut buffer);
-        let mut opened = Vec::new();
-        while let Ok(event) = reader.next() {
-            if event.events().contains(ReadFlags::OPEN) {
-                opened.extend(self.watched.get(&event.wd()).cloned());
-            }
-        }
+        let mut opened: Vec<PathBuf> = self.opens.finish().into_iter().map(|(file, _)| file).collect();
         opened.sort();
         opened.dedup();
         opened
@@ -68,6 +93,67 @@ impl OpensWatch {
 
     pub fn finish(self) -> Vec<PathBuf> {
         Vec::new()
+    }
+}
+
+/// The processes' use of a list of files, by the files' places in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uses {
+    /// Those that were read.
+    pub read: BTreeSet<usize>,
+    /// Those that were written, truncated or touched, but not through a memory map.
+    pub written: BTreeSet<usize>,
+    /// Those that were written or truncated before anybody read them.
+    pub written_first: BTreeSet<usize>,
+}
+
+/// A list of files in a JSON document.
+#[derive(Debug, Deserialize)]
+pub(super) struct Listed {
+    pub(super) paths: Vec<PathBuf>,
+}
+
+/// A watch for what processes do with some files.
+#[derive(Debug)]
+pub(super) struct UsesWatch {
+    #[cfg(target_os = "linux")]
+    watches: [Once<usize>; 3],
+}
+
+#[cfg(target_os = "linux")]
+impl UsesWatch {
+    /// Watches `files`, relative to `root`; `None` if the kernel does not watch all of them.
+    pub(super) fn start(root: &Path, files: &[PathBuf]) -> Option<UsesWatch> {
+        use rustix::fs::inotify::WatchFlags;
+
+        let paths = || files.iter().map(|file| root.join(file)).enumerate();
+        // A file that is mapped for reading is not accessed, but closed.
+        let reads = WatchFlags::ACCESS | WatchFlags::CLOSE_NOWRITE;
+        let start = |events| Once::start(paths(), events).ok().filter(|watch| watch.is_whole);
+        let written = start(WatchFlags::MODIFY | WatchFlags::ATTRIB)?;
+        Some(UsesWatch { watches: [start(reads)?, written, start(reads | WatchFlags::MODIFY)?] })
+    }
+
+    /// What was done with them since the start.
+    pub(super) fn finish(self) -> Uses {
+        use rustix::fs::inotify::ReadFlags;
+
+        let [read, written, first] = self.watches.map(Once::finish);
+        let all = |seen: Vec<(usize, ReadFlags)>| seen.into_iter().map(|(file, _)| file).collect();
+        let first = first.into_iter().filter(|(_, kind)| kind.contains(ReadFlags::MODIFY)).collect();
+        Uses { read: all(read), written: all(written), written_first: all(first) }
+    }
+}
+
+/// Elsewhere nothing is seen.
+#[cfg(not(target_os = "linux"))]
+impl UsesWatch {
+    pub(super) fn start(_: &Path, _: &[PathBuf]) -> Option<UsesWatch> {
+        None
+    }
+
+    pub(super) fn finish(self) -> Uses {
+        Uses::default()
     }
 }
 

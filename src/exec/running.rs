@@ -246,7 +246,7 @@ impl LocalJob {
         let mut words = String::new();
         if let Some(Shim { last_words, .. }) = &mut self.shim {
             // Keep as much as can be read.
-            let _ = last_words.rewind().and_then(|()| last_words.take(4096).read_to_string(&mut words));
+            let _ = last_words.rewind().and_then(|()| last_words.take(1 << 20).read_to_string(&mut words));
         }
         words.trim().to_owned()
     }

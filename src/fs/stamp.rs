@@ -42,6 +42,23 @@ impl FileStamp {
         UNIX_EPOCH.checked_add(since)
     }
 
+    /// When a process wrote to the file, renamed it or changed its rights last; no program can set that time.
+    pub fn changed(&self) -> SystemTime {
+        let (seconds, nanoseconds) = self.changed;
+        let since = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+        UNIX_EPOCH + since.map_or(Duration::ZERO, |(seconds, nanoseconds)| Duration::new(seconds, nanoseconds))
+    }
+
+    /// Returns whether this is the stamp of the same file.
+    pub fn is_same_file(&self, other: &FileStamp) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
+    /// Returns whether nothing was written into the file since `before`, the same file's stamp, as far as stamps tell.
+    pub fn has_content_of(&self, before: &FileStamp) -> bool {
+        (self.size, self.modified) == (before.size, before.modified)
+    }
+
     /// The size in bytes.
     pub fn size(&self) -> u64 {
         self.size

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::StateError;
+use super::carried::CARRIED;
 use super::json::{PROGRESS, read_json, write_json};
 use super::logs::EVENT_LOGS;
 use super::memory::{DIRECTIONS, FINDINGS, ITERATIONS};
@@ -29,8 +30,8 @@ const HASH: &str = "hash";
 pub const SESSIONS_FOLDER: &str = OWN_FOLDER;
 
 /// The files of the state folder.
-pub const STATE_FILES: [&str; 8] =
-    ["contract.json", "task_spec.md", PROGRESS, UNTRACKED, PROTECTED, FINDINGS, ITERATIONS, DIRECTIONS];
+pub const STATE_FILES: [&str; 9] =
+    ["contract.json", "task_spec.md", PROGRESS, UNTRACKED, PROTECTED, CARRIED, FINDINGS, ITERATIONS, DIRECTIONS];
 
 /// The file of the state folder that lists the untracked files that are not part of the next change.
 pub const UNTRACKED: &str = "untracked.json";
@@ -107,6 +108,11 @@ impl SessionFolder {
     /// The folder of what is written down for people.
     pub fn checkpoints(&self) -> PathBuf {
         self.root.join("checkpoints")
+    }
+
+    /// The folder of files that are set aside of the user's working tree.
+    pub fn carried(&self) -> PathBuf {
+        self.root.join("carried")
     }
 
     /// The folder of all runs.

@@ -6,6 +6,7 @@
 mod against_records;
 mod artifacts;
 mod calls;
+mod carried;
 mod checkpoints;
 mod copies;
 mod error;
@@ -41,6 +42,7 @@ mod winners;
 
 pub use artifacts::{BeforeRun, Matching, SetAside, Taken, artifacts_aside, forget_artifacts_of};
 pub use calls::Calls;
+pub use carried::{CARRIED, Carried};
 pub use checkpoints::Checkpoints;
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
 pub use error::{SEE_DOCTOR, StateError};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::domain::{RunResult, RunRole, is_none};
+use crate::rules::Without;
 
 /// The most evictions of a run that count as no loss: a change that takes its node down with it is not tried for ever.
 pub const MOST_EVICTIONS: u32 = 10;
@@ -32,6 +33,9 @@ pub struct OpenRun {
     /// How often the engine that executes it ended it for a reason of its own.
     #[serde(default, skip_serializing_if = "is_none")]
     pub evicted: u32,
+    /// What was set aside to repeat it, if that was so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without: Option<Without>,
     /// The stamp of the file that holds the metric before it; see [`crate::domain::MetricSource::File`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric_file: Option<String>,
@@ -55,6 +59,7 @@ impl OpenRun {
             tainted: 0,
             moved: 0,
             evicted: 0,
+            without: None,
             metric_file: None,
             result: None,
             more: Map::new(),
@@ -70,7 +75,8 @@ impl OpenRun {
     /// The number of its starts without those that repeated it: one more than it was lost, once it was started.
     pub fn tries(&self) -> u32 {
         let evicted = self.evicted.min(MOST_EVICTIONS);
-        self.starts.saturating_sub(u32::from(self.repeated) + self.tainted + self.moved + evicted)
+        let without = self.without.as_ref().map_or(0, |without| without.repeats);
+        self.starts.saturating_sub(u32::from(self.repeated) + self.tainted + self.moved + evicted + without)
     }
 
     /// Returns whether it is a run of the same role and number.

@@ -11,7 +11,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use crate::cli::{SOURCES, sources};
-use crate::crash_points::{BETWEEN_SESSIONS, IN_CLUSTER, IN_CONFIRMING, IN_IMPORT, IN_LANES, POINTS};
+use crate::crash_points::{BETWEEN_SESSIONS, IN_CARRYING, IN_CLUSTER, IN_CONFIRMING, IN_IMPORT, IN_LANES, POINTS};
 use crate::crash_scenario::{Kill, Scenario, Session, Trace};
 use crate::kill::soak;
 use crate::outcome::assert_outcome;
@@ -228,7 +228,7 @@ fn the_list_of_points_is_that_of_the_sources() {
             named.insert(if in_shim { format!("shim.{name}") } else { name.to_owned() });
         }
     }
-    let listed: BTreeSet<_> = [POINTS, IN_LANES, BETWEEN_SESSIONS, IN_CONFIRMING, IN_IMPORT, IN_CLUSTER]
+    let listed: BTreeSet<_> = [POINTS, IN_LANES, BETWEEN_SESSIONS, IN_CONFIRMING, IN_IMPORT, IN_CLUSTER, IN_CARRYING]
         .concat()
         .into_iter()
         .map(str::to_owned)

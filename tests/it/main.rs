@@ -13,6 +13,7 @@ mod bad_input;
 mod beside;
 mod budgets;
 mod builds;
+mod carry;
 mod characters;
 mod charts;
 mod check;

@@ -46,6 +46,9 @@ impl Changes {
     }
 }
 
+/// Files or folders, with what the file system says of each.
+type Found = Vec<(PathBuf, fs::Metadata)>;
+
 impl WorkingTree {
     /// Walks over the working tree. Pipes in place of ignore and attribute files are waited for.
     pub fn look(&self) -> Result<Look> {
@@ -199,15 +202,30 @@ impl WorkingTree {
     /// The ignored files of the working tree, at most `limit`, those near its root first. `ar`'s own are left out, and so is
     /// bytecode, which Python writes whenever it likes.
     pub fn ignored_files(&self, limit: usize) -> Result<Vec<PathBuf>> {
-        let mut left = VecDeque::from(self.ignored()?);
-        let mut files = Vec::new();
+        let passes_over = |path: &Path| path.ends_with("__pycache__") || path.ends_with(".git");
+        let (files, _) = self.below(self.ignored()?, limit, passes_over);
+        Ok(files.into_iter().map(|(path, _)| path).collect())
+    }
+
+    /// The files that git does not track, ignored ones among them, at most `limit`, those near the root first; and the folders
+    /// in which nothing is tracked. Leaves out what `passes_over` names.
+    pub fn unknown_files(&self, limit: usize, passes_over: impl Fn(&Path) -> bool) -> Result<(Found, Found)> {
+        let unknown = unknown(self, &*self.index.read()?)?;
+        Ok(self.below(unknown.into_iter().map(|path| to_path(path.as_ref())).collect(), limit, passes_over))
+    }
+
+    /// The files and folders at and below these paths.
+    fn below(&self, paths: Vec<PathBuf>, limit: usize, passes_over: impl Fn(&Path) -> bool) -> (Found, Found) {
+        let mut left = VecDeque::from(paths);
+        let (mut files, mut folders) = (Vec::new(), Vec::new());
         while let Some(path) = left.pop_front() {
             let full = self.root.join(&path);
-            if path.ends_with("__pycache__") || path.ends_with(".git") {
+            let Ok(meta) = full.symlink_metadata() else { continue };
+            if passes_over(&path) {
                 continue;
             }
-            if full.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
-                files.push(path);
+            if !meta.is_dir() {
+                files.push((path, meta));
                 if files.len() == limit {
                     break;
                 }
@@ -215,8 +233,9 @@ impl WorkingTree {
             }
             let below = fs::read_dir(full).into_iter().flatten().flatten();
             left.extend(below.map(|entry| path.join(entry.file_name())));
+            folders.push((path, meta));
         }
-        Ok(files)
+        (files, folders)
     }
 
     /// Lists non-regular files in place of ignore and attribute files of the working tree that git would open blindly.

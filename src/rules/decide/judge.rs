@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::carried::Effect;
 use super::fresh::{is_confirmed, screen};
 use super::limits::unmet;
 use super::other_gpu::OtherGpu;
@@ -38,6 +39,8 @@ pub struct Measured {
     pub disturbance: Disturbance,
     /// Other processes on its GPUs, where they taint the run.
     pub gpu_others: Vec<GpuOther>,
+    /// What makes its number false, or may: paths in the working tree that were there before.
+    pub carried: Vec<(PathBuf, Effect)>,
     /// A possible cause of the failure other than the change.
     pub outside_cause: Option<String>,
     /// Where it ran, if an engine chose that: host and GPUs.
@@ -64,9 +67,14 @@ impl Measured {
         self.disturbance.paths()
     }
 
+    /// Its value, where that counts.
+    pub fn counted_value(&self) -> Option<f64> {
+        self.value.as_ref().filter(|_| self.failure.is_none()).map(|number| number.value)
+    }
+
     /// The run for a record, with its value where that counts, and with the `commit` that was executed.
     pub fn counted_run(&self, commit: Option<&CommitId>) -> Option<Run> {
-        let value = self.value.as_ref().filter(|_| self.failure.is_none()).map(|number| number.value);
+        let value = self.counted_value();
         self.run.clone().map(|run| Run { value, commit: commit.cloned(), ..run })
     }
 

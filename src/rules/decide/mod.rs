@@ -1,6 +1,7 @@
 //! Verdicts: keep or discard, stale attempts, trains, rework. Nothing here says what runs next.
 
 mod ablate;
+mod carried;
 mod confirm;
 mod control;
 mod drift;
@@ -21,6 +22,10 @@ mod trains;
 mod verify;
 
 pub use ablate::{AblatingRun, AblationState, AblationTerms, ablation, most_ablating_runs};
+pub use carried::{
+    CARRIED_REPEATS, Change, Effect, Fate as CarriedFate, UntrackedFile, Without, Writer, always_stays, carried_clause,
+    goes_with, is_successor, set_aside_for,
+};
 pub use confirm::{
     Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
 };

@@ -1,6 +1,8 @@
 //! Fresh runs of a change that its first run selected, and of the baseline where too little is known about the noise: they
 //! decide on it with `--decide confirmed` and `strict`. With `once`, it is a run of the experiment to beat that controls it.
 
+use std::collections::BTreeSet;
+
 use super::lifecycle::{Attempt, Attempted, Stage};
 use super::trial::decide_trial;
 use crate::crash;
@@ -363,7 +365,12 @@ impl Attempt {
     fn fold(&mut self, store: &mut Store, change: impl FnOnce(Record) -> Record) -> Result<(), SessionError> {
         let left = store.journal.find(self.open.id).cloned();
         let results = left.as_ref().map(|left| left.results()).unwrap_or_default();
-        let draft = change(with_runs(&draft_of(&self.open)?, &results, self.open.trial.is_some()));
+        let draft = draft_of(&self.open)?;
+        let found = left.iter().flat_map(|left| &left.runs).filter_map(|run| run.without.as_ref());
+        let found = found.flat_map(|without| &without.paths).map(|path| path.display().to_string());
+        let carried: BTreeSet<String> = draft.carried.iter().cloned().chain(found).collect();
+        let draft = Record { carried: carried.into_iter().collect(), ..draft };
+        let draft = change(with_runs(&draft, &results, self.open.trial.is_some()));
         self.open.draft = Some(Box::new(draft));
         self.run = left.and_then(|left| left.first_run().cloned()).unwrap_or_else(|| self.run.clone());
         store.journal.forget_runs(self.open.id, |run| !run.is_first());

@@ -406,6 +406,7 @@ impl Attempt {
             proposal_error: self.open.proposal_error.clone(),
             changed_while_running: changed.iter().map(|path| name_of(path)).collect(),
             gpu_others: measured.gpu_others,
+            carried: self.carried(),
             ignored_changed,
             ignored_inputs,
             layout: None,

@@ -12,6 +12,7 @@ use super::left_over::{await_files, restore_after};
 use super::lifecycle::Attempt;
 use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
 use super::run_log::point_run_log;
+use super::tainting::Repeat;
 use crate::crash;
 use crate::domain::{
     Actor, Contract, Environment, Event, FailureClass, Metrics, Notice, Number, Phase, Record, Run, RunRole, Unit,
@@ -123,6 +124,7 @@ impl Attempt {
                 }
                 run => {
                     workspace.recall_tree(&folder);
+                    workspace.recall_files(&folder);
                     shared.store().begin_detection(Actor::Run, self.open.id)?;
                     return run.map(Some);
                 }
@@ -160,6 +162,7 @@ impl Attempt {
             variables: &workspace.variables,
             shares_gpus: store.shares_gpus(),
             metric_before: self.run.metric_file.clone(),
+            uses_of: None,
         })
     }
 
@@ -184,9 +187,10 @@ impl Attempt {
         crash::point("running.log_linked");
         workspace.note_settings(store, self.open.id, &self.job())?;
         workspace.note_tree(&commit, (!role.is_tied()).then_some(&*folder))?;
+        let uses_of = workspace.begin_carrying(store, &commit, &folder)?;
         self.note_before_run(workspace, store)?;
         store.begin_detection(Actor::Run, self.open.id)?;
-        let run = self.measuring(workspace, store)?.start(executor)?;
+        let run = MeasuringRun { uses_of, ..self.measuring(workspace, store)? }.start(executor)?;
         if !self.is_beside_first() {
             store.note(Event::RunStarted {
                 id: self.open.id,
@@ -232,6 +236,10 @@ impl Attempt {
                     }
                     Some(why) => {
                         self.repeat_run(workspace, &mut shared.store(), &measured, why)?;
+                        shared.publish()?;
+                    }
+                    None if self.settle_carried(workspace, &mut shared.store(), &measured)? => {
+                        self.repeat_run(workspace, &mut shared.store(), &measured, Repeat::Needed)?;
                         shared.publish()?;
                     }
                     None => {
@@ -379,7 +387,10 @@ impl Attempt {
     ) -> Result<Measured, SessionError> {
         let (run, ended) = (finished.run(&store.contract.command), finished.ended());
         let FinishedRun { summary, mut verdict, exit, .. } = finished;
-        let disturbance = workspace.compare_after_run(store, self.open.id, &commit_of(&self.open)?, &mut verdict)?;
+        let commit = commit_of(&self.open)?;
+        let is_baseline = self.open.id.is_baseline() || self.run.role == RunRole::Baseline;
+        let carried = workspace.find_carried(store, &commit, &exit, is_baseline)?;
+        let disturbance = workspace.compare_after_run(store, self.open.id, &commit, &mut verdict)?;
         let is_changed_after = is_changed(&verdict);
         let disturbance = self.counted(store, disturbance);
         // Changes during the baseline come from its own run, so they do not count.
@@ -419,6 +430,7 @@ impl Attempt {
         Ok(Measured {
             node,
             other_gpu,
+            carried,
             outside_cause: verdict
                 .failure
                 .as_ref()

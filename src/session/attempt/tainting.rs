@@ -1,10 +1,14 @@
 //! Runs beside which another process was on the GPU: whose presence counts, and that they are repeated.
 
+use std::mem::take;
+
 use super::lifecycle::Attempt;
 use crate::domain::{FailureClass, GpuOther, Notice, RunRole};
 use crate::exec::Exit;
 use crate::measure::Verdict;
-use crate::rules::{Measured, OtherGpu, TAINT_REPEATS, changed_text, taint, tainting};
+use crate::rules::{
+    CARRIED_REPEATS, CarriedFate, Measured, OtherGpu, TAINT_REPEATS, carried_clause, changed_text, taint, tainting,
+};
 use crate::session::errors::{LayoutError, SessionError};
 use crate::session::store::{RUN, Store};
 use crate::session::tree::Workspace;
@@ -19,6 +23,10 @@ pub(crate) enum Repeat {
     Tainted,
     /// It ran on another model of GPU than the baseline.
     OtherGpu,
+    /// It went on from what was there before it, or may have.
+    Carried,
+    /// It had no number without what the user had there.
+    Needed,
 }
 
 impl Attempt {
@@ -49,6 +57,11 @@ impl Attempt {
     /// Returns why to repeat a finished run, if it is to be repeated. What makes its number worthless says nothing about
     /// the experiment. Files that change are the run's own doing if they change again, so that one repeat tells.
     pub(crate) fn repeat_of(&self, measured: &Measured) -> Option<Repeat> {
+        let class = measured.failure.as_ref().map(|failure| failure.class);
+        let repeats = self.run.without.as_ref().map_or(0, |without| without.repeats);
+        if !measured.carried.is_empty() && class != Some(FailureClass::Protected) && repeats < CARRIED_REPEATS {
+            return Some(Repeat::Carried);
+        }
         if measured.other_gpu.is_some() {
             return (self.run.moved < TAINT_REPEATS).then_some(Repeat::OtherGpu);
         }
@@ -57,7 +70,6 @@ impl Attempt {
             let has_number = !self.is_beside_first() || self.run.role != RunRole::Check;
             return has_number.then_some(Repeat::Tainted);
         }
-        let class = measured.failure.as_ref().map(|failure| failure.class);
         let is_disturbed = !self.open.id.is_baseline() && !measured.changed().is_empty();
         let is_changed = class == Some(FailureClass::Changed) || is_disturbed && class != Some(FailureClass::Protected);
         (is_changed && !self.run.repeated && !self.is_beside_first()).then_some(Repeat::Changed)
@@ -72,6 +84,7 @@ impl Attempt {
         why: Repeat,
     ) -> Result<(), SessionError> {
         self.count_repeat(store, measured, why);
+        self.enter_run(store)?;
         workspace.check_out(store, &self.open)?;
         self.prepare_run(workspace, store)
     }
@@ -82,13 +95,60 @@ impl Attempt {
             Repeat::Changed => changed_text(&measured.changed()),
             Repeat::Tainted => GpuOther::clause(&measured.gpu_others),
             Repeat::OtherGpu => measured.other_gpu.as_ref().map(OtherGpu::clause).unwrap_or_default(),
+            Repeat::Carried => carried_clause(&measured.carried),
+            Repeat::Needed => "the command fails without a file of yours".into(),
         };
         store.note(Notice::RunRepeated { id: self.open.id, why: said });
         match why {
             Repeat::Changed => self.run.repeated = true,
             Repeat::Tainted => self.run.tainted += 1,
             Repeat::OtherGpu => self.run.moved += 1,
+            Repeat::Carried | Repeat::Needed => self.run.without.get_or_insert_default().count(measured),
         }
+    }
+
+    /// Decides what becomes of that without which its run was repeated, and tells of it. Returns whether the run is to be
+    /// repeated with it.
+    pub(crate) fn settle_carried(
+        &mut self,
+        workspace: &mut Workspace,
+        store: &mut Store,
+        measured: &Measured,
+    ) -> Result<bool, SessionError> {
+        let Some(without) = self.run.without.as_mut().filter(|without| !without.tried.is_empty()) else {
+            return Ok(false);
+        };
+        let value = measured.counted_value();
+        let (mut aside, mut back, mut is_needed) = (Vec::new(), Vec::new(), false);
+        for path in take(&mut without.tried) {
+            let fate = without.fate(&path, value, workspace.is_users(store, &path));
+            is_needed |= fate == CarriedFate::Needed;
+            match fate {
+                CarriedFate::Aside => aside.push(path),
+                CarriedFate::Stays | CarriedFate::Needed => {
+                    workspace.let_stay(store, &path)?;
+                    without.paths.retain(|known| *known != path);
+                    back.push(path);
+                }
+            }
+        }
+        let text = |value: Option<f64>| value.map_or("no value".to_owned(), |value| value.to_string());
+        let (id, metric) = (self.open.id, store.contract.metric.name.clone());
+        if !aside.is_empty() {
+            let (with, without) = (text(without.value), text(value));
+            store.note(Notice::CarriedAside { id, paths: aside, metric, with, without });
+        }
+        if !back.is_empty() {
+            let why = if is_needed { "the command fails without it" } else { "the value is the same without it" };
+            store.note(Notice::CarriedBack { paths: back, why });
+        }
+        Ok(is_needed)
+    }
+
+    /// What its run was repeated without, for the record.
+    pub(crate) fn carried(&self) -> Vec<String> {
+        let paths = self.run.without.iter().flat_map(|without| &without.paths);
+        paths.map(|path| path.display().to_string()).collect()
     }
 
     /// The error for a run that an engine executes on another model of GPU each time. It is made again when the session goes on.

@@ -194,6 +194,7 @@ impl Maker<'_> {
             proposal: None,
             proposal_error: None,
             changed_while_running: Vec::new(),
+            carried: Vec::new(),
             gpu_others: Vec::new(),
             ignored_changed: BTreeSet::new(),
             ignored_inputs: BTreeMap::new(),

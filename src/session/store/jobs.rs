@@ -24,8 +24,17 @@ pub(crate) const REVIEW: &str = "review";
 const CHECK_OF_BEFORE: &str = "check";
 
 /// Files that a run leaves in its folder, and files made from them, in the order of their removal.
-pub(crate) const RUN_FILES: [&str; 8] =
-    ["run.log", "run.log.gz", "run.log.gz.part", "logs.dropped", "exit.json", "started.json", "job.json", TREE_BEFORE];
+pub(crate) const RUN_FILES: [&str; 9] = [
+    "run.log",
+    "run.log.gz",
+    "run.log.gz.part",
+    "logs.dropped",
+    "exit.json",
+    "started.json",
+    "job.json",
+    TREE_BEFORE,
+    FILES_BEFORE,
+];
 
 /// Other files in the folder of a run, besides those of the run and of the jobs.
 const MORE: [&str; 5] = ["lock", "prompt.md", "proposal.json", "review.md", "review.json"];
@@ -105,3 +114,6 @@ pub(crate) fn run_variables(
 /// The file in a run's folder with the stamps of all tracked files before the run. If `ar` is killed, the process that
 /// continues the run compares with it.
 pub(crate) const TREE_BEFORE: &str = "tree.before";
+
+/// The file in a run's folder with the untracked files before the run, for its shim and for the same process.
+pub(crate) const FILES_BEFORE: &str = "files.before";

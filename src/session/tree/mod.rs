@@ -1,6 +1,7 @@
 //! Working trees: HEAD, index, untracked and protected files of each, and the detection of tampering. Nothing here waits.
 
 mod artifact_files;
+mod carrying;
 mod clearing;
 mod linked;
 mod protected;

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 
+use super::carrying::Carrying;
 use super::protected::Protected;
 use super::settings_file::SettingsBefore;
 use super::tampering::move_odd;
@@ -37,6 +38,8 @@ pub(crate) struct Workspace {
     pub(crate) look: Option<Seen<Look>>,
     /// The stamps of tracked files when the active run began.
     pub(crate) tree_before: Option<TreeStamps>,
+    /// What runs in the user's tree leave for later ones.
+    pub(crate) carrying: Carrying,
     /// The user's settings file before the last job, in place.
     pub(crate) settings: Option<SettingsBefore>,
 }
@@ -79,6 +82,7 @@ impl Workspace {
             untracked: UntrackedFiles { known: None, listed: None },
             look: None,
             tree_before: None,
+            carrying: Carrying::default(),
             settings: None,
         }
     }

@@ -26,8 +26,8 @@ use crate::session::store::{
 use crate::session::tree::{SETTINGS_BEFORE, SlotSetup};
 use crate::session::wait::{Alerted, guardian_lines, interval_of, report_unopened};
 use crate::state::{
-    EventLog, Journal, Memory, OpenAttempt, Opener, OwnerLock, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER, UNTRACKED,
-    read_json,
+    CARRIED, EventLog, Journal, Memory, OpenAttempt, Opener, OwnerLock, PROTECTED, SEE_DOCTOR, SESSIONS_FOLDER,
+    UNTRACKED, read_json,
 };
 
 /// Has commits signed as the terms say. Refuses a loop or a start whose commits could not be.
@@ -148,7 +148,7 @@ impl Stored {
         Store {
             written: Written::new(journal.clone()),
             journal,
-            expected: Expected::of(&plan.folder.state(), &[UNTRACKED, PROTECTED]),
+            expected: Expected::of(&plan.folder.state(), &[UNTRACKED, PROTECTED, CARRIED]),
             repo: Rc::new(plan.repo),
             folder: plan.folder,
             contract: plan.contract,
@@ -181,7 +181,8 @@ fn made_journal(plan: &Plan, history: &History) -> Result<Journal, SessionError>
 
 /// Removes the state files that make a session; the contract goes first, and without it there is none.
 pub(super) fn forget(state: &Path) -> Result<(), SessionError> {
-    for name in ["contract.json", "progress.json", UNTRACKED, PROTECTED, "task_spec.md", INDEX_BEFORE, SETTINGS_BEFORE]
+    for name in
+        ["contract.json", "progress.json", UNTRACKED, PROTECTED, CARRIED, "task_spec.md", INDEX_BEFORE, SETTINGS_BEFORE]
     {
         remove_file(&state.join(name))?;
         crash::point("abandon.file_removed");

@@ -254,6 +254,12 @@ impl<'a> Session<'a> {
             store.learning().sum_up(summed_up)?;
             store.journal.results.sum_up(store.history.next_sequence());
         }
+        // An error may have left a run active, which writes there.
+        let back = match &reason {
+            StopReason::Detached => Ok(()),
+            StopReason::Error { .. } if store.journal.has_open() => Ok(()),
+            _ => self.workspace.end_carrying(store),
+        };
         if self.workspace.home.is_disposable() && !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             remove_trees(store)?;
         }
@@ -266,7 +272,7 @@ impl<'a> Session<'a> {
         let experiments = store.history.experiments();
         store.note(Event::SessionStopped { reason, experiments });
         let told = self.shared.publish_notices();
-        written.and(Ok(outlasts?)).and(healed).and(told)
+        written.and(Ok(outlasts?)).and(back).and(healed).and(told)
     }
 
     /// Takes back the opening of a session without experiments: branches are as before, and so is HEAD where `ar` works in
@@ -281,6 +287,7 @@ impl<'a> Session<'a> {
             (None, None) => HeadTarget::Detached(start.clone()),
         };
         crash::point("abandon.begun");
+        self.workspace.end_carrying(store)?;
         match store.journal.home().follows_branch() {
             // A lock by which the start failed keeps HEAD from being written again.
             true if self.workspace.repo.refs.head().is_ok_and(|head| head.target() == before) => {}

@@ -183,6 +183,9 @@ impl Session<'_> {
     fn end_try(&mut self, attempted: Attempted) -> Result<Tried, SessionError> {
         let store = self.shared.store.get_mut();
         if !store.rolled_back {
+            if attempted != Attempted::StillRunning {
+                self.workspace.end_carrying(store)?;
+            }
             let end = ended_by_hand(store);
             store.journal.end_by_hand(attempted == Attempted::StillRunning, end.as_ref());
             store.write_journal()?;

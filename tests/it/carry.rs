@@ -1,0 +1,163 @@
+//! What a run in place finds of earlier ones: state is set aside, and the user's files come back.
+
+use serde_json::Value;
+
+use crate::support::{Called, TestRepo, ar, ar_command};
+
+/// Goes on from the checkpoint in `ckpt` if there is one, and leaves a better one.
+const TRAIN: &str = "s=100; [ ! -e ckpt/last ] || s=$(cat ckpt/last); s=$((s - 5))\n\
+                     mkdir -p ckpt; echo $s > ckpt/last; echo loss: $s; : $RATE\n";
+
+/// A change without an effect.
+const AGENT: &str = "echo \"# rate $AR_EXPERIMENT\" >> train.sh; echo rate $AR_EXPERIMENT";
+
+fn repo(script: &str) -> TestRepo {
+    let repo = TestRepo::empty();
+    repo.write("train.sh", script);
+    repo.write(".gitignore", "/ckpt/\n/cache/\n/data*\n");
+    repo.commit_all("a script that leaves something");
+    repo
+}
+
+fn args(experiments: &str) -> Vec<&str> {
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "sh train.sh", "--tag", "t", "--agent", AGENT];
+    args.into_iter().chain(["--max-experiments", experiments]).collect()
+}
+
+fn run(repo: &TestRepo, experiments: &str, more: &[&str]) -> Called {
+    let args: Vec<&str> = args(experiments).into_iter().chain(more.iter().copied()).collect();
+    ar(repo, args)
+}
+
+/// Outcome, value and what was carried, of each record.
+fn told(repo: &TestRepo) -> Vec<String> {
+    let text = repo.git(["for-each-ref", "--format=%(contents:body)", "refs/autoresearch/t/0*"]);
+    let record = |line: &str| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let carried = record.get("carried").map(|carried| format!(" without {carried}")).unwrap_or_default();
+        format!("{} {}{carried}", record["outcome"].as_str().unwrap(), record["metric"]["value"])
+    };
+    text.lines().filter(|line| !line.is_empty()).map(record).collect()
+}
+
+#[test]
+fn a_checkpoint_of_an_earlier_run_makes_no_change_better() {
+    let repo = repo(TRAIN);
+    let called = run(&repo, "2", &[]).ok();
+    assert_eq!(told(&repo), ["keep 95.0", "discard 95.0 without [\"ckpt\"]", "discard 95.0"]);
+    let told = "experiment 1 had loss 90 with ckpt, 95 without; from now on it is set aside before each run";
+    assert_eq!(called.stderr.matches(told).count(), 1, "{called:#?}");
+    assert!(called.stderr.contains("carry = \"all\""), "{called:#?}");
+    assert_eq!(repo.read("ckpt/last"), "95\n", "the last run's");
+}
+
+#[test]
+fn everything_is_carried_over_where_the_user_says_so_and_nothing_likewise() {
+    let all = repo(TRAIN);
+    run(&all, "1", &["--carry", "all"]).ok();
+    assert_eq!(told(&all), ["keep 95.0", "keep 90.0"]);
+    // What nobody reads.
+    let none = repo(
+        "ls data* > seen; mkdir -p __pycache__; : > data-$AR_EXPERIMENT; : > __pycache__/x; echo loss: $(wc -l < seen)\n",
+    );
+    none.write("data", "the user's\n");
+    run(&none, "2", &["--carry", "none", "--higher"]).ok();
+    assert_eq!(told(&none), ["keep 1.0", "discard 1.0", "discard 1.0"]);
+    assert!(none.exists("__pycache__/x") && none.exists("data"));
+}
+
+#[test]
+fn a_checkpoint_from_before_the_session_is_back_at_its_end() {
+    let repo = repo(TRAIN);
+    repo.write("ckpt/last", "80\n");
+    run(&repo, "1", &[]).ok();
+    assert_eq!(told(&repo), ["keep 95.0 without [\"ckpt/last\"]", "discard 95.0"]);
+    assert_eq!(repo.read("ckpt/last"), "80\n");
+    // As are those of a night that goes on with the session.
+    run(&repo, "1", &[]).ok();
+    assert_eq!((told(&repo).len(), repo.read("ckpt/last").as_str()), (3, "80\n"));
+    assert!(told(&repo)[2].starts_with("discard 95.0"));
+}
+
+#[test]
+fn ar_try_sets_a_checkpoint_aside_and_makes_the_user_s_no_part_of_a_change() {
+    let repo = TestRepo::empty();
+    repo.write("train.sh", TRAIN);
+    repo.commit_all("a script that leaves a checkpoint");
+    repo.write("ckpt/last", "80\n");
+    for (change, first) in [("1", true), ("2", false)] {
+        repo.write("train.sh", format!("{TRAIN}# {change}\n"));
+        let begin = ["--metric", "loss", "--cmd", "sh train.sh", "--tag", "t"];
+        let args = ["try", "-m", change].into_iter().chain(begin.into_iter().filter(|_| first));
+        ar(&repo, args).ok();
+        assert_eq!(repo.read("ckpt/last"), "80\n");
+    }
+    assert_eq!(told(&repo), ["keep 95.0 without [\"ckpt/last\"]", "discard 95.0", "discard 95.0"]);
+    assert_eq!(repo.git(["show", "--format=", "--name-only", "refs/autoresearch/t/00002^{commit}"]).trim(), "train.sh");
+}
+
+#[test]
+fn what_makes_no_difference_is_put_back_and_stays() {
+    // The first experiment makes a table that later runs read.
+    let repo = repo(
+        "mkdir -p cache; [ -e cache/table ] || [ $AR_EXPERIMENT = 0 ] || echo made $AR_EXPERIMENT > cache/table\n\
+         [ ! -e cache/table ] || cat cache/table > /dev/null; echo run >> ../runs; echo loss: 5\n",
+    );
+    let called = run(&repo, "3", &[]).ok();
+    assert_eq!(told(&repo), ["keep 5.0", "discard 5.0", "discard 5.0", "discard 5.0"]);
+    assert_eq!(called.stderr.matches("put back cache for later runs").count(), 1, "{called:#?}");
+    assert_eq!(std::fs::read_to_string(repo.outside().join("runs")).unwrap().lines().count(), 5);
+    assert_eq!(repo.read("cache/table"), "made 1\n");
+}
+
+#[test]
+fn a_file_of_the_user_s_that_the_command_needs_stays() {
+    let repo = repo("s=$(cat data) || exit 1; echo $s >> data; echo loss: 5\n");
+    repo.write("data", "rows\n");
+    let called = run(&repo, "1", &[]).ok();
+    assert_eq!(told(&repo), ["keep 5.0", "discard 5.0"]);
+    assert!(called.stderr.contains("put back data for later runs: the command fails without it"), "{called:#?}");
+    assert_eq!(repo.read("data").lines().count(), 3);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn killed_while_it_puts_something_back_it_does_so_again() {
+    let repo = repo("s=$(cat data) || exit 1; echo $s >> data; echo loss: 5\n");
+    repo.write("data", "rows\n");
+    let mut command = ar_command(&repo, &repo.path(), args("1"));
+    command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", "carrying.stays:1");
+    assert_eq!(Called::from(command.output().unwrap()).code, None);
+    ar(&repo, ["resume", "t"]).ok();
+    assert_eq!((told(&repo), repo.read("data").lines().count()), (vec!["keep 5.0".into(), "discard 5.0".into()], 3));
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn killed_anywhere_it_ends_with_the_same_numbers_and_the_user_s_bytes() {
+    let points = [
+        "carrying.found",
+        "running.folder_cleared",
+        "running.entered",
+        "carrying.moved",
+        "running.over",
+        "carrying.begun",
+        "carrying.put_back",
+    ];
+    for point in points {
+        for time in ["1", "2"] {
+            let repo = repo(TRAIN);
+            repo.write("ckpt/last", "80\n");
+            let trace = repo.outside().join("trace");
+            let mut command = ar_command(&repo, &repo.path(), args("1"));
+            command.env("AR_CRASH_TRACE", trace).env("AR_CRASH_AT", format!("{point}:{time}"));
+            let killed = Called::from(command.output().unwrap());
+            if killed.code != Some(0) {
+                let resumed = ar(&repo, ["resume", "t"]);
+                assert_eq!(resumed.code, Some(0), "{point}: {resumed:#?}");
+            }
+            assert_eq!(told(&repo), ["keep 95.0 without [\"ckpt/last\"]", "discard 95.0"], "{point}:{time}");
+            assert_eq!(repo.read("ckpt/last"), "80\n", "{point}:{time}");
+        }
+    }
+}
