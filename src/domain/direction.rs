@@ -56,10 +56,7 @@ const SIZE_UNITS: &[&str] = &["b", "byte", "bytes", "kb", "kib", "mb", "mib", "g
 const SECOND: &[&str] = &["s", "sec", "second"];
 
 /// Things that a throughput counts.
-const COUNTED: &[&str] = &[
-    "tok", "token", "tokens", "sample", "samples", "img", "images", "it", "iter", "iters", "step", "steps", "req",
-    "requests", "flop", "flops", "items", "bytes", "mb", "gb", "op", "ops", "query", "queries",
-];
+static COUNTED: WordList = WordList::new(|| word_list(include_str!("lists/counted.txt")));
 
 impl Direction {
     /// The direction that a metric's name suggests: by its unit, else by its last telling word.

@@ -43,9 +43,10 @@ pub(super) fn is_scaled(number: &Number) -> bool {
 
 /// A number as memory in GiB, in a column of this unit unless it has one itself; absent for zero, which says that nobody
 /// measured it.
-pub(super) fn memory(number: &Number, column: &Unit) -> Option<f64> {
-    let unit = number.unit.as_ref().unwrap_or(column);
-    unit.convert(number.value, &Unit::new("GiB")).filter(|memory| *memory > 0.0)
+pub(super) fn memory(number: &Number, column: Option<&Unit>) -> Option<f64> {
+    let unit = number.unit.as_ref().or(column);
+    let memory = unit.map_or(Some(number.value), |unit| unit.convert(number.value, &Unit::new("GiB")));
+    memory.filter(|memory| *memory > 0.0)
 }
 
 #[cfg(test)]
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn memory_is_in_the_unit_of_its_cell_else_of_its_column() {
-        let of = |cell: &str, column: &str| memory(&quantity(cell)?, &Unit::new(column));
+        let of = |cell: &str, column: &str| memory(&quantity(cell)?, Some(&Unit::new(column)));
         let cases = [("14.3 GiB", "MiB", Some(14.3)), ("1024MiB", "GiB", Some(1.0)), ("2048", "MiB", Some(2.0))];
         for (cell, unit, expected) in cases {
             assert_eq!(of(cell, unit), expected, "{cell}");

@@ -12,36 +12,10 @@ static COMMIT: WordList = WordList::new(|| word_list(include_str!("lists/commit.
 pub(super) static STATUS: WordList = WordList::new(|| word_list(include_str!("lists/status.txt")));
 
 /// Names of a verdict that is yes or no.
-const FLAGS: &[&str] = &[
-    "accepted",
-    "kept",
-    "keep",
-    "accept",
-    "adopted",
-    "improved",
-    "promoted",
-    "is_kept",
-    "is_accepted",
-    "is_improved",
-    "is_improvement",
-];
+static FLAGS: WordList = WordList::new(|| word_list(include_str!("lists/flags.txt")));
 
 /// Names of columns that say whether a result is right.
-pub(super) const CHECKS: &[&str] = &[
-    "correct",
-    "correctness",
-    "is_correct",
-    "valid",
-    "is_valid",
-    "passed",
-    "is_passed",
-    "all_correct",
-    "all_passed",
-    "checks_passed",
-    "tests_passed",
-    "success",
-    "is_success",
-];
+pub(super) static CHECKS: WordList = WordList::new(|| word_list(include_str!("lists/checks.txt")));
 
 /// Names of columns that state a direction.
 pub(super) const DIRECTION: &[&str] =
@@ -69,10 +43,7 @@ static NEVER_METRIC: WordList = WordList::new(|| word_list(include_str!("lists/n
 static NEVER_LAST: WordList = WordList::new(|| word_list(include_str!("lists/never_last.txt")));
 
 /// Words in names of columns that have the time a run took.
-const RUN_TIME: &[&str] = &[
-    "duration", "elapsed", "hour", "hours", "minute", "minutes", "runtime", "s", "sec", "second", "seconds", "secs",
-    "time", "wall", "walltime",
-];
+static RUN_TIME: WordList = WordList::new(|| word_list(include_str!("lists/run_time.txt")));
 
 /// Words that no name of a metric has, and ends of names of settings.
 const NEVER: &[&str] = &["seed", "pid", "lr", "usd", "eur", "dollar"];
@@ -80,8 +51,7 @@ const SETTINGS: &[&str] =
     &["batch_size", "hidden_size", "vocab_size", "learning_rate", "created_at", "started_at", "finished_at"];
 
 /// First words of names of columns that have the number of another experiment, or a count.
-const NEVER_FIRST: &[&str] =
-    &["baseline", "before", "expected", "n", "num", "old", "prev", "previous", "prior", "reference", "target"];
+static NEVER_FIRST: WordList = WordList::new(|| word_list(include_str!("lists/never_first.txt")));
 
 /// Parts of the names of commits other than the experiment's.
 const OF_OTHERS: &[&str] = &["base", "before", "best", "parent", "prev", "prior", "start"];
@@ -252,9 +222,9 @@ fn unit_of(plain: &str) -> Option<Option<Unit>> {
 pub(super) fn verdict(name: &str) -> Verdict {
     let plain = plain_name(name);
     let is = |names: &[&str]| names.contains(&plain.as_str());
-    if is(FLAGS) {
+    if is(&FLAGS) {
         Verdict::Flag
-    } else if is(CHECKS) {
+    } else if is(&CHECKS) {
         Verdict::Check
     } else {
         Verdict::Word

@@ -140,7 +140,7 @@ impl<'a> RowReader<'a> {
     }
 
     pub(super) fn row(&mut self, number: u32, cells: &[Cow<'_, str>]) -> Row {
-        let Shape { width, columns, memory_unit, unit, only, checks, .. } = self.shape;
+        let Shape { width, columns, memory_unit, reference, only, checks, .. } = self.shape;
         if cells.len() != *width {
             let problem = format!("{}, not {width}", count_of(cells.len(), "field"));
             return Row::malformed(number, &cells.join("\t"), problem);
@@ -158,7 +158,9 @@ impl<'a> RowReader<'a> {
         });
         let is_named = only.as_ref().is_none_or(|(column, name)| cells[*column].trim() == name);
         let metric = cell(columns.metric).filter(|_| is_named);
-        let (value, problem) = value(metric.unwrap_or_default(), unit.as_ref(), unit.is_some() || self.shape.is_scaled);
+        let reference = reference.as_ref();
+        let may_scale = self.shape.is_scaled || reference.is_some_and(|it| it.unit.is_some());
+        let (value, problem) = value(metric.unwrap_or_default(), reference, may_scale);
         let used = cell(columns.memory).and_then(quantity);
         let is_zero = used.as_ref().is_some_and(|found| found.value == 0.0);
         let piece = |column: Option<usize>| cell(column).map(Box::from);
@@ -168,7 +170,7 @@ impl<'a> RowReader<'a> {
             line: number,
             commit: piece(columns.commit),
             value,
-            memory_gb: used.and_then(|found| memory(&found, memory_unit)),
+            memory_gb: used.and_then(|found| memory(&found, memory_unit.as_ref())),
             status,
             failure: failure(status, [columns.status, columns.memory, columns.metric].into_iter().filter_map(cell)),
             description: piece(columns.description).unwrap_or_default(),

@@ -188,7 +188,9 @@ fn a_name_gives_the_unit_of_its_column_and_a_scale_needs_its_whole_column_or_a_u
     assert_eq!(values("throughput", &["3.1K", "2M"]), [Some(3100.0), Some(2e6)]);
     assert_eq!(values("throughput", &["3100", "3.4K"]), [Some(3100.0), None]);
     assert_eq!(values("rate", &["900 tok/s", "3.4K"]), [Some(900.0), Some(3400.0)]);
-    assert_eq!(values("accuracy", &["68.6%", "70%"]), [Some(68.6), Some(70.0)]);
+    assert_eq!(values("accuracy", &["68.6%", "70"]), [Some(68.6), Some(70.0)]);
+    assert_eq!(values("accuracy", &["0.915", "90.2%"]), [Some(0.915), Some(0.902)]);
+    assert_eq!(values("bundle", &["1.2 MB", "1100 KB", "900000 B"]), [Some(1.2), Some(1.1), Some(0.9)]);
     assert_eq!(values("duration", &["1m 2.5s", "50 s"]), [Some(62.5), Some(50.0)]);
 }
 

@@ -129,19 +129,19 @@ impl Ledger {
     }
 }
 
-/// The number in a metric's cell in the unit of its column, or why there is none although the cell is not blank. A scale
-/// without a unit counts only where `may_scale`.
-pub(super) fn value(cell: &str, unit: Option<&Unit>, may_scale: bool) -> (Option<Number>, Option<String>) {
+/// The number in a metric's cell in the unit of another one of its column, or why there is none although the cell is not
+/// blank. A scale without a unit counts only where `may_scale`.
+pub(super) fn value(cell: &str, reference: Option<&Number>, may_scale: bool) -> (Option<Number>, Option<String>) {
     let shown = || cut(cell.trim(), SHOWN);
     let Some(number) = quantity(cell).filter(|number| may_scale || !is_scaled(number)) else {
         return (None, (!is_nothing(cell)).then(|| format!("`{}` is not a number", shown())));
     };
-    let Some((own, unit)) = number.unit.as_ref().zip(unit) else { return (Some(number), None) };
-    let is_same = own.to_string().eq_ignore_ascii_case(&unit.to_string());
-    let problem = || format!("`{}` is in `{own}`, others are in `{unit}`", shown());
-    match number.converted(unit).or_else(|| is_same.then(|| number.clone())) {
+    let Some(reference) = reference else { return (Some(number), None) };
+    let unit = |number: &Number| number.unit.as_ref().map(Unit::to_string).unwrap_or_default();
+    let problem = || format!("`{}` is in `{}`, others are in `{}`", shown(), unit(&number), unit(reference));
+    match number.or_unit_of(reference).like(reference) {
         None => (None, Some(problem())),
-        converted => (converted, None),
+        found => (found, None),
     }
 }
 

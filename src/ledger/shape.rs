@@ -20,7 +20,7 @@ pub(super) const SAMPLE: usize = 1000;
 const SURELY_MIB: f64 = 1024.0;
 
 /// The columns of a table.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shape {
     pub(super) form: Form,
     /// The header's cells; empty where there is no header.
@@ -29,9 +29,10 @@ pub(super) struct Shape {
     pub(super) width: usize,
     pub(super) columns: Columns,
     pub(super) verdict: Verdict,
-    pub(super) memory_unit: Unit,
-    /// The unit of the metric's numbers: the one in its name, else the first in its column.
-    pub(super) unit: Option<Unit>,
+    /// GiB unless something says otherwise.
+    pub(super) memory_unit: Option<Unit>,
+    /// The number of the metric in whose unit the others are: the first with a unit, else the first.
+    pub(super) reference: Option<Number>,
     /// True if all numbers of the metric have scales, as `3.1K`.
     pub(super) is_scaled: bool,
     /// The metric's name; absent where nothing says it.
@@ -47,24 +48,6 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    fn new(form: Form, width: usize) -> Self {
-        Shape {
-            form,
-            header: Vec::new(),
-            width,
-            columns: Columns::default(),
-            verdict: Verdict::Word,
-            memory_unit: Unit::new("GiB"),
-            unit: None,
-            is_scaled: false,
-            metric: None,
-            only: None,
-            direction: None,
-            checks: Vec::new(),
-            skip: false,
-        }
-    }
-
     pub(super) fn find(text: &str, form: Form, metric: Option<&str>, assumed: &mut Vec<String>) -> Self {
         let mut lines = Lines::new(text, form);
         let mut line = Line::default();
@@ -86,7 +69,7 @@ impl Shape {
             }
         }
         let shape =
-            Shape { metric: metric.map(str::to_owned), skip: has_header && width > 0, ..Shape::new(form, width) };
+            Shape { metric: metric.map(str::to_owned), skip: has_header && width > 0, form, width, ..Shape::default() };
         if has_header {
             return shape.with_header(first, &sample, assumed).with_units(&sample);
         }
@@ -116,7 +99,7 @@ impl Shape {
         let is_own = |name: &str| config.map_or(!header.iter().any(|field| field == name), |config| config == name);
         let own = header.iter().position(|field| field == "metric").filter(|&column| sample.is_numeric(column));
         let column = if own.is_some() && wanted.is_some_and(is_own) { Some("metric") } else { wanted };
-        let shape = Shape { metric: column.map(str::to_owned), ..Shape::new(form, header.len()) };
+        let shape = Shape { metric: column.map(str::to_owned), form, width: header.len(), ..Shape::default() };
         let found = shape.with_header(header, sample, assumed);
         Shape { metric: wanted.map(str::to_owned).or(found.metric), ..found }.with_units(sample)
     }
@@ -125,9 +108,10 @@ impl Shape {
     fn with_units(self, sample: &Sample<'_>) -> Self {
         let Some(column) = self.columns.metric else { return self };
         let numbers: Vec<Number> = sample.cells(column).filter_map(quantity).collect();
-        let by_name = self.metric.as_deref().and_then(Unit::of_name);
-        let unit = by_name.or_else(|| numbers.iter().find_map(|number| number.unit.clone()));
-        Shape { unit, is_scaled: numbers.iter().all(is_scaled), ..self }
+        let has_unit = |number: &&Number| number.unit.as_ref().is_some_and(|unit| !unit.is_percent());
+        let reference = numbers.iter().find(has_unit).or(numbers.first()).cloned();
+        let reference = reference.map(|number| number.named(self.metric.as_deref().unwrap_or_default()));
+        Shape { is_scaled: numbers.iter().all(is_scaled), reference, ..self }
     }
 
     /// Finds the columns by their names, and by what stands in them where names do not tell.
@@ -136,7 +120,7 @@ impl Shape {
         let what = if is_json { "field" } else { "column" };
         let mut columns = Columns::by_name(&header, self.metric.as_deref());
         columns.status = sample.verdict_column(&header);
-        let checks: Vec<usize> = named(&header, CHECKS);
+        let checks: Vec<usize> = named(&header, &CHECKS);
         let swept = named(&header, SWEPT);
         let is_swept =
             |name: &str| swept.iter().any(|&column| sample.cells(column).any(|cell| plain_name(cell) == name));
@@ -187,8 +171,7 @@ impl Shape {
         let stated = named(&header, DIRECTION).into_iter().flat_map(|column| sample.cells(column));
         let mut stated = stated.filter_map(Direction::stated);
         let direction = stated.next().filter(|first| stated.all(|other| other == *first));
-        let mut unit =
-            columns.memory.and_then(|column| memory_unit(&header[column])).unwrap_or_else(|| Unit::new("GiB"));
+        let mut unit = columns.memory.and_then(|column| memory_unit(&header[column]));
         if let Some(column) = columns.memory.filter(|&column| is_without_unit(&header[column])) {
             let name = &header[column];
             let any = |test: &dyn Fn(&Number) -> bool| {
@@ -196,11 +179,11 @@ impl Shape {
                 sample.any(&is_bare, column)
             };
             if any(&|found| found.value >= SURELY_MIB) {
-                unit = Unit::new("MiB");
+                unit = Some(Unit::new("MiB"));
                 assumed.push(format!(
                     "`{name}` is in MiB, as its numbers are large; `{name}_gb` as its name says otherwise"
                 ));
-            } else if any(&|found| memory(found, &unit).is_some()) {
+            } else if any(&|found| memory(found, unit.as_ref()).is_some()) {
                 assumed.push(format!("`{name}` is in GiB; `{name}_mb` as its name says otherwise"));
             }
         }

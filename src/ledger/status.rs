@@ -101,9 +101,10 @@ const PREFIXES: &[(&str, RowStatus)] = &[
 ];
 
 /// The kind of column that contains the verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Words.
+    #[default]
     Word,
     /// Words of a ledger that does not say keep in the usual ones.
     WideWord,

@@ -12,9 +12,10 @@ use super::text::{Cells, TextLines};
 const LONGEST_CELL: usize = 64;
 
 /// The kind of a ledger's file, as a sentence names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::Display)]
 pub enum Form {
     /// Cells with tabs between them.
+    #[default]
     #[strum(to_string = "tab-separated")]
     Tabs,
     /// Cells with commas between them, in double quotes where they need it.
