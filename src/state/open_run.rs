@@ -21,9 +21,9 @@ pub struct OpenRun {
     pub seed: Option<u64>,
     /// The number of its starts on its commit; 0 while it is ready.
     pub starts: u32,
-    /// True if it was repeated because files changed during it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub repeated: bool,
+    /// How often it was repeated because files changed during it.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub repeated: u32,
     /// How often it was repeated because another process was on its GPU.
     #[serde(default, skip_serializing_if = "is_none")]
     pub tainted: u32,
@@ -55,7 +55,7 @@ impl OpenRun {
             number,
             seed: role.seed(number),
             starts: 0,
-            repeated: false,
+            repeated: 0,
             tainted: 0,
             moved: 0,
             evicted: 0,
@@ -76,7 +76,7 @@ impl OpenRun {
     pub fn tries(&self) -> u32 {
         let evicted = self.evicted.min(MOST_EVICTIONS);
         let without = self.without.as_ref().map_or(0, |without| without.repeats);
-        self.starts.saturating_sub(u32::from(self.repeated) + self.tainted + self.moved + evicted + without)
+        self.starts.saturating_sub(self.repeated + self.tainted + self.moved + evicted + without)
     }
 
     /// Returns whether it is a run of the same role and number.
@@ -87,7 +87,7 @@ impl OpenRun {
     /// Takes the first run of an attempt out of fields of the attempt, where journals of earlier versions have it.
     pub(super) fn take_from(open: &mut Map<String, Value>, role: RunRole) -> Option<Self> {
         let starts = open.shift_remove("runs")?.as_u64()?.try_into().ok()?;
-        let repeated = open.shift_remove("repeated").and_then(|repeated| repeated.as_bool()).unwrap_or_default();
+        let repeated = open.shift_remove("repeated").and_then(|repeated| repeated.as_bool()).unwrap_or_default().into();
         let metric_file = open.shift_remove("metric_file").and_then(|stamp| stamp.as_str().map(str::to_owned));
         Some(OpenRun { seed: None, starts, repeated, metric_file, ..OpenRun::new(role, 1) })
     }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn repeats_are_no_losses_and_are_read_from_journals_without_them() {
-        let run = OpenRun { starts: 4, repeated: true, tainted: 2, ..OpenRun::new(RunRole::Screen, 1) };
+        let run = OpenRun { starts: 4, repeated: 1, tainted: 2, ..OpenRun::new(RunRole::Screen, 1) };
         assert_eq!(run.tries(), 1);
         let json = serde_json::to_value(&run).unwrap();
         assert_eq!(serde_json::from_value::<OpenRun>(json).unwrap(), run);

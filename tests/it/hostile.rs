@@ -99,7 +99,7 @@ fn whatever_a_run_deletes_its_log_is_kept_and_its_number_unless_tracked_files_ch
             assert_eq!(results(&repo), expected, "{deletion}: {called:#?}");
         }
         assert_eq!(repo.read(".autoresearch/t/runs/00004/run.log"), "val_bpb: 3\n", "{deletion}");
-        let runs = if is_disturbed { 9 } else { 5 };
+        let runs = if is_disturbed { 13 } else { 5 };
         assert_eq!(fs::read_to_string(repo.outside().join("runs")).unwrap().lines().count(), runs, "{deletion}");
     }
 }
@@ -301,4 +301,32 @@ fn what_a_person_edits_while_the_training_runs_is_saved_and_the_run_repeated() {
     assert_eq!(repo.read("todo.txt"), "a new file\n");
     assert_eq!(repo.read("docs/kept.txt"), "kept\n");
     assert_eq!(repo.status(), "?? notes.txt\n?? todo.txt");
+}
+
+#[test]
+fn a_person_may_edit_a_protected_file_during_two_runs_and_the_change_is_measured_in_the_third() {
+    let repo = repo();
+    let command = "sh train.sh; n=$(wc -l < ../runs); touch ../there-$n; [ $AR_EXPERIMENT = 0 ] || \
+                   until [ -e ../go-$n ]; do sleep 0.02; done";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--max-experiments", "1", "--cmd", command];
+    let args = args.into_iter().chain(["--protect", "docs/kept.txt", "--agent", "echo 1.5 > value"]);
+    let mut command = ar_command(&repo, &repo.path(), args);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let outside = |name: &str, n: u32| repo.outside().join(format!("{name}-{n}"));
+    for n in 2..=4 {
+        until("the run", || outside("there", n).exists().then_some(()));
+        if n < 4 {
+            repo.write("docs/kept.txt", format!("edit {n}\n"));
+        }
+        fs::write(outside("go", n), "").unwrap();
+    }
+    let called = Called::from(child.wait_with_output().unwrap()).ok();
+    let record = repo.git(["for-each-ref", "--format=%(contents:body)", "refs/autoresearch/t/00001"]);
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    assert_eq!((&record["outcome"], &record["metric"]["raw"]), (&"keep".into(), &"1.5".into()), "{called:#?}");
+    assert_eq!(called.stderr.matches("repeating the run of experiment 1").count(), 2, "{called:#?}");
+    for (saved, edit) in [("00000", "edit 2"), ("00001", "edit 3")] {
+        assert_eq!(repo.git(["show", &format!("refs/autoresearch/t/saved/{saved}:docs/kept.txt")]), edit);
+    }
+    assert_eq!(repo.read("docs/kept.txt"), "kept\n");
 }

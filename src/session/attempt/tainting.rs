@@ -14,6 +14,9 @@ use crate::session::store::{RUN, Store};
 use crate::session::tree::Workspace;
 use crate::state::OpenAttempt;
 
+/// How often a run in the user's tree is repeated because files changed during it.
+const CHANGED_REPEATS: u32 = 2;
+
 /// Why a run is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
@@ -55,7 +58,8 @@ impl Attempt {
     }
 
     /// Returns why to repeat a finished run, if it is to be repeated. What makes its number worthless says nothing about
-    /// the experiment. Files that change are the run's own doing if they change again, so that one repeat tells.
+    /// the experiment. In a tree of `ar`'s own, files that change are the run's own doing if they change again, so that one
+    /// repeat tells. *In place* the user may edit any file meanwhile, a protected one too.
     pub(crate) fn repeat_of(&self, measured: &Measured) -> Option<Repeat> {
         let class = measured.failure.as_ref().map(|failure| failure.class);
         let repeats = self.run.without.as_ref().map_or(0, |without| without.repeats);
@@ -71,8 +75,13 @@ impl Attempt {
             return has_number.then_some(Repeat::Tainted);
         }
         let is_disturbed = !self.open.id.is_baseline() && !measured.changed().is_empty();
-        let is_changed = class == Some(FailureClass::Changed) || is_disturbed && class != Some(FailureClass::Protected);
-        (is_changed && !self.run.repeated && !self.is_beside_first()).then_some(Repeat::Changed)
+        let (is_in_place, is_protected) = (self.open.beside.slot.is_none(), class == Some(FailureClass::Protected));
+        let is_changed = class == Some(FailureClass::Changed)
+            || is_disturbed && !is_protected
+            // Its own change was checked before, so that the run or the user did this.
+            || is_protected && is_in_place && measured.run.is_some();
+        let most = if is_in_place { CHANGED_REPEATS } else { 1 };
+        (is_changed && self.run.repeated < most && !self.is_beside_first()).then_some(Repeat::Changed)
     }
 
     /// Puts the tree back, which saves what somebody edited there, and makes the run ready once more.
@@ -92,7 +101,10 @@ impl Attempt {
     /// Counts a repeat of its run and tells of it. The journal is written when the run is made ready.
     pub(crate) fn count_repeat(&mut self, store: &mut Store, measured: &Measured, why: Repeat) {
         let said = match why {
-            Repeat::Changed => changed_text(&measured.changed()),
+            Repeat::Changed => match (&measured.failure, measured.changed()) {
+                (Some(failure), changed) if changed.is_empty() => failure.excerpt.replace('\n', ", "),
+                (_, changed) => changed_text(&changed),
+            },
             Repeat::Tainted => GpuOther::clause(&measured.gpu_others),
             Repeat::OtherGpu => measured.other_gpu.as_ref().map(OtherGpu::clause).unwrap_or_default(),
             Repeat::Carried => carried_clause(&measured.carried),
@@ -100,7 +112,7 @@ impl Attempt {
         };
         store.note(Notice::RunRepeated { id: self.open.id, why: said });
         match why {
-            Repeat::Changed => self.run.repeated = true,
+            Repeat::Changed => self.run.repeated += 1,
             Repeat::Tainted => self.run.tainted += 1,
             Repeat::OtherGpu => self.run.moved += 1,
             Repeat::Carried | Repeat::Needed => self.run.without.get_or_insert_default().count(measured),

@@ -14,7 +14,7 @@ fn a_run_that_changes_the_evaluator_has_no_number() {
         "echo easier > prepare.py",
         "rm prepare.py; ln -s src/value prepare.py",
         "chmod +x prepare.py",
-        "mv lib src/lib; ln -s src/lib lib",
+        "rm -rf src/lib; mv lib src/lib; ln -s src/lib lib",
         "git update-index --assume-unchanged prepare.py; echo easier > prepare.py",
     ];
     let mut lines: Vec<String> = attacks.iter().map(|attack| train(attack)).collect();
