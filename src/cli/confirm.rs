@@ -42,7 +42,7 @@ pub(super) fn ask_direction(metric: &str) -> Option<Direction> {
 }
 
 /// The answer in lower case; a terminal that is gone gives none.
-fn answer(question: &str) -> Option<String> {
+pub(super) fn answer(question: &str) -> Option<String> {
     output::text(question);
     let mut answer = String::new();
     let length = std::io::stdin().lock().read_line(&mut answer).unwrap_or(0);

@@ -7,17 +7,20 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
-use autoresearch::domain::{Asked, Contract, Decide, Direction, Prices, Setting, duration_text, settings};
+use autoresearch::domain::{Asked, Contract, Decide, Direction, Prices, Setting, count_of, duration_text, settings};
 use autoresearch::git::Repo;
+use autoresearch::report::{Align, Format, Grid};
+use autoresearch::rules::likeliest;
 use autoresearch::session::{
-    Conventions, PROGRAM, SEED_LINE, SessionError, installed_agents, names_seed, outer_agent, session_checked_out,
+    Conventions, PROGRAM, SEED_LINE, SessionError, installed_agents, names_seed, outer_agent, probe, refuse_tracked,
+    session_checked_out, suggested_by_scripts,
 };
 
 use super::args::InitArgs;
-use super::confirm::ask_direction;
+use super::confirm::{answer, ask_direction};
 use super::error::CliError;
 use super::instructions::Instructions;
-use super::process::current_dir;
+use super::process::{current_dir, runtime};
 use super::settings::{SETTINGS_FILE, resolve};
 use super::terms::SettingsArgs;
 use super::{output, research};
@@ -36,7 +39,8 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     }
     let asked = resolve(args.settings, &root)?;
     let session = session_checked_out(&repo);
-    let suggestion = Suggestion::of(&root, session.as_ref());
+    let mut suggestion = Suggestion::of(&root, session.as_ref(), &asked);
+    suggestion.probe(&root, &asked, args.probe)?;
     let mut terms = suggestion.complete(asked.clone());
     if let Some(metric) = terms.metric.clone() {
         if terms.direction_of(&metric).is_none() && output::is_interactive() {
@@ -61,8 +65,11 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     if !settings_written && !flags.is_empty() {
         output::line(&format!("not applied: {}; edit {SETTINGS_FILE} to set them", flags.join(", ")));
     }
-    for found in suggestion.found(&asked) {
+    for found in suggestion.found(&asked, &terms) {
         output::line(&format!("found: {found}"));
+    }
+    if let Err(error) = refuse_tracked(&repo, ["results.tsv".into()]) {
+        output::line(&format!("found: {error}; run `{}`", error.hint().unwrap_or_default()));
     }
     if terms.decide.is_some_and(|decide| decide != Decide::Once) && !names_seed(&repo) {
         output::line(&format!("seeds: have the script take the seed of each run from AR_SEED, as in {SEED_LINE}"));
@@ -137,30 +144,29 @@ fn missing_settings(terms: &Asked) -> Vec<String> {
 struct Suggestion {
     terms: Asked,
     conventions: Conventions,
+    /// The names of further numbers that the scripts print.
+    beside: Vec<String>,
     agents: Vec<&'static Preset>,
     /// The variable that says that another agent is calling: none is taken in its session.
     within: Option<&'static str>,
 }
 
 impl Suggestion {
-    fn of(root: &Path, session: Option<&Contract>) -> Suggestion {
+    fn of(root: &Path, session: Option<&Contract>, asked: &Asked) -> Suggestion {
         let has = |name: &str| root.join(name).exists();
         let conventions = Conventions::of(root);
         let said = conventions.suggested();
         // Karpathy's layout: the agent edits train.py, prepare.py has the evaluation, uv runs it.
         let is_karpathys = has("train.py") && has("prepare.py");
-        let by_layout = || match (has("train.py"), has("uv.lock") || has("pyproject.toml")) {
-            (true, true) => Some("uv run train.py".into()),
-            (true, false) => Some("python train.py".into()),
-            (false, _) => has("train.sh").then(|| "sh train.sh".into()),
-        };
-        let metric = said.metric.or_else(|| is_karpathys.then(|| "val_bpb".into()));
+        let by_scripts = suggested_by_scripts(root, asked.command.as_deref().or(said.command.as_deref()));
+        let direction = if said.metric.is_some() { said.direction } else { by_scripts.direction };
+        let metric = said.metric.or_else(|| is_karpathys.then(|| "val_bpb".into())).or(by_scripts.metric);
         let is_bpb = metric.as_deref() == Some("val_bpb");
         let (agents, within) = (installed_agents(root), outer_agent());
         let terms = Asked {
-            direction: said.direction.or(is_bpb.then_some(Direction::Lower)),
+            direction: direction.or(is_bpb.then_some(Direction::Lower)),
             metric,
-            command: said.command.or_else(by_layout),
+            command: by_scripts.command,
             timeout: said.deadline,
             scope: is_karpathys.then(|| vec!["train.py".into()]),
             ledger: conventions.dialect(),
@@ -171,7 +177,54 @@ impl Suggestion {
             ..Asked::default()
         };
         let terms = session.and_then(metric_of).unwrap_or_default().or(terms);
-        Suggestion { terms, conventions, agents, within }
+        Suggestion { terms, conventions, beside: by_scripts.beside, agents, within }
+    }
+
+    /// Runs the command once and lists its numbers, where the user asks for it, or no metric is known and a terminal's user
+    /// agrees. Takes the likeliest name as the metric, unless one that the run may print is known.
+    fn probe(&mut self, root: &Path, asked: &Asked, is_asked: bool) -> Result<(), CliError> {
+        let terms = self.complete(asked.clone());
+        let command = match terms.command {
+            Some(command) if is_asked => command,
+            Some(command) if terms.metric.is_none() && output::is_interactive() => {
+                let question =
+                    format!("run `{command}` once, for up to 60 s, to list the numbers that it prints? [y/N] ");
+                if !matches!(answer(&question).as_deref(), Some("y" | "yes")) {
+                    return Ok(());
+                }
+                command
+            }
+            None if is_asked => return Err(CliError::usage("--probe needs a command", "pass --cmd COMMAND")),
+            _ => return Ok(()),
+        };
+        let (exit, log) = runtime()?.block_on(probe(root, &command))?;
+        let ended = match exit.exit {
+            _ if exit.timed_out => "reached the limit of 60 s".to_owned(),
+            Some(status) => format!("exited with {status}"),
+            None => "was ended by a signal".to_owned(),
+        };
+        let last = log.tail.lines().next_back().filter(|_| log.metrics.is_empty());
+        let last = last.map(|line| format!(": {line}")).unwrap_or_default();
+        output::line(&format!("`{command}` {ended} and printed {}{last}", count_of(log.metrics.len(), "number")));
+        let mut grid = Grid::new([("name", Align::Left), ("value", Align::Right), ("direction", Align::Left)]);
+        for (name, number) in &log.metrics {
+            let direction = match Direction::of_name(name) {
+                Some((Direction::Lower, _)) => "lower is better",
+                Some((Direction::Higher, _)) => "higher is better: say --higher",
+                None => "say --higher or --lower",
+            };
+            grid.push([name.clone(), number.raw.clone(), direction.to_owned()]);
+        }
+        if !log.metrics.is_empty() {
+            output::text(&grid.render(Format::Table, output::width()));
+        }
+        let names = || log.metrics.iter().map(|(name, _)| name.as_str());
+        let is_over = exit.exit == Some(0) && !exit.timed_out;
+        if self.terms.metric.as_deref().is_none_or(|metric| is_over && names().all(|name| name != metric)) {
+            self.terms.metric = likeliest(names()).map(str::to_owned);
+            self.terms.direction = None;
+        }
+        Ok(())
     }
 
     /// Completes the given settings with the suggested ones. Suggested direction and source apply only to the suggested
@@ -185,12 +238,15 @@ impl Suggestion {
     }
 
     /// Describes the suggestions that no flag or variable replaces.
-    fn found(&self, asked: &Asked) -> Vec<String> {
+    fn found(&self, asked: &Asked, given: &Asked) -> Vec<String> {
         let terms = &self.terms;
-        let metric = terms.metric.as_ref().filter(|_| asked.metric.is_none()).map(|metric| match terms.direction {
+        let metric = terms.metric.as_ref().filter(|_| asked.metric.is_none());
+        let metric = metric.map(|metric| match given.direction_of(metric) {
             Some(direction) => format!("metric {metric} ({direction} is better)"),
-            None => format!("metric {metric}"),
+            None => format!("metric {metric}; set higher or lower"),
         });
+        let beside = (!self.beside.is_empty() && asked.metric.is_none())
+            .then(|| format!("further numbers: {}", self.beside.join(", ")));
         let command = terms.command.as_ref().filter(|_| asked.command.is_none()).map(|line| format!("command {line}"));
         let timeout = terms.timeout.filter(|_| asked.timeout.is_none());
         let timeout =
@@ -209,7 +265,7 @@ impl Suggestion {
             (None, several) => format!("agents {}; set agent to one of them", names(several)),
         });
         let ledger = self.conventions.ledger_text().filter(|_| asked.ledger.is_none());
-        [metric, command, timeout, scope, agent, ledger, self.conventions.program_text()]
+        [metric, beside, command, timeout, scope, agent, ledger, self.conventions.program_text()]
             .into_iter()
             .flatten()
             .collect()

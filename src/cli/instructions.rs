@@ -14,6 +14,7 @@ use autoresearch::session::session_checked_out;
 use super::args::InitArgs;
 use super::error::CliError;
 use super::output;
+use super::settings::SETTINGS_FILE;
 use crate::archiver;
 
 /// One file with instructions.
@@ -106,7 +107,9 @@ impl Instructions {
         } else if self.removes && !changed.is_empty() {
             output::line("next: commit the change");
         } else if !changed.is_empty() {
-            output::line(&format!("next: look at {}, and commit the change", list(&changed)));
+            let settings = "then set the terms with `ar init --metric NAME --cmd COMMAND`";
+            let then = if root.join(SETTINGS_FILE).exists() { String::new() } else { format!("; {settings}") };
+            output::line(&format!("next: look at {}, and commit the change{then}", list(&changed)));
         }
         let edited: Vec<&Planned> = planned.iter().filter(|planned| planned.edit == Edit::UserEdited).collect();
         match edited.as_slice() {

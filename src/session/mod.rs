@@ -19,7 +19,7 @@ mod wait;
 pub use commands::{
     Ablation, FinalizeTerms, Finalized, FreshNews, FreshTerms, Import, Lookout, Reproduced, Rerun, Rerunning, Restored,
     Stopped, StoppingBeside, VerifiedSide, ablate, ask_to_stop, commit_new_files, create_demo, create_research_demo,
-    demo_terms, end_run_only, inspect_all, inspect_sessions, note_stopped, research_demo_terms, verify,
+    demo_terms, end_run_only, inspect_all, inspect_sessions, note_stopped, probe, research_demo_terms, verify,
 };
 pub use doctor::{Examination, examine, examine_job, examine_start, repair};
 pub use errors::{
@@ -29,7 +29,8 @@ pub use errors::{
 pub(crate) use files::opened_elsewhere;
 pub use files::{
     Choice, Chosen, Conventions, PROGRAM, SEED_LINE, SETTINGS_FILE, await_other_host, choose_session, exclude_pattern,
-    find_session, installed_agents, is_behind_wall, names_seed, no_session, read_log, session_tags,
+    find_session, installed_agents, is_behind_wall, names_seed, no_session, read_log, refuse_tracked, session_tags,
+    suggested_by_scripts,
 };
 pub(crate) use plan::has_user_commits;
 pub use plan::{Drive, LoopWish, Plan, Wanted, outer_agent, session_checked_out};

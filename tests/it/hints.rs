@@ -173,3 +173,51 @@ fn a_session_beside_another_says_where_it_starts() {
     let start = format!("started a new session from main at {}; ", &repo.git(["rev-parse", "main"])[..8]);
     assert!(said.contains(&start) && said.contains("`ar resume TAG`"), "{said}");
 }
+
+#[test]
+fn init_lists_the_numbers_of_a_run_and_reads_names_in_scripts() {
+    let repo = TestRepo::empty();
+    repo.write("bench.sh", "#!/bin/bash\necho \"requests: 5, accuracy: 0.750\"\necho \"p99_ms=$(echo 1.25)\"\n");
+    repo.commit_all("a benchmark");
+    let said = ar(&repo, ["init"]).ok().stdout;
+    for found in ["metric accuracy; set higher or lower\n", "further numbers: p99_ms\n", "command bash bench.sh\n"] {
+        assert!(said.contains(&format!("found: {found}")), "{found}: {said}");
+    }
+    assert!(said.contains("next: set higher or lower and agent in ar.toml"), "{said}");
+    // A run is asked for: its names are certain.
+    repo.rm("ar.toml");
+    repo.rm("bench.sh");
+    let command = "echo val_loss: 0.4321; echo accuracy: 0.75; echo width: 3";
+    let said = ar(&repo, ["init", "--probe", "--cmd", command]).ok().stdout;
+    let rows: Vec<Vec<&str>> =
+        said.lines().skip(2).take(3).map(|line| line.splitn(3, char::is_whitespace).collect()).collect();
+    assert!(said.starts_with(&format!("`{command}` exited with 0 and printed 3 numbers\n")), "{said}");
+    for row in [
+        "val_loss  0.4321  lower is better",
+        "accuracy    0.75  higher is better: say --higher",
+        "width          3  say --higher or --lower",
+    ] {
+        assert!(said.lines().any(|line| line == row), "{row}: {rows:?}");
+    }
+    assert!(repo.read("ar.toml").contains("\nmetric = \"val_loss\"\n"), "{}", repo.read("ar.toml"));
+    repo.rm("ar.toml");
+    let said = ar(&repo, ["init", "--probe", "--cmd", "echo broken; exit 3"]).ok().stdout;
+    assert!(said.starts_with("`echo broken; exit 3` exited with 3 and printed 0 numbers: broken\n"), "{said}");
+    repo.rm("ar.toml");
+    assert!(ar(&repo, ["init", "--probe"]).exits(2).stderr.contains("hint: pass --cmd COMMAND"));
+}
+
+#[test]
+fn init_names_a_tracked_ledger_and_the_call_after_mcp() {
+    let repo = TestRepo::new();
+    repo.write("results.tsv", "commit\tval_bpb\tmemory_gb\tstatus\tdescription\n");
+    repo.commit_all("a fork with its rows");
+    let next = ar(&repo, ["init", "--mcp"]).ok().stdout;
+    assert!(next.contains("then set the terms with `ar init --metric NAME --cmd COMMAND`"), "{next}");
+    let said = ar(&repo, ["init"]).ok().stdout;
+    assert!(said.contains("found: results.tsv is tracked by git"), "{said}");
+    type_hint(&repo, &said, "git rm ").ok();
+    assert!(!ar(&repo, ["init"]).ok().stdout.contains("is tracked"));
+    repo.rm(".mcp.json");
+    assert!(!ar(&repo, ["init", "--mcp"]).ok().stdout.contains("ar init"), "ar.toml is there");
+}

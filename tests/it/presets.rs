@@ -126,7 +126,7 @@ fn the_doctor_says_which_presets_are_there_and_init_what_one_runs() {
     assert!(said.contains("cannot start the agent: `claude` not found"), "{said}");
     assert!(said.contains("npm install -g @anthropic-ai/claude-code"), "{said}");
     install(&repo, "claude");
-    let said = call(&repo, &["doctor"]).exits(1).stdout;
+    let said = call(&repo, &["doctor"]).ok().stdout;
     assert!(
         said.contains("agent       claude -p --dangerously-skip-permissions --output-format stream-json --verbose\n"),
         "{said}"

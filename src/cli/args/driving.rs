@@ -122,6 +122,9 @@ pub(in crate::cli) struct TellArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct InitArgs {
+    /// Run the command once, for up to 60 s, and list the numbers that it prints, with their direction
+    #[arg(long, conflicts_with_all = ["research", "skills", "mcp", "remove"])]
+    pub(in crate::cli) probe: bool,
     /// Begin a research session: write and commit program.md, research.toml, the artifact, sources/ and ar.toml
     #[arg(long, value_name = "QUESTION", help_heading = "Research")]
     pub(in crate::cli) research: Option<String>,

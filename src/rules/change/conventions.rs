@@ -17,7 +17,7 @@ pub enum Columns {
     Others(Vec<String>),
 }
 
-/// The command, metric, direction and time limit that a `program.md` names.
+/// The command, metric, direction and time limit that a repository names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Suggested {
     /// The command that trains and measures.
@@ -28,6 +28,8 @@ pub struct Suggested {
     pub direction: Option<Direction>,
     /// The time limit of a run.
     pub deadline: Option<Duration>,
+    /// The names of other numbers that a run prints.
+    pub beside: Vec<String>,
 }
 
 /// The ledger that a text describes. Columns decide; without columns, the words `keep`, `discard` and `crash` do. A
@@ -102,7 +104,7 @@ pub fn suggested(program: &str) -> Suggested {
             _ => None,
         }
     });
-    Suggested { command: captured(&COMMAND), direction, deadline: deadline(program), metric }
+    Suggested { command: captured(&COMMAND), direction, deadline: deadline(program), metric, beside: Vec::new() }
 }
 
 /// The time limit of a run, as in "If a run exceeds 10 minutes, kill it".
@@ -182,6 +184,7 @@ mod tests {
             metric: Some("val_bpb".into()),
             direction: Some(Direction::Lower),
             deadline: Some(Duration::from_secs(600)),
+            beside: Vec::new(),
         };
         assert_eq!(suggested(text), expected);
         let higher = suggested("grep '^reward:' run.log; reward improved (higher): kill what takes over 2h");

@@ -12,6 +12,7 @@ mod refs;
 mod scope;
 mod shadow;
 pub(super) mod stall;
+mod starting;
 mod wording;
 
 pub use artifacts::{ArtifactGlobs, ExperimentArtifacts, artifacts_to_drop};
@@ -30,4 +31,5 @@ pub(crate) use scope::glob;
 pub use scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED, folders_of, takes_the_place};
 pub use shadow::{is_bytecode, is_compiled, modules_behind};
 pub use stall::question;
+pub use starting::{likeliest, printed_metric, start_command};
 pub use wording::{described, has_words};

@@ -1,4 +1,4 @@
-//! Commands beside the loop: `ar stop`, `repro`, `verify`, `ablate`, `finalize`, `restore`, `import`, `demo`. None of them needs the loop.
+//! Commands beside the loop: `ar stop`, `repro`, `verify`, `ablate`, `finalize`, `restore`, `import`, `demo`, and the probe of `ar init`. None of them needs the loop.
 
 mod ablate;
 mod branches;
@@ -6,6 +6,7 @@ mod demo;
 mod fresh_runs;
 mod import;
 mod new_files;
+mod probe;
 mod repro;
 mod run_beside;
 mod status;
@@ -18,6 +19,7 @@ pub use demo::{create_demo, create_research_demo, demo_terms, research_demo_term
 pub use fresh_runs::{FreshNews, FreshTerms};
 pub use import::Import;
 pub use new_files::commit_new_files;
+pub use probe::probe;
 pub use repro::{Reproduced, Rerun, Rerunning};
 pub use status::{Lookout, inspect_all, inspect_sessions};
 pub use stop::{Stopped, StoppingBeside, ask_to_stop, end_run_only, note_stopped};

@@ -10,7 +10,7 @@ use super::command_lines::check_command;
 use crate::agent::{BUILT_IN_PROGRAM, PRESETS, Preset};
 use crate::domain::{DialectFormat, LedgerDialect};
 use crate::fs::read_at_most;
-use crate::rules::{Columns, Suggested, columns_of, own_loop, suggested};
+use crate::rules::{Columns, Suggested, columns_of, files_named, own_loop, printed_metric, start_command, suggested};
 use crate::session::errors::CommandRole;
 
 /// The file in which a repository tells an agent what to do.
@@ -21,8 +21,9 @@ const LARGEST_PROGRAM: u64 = 1 << 20;
 /// Largest notebook that is read, in bytes. Notebooks may contain pictures.
 const LARGEST_NOTEBOOK: u64 = 16 << 20;
 
-/// Maximum number of notebooks read.
+/// Maximum number of notebooks, and of files of any kind, that are read.
 const NOTEBOOKS: usize = 16;
+const MOST_FILES: usize = 64;
 
 /// The conventions found in a repository.
 #[derive(Debug, Clone, Default)]
@@ -91,6 +92,31 @@ impl Conventions {
     }
 }
 
+/// The command, metric and direction that the repository's own scripts suggest: those that the command names and start in turn,
+/// else all in the root and one folder below. Skips unreadable files.
+pub fn suggested_by_scripts(root: &Path, command: Option<&str>) -> Suggested {
+    let read = |path: &Path| String::from_utf8(read_at_most(&root.join(path), LARGEST_PROGRAM).ok()?).ok();
+    let command = command.map(str::to_owned).or_else(|| start_command(|name| read(Path::new(name))));
+    let is_script = |path: &Path| {
+        let by_name = path.file_name().is_some_and(|name| name == "Makefile" || name == "justfile");
+        by_name || path.extension().is_some_and(|extension| extension == "py" || extension == "sh")
+    };
+    let notes = read(Path::new("autoresearch.md")).unwrap_or_default();
+    let named = |text: &str| -> String {
+        files_named(text).iter().filter(|path| is_script(path)).filter_map(|path| read(path)).collect()
+    };
+    let mut scripts = named(command.as_deref().unwrap_or_default());
+    scripts += &named(&scripts);
+    let found = printed_metric(&scripts, &notes);
+    let found = if found.metric.is_some() || !found.beside.is_empty() {
+        found
+    } else {
+        let all = files_in(root, &is_script);
+        printed_metric(&all.iter().filter_map(|path| read(path)).collect::<String>(), &notes)
+    };
+    Suggested { command, ..found }
+}
+
 /// Reads the repository's `program.md`.
 pub(crate) fn read_program(root: &Path) -> io::Result<String> {
     let bytes = read_at_most(&root.join(PROGRAM), LARGEST_PROGRAM)?;
@@ -102,18 +128,22 @@ pub fn installed_agents(root: &Path) -> Vec<&'static Preset> {
     PRESETS.iter().filter(|preset| check_command(CommandRole::Agent, preset.name, root).is_ok()).collect()
 }
 
-/// The notebooks in the root and in the folders that are in it, hidden ones apart.
 fn notebooks(root: &Path) -> Vec<PathBuf> {
+    let is_notebook = |path: &Path| path.extension().is_some_and(|extension| extension == "ipynb");
+    files_in(root, &is_notebook).into_iter().take(NOTEBOOKS).collect()
+}
+
+/// Such files in the root and in the folders that are in it, hidden ones apart.
+fn files_in(root: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let list = |dir: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut paths: Vec<_> = entries.filter(|path| !is_hidden(path)).collect();
         paths.sort();
         paths
     };
-    let is_notebook = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "ipynb") && path.is_file();
     let here = list(root);
     let below = here.iter().filter(|path| path.is_dir() && !path.is_symlink()).flat_map(|dir| list(dir));
-    here.iter().cloned().chain(below).filter(is_notebook).take(NOTEBOOKS).collect()
+    here.iter().cloned().chain(below).filter(|path| is_wanted(path) && path.is_file()).take(MOST_FILES).collect()
 }
 
 fn is_hidden(path: &Path) -> bool {

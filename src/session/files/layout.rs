@@ -38,7 +38,11 @@ pub(crate) fn is_own(path: &Path) -> bool {
 }
 
 /// Refuses a repository that tracks the folder of sessions or one of these ledgers.
-pub(crate) fn refuse_tracked<const N: usize>(repo: &Repo, ledgers: [PathBuf; N]) -> Result<(), SessionError> {
+///
+/// # Errors
+///
+/// It does, or its index cannot be read.
+pub fn refuse_tracked<const N: usize>(repo: &Repo, ledgers: [PathBuf; N]) -> Result<(), SessionError> {
     for path in ledgers.into_iter().chain([SESSIONS_FOLDER.into()]) {
         if repo.working_tree.is_tracked(&path)? {
             return Err(SessionError::Tracked(path));

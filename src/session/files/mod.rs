@@ -25,13 +25,12 @@ pub(crate) use choosing::session_there;
 pub use choosing::{Choice, Chosen, choose_session, find_session};
 pub(crate) use command_lines::{check_command, program_of};
 pub(crate) use conventions::read_program;
-pub use conventions::{Conventions, PROGRAM, installed_agents};
+pub use conventions::{Conventions, PROGRAM, installed_agents, suggested_by_scripts};
 pub(crate) use disk_space::{folder_with_space, full_elsewhere, has_space, refuse_full, refuse_spoilt};
 pub(crate) use fetched::is_fetched;
 pub(crate) use ignored::{IgnoredFiles, ignored_inputs, stamp};
-pub(crate) use layout::{
-    INDEX_BEFORE, REPRO_FOLDER, UNFINISHED, clear_folder, exclude_own, is_own, refuse_tracked, remove_file,
-};
+pub use layout::refuse_tracked;
+pub(crate) use layout::{INDEX_BEFORE, REPRO_FOLDER, UNFINISHED, clear_folder, exclude_own, is_own, remove_file};
 pub use layout::{SETTINGS_FILE, exclude_pattern};
 pub use log_end::read_log;
 pub(crate) use log_follower::LogFollower;
