@@ -112,12 +112,12 @@ impl Unit {
         if let Some((_, unit)) = BINARY.iter().find(|(known, _)| *known == name) {
             return Some(Unit::new(unit));
         }
-        if is_unit(name) && !has(NOT_IN_NAMES, name) {
+        if name.contains('/') && is_unit(name) {
             return Some(Unit::new(name));
         }
         let name = name.trim_end_matches([')', ']']);
         let mut words = name.rsplit(|c: char| !c.is_alphanumeric() && c != '%' && c != '°');
-        let (last, before, counted) = (words.next()?, words.next()?, words.next());
+        let (last, before, counted) = (words.next()?, words.next().unwrap_or_default(), words.next());
         if before == "per" {
             return counted.filter(|counted| unit(counted).is_some()).map(|counted| Unit(format!("{counted}/{last}")));
         }
@@ -291,7 +291,7 @@ pub fn duration(text: &str) -> Option<(f64, usize)> {
         let end = hours + 4 + decimal(&text[hours + 4..]);
         let parts = [value(&text[..hours])?, value(&text[hours + 1..hours + 3])?, value(&text[hours + 4..end])?];
         let [hour, minute, second] = parts;
-        let is_span = (hour < 10.0 || hour >= 24.0) && minute < 60.0 && second < 60.0;
+        let is_span = !(10.0..24.0).contains(&hour) && minute < 60.0 && second < 60.0;
         return is_span.then_some((hour * 3600.0 + minute * 60.0 + second, end));
     }
     let (mut at, mut parts, mut total, mut last) = (0, 0, 0.0, f64::INFINITY);
@@ -372,6 +372,9 @@ mod tests {
             ("tok_s", None),
             ("gb_s", None),
             ("loss_min", None),
+            ("min", None),
+            ("qps", None),
+            ("x", None),
             ("params_m", None),
             ("val_bpb", None),
             ("val_loss", None),

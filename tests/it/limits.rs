@@ -1,4 +1,4 @@
-//! `--limit`: bounds that a kept change keeps to.
+//! `--limit`: bounds that a kept change keeps to, and the units of what they bound.
 
 use crate::guards::{record, repo, session};
 
@@ -42,4 +42,34 @@ fn a_number_over_its_limit_or_missing_keeps_a_change_from_being_kept() {
     session(&other, &["--limit", "memory_gb<0.000001"], &["echo echo val_bpb: 1.5 > src/value"], 1).ok();
     let reason = record(&other, 1)["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains(", but memory_gb is 0.0") && reason.ends_with(" and must be < 0.000001"), "{reason}");
+}
+
+#[test]
+fn numbers_count_in_the_unit_of_the_baseline_however_the_session_decides() {
+    for decide in ["once", "confirmed"] {
+        let repo = repo();
+        repo.write("src/value", "echo 'val_bpb: 1.234 s'; echo 'load: 0.5 s'\n");
+        repo.commit_all("units");
+        let edits = [
+            "echo \"echo 'val_bpb: 980 ms'; echo 'load: 700 ms'\" > src/value",
+            "echo \"echo 'val_bpb: 970 ms'; echo 'load: 300 ms'\" > src/value",
+            "echo \"echo 'val_bpb: 3 MB'; echo 'load: 300 ms'\" > src/value",
+            "echo \"echo 'val_bpb: 0.9'; echo 'load: 300 ms'\" > src/value",
+        ];
+        let args = ["--decide", decide, "--limit", "load<=600ms", "--goal", "100ms"];
+        let called = session(&repo, &args, &edits, 4).ok();
+        let found: Vec<String> = (0..=4)
+            .map(|id| record(&repo, id))
+            .map(|it| format!("{} {} {}", it["outcome"], it["metric"]["value"], it["metric"]["unit"]).replace('"', ""))
+            .collect();
+        let expected = ["keep 1.234 s", "discard 0.98 s", "keep 0.97 s", "crash null null", "crash null null"];
+        assert_eq!(found, expected, "{decide}: {called:?}");
+        assert_eq!(record(&repo, 2)["metric"]["raw"], "970 ms");
+        let reason = record(&repo, 3)["reason"].as_str().unwrap().to_owned();
+        assert!(reason.starts_with("val_bpb is 3 MB, but the baseline's unit is s"), "{reason}");
+        let named: Vec<&str> = called.stderr.lines().filter(|line| line.contains("the unit of")).collect();
+        assert!(named.len() == 1 && named[0].ends_with("read 980 ms as 0.98 s"), "{called:?}");
+        let row = std::fs::read_to_string(repo.file("results.tsv")).unwrap().lines().nth(3).unwrap().to_owned();
+        assert_eq!(row.split('\t').nth(1), Some("0.97"), "{row}");
+    }
 }
