@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::{
     Artifact, ArtifactsRun, Beside, Control, Direction, Environment, ExperimentId, Failure, GpuOther, GuardRun,
-    IdeaKind, Imported, Layout, MetricSpec, Metrics, NewIdea, Number, Outcome, Review, RunRole, Tag, Tokens, Unit,
-    Unparsed, Usage, Version, WallKind,
+    IdeaKind, Imported, Layout, MetricSpec, Metrics, NewIdea, Number, Outcome, PartOf, Review, RunRole, Tag, Tokens,
+    Unit, Unparsed, Usage, Version, WallKind,
 };
 
 /// The version of records that this program writes.
@@ -137,6 +137,12 @@ pub struct Run {
     /// The seconds that it waited in the queue of the engine that executed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued: Option<f64>,
+    /// True if its value is the last one before it reached its deadline or crashed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// What its value is of, if not of the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<PartOf>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -415,6 +421,16 @@ impl Record {
         let mean = own.iter().filter_map(|run| run.value).sum::<f64>() / own.len() as f64;
         let is_mean = (mean - value).abs() <= 1e-9 * value.abs();
         if is_mean { own } else { own.into_iter().take(1).collect() }
+    }
+
+    /// Returns whether a run that decides did not finish.
+    pub fn is_partial(&self) -> bool {
+        self.deciding_runs().iter().any(|run| run.partial)
+    }
+
+    /// What its value is of, if not of whole runs.
+    pub fn part(&self) -> Option<PartOf> {
+        self.deciding_runs().iter().find_map(|run| run.part)
     }
 
     /// The seed and the number that a rerun is compared with: those of the first deciding run, or of the last run where none

@@ -261,6 +261,17 @@ settings! {
         comment: "Allow changes that were measured before.",
     }
 
+    /// Whether the last number of a run that reached its deadline or crashed counts.
+    #[serde(default)]
+    count_partial: bool as bool = false, {
+        key: "count-partial", heading: Heading::Measuring,
+        help: "Count the last number of a run that reached its deadline or crashed, marked as partial",
+        comment: "Count the last number of a run that reached its deadline or crashed.",
+        lines: |it| line(it.count_partial.then_some(()), |()| {
+            "partial   a run that reaches its deadline or crashes counts by its last number".into()
+        }),
+    }
+
     /// A run's deadline.
     #[serde(with = "crate::domain::seconds")]
     timeout: Duration as Duration = DEFAULT_TIMEOUT, {

@@ -68,6 +68,7 @@ proptest! {
             outcome: told.outcome,
             failure: None,
             description: &told.description,
+            is_partial: false,
             is_refused: false,
         })).collect();
         for (place, count, cell) in &bad {

@@ -24,6 +24,7 @@ fn entries(experiments: &[(CommitId, Option<Number>, String)]) -> Vec<Entry<'_>>
             outcome: if value.is_some() { Outcome::Keep } else { Outcome::Crash },
             failure: None,
             description,
+            is_partial: false,
             is_refused: false,
         })
         .collect()

@@ -26,6 +26,8 @@ pub struct Entry<'a> {
     pub failure: Option<FailureClass>,
     /// The change that it tried.
     pub description: &'a str,
+    /// True if a run that decides did not finish.
+    pub is_partial: bool,
     /// True if the change was refused without a run.
     pub is_refused: bool,
 }
@@ -40,6 +42,7 @@ impl<'a> Entry<'a> {
             outcome: record.outcome,
             failure: record.failure.as_ref().map(|failure| failure.class),
             description: &record.description,
+            is_partial: record.is_partial(),
             is_refused: record.runs.is_empty()
                 && record.failure.as_ref().is_some_and(|failure| failure.class.is_refusal()),
         }
@@ -172,7 +175,8 @@ impl RowFormat {
         fill(self.columns.metric, self.value(entry));
         fill(self.columns.memory, self.memory(entry));
         fill(self.columns.status, self.status(entry.outcome));
-        fill(self.columns.description, unquoted(&one_line(entry.description)));
+        let partial = if entry.is_partial { " (partial)" } else { "" };
+        fill(self.columns.description, unquoted(&one_line(entry.description)) + partial);
         tsv::line(cells, self.line_end)
     }
 

@@ -28,4 +28,4 @@ pub use plain::PlainText;
 pub use scanner::{LogSummary, Scanner};
 pub use search::{Found, PatternError};
 pub use summary::{last_lines, plain_text, summary_number};
-pub use verdict::{EXCERPT_LINES, Ending, Verdict, judge};
+pub use verdict::{EXCERPT_LINES, Ending, Verdict, judge, partial};

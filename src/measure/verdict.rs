@@ -77,6 +77,17 @@ pub fn judge(summary: &LogSummary, ending: &Ending) -> Verdict {
     Verdict { value: None, failure: Some(failure) }
 }
 
+/// The last number of a run that failed with this class after it: at its own deadline, or by a crash of its code. Absent
+/// for a run that memory or another process ended.
+pub fn partial<'a>(summary: &'a LogSummary, ending: &Ending, class: FailureClass) -> Option<&'a Number> {
+    use FailureClass::{Crash, ImportError, SyntaxError, Timeout};
+    let counts = matches!(class, Crash | ImportError | SyntaxError) || (class == Timeout && ending.timed_out);
+    match &summary.found {
+        Some(Found::Number(number)) if counts => Some(number),
+        _ => None,
+    }
+}
+
 fn class(summary: &LogSummary, ending: &Ending, lines: &[&str]) -> Result<Number, Evidence> {
     let own = without_report(lines);
     let end = own.len().saturating_sub(EXCERPT_LINES)..own.len();

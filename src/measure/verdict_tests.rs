@@ -203,3 +203,26 @@ proptest! {
         prop_assert!(verdict.value.is_none() && verdict.failure.is_some());
     }
 }
+
+#[test]
+fn a_number_before_a_failure_is_partial_unless_memory_or_another_process_ended_the_run() {
+    let number = || Some(Found::Number("0.97".parse().unwrap()));
+    let of = |ending: Ending, found: Option<Found>, tail: &str| {
+        let summary = LogSummary { found, ..summary(tail) };
+        let failure = judge(&summary, &ending).failure?;
+        partial(&summary, &ending, failure.class).map(|number| number.raw.clone())
+    };
+    let deadline = Ending { timed_out: true, ..Ending::default() };
+    assert_eq!(of(deadline, number(), "loss: 0.97").as_deref(), Some("0.97"));
+    assert_eq!(of(Ending { signal: Some(9), ..deadline }, number(), "x").as_deref(), Some("0.97"), "after the grace");
+    assert_eq!(of(Ending::from_status(1), number(), "x").as_deref(), Some("0.97"));
+    assert_eq!(of(Ending::from_status(139), number(), "x").as_deref(), Some("0.97"));
+    assert_eq!(of(Ending::from_status(1), None, "x"), None);
+    assert_eq!(of(Ending::from_status(1), Some(Found::NotFinite("nan".into())), "x"), None);
+    assert_eq!(of(Ending::from_status(0), number(), "x"), None, "it is whole");
+    let others = [Ending::from_status(137), Ending::from_status(143), Ending::from_status(124)];
+    for ending in others.into_iter().chain([Ending { oom_killed: true, ..Ending::from_status(137) }]) {
+        assert_eq!(of(ending, number(), "x"), None, "{ending:?}");
+    }
+    assert_eq!(of(Ending::from_status(1), number(), "torch.OutOfMemoryError: CUDA out of memory."), None);
+}

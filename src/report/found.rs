@@ -15,7 +15,7 @@ use super::sources::Sources;
 use super::verified::Verified;
 use crate::domain::{
     AgentCall, CommitId, Composite, DiffStat, Direction, EnvironmentChange, ExperimentId, Layout, Note, Outcome,
-    Record, Review, ReviewVerdict, RunRole, Spent, Tokens, WallKind, span_text,
+    PartOf, Record, Review, ReviewVerdict, RunRole, Spent, Tokens, WallKind, span_text,
 };
 use crate::ledger::{Ledger, Row, RowStatus};
 use crate::rules::{
@@ -190,6 +190,10 @@ pub struct Report {
     pub(super) lanes: Vec<Lane>,
     /// The experiments after which the session was flagged for review.
     pub(super) flagged: Vec<ExperimentId>,
+    /// The experiments with numbers of runs that did not finish.
+    pub(super) partial: Vec<ExperimentId>,
+    /// Those with numbers that are not of whole runs.
+    pub(super) of_parts: Vec<(ExperimentId, PartOf)>,
     /// What the experiments after the last keep cost, in [`Report::hour`]s.
     pub(super) hours_since_keep: f64,
     /// The reason that the last loop ended.
@@ -294,6 +298,8 @@ impl Report {
         self = self.with_spent(course.spent);
         self.origin = origin(course.repository, records);
         self.flagged = course.flagged;
+        self.partial = records.iter().filter(|record| record.is_partial()).map(|record| record.id).collect();
+        self.of_parts = records.iter().filter_map(|record| Some((record.id, record.part()?))).collect();
         self.ended = course.ended;
         self.checks = course.checks;
         self.program = course.program;
@@ -431,6 +437,8 @@ impl Report {
             ignored_changed,
             reviews: &self.reviews,
             has_reviewer: self.has_reviewer,
+            partial: &self.partial,
+            of_parts: &self.of_parts,
             flagged: &self.flagged,
             tip,
             saved,

@@ -340,6 +340,7 @@ fn a_line_that_does_not_fit_is_not_there_at_all() {
         outcome: Outcome::Crash,
         failure: None,
         description: "does not fit",
+        is_partial: false,
         is_refused: false,
     };
     let mut ledger = LedgerFile::open(&rows, "loss", LedgerDialect::Ar).unwrap();

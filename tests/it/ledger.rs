@@ -38,6 +38,7 @@ fn append_three(path: &Path, dialect: LedgerDialect) {
         outcome: Outcome::Keep,
         failure: None,
         description: "say \"hi\"\tto\nit",
+        is_partial: false,
         is_refused: false,
     };
     file.append(&kept).unwrap();
@@ -164,6 +165,7 @@ fn a_row_is_known_again_and_a_torn_one_is_not() {
         outcome: Outcome::Keep,
         failure: None,
         description: "again",
+        is_partial: false,
         is_refused: false,
     };
     file.append(&entry).unwrap();
@@ -187,6 +189,7 @@ fn sessions_that_append_together_tear_no_row_and_write_one_header() {
                         outcome: Outcome::Discard,
                         failure: None,
                         description: "together",
+                        is_partial: false,
                         is_refused: false,
                     };
                     file.append(&entry).unwrap();
@@ -287,6 +290,7 @@ fn a_row_that_waits_while_the_file_is_rebuilt_stands_in_the_new_one() {
                 outcome: Outcome::Discard,
                 failure: None,
                 description: "an idea",
+                is_partial: false,
                 is_refused: false,
             })
         });
@@ -335,7 +339,7 @@ proptest! {
         for (description, value, outcome) in &rows {
             let value = value.map(|value| number(&value.to_string()));
             let outcome = [Outcome::Keep, Outcome::Discard, Outcome::Crash][*outcome];
-            let entry = Entry { commit: &commit('a'), value, memory_gb: None, outcome, failure: None, description, is_refused: false };
+            let entry = Entry { commit: &commit('a'), value, memory_gb: None, outcome, failure: None, description, is_partial: false, is_refused: false };
             file.append(&entry).unwrap();
         }
         let bytes = fs::read(&path).unwrap();

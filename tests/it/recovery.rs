@@ -206,7 +206,7 @@ fn a_metric_file_that_the_run_does_not_write_is_no_result() {
     let file = ["--metric-file", "out.json:/v"];
     let call = ["try", "-m", "fake", "--metric", "v", "--lower", "--cmd", "sh train.sh", "--exit-code"];
     let called = ar(&repo, call.into_iter().chain(file)).exits(20);
-    assert!(called.stdout.contains("   1  crash    no_output fake: "), "{called:?}");
+    assert!(called.stdout.contains("   1  crash    no_metric fake: "), "{called:?}");
     repo.write("skip", "");
     repo.write("out.json", "{\"v\": 0.001}\n");
     let touched = Command::new("touch").args(["-d", "+1 hour"]).arg(repo.file("out.json")).status().unwrap();

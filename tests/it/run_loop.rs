@@ -457,6 +457,64 @@ fn the_metric_can_stand_in_a_file_and_an_old_file_does_not_count() {
     let records = records(&repo);
     assert_eq!(field(&records[0], "/metric/raw"), "1.50");
     assert_eq!(field(&records[1], "/failure/class"), "no_metric", "{}", records[1]);
+    assert!(
+        field(&records[1], "/reason").starts_with("the run did not write the metric file out.json ("),
+        "{}",
+        records[1]
+    );
+}
+
+#[test]
+fn the_newest_file_of_a_pattern_counts_if_the_run_wrote_it() {
+    let repo = training_repo();
+    repo.write(".gitignore", "*.ckpt\nout/\n");
+    repo.write("value", "1.5\n");
+    let write = "{ mkdir -p out/z$value; printf 'epoch,loss\\n1,9\\n2,%s\\n3,\\n' $value > out/z$value/m.csv; }";
+    repo.write("train.sh", format!("value=$(cat value); [ -e skip ] || {write}; echo trained\n"));
+    repo.commit_all("writes a table to a folder of each run");
+    let agent = "[ $AR_EXPERIMENT = 1 ] && echo 1.25 > value || touch skip";
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    ar(&repo, args.into_iter().chain(["--metric-file", "out/*/m.csv", "--max-experiments", "2"])).ok();
+    let records = records(&repo);
+    assert_eq!([0, 1].map(|id| field(&records[id], "/metric/raw")), ["1.5", "1.25"]);
+    assert_eq!(field(&records[2], "/failure/class"), "no_metric", "{}", records[2]);
+}
+
+#[test]
+fn a_number_before_the_deadline_or_a_crash_counts_where_asked_for() {
+    let agent = "[ $AR_EXPERIMENT = 1 ] && echo 'sleep 60' > end || echo 'exit 3' > end; echo 1.$AR_EXPERIMENT > value";
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    let more = ["--timeout", "400ms", "--grace", "200ms", "--lower", "--max-experiments", "2"];
+    for partial in [&["--count-partial"][..], &[]] {
+        let repo = training_repo();
+        repo.write("train.sh", "echo \"loss: $(cat value)\"; . ./end\n");
+        repo.write("value", "1.5\n");
+        repo.write("end", "exit 0\n");
+        repo.commit_all("prints, then ends as told");
+        let called = ar(&repo, args.into_iter().chain(more).chain(partial.iter().copied())).ok();
+        let (records, rows, report) = (records(&repo), repo.read("results.tsv"), ar(&repo, ["report"]).ok().stdout);
+        let partial_rows = rows.lines().filter(|row| row.ends_with(" (partial)")).count();
+        if partial.is_empty() {
+            let reasons = [1, 2].map(|id| field(&records[id], "/reason").to_owned());
+            assert!(
+                reasons[0].contains("; printed 1.1 before the deadline (`--count-partial` would count it)"),
+                "{reasons:?}"
+            );
+            assert!(
+                reasons[1].contains("; printed 1.2 before it failed (`--count-partial` would count it)"),
+                "{reasons:?}"
+            );
+            assert_eq!((partial_rows, report.contains("partial number")), (0, false), "{rows}{report}");
+            continue;
+        }
+        assert_eq!([1, 2].map(|id| field(&records[id], "/outcome")), ["keep", "discard"], "{called:?}");
+        assert!(records[1]["runs"][0]["partial"] == true && records[0]["runs"][0].get("partial").is_none());
+        assert_eq!(
+            (partial_rows, report.contains("partial numbers, of runs that did not finish: 1 and 2")),
+            (2, true),
+            "{rows}{report}"
+        );
+    }
 }
 
 #[test]

@@ -161,6 +161,9 @@ pub fn judge(
             Verdict { outcome: Outcome::Keep, reason }
         }
     };
+    if measured.failure.is_none() && measured.run.as_ref().is_some_and(|run| run.partial) {
+        verdict.reason += &format!("; a partial number: the run did not finish ({})", measured.ended);
+    }
     let without = axes_without_number(contract, measured.failure.as_ref(), &measured.metrics);
     if !without.is_empty() {
         verdict.reason += &format!(": no number for {}", without.join(", "));

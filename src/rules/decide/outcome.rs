@@ -107,10 +107,10 @@ pub fn relative_gain(direction: Direction, a: f64, b: f64) -> Option<f64> {
 
 /// One sentence that says why an experiment has no number. `run` is the one that failed, if there was one.
 pub fn describe_failure(failure: &Failure, metric: &str, ended: &str, run: Option<&Run>) -> String {
-    if let Some(seconds) = run.and_then(|run| run.silent) {
-        return format!("silent for {} ({ended})", span_text(seconds));
-    }
-    let reason = failure.class.texts().reason.replace("{metric}", metric).replace("{ended}", ended);
+    let reason = match run.and_then(|run| run.silent) {
+        Some(seconds) => format!("silent for {} ({ended})", span_text(seconds)),
+        None => failure.class.texts().reason.replace("{metric}", metric).replace("{ended}", ended),
+    };
     match &failure.detail {
         Some(detail) if failure.class == FailureClass::NoMetric => format!("{detail} ({ended})"),
         Some(detail) => format!("{reason}; {detail}"),

@@ -64,6 +64,27 @@ pub(crate) fn tainted(evidence: Evidence<'_>) -> Option<Warning> {
     })
 }
 
+/// Values of runs that reached their deadline or crashed.
+pub(crate) fn partial(evidence: Evidence<'_>) -> Option<Warning> {
+    let last = evidence.partial.last()?;
+    Some(Warning {
+        kind: "partial",
+        what: format!("partial numbers, of runs that did not finish: {}", listed(evidence.partial)),
+        hint: evidence.tag.map(|tag| format!("run `ar show {last} --tag {tag}` to see how its run ended")),
+    })
+}
+
+/// Values of one part or process of a run, where the log has none of all of them.
+pub(crate) fn of_parts(evidence: Evidence<'_>) -> Option<Warning> {
+    let (_, part) = evidence.of_parts.last()?;
+    let ids: Vec<ExperimentId> = evidence.of_parts.iter().filter(|(_, it)| it == part).map(|(id, _)| *id).collect();
+    Some(Warning {
+        kind: "of_parts",
+        what: format!("a number may be that of a part ({}): {}", part.text(), listed(&ids)),
+        hint: Some(format!("print one for the whole run as `mean {}: …`, or pass --metric-regex", evidence.metric)),
+    })
+}
+
 /// Values that files outside the commits may have changed.
 pub(crate) fn ignored_changed(evidence: Evidence<'_>) -> Option<Warning> {
     let (last, files) = evidence.ignored_changed.last()?;
@@ -207,8 +228,8 @@ mod tests {
     use super::super::evidence::tests::warned;
     use super::super::warnings::warnings;
     use super::*;
-    use crate::domain::EnvironmentChange;
     use crate::domain::Outcome::{Discard, Keep};
+    use crate::domain::{EnvironmentChange, PartOf};
 
     #[test]
     fn what_stands_beside_the_numbers_is_said_once_each() {
@@ -228,6 +249,8 @@ mod tests {
                     (2.into(), ReviewVerdict::Unreviewed),
                     (3.into(), ReviewVerdict::NotEarned),
                 ],
+                partial: &[4.into()],
+                of_parts: &[(0.into(), PartOf::Split), (2.into(), PartOf::Split)],
                 flagged: &[5, 9].map(ExperimentId::from),
                 saved: 2,
                 malformed: 1,
@@ -244,6 +267,9 @@ mod tests {
                 "gpu A100 → H100 from experiment 2 on: numbers before and after are not comparable",
                 "files changed while kept experiments ran, so their numbers may belong to other code: 1",
                 "3 runs were repeated or given up because another process was on the GPU",
+                "partial numbers, of runs that did not finish: 4",
+                "a number may be that of a part (the last of several folds, seeds, classes or tasks, of which the log has no \
+                 mean): 0 and 2",
                 "the reviewer doubts what was kept: 1 (unclear) and 3 (not earned)",
                 "1 keep has no review: 2",
                 "flagged for review 2 times, last after experiment 9: no recent keeps",

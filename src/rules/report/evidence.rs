@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::summary::{Point, Summary};
 use super::time_split::TimeSplit;
 use super::wall_counts::WallCounts;
-use crate::domain::{Direction, EnvironmentChange, ExperimentId, ReviewVerdict};
+use crate::domain::{Direction, EnvironmentChange, ExperimentId, PartOf, ReviewVerdict};
 use crate::rules::decide::Check;
 use crate::rules::history::Spread;
 
@@ -63,6 +63,10 @@ pub struct Evidence<'a> {
     pub reviews: &'a [(ExperimentId, ReviewVerdict)],
     /// True if the session has a reviewer now.
     pub has_reviewer: bool,
+    /// The experiments with numbers of runs that did not finish.
+    pub partial: &'a [ExperimentId],
+    /// Those with numbers that are not of whole runs.
+    pub of_parts: &'a [(ExperimentId, PartOf)],
     /// The experiments after which the session was flagged for review.
     pub flagged: &'a [ExperimentId],
     /// The commit at the tip of the branch; absent while an experiment is open.
@@ -136,6 +140,8 @@ pub(crate) mod tests {
             ignored_changed: &[],
             reviews: &[],
             has_reviewer: false,
+            partial: &[],
+            of_parts: &[],
             flagged: &[],
             tip: None,
             saved: 0,

@@ -4,7 +4,7 @@ use super::chance::{never_repeated, within_spread};
 use super::doubted_numbers::doubted_numbers;
 use super::doubts::{
     best_is_not_the_tip, changed_while_running, direction_doubted, doubted_by_the_reviewer, drifted,
-    environment_changed, flagged, ignored_changed, saved, tainted, unreadable, unreviewed,
+    environment_changed, flagged, ignored_changed, of_parts, partial, saved, tainted, unreadable, unreviewed,
 };
 use super::evidence::{Evidence, Warning};
 use super::jumps::jumps;
@@ -23,6 +23,8 @@ pub fn warnings(evidence: Evidence<'_>) -> Vec<Warning> {
     found.extend(environment_changed(evidence));
     found.extend(changed_while_running(evidence));
     found.extend(tainted(evidence));
+    found.extend(partial(evidence));
+    found.extend(of_parts(evidence));
     found.extend(without_wall(evidence));
     found.extend(ignored_changed(evidence));
     found.extend(doubted_by_the_reviewer(evidence));

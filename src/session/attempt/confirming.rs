@@ -297,6 +297,8 @@ impl Attempt {
                     void: false,
                     tainted: 0,
                     queued: None,
+                    partial: false,
+                    part: None,
                 };
                 baseline.runs.push(run.unwrap_or(lost));
                 store.note(Notice::BaselineFailed { seed, why: measured.ended.clone() });

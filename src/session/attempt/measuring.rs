@@ -12,7 +12,7 @@ use crate::domain::{
 };
 use crate::exec::{Executor, Exit, Job, Running, Started, Watched};
 use crate::fs::read_at_most;
-use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file};
+use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file, partial};
 use crate::rules::{Silence, Wall, changed_text, is_empty_baseline};
 use crate::session::errors::SessionError;
 use crate::session::files::{LogFollower, SEED, file_with, is_pattern, newest_file, stamp};
@@ -70,6 +70,7 @@ pub(crate) struct FinishedRun {
     seed: Option<u64>,
     pub(crate) summary: LogSummary,
     pub(crate) verdict: Verdict,
+    is_partial: bool,
     pub(crate) exit: Exit,
 }
 
@@ -217,6 +218,14 @@ impl ActiveRun {
             lost: false,
         };
         let mut verdict = judge(&summary, &ending);
+        let last = verdict.failure.as_ref().and_then(|failure| partial(&summary, &ending, failure.class));
+        let is_partial = contract.count_partial && last.is_some();
+        if is_partial {
+            verdict = Verdict { value: last.cloned(), failure: None };
+        } else if let (Some(last), Some(failure)) = (last, &mut verdict.failure) {
+            let end = if ending.timed_out { "the deadline" } else { "it failed" };
+            failure.detail = Some(format!("printed {} before {end} (`--count-partial` would count it)", last.text()));
+        }
         if let Some(failure) = verdict.failure.as_mut().filter(|it| it.class == FailureClass::NoMetric) {
             if refused.is_some() {
                 failure.detail = refused;
@@ -236,7 +245,7 @@ impl ActiveRun {
         if self.role == RunRole::Baseline {
             verdict.failure.take_if(|failure| is_empty_baseline(contract, failure.class, exit.exit));
         }
-        Ok(FinishedRun { role: self.role, seed: self.seed, summary, verdict, exit })
+        Ok(FinishedRun { role: self.role, seed: self.seed, summary, verdict, is_partial, exit })
     }
 }
 
@@ -258,6 +267,8 @@ impl FinishedRun {
             void: false,
             tainted: 0,
             queued,
+            partial: self.is_partial,
+            part: self.summary.part,
         }
     }
 

@@ -110,6 +110,8 @@ fn run_of(exit: &Exit, seeded: Option<(RunRole, u64)>, command: &str, number: Op
         void: false,
         tainted: 0,
         queued: None,
+        partial: false,
+        part: None,
     }
 }
 
