@@ -1,5 +1,7 @@
 //! The contract: what the user approves before a session starts.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::settings::PLAIN;
@@ -7,6 +9,18 @@ use super::{COMPOSITE, CommitId, Composite, Contract, MetricSource, Tag, WordLis
 
 /// Files that pin the versions of what a project depends on, in the order of their names.
 pub static LOCK_FILES: WordList = WordList::new(|| word_list(include_str!("lists/lock_files.txt")));
+
+/// What to do about a lock file of uv among files that a run changed, as the end of a sentence.
+pub fn stale_lock_clause(changed: &[PathBuf]) -> String {
+    let Some(lock) = changed.iter().find(|path| path.file_name().is_some_and(|name| name == "uv.lock")) else {
+        return String::new();
+    };
+    format!(
+        "; `uv run` rewrites {}, which is older than its pyproject.toml: run `uv lock` and commit it, or pass --frozen to \
+         `uv run`",
+        lock.display()
+    )
+}
 
 /// The session before one that starts from the user's commits on its branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -89,7 +89,7 @@ pub use cap_settings::Caps;
 pub use carry::Carry;
 pub use clock::{Clock, ago_text, exact_time, moment_text};
 pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES, SCORING};
-pub use contract::{Drift, Follows, LOCK_FILES};
+pub use contract::{Drift, Follows, LOCK_FILES, stale_lock_clause};
 pub use control::Control;
 pub use core_settings::settings;
 pub use decide::Decide;

@@ -9,7 +9,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{
     CommitId, Escalation, ExperimentId, MetricDrift, Role, Tag, count_of, cut, duration_text, exact_time,
-    experiment_name, moment_text, span_text,
+    experiment_name, moment_text, span_text, stale_lock_clause,
 };
 
 /// The most rows removed from results.tsv that a notice names, and the most characters of each.
@@ -239,7 +239,7 @@ pub enum Notice {
          baseline without it, end it and begin a new session: `ar run --tag NAME`"
     )]
     BaselineTainted { runs: u32, who: String },
-    #[error("exempted tracked files that the baseline's run changed itself: {}", list(.0))]
+    #[error("exempted tracked files that the baseline's run changed itself: {}{}", list(.0), stale_lock_clause(.0))]
     ExemptChanged(Vec<PathBuf>),
     #[error("picked up all open experiments again after an error: {0}")]
     PickedUp(String),

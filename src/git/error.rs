@@ -202,6 +202,11 @@ impl GitError {
         gix::error::classify(self).is_not_found()
     }
 
+    /// Returns whether the user may not read a file.
+    pub(in crate::git) fn is_unreadable(&self) -> bool {
+        matches!(self, GitError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied)
+    }
+
     /// The same error as that of a filter for the file `path`, unless the work as a whole was to end.
     pub(in crate::git) fn of_filter(self, path: &Path) -> GitError {
         match self {

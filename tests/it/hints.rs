@@ -24,6 +24,94 @@ pub(crate) fn type_hint(repo: &TestRepo, said: &str, start: &str) -> Called {
 }
 
 #[test]
+fn a_required_filter_whose_program_is_absent_is_refused_before_anything_starts() {
+    let repo = training_repo();
+    repo.git(["config", "filter.big.clean", "git-absent-program clean -- %f"]);
+    repo.git(["config", "filter.big.required", "true"]);
+    ar(&repo, RUN).ok();
+    let repo = training_repo();
+    repo.write("d.bin", "pointer\n");
+    repo.write(".gitattributes", "*.bin filter=big\n");
+    repo.commit_all("a large file");
+    repo.git(["config", "filter.big.clean", "git-absent-program clean -- %f"]);
+    repo.git(["config", "filter.big.required", "true"]);
+    for more in [&[][..], &["--slots", "2"]] {
+        let said = ar(&repo, RUN.iter().chain(more)).exits(1).stderr;
+        assert!(said.contains("cannot start the git filter: `git-absent-program` not found\nhint: install "), "{said}");
+        assert!(repo.read("d.bin") == "pointer\n" && !repo.exists(".autoresearch"), "nothing is moved");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_refused_change_and_is_put_back() {
+    for more in [&[][..], &["--slots", "2", "--calls", "1"]] {
+        let repo = training_repo();
+        repo.write("docs.txt", "a");
+        repo.commit_all("a file");
+        let agent = "[ $AR_EXPERIMENT = 1 ] && echo '# 1' >> train.sh && chmod 000 docs.txt || sed -i 's/^VAL_BPB=.*/VAL_BPB=0.5/' train.sh";
+        let args = RUN.iter().copied().chain(["--agent", agent, "--max-experiments", "2"]);
+        let called = ar(&repo, args.chain(more.iter().copied())).ok();
+        // Root may read everything.
+        if called.stdout.contains("docs.txt cannot be read") {
+            assert!(called.stdout.contains("   1  refused  scope"), "{called:?}");
+            assert!(called.stdout.contains("   2  keep     0.5"), "{called:?}");
+            assert_eq!(repo.read("docs.txt"), "a");
+        }
+    }
+}
+
+#[test]
+fn a_lock_file_that_uv_rewrites_is_named_with_what_to_do() {
+    let repo = training_repo();
+    repo.write("uv.lock", "old\n");
+    repo.write("pyproject.toml", "[project]\nname = \"x\"\n");
+    let uv = "#!/bin/sh\nh=$(cksum < pyproject.toml); [ \"$(cat uv.lock)\" = \"$h\" ] || echo \"$h\" > uv.lock\n";
+    repo.write("uv.sh", uv);
+    repo.commit_all("a project");
+    let agent = "echo \"# $AR_EXPERIMENT\" >> pyproject.toml; sed -i \"s/^VAL_BPB=.*/VAL_BPB=0.$((9 - AR_EXPERIMENT))/\" train.sh";
+    let command = ["--cmd", "sh uv.sh; sh train.sh", "--agent", agent, "--max-experiments", "2"];
+    let called = ar(&repo, RUN[..4].iter().copied().chain(RUN[6..].iter().copied()).chain(command)).ok();
+    let hint = "`uv run` rewrites uv.lock, which is older than its pyproject.toml: run `uv lock` and commit it";
+    assert!(called.stderr.contains(hint), "{called:?}");
+    assert!(called.stdout.contains("   1  keep     0.8") && called.stdout.contains("   2  keep     0.7"), "{called:?}");
+    let scoped = ["--cmd", "sh uv.sh; sh train.sh", "--scope", "train.sh", "--tag", "u"];
+    repo.git(["checkout", "-q", "main"]);
+    let said = ar(&repo, RUN[..4].iter().copied().chain(scoped)).exits(3).stderr;
+    assert!(said.contains("name uv.lock in --scope;") && said.contains(hint), "{said}");
+}
+
+#[test]
+fn a_folder_at_the_path_of_the_metric_file_is_moved_before_the_next_run() {
+    let repo = training_repo();
+    repo.write(".gitignore", "m.json\n");
+    repo.write("write.sh", "echo '{\"loss\": 1}' > m.json\n");
+    repo.commit_all("a metric file");
+    let agent = "[ $AR_EXPERIMENT = 1 ] && echo 'mkdir m.json' > write.sh || echo 'echo \"{\\\"loss\\\": 0.5}\" > m.json' > write.sh";
+    let args = [
+        "run",
+        "--yes",
+        "--tag",
+        "t",
+        "--metric",
+        "loss",
+        "--cmd",
+        "rm -f m.json; sh write.sh",
+        "--metric-file",
+        "m.json:/loss",
+        "--agent",
+        agent,
+        "--max-experiments",
+        "2",
+    ];
+    let called = ar(&repo, args).ok();
+    assert!(called.stdout.contains("   2  keep     0.5"), "{called:?}");
+    assert!(
+        called.stderr.contains("moved out of the working tree") || called.stdout.contains("moved out"),
+        "{called:?}"
+    );
+}
+
+#[test]
 fn a_ledger_that_cannot_be_continued_is_moved_to_a_free_name() {
     const OTHER: &str = "commit\tval_bpb\tmemory_gb\n";
     let repo = training_repo();

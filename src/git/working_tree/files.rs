@@ -179,9 +179,17 @@ impl<'repo> Files<'repo> {
         Ok(OnDisk::File(Content { version: (mode, id), blob, raw, stat: stat_of(&meta) }))
     }
 
-    /// Reads what stands at `relative`; where its filter fails, the bytes are those on disk.
+    /// Reads what stands at `relative`; where its filter fails, the bytes are those on disk. Gives a file that the user may
+    /// not read the permissions of a checkout.
     pub(super) fn read_somehow(&mut self, relative: &BStr, index: &State) -> Result<OnDisk> {
         match self.read(relative, index) {
+            Err(error) if error.is_unreadable() => {
+                let is_executable =
+                    index.entry_by_path(relative).is_some_and(|entry| entry.mode == Mode::FILE_EXECUTABLE);
+                let full = self.tree.root.join(path::to_path(relative));
+                fs::set_permissions(&full, permissions(is_executable)).at("reading", &full)?;
+                self.read(relative, index)
+            }
             Err(GitError::Filter { .. }) => {
                 self.is_raw = true;
                 let read = self.read(relative, index);

@@ -51,6 +51,8 @@ pub enum WhyLeftOut {
     Attributes,
     /// Its filter fails.
     Filter,
+    /// The user may not read it.
+    Unreadable,
 }
 
 /// The content of a possible commit of the working tree.
@@ -118,7 +120,7 @@ struct Taken {
     changed: BTreeMap<BString, Option<Version>>,
     written: Vec<ObjectId>,
     too_large: Vec<TooLarge>,
-    /// Files whose filter fails.
+    /// Files whose filter fails, or that the user may not read.
     unreadable: Vec<LeftOut>,
 }
 
@@ -261,6 +263,12 @@ impl Taking<'_> {
             Err(GitError::Filter { path: native, .. }) => {
                 self.leave_out(path);
                 self.taken.unreadable.push(LeftOut { path: native, why: WhyLeftOut::Filter });
+                return Ok(());
+            }
+            Err(error) if error.is_unreadable() => {
+                self.leave_out(path);
+                let native = to_path(path.as_ref());
+                self.taken.unreadable.push(LeftOut { path: native, why: WhyLeftOut::Unreadable });
                 return Ok(());
             }
             read => read?,

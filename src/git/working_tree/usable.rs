@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use gix::attrs::StateRef;
 use gix::bstr::{BString, ByteSlice};
 use gix::index::State;
 use gix::index::entry::Mode;
-use gix::worktree::Stack;
 use gix::worktree::stack::state::attributes::Source;
 
 use super::attributes::{is_attributes, refuse_encoding_in};
 use super::files::{Files, OnDisk};
+use super::filters::Chosen;
 use super::snapshot::WhyLeftOut;
 use super::tree::WorkingTree;
 use super::walk::Scan;
@@ -74,28 +73,5 @@ impl WorkingTree {
             }
         }
         Ok(false)
-    }
-}
-
-/// The filters that attributes give to files.
-struct Chosen {
-    attributes: Stack,
-    found: gix::attrs::search::Outcome,
-}
-
-impl Chosen {
-    fn by(attributes: Stack) -> Chosen {
-        Chosen { found: attributes.selected_attribute_matches(["filter"]), attributes }
-    }
-
-    /// The name of a file's filter, if it has one.
-    fn filter(&mut self, gix: &gix::Repository, path: &gix::bstr::BStr) -> Result<Option<BString>> {
-        let at = self.attributes.at_entry(path, None, &gix.objects).during("reading attributes")?;
-        at.matching_attributes(&mut self.found);
-        let names = self.found.iter_selected().filter_map(|matched| match matched.assignment.state {
-            StateRef::Value(name) => Some(name.as_bstr().to_owned()),
-            _ => None,
-        });
-        Ok(names.last())
     }
 }

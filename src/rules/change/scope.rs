@@ -65,6 +65,10 @@ pub struct GlobError {
     pub problem: String,
 }
 
+/// The file that describes a Python project, and the lock files that its tools derive from it.
+const PROJECT: &str = "pyproject.toml";
+const PYTHON_LOCKS: [&str; 3] = ["pdm.lock", "poetry.lock", "uv.lock"];
+
 /// The file rules of a session.
 #[derive(Debug, Clone)]
 pub struct FileTerms {
@@ -158,7 +162,7 @@ impl FileTerms {
     pub fn protects(&self, path: &Path) -> bool {
         let by_default = || {
             EVALUATION.iter().any(|name| path == Path::new(name))
-                || self.locks.is_match(path)
+                || self.locks.is_match(path) && self.project_of_lock(path).is_none()
                 || self.named.iter().any(|named| named == path)
         };
         let in_scope = || self.scope.as_ref().is_some_and(|scope| scope.is_match(path));
@@ -166,8 +170,23 @@ impl FileTerms {
     }
 
     fn describes_shared_environment(&self, path: &Path) -> bool {
-        let is_project = path.file_name().is_some_and(|name| name == "pyproject.toml");
+        let is_project = path.file_name().is_some_and(|name| name == PROJECT);
         self.shares_environment && (is_project || self.locks.is_match(path))
+    }
+
+    /// The `pyproject.toml` beside a lock file that follows it, if changes may edit it: a change of both may be made, and a
+    /// run may rewrite the lock file after a change of the project.
+    pub fn project_of_lock(&self, path: &Path) -> Option<PathBuf> {
+        let is_lock = path.file_name().is_some_and(|name| PYTHON_LOCKS.iter().any(|lock| name == *lock));
+        let project = is_lock.then(|| path.with_file_name(PROJECT))?;
+        (self.is_in_scope(&project) && !self.protects(&project) && !self.protect.is_match(path)).then_some(project)
+    }
+
+    /// Returns whether a file of a change is a lock file that may change with its project; `None` for any other file.
+    fn follows_project(&self, path: &Path, change: &[FileEdit]) -> Option<bool> {
+        let is_named = self.scope.as_ref().is_some_and(|scope| scope.is_match(path));
+        let project = self.project_of_lock(path).filter(|_| !is_named)?;
+        Some(change.iter().any(|edit| edit.path == project))
     }
 
     /// Returns whether `--protect` names a file.
@@ -183,7 +202,8 @@ impl FileTerms {
             let meant = change.iter().filter(|edit| is_meant(edit));
             meant.map(|edit| format!("{} {}", edit.path.display(), why(edit))).collect::<Vec<_>>()
         };
-        let is_outside = |edit: &FileEdit| !self.is_in_scope(&edit.path);
+        let follows = |edit: &FileEdit| self.follows_project(&edit.path, change);
+        let is_outside = |edit: &FileEdit| !self.is_in_scope(&edit.path) && follows(edit) != Some(true);
         let protected = change.iter().filter_map(|edit| {
             let takes_place = edit.is_new || edit.is_opaque;
             let behind = if takes_place { modules_behind(&edit.path, edit.is_opaque) } else { Vec::new() };
@@ -195,7 +215,10 @@ impl FileTerms {
                 None if self.changes_source(edit) => {
                     Some(format!("{} is a stored source; store another one instead", edit.path.display()))
                 }
-                None => self.protects(&edit.path).then(|| format!("{} is protected", edit.path.display())),
+                None => {
+                    let is_protected = self.protects(&edit.path) || follows(edit) == Some(false);
+                    is_protected.then(|| format!("{} is protected", edit.path.display()))
+                }
             }
         });
         let with = |mut lines: Vec<String>, found: &[String]| {

@@ -137,6 +137,27 @@ fn a_new_file_that_python_takes_in_place_of_a_protected_one_is_protected_too() {
 }
 
 #[test]
+fn a_lock_file_belongs_to_a_change_of_the_project_beside_it() {
+    let protected = |path: &str| Some((FailureClass::Protected, format!("{path} is protected")));
+    for (scope, protect, paths, expected) in [
+        (&[][..], &[][..], &["pyproject.toml", "uv.lock"][..], None),
+        (&[], &[], &["uv.lock", "a/pyproject.toml"], protected("uv.lock")),
+        (&[], &[], &["a/poetry.lock", "a/pyproject.toml"], None),
+        (&[], &[], &["pyproject.toml", "requirements.txt"], protected("requirements.txt")),
+        (&["src", "pyproject.toml"], &[], &["pyproject.toml", "uv.lock"], None),
+        (&["src", "uv.lock", "pyproject.toml"], &[], &["uv.lock"], None),
+        (&["src"], &[], &["src/a.py", "uv.lock"], protected("uv.lock")),
+        (&[], &["pyproject.toml"], &["uv.lock"], protected("uv.lock")),
+        (&[], &["uv.lock"], &["uv.lock", "pyproject.toml"], protected("uv.lock")),
+    ] {
+        assert_eq!(verdict(&contract(scope, protect, "uv run train.py"), paths), expected, "{scope:?} {paths:?}");
+    }
+    let terms = FileTerms::of(&contract(&[], &[], "uv run train.py")).unwrap();
+    assert_eq!(terms.project_of_lock(Path::new("a/uv.lock")), Some("a/pyproject.toml".into()));
+    assert_eq!(terms.share_environment().project_of_lock(Path::new("uv.lock")), None);
+}
+
+#[test]
 fn what_describes_an_environment_that_slots_share_is_protected_whatever_the_scope() {
     let terms = |contract: &Contract| FileTerms::of(contract).unwrap();
     let scoped = contract(&["pyproject.toml", "uv.lock", "src"], &[], "uv run train.py");

@@ -8,10 +8,10 @@ use crate::domain::{Actor, CommitId, ExperimentId, FailureClass, Notice};
 use crate::fs::{read_regular, write_unsynced};
 use crate::git::TreeStamps;
 use crate::measure::Verdict;
-use crate::rules::Disturbance;
+use crate::rules::{Disturbance, FileTerms};
 use crate::session::errors::SessionError;
 use crate::session::files::{SETTINGS_FILE, is_own};
-use crate::session::store::{Store, TREE_BEFORE};
+use crate::session::store::{Store, TREE_BEFORE, commit_of};
 use crate::session::tree::{Seen, Workspace, name_of};
 
 impl Workspace {
@@ -24,6 +24,9 @@ impl Workspace {
     ) -> Result<(), SessionError> {
         if self.home.is_disposable() {
             self.clear_slot(store)?;
+        }
+        if let Some(file) = metric_file_of(&store.contract) {
+            self.clear_folder_at(store, id, commit, &file)?;
         }
         self.put_protected_back(store, id, commit)
     }
@@ -82,16 +85,31 @@ impl Workspace {
 }
 
 impl Attempt {
-    /// Leaves out files that the baseline's run changed as well: they count for no later run. Names those that the baseline's
-    /// first run changes.
-    pub(crate) fn counted(&self, store: &mut Store, disturbance: Disturbance) -> Disturbance {
+    /// Leaves out files that the baseline's run changed as well: they count for no later run. Neither do lock files of a
+    /// project that was changed since the start. Names those that the baseline's first run changes.
+    pub(crate) fn counted(
+        &self,
+        store: &mut Store,
+        terms: &FileTerms,
+        disturbance: Disturbance,
+    ) -> Result<Disturbance, SessionError> {
         let exempt = store.history.baseline().map(|baseline| &baseline.changed_while_running);
-        let counted = disturbance.without(|path| exempt.is_some_and(|exempt| exempt.contains(&name_of(path))));
+        let is_lock = disturbance.paths().iter().any(|path| terms.project_of_lock(path).is_some());
+        let objects = &store.repo.objects;
+        let since_start = match is_lock {
+            true => objects.changed_between(&store.contract.start, &commit_of(&self.open)?)?,
+            false => Vec::new(),
+        };
+        let follows = |path: &Path| {
+            terms.project_of_lock(path).is_some_and(|project| since_start.iter().any(|edit| edit.path == project))
+        };
+        let counted =
+            disturbance.without(|path| exempt.is_some_and(|exempt| exempt.contains(&name_of(path))) || follows(path));
         let changed = counted.paths();
         if self.open.id.is_baseline() && self.run.is_first() && !changed.is_empty() {
             store.note(Notice::ExemptChanged(changed));
         }
-        counted
+        Ok(counted)
     }
 }
 

@@ -392,7 +392,7 @@ impl Attempt {
         let carried = workspace.find_carried(store, &commit, &exit, is_baseline)?;
         let disturbance = workspace.compare_after_run(store, self.open.id, &commit, &mut verdict)?;
         let is_changed_after = is_changed(&verdict);
-        let disturbance = self.counted(store, disturbance);
+        let disturbance = self.counted(store, &workspace.file_terms, disturbance)?;
         // Changes during the baseline come from its own run, so they do not count.
         let disturbed = disturbance.failure().filter(|_| !self.open.id.is_baseline());
         let class = verdict.failure.as_ref().map(|failure| failure.class);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::texts::{axes_hint, import_hint, pointer_hint};
-use crate::domain::{COMPOSITE, FailureClass, MetricSource, few, nearest, shell_word};
+use crate::domain::{COMPOSITE, FailureClass, MetricSource, few, list, nearest, shell_word, stale_lock_clause};
 
 /// A baseline that measured nothing.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,8 @@ pub struct FailedBaseline {
     pub(crate) read_from: MetricSource,
     /// Names of the numbers that its log has.
     pub(crate) printed: Vec<String>,
+    /// Files that its run changed.
+    pub(crate) changed: Vec<PathBuf>,
     /// The axes for which it gave no number, if it failed for want of one.
     pub(crate) missing: Vec<String>,
     pub(crate) log: PathBuf,
@@ -25,7 +27,7 @@ pub struct FailedBaseline {
 impl FailedBaseline {
     /// Returns the hint for the user.
     pub(crate) fn hint(&self) -> String {
-        let FailedBaseline { class, metric, read_from, printed, missing, log, excerpt, .. } = self;
+        let FailedBaseline { class, metric, read_from, printed, changed, missing, log, excerpt, .. } = self;
         let log_word = shell_word(log);
         match class {
             Some(FailureClass::Timeout) => {
@@ -38,6 +40,11 @@ impl FailedBaseline {
                     {log_word}"
             ),
             Some(FailureClass::ImportError) => import_hint(excerpt, log),
+            Some(FailureClass::Protected) => format!(
+                "have the run leave protected files alone, or name {} in --scope{}",
+                list(changed),
+                stale_lock_clause(changed)
+            ),
             _ => match read_from {
                 MetricSource::File { path, .. } if metric == COMPOSITE => pointer_hint(path),
                 MetricSource::File { .. } => format!(

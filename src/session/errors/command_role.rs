@@ -14,6 +14,9 @@ pub enum CommandRole {
     Guard,
     /// It reviews a change.
     Reviewer,
+    /// It converts files for git.
+    #[strum(to_string = "git filter")]
+    Filter,
     /// It is told of events.
     #[strum(to_string = "command of --on-event")]
     OnEvent,
@@ -24,7 +27,11 @@ impl CommandRole {
     /// where no relative path leads anywhere.
     pub(crate) fn folder(self, root: &Path) -> &Path {
         match self {
-            CommandRole::Command | CommandRole::Agent | CommandRole::Guard | CommandRole::Reviewer => root,
+            CommandRole::Command
+            | CommandRole::Agent
+            | CommandRole::Guard
+            | CommandRole::Reviewer
+            | CommandRole::Filter => root,
             CommandRole::OnEvent => Path::new("/"),
         }
     }

@@ -130,6 +130,7 @@ fn baselines() -> Vec<SessionError> {
             reason: reason.into(),
             read_from,
             printed: printed.iter().map(|&name| name.to_owned()).collect(),
+            changed: Vec::new(),
             missing: vec!["a".into(), "los".into()],
             log: "a b/run.log".into(),
             excerpt: "ModuleNotFoundError: No module named 'torch'".into(),

@@ -13,6 +13,12 @@ pub(crate) fn missing_command(what: CommandRole, word: &str) -> String {
     if let (CommandRole::Agent, Some(preset)) = (what, Preset::named(word)) {
         return format!("{}; it needs {}", preset.install, preset.needs);
     }
+    if what == CommandRole::Filter {
+        return format!(
+            "install {word}, which .gitattributes and `git config --get-regexp '^filter'` ask for: without it, git cannot \
+             check out the files it is for"
+        );
+    }
     if what == CommandRole::OnEvent {
         return format!("the command runs in its own folder: use a full path, such as \"$AR_ROOT/{word}\"");
     }

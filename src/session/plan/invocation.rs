@@ -1,5 +1,6 @@
 //! Plans an invocation of `ar run` or `ar try` before it changes anything on disk.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,8 @@ use super::placing::{
 use super::terms::{Wanted, continue_contract, lines_passed_over, new_contract, with_axes};
 use crate::agent::{reports, tells_rounds};
 use crate::domain::{
-    Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Sandbox, Spent, Tag, list, with_causes,
+    Asked, Clock, Contract, ExperimentId, Home, Layout, LedgerDialect, Sandbox, Spent, Tag, list, shell_word,
+    with_causes,
 };
 use crate::git::{Changes, Head, Repo};
 use crate::ledger::{LedgerFile, RESULTS};
@@ -360,7 +362,7 @@ impl<'a> Subject<'a> {
 }
 
 /// The checks before the ledger is opened, in their order.
-const REPOSITORY_CHECKS: [RepositoryCheck; 3] = [check_open, check_untracked, check_checked_out];
+const REPOSITORY_CHECKS: [RepositoryCheck; 4] = [check_open, check_untracked, check_checked_out, check_filters];
 
 /// Refuses what a plan would be made of.
 type RepositoryCheck = fn(&Repo, &Subject, &Contract) -> Result<(), SessionError>;
@@ -382,6 +384,21 @@ fn check_checked_out(repo: &Repo, _: &Subject, contract: &Contract) -> Result<()
     let elsewhere = repo.refs.checked_out_elsewhere(&contract.tag.branch_ref())?;
     let refused = |worktree| BranchError::CheckedOutElsewhere { branch: contract.tag.branch(), worktree };
     elsewhere.map_or(Ok(()), |worktree| Err(refused(worktree).into()))
+}
+
+/// Refuses a repository with files whose required filter cannot start.
+fn check_filters(repo: &Repo, subject: &Subject, _: &Contract) -> Result<(), SessionError> {
+    if subject.drive == Drive::Ending {
+        return Ok(());
+    }
+    for filter in repo.working_tree.required_filters()? {
+        let mut lines = filter.lines.iter();
+        let checked = lines.try_for_each(|line| check_command(CommandRole::Filter, line, repo.worktree()));
+        if checked.is_err() && repo.working_tree.file_of_filter(&filter)?.is_some() {
+            return checked;
+        }
+    }
+    Ok(())
 }
 
 /// The last checks, in their order.
@@ -419,6 +436,19 @@ fn check_tree(plan: &Plan, subject: &Subject, changes: &Changes) -> Result<(), S
 fn check_change(plan: &Plan, _: &Subject, changes: &Changes) -> Result<(), SessionError> {
     let is_tried = !plan.continued && matches!(plan.drive, Drive::WorkingTree { .. });
     if is_tried && changes.tracked.is_empty() { Err(TryError::NothingToTry.into()) } else { Ok(()) }
+}
+
+/// Says that a command line names a file that exists only in the folder below the root where `ar` was started.
+fn files_below_root(root: &Path, command: &str) -> Option<String> {
+    let here = env::current_dir().ok()?;
+    let below = here.strip_prefix(root.canonicalize().ok()?).ok().filter(|below| !below.as_os_str().is_empty())?;
+    let is_only_here = |path: &Path| here.join(path).exists() && !root.join(path).exists();
+    let named = named_files(command).into_iter().map(|file| file.path).find(|path| is_only_here(path))?;
+    if command.trim_start().starts_with("cd ") {
+        return None;
+    }
+    let (root, named, below) = (root.display(), named.display(), shell_word(below));
+    Some(format!("the command runs in {root}, which has no {named}: pass --cmd \"cd {below} && {command}\""))
 }
 
 /// Refuses command lines that cannot start.
@@ -525,6 +555,7 @@ impl Plan {
                 .filter(has_blind_cap)
                 .map(|_| "--agent-rounds cannot act: the agent is not known to report its rounds".to_owned()),
             contract.cadence.and_then(cadence_warning),
+            files_below_root(repo.worktree(), &contract.command),
             if *continued { None } else { missing_headings(repo, contract)? },
         ];
         let mut told: Vec<String> = told.into_iter().flatten().collect();

@@ -88,6 +88,22 @@ impl Workspace {
         move_aside_from(self.root(), store, id, path)
     }
 
+    /// Moves a folder out of the working tree that stands at the path of the metric file, where no run could write it.
+    pub(crate) fn clear_folder_at(
+        &self,
+        store: &mut Store,
+        id: ExperimentId,
+        commit: &CommitId,
+        file: &Path,
+    ) -> Result<(), SessionError> {
+        let is_folder = fs::symlink_metadata(self.root().join(file)).is_ok_and(|meta| meta.is_dir());
+        if is_folder && file.is_relative() && !store.repo.objects.is_in(commit, file)? {
+            let moved = self.move_aside(store, id, file)?;
+            note_moved(store, vec![moved], "a run writes the metric file there");
+        }
+        Ok(())
+    }
+
     /// Undoes what the agent did to protected files that git does not have; gives what is forbidden of it. To be called before
     /// the change is read.
     pub(crate) fn undo_forbidden(
@@ -126,6 +142,7 @@ impl Workspace {
                 WhyLeftOut::Encoding => "sets working-tree-encoding, by which files would be checked out damaged",
                 WhyLeftOut::Attributes => "names a git filter that fails",
                 WhyLeftOut::Filter => "has a git filter that fails",
+                WhyLeftOut::Unreadable => "cannot be read",
             };
             found.scope.push(format!("{} {why}", left_out.path.display()));
         }

@@ -149,7 +149,7 @@ impl Session<'_> {
             // One that was lost is not among them.
             let number = record.guards.len() + usize::from(refused.is_none());
             let log = format!("{}.log", guard_name(number));
-            return Err(self.refuse_baseline(record, &log, Vec::new()));
+            return Err(self.refuse_baseline(record, &log, Vec::new(), Vec::new()));
         }
         let store = self.shared.store.get_mut();
         // The contract travels with the refs.
@@ -231,7 +231,7 @@ impl Session<'_> {
         let changed = measured.changed();
         let mut record = attempt.judge(&self.workspace, store, measured, environment)?;
         if record.outcome == Outcome::Crash {
-            return Err(self.refuse_baseline(record, "run.log", printed));
+            return Err(self.refuse_baseline(record, "run.log", printed, changed));
         }
         record.give_artifacts(artifacts, attempt.artifacts_run());
         let mut results = Vec::new();
@@ -259,7 +259,7 @@ impl Session<'_> {
                 };
                 record.failure = Some(failure);
                 let log = format!("{}/run.log", run_name(&OpenRun::new(RunRole::Baseline, number)));
-                return Err(self.refuse_baseline(record, &log, Vec::new()));
+                return Err(self.refuse_baseline(record, &log, Vec::new(), disturbance.paths()));
             }
             let is_new = |other: &&GpuOther| !record.gpu_others.iter().any(|known| known.is(other));
             let beside: Vec<GpuOther> = measured.gpu_others.iter().filter(is_new).cloned().collect();
@@ -295,8 +295,15 @@ impl Session<'_> {
         Ok(watch.map(OpensWatch::finish).unwrap_or_default())
     }
 
-    /// Takes the session back because of its baseline, whose `log` tells more; `printed` are the names that it printed.
-    fn refuse_baseline(&mut self, record: Record, log: &str, printed: Vec<String>) -> SessionError {
+    /// Takes the session back because of its baseline, whose `log` tells more; `printed` are the names that it printed, and
+    /// `changed` the files that it changed.
+    fn refuse_baseline(
+        &mut self,
+        record: Record,
+        log: &str,
+        printed: Vec<String>,
+        changed: Vec<PathBuf>,
+    ) -> SessionError {
         if let Err(error) = self.roll_back() {
             return error;
         }
@@ -308,6 +315,7 @@ impl Session<'_> {
             reason: record.reason,
             read_from: store.contract.metric.source.clone(),
             printed,
+            changed,
             missing: missing.into_iter().map(str::to_owned).collect(),
             log: store.folder.run(ExperimentId::BASELINE).join(log),
             excerpt: record.failure.map(|failure| failure.excerpt).unwrap_or_default(),
