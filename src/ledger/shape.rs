@@ -322,8 +322,8 @@ impl Sample<'_> {
         };
         let says_only = |column: &usize| {
             let is_word =
-                |cell: &str| cell.chars().all(char::is_alphabetic) && classify(cell, Verdict::Word).is_verdict();
-            self.cells(*column).any(|cell| is_of(cell, Verdict::Word)) && self.cells(*column).all(is_word)
+                |cell: &str| cell.chars().all(char::is_alphabetic) && classify(cell, Verdict::WideWord).is_verdict();
+            self.cells(*column).any(|cell| is_of(cell, Verdict::WideWord)) && self.cells(*column).all(is_word)
         };
         named.iter().copied().find(says).or_else(|| (0..header.len()).find(says_only)).or(named.first().copied())
     }

@@ -1,7 +1,7 @@
 //! The mentions of a name that count, of all that a log has.
 //!
-//! Of the mentions of one process, the last counts. If it is of a part, and the log has other parts, the last one of all parts
-//! counts instead, wherever it stands. Rank 0 and lines that name no process come before other processes.
+//! Of the mentions of one process, the last counts. If it is of a part, the last one of all parts counts instead, wherever it
+//! stands. Rank 0 and lines that name no process come before other processes.
 
 use super::name::Reading;
 use super::number::Value;
@@ -62,11 +62,11 @@ impl Claim {
     }
 
     fn is_settled(&self) -> bool {
-        self.last.is_some() && (!self.is_part || (self.has_parts && self.aggregate.is_some()))
+        self.last.is_some() && (!self.is_part || self.aggregate.is_some())
     }
 
     fn found(&self) -> Option<&Found> {
-        self.aggregate.as_ref().filter(|_| self.is_part && self.has_parts).or(self.last.as_ref())
+        self.aggregate.as_ref().filter(|_| self.is_part).or(self.last.as_ref())
     }
 }
 

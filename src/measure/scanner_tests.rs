@@ -64,8 +64,13 @@ fn a_number_of_all_parts_counts_instead_of_one_of_a_part() {
     assert_eq!(val_loss(parts), (Some("0.88".into()), Some(PartOf::Split)));
     assert_eq!(val_loss(&format!("val_loss: 0.5\n{parts}")), (Some("0.88".into()), Some(PartOf::Split)), "one of them");
     assert_eq!(val_loss(&format!("{parts}val_loss: 0.5\n")), (Some("0.5".into()), None), "the last one is of all");
-    let one = "Mean val_loss: 0.9\nseed 3: step 1 val_loss: 0.8\nseed 3: step 2 val_loss: 0.7\n";
+    let one = "seed 3: step 1 val_loss: 0.8\nseed 3: step 2 val_loss: 0.7\n";
     assert_eq!(val_loss(one), (Some("0.7".into()), None), "a seed alone is the whole run");
+    assert_eq!(
+        val_loss(&format!("Overall val_loss: 0.9\n{one}")),
+        (Some("0.9".into()), None),
+        "but for a number of all"
+    );
 }
 
 #[test]
