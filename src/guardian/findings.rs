@@ -3,16 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::beat::last_patrol;
-use super::install::installed;
 use super::program::guardian_folder;
 use super::seat::seated;
 use super::service_error::ServiceError;
-use super::wanted::wanted;
-use crate::domain::{Area, Clock, Finding, Resident, with_causes};
+use super::wanted::{self, wanted};
+use crate::domain::{Area, Clock, Finding, Resident, shell_word, with_causes};
 use crate::rules::is_beat_missing;
+use crate::state::last_patrol;
 
-/// Says whether a guard is installed, when its last patrol came, and whether the resident guard runs. Changes nothing.
+/// Says when the last patrol came, and whether the resident guard runs. Changes nothing.
 pub fn examine_guardians(clock: Clock) -> Vec<Finding> {
     let folder = match guardian_folder() {
         Ok(folder) => folder,
@@ -22,18 +21,17 @@ pub fn examine_guardians(clock: Clock) -> Vec<Finding> {
         Ok(settings) => settings,
         Err(error) => return vec![unknown(&error)],
     };
-    let mut found = vec![match installed() {
-        Ok(installed) => patrols(&folder, installed, settings.as_ref(), clock),
-        Err(error) => unknown(&error),
-    }];
-    found.extend(settings.map(|_| {
-        match seated(&folder) {
-            Some(process) => {
-                let process = process.map(|pid| format!(": process {pid}")).unwrap_or_default();
-                Finding::ok(Area::Guardian, format!("the resident guard is running{process}"))
-            }
-            None => Finding::warning(Area::Guardian, "a resident guard is wanted, but none is running")
-                .hint("run `ar guard` to start it, or `ar guard --uninstall` to want none"),
+    let mut found = vec![patrols(&folder, settings.as_ref(), clock)];
+    found.extend(settings.map(|_| match seated(&folder) {
+        Some(process) => {
+            let process = process.map(|pid| format!(": process {pid}")).unwrap_or_default();
+            Finding::ok(Area::Guardian, format!("the resident guard is running{process}"))
+        }
+        None => {
+            Finding::warning(Area::Guardian, "a resident guard is wanted, but none is running").hint(format!(
+                "run `ar guard` to start it, or `rm {}` to want none",
+                shell_word(&wanted::file(&folder))
+            ))
         }
     }));
     found
@@ -47,21 +45,15 @@ fn unknown(error: &ServiceError) -> Finding {
     }
 }
 
-fn patrols(folder: &Path, installed: Option<&str>, settings: Option<&Resident>, clock: Clock) -> Finding {
-    let (beat, limit) = (last_patrol(folder), settings.map_or(Resident::BEAT, |settings| settings.beat));
-    let last = match beat {
-        Some(at) => format!("the last patrol ended at {}", clock.said(at)),
-        None => "no patrol has come yet".to_owned(),
+fn patrols(folder: &Path, settings: Option<&Resident>, clock: Clock) -> Finding {
+    let limit = settings.map_or(Resident::BEAT, |settings| settings.beat);
+    let Some(beat) = last_patrol(folder) else {
+        return Finding::ok(Area::Guardian, "no patrol has come yet (`ar guard --print systemd`)");
     };
-    let how = match installed {
-        Some(how) => format!("a guard is installed as {how}"),
-        None => "no guard is installed (`ar guard --install`)".to_owned(),
-    };
-    let is_missing = is_beat_missing(beat, clock.now(), Duration::ZERO, limit);
-    match (installed, beat) {
-        (None, None) => Finding::ok(Area::Guardian, how),
-        (Some(_), _) if is_missing => Finding::warning(Area::Guardian, format!("{how}, but {last}"))
-            .hint("run `ar guard` for a patrol by hand, and `ar guard --install` if none comes by itself"),
-        _ => Finding::ok(Area::Guardian, format!("{how}; {last}")),
+    let last = format!("the last patrol ended at {}", clock.said(beat));
+    if is_beat_missing(Some(beat), clock.now(), Duration::ZERO, limit) {
+        return Finding::warning(Area::Guardian, format!("patrols are missing: {last}"))
+            .hint("run `ar guard` for a patrol by hand, and see whether your timer or crontab still starts it");
     }
+    Finding::ok(Area::Guardian, last)
 }

@@ -1,40 +1,31 @@
-//! Guardians: patrols that check sessions, restart them and nudge their drivers; the service that starts patrols; and the
+//! Guardians: patrols that check sessions, restart them and nudge their drivers; the units that start patrols; and the
 //! resident guard that calls one when none comes. They read no experiment, write nothing into a session, and report for nobody:
 //! everything that they write is under `guard/` in the user's folder.
 //!
 //! The decisions of a patrol are in [`crate::rules::patrol`](fn@crate::rules::patrol). No logic in this file.
 
 mod acts;
-mod beat;
-mod cron;
 mod ensure;
 mod error;
 mod facts;
 mod findings;
-mod install;
-mod launchd;
 mod nudge_text;
 mod patrol;
 mod program;
 mod resident;
-mod scheduler;
 mod script;
 mod seat;
-mod service;
 mod service_error;
 mod sessions;
-mod steps;
-mod systemd;
+mod units;
 mod wanted;
 
 pub use ensure::{become_resident, ensure_resident, keep_resident};
 pub use error::GuardianError;
 pub use findings::examine_guardians;
-pub use install::{Plan, plan_install, plan_uninstall};
 pub use patrol::{Patrol, PatrolReport, Patrolled};
 pub use resident::{RESIDENT_ARGUMENT, reside};
 pub use script::resident_script;
-pub use service::DEFAULT_EVERY;
 pub use service_error::ServiceError;
 pub use sessions::{real_path, registered_sessions};
-pub use steps::Step;
+pub use units::{DEFAULT_EVERY, Scheduler};

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::beat::last_patrol;
 use super::program::{guardian_folder, home, log_to, own_program, without_own_variables};
 use super::seat::Seat;
 use super::service_error::ServiceError;
 use super::wanted::wanted;
 use crate::domain::{Resident, duration_text, ended_text, span_text, with_causes};
 use crate::rules::{is_beat_missing, pause_after_patrol};
+use crate::state::last_patrol;
 
 /// The hidden first argument that makes the program the resident guard.
 pub const RESIDENT_ARGUMENT: &str = "__resident";
@@ -45,7 +45,6 @@ pub fn reside(mut say: impl FnMut(&str)) -> Result<(), ServiceError> {
     let program = own_program()?;
     let mut seat = Seat::take(&folder)?;
     seat.sign();
-    // An uninstallation right after the start may have come first.
     let Some(mut settings) = wanted(&folder, &Resident::default())? else {
         say(UNWANTED);
         return Ok(());

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::program::guardian_folder;
-use super::service::{Service, one_line};
 use super::service_error::ServiceError;
+use super::units::{Service, one_line};
 use crate::domain::Resident;
 
 /// The part that is the same everywhere.
 const BODY: &str = include_str!("resident.sh");
 
 /// A line for those who check scripts.
-pub(super) const LITERAL: &str =
+const LITERAL: &str =
     "# shellcheck disable=SC2016,SC2089,SC2090 # Quotes and dollars in values of variables mean themselves.\n";
 
 /// Returns the resident guard as a POSIX shell script, which needs `ar` only for the patrol itself, by its absolute path.
@@ -52,7 +52,7 @@ pub fn resident_script(settings: &Resident) -> Result<String, ServiceError> {
 }
 
 /// Lines of a script that set variables for all that it starts.
-pub(super) fn exported(variables: &[(String, String)]) -> String {
+fn exported(variables: &[(String, String)]) -> String {
     let lines = variables.iter().map(|(name, value)| format!("{name}={}\nexport {name}\n", quoted(value)));
     lines.collect()
 }

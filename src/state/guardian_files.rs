@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,9 +11,9 @@ use sha2::{Digest, Sha256};
 use super::json::{read_json, write_json};
 use super::user_folder::user_folder;
 use super::{StateError, lines};
-use crate::domain::{FORMAT_VERSION, Tag};
+use crate::domain::{FORMAT_VERSION, Resident, Tag};
 use crate::fs::create_folder;
-use crate::rules::{GuardianAction, PatrolMemory};
+use crate::rules::{GuardianAction, PatrolMemory, is_beat_missing};
 
 /// The number of bytes of a path's hash that name a folder.
 const NAME: usize = 8;
@@ -20,9 +21,24 @@ const NAME: usize = 8;
 /// The file in that folder that says that a resident guard is wanted.
 pub const RESIDENT: &str = "resident.json";
 
-/// Returns whether this user has installed a guard. The resident guard is wanted then, too.
-pub fn guardian_is_installed() -> bool {
-    user_folder().is_some_and(|user| fs::symlink_metadata(guardian_folder(&user).join(RESIDENT)).is_ok())
+/// Returns whether a guard watches this user's sessions: a resident guard is wanted, or the last patrol is recent.
+pub fn has_guardian(now: Timestamp) -> bool {
+    user_folder().map(|user| guardian_folder(&user)).is_some_and(|folder| {
+        let is_wanted = fs::symlink_metadata(folder.join(RESIDENT)).is_ok();
+        is_wanted || !is_beat_missing(last_patrol(&folder), now, Duration::ZERO, Resident::BEAT)
+    })
+}
+
+/// The record that each patrol writes at its end.
+#[derive(Deserialize)]
+struct Beat {
+    at: Timestamp,
+}
+
+/// Returns when the last patrol ended; `None` if none ever did, or if its record cannot be parsed. `folder` is
+/// [`guardian_folder`].
+pub fn last_patrol(folder: &Path) -> Option<Timestamp> {
+    read_json::<Beat>(&folder.join("patrol.json")).ok().flatten().map(|beat| beat.at)
 }
 
 /// The folder of all guardians in the folder of a user.
@@ -118,5 +134,35 @@ impl GuardianFiles {
 
     fn lines_path(&self) -> PathBuf {
         self.folder.join("lines.jsonl")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn only_a_beat_that_can_be_read_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(last_patrol(folder.path()), None);
+        let path = folder.path().join("patrol.json");
+        for (text, is_beat) in [
+            (r#"{"version":1,"at":"2026-11-20T22:00:00.000Z"}"#, true),
+            (r#"{"version":1,"at":"2026-11-20T23:00:00+01:00","more":[1]}"#, true),
+            (r#"{"version":1,"at":"yesterday"}"#, false),
+            (r#"{"version":1}"#, false),
+            (r#"{"version":1,"at":"2026-11-2"#, false),
+            ("\0\0\0", false),
+            ("", false),
+        ] {
+            fs::write(&path, text).unwrap();
+            let at = "2026-11-20T22:00:00Z".parse().ok().filter(|_| is_beat);
+            assert_eq!(last_patrol(folder.path()), at, "{text}");
+        }
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert_eq!(last_patrol(folder.path()), None);
     }
 }

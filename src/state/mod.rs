@@ -51,7 +51,7 @@ pub use escalations::Escalations;
 pub use folder::{
     Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, UNTRACKED, lock_all, refuse_held,
 };
-pub use guardian_files::{GuardianFiles, GuardianLine, RESIDENT, guardian_folder, guardian_is_installed};
+pub use guardian_files::{GuardianFiles, GuardianLine, RESIDENT, guardian_folder, has_guardian, last_patrol};
 pub use held::{Held, Repaired};
 pub use ideas::{Added, Backlog, IdeaFile};
 pub use journal::{Journal, OpenAttempt, OpenExperiment, Ported};

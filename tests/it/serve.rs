@@ -282,5 +282,5 @@ fn what_a_session_cannot_solve_is_a_banner_with_its_report() {
     let now = Server::start(&repo, &[]).body("/now");
     assert!(now.contains("role=\"alert\"><h2>session t needs you</h2><p>the agent is out of credit"), "{now}");
     assert!(now.contains("# Session t needs you\n") && now.contains("\nar resume t\n"), "{now}");
-    assert!(now.contains("no guard is installed"), "{now}");
+    assert!(now.contains("no patrol has come yet"), "{now}");
 }

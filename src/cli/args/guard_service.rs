@@ -3,44 +3,45 @@
 use std::time::Duration;
 
 use autoresearch::domain::values::duration;
+use autoresearch::guardian::Scheduler;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
+use strum::VariantArray;
 
-/// What is installed, removed, started or printed instead of a patrol.
+/// What is started or printed instead of a patrol.
 #[derive(Debug, Args)]
 #[command(
     next_help_heading = "Patrols that come by themselves",
-    group = ArgGroup::new("service").args(["install", "uninstall", "resident", "print_sh"])
+    group = ArgGroup::new("service").args(["print", "resident", "print_sh"])
 )]
 pub(in crate::cli) struct GuardServiceArgs {
-    /// Have patrols come by themselves, with the other options given: by a timer of systemd, else cron, or launchd on macOS. Also
-    /// start the resident guard in the background
-    #[arg(long)]
-    pub(in crate::cli) install: bool,
-    /// Remove all that --install made; the resident guard ends
-    #[arg(long)]
-    pub(in crate::cli) uninstall: bool,
-    /// Print what --install or --uninstall would do, and change nothing
-    #[arg(long, requires = "service", conflicts_with_all = ["resident", "print_sh"])]
-    pub(in crate::cli) dry_run: bool,
+    /// Print the unit of a scheduler that makes patrols by itself, with the other options given and where to save it
+    #[arg(long, value_name = "SCHEDULER", value_parser = schedulers())]
+    pub(in crate::cli) print: Option<Scheduler>,
     /// Time between two patrols, from 1m to 24h [default: 1h]
-    #[arg(long, value_name = "DURATION", requires = "install", value_parser = every)]
+    #[arg(long, value_name = "DURATION", requires = "print", value_parser = every)]
     pub(in crate::cli) every: Option<Duration>,
-    /// Be the resident guard, in the foreground: call a patrol whenever the last one is too old. From then on, each patrol starts
-    /// it again in the background when it is gone, until --uninstall
+    /// Be the resident guard, in the foreground: call a patrol whenever the last one is too old. From then on, each patrol
+    /// and each loop starts it again in the background when it is gone
     #[arg(long)]
     pub(in crate::cli) resident: bool,
     /// Print the resident guard as a shell script, for a machine without `ar` on its PATH
     #[arg(long)]
     pub(in crate::cli) print_sh: bool,
-    /// Age of the last patrol at which the resident guard calls one [default: 2h, or twice --every if that is longer]
-    #[arg(long, value_name = "DURATION", requires = "service", conflicts_with = "uninstall", value_parser = duration)]
+    /// Age of the last patrol at which the resident guard calls one [default: 2h]
+    #[arg(long, value_name = "DURATION", requires = "service", conflicts_with = "print", value_parser = duration)]
     pub(in crate::cli) beat: Option<Duration>,
     /// Time between two looks of the resident guard [default: 1m]
-    #[arg(long, value_name = "DURATION", requires = "service", conflicts_with = "uninstall", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", requires = "service", conflicts_with = "print", value_parser = duration)]
     pub(in crate::cli) wake: Option<Duration>,
     /// Command line that the resident guard calls instead of `ar guard`: an emergency patrol
-    #[arg(long, value_name = "COMMAND", requires = "service", conflicts_with = "uninstall", value_parser = command)]
+    #[arg(long, value_name = "COMMAND", requires = "service", conflicts_with = "print", value_parser = command)]
     pub(in crate::cli) patrol: Option<String>,
+}
+
+fn schedulers() -> impl TypedValueParser<Value = Scheduler> {
+    PossibleValuesParser::new(Scheduler::VARIANTS.iter().map(Scheduler::to_string))
+        .try_map(|name| name.parse::<Scheduler>())
 }
 
 /// A time that all schedulers can keep.

@@ -11,20 +11,18 @@ use super::new_messages::{has_newer_messages, publish_new_messages};
 use super::shared::{Heartbeat, Shared};
 use super::times::Times;
 use crate::crash;
-use crate::domain::{
-    Contract, Escalate, Escalation, Event, Notice, Outage, OutageKind, StopReason, Trouble, with_causes,
-};
+use crate::domain::{Escalate, Escalation, Event, Notice, Outage, OutageKind, StopReason, Trouble, with_causes};
 use crate::exec::ExecError;
 use crate::rules::retry_pause;
 use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::refuse_full;
-use crate::session::store::{Interrupt, Listener, close_escalation, remove_report, write_report};
-use crate::state::{EscalationFiles, EventLog, OpenOutage, SessionFolder, guardian_is_installed};
+use crate::session::store::{Interrupt, Listener, Store, close_escalation, remove_report, write_report};
+use crate::state::{EscalationFiles, EventLog, OpenOutage, SessionFolder, has_guardian};
 
-/// Returns whether the session waits for the user's answer to a problem instead of stopping. If a guard is installed, it
+/// Returns whether the session waits for the user's answer to a problem instead of stopping. If a guard watches, it
 /// always waits.
-fn waits(contract: &Contract) -> bool {
-    contract.escalate == Escalate::Wait || guardian_is_installed()
+fn waits(store: &Store) -> bool {
+    store.contract.escalate == Escalate::Wait || has_guardian(store.now())
 }
 
 /// The result of driving a session.
@@ -49,7 +47,7 @@ enum Answer {
 
 /// Reports an outage that exceeds its limit, once; returns whether the loop waits on.
 pub(crate) fn escalate_outage(shared: &Shared<'_>, open: &OpenOutage) -> Result<bool, SessionError> {
-    let waits = waits(&shared.store().contract);
+    let waits = waits(&shared.store());
     if shared.store().journal.escalation.waits_for(Trouble::Outage) {
         return Ok(waits);
     }
@@ -208,7 +206,7 @@ pub(crate) async fn escalate_agent(shared: &Shared<'_>, reason: &StopReason) -> 
 }
 
 async fn hold_on(shared: &Shared<'_>, kind: Trouble, what: &str, needed: &str) -> Option<Driven> {
-    let waits = kind.may_go() && waits(&shared.store().contract);
+    let waits = kind.may_go() && waits(&shared.store());
     // The first error is the one that has to be mended.
     let _ = escalate(shared, kind, what, needed, waits);
     if !waits {

@@ -1,20 +1,19 @@
-//! `ar guard` as a service: installed and removed, and the resident guard, as a program and as a script.
+//! `ar guard` as a service: its printed units, and the resident guard, as a program and as a script.
 //!
-//! Programs that would change this machine are stand-ins, and `PATH` has no others.
+//! `PATH` has no programs.
 
-mod install;
+mod print;
 mod resident;
 mod script;
 
 use std::env;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::support::{AR, Called, TestRepo, until};
 
-/// A user with a home folder, and the programs of a machine. All processes that know of it end with it.
+/// A user with a home folder. All processes that know of it end with it.
 struct User {
     repo: TestRepo,
 }
@@ -51,24 +50,7 @@ impl User {
         self.repo.outside().join("bin")
     }
 
-    /// Adds a stand-in, which notes its calls and then does this.
-    fn program(&self, name: &str, does: &str) {
-        let path = self.programs().join(name);
-        let noted = self.repo.outside().join("calls");
-        let text = format!("#!/bin/sh\nPATH=/usr/bin:/bin\necho \"{name} $*\" >>'{}'\n{does}\n", noted.display());
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
-    /// The calls of all stand-ins since the last look.
-    fn calls(&self) -> Vec<String> {
-        let path = self.repo.outside().join("calls");
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        let _ = fs::remove_file(path);
-        text.lines().map(str::to_owned).collect()
-    }
-
-    /// Gives a command this user's environment. Nothing but the stand-ins is on its PATH.
+    /// Gives a command this user's environment. Its PATH has no programs.
     fn environment(&self, command: &mut Command) {
         self.repo.environment(command);
         command
@@ -121,19 +103,6 @@ impl User {
     }
 }
 
-/// All files below a folder, with their contents, sorted.
-fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        match entry.path() {
-            path if path.is_dir() => found.extend(files(&path)),
-            path => found.push((path.clone(), fs::read(path).unwrap_or_default())),
-        }
-    }
-    found.sort();
-    found
-}
-
 /// Runs a checker of another project over a file; says so where it is not installed.
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn check(words: &[&str], file: &Path) {
@@ -146,7 +115,7 @@ fn check(words: &[&str], file: &Path) {
     }
 }
 
-/// The path of the developer's programs, for commands that need more than the stand-ins.
+/// The path of the developer's programs, for commands that need them.
 fn system_path() -> std::ffi::OsString {
     env::var_os("PATH").unwrap_or_default()
 }

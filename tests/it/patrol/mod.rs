@@ -301,7 +301,7 @@ fn each_session_has_one_line_by_whatever_paths_a_patrol_is_led_to_it() {
 #[test]
 fn a_path_that_leads_nowhere_or_cannot_be_written_down_is_named() {
     let repo = training_repo();
-    for args in [&["guard", "/is/not/here"][..], &["guard", "--install", "/is/not/here"]] {
+    for args in [&["guard", "/is/not/here"][..], &["guard", "--resident", "/is/not/here"]] {
         let called = ar(&repo, args).exits(1);
         assert!(called.stderr.starts_with("error: cannot find /is/not/here\n"), "{called:?}");
         assert!(called.stderr.contains("hint: pass the path of a repository"), "{called:?}");
@@ -311,7 +311,7 @@ fn a_path_that_leads_nowhere_or_cannot_be_written_down_is_named() {
         // Not all file systems have such names.
         return;
     }
-    for service in ["--install", "--resident", "--print-sh"] {
+    for service in ["--resident", "--print-sh"] {
         let mut command = ar_command(&repo, &repo.path(), ["guard", service]);
         let called = Called::from(command.arg(&odd).output().unwrap()).exits(1);
         assert!(called.stderr.contains("od\u{fffd}d into a file of the guard"), "{called:?}");
