@@ -3,7 +3,6 @@
 mod driving;
 mod exchange;
 mod formats;
-mod former;
 mod guard;
 mod guard_service;
 mod guide;
@@ -28,7 +27,6 @@ pub(super) use reading::{
 pub(super) use shell::{CompletionsArgs, ManArgs, Shell};
 pub(super) use taking::{AblateArgs, FinalizeArgs, NoteArgs, RateArgs, ReproArgs, RestoreArgs, VerifyArgs};
 
-use super::error::CliError;
 use super::globals::Globals;
 
 /// Drives experiments on a git repository: branch, modify, commit, run, measure, keep or reset.
@@ -110,16 +108,6 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// Refuses flags that have another name now.
-    pub(super) fn refuse_former(&self) -> Result<(), CliError> {
-        match self {
-            Command::Run(args) => args.former.refuse(),
-            Command::Try(args) => args.former.refuse(),
-            Command::Resume(args) => args.former.refuse(),
-            _ => Ok(()),
-        }
-    }
-
     /// The name of a command that acts on a session, under which it is refused inside a call of the loop.
     pub(super) fn acting(&self) -> Option<&'static str> {
         match self {

@@ -137,7 +137,6 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
 
 fn dispatch(command: Command) -> Result<ExitCode, CliError> {
     inside::refuse(&command)?;
-    command.refuse_former()?;
     match command {
         Command::Run(args) => run::run(args).map_err(CliError::of_start),
         Command::Try(args) => try_one::run(args).map_err(CliError::of_start),

@@ -5,7 +5,7 @@ use std::env;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use autoresearch::domain::{COMPOSITE, CommitId, ExperimentId, FORMAT_VERSION, Number, Tag, count_of, one_line};
+use autoresearch::domain::{COMPOSITE, CommitId, ExperimentId, FORMAT_VERSION, Form, Number, Tag, count_of, one_line};
 use autoresearch::git::Repo;
 use autoresearch::report::{Align, Format, Grid};
 use autoresearch::rules::{artifact_metric, four_decimals};
@@ -70,9 +70,7 @@ fn lines(score: &Score) -> Vec<(Cow<'static, str>, String)> {
     let mut lines: Vec<_> = score.axes.iter().map(|(name, value)| (Cow::from(*name), number(*value))).collect();
     let whole = |number: &Option<Number>| number.as_ref().map_or("nan".to_owned(), |number| number.raw.clone());
     lines.push((COMPOSITE.into(), whole(&score.composite)));
-    lines.extend(
-        score.artifact.as_ref().map(|artifact| (artifact_metric(COMPOSITE).into(), whole(&artifact.composite))),
-    );
+    lines.push((artifact_metric(COMPOSITE).into(), whole(&score.artifact.composite)));
     lines
 }
 
@@ -114,7 +112,7 @@ fn document(scored: &Scored) -> Value {
     let numbers = json!({
         "claims": {"new": score.claims.0, "verified": score.claims.1, "repeats": score.repeats},
         "removed": score.removed,
-        "sources": {"cited": score.sources.0, "first_stored": score.first_stored, "diversity": by, "kept": score.stored.map(|(kept, _)| kept), "stored": score.stored.map(|(_, stored)| stored)},
+        "sources": {"cited": score.sources.0, "first_stored": score.first_stored, "diversity": by, "kept": score.stored.0, "stored": score.stored.1},
         "compared": {
             "session": compared.session,
             "experiment": compared.experiment,
@@ -122,13 +120,13 @@ fn document(scored: &Scored) -> Value {
             "earlier": compared.earlier,
         },
         "reverified": score.batch.map(|(citations, failed)| json!({"citations": citations, "problems": failed})),
-        "form": score.form.to_string(),
+        "form": Form::Weighted.to_string(),
         "forms": forms,
-        "artifact": score.artifact.as_ref().map(|artifact| json!({
-            "axes": artifact.axes,
-            "composite": artifact.value(),
+        "artifact": {
+            "axes": score.artifact.axes,
+            "composite": score.artifact.value(),
             "form": terms.composite.form.to_string(),
-        })),
+        },
         "worst": score.worst,
         "axes": axes,
         "composite": score.composite.as_ref().map(|value| value.value),

@@ -16,14 +16,7 @@ use strum::VariantArray;
 
 use super::confirm::ask_direction;
 use super::error::CliError;
-use super::output;
 use super::terms::SettingsArgs;
-
-/// The former name of a setting, and its name now.
-const FORMER: (&str, &str) = ("research", "allow-search");
-
-/// A setting that no longer exists.
-const GONE: &str = "mixed-gpus";
 
 /// Settings from flags, the environment's variables and the settings file. An unreadable file is an error only for
 /// commands that need it: an existing session uses its stored settings.
@@ -189,16 +182,7 @@ fn from_file(path: &Path) -> Result<Asked, CliError> {
     let all = settings();
     let mut layer = Vec::new();
     for (key, value) in table {
-        let mut name = key.replace('_', "-");
-        if name == FORMER.0 {
-            name = FORMER.1.to_owned();
-            output::note(&format!("warning: `{key}` in {} is called `{name}` now", path.display()));
-        }
-        if name == GONE {
-            let what = "no longer exists: the GPUs of all slots are of one model";
-            output::note(&format!("warning: `{key}` in {} {what}", path.display()));
-            continue;
-        }
+        let name = key.replace('_', "-");
         let Some(setting) = all.iter().find(|setting| setting.key == name || setting.key_in_file == name) else {
             let known: Vec<_> = all.iter().map(|setting| setting.file_key().to_owned()).collect();
             let meant = nearest(&name, &known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();

@@ -12,10 +12,6 @@ pub const COMPOSITE: &str = "composite";
 /// Madani adapter's revised kill rule.
 pub const DEFAULT_FLOOR: f64 = 0.5;
 
-/// The scoring of research that new sessions go by. With the first, which no contract names, coverage was that of all kept
-/// claims, the chosen form decided, and rules read the iterations.
-pub const SCORING: u32 = 2;
-
 /// The largest distance of the weights' sum from 1 before the weights are scaled with a warning. It is above the
 /// rounding error of decimal weights, and below the last digit of a weight written with four decimals.
 const SUM_TOLERANCE: f64 = 1e-6;

@@ -38,9 +38,6 @@ macro_rules! settings {
             /// The axes of each experiment and what they are together, where there are some.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub composite: Option<Composite>,
-            /// The scoring of research that the session goes by; absent outside of research and in sessions of before it.
-            #[serde(default, skip_serializing_if = "Option::is_none")]
-            pub scoring: Option<u32>,
             /// The form in which the axes of the artifact are put together; absent where it has no composite of its own.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub artifact_form: Option<crate::domain::Form>,
@@ -81,7 +78,6 @@ macro_rules! settings {
                     ledger: LedgerDialect::default(),
                     prices: Prices::new(),
                     composite: None,
-                    scoring: None,
                     artifact_form: None,
                     caps: Caps::default(),
                     $($field: $default,)*

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::*;
-use crate::domain::{COMPOSITE, Composite, Contract, DiffStat, Direction, Form, Metrics, Outcome, Record, SCORING};
+use crate::domain::{COMPOSITE, Composite, Contract, DiffStat, Direction, Form, Metrics, Outcome, Record};
 use crate::rules::{
     ArtifactPoint, History, Measured, artifact_course, artifact_metric, decided_novelty, ended_by_course, judge,
 };
@@ -35,7 +35,6 @@ impl Session {
         contract.metric.name = COMPOSITE.into();
         contract.metric.direction = Direction::Higher;
         contract.composite = Composite::preset(kind);
-        contract.scoring = Some(SCORING);
         contract.artifact_form = Some(form);
         contract.keep_above = Some(0.45);
         contract.stop_rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
@@ -79,10 +78,10 @@ impl Session {
             threshold: 0.45,
             is_baseline: false,
         };
-        let scoring = Scoring::new(&terms, &artifact, &kept, &self.earlier, &library, &ids, Some(&standing));
+        let scoring = Scoring::new(&terms, &artifact, &kept, &self.earlier, &library, &ids, &standing);
         let score = scoring.score(&Verdicts { novelty: novelty.map(Ok), ..Verdicts::default() }, false);
 
-        let of_artifact = score.artifact.clone().unwrap();
+        let of_artifact = score.artifact.clone();
         let of_artifact = of_artifact.axes.iter().map(|(name, value)| (artifact_metric(name), *value));
         let axes = score.axes.iter().map(|(name, value)| ((*name).to_owned(), *value)).chain(of_artifact);
         let numbers: BTreeMap<String, f64> = axes.filter_map(|(name, value)| Some((name, value?))).collect();
@@ -173,9 +172,9 @@ fn sixty_honest_iterations_are_all_kept_in_each_preset() {
         }
         let last = session.last.as_ref().unwrap();
         assert_eq!(last.composite.as_ref().unwrap().raw, end, "{kind}");
-        assert_eq!((last.claims, last.repeats, last.newly.len(), last.added.len()), ((2, 2), Some(0), 0, 1));
+        assert_eq!((last.claims, last.repeats, last.newly.len(), last.added.len()), ((2, 2), 0, 0, 1));
         // The artifact: all of it verified, all sub-topics covered, 120 sources once each.
-        let artifact = last.artifact.as_ref().unwrap();
+        let artifact = &last.artifact;
         let axes: Vec<f64> =
             ["claim_density", "source_diversity", "topic_coverage"].map(|it| artifact.axes[it].unwrap()).into();
         assert_eq!(axes, [1.0, 1.0, 1.0]);
@@ -191,7 +190,7 @@ fn of_eighty_rewordings_one_is_kept() {
             let kept: Vec<usize> = (0..80).filter(|n| session.iterate(&repeated(*n, sources), None)).collect();
             assert_eq!(kept, [0], "{kind} {sources:?}");
             let last = session.last.unwrap();
-            assert_eq!((last.claims, last.repeats, last.added.len()), ((1, 0), Some(1), 0));
+            assert_eq!((last.claims, last.repeats, last.added.len()), ((1, 0), 1, 0));
             // Its quotations still count for diversity: two of two sources.
             assert_eq!(last.axes[1].1, Some(if sources.len() == 2 { 1.0 } else { 0.0 }));
         }
@@ -264,11 +263,10 @@ fn the_form_is_that_of_the_artifact_and_decides_on_no_iteration() {
         assert!(session.iterate(&honest(n), Some(0.8)), "{n}");
     }
     let last = session.last.as_ref().unwrap();
-    assert_eq!(last.form, Form::Weighted);
     // (1 + 0.2789 + 0.1667 + 0.8) / 4
     assert_eq!(last.composite.as_ref().unwrap().raw, "0.5614");
     // √0.8 × 4 / (1 + 1 + 1 + 1/0.8) = 0.894427 × 4 / 4.25
-    assert_eq!(last.artifact.as_ref().unwrap().composite.as_ref().unwrap().raw, "0.8418");
+    assert_eq!(last.artifact.composite.as_ref().unwrap().raw, "0.8418");
 }
 
 #[test]

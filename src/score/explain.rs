@@ -2,7 +2,7 @@
 
 use super::scoring::{FRESHNESS, Score};
 use super::terms::{ResearchTerms, TERMS_FILE};
-use crate::domain::{Composite, RESEARCH_AXES, count_of, cut};
+use crate::domain::{Composite, Form, RESEARCH_AXES, count_of, cut};
 use crate::rules::{AxisValues, artifact_metric, bring, composite_number, in_form};
 
 /// Number of characters to show of a claim.
@@ -33,8 +33,10 @@ pub const CLAIMS_REMOVED: &str = "claims_removed";
 pub fn explain(score: &Score, terms: &ResearchTerms) -> Vec<String> {
     let (new, verified) = score.claims;
     let removed = score.removed;
-    let repeats = score.repeats.filter(|count| *count > 0);
-    let repeats = repeats.map(|count| format!(", {} of kept ones", count_of(count, "repeat"))).unwrap_or_default();
+    let repeats = match score.repeats {
+        0 => String::new(),
+        count => format!(", {} of kept ones", count_of(count, "repeat")),
+    };
     let claims = count_of(new, "new claim");
     let mut lines = vec![format!("{claims}, {verified} verified{repeats}; {CLAIMS_REMOVED} = {removed}")];
     lines.push("the worst axis first:".into());
@@ -54,7 +56,7 @@ pub fn explain(score: &Score, terms: &ResearchTerms) -> Vec<String> {
         .iter()
         .map(|(form, value)| format!("{form} = {}", value.as_ref().map_or("nan", |value| value.raw.as_str())))
         .collect();
-    lines.push(format!("together, where {} decides: {}", score.form, forms.join(", ")));
+    lines.push(format!("together, where {} decides: {}", Form::Weighted, forms.join(", ")));
     let diversity: Vec<String> =
         score.diversity.iter().map(|(by, value)| format!("{} = {}", by_metric(by), number(*value))).collect();
     lines.push(format!("diversity by what is said of sources: {}", diversity.join(", ")));
@@ -62,22 +64,16 @@ pub fn explain(score: &Score, terms: &ResearchTerms) -> Vec<String> {
         "sources cited so far: {SOURCES_CITED} = {}, stored and relied on by this iteration: {FIRST_STORED} = {}",
         score.sources.0, score.first_stored
     ));
-    if let Some((kept, stored)) = score.stored {
-        lines.push(format!(
-            "sources that any iteration stored: {SOURCES_STORED} = {stored}, kept: {SOURCES_KEPT} = {kept}"
-        ));
-    }
+    let (kept, stored) = score.stored;
+    lines
+        .push(format!("sources that any iteration stored: {SOURCES_STORED} = {stored}, kept: {SOURCES_KEPT} = {kept}"));
     if let Some((citations, failed)) = score.batch {
         lines.push(format!("verified anew: {}; {}", count_of(citations, "citation"), count_of(failed, "problem")));
     }
-    if let Some(artifact) = &score.artifact {
-        let axes: Vec<String> = artifact
-            .axes
-            .iter()
-            .map(|(name, value)| format!("{} = {}", artifact_metric(name), number(*value)))
-            .collect();
-        lines.push(format!("the artifact, in which all that was kept counts: {}", axes.join(", ")));
-    }
+    let of_artifact = score.artifact.axes.iter();
+    let of_artifact = of_artifact.map(|(name, value)| format!("{} = {}", artifact_metric(name), number(*value)));
+    let of_artifact = of_artifact.collect::<Vec<String>>().join(", ");
+    lines.push(format!("the artifact, in which all that was kept counts: {of_artifact}"));
     lines.extend(score.warnings.iter().map(|warning| format!("warning: {warning}")));
     lines.extend(
         score.problems.iter().map(|it| format!("{}:{}: {}", cut(&it.file, SHOWN), it.line, cut(&it.what, 300))),
@@ -95,7 +91,7 @@ fn at_best(score: &Score, composite: &Composite, name: &str) -> Option<String> {
     let mut values: AxisValues = score.axes.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
     let best = composite.axes.get(name)?.range.map_or(1.0, |[_, hi]| hi);
     values.insert(name.to_owned(), Some(best));
-    let would = in_form(composite, score.form, &values).and_then(composite_number)?;
+    let would = in_form(composite, Form::Weighted, &values).and_then(composite_number)?;
     (Some(&would) != score.composite.as_ref()).then_some(would.raw)
 }
 
@@ -129,8 +125,7 @@ fn advice(score: &Score, terms: &ResearchTerms, name: &str) -> String {
             let open: Vec<String> = open.iter().map(name).collect();
             let newly = if of.is_empty() { "none new".into() } else { format!("new: {}", of.join(", ")) };
             let open = if open.is_empty() { String::new() } else { format!("; open: {}", open.join(", ")) };
-            let covered = if score.repeats.is_some() { score.added.len() } else { score.addressed.len() };
-            format!("{covered} of {} sub-topics, {newly}{open}", terms.topics.len())
+            format!("{} of {} sub-topics, {newly}{open}", score.added.len(), terms.topics.len())
         }
         FRESHNESS => "the mean date of the cited sources, in years; cite newer ones".into(),
         _ => match &score.closest {

@@ -95,8 +95,7 @@ impl Verdicts {
     }
 }
 
-/// The state before an iteration, for the second version of scoring. Absent in sessions of the first, where all kept claims
-/// count for coverage and the chosen form decides.
+/// The state before an iteration.
 #[derive(Debug)]
 pub struct Standing<'a> {
     /// The claims that the session kept so far.
@@ -121,7 +120,7 @@ pub struct Scoring<'a> {
     library: &'a Library,
     /// The ids of the sources of the kept state, in lower case.
     stored: &'a BTreeSet<String>,
-    standing: Option<&'a Standing<'a>>,
+    standing: &'a Standing<'a>,
 }
 
 /// The verdict on a claim, with the citations that support it.
@@ -153,9 +152,7 @@ struct Findings<'a> {
 pub struct Score {
     /// The axes in the order in which they are printed, with four decimals; `None` for one without a number.
     pub axes: Vec<(&'static str, Option<f64>)>,
-    /// The form that decides.
-    pub form: Form,
-    /// The composite of the axes in that form.
+    /// The weighted composite of the axes, which decides.
     pub composite: Option<Number>,
     /// The same in each form.
     pub forms: Vec<(Form, Option<Number>)>,
@@ -163,8 +160,8 @@ pub struct Score {
     pub worst: Option<String>,
     /// Number of new claims, and of those that are verified.
     pub claims: (usize, usize),
-    /// Number of new claims that are like kept ones; absent in the first version of scoring.
-    pub repeats: Option<usize>,
+    /// Number of new claims that are like kept ones.
+    pub repeats: usize,
     /// Number of claims of the kept artifact that are missing now.
     pub removed: usize,
     /// The sub-topics to which a new verified claim was added.
@@ -175,18 +172,16 @@ pub struct Score {
     pub newly: BTreeSet<usize>,
     /// Number of sources cited so far, and of citations that support new claims.
     pub sources: (usize, usize),
-    /// Number of kept sources, with this iteration's if it is kept, and of sources that any iteration stored so far; absent
-    /// in the first version of scoring.
-    pub stored: Option<(usize, usize)>,
+    /// Number of kept sources, with this iteration's if it is kept, and of sources that any iteration stored so far.
+    pub stored: (usize, usize),
     /// Number of sources that this iteration both stores and relies on.
     pub first_stored: usize,
     /// The diversity of the supporting citations by organisation, medium and year.
     pub diversity: Vec<(&'static str, Option<f64>)>,
     /// The pair of a new claim and an earlier one that is most alike, as texts, and how much.
     pub closest: Option<(String, String, f64)>,
-    /// The score of the whole artifact, with this iteration if it is kept, else without it; absent in the first version of
-    /// scoring.
-    pub artifact: Option<ArtifactPoint>,
+    /// The score of the whole artifact, with this iteration if it is kept, else without it.
+    pub artifact: ArtifactPoint,
     /// Number of citations that were verified again, and of problems found; absent unless that was due.
     pub batch: Option<(usize, usize)>,
     /// The commands of the terms that gave no answer, `verify` and `novelty`.
@@ -206,7 +201,7 @@ impl<'a> Scoring<'a> {
         earlier: &'a Earlier,
         library: &'a Library,
         stored: &'a BTreeSet<String>,
-        standing: Option<&'a Standing<'a>>,
+        standing: &'a Standing<'a>,
     ) -> Self {
         Scoring { terms, artifact, kept, earlier, library, stored, standing }
     }
@@ -228,7 +223,7 @@ impl<'a> Scoring<'a> {
 
     /// The claims that can show that a sub-topic was addressed before: those that the kept artifact has below its heading, as
     /// they stand now. One that is gone shows nothing.
-    pub fn kept_claims(&self, topic: usize) -> Vec<&'a Claim> {
+    fn kept_claims(&self, topic: usize) -> Vec<&'a Claim> {
         let kept = self.kept.claims.iter().filter(|claim| claim.topic == topic);
         let kept: BTreeSet<&str> = kept.map(|claim| claim.key.as_str()).collect();
         self.artifact.claims.iter().filter(|claim| kept.contains(claim.key.as_str())).collect()
@@ -246,10 +241,9 @@ impl<'a> Scoring<'a> {
 
     /// The claims that were like kept ones when they came, each with what it repeats, by their keys.
     fn repeats(&self) -> BTreeMap<&'a str, Repeat> {
-        let Some(standing) = self.standing else { return BTreeMap::new() };
         let known: BTreeSet<&str> = self.kept.claims.iter().map(|claim| claim.key.as_str()).collect();
         // A claim that was kept once and came back is no finding either.
-        standing.keeps.repeats(&self.artifact.claims, |claim| !known.contains(claim.key.as_str()))
+        self.standing.keeps.repeats(&self.artifact.claims, |claim| !known.contains(claim.key.as_str()))
     }
 
     /// The score, with what the commands said. With `is_batch` the citations of kept claims are verified anew, too.
@@ -259,7 +253,6 @@ impl<'a> Scoring<'a> {
         let supporting: Vec<&str> = supporting.iter().map(String::as_str).collect();
         let (problems, batch) = self.problems(verdicts, &new, &repeats, is_batch);
         let addressed: BTreeSet<usize> = before.union(&now).copied().collect();
-        let covered = if self.standing.is_some() { now.len() } else { addressed.len() };
         let cited = self.cited(&self.artifact.claims);
         let so_far = self.earlier.sources.union(&cited).count();
         let closest = self.closest(&new);
@@ -271,7 +264,7 @@ impl<'a> Scoring<'a> {
         let judged = [
             claim_density(new.len(), verified),
             source_diversity(&counts(&supporting), so_far),
-            topic_coverage(covered, self.topics()),
+            topic_coverage(now.len(), self.topics()),
         ];
         let mut axes = self.axes(judged.map(|value| value.filter(|_| known.is_ok())), novelty, &cited);
         for (_, value) in &mut axes {
@@ -280,29 +273,25 @@ impl<'a> Scoring<'a> {
         let values: AxisValues = axes.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         let composite = &self.terms.composite;
         let of_form = |form| in_form(composite, form, &values).and_then(composite_number);
-        let form = if self.standing.is_some() { Form::Weighted } else { composite.form };
-        let whole = of_form(form);
-        let reaches = |standing: &Standing| whole.as_ref().is_some_and(|it| it.value >= standing.threshold);
-        let is_kept = self.standing.is_some_and(|standing| standing.is_baseline || reaches(standing));
-        let artifact = self.standing.map(|standing| {
-            let novelty = values.get(NOVELTY).copied().flatten().filter(|_| whole.is_some() && !standing.is_baseline);
-            self.whole(standing, is_kept.then_some(&repeats), novelty, known.ok())
-        });
+        let standing = self.standing;
+        let whole = of_form(Form::Weighted);
+        let is_kept = standing.is_baseline || whole.as_ref().is_some_and(|it| it.value >= standing.threshold);
+        let of_iteration = values.get(NOVELTY).copied().flatten().filter(|_| whole.is_some() && !standing.is_baseline);
+        let artifact = self.whole(is_kept.then_some(&repeats), of_iteration, known.ok());
         Score {
             failed: verdicts.failures().map(|(name, _)| name).collect(),
-            form,
             composite: whole,
             artifact,
             forms: [Form::Weighted, Form::Multiplicative, Form::V2].map(|form| (form, of_form(form))).to_vec(),
             worst: worst(composite, &values),
             claims: (new.len(), verified),
-            repeats: self.standing.map(|_| new.iter().filter(|it| repeats.contains_key(it.key.as_str())).count()),
+            repeats: new.iter().filter(|it| repeats.contains_key(it.key.as_str())).count(),
             removed: self.removed(),
             newly: now.difference(&before).copied().collect(),
             added: now,
             addressed,
             sources: (so_far, supporting.len()),
-            stored: self.standing.map(|standing| self.stored_sources(standing, is_kept)),
+            stored: self.stored_sources(is_kept),
             first_stored: self.first_stored(&new),
             diversity: self.diversity(&supporting, &cited),
             closest,
@@ -395,23 +384,22 @@ impl<'a> Scoring<'a> {
     }
 
     /// Counts the kept sources, and those that any iteration stored so far.
-    fn stored_sources(&self, standing: &Standing<'_>, is_kept: bool) -> (usize, usize) {
+    fn stored_sources(&self, is_kept: bool) -> (usize, usize) {
         let stored: BTreeSet<&str> = self.library.ids().collect();
         let kept = if is_kept { stored.len() } else { self.stored.len() };
-        (kept, stored.union(&standing.stored.iter().map(String::as_str).collect()).count())
+        (kept, stored.union(&self.standing.stored.iter().map(String::as_str).collect()).count())
     }
 
     /// Scores the whole artifact: with this iteration if it is kept, whose repeats are in `kept`, else as it was before.
     /// `novelty` is that of this iteration, `None` for a baseline or without a composite.
     fn whole(
         &self,
-        standing: &Standing<'_>,
         kept: Option<&BTreeMap<&str, Repeat>>,
         novelty: Option<f64>,
         verdicts: Option<Option<&BTreeMap<Request, bool>>>,
     ) -> ArtifactPoint {
         let claims = if kept.is_some() { &self.artifact.claims } else { &self.kept.claims };
-        let repeats = kept.cloned().unwrap_or_else(|| standing.keeps.repeats(claims, |_| false));
+        let repeats = kept.cloned().unwrap_or_else(|| self.standing.keeps.repeats(claims, |_| false));
         let is_repeat = |claim: &Claim| repeats.contains_key(claim.key.as_str());
         let judged: Vec<(&Claim, Judged)> = verdicts
             .map(|verdicts| claims.iter().map(|claim| (claim, self.library.judge(claim, verdicts))).collect())
@@ -422,7 +410,7 @@ impl<'a> Scoring<'a> {
         let supporting: Vec<&str> =
             judged.iter().flat_map(|(_, judged)| judged.supporting.iter().map(String::as_str)).collect();
         let cited = self.cited(claims);
-        let novelties: Vec<f64> = standing.novelties.iter().copied().chain(novelty).collect();
+        let novelties: Vec<f64> = self.standing.novelties.iter().copied().chain(novelty).collect();
         let judged = [
             claim_density(claims.len(), verified.len()),
             source_diversity(&counts(&supporting), cited.len()),

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::Form;
 
 /// An artifact to score, and everything that its score depends on.
 #[derive(Clone, Default)]
@@ -20,8 +19,6 @@ struct Scene {
     is_batch: bool,
     /// The novelty of earlier iterations.
     novelties: Vec<f64>,
-    /// True to score it as in sessions of the first version.
-    is_former: bool,
 }
 
 /// A source of an id that says this.
@@ -71,8 +68,7 @@ impl Scene {
             threshold: 0.45,
             is_baseline: false,
         };
-        let standing = (!self.is_former).then_some(&standing);
-        Scoring::new(&terms, &artifact, &kept, &earlier, &library, &of_kept, standing)
+        Scoring::new(&terms, &artifact, &kept, &earlier, &library, &of_kept, &standing)
             .score(&self.verdicts, self.is_batch)
     }
 
@@ -158,19 +154,14 @@ fn an_artifact_without_claims_has_no_number() {
 }
 
 #[test]
-fn a_session_of_before_keeps_its_coverage_and_its_form() {
+fn the_mean_decides_whatever_the_form_of_the_artifact() {
     let kept = "## One\n- Alpha is fast. [@a \"a1\"]\n";
     let scene = Scene { kept: kept.into(), ..scene(&format!("{kept}## Two\n- Kiwi. [@b \"b1\"] [@c \"c1\"]\n")) };
     let terms = format!("{}[composite]\nform = \"multiplicative\"\n", scene.terms);
     let scene = Scene { terms, ..scene };
     // 1 of 1; two of three sources, ln 2 / ln 3 = 0.6309; one sub-topic of four; nothing alike. Its mean decides.
     let score = scene.score();
-    assert_eq!((line(&score).as_str(), score.form), ("1.0000 0.6309 0.2500 1.0000 = 0.7202", Form::Weighted));
-    assert!(score.artifact.is_some());
-    // All that was kept covers two of four, and the product decides: 0.6309 × 0.5.
-    let score = Scene { is_former: true, ..scene }.score();
-    assert_eq!((line(&score).as_str(), score.form), ("1.0000 0.6309 0.5000 1.0000 = 0.3155", Form::Multiplicative));
-    assert_eq!(score.artifact, None);
+    assert_eq!(line(&score), "1.0000 0.6309 0.2500 1.0000 = 0.7202");
 }
 
 #[test]
@@ -217,15 +208,12 @@ fn the_same_claim_again_gains_nothing() {
     // Reworded it repeats the kept one: not verified, and for no sub-topic, whatever it quotes.
     let reworded = with("## Two\n- Under 4% of memory is wasted by PagedAttention. [@b \"b1\"]\n");
     let score = reworded.score();
-    assert_eq!((score.claims, score.repeats, score.sources.1), ((1, 0), Some(1), 1));
+    assert_eq!((score.claims, score.repeats, score.sources.1), ((1, 0), 1, 1));
     assert_eq!((score.added.len(), score.newly.len(), &score.addressed), (0, 0, &[0].into()));
     assert!(score.axes[3].1.unwrap() < 0.3, "{score:?}");
     let problem =
         "4: this claim is 0.81 like the kept \"PagedAttention wastes under 4% of memory.\"; a repeat is never verified";
     assert_eq!(reworded.problems(), [problem]);
-    // In sessions of before it was new.
-    let former = Scene { is_former: true, ..reworded }.score();
-    assert_eq!((former.claims, former.repeats, former.axes[2].1), ((1, 1), None, Some(0.5)));
     // One that was discarded is no novelty either.
     let again = Scene { earlier: vec![kept.clone()], ..scene(&kept) };
     assert!(again.line().starts_with("1.0000 0.0000 0.2500 0.0000 ="), "{}", again.line());

@@ -26,10 +26,6 @@ struct Line {
     state: IdeaState,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unused: bool,
-    /// True once a drawn idea became a keep. It is a separate field, because earlier versions of `ar` do not know such
-    /// a state.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    kept: bool,
     #[serde(flatten)]
     idea: Option<NewIdea>,
 }
@@ -46,13 +42,7 @@ pub struct Backlog {
 impl Line {
     /// Creates the line for a new idea, or for a new state of the idea with this number.
     fn new(id: u32, (state, unused): (IdeaState, bool), idea: Option<NewIdea>, by: &str, ts: Timestamp) -> Line {
-        let kept = state == IdeaState::Kept;
-        let state = if kept { IdeaState::Drawn } else { state };
-        Line { version: FORMAT_VERSION, id, ts, by: by.into(), state, unused, kept, idea }
-    }
-
-    fn state(&self) -> IdeaState {
-        if self.kept && self.state == IdeaState::Drawn { IdeaState::Kept } else { self.state }
+        Line { version: FORMAT_VERSION, id, ts, by: by.into(), state, unused, idea }
     }
 }
 
@@ -64,7 +54,7 @@ impl Backlog {
                 backlog.damaged += 1;
                 continue;
             };
-            let state = line.state();
+            let state = line.state;
             match (backlog.ideas.iter_mut().find(|idea| idea.id == line.id), line.idea) {
                 (Some(known), _) => (known.state, known.unused) = (state, line.unused),
                 (None, Some(idea)) => backlog.ideas.push(Idea {
@@ -323,7 +313,6 @@ mod tests {
             let depth = &file.read().unwrap().ideas[1];
             assert_eq!((depth.state, depth.unused), expected);
         }
-        assert!(!fs::read_to_string(file.path()).unwrap().contains("\"state\":\"kept\""), "an earlier ar reads it");
         let backlog = file.read().unwrap();
         assert_eq!((backlog.ideas.len(), backlog.damaged), (2, 1));
         assert_eq!(

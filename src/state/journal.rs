@@ -179,13 +179,6 @@ impl OpenAttempt {
             _ => RunRole::Screen,
         }
     }
-
-    /// Reads the first run of a journal that has it among the fields of the experiment.
-    fn with_runs_of_before(mut self) -> Self {
-        let role = self.role();
-        self.runs.extend(OpenRun::take_from(&mut self.open.more, role).filter(|run| run.starts > 0));
-        self
-    }
 }
 
 /// `state/progress.json`.
@@ -261,15 +254,9 @@ struct Written<'a> {
     open: Option<&'a OpenExperiment>,
 }
 
-/// The first attempt and its step, which journals of before version 3 have in this place only.
-#[derive(Deserialize)]
-struct Shown {
-    phase: Phase,
-    open: Option<OpenExperiment>,
-}
-
-impl Shown {
-    const KEYS: [&'static str; 2] = ["phase", "open"];
+impl Written<'_> {
+    /// The keys that repeat the first attempt.
+    const COPIES: [&'static str; 2] = ["phase", "open"];
 }
 
 impl Journal {
@@ -281,15 +268,8 @@ impl Journal {
 
     /// Reads the journal of a state folder; `None` when there is none.
     pub fn read(state: &Path) -> Result<Option<Self>, StateError> {
-        let path = state.join(PROGRESS);
-        let Some(mut journal) = read_json::<Journal>(&path)? else { return Ok(None) };
-        Shown::KEYS.iter().for_each(|key| drop(journal.more.shift_remove(*key)));
-        if journal.version < JOURNAL_VERSION
-            && let Some(Shown { phase, open: Some(open) }) = read_json(&path)?
-        {
-            journal.attempts.insert(0, OpenAttempt::new(phase, open));
-        }
-        journal.attempts = journal.attempts.into_iter().map(OpenAttempt::with_runs_of_before).collect();
+        let Some(mut journal) = read_json::<Journal>(&state.join(PROGRESS))? else { return Ok(None) };
+        Written::COPIES.iter().for_each(|key| drop(journal.more.shift_remove(*key)));
         Ok(Some(journal))
     }
 
@@ -533,33 +513,22 @@ mod tests {
     }
 
     #[test]
-    fn journals_of_before_have_their_first_attempt_at_the_top() {
+    fn a_journal_repeats_its_first_attempt_for_plain_tools_only() {
         let folder = tempfile::tempdir().unwrap();
         let (state, now) = (folder.path(), Timestamp::UNIX_EPOCH);
         let mut journal = Journal::new(state, now);
+        journal.enter(Phase::Guarding, open(3));
         journal.write(state, now).unwrap();
-        let mut value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();
-        for (version, others) in [(1, vec![]), (2, vec![4])] {
-            (value["version"], value["phase"], value["open"]) =
-                (version.into(), "guarding".into(), serde_json::to_value(open(3)).unwrap());
-            let others = others.into_iter().map(|id| OpenAttempt::new(Phase::Waiting, open(id)));
-            value["attempts"] = serde_json::to_value(others.collect::<Vec<_>>()).unwrap();
-            if version == 1 {
-                value.as_object_mut().unwrap().remove("attempts");
-            }
-            write_json_unsynced(&state.join(PROGRESS), &value).unwrap();
-            let read = Journal::read(state).unwrap().unwrap();
-            let ids: Vec<u32> = read.open_attempts().map(|open| open.id.number()).collect();
-            assert_eq!((read.phase(), ids), (Phase::Guarding, vec![3, 4][..version as usize].to_vec()));
-            assert!(read.more.is_empty(), "{:?}", read.more);
-        }
+        let value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();
+        assert_eq!((&value["phase"], &value["open"]["id"]), (&"guarding".into(), &3.into()));
+        let read = Journal::read(state).unwrap().unwrap();
+        assert_eq!((read.phase(), read.open_attempts().count()), (Phase::Guarding, 1));
+        assert!(read.more.is_empty(), "{:?}", read.more);
     }
 
     #[test]
-    fn an_attempt_keeps_its_runs_and_those_of_older_journals() {
-        let folder = tempfile::tempdir().unwrap();
-        let (state, now) = (folder.path(), Timestamp::UNIX_EPOCH);
-        let mut journal = Journal::new(state, now);
+    fn an_attempt_keeps_its_runs() {
+        let mut journal = Journal::new(Path::new("/r"), Timestamp::UNIX_EPOCH);
         let first = OpenRun { starts: 2, metric_file: Some("7".into()), ..OpenRun::new(RunRole::Screen, 1) };
         let further = OpenRun { starts: 1, ..OpenRun::new(RunRole::Screen, 2) };
         journal.enter(Phase::Running, open(3));
@@ -569,18 +538,6 @@ mod tests {
         assert_eq!((&left.runs, left.run()), (&vec![first.clone(), further.clone()], first.clone()));
         journal.enter_run(3.into(), &OpenRun::new(RunRole::Screen, 1));
         assert_eq!(journal.find(3.into()).unwrap().runs, [further]);
-
-        journal.write(state, now).unwrap();
-        let mut value: Value = read_json(&state.join(PROGRESS)).unwrap().unwrap();
-        let attempt = value["attempts"][0].as_object_mut().unwrap();
-        attempt.remove("runs");
-        (attempt["open"]["runs"], attempt["open"]["metric_file"]) = (2.into(), "7".into());
-        write_json_unsynced(&state.join(PROGRESS), &value).unwrap();
-        let read = Journal::read(state).unwrap().unwrap();
-        assert_eq!(
-            (&read.attempts[0].runs, read.attempts[0].open.more.len()),
-            (&vec![OpenRun { seed: None, ..first }], 0)
-        );
     }
 
     #[test]

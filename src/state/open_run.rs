@@ -83,14 +83,6 @@ impl OpenRun {
     pub fn is(&self, other: &OpenRun) -> bool {
         (self.role, self.number) == (other.role, other.number)
     }
-
-    /// Takes the first run of an attempt out of fields of the attempt, where journals of earlier versions have it.
-    pub(super) fn take_from(open: &mut Map<String, Value>, role: RunRole) -> Option<Self> {
-        let starts = open.shift_remove("runs")?.as_u64()?.try_into().ok()?;
-        let repeated = open.shift_remove("repeated").and_then(|repeated| repeated.as_bool()).unwrap_or_default().into();
-        let metric_file = open.shift_remove("metric_file").and_then(|stamp| stamp.as_str().map(str::to_owned));
-        Some(OpenRun { seed: None, starts, repeated, metric_file, ..OpenRun::new(role, 1) })
-    }
 }
 
 #[cfg(test)]
@@ -98,13 +90,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn repeats_are_no_losses_and_are_read_from_journals_without_them() {
+    fn repeats_are_no_losses() {
         let run = OpenRun { starts: 4, repeated: 1, tainted: 2, ..OpenRun::new(RunRole::Screen, 1) };
         assert_eq!(run.tries(), 1);
         let json = serde_json::to_value(&run).unwrap();
         assert_eq!(serde_json::from_value::<OpenRun>(json).unwrap(), run);
-        let former = serde_json::json!({"role": "screen", "number": 1, "starts": 3});
-        let former: OpenRun = serde_json::from_value(former).unwrap();
-        assert_eq!((former.tainted, former.tries()), (0, 3));
     }
 }

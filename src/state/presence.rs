@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::LoggedEnd;
-use crate::domain::{StopReason, legacy};
+use crate::domain::StopReason;
 use crate::rules::{Claim, Driver, NightEnd, interval};
 
 /// The activity of a session.
@@ -188,7 +188,7 @@ impl Presence {
 
     /// Returns whether a SIGTERM of the user or of a shutdown ended its last loop.
     pub fn was_terminated(&self) -> bool {
-        !self.is_active() && (self.terminated || self.ended().is_some_and(legacy::says_terminated))
+        !self.is_active() && self.terminated
     }
 
     /// Returns whether the last loop was killed. Call it only for an idle session.

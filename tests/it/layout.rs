@@ -64,12 +64,6 @@ fn a_settings_file_asks_for_slots_of_new_sessions_only() {
     repo.write("ar.toml", "calls = 1\n");
     let resumed = ar(&repo, ["resume", "old"]).ok();
     assert!(!resumed.stderr.contains("ar.toml"), "what is of no use is no mistake: {resumed:?}");
-    repo.write("ar.toml", "calls = 1\nmixed-gpus = true\n");
-    let resumed = ar(&repo, ["resume", "old"]).ok();
-    assert!(
-        resumed.stderr.contains("warning: `mixed-gpus` in ") && resumed.stderr.contains("no longer exists"),
-        "{resumed:?}"
-    );
     repo.write("ar.toml", "slots = 2\ncalls = 1\n");
     let resumed = ar(&repo, ["resume", "old"]).ok();
     assert!(resumed.stderr.contains("ignored lines of ar.toml"), "{resumed:?}");

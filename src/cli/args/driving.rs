@@ -10,7 +10,6 @@ use autoresearch::report::Format;
 use clap::{Args, Subcommand};
 
 use super::formats::{AnswerFormat, StreamFormat};
-use super::former::FormerArgs;
 use super::session::SessionArgs;
 use crate::cli::terms::SettingsArgs;
 
@@ -18,8 +17,6 @@ use crate::cli::terms::SettingsArgs;
 pub(in crate::cli) struct RunArgs {
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
-    #[command(flatten)]
-    pub(in crate::cli) former: FormerArgs,
     /// Make the uncommitted change, or your commits on the session's branch, an experiment
     #[arg(long)]
     pub(in crate::cli) adopt: bool,
@@ -44,8 +41,6 @@ pub(in crate::cli) struct ResumeArgs {
     pub(in crate::cli) session: Option<Tag>,
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
-    #[command(flatten)]
-    pub(in crate::cli) former: FormerArgs,
     /// Take over a session that another host drove; only if nothing of it runs there any more
     #[arg(long)]
     pub(in crate::cli) take_over: bool,
@@ -67,8 +62,6 @@ pub(in crate::cli) struct TryArgs {
     pub(in crate::cli) proposal: Option<PathBuf>,
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
-    #[command(flatten)]
-    pub(in crate::cli) former: FormerArgs,
     /// Exit with 10 for a discarded experiment, 20 for a crashed one, 30 for one that is still running
     #[arg(long)]
     pub(in crate::cli) exit_code: bool,

@@ -23,9 +23,6 @@ pub struct Likeness {
     /// The type of the question, in research.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// The scoring of research that it goes by.
-    #[serde(default)]
-    pub scoring: Option<u32>,
 }
 
 /// A session that was rated.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::lifecycle::Attempt;
 use crate::domain::{
-    Beside, ExperimentId, Failure, FailureClass, GpuOther, Notice, Number, Phase, Record, experiment_name, legacy,
+    Beside, ExperimentId, Failure, FailureClass, GpuOther, Notice, Number, Phase, Record, experiment_name,
 };
 use crate::rules::{
     CRASHES_TO_CHECK, CameBack, Check, CheckReason, Measured, Shift, came_back, describe_failure, repeat_limit,
@@ -105,7 +105,7 @@ impl Shared<'_> {
             self.store().history.crashed_runs().next().is_some_and(|record| is_tainted(record.failure.as_ref()));
         if let Some(now) = beside_others.filter(|_| !of_others) {
             // It runs, which was the question, unless the same happened to those before.
-            let excused = self.store().is_excused(id);
+            let excused = self.store().is_excused();
             return self.emit(match reason {
                 CheckReason::Crashes(_) => Notice::BestRuns { id, now, excused },
                 CheckReason::Schedule => Notice::BestAgain { id, now },
@@ -131,7 +131,7 @@ impl Shared<'_> {
             }
             // Without repeats, the noise between runs of the same code is unknown.
             (CheckReason::Crashes(_), ..) => {
-                Notice::BestRuns { id, now: measured, excused: of_others || self.store().is_excused(id) }
+                Notice::BestRuns { id, now: measured, excused: of_others || self.store().is_excused() }
             }
             (CheckReason::Schedule, ..) => Notice::BestAgain { id, now: measured },
         };
@@ -187,10 +187,9 @@ impl Store {
     }
 
     /// Returns whether the last of these crashes was excused.
-    fn is_excused(&self, best: ExperimentId) -> bool {
+    fn is_excused(&self) -> bool {
         let Some(last) = self.history.crashed_runs().next() else { return false };
-        let said = || last.outside_cause.as_ref().is_some_and(|cause| legacy::says_excused(cause, best));
-        self.journal.excused.map_or_else(said, |excused| excused == last.id)
+        self.journal.excused == Some(last.id)
     }
 }
 

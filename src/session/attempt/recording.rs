@@ -7,7 +7,7 @@ use crate::git::Look;
 use crate::ledger::Entry;
 use crate::rules::doubtful_gain;
 use crate::session::errors::SessionError;
-use crate::session::store::{NO_KEEP, Store, draft_of};
+use crate::session::store::{NO_KEEP, Store};
 use crate::session::tree::{UsersTree, Workspace};
 use crate::state::OpenExperiment;
 
@@ -50,14 +50,6 @@ impl Store {
 
     /// Does what a process that was killed has left of it.
     pub(crate) fn finish_recording(&mut self, open: &OpenExperiment, tree: UsersTree<'_>) -> Result<(), SessionError> {
-        let mut open = open.clone();
-        if open.recording.is_empty() {
-            // Earlier versions note *in place* what they record as the draft.
-            open.recording = match self.history.get(open.id) {
-                Some(record) => vec![record.clone()],
-                None => vec![draft_of(&open)?],
-            };
-        }
         for record in &open.recording {
             if self.history.get(record.id).is_none() {
                 self.write_record(record, open.replaces.as_deref())?;
@@ -65,7 +57,7 @@ impl Store {
             }
             crash::point("recording.recorded");
         }
-        self.settle(&open, tree, Found::Something)
+        self.settle(open, tree, Found::Something)
     }
 
     /// Writes rows, branch, working tree and memory files of what is recorded, and closes the attempts.

@@ -45,9 +45,6 @@ pub enum LayoutError {
     GpuLock(#[from] GpuLockError),
     #[error("there are GPUs for {}, not {slots}", count_of(*there, "slot"))]
     TooManySlots { slots: u32, there: u32 },
-    #[error("the session was measured on {measured}, and its slots have {given}")]
-    #[strum(props(hint = "choose GPUs of the same model with --gpus, or start a new session"))]
-    OtherModel { measured: String, given: String },
     #[error("the session was measured on {measured}, and the cluster ran this on {given} three times")]
     #[strum(props(
         kind = "needs_person",

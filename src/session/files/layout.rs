@@ -23,8 +23,6 @@ pub(super) const OWN_FILES: &[&str] = &[
     "/run.log",
     "/run.log.before*",
     "/autoresearch-lessons.md",
-    // Made by earlier versions.
-    "/autoresearch-lessons.md.damaged*",
     "/.aider.chat.history.md",
     "/.aider.input.history",
     "/.aider.tags.cache.v*/",

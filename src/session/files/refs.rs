@@ -1,7 +1,7 @@
 //! The refs of a session: its branch, its records, and the commits that it saved or has open.
 
 use super::reading::record_message;
-use crate::domain::{CommitId, ExperimentId, Notice, Record, Replay, Tag, legacy};
+use crate::domain::{CommitId, ExperimentId, Notice, Record, Replay, Tag};
 use crate::fs::Unsynced;
 use crate::git::{Header, PreparedRecord, Repo, Result, SaveAs};
 use crate::rules::History;
@@ -50,8 +50,7 @@ impl SessionRefs<'_> {
 
     /// Returns whether a saved commit is one of an experiment, and not unsaved work.
     pub(crate) fn is_of_experiment(&self, saved: &CommitId) -> Result<bool> {
-        let objects = &self.repo.objects;
-        Ok(objects.has_header(saved, EXPERIMENT_HEADER)? || legacy::is_of_experiment(&objects.subject(saved)?))
+        self.repo.objects.has_header(saved, EXPERIMENT_HEADER)
     }
 
     /// Keeps a commit under a saved ref, unless the newest one has the same change; gives the ref.

@@ -141,7 +141,7 @@ impl Plan {
         refuse_short_jobs(layout.as_ref(), &contract)?;
         let placing = Placing::new(layout, subject.asked_layout(), before, &contract.tag, drive)?;
         refuse_threshold(&contract)?;
-        refuse_several(&contract, placing.layout.as_ref(), before)?;
+        refuse_several(&contract, placing.layout.as_ref())?;
         REPOSITORY_CHECKS.iter().try_for_each(|check| check(&repo, &subject, &contract))?;
         let place = LedgerFile::place(&repo.main_worktree(), &contract.metric.name);
         let ledger = LedgerFile::open(&place, &contract.metric.name, contract.ledger).map_err(if continued {
@@ -603,12 +603,10 @@ fn by_others(held: Result<(), StateError>, own: Option<&str>) -> Result<(), Stat
     }
 }
 
-/// Refuses several slots where each experiment needs the one before. A session that has several from an earlier version keeps
-/// them.
-fn refuse_several(contract: &Contract, layout: Option<&Layout>, before: Option<&Layout>) -> Result<(), AxesError> {
+/// Refuses several slots where each experiment needs the one before.
+fn refuse_several(contract: &Contract, layout: Option<&Layout>) -> Result<(), AxesError> {
     let is_serial = contract.keep_above.is_some() || is_research(contract);
-    let several = |layout: Option<&Layout>| layout.map(|layout| layout.slots).filter(|slots| *slots > 1);
-    let refused = several(layout).filter(|_| is_serial && several(before).is_none());
+    let refused = layout.map(|layout| layout.slots).filter(|slots| is_serial && *slots > 1);
     refused.map_or(Ok(()), |slots| Err(AxesError::OneSlot(slots)))
 }
 

@@ -58,7 +58,7 @@ impl Past {
             stored: stored.clone(),
             verdicts: BTreeMap::new(),
         };
-        if let Some(tag) = tag.filter(|_| terms.verify.is_some() && before.goes_by.is_some()) {
+        if let Some(tag) = tag.filter(|_| terms.verify.is_some()) {
             let folder = SessionFolder::new(&repo.main_worktree(), tag);
             for iteration in &before.earlier {
                 past.verdicts.extend(read_verdicts(&folder.run(iteration.id)));
@@ -78,7 +78,7 @@ impl Past {
             let artifact = artifact_at(repo, &iteration.commit, terms)?;
             let stored = stored_at(repo, &iteration.commit, terms)?;
             past.stored.extend(stored.iter().cloned());
-            if iteration.is_kept || before.goes_by.is_none() {
+            if iteration.is_kept {
                 past.keeps.add(&artifact);
                 past.earlier.add(&artifact, &stored, |_| true);
             } else {
@@ -151,30 +151,23 @@ pub(crate) struct Asked<'a> {
 
 impl Asked<'_> {
     /// Asks the commands of the terms for verdicts on an artifact. They always judge its new claims. `known` contains the
-    /// verdicts on kept claims. Without it, asks about kept claims only until one of each sub-topic is verified.
+    /// verdicts on kept claims.
     pub(crate) async fn verdicts(
         &self,
         (artifact, kept): (&Artifact, &Artifact),
         earlier: &Earlier,
-        known: Option<&BTreeMap<Request, bool>>,
+        known: &BTreeMap<Request, bool>,
         is_batch: bool,
     ) -> Result<Verdicts, SessionError> {
         let mut verdicts = Verdicts::default();
         let new = self.scoring.new_claims();
         if let Some(command) = &self.terms.verify {
             let mut asked: Vec<&Claim> = if is_batch { artifact.claims.iter().collect() } else { new.clone() };
-            let mut answers = known.cloned().unwrap_or_default();
-            if let Some(known) = known {
-                let is_known = |request: &Request| known.contains_key(request);
-                let kept = artifact.claims.iter().chain(&kept.claims).filter(|claim| !new.contains(claim));
-                asked.extend(kept.filter(|claim| !self.scoring.requests(claim).iter().all(is_known)));
-            }
+            let is_known = |request: &Request| known.contains_key(request);
+            let kept = artifact.claims.iter().chain(&kept.claims).filter(|claim| !new.contains(claim));
+            asked.extend(kept.filter(|claim| !self.scoring.requests(claim).iter().all(is_known)));
             let said = self.ask(command, &asked).await?;
-            let said = said.map(|said| {
-                answers.extend(said);
-                answers
-            });
-            verdicts.verify = Some(if known.is_some() { said } else { self.ask_of_topics(command, said).await? });
+            verdicts.verify = Some(said.map(|said| known.clone().into_iter().chain(said).collect()));
         }
         if let Some(command) = &self.terms.novelty
             && !new.is_empty()
@@ -196,34 +189,5 @@ impl Asked<'_> {
         let requests: BTreeSet<Request> = claims.iter().flat_map(|claim| self.scoring.requests(claim)).collect();
         let requests = requests.into_iter().collect();
         ask_verify(command, self.terms.command_timeout, self.files, self.catalogue, requests).await
-    }
-
-    /// Asks about kept claims until one shows, for each sub-topic, that it was addressed before.
-    async fn ask_of_topics(
-        &self,
-        command: &str,
-        mut known: Result<BTreeMap<Request, bool>, String>,
-    ) -> Result<Result<BTreeMap<Request, bool>, String>, SessionError> {
-        let new = self.scoring.new_claims();
-        for topic in 0..self.scoring.topics() {
-            let Ok(answers) = &mut known else { break };
-            let holds = |answers: &BTreeMap<_, _>, claim: &Claim| self.scoring.judge(claim, Some(answers)).is_verified;
-            if new.iter().any(|claim| claim.topic == topic && holds(answers, claim)) {
-                continue;
-            }
-            for claim in self.scoring.kept_claims(topic) {
-                match self.ask(command, &[claim]).await? {
-                    Ok(more) => answers.extend(more),
-                    Err(why) => {
-                        known = Err(why);
-                        break;
-                    }
-                }
-                if holds(answers, claim) {
-                    break;
-                }
-            }
-        }
-        Ok(known)
     }
 }

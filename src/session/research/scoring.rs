@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::files::{LARGEST_TEXT, ResearchFiles, read_file};
 use super::past::{Asked, Past, write_verdicts};
 use super::terms::RESEARCH_THRESHOLD;
-use crate::domain::{CommitId, Composite, Contract, ExperimentId, Outcome, Record, SCORING, Tag, bytes_text};
+use crate::domain::{CommitId, Composite, Contract, ExperimentId, Outcome, Record, Tag, bytes_text};
 use crate::fs::absent;
 use crate::git::{Repo, Stored};
 use crate::rules::{History, decided_novelty};
@@ -79,7 +79,7 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
         None => Before {
             start: None,
             composite: None,
-            goes_by: Some(RESEARCH_THRESHOLD),
+            threshold: RESEARCH_THRESHOLD,
             kept: head.commit().map(|commit| (commit.clone(), None)),
             earlier: Vec::new(),
         },
@@ -102,25 +102,24 @@ pub async fn score(dir: &Path, tag: Option<Tag>, of: ScoredOf) -> Result<Scored,
     };
     let past = Past::read(&repo, &before, (&kept, &stored), &terms, tag.as_ref())?;
     let earlier = past.earlier;
-    let standing = before.goes_by.map(|threshold| Standing {
+    let standing = Standing {
         keeps: &past.keeps,
         stored: past.stored,
         novelties: before.earlier.iter().filter_map(|iteration| iteration.novelty).collect(),
-        threshold,
+        threshold: before.threshold,
         is_baseline: own.is_some_and(ExperimentId::is_baseline),
-    });
+    };
     let claims = artifact.claims.iter().chain(&kept.claims);
     let quotations = claims.flat_map(|claim| &claim.citations).filter_map(|citation| citation.quotation.as_deref());
     let (catalogue, library) = files.sources(&terms.sources, quotations)?;
-    let scoring = Scoring::new(&terms, &artifact, &kept, &earlier, &library, &stored, standing.as_ref());
+    let scoring = Scoring::new(&terms, &artifact, &kept, &earlier, &library, &stored, &standing);
     let is_batch = tag.is_some() && (before.experiments() + 1).is_multiple_of(BATCH);
     let asked = Asked { scoring: &scoring, terms: &terms, files: &files, catalogue: &catalogue };
     let anew = BTreeMap::new();
-    let known = standing.as_ref().map(|_| if is_batch { &anew } else { &past.verdicts });
+    let known = if is_batch { &anew } else { &past.verdicts };
     let shown = (&artifact, &kept);
     let verdicts = asked.verdicts(shown, &earlier, known, is_batch).await?;
-    if let (Some(Ok(verdicts)), Some(folder)) = (&verdicts.verify, of.folder.as_deref().filter(|_| standing.is_some()))
-    {
+    if let (Some(Ok(verdicts)), Some(folder)) = (&verdicts.verify, of.folder.as_deref()) {
         write_verdicts(folder, verdicts)?;
     }
     let score = scoring.score(&verdicts, is_batch);
@@ -136,8 +135,8 @@ pub(crate) struct Before {
     pub(crate) start: Option<CommitId>,
     /// The axes of the session, in the form of its artifact.
     composite: Option<Composite>,
-    /// The threshold of the second version of scoring; absent in a session of the first.
-    pub(crate) goes_by: Option<f64>,
+    /// The composite from which on an iteration is kept.
+    threshold: f64,
     /// The kept state, and its experiment.
     pub(crate) kept: Option<(CommitId, Option<ExperimentId>)>,
     /// The earlier experiments.
@@ -164,9 +163,7 @@ impl Before {
         let contract = stored_contract(repo, tag)?;
         let composite = contract.as_ref().filter(|it| it.deciding_composite().is_some());
         let composite = composite.and_then(Contract::asked_composite);
-        let version = contract.as_ref().and_then(|contract| contract.scoring);
         let threshold = contract.as_ref().and_then(|contract| contract.keep_above).unwrap_or(RESEARCH_THRESHOLD);
-        let goes_by = version.is_some_and(|version| version >= SCORING).then_some(threshold);
         let of_baseline = || history.baseline().map(|record| record.commit.clone());
         let start = contract.map(|contract| contract.start).or_else(of_baseline);
         let earlier = earlier_records(&history, own);
@@ -199,7 +196,7 @@ impl Before {
             novelty: decided_novelty(record),
         };
         let earlier = commits.map(iteration).collect();
-        Ok(Before { start, composite, goes_by, kept, earlier })
+        Ok(Before { start, composite, threshold, kept, earlier })
     }
 
     /// Number of earlier iterations without the baseline.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::scoring::read_terms;
-use crate::domain::{COMPOSITE, Composite, Contract, Form, SCORING, StopRule};
+use crate::domain::{COMPOSITE, Composite, Contract, Form, StopRule};
 use crate::git::Repo;
 use crate::rules::calls_score;
 use crate::session::errors::{ScoreError, SessionError};
@@ -32,7 +32,6 @@ pub(crate) fn with_research(
             let of = || "[composite] of ar.toml".to_owned();
             terms = terms.with_composite(own).map_err(|source| ScoreError::Terms { terms: of(), source })?;
         }
-        contract.scoring = Some(SCORING);
         contract.artifact_form = Some(terms.composite.form);
         // Its threshold is one of the mean: in another form what multiplies keeps nothing.
         contract.composite = Some(Composite { form: Form::Weighted, ..terms.composite });

@@ -20,9 +20,6 @@ pub(crate) const RUN: &str = "run";
 /// Name of the reviewer's job.
 pub(crate) const REVIEW: &str = "review";
 
-/// The job that runs the best experiment once again, in earlier versions: its files were in the folder of the experiment.
-const CHECK_OF_BEFORE: &str = "check";
-
 /// Files that a run leaves in its folder, and files made from them, in the order of their removal.
 pub(crate) const RUN_FILES: [&str; 9] = [
     "run.log",
@@ -46,7 +43,7 @@ pub(crate) fn guard_name(number: usize) -> String {
 
 /// The jobs of an experiment with so many guards, by name.
 pub(crate) fn job_names(guards: usize) -> impl Iterator<Item = String> {
-    [AGENT, RUN, REVIEW, CHECK_OF_BEFORE].into_iter().map(str::to_owned).chain((1..=guards).map(guard_name))
+    [AGENT, RUN, REVIEW].into_iter().map(str::to_owned).chain((1..=guards).map(guard_name))
 }
 
 /// Moves away what stands in the place of `ar`'s files in the folder of an experiment's runs and is no file of its own, and

@@ -3,7 +3,6 @@
 mod baseline;
 mod begin;
 mod driving;
-mod first_model;
 mod late_reviews;
 mod opening;
 mod recovery;

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::first_model::refuse_other_model;
 use crate::agent::task_spec;
 use crate::crash;
 use crate::domain::{Contract, Gpu, Layout, Trouble};
@@ -83,7 +82,6 @@ impl Stored {
     pub(super) async fn read(plan: &Plan, interrupts: &Interrupts) -> Result<Stored, SessionError> {
         let Plan { repo, folder, contract, clock, .. } = plan;
         let history = read_history(repo, &contract.tag)?;
-        refuse_other_model(&history, &plan.gpus)?;
         let state = folder.state();
         remove_left_over(&state)?;
         if !plan.continued {

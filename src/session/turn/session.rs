@@ -7,7 +7,6 @@ use std::rc::Rc;
 
 use serde_json::json;
 
-use super::first_model::leave_other_models;
 use super::late_reviews::undo_late_review;
 use super::opening::{Stored, exclude_files, forget, prepare_signing, slot_setup};
 use crate::crash;
@@ -92,7 +91,6 @@ impl<'a> Session<'a> {
         unregistered.into_iter().for_each(|notice| store.note(notice));
         notices.into_iter().map(Notice::Planned).chain(told).for_each(|notice| store.note(notice));
         session.shared.publish()?;
-        leave_other_models(&session.shared).await?;
         take_in_guardians(&session.shared)?;
         Ok(session)
     }

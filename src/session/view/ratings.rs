@@ -45,8 +45,8 @@ impl SessionView {
         Ok(before)
     }
 
-    /// The weights of the session's axes that the user's ratings speak for: of all sessions with the same axes, of the same
-    /// type and with the same scoring, in whatever repository.
+    /// The weights of the session's axes that the user's ratings speak for: of all sessions with the same axes and of the same
+    /// type, in whatever repository.
     ///
     /// # Errors
     ///
@@ -133,7 +133,6 @@ fn likeness(repo: &Repo, contract: &Contract, composite: &Composite) -> Result<L
     Ok(Likeness {
         axes: composite.axes.iter().map(|(name, axis)| (name.clone(), axis.range)).collect(),
         kind: type_of(repo, &contract.start)?,
-        scoring: contract.scoring,
     })
 }
 

@@ -93,7 +93,7 @@ fn the_contract_has_the_axes_of_the_terms_and_the_stop_rule_of_research() {
     let contract: Value = serde_json::from_str(&repo.read(".autoresearch/t/state/contract.json")).unwrap();
     assert_eq!(contract["composite"]["axes"]["claim_density"]["weight"], 0.35);
     assert_eq!(contract["stop_rules"], json!(["kill2", "plateau:30"]));
-    assert_eq!((&contract["scoring"], &contract["artifact_form"]), (&json!(2), &json!("weighted")));
+    assert_eq!(contract["artifact_form"], "weighted");
     // 0.35 × 1 + 0.30 × 0 + 0.20 × 0.3333 + 0.15 × 1 = 0.56666.
     assert_eq!(record(&repo, 1)["metric"]["raw"], "0.5667");
 
@@ -105,25 +105,6 @@ fn the_contract_has_the_axes_of_the_terms_and_the_stop_rule_of_research() {
     repo.git(["rm", "--quiet", "research.toml"]);
     repo.git(["commit", "--quiet", "--message", "none"]);
     assert!(session(&repo, "true", 1, &flags()).exits(1).stderr.contains("has no research.toml"));
-}
-
-#[test]
-fn the_flag_that_research_was_is_named() {
-    let repo = repo();
-    for args in [&["run", "--research", "--yes"][..], &["resume", "--research"], &["run", "--research", "Why?"]] {
-        let called = ar(&repo, args.iter().copied()).exits(2);
-        assert!(called.stderr.contains("--research is called --allow-search here"), "{called:?}");
-    }
-    repo.write("ar.toml", "research = true\n");
-    repo.commit_all("an old line");
-    let called = session(&repo, &agent(&[&claims("Memory", "Alpha.", "a", "a says", "a says")]), 1, &flags()).ok();
-    assert!(
-        called.stderr.contains("warning: `research` in ") && called.stderr.contains("is called `allow-search` now"),
-        "{called:?}"
-    );
-    let path = ".autoresearch/t/state/contract.json";
-    let contract: Value = serde_json::from_str(&repo.read(path)).unwrap();
-    assert_eq!(contract["allow_search"], true);
 }
 
 #[test]
