@@ -38,6 +38,6 @@ pub use preset::{
 pub use prompt::{BUILT_IN_PROGRAM, Briefing, brief, goal_sentence, prompt, protected_files, task_spec};
 pub use proposal::{Proposal, last_line, last_words};
 pub use review::{Evidence, NewClaim, Reviewing, read_review, review_prompt};
-pub use skill::{Edit, MCP_FILE, NotOurs, Skill, install_mcp, remove_mcp};
+pub use skill::{Edit, MCP_FILE, NotOurs, Skill, mcp_entry};
 pub use summary::summary_prompt;
 pub use transcript::printed_numbers;

@@ -1,11 +1,10 @@
-//! `ar init --skill`, `--mcp` and `--remove`: instructions for agents that drive by themselves.
+//! `ar init --skill` and `--mcp`: instructions for agents that drive by themselves.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use autoresearch::agent::{Edit, MCP_FILE, NotOurs, Skill, install_mcp, remove_mcp};
+use autoresearch::agent::{Edit, MCP_FILE, NotOurs, Skill, mcp_entry};
 use autoresearch::domain::{list, shell_word};
 use autoresearch::fs::{create_folder, folder_of, read_regular, write_atomic};
 use autoresearch::git::Repo;
@@ -24,11 +23,10 @@ enum Target {
     Mcp,
 }
 
-/// What the command was asked to write or remove.
+/// What the command was asked to write.
 #[derive(Debug)]
 pub(super) struct Instructions {
     targets: Vec<Target>,
-    removes: bool,
 }
 
 /// One file, and what is to become of it.
@@ -36,7 +34,6 @@ struct Planned {
     target: Target,
     /// The file behind links.
     path: PathBuf,
-    is_link: bool,
     exists: bool,
     edit: Edit,
 }
@@ -46,22 +43,6 @@ impl Target {
         match self {
             Target::Skill(skill) => skill.path(),
             Target::Mcp => MCP_FILE,
-        }
-    }
-
-    fn flag(self) -> String {
-        match self {
-            Target::Skill(skill) => format!("--skill {skill}"),
-            Target::Mcp => "--mcp".to_owned(),
-        }
-    }
-
-    /// The part of the file that is `ar`'s.
-    fn own_part(self) -> &'static str {
-        match self {
-            Target::Skill(Skill::Agents) => "its section between the markers was edited",
-            Target::Skill(_) => "it was edited",
-            Target::Mcp => "its entry autoresearch is not the one that `ar` writes",
         }
     }
 }
@@ -76,13 +57,10 @@ impl Instructions {
                 targets.push(target);
             }
         }
-        match (targets.is_empty(), args.remove, flags) {
-            (true, true, _) => {
-                Err(CliError::usage("--remove needs --skill or --mcp", "type `ar init --skill agents --remove`"))
-            }
-            (true, false, _) => Ok(None),
-            (false, _, []) => Ok(Some(Instructions { targets, removes: args.remove })),
-            (false, _, flags) => {
+        match (targets.is_empty(), flags) {
+            (true, _) => Ok(None),
+            (false, []) => Ok(Some(Instructions { targets })),
+            (false, flags) => {
                 let error = format!("--skill and --mcp write no settings, but {} was given", flags.join(", "));
                 Err(CliError::usage(error, "set them by a call of `ar init` without --skill and --mcp"))
             }
@@ -92,10 +70,10 @@ impl Instructions {
     /// Examines all files first, so that an error leaves each as it is.
     pub(super) fn apply(&self, repo: &Repo) -> Result<ExitCode, CliError> {
         let root = repo.worktree().canonicalize().unwrap_or_else(|_| repo.worktree().to_owned());
-        let planned = self.targets.iter().map(|target| self.plan(*target, &root)).collect::<Result<Vec<_>, _>>()?;
+        let planned = self.targets.iter().map(|target| Self::plan(*target, &root)).collect::<Result<Vec<_>, _>>()?;
         let mut changed = Vec::new();
         for planned in &planned {
-            if planned.apply(&root, self.removes)? {
+            if planned.apply()? {
                 changed.push(PathBuf::from(planned.target.name()));
             }
         }
@@ -104,92 +82,53 @@ impl Instructions {
             output::note(&format!(
                 "note: {branch} is checked out, and its next experiment would contain this change; commit it on your own branch"
             ));
-        } else if self.removes && !changed.is_empty() {
-            output::line("next: commit the change");
         } else if !changed.is_empty() {
             let settings = "then set the terms with `ar init --metric NAME --cmd COMMAND`";
             let then = if root.join(SETTINGS_FILE).exists() { String::new() } else { format!("; {settings}") };
             output::line(&format!("next: look at {}, and commit the change{then}", list(&changed)));
         }
-        let edited: Vec<&Planned> = planned.iter().filter(|planned| planned.edit == Edit::UserEdited).collect();
-        match edited.as_slice() {
-            [first, ..] if self.removes => {
-                let (name, flag) = (first.target.name(), first.target.flag());
-                let hint = format!(
-                    "move what you added elsewhere and undo other edits, then repeat `ar init {flag} --remove`; or delete that part of {name} yourself"
-                );
-                Err(CliError::new(format!("did not remove from {name}: {}", first.target.own_part()), Some(hint)))
-            }
-            _ => Ok(ExitCode::SUCCESS),
-        }
+        Ok(ExitCode::SUCCESS)
     }
 
-    fn plan(&self, target: Target, root: &Path) -> Result<Planned, CliError> {
+    fn plan(target: Target, root: &Path) -> Result<Planned, CliError> {
         let name = target.name();
-        let (path, is_link) = resolve(root, name)?;
+        let path = resolve(root, name)?;
         let found = match read_regular(&path) {
             Ok(found) => Some(found),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(failed("read", name, &path, &error)),
         };
-        let folders = folder_of(&path).ancestors().take_while(|folder| !folder.exists()).count();
-        let edit = match (target, &found) {
-            (Target::Skill(skill), _) if !self.removes => skill.install(found.as_deref(), folders),
-            (Target::Mcp, _) if !self.removes => {
-                install_mcp(found.as_deref(), if archiver::is_shadowed() { "autoresearch" } else { "ar" })
-            }
-            (_, None) => Ok(Edit::Unchanged),
-            (Target::Skill(skill), Some(found)) => skill.remove(found),
-            (Target::Mcp, Some(found)) => remove_mcp(found),
+        let edit = match target {
+            Target::Skill(skill) => skill.install(found.as_deref()),
+            Target::Mcp => mcp_entry(found.as_deref(), if archiver::is_shadowed() { "autoresearch" } else { "ar" }),
         };
         let edit = edit.map_err(|error: NotOurs| {
             let hint = error.hint(name);
             CliError::new(format!("{name} {error}"), Some(hint))
         })?;
-        Ok(Planned { target, path, is_link, exists: found.is_some(), edit })
+        Ok(Planned { target, path, exists: found.is_some(), edit })
     }
 }
 
 impl Planned {
     /// Carries it out and prints it. Returns whether a byte changed.
-    fn apply(&self, root: &Path, removes: bool) -> Result<bool, CliError> {
+    fn apply(&self) -> Result<bool, CliError> {
         let name = self.target.name();
-        match &self.edit {
-            Edit::Unchanged if removes => output::line(&format!("nothing to remove: {name}")),
-            Edit::Unchanged => output::line(&format!("unchanged: {name}")),
-            Edit::UserEdited => output::line(&format!("left unchanged: {name} ({})", self.target.own_part())),
-            Edit::Write(content) => {
-                create_folder(folder_of(&self.path))
-                    .and_then(|()| write_atomic(&self.path, content))
-                    .map_err(|error| failed("write", name, &self.path, &error.source))?;
-                let what = match (removes, self.exists) {
-                    (true, _) => "removed from",
-                    (false, true) => "updated",
-                    (false, false) => "wrote",
-                };
-                output::line(&format!("{what} {name}"));
-            }
-            // The link is the user's.
-            Edit::Delete { .. } if self.is_link => {
-                write_atomic(&self.path, b"").map_err(|error| failed("write", name, &self.path, &error.source))?;
-                output::line(&format!("emptied {name}"));
-            }
-            Edit::Delete { folders } => {
-                fs::remove_file(&self.path).map_err(|error| failed("remove", name, &self.path, &error))?;
-                let above = self.path.ancestors().skip(1).take(*folders).take_while(|folder| *folder != root);
-                // One that holds something else stays, and so do those above it.
-                let _ = above.map(fs::remove_dir).take_while(Result::is_ok).count();
-                output::line(&format!("removed {name}"));
-            }
-        }
-        Ok(matches!(self.edit, Edit::Write(_) | Edit::Delete { .. }))
+        let Edit::Write(content) = &self.edit else {
+            output::line(&format!("unchanged: {name}"));
+            return Ok(false);
+        };
+        create_folder(folder_of(&self.path))
+            .and_then(|()| write_atomic(&self.path, content))
+            .map_err(|error| failed("write", name, &self.path, &error.source))?;
+        output::line(&format!("{} {name}", if self.exists { "updated" } else { "wrote" }));
+        Ok(true)
     }
 }
 
-/// The file that a name in the repository leads to, and whether the name is a link.
-fn resolve(root: &Path, name: &str) -> Result<(PathBuf, bool), CliError> {
+/// The file that a name in the repository leads to.
+fn resolve(root: &Path, name: &str) -> Result<PathBuf, CliError> {
     let named = root.join(name);
-    let is_link = named.is_symlink();
     let existing = named.ancestors().find(|path| path.is_symlink() || path.exists()).unwrap_or(root);
     let rest = named.strip_prefix(existing).unwrap_or(Path::new(""));
     let real = existing.canonicalize().map_err(|error| {
@@ -203,7 +142,7 @@ fn resolve(root: &Path, name: &str) -> Result<(PathBuf, bool), CliError> {
         let hint = format!("replace the link by a file or folder of this repository: {name}");
         return Err(CliError::new(format!("{name} leads out of the working tree, to {}", path.display()), Some(hint)));
     }
-    Ok((path, is_link))
+    Ok(path)
 }
 
 fn failed(action: &str, name: &str, path: &Path, error: &std::io::Error) -> CliError {

@@ -34,10 +34,6 @@ fn tree(repo: &TestRepo) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-fn remove(repo: &TestRepo) -> Called {
-    ar(repo, [&ALL[..], &["--remove"]].concat())
-}
-
 /// A PATH on which this program comes first, as `ar` and as `autoresearch`.
 fn path_with_ar(repo: &TestRepo) -> std::ffi::OsString {
     let bin = repo.outside().join("bin");
@@ -49,9 +45,8 @@ fn path_with_ar(repo: &TestRepo) -> std::ffi::OsString {
 }
 
 #[test]
-fn all_forms_are_written_once_and_removed_without_a_trace() {
+fn all_forms_are_written_once() {
     let repo = training_repo();
-    let before = tree(&repo);
     let called = ar(&repo, ALL).ok();
     for (_, file) in FILES {
         assert!(called.stdout.contains(&format!("wrote {file}\n")), "{called:?}");
@@ -66,31 +61,23 @@ fn all_forms_are_written_once_and_removed_without_a_trace() {
     assert_eq!(again.stdout.matches("unchanged: ").count(), 5, "{again:?}");
     assert!(!again.stdout.contains("next:"), "{again:?}");
     assert_eq!(tree(&repo), written);
-
-    let removed = remove(&repo).ok();
-    assert!(removed.stdout.contains("removed AGENTS.md\n"), "{removed:?}");
-    assert_eq!(tree(&repo), before);
-    assert_eq!(remove(&repo).ok().stdout.matches("nothing to remove: ").count(), 5);
-    assert_eq!(repo.status(), "");
 }
 
 #[test]
-fn folders_and_text_of_the_users_are_what_they_were() {
+fn text_and_servers_of_the_users_stay() {
     let repo = training_repo();
-    fs::create_dir_all(repo.file(".claude/skills")).unwrap();
-    fs::create_dir_all(repo.file(".cursor/rules")).unwrap();
     repo.write(".cursor/rules/mine.mdc", "mine");
     repo.write("AGENTS.md", "# Mine\r\n\r\nno end of the line");
-    repo.write(".mcp.json", "{\n\t\"mcpServers\": {\n\t\t\"files\": {\"command\": \"x\", \"limit\": 1.50}\n\t}\n}");
-    let before = tree(&repo);
+    repo.write(".mcp.json", "{\n\t\"mcpServers\": {\n\t\t\"files\": {\"command\": \"x\", \"limit\": 1.5}\n\t}\n}");
     let called = ar(&repo, ALL).ok();
     assert!(called.stdout.contains("updated AGENTS.md") && called.stdout.contains("updated .mcp.json"), "{called:?}");
     let agents = repo.read("AGENTS.md");
-    assert!(agents.starts_with("# Mine\r\n\r\nno end of the line\r\n\r\n<!-- autoresearch:begin "), "{agents}");
+    assert!(agents.starts_with("# Mine\r\n\r\nno end of the line\r\n\r\n<!-- autoresearch:begin"), "{agents}");
     assert_eq!(agents.matches('\n').count(), agents.matches("\r\n").count());
-    assert!(repo.read(".mcp.json").contains("\"limit\": 1.50},\n\t\t\"autoresearch\": {"));
-    remove(&repo).ok();
-    assert_eq!(tree(&repo), before);
+    let servers: serde_json::Value = serde_json::from_str(&repo.read(".mcp.json")).unwrap();
+    assert_eq!(servers["mcpServers"]["files"], serde_json::json!({"command": "x", "limit": 1.5}));
+    assert_eq!(servers["mcpServers"]["autoresearch"]["command"], "ar");
+    assert_eq!(repo.read(".cursor/rules/mine.mdc"), "mine");
 }
 
 #[test]
@@ -102,8 +89,6 @@ fn a_file_of_the_users_is_never_overwritten() {
     let error = "error: .claude/skills/autoresearch/SKILL.md exists and was not written by `ar init`\nhint: move ";
     assert!(refused.stderr.starts_with(error), "{refused:?}");
     assert_eq!(tree(&repo), before, "nothing else was written either");
-    remove(&repo).ok();
-    assert_eq!(tree(&repo), before);
 
     repo.write("AGENTS.md", "<!-- autoresearch:begin\nno end\n");
     let refused = ar(&repo, ["init", "--skill", "agents"]).exits(1);
@@ -120,36 +105,13 @@ fn a_file_of_the_users_is_never_overwritten() {
 }
 
 #[test]
-fn what_the_user_edited_is_said_and_stays() {
-    let repo = training_repo();
-    repo.write("AGENTS.md", "# Mine\n");
-    ar(&repo, ["init", "--skill", "agents", "--skill", "claude"]).ok();
-    let edited = repo.read("AGENTS.md").replace("Never edit", "Please never edit");
-    repo.write("AGENTS.md", &edited);
-    let again = ar(&repo, ["init", "--skill", "agents"]).ok();
-    let said = "left unchanged: AGENTS.md (its section between the markers was edited)\n";
-    assert_eq!(again.stdout, said);
-    let removed = ar(&repo, ["init", "--skill", "agents", "--skill", "claude", "--remove"]).exits(1);
-    assert!(removed.stdout.starts_with(said), "{removed:?}");
-    assert!(removed.stdout.contains("removed .claude/skills/autoresearch/SKILL.md\n"), "{removed:?}");
-    assert!(removed.stderr.contains("\nhint: move what you added elsewhere"), "{removed:?}");
-    assert_eq!(repo.read("AGENTS.md"), edited);
-    // As the hint says.
-    repo.write("AGENTS.md", edited.replace("Please never edit", "Never edit"));
-    ar(&repo, ["init", "--skill", "agents", "--remove"]).ok();
-    assert_eq!(repo.read("AGENTS.md"), "# Mine\n");
-}
-
-#[test]
 fn a_link_is_followed_within_the_repository_and_not_out_of_it() {
     let repo = training_repo();
     repo.write("CLAUDE.md", "# Mine\n");
     repo.symlink("CLAUDE.md", "AGENTS.md");
     ar(&repo, ["init", "--skill", "agents"]).ok();
     assert!(fs::symlink_metadata(repo.file("AGENTS.md")).unwrap().is_symlink());
-    assert!(repo.read("CLAUDE.md").starts_with("# Mine\n\n<!-- autoresearch:begin "));
-    ar(&repo, ["init", "--skill", "agents", "--remove"]).ok();
-    assert_eq!(repo.read("CLAUDE.md"), "# Mine\n");
+    assert!(repo.read("CLAUDE.md").starts_with("# Mine\n\n<!-- autoresearch:begin"));
 
     let outside = repo.outside().join("shared");
     fs::create_dir(&outside).unwrap();
@@ -192,8 +154,6 @@ fn a_folder_that_cannot_be_written_is_named_with_what_to_do() {
 #[test]
 fn calls_that_make_no_sense_are_refused() {
     let repo = training_repo();
-    let refused = ar(&repo, ["init", "--remove"]).exits(2);
-    assert!(refused.stderr.contains("--remove needs --skill or --mcp"), "{refused:?}");
     let refused = ar(&repo, ["init", "--skill", "claude", "--metric", "val_bpb"]).exits(2);
     assert!(refused.stderr.contains("write no settings, but --metric was given"), "{refused:?}");
     let outside = ar_command(&repo, repo.outside(), ["init", "--skill", "claude"]);

@@ -1,19 +1,21 @@
-//! What is to become of a file.
+//! What `ar init` makes of a file with instructions: it writes a missing one, and replaces its own part of an existing one.
+
+use memchr::memmem;
+use serde_json::{Value, json};
 
 /// The change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// The file is as wanted.
     Unchanged,
-    /// Part of it is `ar`'s, but the user edited that part.
-    UserEdited,
     /// It gets this content.
     Write(Vec<u8>),
-    /// It goes, with as many of its folders as are empty then, at most these.
-    Delete {
-        /// The number of folders that `ar` made for it.
-        folders: usize,
-    },
+}
+
+impl Edit {
+    fn of(found: Option<&[u8]>, new: Vec<u8>) -> Edit {
+        if found == Some(&new) { Edit::Unchanged } else { Edit::Write(new) }
+    }
 }
 
 /// A file that `ar` may not edit.
@@ -46,14 +48,134 @@ impl NotOurs {
     }
 }
 
-/// The change of a file, or why there is none.
-pub(super) type Edited = Result<Edit, NotOurs>;
+/// The markers around a section in a file of the user's.
+const BEGIN: &str = "<!-- autoresearch:begin";
+const END: &str = "<!-- autoresearch:end -->";
 
-/// The bytes of an edit that writes.
+/// The mark at the end of a file that is `ar`'s alone.
+const MARK: &str = "<!-- autoresearch:file";
+
+/// The file by which agents find the servers of a project.
+pub const MCP_FILE: &str = ".mcp.json";
+
+const SERVERS: &str = "mcpServers";
+const NAME: &str = "autoresearch";
+
+/// Replaces the section between the markers, or adds it at the end.
+pub(super) fn section(found: Option<&[u8]>, text: &str) -> Result<Edit, NotOurs> {
+    let old = found.unwrap_or_default();
+    let line_end = line_end(old);
+    let block = format!("{BEGIN}; `ar init --skill agents` replaces it -->\n{text}{END}").replace('\n', line_end);
+    let begins: Vec<usize> = memmem::find_iter(old, BEGIN).collect();
+    let ends: Vec<usize> = memmem::find_iter(old, END).collect();
+    let (before, after) = match (begins.as_slice(), ends.as_slice()) {
+        ([], []) => {
+            let gap = match old {
+                [] => 0,
+                [.., b'\n'] => 1,
+                _ => 2,
+            };
+            ([old, line_end.repeat(gap).as_bytes()].concat(), line_end.as_bytes())
+        }
+        ([start], [end]) if start < end => (old[..*start].to_vec(), &old[end + END.len()..]),
+        _ => return Err(NotOurs::Markers),
+    };
+    Ok(Edit::of(found, [&before[..], block.as_bytes(), after].concat()))
+}
+
+/// Writes a file that is `ar`'s alone, unless the user's file is there; `note` ends its mark.
+pub(super) fn whole(found: Option<&[u8]>, text: &str, note: &str) -> Result<Edit, NotOurs> {
+    let old = found.unwrap_or_default();
+    if found.is_some() && memmem::find(old, MARK.as_bytes()).is_none() {
+        return Err(NotOurs::File);
+    }
+    let new = format!("{text}\n{MARK}; {note} -->\n").replace('\n', line_end(old));
+    Ok(Edit::of(found, new.into_bytes()))
+}
+
+/// Adds the entry of `.mcp.json` that starts `program`. An entry of the user's for `autoresearch` stays.
+///
+/// # Errors
+///
+/// The file is not JSON, or not of the form that agents read.
+pub fn mcp_entry(found: Option<&[u8]>, program: &str) -> Result<Edit, NotOurs> {
+    let entry = |program: &str| json!({"command": program, "args": ["mcp"]});
+    let text = found.map(|found| found.strip_prefix(b"\xef\xbb\xbf").unwrap_or(found));
+    let read = |text: &[u8]| serde_json::from_slice::<Value>(text).map_err(|error| NotOurs::Json(error.to_string()));
+    let mut top = text.map_or_else(|| Ok(json!({})), read)?;
+    let members = top.as_object_mut().ok_or(NotOurs::Object("as a whole"))?;
+    let servers = members.entry(SERVERS).or_insert_with(|| json!({}));
+    let servers = servers.as_object_mut().ok_or(NotOurs::Object(SERVERS))?;
+    // Where the archiver comes first on the PATH, the name `ar` no longer leads to this program.
+    if servers.get(NAME).is_some_and(|known| *known == entry(program) || *known != entry("ar")) {
+        return Ok(Edit::Unchanged);
+    }
+    servers.insert(NAME.to_owned(), entry(program));
+    Ok(Edit::Write(format!("{top:#}\n").into_bytes()))
+}
+
+fn line_end(text: &[u8]) -> &'static str {
+    let (all, of_windows) = (memchr::memchr_iter(b'\n', text).count(), memmem::find_iter(text, b"\r\n").count());
+    if of_windows * 2 > all { "\r\n" } else { "\n" }
+}
+
 #[cfg(test)]
-pub(super) fn written(edit: Edited) -> Vec<u8> {
-    match edit {
-        Ok(Edit::Write(bytes)) => bytes,
-        other => panic!("{other:?}"),
+mod tests {
+    use super::*;
+
+    fn written(edit: Result<Edit, NotOurs>) -> String {
+        match edit {
+            Ok(Edit::Write(bytes)) => String::from_utf8(bytes).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_section_is_added_below_and_replaced_in_its_place() {
+        for (found, before) in [("", ""), ("# Mine\n", "# Mine\n\n"), ("a\r\nb\r\nc", "a\r\nb\r\nc\r\n\r\n")] {
+            let made = written(section(Some(found.as_bytes()), "old\n"));
+            assert!(made.starts_with(&format!("{before}{BEGIN}")) && made.trim_end().ends_with(END), "{made}");
+            assert_eq!(section(Some(made.as_bytes()), "old\n"), Ok(Edit::Unchanged));
+            let more = format!("{made}below");
+            let new = written(section(Some(more.as_bytes()), "new\n"));
+            assert_eq!(new, more.replace("old", "new"));
+        }
+        let made = written(section(None, "text\n"));
+        for broken in [made.replace(END, ""), format!("{made}{made}"), format!("{END}\n{BEGIN}")] {
+            assert_eq!(section(Some(broken.as_bytes()), "text\n"), Err(NotOurs::Markers), "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_file_with_the_mark_is_replaced_and_another_one_is_left() {
+        let old = written(whole(None, "old\n", "note"));
+        assert_eq!(whole(Some(old.as_bytes()), "old\n", "note"), Ok(Edit::Unchanged));
+        assert_eq!(whole(Some(old.replace('\n', "\r\n").as_bytes()), "old\n", "note"), Ok(Edit::Unchanged));
+        assert_eq!(written(whole(Some(old.as_bytes()), "new\n", "note")), old.replace("old", "new"));
+        assert_eq!(whole(Some(b"mine"), "text\n", "note"), Err(NotOurs::File));
+    }
+
+    #[test]
+    fn the_entry_joins_what_is_there() {
+        for found in ["{}", "\u{feff}{ }\n", "{\"mcpServers\": {\"a\": {\"n\": 1.5}}, \"z\": [1, 2]}"] {
+            let with = written(mcp_entry(Some(found.as_bytes()), "ar"));
+            let mut value: Value = serde_json::from_str(&with).unwrap();
+            let entry = value[SERVERS].as_object_mut().unwrap().shift_remove(NAME);
+            assert_eq!(entry, Some(json!({"command": "ar", "args": ["mcp"]})), "{with}");
+            if let Ok(found) = serde_json::from_str::<Value>(found) {
+                assert!(value == found || value[SERVERS] == json!({}), "{with}");
+            }
+            assert_eq!(mcp_entry(Some(with.as_bytes()), "ar"), Ok(Edit::Unchanged), "{with}");
+            assert!(
+                written(mcp_entry(Some(with.as_bytes()), "autoresearch")).contains("\"command\": \"autoresearch\"")
+            );
+        }
+        let own = "{\"mcpServers\": {\"autoresearch\": {\"command\": \"/opt/ar\", \"args\": [\"mcp\"]}}}";
+        assert_eq!(mcp_entry(Some(own.as_bytes()), "ar"), Ok(Edit::Unchanged));
+        for broken in ["", "{", "{\"a\": 1,}", "// c\n{}"] {
+            assert!(matches!(mcp_entry(Some(broken.as_bytes()), "ar"), Err(NotOurs::Json(_))), "{broken}");
+        }
+        assert_eq!(mcp_entry(Some(b"[]"), "ar"), Err(NotOurs::Object("as a whole")));
+        assert_eq!(mcp_entry(Some(b"{\"mcpServers\": []}"), "ar"), Err(NotOurs::Object(SERVERS)));
     }
 }

@@ -3,41 +3,22 @@
 //! Everything here is text in, text out. The command line reads and writes the files.
 
 mod edit;
-mod fingerprint;
 mod kind;
-mod mcp;
-mod section;
 mod text;
-mod whole;
 
-pub use edit::{Edit, NotOurs};
+pub use edit::{Edit, MCP_FILE, NotOurs, mcp_entry};
 pub use kind::Skill;
-pub use mcp::{MCP_FILE, install_mcp, remove_mcp};
-
-use edit::Edited;
 
 impl Skill {
-    /// Writes the instructions into what its file holds. `folders` of the file's folders do not exist yet.
+    /// Writes the instructions into what its file holds.
     ///
     /// # Errors
     ///
     /// The file is the user's, or its markers do not match.
-    pub fn install(self, found: Option<&[u8]>, folders: usize) -> Result<Edit, NotOurs> {
+    pub fn install(self, found: Option<&[u8]>) -> Result<Edit, NotOurs> {
         match self {
-            Skill::Agents => section::install(found, &self.text()),
-            _ => whole::install(found, &self.text(), &self.mark_note(), folders),
-        }
-    }
-
-    /// Takes the instructions out of what its file holds.
-    ///
-    /// # Errors
-    ///
-    /// The markers of the file do not match.
-    pub fn remove(self, found: &[u8]) -> Edited {
-        match self {
-            Skill::Agents => section::remove(found),
-            _ => Ok(whole::remove(found)),
+            Skill::Agents => edit::section(found, &self.text()),
+            _ => edit::whole(found, &self.text(), &self.mark_note()),
         }
     }
 }

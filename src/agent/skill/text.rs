@@ -33,7 +33,7 @@ impl Skill {
 
     /// What the mark of the file says to people.
     pub(super) fn mark_note(self) -> String {
-        format!("written by `ar init --skill {self}`; `--remove` deletes it")
+        format!("`ar init --skill {self}` replaces it")
     }
 }
 

@@ -142,9 +142,6 @@ pub(in crate::cli) struct InitArgs {
     /// Add the server of this program to .mcp.json, instead of writing ar.toml and program.md
     #[arg(long, conflicts_with = "research", help_heading = "Instructions for agents")]
     pub(in crate::cli) mcp: bool,
-    /// Remove what --skill or --mcp wrote, and leave the rest as it was
-    #[arg(long, conflicts_with = "research", help_heading = "Instructions for agents")]
-    pub(in crate::cli) remove: bool,
     #[command(flatten)]
     pub(in crate::cli) settings: SettingsArgs,
 }
