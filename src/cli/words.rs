@@ -190,7 +190,7 @@ mod tests {
         }
         // Each names commands that exist.
         for line in OTHER_WORDS.lines() {
-            let commands = line.split('`').skip(1).step_by(2).map(|command| words(command));
+            let commands = line.split('`').skip(1).step_by(2).map(words);
             for command in commands.filter(|command| command[0] == "ar") {
                 assert!(program().find_subcommand(&command[1]).is_some(), "{line}");
             }

@@ -36,9 +36,6 @@ pub const DEFAULT_AGENT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// of five hours in which subscriptions count their use.
 pub const DEFAULT_OUTAGE_LIMIT: Duration = Duration::from_secs(8 * 3600);
 
-/// The calls in a row without changes after which an agent counts as stuck. Twice the five attempts after which the
-/// refine ladder asks for a pivot: by then no instruction of `ar` moves the agent.
-
 /// How long a search command may take unless the user says otherwise: a minute, which searches over slow networks need.
 const DEFAULT_SEARCH_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -117,7 +117,7 @@ fn reading_before(left: &str, right: &[u8]) -> Option<Reading> {
     let text = left.trim_end_matches(is_blank);
     let start = text.trim_end_matches(|c: char| c.is_ascii_digit() || "+-.,eE".contains(c)).len();
     let before = &text[..start];
-    let value = whole(text[start..].as_bytes())?;
+    let value = whole(&text.as_bytes()[start..])?;
     let counts = !is_longer && !before.ends_with(char::is_alphanumeric) && !is_elsewhere(before);
     (counts && !is_of_another_run(before)).then(|| Reading::Value(Standing::of(before, false), value))
 }
