@@ -308,8 +308,8 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_others: Vec<GpuOther>,
     /// What earlier runs or the user had left in the working tree and its runs were repeated without.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub carried: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub carried: BTreeSet<String>,
     /// The ignored files that changed during the agent's call.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ignored_changed: BTreeSet<String>,

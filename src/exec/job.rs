@@ -53,9 +53,6 @@ pub struct Job {
     /// A file, relative to `cwd`, whose stamp is noted once all processes of the command are gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<PathBuf>,
-    /// A JSON list of files, relative to `cwd`, whose use by the command is noted, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uses_of: Option<PathBuf>,
     /// The wall that the command is started behind, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Wall>,

@@ -37,7 +37,7 @@ pub use helper::Helper;
 pub use holders::may_be_held;
 pub use job::{Exit, Job, JobFiles, Node, Started, Watched};
 pub use namespaces::job_beyond;
-pub use opens::{OpensWatch, Uses};
+pub use opens::{FILES_BEFORE, FilesBefore, MOST_WATCHED, OpensWatch, Uses};
 pub use running::Running;
 pub use shim::{leave_starter, queued_shim_main, shim_main};
 pub use tree::{jobs_above, kill_other_children};

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::fs::FileStamp;
+
 /// The most files to watch: each can give two events, and the kernel keeps 16,384 unread ones.
-#[cfg(target_os = "linux")]
-const MOST: usize = 8000;
+pub const MOST_WATCHED: usize = 8000;
 
 /// Files, each watched until the first event of a kind that it sees of any process, this one too.
 #[cfg(target_os = "linux")]
@@ -29,7 +30,7 @@ impl<K> Once<K> {
 
         let inotify = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         let (mut watched, mut is_whole) = (std::collections::BTreeMap::new(), true);
-        for (file, path) in files.take(MOST) {
+        for (file, path) in files.take(MOST_WATCHED) {
             match add_watch(&inotify, &path, events | WatchFlags::ONESHOT | WatchFlags::DONT_FOLLOW) {
                 Ok(id) => drop(watched.insert(id, file)),
                 // A file that is missing has no events.
@@ -107,54 +108,40 @@ pub struct Uses {
     pub written_first: BTreeSet<usize>,
 }
 
-/// A list of files in a JSON document.
-#[derive(Debug, Deserialize)]
-pub(super) struct Listed {
-    pub(super) paths: Vec<PathBuf>,
+/// The file in a run's folder that lists what was there before the run: its shim notes the use of these files.
+pub const FILES_BEFORE: &str = "files.before";
+
+/// Untracked files just before a run.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct FilesBefore {
+    /// The format's version.
+    pub version: u32,
+    /// Their paths, relative to the folder of the run, and their stamps.
+    pub files: Vec<(PathBuf, FileStamp)>,
 }
 
-/// A watch for what processes do with some files.
-#[derive(Debug)]
-pub(super) struct UsesWatch {
-    #[cfg(target_os = "linux")]
-    watches: [Once<usize>; 3],
-}
-
+/// Watches `files`, relative to `root`, and returns what tells their use since; `None` if the kernel does not watch all of them.
 #[cfg(target_os = "linux")]
-impl UsesWatch {
-    /// Watches `files`, relative to `root`; `None` if the kernel does not watch all of them.
-    pub(super) fn start(root: &Path, files: &[PathBuf]) -> Option<UsesWatch> {
-        use rustix::fs::inotify::WatchFlags;
+pub(super) fn watch_uses(root: &Path, files: &[(PathBuf, FileStamp)]) -> Option<impl FnOnce() -> Uses + use<>> {
+    use rustix::fs::inotify::{ReadFlags, WatchFlags};
 
-        let paths = || files.iter().map(|file| root.join(file)).enumerate();
-        // A file that is mapped for reading is not accessed, but closed.
-        let reads = WatchFlags::ACCESS | WatchFlags::CLOSE_NOWRITE;
-        let start = |events| Once::start(paths(), events).ok().filter(|watch| watch.is_whole);
-        let written = start(WatchFlags::MODIFY | WatchFlags::ATTRIB)?;
-        Some(UsesWatch { watches: [start(reads)?, written, start(reads | WatchFlags::MODIFY)?] })
-    }
-
-    /// What was done with them since the start.
-    pub(super) fn finish(self) -> Uses {
-        use rustix::fs::inotify::ReadFlags;
-
-        let [read, written, first] = self.watches.map(Once::finish);
-        let all = |seen: Vec<(usize, ReadFlags)>| seen.into_iter().map(|(file, _)| file).collect();
-        let first = first.into_iter().filter(|(_, kind)| kind.contains(ReadFlags::MODIFY)).collect();
-        Uses { read: all(read), written: all(written), written_first: all(first) }
-    }
+    let paths = || files.iter().map(|(file, _)| root.join(file)).enumerate();
+    let start = |events| Once::start(paths(), events).ok().filter(|watch| watch.is_whole);
+    // A file that is mapped for reading is not accessed, but closed.
+    let reads = WatchFlags::ACCESS | WatchFlags::CLOSE_NOWRITE;
+    let written = start(WatchFlags::MODIFY | WatchFlags::ATTRIB)?;
+    let (read, first) = (start(reads)?, start(reads | WatchFlags::MODIFY)?);
+    let all = |seen: Vec<(usize, ReadFlags)>| seen.into_iter().map(|(file, _)| file).collect();
+    Some(move || {
+        let first = first.finish().into_iter().filter(|(_, kind)| kind.contains(ReadFlags::MODIFY)).collect();
+        Uses { read: all(read.finish()), written: all(written.finish()), written_first: all(first) }
+    })
 }
 
 /// Elsewhere nothing is seen.
 #[cfg(not(target_os = "linux"))]
-impl UsesWatch {
-    pub(super) fn start(_: &Path, _: &[PathBuf]) -> Option<UsesWatch> {
-        None
-    }
-
-    pub(super) fn finish(self) -> Uses {
-        Uses::default()
-    }
+pub(super) fn watch_uses(_: &Path, _: &[(PathBuf, FileStamp)]) -> Option<fn() -> Uses> {
+    None
 }
 
 /// The files with Python's bytecode of a file.

@@ -22,9 +22,9 @@ use super::beat::runtime;
 use super::calls::{Requests, remove_socket};
 use super::environment::{boot_id, disk_space, host_name};
 use super::executor::open_log;
-use super::job::{JobFiles, MARKER, Watched, lock_path, restarts};
+use super::job::{JobFiles, MARKER, RUN, Watched, lock_path, restarts};
 use super::namespaces::NamespaceWatch;
-use super::opens::{Listed, UsesWatch};
+use super::opens::{FILES_BEFORE, FilesBefore, watch_uses};
 use super::output::{Output, Pipe};
 use super::place::Place;
 use super::running::kill_marked;
@@ -300,8 +300,9 @@ async fn watch_over(
     let start = Instant::now();
     let log = note_start(job, place, started)?;
     let requests = Requests::of(job, files);
-    let listed = job.uses_of.as_ref().and_then(|list| read_json::<Listed>(list).ok().flatten());
-    let uses = listed.and_then(|listed| UsesWatch::start(&job.cwd, &listed.paths));
+    let listed = Some(job.folder.join(FILES_BEFORE)).filter(|_| job.name == RUN);
+    let listed = listed.and_then(|list| read_json::<FilesBefore>(&list).ok().flatten());
+    let uses = listed.and_then(|before| watch_uses(&job.cwd, &before.files));
     let launched = match log.map_err(NotStarted::Command).and_then(|log| launch(job, files, stdin, log)) {
         Ok(launched) => launched,
         Err(NotStarted::Command(error)) => {
@@ -361,7 +362,7 @@ async fn watch_over(
         launched.release().await;
     }
 
-    exit.uses = uses.map(UsesWatch::finish);
+    exit.uses = uses.map(|uses| uses());
     exit.watched = job.watched.as_ref().map(|path| Watched::look(&job.cwd.join(path)));
     lasting.map(JoinHandle::join);
     (exit.finished, exit.seconds) = (over.0, over.1.as_secs_f64());

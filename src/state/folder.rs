@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::StateError;
-use super::carried::CARRIED;
 use super::json::{PROGRESS, read_json, write_json};
 use super::logs::EVENT_LOGS;
 use super::memory::{DIRECTIONS, FINDINGS, ITERATIONS};
@@ -32,6 +31,9 @@ pub const SESSIONS_FOLDER: &str = OWN_FOLDER;
 /// The files of the state folder.
 pub const STATE_FILES: [&str; 9] =
     ["contract.json", "task_spec.md", PROGRESS, UNTRACKED, PROTECTED, CARRIED, FINDINGS, ITERATIONS, DIRECTIONS];
+
+/// The file of the state folder that lists what runs in place may carry over.
+pub const CARRIED: &str = "carried.json";
 
 /// The file of the state folder that lists the untracked files that are not part of the next change.
 pub const UNTRACKED: &str = "untracked.json";

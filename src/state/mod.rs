@@ -6,7 +6,6 @@
 mod against_records;
 mod artifacts;
 mod calls;
-mod carried;
 mod checkpoints;
 mod copies;
 mod error;
@@ -42,14 +41,13 @@ mod winners;
 
 pub use artifacts::{BeforeRun, Matching, SetAside, Taken, artifacts_aside, forget_artifacts_of};
 pub use calls::Calls;
-pub use carried::{CARRIED, Carried};
 pub use checkpoints::Checkpoints;
 pub use copies::{COPIED_BYTES, COPIED_FILES, Copies, files_below};
 pub use error::{SEE_DOCTOR, StateError};
 pub use escalation_files::EscalationFiles;
 pub use escalations::Escalations;
 pub use folder::{
-    Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, UNTRACKED, lock_all, refuse_held,
+    CARRIED, Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, UNTRACKED, lock_all, refuse_held,
 };
 pub use guardian_files::{GuardianFiles, GuardianLine, RESIDENT, guardian_folder, has_guardian, last_patrol};
 pub use held::{Held, Repaired};

@@ -72,6 +72,11 @@ impl OpenRun {
         self.number == 1 && self.role.begins_attempt()
     }
 
+    /// The paths without which it was repeated, for its record.
+    pub fn carried(&self) -> impl Iterator<Item = &String> {
+        self.without.iter().flat_map(|without| &without.paths)
+    }
+
     /// The number of its starts without those that repeated it: one more than it was lost, once it was started.
     pub fn tries(&self) -> u32 {
         let evicted = self.evicted.min(MOST_EVICTIONS);

@@ -298,7 +298,6 @@ fn a_job_that_cannot_begin_on_a_full_disk_leaves_no_word_that_it_failed() {
         silence: None,
         grace: Duration::from_secs(60),
         watched: None,
-        uses_of: None,
         shares_gpus: None,
         wall: None,
         answers: false,

@@ -59,7 +59,6 @@ impl Bench {
             silence: None,
             grace: Duration::from_secs(60),
             watched: None,
-            uses_of: None,
             shares_gpus: None,
             wall: env::var_os(WALLED).map(|_| self.wall()),
             answers: false,

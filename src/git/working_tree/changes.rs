@@ -14,7 +14,7 @@ use super::tree::WorkingTree;
 use super::untracked::{PutBack, Since, Untracked};
 use super::walk::{Scan, ignored, unknown, walk};
 use crate::domain::CommitId;
-use crate::fs::{OWN_FOLDER, absent, remove_all};
+use crate::fs::{FileStamp, OWN_FOLDER, absent, remove_all};
 use crate::git::error::{At, Result};
 use crate::git::index::{Edits, Sides};
 use crate::git::objects::ChangeKind;
@@ -46,8 +46,8 @@ impl Changes {
     }
 }
 
-/// Files or folders, with what the file system says of each.
-type Found = Vec<(PathBuf, fs::Metadata)>;
+/// Files with their stamps, and folders.
+type Found = (Vec<(PathBuf, FileStamp)>, Vec<PathBuf>);
 
 impl WorkingTree {
     /// Walks over the working tree. Pipes in place of ignore and attribute files are waited for.
@@ -202,30 +202,30 @@ impl WorkingTree {
     /// The ignored files of the working tree, at most `limit`, those near its root first. `ar`'s own are left out, and so is
     /// bytecode, which Python writes whenever it likes.
     pub fn ignored_files(&self, limit: usize) -> Result<Vec<PathBuf>> {
-        let passes_over = |path: &Path| path.ends_with("__pycache__") || path.ends_with(".git");
+        let passes_over = |path: &Path, _: &fs::Metadata| path.ends_with("__pycache__") || path.ends_with(".git");
         let (files, _) = self.below(self.ignored()?, limit, passes_over);
         Ok(files.into_iter().map(|(path, _)| path).collect())
     }
 
     /// The files that git does not track, ignored ones among them, at most `limit`, those near the root first; and the folders
     /// in which nothing is tracked. Leaves out what `passes_over` names.
-    pub fn unknown_files(&self, limit: usize, passes_over: impl Fn(&Path) -> bool) -> Result<(Found, Found)> {
+    pub fn unknown_files(&self, limit: usize, passes_over: impl Fn(&Path, &fs::Metadata) -> bool) -> Result<Found> {
         let unknown = unknown(self, &*self.index.read()?)?;
         Ok(self.below(unknown.into_iter().map(|path| to_path(path.as_ref())).collect(), limit, passes_over))
     }
 
     /// The files and folders at and below these paths.
-    fn below(&self, paths: Vec<PathBuf>, limit: usize, passes_over: impl Fn(&Path) -> bool) -> (Found, Found) {
+    fn below(&self, paths: Vec<PathBuf>, limit: usize, passes_over: impl Fn(&Path, &fs::Metadata) -> bool) -> Found {
         let mut left = VecDeque::from(paths);
         let (mut files, mut folders) = (Vec::new(), Vec::new());
         while let Some(path) = left.pop_front() {
             let full = self.root.join(&path);
             let Ok(meta) = full.symlink_metadata() else { continue };
-            if passes_over(&path) {
+            if passes_over(&path, &meta) {
                 continue;
             }
             if !meta.is_dir() {
-                files.push((path, meta));
+                files.push((path, FileStamp::from_metadata(&meta)));
                 if files.len() == limit {
                     break;
                 }
@@ -233,7 +233,7 @@ impl WorkingTree {
             }
             let below = fs::read_dir(full).into_iter().flatten().flatten();
             left.extend(below.map(|entry| path.join(entry.file_name())));
-            folders.push((path, meta));
+            folders.push(path);
         }
         (files, folders)
     }

@@ -1,6 +1,8 @@
 //! What one run leaves for the next in a working tree that is not cleared: which of it makes a number false, and what becomes of it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +29,16 @@ pub enum Writer {
 }
 
 impl Writer {
+    /// Returns who wrote what was changed at this time, by the times of the session's runs and whether they were of the baseline.
+    pub fn of(changed: SystemTime, runs: &[(SystemTime, SystemTime, bool)]) -> Writer {
+        match runs.iter().find(|(start, end, _)| (*start..=*end).contains(&changed)) {
+            Some((.., true)) => Writer::Baseline,
+            Some((.., false)) => Writer::Run,
+            None if runs.iter().any(|(start, ..)| *start < changed) => Writer::Between,
+            None => Writer::Before,
+        }
+    }
+
     /// Returns whether no run of the session wrote it.
     pub fn is_no_run(self) -> bool {
         matches!(self, Writer::Before | Writer::Between)
@@ -40,10 +52,8 @@ pub enum Change {
     Unchanged,
     /// It was written in place.
     Written,
-    /// Another file has its place.
-    Replaced,
-    /// It was deleted.
-    Deleted,
+    /// It was deleted, or another file has its place.
+    Gone,
 }
 
 /// An untracked file that was there before a run.
@@ -61,12 +71,13 @@ pub struct UntrackedFile {
     pub change: Change,
     /// True if the run wrote something in its folder.
     pub is_folder_written: bool,
-    /// True if the run made a file beside it whose name has another number in it.
+    /// True if the run made a file whose path differs in its numbers alone.
     pub has_successor: bool,
 }
 
 /// What a file that was there before a run does to the run's number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Effect {
     /// The run went on from it and left another one: the number is false.
     State,
@@ -77,19 +88,17 @@ pub enum Effect {
 impl UntrackedFile {
     /// Judges it; `None` if the number does not depend on earlier runs by it.
     pub fn effect(&self) -> Option<Effect> {
-        let is_mapped = self.change == Change::Written && !self.is_written;
+        let is_doubtful = match self.writer {
+            Writer::Run | Writer::Between => true,
+            Writer::Baseline => self.is_folder_written,
+            // A data set is read beside what a run writes, too.
+            Writer::Before => self.has_successor,
+        };
         match self.change {
-            Change::Unchanged if !self.is_read => None,
-            Change::Unchanged => {
-                let is_doubtful = match self.writer {
-                    Writer::Run | Writer::Between => true,
-                    Writer::Baseline => self.is_folder_written,
-                    // A data set is read beside what a run writes, too.
-                    Writer::Before => self.has_successor,
-                };
-                is_doubtful.then_some(Effect::Doubtful)
-            }
-            _ => (self.is_read && !self.is_own || is_mapped).then_some(Effect::State),
+            Change::Unchanged => (self.is_read && is_doubtful).then_some(Effect::Doubtful),
+            // Through a memory map, which shows no reads.
+            Change::Written if !self.is_written => Some(Effect::State),
+            Change::Written | Change::Gone => (self.is_read && !self.is_own).then_some(Effect::State),
         }
     }
 }
@@ -101,37 +110,38 @@ pub fn set_aside_for(file: &Path, older: impl Fn(&Path) -> bool) -> &Path {
     folders.into_iter().find(|folder| !older(folder)).unwrap_or(file)
 }
 
-/// Returns whether a file of this name is set aside together with that of the name `file`: it is its journal or the like.
-pub fn goes_with(name: &str, file: &str) -> bool {
-    name.strip_prefix(file).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+/// Returns whether a path is set aside together with another one: it is or is in that, or is its journal or the like.
+pub fn goes_with(path: &Path, aside: &Path) -> bool {
+    let rest = path.to_str().zip(aside.to_str()).and_then(|(path, aside)| path.strip_prefix(aside));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest.starts_with('-') && !rest.contains('/'))
 }
 
-/// Returns whether two names differ in their numbers alone.
-pub fn is_successor(one: &str, other: &str) -> bool {
-    let words =
-        |name: &str| name.split(|c: char| c.is_ascii_digit()).filter(|word| !word.is_empty()).collect::<String>();
-    let has_number = |name: &str| name.contains(|c: char| c.is_ascii_digit());
-    one != other && has_number(one) && has_number(other) && words(one) == words(other)
+/// A path without the numbers in it; `None` if it has none.
+pub fn without_numbers(path: &Path) -> Option<String> {
+    let text = path.to_str().filter(|text| text.contains(|c: char| c.is_ascii_digit()))?;
+    Some(text.replace(|c: char| c.is_ascii_digit(), ""))
 }
 
 /// Returns whether a file or folder of this name is never set aside: bytecode and records of trackers. `has` tells which
 /// files are in it.
 pub fn always_stays(name: &str, has: impl Fn(&str) -> bool) -> bool {
     matches!(name, "__pycache__" | "wandb" | "mlruns" | ".aim" | ".git")
-        || goes_with(name, "mlflow.db")
+        || goes_with(Path::new(name), Path::new("mlflow.db"))
         || MARKERS.into_iter().any(has)
 }
 
-/// Says what a run found of earlier ones, as a clause.
-pub fn carried_clause(carried: &[(PathBuf, Effect)]) -> String {
+/// Says what a run found of earlier ones, as a clause; without anything, that it lacks a file.
+pub fn carried_clause(carried: &BTreeMap<PathBuf, Effect>) -> String {
     let of = |wanted: Effect| {
-        let paths: Vec<PathBuf> =
-            carried.iter().filter(|(_, it)| *it == wanted).map(|(path, _)| path.clone()).collect();
-        (!paths.is_empty()).then(|| list(&paths))
+        let paths = carried.iter().filter(|(_, effect)| **effect == wanted).map(|(path, _)| path.clone());
+        Some(paths.collect::<Vec<_>>()).filter(|paths| !paths.is_empty()).map(|paths| list(&paths))
     };
     let state = of(Effect::State).map(|paths| format!("it read and changed {paths}, which was there before"));
     let doubtful = of(Effect::Doubtful).map(|paths| format!("it read {paths}, which an earlier run may have left"));
-    state.into_iter().chain(doubtful).collect::<Vec<_>>().join("; ")
+    match (state, doubtful) {
+        (Some(state), Some(doubtful)) => format!("{state}; {doubtful}"),
+        (state, doubtful) => state.or(doubtful).unwrap_or_else(|| "the command fails without a file of yours".into()),
+    }
 }
 
 /// What was set aside for a repetition of a run, and what the run had given with it.
@@ -139,45 +149,30 @@ pub fn carried_clause(carried: &[(PathBuf, Effect)]) -> String {
 pub struct Without {
     /// How often the run was repeated for it.
     pub repeats: u32,
-    /// All paths that were set aside.
-    pub paths: Vec<PathBuf>,
-    /// Those that the last repetition is about.
-    pub tried: Vec<PathBuf>,
-    /// Those of them that may be harmless.
-    pub doubtful: Vec<PathBuf>,
-    /// The value of the run with them, if it had one.
+    /// The paths on which the run without them decides.
+    pub tried: BTreeMap<PathBuf, Effect>,
+    /// Those on which that was decided: they stay aside.
+    pub paths: BTreeSet<String>,
+    /// The value of the run with all that is tried, if it had one.
     pub value: Option<f64>,
-}
-
-/// What becomes of a path after a run without it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It is set aside before each run.
-    Aside,
-    /// It makes no difference: it is put back, and stays.
-    Stays,
-    /// The command needs what the user had there: it is put back, and the run is repeated with it.
-    Needed,
 }
 
 impl Without {
     /// Counts a repetition after a run that gave this.
     pub fn count(&mut self, measured: &Measured) {
         self.repeats += 1;
-        self.value = measured.counted_value();
-        self.tried = measured.carried.iter().map(|(path, _)| path.clone()).collect();
-        let doubtful = measured.carried.iter().filter(|(_, effect)| *effect == Effect::Doubtful);
-        self.doubtful = doubtful.map(|(path, _)| path.clone()).collect();
-        self.paths.extend(self.tried.iter().filter(|path| !self.paths.contains(path)).cloned().collect::<Vec<_>>());
+        if self.tried.is_empty() {
+            self.value = measured.counted_value();
+        }
+        self.tried.extend(measured.carried.clone());
     }
 
-    /// Decides on one of the paths by the value `without` it. `is_users` says that no run made it.
-    pub fn fate(&self, path: &Path, without: Option<f64>, is_users: bool) -> Fate {
-        let is_doubtful = self.doubtful.iter().any(|doubtful| doubtful == path);
+    /// Returns whether a path is put back, and stays, by the value `without` it: it makes no difference, or the command needs
+    /// what `is_users` there and no run made.
+    pub fn is_put_back(&self, effect: Effect, without: Option<f64>, is_users: bool) -> bool {
         match (self.value, without) {
-            (Some(_), None) if is_users => Fate::Needed,
-            (with, without) if is_doubtful && with == without => Fate::Stays,
-            _ => Fate::Aside,
+            (Some(_), None) => is_users,
+            (with, without) => effect == Effect::Doubtful && with == without,
         }
     }
 }
@@ -206,8 +201,8 @@ mod tests {
         for writer in [Writer::Before, Writer::Baseline, Writer::Run, Writer::Between] {
             for (situation, change) in [
                 ("a checkpoint is loaded and saved, a cache in SQLite is asked and filled", Change::Written),
-                ("a checkpoint is loaded and replaced by a rename", Change::Replaced),
-                ("the state of an optimizer is loaded and deleted", Change::Deleted),
+                ("a checkpoint is loaded and replaced by a rename", Change::Gone),
+                ("the state of an optimizer is loaded and deleted", Change::Gone),
             ] {
                 assert_eq!(read(writer, change).effect(), Some(Effect::State), "{situation}: {writer:?}");
             }
@@ -220,13 +215,8 @@ mod tests {
     fn what_a_run_only_reads_or_only_writes_is_no_state() {
         let appended = UntrackedFile { is_written: true, change: Change::Written, ..QUIET };
         assert_eq!(appended.effect(), None, "a log is appended to");
-        for change in [Change::Replaced, Change::Deleted] {
-            assert_eq!(
-                UntrackedFile { change, ..QUIET }.effect(),
-                None,
-                "an output is written anew, a scratch file removed"
-            );
-        }
+        let gone = UntrackedFile { change: Change::Gone, ..QUIET };
+        assert_eq!(gone.effect(), None, "an output is written anew, a scratch file removed");
         let own = UntrackedFile { is_own: true, ..read(Writer::Run, Change::Written) };
         assert_eq!(own.effect(), None, "a model is saved, and loaded by the evaluation");
         let data = read(Writer::Before, Change::Unchanged);
@@ -263,18 +253,46 @@ mod tests {
 
     #[test]
     fn the_journals_of_a_database_go_with_it_and_other_files_do_not() {
-        for (name, goes) in [("x.db", true), ("x.db-wal", true), ("x.db-shm", true), ("x.db.old", false), ("x", false)]
-        {
-            assert_eq!(goes_with(name, "x.db"), goes, "{name}");
+        for (path, goes) in [
+            ("x.db", true),
+            ("x.db-wal", true),
+            ("x.db-shm", true),
+            ("x.db.old", false),
+            ("x", false),
+            ("x.db/part", true),
+            ("x.db-old/part", false),
+        ] {
+            assert_eq!(goes_with(Path::new(path), Path::new("x.db")), goes, "{path}");
         }
+    }
+
+    #[test]
+    fn a_step_differs_from_the_next_in_its_number_alone() {
         for (one, other, is) in [
             ("step-5.pt", "step-6.pt", true),
             ("step-9.pt", "step-10.pt", true),
-            ("step-5.pt", "step-5.pt", false),
+            ("step-5/model.pt", "step-6/model.pt", true),
             ("step-5.pt", "step-6.json", false),
             ("train.bin", "val.bin", false),
+            ("train.bin", "train.bin", false),
         ] {
-            assert_eq!(is_successor(one, other), is, "{one} {other}");
+            let one = without_numbers(Path::new(one));
+            assert_eq!(one.is_some() && one == without_numbers(Path::new(other)), is, "{one:?} {other}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_file_s_last_change_tells_who_wrote_it() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        let runs = [(at(10), at(20), true), (at(30), at(40), false)];
+        for (second, writer) in [
+            (9, Writer::Before),
+            (10, Writer::Baseline),
+            (25, Writer::Between),
+            (40, Writer::Run),
+            (41, Writer::Between),
+        ] {
+            assert_eq!(Writer::of(at(second), &runs), writer, "{second}");
         }
     }
 
@@ -298,15 +316,18 @@ mod tests {
         };
         let mut without = Without::default();
         without.count(&measured(Some(2.0), &[("ckpt", Effect::State), ("cache", Effect::Doubtful)]));
-        let fate = |path: &str, value, is_users| without.fate(Path::new(path), value, is_users);
-        assert_eq!(fate("ckpt", Some(3.0), false), Fate::Aside);
-        assert_eq!(fate("ckpt", Some(2.0), false), Fate::Aside, "the next run may give another value with it");
-        assert_eq!(fate("cache", Some(2.0), false), Fate::Stays);
-        assert_eq!(fate("cache", Some(2.5), false), Fate::Aside);
-        assert_eq!(fate("cache", None, false), Fate::Aside, "no checkout has what another run left");
-        assert_eq!(fate("ckpt", None, true), Fate::Needed, "the user's data");
-        without.count(&measured(None, &[("other", Effect::Doubtful)]));
-        assert_eq!((without.repeats, without.paths.len()), (2, 3));
-        assert_eq!(without.fate(Path::new("other"), None, true), Fate::Stays, "it fails with and without");
+        let (state, doubtful) = (Effect::State, Effect::Doubtful);
+        assert!(!without.is_put_back(state, Some(3.0), false));
+        assert!(!without.is_put_back(state, Some(2.0), false), "the next run may give another value with it");
+        assert!(without.is_put_back(doubtful, Some(2.0), false));
+        assert!(!without.is_put_back(doubtful, Some(2.5), false));
+        assert!(!without.is_put_back(doubtful, None, false), "no checkout has what another run left");
+        assert!(without.is_put_back(state, None, true), "the user's data");
+        // The run without these found another one.
+        without.count(&measured(None, &[("other", doubtful)]));
+        assert_eq!((without.repeats, without.tried.len(), without.value), (2, 3, Some(2.0)));
+        without.tried.clear();
+        without.count(&measured(None, &[("other", doubtful)]));
+        assert!(without.is_put_back(doubtful, None, true), "it fails with and without");
     }
 }

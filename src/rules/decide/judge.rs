@@ -40,7 +40,7 @@ pub struct Measured {
     /// Other processes on its GPUs, where they taint the run.
     pub gpu_others: Vec<GpuOther>,
     /// What makes its number false, or may: paths in the working tree that were there before.
-    pub carried: Vec<(PathBuf, Effect)>,
+    pub carried: BTreeMap<PathBuf, Effect>,
     /// A possible cause of the failure other than the change.
     pub outside_cause: Option<String>,
     /// Where it ran, if an engine chose that: host and GPUs.

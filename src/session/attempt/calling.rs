@@ -410,7 +410,6 @@ impl<'a> Calling<'a> {
             log_limit: None,
             tied: true,
             watched: None,
-            uses_of: None,
             shares_gpus: None,
             wall: workspace.wall_of_call(store, &files.folder)?,
             answers: true,

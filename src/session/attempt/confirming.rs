@@ -1,8 +1,6 @@
 //! Fresh runs of a change that its first run selected, and of the baseline where too little is known about the noise: they
 //! decide on it with `--decide confirmed` and `strict`. With `once`, it is a run of the experiment to beat that controls it.
 
-use std::collections::BTreeSet;
-
 use super::lifecycle::{Attempt, Attempted, Stage};
 use super::trial::decide_trial;
 use crate::crash;
@@ -276,7 +274,7 @@ impl Attempt {
         let Some(baseline) = store.history.baseline().cloned() else { return Ok(()) };
         let is_it = |known: &Run| known.role == Some(RunRole::Baseline) && known.seed == fresh.seed;
         // A process that was killed may have recorded it.
-        let record = match result {
+        let mut record = match result {
             _ if baseline.runs.iter().any(is_it) => baseline,
             Some(result) => baseline_with(&baseline, &[result]),
             None => {
@@ -305,6 +303,7 @@ impl Attempt {
                 baseline
             }
         };
+        record.carried.extend(fresh.carried().cloned());
         store.amend_record(&record)?;
         crash::point("confirming.baseline_amended");
         store.replace_row(&record)?;
@@ -367,11 +366,8 @@ impl Attempt {
     fn fold(&mut self, store: &mut Store, change: impl FnOnce(Record) -> Record) -> Result<(), SessionError> {
         let left = store.journal.find(self.open.id).cloned();
         let results = left.as_ref().map(|left| left.results()).unwrap_or_default();
-        let draft = draft_of(&self.open)?;
-        let found = left.iter().flat_map(|left| &left.runs).filter_map(|run| run.without.as_ref());
-        let found = found.flat_map(|without| &without.paths).map(|path| path.display().to_string());
-        let carried: BTreeSet<String> = draft.carried.iter().cloned().chain(found).collect();
-        let draft = Record { carried: carried.into_iter().collect(), ..draft };
+        let mut draft = draft_of(&self.open)?;
+        draft.carried.extend(left.iter().flat_map(|left| &left.runs).flat_map(OpenRun::carried).cloned());
         let draft = change(with_runs(&draft, &results, self.open.trial.is_some()));
         self.open.draft = Some(Box::new(draft));
         self.run = left.and_then(|left| left.first_run().cloned()).unwrap_or_else(|| self.run.clone());

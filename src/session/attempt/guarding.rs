@@ -199,7 +199,6 @@ impl Attempt {
             grace: store.contract.grace,
             tied: false,
             watched: None,
-            uses_of: None,
             shares_gpus: None,
             wall: workspace.wall(store, folder, command, &WalledRole::Run),
             answers: false,

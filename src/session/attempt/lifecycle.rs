@@ -406,7 +406,7 @@ impl Attempt {
             proposal_error: self.open.proposal_error.clone(),
             changed_while_running: changed.iter().map(|path| name_of(path)).collect(),
             gpu_others: measured.gpu_others,
-            carried: self.carried(),
+            carried: self.run.carried().cloned().collect(),
             ignored_changed,
             ignored_inputs,
             layout: None,

@@ -43,8 +43,6 @@ pub(crate) struct MeasuringRun<'a> {
     pub(crate) shares_gpus: Option<PathBuf>,
     /// The stamp of the metric file before the run.
     pub(crate) metric_before: Option<String>,
-    /// The list of files whose use by the run is noted, if there is one.
-    pub(crate) uses_of: Option<PathBuf>,
     /// What it is kept from writing.
     pub(crate) wall: Option<Wall>,
 }
@@ -102,7 +100,6 @@ impl MeasuringRun<'_> {
             tied: self.role.is_tied(),
             // Which file of a pattern it is, only the run's end tells.
             watched: metric_file_of(contract).filter(|path| !is_pattern(path)),
-            uses_of: self.uses_of.clone(),
             shares_gpus: self.shares_gpus.clone(),
             wall: self.wall.clone(),
             ..Job::default()

@@ -162,7 +162,6 @@ impl Attempt {
             variables: &workspace.variables,
             shares_gpus: store.shares_gpus(),
             metric_before: self.run.metric_file.clone(),
-            uses_of: None,
         })
     }
 
@@ -187,10 +186,10 @@ impl Attempt {
         crash::point("running.log_linked");
         workspace.note_settings(store, self.open.id, &self.job())?;
         workspace.note_tree(&commit, (!role.is_tied()).then_some(&*folder))?;
-        let uses_of = workspace.begin_carrying(store, &commit, &folder)?;
+        workspace.begin_carrying(store, &commit, &folder)?;
         self.note_before_run(workspace, store)?;
         store.begin_detection(Actor::Run, self.open.id)?;
-        let run = MeasuringRun { uses_of, ..self.measuring(workspace, store)? }.start(executor)?;
+        let run = self.measuring(workspace, store)?.start(executor)?;
         if !self.is_beside_first() {
             store.note(Event::RunStarted {
                 id: self.open.id,
@@ -239,7 +238,7 @@ impl Attempt {
                         shared.publish()?;
                     }
                     None if self.settle_carried(workspace, &mut shared.store(), &measured)? => {
-                        self.repeat_run(workspace, &mut shared.store(), &measured, Repeat::Needed)?;
+                        self.repeat_run(workspace, &mut shared.store(), &measured, Repeat::Carried)?;
                         shared.publish()?;
                     }
                     None => {

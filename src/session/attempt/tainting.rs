@@ -6,9 +6,7 @@ use super::lifecycle::Attempt;
 use crate::domain::{FailureClass, GpuOther, Notice, RunRole};
 use crate::exec::Exit;
 use crate::measure::Verdict;
-use crate::rules::{
-    CARRIED_REPEATS, CarriedFate, Measured, OtherGpu, TAINT_REPEATS, carried_clause, changed_text, taint, tainting,
-};
+use crate::rules::{CARRIED_REPEATS, Measured, OtherGpu, TAINT_REPEATS, carried_clause, changed_text, taint, tainting};
 use crate::session::errors::{LayoutError, SessionError};
 use crate::session::store::{RUN, Store};
 use crate::session::tree::Workspace;
@@ -26,10 +24,8 @@ pub(crate) enum Repeat {
     Tainted,
     /// It ran on another model of GPU than the baseline.
     OtherGpu,
-    /// It went on from what was there before it, or may have.
+    /// It went on from what was there before it, or may have; or it had no number without what the user had there.
     Carried,
-    /// It had no number without what the user had there.
-    Needed,
 }
 
 impl Attempt {
@@ -108,14 +104,13 @@ impl Attempt {
             Repeat::Tainted => GpuOther::clause(&measured.gpu_others),
             Repeat::OtherGpu => measured.other_gpu.as_ref().map(OtherGpu::clause).unwrap_or_default(),
             Repeat::Carried => carried_clause(&measured.carried),
-            Repeat::Needed => "the command fails without a file of yours".into(),
         };
         store.note(Notice::RunRepeated { id: self.open.id, why: said });
         match why {
             Repeat::Changed => self.run.repeated += 1,
             Repeat::Tainted => self.run.tainted += 1,
             Repeat::OtherGpu => self.run.moved += 1,
-            Repeat::Carried | Repeat::Needed => self.run.without.get_or_insert_default().count(measured),
+            Repeat::Carried => self.run.without.get_or_insert_default().count(measured),
         }
     }
 
@@ -127,40 +122,28 @@ impl Attempt {
         store: &mut Store,
         measured: &Measured,
     ) -> Result<bool, SessionError> {
-        let Some(without) = self.run.without.as_mut().filter(|without| !without.tried.is_empty()) else {
-            return Ok(false);
-        };
-        let value = measured.counted_value();
-        let (mut aside, mut back, mut is_needed) = (Vec::new(), Vec::new(), false);
-        for path in take(&mut without.tried) {
-            let fate = without.fate(&path, value, workspace.is_users(store, &path));
-            is_needed |= fate == CarriedFate::Needed;
-            match fate {
-                CarriedFate::Aside => aside.push(path),
-                CarriedFate::Stays | CarriedFate::Needed => {
-                    workspace.let_stay(store, &path)?;
-                    without.paths.retain(|known| *known != path);
-                    back.push(path);
-                }
+        let Some(without) = &mut self.run.without else { return Ok(false) };
+        let (value, (mut aside, mut back)) = (measured.counted_value(), (Vec::new(), Vec::new()));
+        for (path, effect) in take(&mut without.tried) {
+            if without.is_put_back(effect, value, workspace.is_users(store, &path)) {
+                workspace.let_stay(store, &path)?;
+                back.push(path);
+            } else {
+                without.paths.insert(path.display().to_string());
+                aside.push(path);
             }
         }
-        let text = |value: Option<f64>| value.map_or("no value".to_owned(), |value| value.to_string());
-        let (id, metric) = (self.open.id, store.contract.metric.name.clone());
+        let is_needed = !back.is_empty() && without.value.is_some() && value.is_none();
         if !aside.is_empty() {
-            let (with, without) = (text(without.value), text(value));
-            store.note(Notice::CarriedAside { id, paths: aside, metric, with, without });
+            let text = |value: Option<f64>| value.map_or("no value".to_owned(), |value| value.to_string());
+            let (metric, with, without) = (store.contract.metric.name.clone(), text(without.value), text(value));
+            store.note(Notice::CarriedAside { id: self.open.id, paths: aside, metric, with, without });
         }
         if !back.is_empty() {
             let why = if is_needed { "the command fails without it" } else { "the value is the same without it" };
             store.note(Notice::CarriedBack { paths: back, why });
         }
         Ok(is_needed)
-    }
-
-    /// What its run was repeated without, for the record.
-    pub(crate) fn carried(&self) -> Vec<String> {
-        let paths = self.run.without.iter().flat_map(|without| &without.paths);
-        paths.map(|path| path.display().to_string()).collect()
     }
 
     /// The error for a run that an engine executes on another model of GPU each time. It is made again when the session goes on.

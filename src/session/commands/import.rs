@@ -194,7 +194,7 @@ impl Maker<'_> {
             proposal: None,
             proposal_error: None,
             changed_while_running: Vec::new(),
-            carried: Vec::new(),
+            carried: BTreeSet::new(),
             gpu_others: Vec::new(),
             ignored_changed: BTreeSet::new(),
             ignored_inputs: BTreeMap::new(),

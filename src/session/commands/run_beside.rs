@@ -117,7 +117,6 @@ impl<'a> RunBeside<'a> {
             variables: self.variables,
             shares_gpus: self.shares_gpus.map(Path::to_owned),
             metric_before: metric_file_stamp(contract, root),
-            uses_of: None,
         };
         publish(&Rerunning { dir: root, command, missing: view.missing_in(root) });
         match run.start(self.executor)?.measured(interrupts, contract, view.history.baseline()).await? {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::notices::Notices;
 use super::writer::Store;
 use crate::domain::{CommitId, ExperimentId, Notice, RunRole, Tag};
-use crate::exec::JobFiles;
+use crate::exec::{FILES_BEFORE, JobFiles};
 use crate::fs::move_odd_away;
 use crate::session::errors::SessionError;
 use crate::session::files::own_path;
@@ -111,6 +111,3 @@ pub(crate) fn run_variables(
 /// The file in a run's folder with the stamps of all tracked files before the run. If `ar` is killed, the process that
 /// continues the run compares with it.
 pub(crate) const TREE_BEFORE: &str = "tree.before";
-
-/// The file in a run's folder with the untracked files before the run, for its shim and for the same process.
-pub(crate) const FILES_BEFORE: &str = "files.before";

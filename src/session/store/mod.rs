@@ -25,8 +25,7 @@ pub(crate) use expectations::{Detection, Expected, Stamps};
 pub(crate) use fresh_tags::{first_fresh_seed, read_tag, record_verified, write_tag};
 pub use jobs::AGENT;
 pub(crate) use jobs::{
-    FILES_BEFORE, REVIEW, RUN, RUN_FILES, TREE_BEFORE, clear_run_folder, guard_name, job_names, job_place, run_name,
-    run_variables,
+    REVIEW, RUN, RUN_FILES, TREE_BEFORE, clear_run_folder, guard_name, job_names, job_place, run_name, run_variables,
 };
 pub(crate) use log_excerpt::{end_of_log, last_failed_log};
 pub use memory::open_backlog;
