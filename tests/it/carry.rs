@@ -120,6 +120,21 @@ fn a_file_of_the_user_s_that_the_command_needs_stays() {
     assert_eq!(repo.read("data").lines().count(), 3);
 }
 
+#[test]
+fn a_further_run_of_the_baseline_names_the_state_that_it_finds_in_the_record() {
+    let repo = repo(
+        "[ $AR_SEED = 1 ] || [ ! -e ckpt/last ] || { cat ckpt/last; echo $AR_SEED > ckpt/last; }\n\
+         echo loss: 100.$AR_SEED\n",
+    );
+    repo.write("ckpt/last", "80\n");
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "sh train.sh", "--tag", "t", "--decide", "confirmed"];
+    let agent = ["--agent", "sed -i s/100/50/ train.sh; echo faster", "--max-experiments", "1"];
+    ar(&repo, args.into_iter().chain(agent)).ok();
+    let told = told(&repo);
+    assert!(told[0].starts_with("keep 100.") && told[0].ends_with(" without [\"ckpt/last\"]"), "{told:#?}");
+    assert_eq!(repo.read("ckpt/last"), "80\n");
+}
+
 #[cfg(debug_assertions)]
 #[test]
 fn killed_while_it_puts_something_back_it_does_so_again() {
@@ -130,6 +145,23 @@ fn killed_while_it_puts_something_back_it_does_so_again() {
     assert_eq!(Called::from(command.output().unwrap()).code, None);
     ar(&repo, ["resume", "t"]).ok();
     assert_eq!((told(&repo), repo.read("data").lines().count()), (vec!["keep 5.0".into(), "discard 5.0".into()], 3));
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn after_a_kill_ar_doctor_names_the_files_that_wait_for_their_return() {
+    let repo = repo(TRAIN);
+    repo.write("ckpt/last", "80\n");
+    let mut command = ar_command(&repo, &repo.path(), args("1"));
+    command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", "running.entered:2");
+    assert_eq!(Called::from(command.output().unwrap()).code, None);
+    let waits =
+        |stdout: &str| stdout.contains("carried/user for their return: ckpt/last") && stdout.contains("ar resume t");
+    let doctor = ar(&repo, ["doctor"]);
+    assert!(waits(&doctor.stdout), "{doctor:#?}");
+    ar(&repo, ["resume", "t"]).ok();
+    let doctor = ar(&repo, ["doctor"]);
+    assert!(!waits(&doctor.stdout), "{doctor:#?}");
 }
 
 #[cfg(debug_assertions)]

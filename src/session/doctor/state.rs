@@ -10,7 +10,7 @@ use super::difference::{Difference, Repairs};
 use super::facts::{DECIDE_FIRST, Facts, REPAIR};
 use super::repository;
 use super::sessions::finding_of;
-use crate::domain::{Area, ExperimentId, Finding, count_of, experiment_name, shell_word, with_causes};
+use crate::domain::{Area, ExperimentId, Finding, count_of, experiment_name, list, shell_word, with_causes};
 use crate::exec::{Executor, Exit, JobFiles, Started};
 use crate::fs::{copy_beside, move_command, read_regular, write_atomic};
 use crate::git::{Repo, Untracked};
@@ -21,7 +21,8 @@ use crate::session::store::contradiction::contradiction;
 use crate::session::store::{RUN, Remains, rebuilt_journal, trouble_text};
 use crate::session::wait::guardian_lines;
 use crate::state::{
-    DIRECTIONS, EVENT_LOGS, EventLog, FINDINGS, ITERATIONS, Journal, Memory, OpenExperiment, StateError, read_json,
+    DIRECTIONS, EVENT_LOGS, EventLog, FINDINGS, ITERATIONS, Journal, Memory, OpenExperiment, StateError, files_below,
+    read_json,
 };
 
 /// The state files that are there from the beginning and can be made anew from the records.
@@ -40,6 +41,12 @@ pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a
         found.extend(runs(facts).map(Difference::from));
         if found.is_empty() {
             found.push(Finding::ok(Area::Journal, "no experiment is open").into());
+        }
+        let kept = facts.folder.carried().join("user");
+        let waiting = files_below(&kept, Path::new(""));
+        if !waiting.is_empty() && facts.holder.is_none() {
+            let what = format!("files of yours wait in {} for their return: {}", kept.display(), list(&waiting));
+            found.push(Finding::warning(Area::Journal, what).hint(format!("ar resume {}", facts.tag)).into());
         }
         if let Some(holder) = &facts.holder {
             found.push(Finding::ok(Area::Journal, format!("an ar is active: {holder}")).into());
