@@ -22,11 +22,12 @@ pub use change::named_files::named_files;
 pub use change::stall::stall;
 pub use change::{
     ArtifactGlobs, Columns, Disturbance, ExperimentArtifacts, FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED,
-    NamedFile, PORT, Python, RefChanges, Suggested, artifacts_to_drop, candidates, changed_text, columns_of,
-    compare_refs, described, editable_path, entries_into, files_named, fingerprint, folders_of, has_words,
-    ignored_changes, is_bytecode, is_compiled, is_package, is_same_change, likeliest, looks_in_tree, may_be_code,
-    measured_before, modules_behind, outside_cause, own_loop, paths_into, port_of, printed_metric, pythons_of,
-    question, says_where, start_command, suggested, syncs_environment, takes_the_place, variables_of_slot, within,
+    NamedFile, PORT, Python, RefChanges, Suggested, UV_LINK_MODE, artifacts_to_drop, candidates, changed_text,
+    columns_of, compare_refs, described, editable_path, entries_into, files_named, fingerprint, folders_of, has_words,
+    ignored_changes, is_bytecode, is_compiled, is_package, is_same_change, likeliest, links_from_cache, looks_in_tree,
+    may_be_code, measured_before, modules_behind, outside_cause, own_loop, paths_into, port_of, printed_metric,
+    pythons_of, question, says_where, start_command, suggested, syncs_environment, takes_the_place, variables_of_slot,
+    within,
 };
 pub use decide::judge::judge;
 pub use decide::{

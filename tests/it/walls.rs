@@ -391,6 +391,18 @@ fn the_start_says_whether_there_are_walls() {
     repo.git(["checkout", "-q", "main"]);
     assert!(!with("b", "off").ok().stderr.contains("wall"));
     repo.git(["checkout", "-q", "main"]);
+    // `uv` may take its packages from another mount.
+    let uv = |more: &[&str], mode: &str| {
+        let mut command = ar_command(&repo, &repo.path(), [&["run", "--yes", "--max-experiments", "0"], more].concat());
+        let called: Called = command.env("UV_LINK_MODE", mode).output().unwrap().into();
+        repo.git(["checkout", "-q", "main"]);
+        called.stderr.contains("UV_LINK_MODE=copy")
+    };
+    let new = |tag, sandbox| {
+        ["--metric", "val", "--lower", "--cmd", "echo val: 4; : uv run x.py", "--tag", tag, "--sandbox", sandbox]
+    };
+    assert!(!uv(&new("e", "off"), "") && !uv(&new("f", "require"), "copy") && uv(&new("g", "require"), ""));
+    assert!(!uv(&["--tag", "g"], ""), "told again");
     // A machine without the program.
     let without = |sandbox, tag| -> Called {
         let folder = repo.outside().join("bin");

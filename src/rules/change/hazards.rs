@@ -19,6 +19,9 @@ pub fn port_of(number: u32) -> u32 {
     FIRST_PORT + number % 1000
 }
 
+/// The variable that says how `uv` brings packages from its cache into an environment.
+pub const UV_LINK_MODE: &str = "UV_LINK_MODE";
+
 /// The longest path in bytes that `TMPDIR` may have: Python's `multiprocessing` makes sockets below it whose names are 32
 /// bytes longer, and a socket's path has 108 at most.
 const LONGEST_TMPDIR: usize = 70;
@@ -78,6 +81,11 @@ pub fn syncs_environment(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let runs = words.windows(2).any(|pair| Path::new(pair[0]).ends_with("uv") && matches!(pair[1], "run" | "sync"));
     runs && !words.contains(&"--no-sync")
+}
+
+/// Returns whether a command line makes `uv` install packages from its cache by hard links, unless a variable says otherwise.
+pub fn links_from_cache(line: &str) -> bool {
+    syncs_environment(line) && !line.contains(UV_LINK_MODE) && !line.contains("--link-mode")
 }
 
 /// Returns whether a `pyproject.toml` describes a package. `uv` installs such a package as an editable one.

@@ -48,6 +48,10 @@ fn a_command_may_have_python_look_in_the_tree_first() {
 #[test]
 fn uv_run_installs_a_package_unless_told_not_to() {
     assert!(syncs_environment("cd sub && uv run train.py") && syncs_environment("/opt/bin/uv sync"));
+    assert!(links_from_cache("uv run train.py") && !links_from_cache("uv run --no-sync train.py"));
+    for chosen in ["UV_LINK_MODE=copy uv run train.py", "uv sync --link-mode symlink && uv run train.py"] {
+        assert!(!links_from_cache(chosen), "{chosen}");
+    }
     assert!(!syncs_environment("uv run --no-sync train.py") && !syncs_environment("uvx run train.py"));
     assert!(is_package("[project]\nname = \"a\"\n[build-system]\nrequires = []\n"));
     assert!(is_package("[tool.uv]\npackage = true\n"));

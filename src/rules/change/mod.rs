@@ -19,8 +19,8 @@ pub use artifacts::{ArtifactGlobs, ExperimentArtifacts, artifacts_to_drop};
 pub use conventions::{Columns, Suggested, columns_of, own_loop, suggested};
 pub use disturbance::{Disturbance, changed_text};
 pub use hazards::{
-    PORT, candidates, editable_path, entries_into, is_package, looks_in_tree, may_be_code, paths_into, port_of,
-    says_where, syncs_environment, variables_of_slot, within,
+    PORT, UV_LINK_MODE, candidates, editable_path, entries_into, is_package, links_from_cache, looks_in_tree,
+    may_be_code, paths_into, port_of, says_where, syncs_environment, variables_of_slot, within,
 };
 pub use ignored::ignored_changes;
 pub use named_files::{NamedFile, files_named};

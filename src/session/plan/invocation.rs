@@ -22,8 +22,8 @@ use crate::git::{Changes, Head, Repo};
 use crate::ledger::{LedgerFile, RESULTS};
 use crate::measure::Scanner;
 use crate::rules::{
-    Driver, FileTerms, GpuSlot, History, LoopCall, OtherHost, Tonight, cadence_warning, gaps, idle_limits,
-    is_confirmed, is_research, named_files, within,
+    Driver, FileTerms, GpuSlot, History, LoopCall, OtherHost, Tonight, UV_LINK_MODE, cadence_warning, gaps,
+    idle_limits, is_confirmed, is_research, links_from_cache, named_files, within,
 };
 use crate::session::errors::{AxesError, BranchError, CommandRole, KeepsError, LayoutError, SessionError, TryError};
 use crate::session::files::{
@@ -532,6 +532,18 @@ impl Plan {
         }))
     }
 
+    /// The notice that `uv` cannot link from its cache into a working tree behind a wall: the tree is another mount.
+    fn uv_notice(&self) -> Option<String> {
+        let mut lines = self.contract.guards.iter().chain([&self.contract.command]);
+        let is_chosen = env::var_os(UV_LINK_MODE).is_some_and(|mode| !mode.is_empty());
+        (self.walls.hold() && !is_chosen && lines.any(|line| links_from_cache(line))).then(|| {
+            format!(
+                "behind walls, `uv` copies packages from its cache, as hard links into a working tree fail; set \
+                 {UV_LINK_MODE}=copy to silence its warning, or {UV_LINK_MODE}=symlink to link"
+            )
+        })
+    }
+
     /// The notices for the user when the session is opened.
     fn told(&self, subject: &Subject, changes: &Changes, said: &Conventions) -> Result<Vec<String>, SessionError> {
         let Plan { repo, contract, layout, continued, .. } = self;
@@ -555,6 +567,7 @@ impl Plan {
                 .filter(has_blind_cap)
                 .map(|_| "--agent-rounds cannot act: the agent is not known to report its rounds".to_owned()),
             contract.cadence.and_then(cadence_warning),
+            self.uv_notice().filter(|_| !continued),
             files_below_root(repo.worktree(), &contract.command),
             if *continued { None } else { missing_headings(repo, contract)? },
         ];
