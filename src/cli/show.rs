@@ -60,6 +60,8 @@ pub(super) fn run(args: ShowArgs) -> Result<ExitCode, CliError> {
         Format::Json => {
             let mut value = json!(record);
             if let Value::Object(fields) = &mut value {
+                // The numbers are in `metrics`.
+                fields.remove("digits");
                 fields.insert("replaced_by".into(), json!(replaced_by));
                 fields.insert("confounds".into(), json!(confounds_of_keep(&record, had_to_beat)));
                 fields.insert("notes".into(), json!(notes));

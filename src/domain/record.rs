@@ -246,6 +246,7 @@ pub struct Record {
     /// The metric.
     pub metric: MetricValue,
     /// Every value in the log's summary, by name.
+    #[serde(flatten, with = "super::metrics::with_digits")]
     pub metrics: Metrics,
     /// The units that the baseline printed beside numbers whose names give none; those of later experiments are converted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -14,6 +14,7 @@ pub struct RunResult {
     /// The number, as printed.
     pub number: Number,
     /// Every number that the log's summary gives.
+    #[serde(flatten, with = "super::metrics::with_digits")]
     pub metrics: Metrics,
     /// The units of those numbers whose names give none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -10,7 +10,7 @@ use super::columns::{Column, SPARE, Shown, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid, text};
 use crate::domain::{
-    Clock, Composite, ExperimentId, GuardRun, Note, Record, ReviewVerdict, Run, bytes_text, experiment_name,
+    Clock, Composite, ExperimentId, GuardRun, Note, Number, Record, ReviewVerdict, Run, bytes_text, experiment_name,
     money_text, one_line,
 };
 use crate::rules::{Ended, History, axis_values, confounds_of_keep};
@@ -81,7 +81,7 @@ pub fn record_grid(
     }
     fields.add("memory", record.memory_gb.map(|memory| format!("{memory:.3} GiB")).unwrap_or_default());
     fields.add_change(record);
-    fields.add_runs(record);
+    fields.add_runs(record, screen.is_some());
     fields.add("sandbox", text(record.sandbox));
     fields.add_calls(record);
     for (name, value) in record.environment.known() {
@@ -100,7 +100,8 @@ pub fn record_grid(
     for (name, value) in record.metrics.iter() {
         let is_axis = composite.is_some_and(|composite| composite.axes.contains_key(name));
         if name != record.metric.name && !is_axis {
-            fields.add(name, value.to_string());
+            let digits = record.metrics.digits(name).filter(|_| screen.is_some());
+            fields.add(name, digits.map_or_else(|| value.to_string(), str::to_owned));
         }
     }
     fields.0
@@ -145,8 +146,10 @@ impl Fields {
         self.add("artifact", if more > 0 { format!("and {more} more") } else { String::new() });
     }
 
-    /// Adds the runs and guards of each version.
-    fn add_runs(&mut self, record: &Record) {
+    /// Adds the runs and guards of each version. In `digits` of the log, a run's value is printed like the metric that it gave.
+    fn add_runs(&mut self, record: &Record, digits: bool) {
+        let metric = record.metric.number().filter(|_| digits);
+        let run_text = |run| run_text(run, metric.as_ref());
         let mut runs = record.runs.iter();
         for (number, version) in (1..).zip(&record.versions) {
             let kept = version.saved.rsplit('/').next().unwrap_or_default();
@@ -185,7 +188,7 @@ fn is_no_plain_yes(record: &Record) -> bool {
     record.review.as_ref().is_some_and(|review| review.verdict != ReviewVerdict::Earned)
 }
 
-fn run_text(run: &Run) -> String {
+fn run_text(run: &Run, metric: Option<&Number>) -> String {
     let ended = match (run.exit, run.signal) {
         (_, Some(signal)) => format!("signal {signal}"),
         (Some(exit), None) => format!("exit {exit}"),
@@ -194,7 +197,9 @@ fn run_text(run: &Run) -> String {
     let commit = run.commit.as_ref().map(|commit| format!(" of {}", commit.short(8))).unwrap_or_default();
     let role = run.role.map(|role| format!("{role}, ")).unwrap_or_default();
     let seed = run.seed.map(|seed| format!("seed {seed}, ")).unwrap_or_default();
-    let value = run.value.map(|value| format!("{value}, ")).unwrap_or_default();
+    let same = metric.filter(|number| run.value == Some(number.value)).map(|number| number.raw.clone());
+    let value = same.or_else(|| run.value.map(|value| value.to_string()));
+    let value = value.map(|value| format!("{value}, ")).unwrap_or_default();
     let void = if run.void { "void, " } else { "" };
     format!("{}{commit} ({role}{seed}{value}{void}{ended}, {:.1} s)", run.command, run.seconds)
 }

@@ -7,7 +7,7 @@ use super::noise::{Noise, Repeats, Sample, noise, repeats};
 use super::outcome::{Verdict, format_gain};
 use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
-    Contract, Decide, DiffStat, Number, Outcome, Record, Run, RunResult, RunRole, VerifiedPair, percent_text,
+    Contract, Decide, DiffStat, Metrics, Number, Outcome, Record, Run, RunResult, RunRole, VerifiedPair, percent_text,
 };
 use crate::rules::history::{History, best_kept_of, best_of};
 
@@ -348,13 +348,13 @@ pub fn with_runs(record: &Record, results: &[RunResult], counts: bool) -> Record
             Number { unit, ..Number::new(value, format!("{value:.*}", decimals + 1)) }
         }
     };
-    let names = if before > 0 { &record.metrics } else { &first.metrics }.names().cloned();
+    let printed = if before > 0 { &record.metrics } else { &first.metrics };
     let metric = |name: String| {
         let own = if before > 0 { Some(record.metrics.get(&name)?) } else { None };
         let values: Option<Vec<f64>> = results.iter().map(|result| result.metrics.get(&name)).collect();
         Some((name, mean(own, values?)))
     };
-    record.metrics = names.filter_map(metric).collect();
+    record.metrics = printed.names().cloned().filter_map(metric).collect::<Metrics>().in_digits_of(printed);
     let own = record.memory_gb.filter(|_| before > 0);
     record.memory_gb = results.iter().filter_map(|result| result.memory_gb).chain(own).reduce(f64::max);
     record.metric.put(Some(&number));
@@ -399,7 +399,7 @@ mod tests {
         RunResult {
             run: run(RunRole::Confirm, seed, value),
             number: Number::of(value),
-            metrics: [].into_iter().collect(),
+            metrics: Metrics::default(),
             units: BTreeMap::new(),
             memory_gb: None,
             sandbox: None,

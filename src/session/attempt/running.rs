@@ -404,7 +404,7 @@ impl Attempt {
         }
         let gpu_others = self.taint(store, exit.gpu_others, &mut verdict);
         store.name_written_links(exit.started);
-        let metrics: Metrics = summary.metrics.iter().map(|(name, number)| (name.clone(), number.value)).collect();
+        let metrics: Metrics = summary.metrics.iter().cloned().collect();
         let own = |(name, number): &(String, Number)| {
             let unit = number.unit.clone().filter(|unit| Unit::of_name(name).as_ref() != Some(unit))?;
             Some((name.clone(), unit))

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::facts::{Facts, RecordRef};
 use crate::domain::{
-    AgentCall, CommitId, Contract, DiffStat, Environment, ExperimentId, MetricValue, Metrics, Number, Outcome,
-    RECORD_VERSION, Record, Run, RunRole, Usage,
+    AgentCall, CommitId, Contract, DiffStat, Environment, ExperimentId, MetricValue, Number, Outcome, RECORD_VERSION,
+    Record, Run, RunRole, Usage,
 };
 use crate::exec::{Exit, Job};
 use crate::fs::read_at_most;
@@ -76,7 +76,7 @@ pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
         "failure": class.is_string().then(|| json!({"class": class})),
         "reason": said["reason"].as_str().unwrap_or_default(),
         "metric": MetricValue::of(&terms.metric, number.as_ref()),
-        "metrics": metrics.map(|(name, number)| (name, number.value)).collect::<Metrics>(),
+        "metrics": {},
         "memory_gb": row.as_ref().and_then(|row| row.memory_gb),
         "runs": Vec::from_iter(run),
         "sandbox": exit.and_then(|exit| exit.sandbox),
@@ -87,6 +87,7 @@ pub(crate) fn rebuilt(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<(
         "rebuilt": true,
     });
     let mut record: Record = serde_json::from_value(record).ok()?;
+    record.metrics = metrics.collect();
     if id.is_baseline() {
         record.more.insert("contract".into(), json!(terms));
     }

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::session;
 use crate::run_loop::training_repo;
-use crate::support::ar;
+use crate::support::{TestRepo, ar};
 
 #[test]
 fn the_log_is_sorted_filtered_and_cut_in_every_format() {
@@ -74,4 +74,30 @@ fn a_whole_log_is_shown_of_each_version_and_compressed_ones_too() {
     ar(&repo, ["show", "1", "--log", "--format", "json"]).exits(2);
     fs::remove_dir_all(&folder).unwrap();
     ar(&repo, ["show", "1", "--log"]).ok();
+}
+
+#[test]
+fn the_numbers_of_an_experiment_are_shown_in_the_digits_of_its_log() {
+    let repo = TestRepo::new();
+    let log = "loss: 2.50\nacc: 0.900\nsteps: 1,200\nlr: 3e-4\nval: 1.10\n";
+    repo.write("log", log);
+    repo.commit_all("a log");
+    let run =
+        ["run", "--yes", "--tag", "t", "--metric", "val", "--lower", "--cmd", "cat log", "--max-experiments", "0"];
+    ar(&repo, run).ok();
+    // They stay when the log does not.
+    let folder = repo.file(".autoresearch/t/runs/0");
+    fs::remove_dir_all(&folder)
+        .unwrap_or_else(|_| fs::remove_dir_all(repo.file(".autoresearch/t/runs/00000")).unwrap());
+    let shown = ar(&repo, ["show", "0"]).ok().stdout;
+    let fields: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+    for field in [["val", "1.10"], ["loss", "2.50"], ["acc", "0.900"], ["steps", "1200"], ["lr", "3e-4"]] {
+        assert!(fields.iter().any(|words| *words == field), "{field:?} in {shown}");
+    }
+    assert!(shown.contains("seed 1, 1.10, "), "{shown}");
+    // What programs read is as it was.
+    let csv = ar(&repo, ["show", "0", "--format", "csv"]).ok().stdout;
+    assert!(csv.contains("\nloss,2.5\nacc,0.9\n") && csv.contains("seed 1, 1.1, "), "{csv}");
+    let json = ar(&repo, ["show", "0", "--format", "json"]).ok().json();
+    assert_eq!((&json["metrics"]["loss"], json.get("digits")), (&serde_json::json!(2.5), None));
 }
