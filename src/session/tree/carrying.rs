@@ -41,6 +41,9 @@ const RUN: &str = "run";
 /// The folder of all that stood in the way and that `ar` knows no run of.
 const OTHER: &str = "other";
 
+/// Files with their stamps.
+type Stamped = Vec<(PathBuf, FileStamp)>;
+
 /// What a process knows of it.
 #[derive(Default)]
 pub(crate) struct Carrying {
@@ -240,7 +243,7 @@ impl Workspace {
 
     /// Lists the untracked files that runs may carry something over in, the newest if there are too many, and the folders without
     /// tracked ones.
-    fn list_files(&self) -> Result<(Vec<(PathBuf, FileStamp)>, BTreeSet<PathBuf>), SessionError> {
+    fn list_files(&self) -> Result<(Stamped, BTreeSet<PathBuf>), SessionError> {
         let root = self.root();
         let stays = |path: &Path, meta: &fs::Metadata| {
             let name = path.file_name().and_then(OsStr::to_str);
