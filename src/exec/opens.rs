@@ -102,8 +102,9 @@ impl OpensWatch {
 pub struct Uses {
     /// Those that were read.
     pub read: BTreeSet<usize>,
-    /// Those that were written, truncated or touched, but not through a memory map.
-    pub written: BTreeSet<usize>,
+    /// Those that were changed through a memory map alone, while they were watched.
+    #[serde(default)]
+    pub mapped: BTreeSet<usize>,
     /// Those that were written or truncated before anybody read them.
     pub written_first: BTreeSet<usize>,
 }
@@ -125,16 +126,30 @@ pub struct FilesBefore {
 pub(super) fn watch_uses(root: &Path, files: &[(PathBuf, FileStamp)]) -> Option<impl FnOnce() -> Uses + use<>> {
     use rustix::fs::inotify::{ReadFlags, WatchFlags};
 
-    let paths = || files.iter().map(|(file, _)| root.join(file)).enumerate();
-    let start = |events| Once::start(paths(), events).ok().filter(|watch| watch.is_whole);
+    let paths: Vec<PathBuf> = files.iter().map(|(file, _)| root.join(file)).collect();
+    let start = |events| Once::start(paths.iter().cloned().enumerate(), events).ok().filter(|watch| watch.is_whole);
     // A file that is mapped for reading is not accessed, but closed.
     let reads = WatchFlags::ACCESS | WatchFlags::CLOSE_NOWRITE;
     let written = start(WatchFlags::MODIFY | WatchFlags::ATTRIB)?;
     let (read, first) = (start(reads)?, start(reads | WatchFlags::MODIFY)?);
-    let all = |seen: Vec<(usize, ReadFlags)>| seen.into_iter().map(|(file, _)| file).collect();
+    let all = |seen: Vec<(usize, ReadFlags)>| -> BTreeSet<usize> { seen.into_iter().map(|(file, _)| file).collect() };
+    // Others may write to a file before and after it is watched, too.
+    let stamps: Vec<Option<FileStamp>> = paths.iter().map(|path| FileStamp::of(path)).collect();
     Some(move || {
+        let is_written = |path: &Path, before: &FileStamp| {
+            FileStamp::of(path).is_some_and(|now| now.is_same_file(before) && !now.has_content_of(before))
+        };
+        let stamped = paths.iter().zip(stamps).enumerate();
+        let mut mapped: BTreeSet<usize> = stamped
+            .filter(|(_, (path, before))| before.as_ref().is_some_and(|before| is_written(path, before)))
+            .map(|(file, _)| file)
+            .collect();
         let first = first.finish().into_iter().filter(|(_, kind)| kind.contains(ReadFlags::MODIFY)).collect();
-        Uses { read: all(read.finish()), written: all(written.finish()), written_first: all(first) }
+        let (read, written_first) = (all(read.finish()), all(first));
+        for file in all(written.finish()) {
+            mapped.remove(&file);
+        }
+        Uses { read, mapped, written_first }
     })
 }
 

@@ -63,8 +63,8 @@ pub struct UntrackedFile {
     pub writer: Writer,
     /// True if the run read it.
     pub is_read: bool,
-    /// True if the run wrote it by system calls, and not through a memory map alone.
-    pub is_written: bool,
+    /// True if the run wrote it through a memory map alone.
+    pub is_mapped: bool,
     /// True if the run wrote it anew before it read it.
     pub is_own: bool,
     /// What the run did to it.
@@ -97,7 +97,7 @@ impl UntrackedFile {
         match self.change {
             Change::Unchanged => (self.is_read && is_doubtful).then_some(Effect::Doubtful),
             // Through a memory map, which shows no reads.
-            Change::Written if !self.is_written => Some(Effect::State),
+            Change::Written if self.is_mapped => Some(Effect::State),
             Change::Written | Change::Gone => (self.is_read && !self.is_own).then_some(Effect::State),
         }
     }
@@ -184,7 +184,7 @@ mod tests {
     const QUIET: UntrackedFile = UntrackedFile {
         writer: Writer::Before,
         is_read: false,
-        is_written: false,
+        is_mapped: false,
         is_own: false,
         change: Change::Unchanged,
         is_folder_written: false,
@@ -193,7 +193,7 @@ mod tests {
 
     /// A file that a run wrote and the run read, and what it did to it.
     fn read(writer: Writer, change: Change) -> UntrackedFile {
-        UntrackedFile { writer, is_read: true, is_written: change == Change::Written, change, ..QUIET }
+        UntrackedFile { writer, is_read: true, change, ..QUIET }
     }
 
     #[test]
@@ -206,14 +206,14 @@ mod tests {
             ] {
                 assert_eq!(read(writer, change).effect(), Some(Effect::State), "{situation}: {writer:?}");
             }
-            let mapped = UntrackedFile { writer, change: Change::Written, ..QUIET };
+            let mapped = UntrackedFile { writer, is_mapped: true, change: Change::Written, ..QUIET };
             assert_eq!(mapped.effect(), Some(Effect::State), "an array of numpy is mapped and changed");
         }
     }
 
     #[test]
     fn what_a_run_only_reads_or_only_writes_is_no_state() {
-        let appended = UntrackedFile { is_written: true, change: Change::Written, ..QUIET };
+        let appended = UntrackedFile { change: Change::Written, ..QUIET };
         assert_eq!(appended.effect(), None, "a log is appended to");
         let gone = UntrackedFile { change: Change::Gone, ..QUIET };
         assert_eq!(gone.effect(), None, "an output is written anew, a scratch file removed");

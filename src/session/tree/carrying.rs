@@ -155,7 +155,7 @@ impl Workspace {
                 let file = UntrackedFile {
                     writer: Writer::of(stamp.changed(), &runs),
                     is_read,
-                    is_written: uses.written.contains(&at),
+                    is_mapped: uses.mapped.contains(&at),
                     // What was appended to is larger.
                     is_own: uses.written_first.contains(&at)
                         && FileStamp::of(&root.join(path)).is_some_and(|now| now.size() <= stamp.size()),
