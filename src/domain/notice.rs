@@ -230,6 +230,8 @@ pub enum Notice {
     CarriedAside { id: ExperimentId, paths: Vec<PathBuf>, metric: String, with: String, without: String },
     #[error("put back {} for later runs: {why}", list(.paths))]
     CarriedBack { paths: Vec<PathBuf>, why: &'static str },
+    #[error("left {} as it was written since the last run; what was set aside of it before is {}", .path.display(), .kept.display())]
+    CarriedOlder { path: PathBuf, kept: PathBuf },
     #[error("cannot see what runs read, because the kernel has no watch left (fs.inotify): nothing is set aside")]
     UsesUnseen,
     #[error("repeating the run of experiment {id}: {why}")]

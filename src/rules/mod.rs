@@ -40,8 +40,8 @@ pub use decide::{
     estimate, failed_again, format_distance, format_gain, format_step, fresh_groups, fresh_groups_besides, fresh_runs,
     fresh_step, goes_with, is_confirmed, is_empty_baseline, is_timed, judge_pair, judge_train, mean_tolerance,
     most_ablating_runs, moved_in_a_row, next_step, noise, over_limit, passes_screen, relative_gain, repeat_limit,
-    repeats, session_noise, set_aside_for, taint, tainting, to_verify, train_tolerance, verified, with_runs,
-    without_numbers,
+    repeats, session_noise, set_aside_for, taint, tainting, to_verify, train_tolerance, verified, with_companions,
+    with_runs, without_numbers,
 };
 pub use history::select::select;
 pub use history::spread::spread;

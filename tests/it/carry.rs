@@ -80,6 +80,25 @@ fn a_checkpoint_from_before_the_session_is_back_at_its_end() {
 }
 
 #[test]
+fn nothing_that_is_set_aside_is_deleted_and_what_no_run_wrote_is_back_at_the_end() {
+    let train = format!("{TRAIN}echo run >> ../runs; : > ckpt/model-$$; cat ckpt-base.pt >> ../bases\n");
+    let repo = repo(&train);
+    repo.write(".gitignore", "/ckpt*\n");
+    repo.commit_all("more to ignore");
+    repo.write("ckpt-base.pt", "base\n");
+    let agent = format!("{AGENT}; mkdir -p ckpt; echo $AR_EXPERIMENT > ckpt/note-$AR_EXPERIMENT");
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "sh train.sh", "--tag", "t", "--agent", &agent];
+    ar(&repo, args.into_iter().chain(["--max-experiments", "3"])).ok();
+    let lines = |file: &str| std::fs::read_to_string(repo.outside().join(file)).unwrap().lines().count();
+    let find = std::process::Command::new("find").args([".", "-name", "model-*"]).current_dir(repo.path()).output();
+    let models = String::from_utf8(find.unwrap().stdout).unwrap();
+    assert_eq!((lines("runs"), models.lines().count(), lines("bases")), (5, 5, 5), "{models}");
+    let notes = ["1", "2", "3"].map(|note| repo.read(format!("ckpt/note-{note}")));
+    assert_eq!(notes, ["1\n", "2\n", "3\n"]);
+    assert_eq!(repo.read("ckpt-base.pt"), "base\n");
+}
+
+#[test]
 fn ar_try_sets_a_checkpoint_aside_and_makes_the_user_s_no_part_of_a_change() {
     let repo = TestRepo::empty();
     repo.write("train.sh", TRAIN);

@@ -110,10 +110,22 @@ pub fn set_aside_for(file: &Path, older: impl Fn(&Path) -> bool) -> &Path {
     folders.into_iter().find(|folder| !older(folder)).unwrap_or(file)
 }
 
-/// Returns whether a path is set aside together with another one: it is or is in that, or is its journal or the like.
-pub fn goes_with(path: &Path, aside: &Path) -> bool {
-    let rest = path.to_str().zip(aside.to_str()).and_then(|(path, aside)| path.strip_prefix(aside));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest.starts_with('-') && !rest.contains('/'))
+/// What SQLite adds to the name of a database for the files beside it.
+const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// A path, and those of the files that go with it if it is a database.
+pub fn with_companions(path: &Path) -> impl Iterator<Item = PathBuf> + '_ {
+    [""].into_iter().chain(COMPANIONS).map(|end| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        name.into()
+    })
+}
+
+/// The paths of which each, if it is set aside, takes this one along: itself, the folders above it, and its database.
+pub fn goes_with(path: &Path) -> impl Iterator<Item = &Path> {
+    let database = path.to_str().and_then(|path| COMPANIONS.into_iter().find_map(|end| path.strip_suffix(end)));
+    path.ancestors().chain(database.map(Path::new))
 }
 
 /// A path without the numbers in it; `None` if it has none.
@@ -126,7 +138,7 @@ pub fn without_numbers(path: &Path) -> Option<String> {
 /// files are in it.
 pub fn always_stays(name: &str, has: impl Fn(&str) -> bool) -> bool {
     matches!(name, "__pycache__" | "wandb" | "mlruns" | ".aim" | ".git")
-        || goes_with(Path::new(name), Path::new("mlflow.db"))
+        || with_companions(Path::new("mlflow.db")).any(|file| file == Path::new(name))
         || MARKERS.into_iter().any(has)
 }
 
@@ -258,11 +270,12 @@ mod tests {
             ("x.db-wal", true),
             ("x.db-shm", true),
             ("x.db.old", false),
+            ("x.db-base.pt", false),
             ("x", false),
             ("x.db/part", true),
             ("x.db-old/part", false),
         ] {
-            assert_eq!(goes_with(Path::new(path), Path::new("x.db")), goes, "{path}");
+            assert_eq!(goes_with(Path::new(path)).any(|with| with == Path::new("x.db")), goes, "{path}");
         }
     }
 

@@ -14,7 +14,9 @@ use crate::crash;
 use crate::domain::{Carry, CommitId, FORMAT_VERSION, Notice};
 use crate::exec::{Exit, FILES_BEFORE, FilesBefore, MOST_WATCHED, disk_space};
 use crate::fs::{FileStamp, failed, folder_of, free_name, in_writable_folder, make_folder, move_to, remove_all};
-use crate::rules::{Change, Effect, UntrackedFile, Writer, always_stays, goes_with, set_aside_for, without_numbers};
+use crate::rules::{
+    Change, Effect, UntrackedFile, Writer, always_stays, goes_with, set_aside_for, with_companions, without_numbers,
+};
 use crate::session::errors::SessionError;
 use crate::session::files::is_own;
 use crate::session::store::Store;
@@ -35,7 +37,7 @@ const COPIES: &str = "copies";
 /// The folder of the user's files, until the end of the loop.
 const USER: &str = "user";
 
-/// The folder of what the newest run left at each path; the next one replaces it.
+/// The folder of what the newest run left at each path; what an older one left is moved on to the others.
 const RUN: &str = "run";
 
 /// The folder of all that stood in the way and that `ar` knows no run of.
@@ -83,11 +85,22 @@ impl Workspace {
         }
         let mut carried = self.carried(store)?;
         let is_first = !carried.begun;
-        for path in carried.aside.iter().flat_map(|path| with_companions(self.root(), path)) {
-            // A change may have added it.
-            if !store.repo.objects.is_in(commit, &path)? {
-                let is_users = is_first && !exists(&place(store, USER).join(&path));
-                self.move_out(store, if is_users { USER } else { RUN }, &path)?;
+        for aside in &carried.aside {
+            // A database does not go with the journals of another one.
+            let is_kept = is_file(&place(store, USER).join(aside));
+            for path in those_below(self.root(), aside) {
+                // A change may have added it.
+                if store.repo.objects.is_in(commit, &path)? {
+                    continue;
+                }
+                if is_first && !exists(&place(store, USER).join(&path)) {
+                    rename(&self.root().join(&path), &place(store, USER).join(&path))?;
+                } else {
+                    if !is_kept {
+                        self.keep_written(store, &path)?;
+                    }
+                    self.move_out(store, RUN, &path)?;
+                }
                 crash::point("carrying.moved");
             }
         }
@@ -160,9 +173,9 @@ impl Workspace {
                     is_own: uses.written_first.contains(&at)
                         && FileStamp::of(&root.join(path)).is_some_and(|now| now.size() <= stamp.size()),
                     change,
-                    is_folder_written: written
-                        .iter()
-                        .any(|folder| path.parent() == Some(folder) || folder.starts_with(top)),
+                    is_folder_written: path.parent().is_some_and(|folder| written.contains(folder))
+                        // What is below a path follows it in this order.
+                        || written.range(top..).next().is_some_and(|folder| folder.starts_with(top)),
                     has_successor: without_numbers(path).is_some_and(|step| steps.contains(&step)),
                 };
                 if let Some(effect) = file.effect().filter(|_| !carried.stays.contains(top)) {
@@ -179,16 +192,14 @@ impl Workspace {
         carried.aside.extend(aside.iter().cloned());
         self.note_carried(store, carried)?;
         crash::point("carrying.found");
-        for path in &aside {
-            self.keep_users(store, path, &before)?;
-        }
+        self.keep_users(store, &aside, &before)?;
         Ok(found)
     }
 
     /// Returns whether no run made what is set aside of a path, or is being put back.
     pub(crate) fn is_users(&self, store: &Store, path: &Path) -> bool {
         self.carrying.known.as_ref().is_some_and(|carried| carried.stays.contains(path))
-            || !with_companions(&place(store, USER), path).is_empty()
+            || !those_below(&place(store, USER), path).is_empty()
     }
 
     /// Puts what was set aside of a path back, where it stays.
@@ -278,9 +289,14 @@ impl Workspace {
     }
 
     /// Keeps what no run wrote at a path that will be set aside: as it was before the run, where that was copied.
-    fn keep_users(&self, store: &Store, aside: &Path, before: &[(PathBuf, FileStamp)]) -> Result<(), SessionError> {
+    fn keep_users(
+        &self,
+        store: &Store,
+        aside: &BTreeSet<PathBuf>,
+        before: &[(PathBuf, FileStamp)],
+    ) -> Result<(), SessionError> {
         let runs = self.runs(store);
-        for (path, stamp) in before.iter().filter(|(path, _)| goes_with(path, aside)) {
+        for (path, stamp) in before.iter().filter(|(path, _)| goes_with(path).any(|with| aside.contains(with))) {
             let [there, copy, kept] = [self.root(), &place(store, COPIES), &place(store, USER)].map(|at| at.join(path));
             if exists(&kept) || !Writer::of(stamp.changed(), &runs).is_no_run() {
                 continue;
@@ -294,29 +310,88 @@ impl Workspace {
         Ok(())
     }
 
-    /// Puts a path back from where it was set aside, instead of what stands there. Returns whether there was anything.
-    fn put_back(&self, store: &Store, from: &str, path: &Path) -> Result<bool, SessionError> {
+    /// Keeps what no run wrote at a path that is moved out, unless it is a newer state of what is kept.
+    fn keep_written(&self, store: &Store, path: &Path) -> Result<(), SessionError> {
+        let (runs, root) = (self.runs(store), self.root());
+        let mut left = vec![path.to_owned()];
+        while let Some(path) = left.pop() {
+            let Ok(meta) = fs::symlink_metadata(root.join(&path)) else { continue };
+            let (place, kept) = (place(store, USER), place(store, USER).join(&path));
+            if meta.is_dir() {
+                let below = fs::read_dir(root.join(&path)).into_iter().flatten().flatten();
+                left.extend(below.map(|entry| path.join(entry.file_name())));
+            } else if !exists(&kept)
+                && file_above(&place, &path).is_none()
+                && Writer::of(FileStamp::from_metadata(&meta).changed(), &runs).is_no_run()
+            {
+                rename(&root.join(&path), &kept)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a path back from where it was set aside. Returns whether there was anything.
+    fn put_back(&self, store: &mut Store, from: &str, path: &Path) -> Result<bool, SessionError> {
         let place = place(store, from);
-        let back = with_companions(&place, path);
-        if !back.is_empty() {
-            for there in with_companions(self.root(), path) {
-                self.move_out(store, if from == USER { RUN } else { OTHER }, &there)?;
+        let back = those_below(&place, path);
+        let out = if from == USER { RUN } else { OTHER };
+        // The journals of another database would spoil this one.
+        if is_file(&place.join(path)) && !self.is_written_on(path) {
+            for there in those_below(self.root(), path) {
+                self.move_out(store, out, &there)?;
             }
         }
         for path in &back {
-            rename(&place.join(path), &self.root().join(path))?;
+            self.put_in(store, &place, out, path)?;
         }
         Ok(!back.is_empty())
     }
 
-    /// Moves something out of the tree. Replaces only what runs wrote.
-    fn move_out(&self, store: &Store, to: &str, path: &Path) -> Result<(), SessionError> {
-        let (from, to_run) = (self.root().join(path), to == RUN && is_of(&self.runs(store), &self.root().join(path)));
-        let to = place(store, if to == RUN && !to_run { OTHER } else { to }).join(path);
-        if to_run {
-            remove_all(&to).map_err(failed("remove", &to))?;
+    /// Puts back what is at a path below `place`. A folder takes it in; of two files one is moved out.
+    fn put_in(&self, store: &mut Store, place: &Path, out: &str, path: &Path) -> Result<(), SessionError> {
+        let (from, to) = (place.join(path), self.root().join(path));
+        if let Some(above) = file_above(self.root(), path) {
+            self.move_out(store, out, above)?;
         }
-        rename(&from, &free_name(&to))
+        if from.is_dir() && !is_file(&from) && to.is_dir() && !is_file(&to) {
+            let entries: Vec<_> = fs::read_dir(&from).map_err(failed("read", &from))?.flatten().collect();
+            for entry in entries {
+                self.put_in(store, place, out, &path.join(entry.file_name()))?;
+            }
+            return Ok(fs::remove_dir(&from).map_err(failed("remove", &from))?);
+        }
+        if self.is_written_on(path) {
+            let kept = free_name(&self::place(store, OTHER).join(path));
+            rename(&from, &kept)?;
+            store.note(Notice::CarriedOlder { path: path.to_owned(), kept });
+            return Ok(());
+        }
+        self.move_out(store, out, path)?;
+        rename(&from, &to)
+    }
+
+    /// Returns whether the user wrote a file after the last run. A process that saw no run end knows of none.
+    fn is_written_on(&self, path: &Path) -> bool {
+        let end = self.carrying.runs.iter().map(|(_, end, _)| *end).max().filter(|_| self.carrying.before.is_none());
+        let changed = fs::symlink_metadata(self.root().join(path)).ok().filter(|meta| meta.is_file());
+        end.zip(changed).is_some_and(|(end, meta)| FileStamp::from_metadata(&meta).changed() > end)
+    }
+
+    /// Moves what is at a path out of the tree, if anything is. What has its place there goes to the others, or gets a free name.
+    fn move_out(&self, store: &Store, to: &str, path: &Path) -> Result<(), SessionError> {
+        let from = self.root().join(path);
+        if !exists(&from) {
+            return Ok(());
+        }
+        let place_of = |aside| place(store, aside);
+        let place = place_of(if is_of(&self.runs(store), &from) { to } else { OTHER });
+        let to = place.join(path);
+        if let Some(above) = file_above(&place, path) {
+            rename(&place.join(above), &free_name(&place.join(above)))?;
+        } else if exists(&to) {
+            rename(&to, &free_name(&place_of(OTHER).join(path)))?;
+        }
+        rename(&from, &to)
     }
 
     /// When the runs that are known began and ended, and whether they were the baseline's.
@@ -343,17 +418,19 @@ fn is_of(runs: &[(SystemTime, SystemTime, bool)], path: &Path) -> bool {
     }
 }
 
-/// A path, if something is there below `root`, and the files that go with it if it is a file.
-fn with_companions(root: &Path, path: &Path) -> Vec<PathBuf> {
-    match fs::symlink_metadata(root.join(path)) {
-        Err(_) => return Vec::new(),
-        Ok(meta) if meta.is_dir() => return vec![path.to_owned()],
-        Ok(_) => {}
-    }
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let beside = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
-    let beside = beside.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()));
-    beside.map(|entry| folder.join(entry.file_name())).filter(|beside| goes_with(beside, path)).collect()
+/// A path and those of the files that go with it, as far as they are there below `root`.
+fn those_below(root: &Path, path: &Path) -> Vec<PathBuf> {
+    with_companions(path).filter(|path| exists(&root.join(path))).collect()
+}
+
+/// What is no folder where one above a path would be, below `root`.
+fn file_above<'a>(root: &Path, path: &'a Path) -> Option<&'a Path> {
+    path.ancestors().skip(1).find(|above| is_file(&root.join(above)))
+}
+
+/// Returns whether there is something other than a folder.
+fn is_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_dir())
 }
 
 /// The folder of what is set aside in this way.
