@@ -93,7 +93,7 @@ impl Workspace {
                 if store.repo.objects.is_in(commit, &path)? {
                     continue;
                 }
-                if is_first && !exists(&place(store, USER).join(&path)) {
+                if is_first && is_free(&place(store, USER), &path) {
                     rename(&self.root().join(&path), &place(store, USER).join(&path))?;
                 } else {
                     if !is_kept {
@@ -298,7 +298,7 @@ impl Workspace {
         let runs = self.runs(store);
         for (path, stamp) in before.iter().filter(|(path, _)| goes_with(path).any(|with| aside.contains(with))) {
             let [there, copy, kept] = [self.root(), &place(store, COPIES), &place(store, USER)].map(|at| at.join(path));
-            if exists(&kept) || !Writer::of(stamp.changed(), &runs).is_no_run() {
+            if !is_free(&place(store, USER), path) || !Writer::of(stamp.changed(), &runs).is_no_run() {
                 continue;
             }
             let is_copied = exists(&copy) && change(stamp, &there) != Change::Unchanged;
@@ -316,15 +316,13 @@ impl Workspace {
         let mut left = vec![path.to_owned()];
         while let Some(path) = left.pop() {
             let Ok(meta) = fs::symlink_metadata(root.join(&path)) else { continue };
-            let (place, kept) = (place(store, USER), place(store, USER).join(&path));
+            let place = place(store, USER);
             if meta.is_dir() {
                 let below = fs::read_dir(root.join(&path)).into_iter().flatten().flatten();
                 left.extend(below.map(|entry| path.join(entry.file_name())));
-            } else if !exists(&kept)
-                && file_above(&place, &path).is_none()
-                && Writer::of(FileStamp::from_metadata(&meta).changed(), &runs).is_no_run()
+            } else if is_free(&place, &path) && Writer::of(FileStamp::from_metadata(&meta).changed(), &runs).is_no_run()
             {
-                rename(&root.join(&path), &kept)?;
+                rename(&root.join(&path), &place.join(&path))?;
             }
         }
         Ok(())
@@ -335,8 +333,12 @@ impl Workspace {
         let place = place(store, from);
         let back = those_below(&place, path);
         let out = if from == USER { RUN } else { OTHER };
-        // The journals of another database would spoil this one.
-        if is_file(&place.join(path)) && !self.is_written_on(path) {
+        if is_file(&place.join(path)) {
+            if self.is_written_on(path) {
+                back.iter().try_for_each(|path| self.leave(store, &place, path))?;
+                return Ok(true);
+            }
+            // The journals of another database would spoil this one.
             for there in those_below(self.root(), path) {
                 self.move_out(store, out, &there)?;
             }
@@ -361,13 +363,18 @@ impl Workspace {
             return Ok(fs::remove_dir(&from).map_err(failed("remove", &from))?);
         }
         if self.is_written_on(path) {
-            let kept = free_name(&self::place(store, OTHER).join(path));
-            rename(&from, &kept)?;
-            store.note(Notice::CarriedOlder { path: path.to_owned(), kept });
-            return Ok(());
+            return self.leave(store, place, path);
         }
         self.move_out(store, out, path)?;
         rename(&from, &to)
+    }
+
+    /// Keeps what is at a path below `place` with the others, because the user wrote it anew.
+    fn leave(&self, store: &mut Store, place: &Path, path: &Path) -> Result<(), SessionError> {
+        let kept = free_name(&self::place(store, OTHER).join(path));
+        rename(&place.join(path), &kept)?;
+        store.note(Notice::CarriedOlder { path: path.to_owned(), kept });
+        Ok(())
     }
 
     /// Returns whether the user wrote a file after the last run. A process that saw no run end knows of none.
@@ -426,6 +433,11 @@ fn those_below(root: &Path, path: &Path) -> Vec<PathBuf> {
 /// What is no folder where one above a path would be, below `root`.
 fn file_above<'a>(root: &Path, path: &'a Path) -> Option<&'a Path> {
     path.ancestors().skip(1).find(|above| is_file(&root.join(above)))
+}
+
+/// Returns whether a path can be moved there below `root`, instead of nothing.
+fn is_free(root: &Path, path: &Path) -> bool {
+    !exists(&root.join(path)) && file_above(root, path).is_none()
 }
 
 /// Returns whether there is something other than a folder.
