@@ -35,8 +35,9 @@ impl Settings {
     /// Reads them; the settings file is that of the working tree at `root`.
     pub(super) fn read(flags: SettingsArgs, root: &Path) -> Result<Settings, CliError> {
         let variables = from_variables(variable)?;
-        let file = from_file(&root.join(SETTINGS_FILE));
-        Ok(Settings { given: flags.0.or(variables), file, take_over: false, may_ask: false })
+        let given = flags.0.or(variables);
+        let file = from_file(&root.join(SETTINGS_FILE)).map(|file| for_metric(file, given.metric.as_ref()));
+        Ok(Settings { given, file, take_over: false, may_ask: false })
     }
 
     /// The session that the settings file names, where it is one of `sessions`.
@@ -83,6 +84,14 @@ impl Settings {
             (Ok(_) | Err(SessionError::Missing(_) | SessionError::DirectionUnclear(_)), Some(trouble)) => Err(trouble),
             (Err(error), Some(_)) => Err(error.into()),
         }
+    }
+}
+
+/// The settings of a file without the direction and the place of a metric, if another metric is `given`.
+fn for_metric(file: Asked, given: Option<&String>) -> Asked {
+    match given.is_some_and(|given| file.metric.as_ref().is_some_and(|own| own != given)) {
+        true => Asked { direction: None, source: None, ..file },
+        false => file,
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
     let head = repo.refs.head().ok().and_then(|head| head.commit().cloned()).filter(|_| !args.resume);
     let settings = Settings::read(args.settings, repo.worktree())?;
     let main_worktree = repo.main_worktree();
-    let plan = settings.plan(repo, Drive::WorkingTree { resume: args.resume }, clock)?;
+    let plan = settings.plan(repo, Drive::WorkingTree { resume: args.resume }, clock)?.leave_out(output::files());
     if let Err(error) = ensure_resident() {
         tell_no_resident(&error);
     }

@@ -11,10 +11,10 @@ use strum::{Display, EnumMessage, EnumString, VariantArray};
 #[strum(serialize_all = "lowercase")]
 pub enum Carry {
     /// Those that change no number, as far as `ar` sees.
-    #[default]
     #[strum(message = "Set aside what a run reads and changes, such as a checkpoint")]
     Found,
     /// All of them.
+    #[default]
     #[strum(message = "Let each run find everything that earlier ones left")]
     All,
     /// None but bytecode, environments, marked caches and records of trackers.
@@ -25,7 +25,7 @@ pub enum Carry {
 impl Carry {
     /// Returns whether it is the default, which contracts omit.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(super) fn is_found(&self) -> bool {
-        *self == Carry::Found
+    pub(super) fn is_default(&self) -> bool {
+        *self == Carry::default()
     }
 }

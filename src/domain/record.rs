@@ -95,7 +95,8 @@ impl MetricValue {
     pub fn number(&self) -> Option<Number> {
         let value = self.value?;
         let unit = self.unit.clone();
-        let printed = self.raw.clone().filter(|raw| Number::value_of(raw) != Some(value));
+        // A mean has a digit more than its runs, and rounds its value.
+        let printed = self.raw.clone().filter(|raw| Number::value_of(raw).is_none());
         let raw = self.raw.clone().filter(|_| printed.is_none()).unwrap_or_else(|| value.to_string());
         Some(Number { value, raw, printed, unit })
     }

@@ -283,14 +283,14 @@ settings! {
     }
 
     /// What runs in the user's working tree find of earlier ones.
-    #[serde(default, skip_serializing_if = "Carry::is_found")]
+    #[serde(default, skip_serializing_if = "Carry::is_default")]
     carry: Carry as Carry = Carry::default(), {
         key: "carry", heading: Heading::Measuring, value: "WHAT", choices: choices::<Carry>,
-        help: "Untracked files that runs in place find of earlier runs [default: found]",
+        help: "Untracked files that runs in place find of earlier runs [default: all]",
         comment: "What a run in place finds of earlier ones: found sets aside what a run reads and changes, all sets \
                   nothing aside, none everything.",
-        example: "\"all\"",
-        lines: |it| line(Some(it.carry).filter(|carry| !carry.is_found()), |carry| format!("carries   {carry}")),
+        example: "\"found\"",
+        lines: |it| line(Some(it.carry).filter(|carry| !carry.is_default()), |carry| format!("carries   {carry}")),
     }
 
     /// The time between TERM and KILL.

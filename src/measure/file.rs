@@ -83,6 +83,8 @@ pub fn metric_file(path: &Path, text: &[u8], place: &str, name: &str) -> Result<
             for line in lines() {
                 match in_document(line, place, name) {
                     Err(MetricFileError::Syntax(_)) => {}
+                    // The last line has the place, so an earlier one has an earlier number.
+                    Err(wrong @ MetricFileError::NotANumber { .. }) if !place.is_empty() => return Err(wrong),
                     Err(missing) => found.push(missing),
                     number => return number,
                 }

@@ -61,6 +61,8 @@ fn the_last_line_with_the_number_counts() {
     let named = "{\"metric\": \"val_loss\", \"value\": 0.7}\n{\"key\": \"lr\", \"value\": 0.1}\n";
     assert_eq!(raw_of("log.jsonl", named, ""), "0.7");
     assert_eq!(raw("{\"val_loss\": 0.6}", ""), "0.6");
+    let null = "{\"val_loss\": 0.6}\n{\"val_loss\": null}\n";
+    assert_eq!(raw_of("log.jsonl", null, "/val_loss"), "error: has no number at `/val_loss`: null", "no earlier one");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the number of a line is of: the whole run, a part of it such as one fold, or another process than the first.
 
-use super::vocabulary::{AGGREGATES, PARTS, PROCESSES, PROGRESS, is_blank, is_decoration};
+use super::vocabulary::{AGGREGATES, PARTS, PROCESSES, PROGRESS, contains, is_blank, is_decoration};
 
 /// What a mention's number is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,9 +37,8 @@ impl Standing {
 
     /// Of a line that has `left` before the name. `is_aggregate` says that words around the name name all parts.
     pub(super) fn of(left: &str, is_aggregate: bool) -> Standing {
-        let part = PARTS.iter().find_map(|word| numbered(left, word));
-        let extent = match part {
-            Some((word, number, _)) => Extent::Part(format!("{word} {number}")),
+        let extent = match numbered(left, PARTS, |_| true) {
+            Some((word, number)) => Extent::Part(format!("{word} {number}")),
             None if is_aggregate => Extent::Aggregate,
             None => Extent::Whole,
         };
@@ -54,7 +53,7 @@ pub(super) fn before_aggregate(left: &str) -> Option<&str> {
         let before = rest.trim_end_matches(is_decoration);
         let phrase = before.trim_end_matches(is_blank);
         let word = phrase.rsplit(|c: char| !c.is_alphabetic() && c != '-').next().unwrap_or_default();
-        let is_apart = phrase.len() < before.len() && AGGREGATES.contains(&word.to_ascii_lowercase().as_str());
+        let is_apart = phrase.len() < before.len() && contains(AGGREGATES, word);
         if !is_apart {
             return (rest.len() < left.len()).then_some(rest);
         }
@@ -71,7 +70,7 @@ pub(super) fn aggregate_behind(right: &[u8]) -> usize {
     let word = inner.unwrap_or(phrase);
     let word = &word[..word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len())];
     let is_apart = inner.is_some() || phrase.len() < text.len();
-    if !is_apart || !AGGREGATES.contains(&word.to_ascii_lowercase().as_str()) {
+    if !is_apart || !contains(AGGREGATES, word) {
         return 0;
     }
     let before = text.len() - phrase.len();
@@ -83,40 +82,59 @@ pub(super) fn aggregate_behind(right: &[u8]) -> usize {
 
 /// Returns whether `left` counts steps, so that a mean behind it is one over time: `epoch 3 | mean loss: 0.5`.
 pub(super) fn is_progress(left: &str) -> bool {
-    left.split(|c: char| !c.is_alphanumeric()).any(|word| PROGRESS.contains(&word.to_ascii_lowercase().as_str()))
+    left.split(|c: char| !c.is_alphanumeric()).any(|word| contains(PROGRESS, word))
 }
 
 fn process(left: &str) -> Process {
     // mpirun writes `[job,rank]<stdout>`.
     let by_mpi = || left.split_once("]<std")?.0.rsplit_once(',')?.1.parse().ok();
     let ends = |rest: &str| rest.trim_start().starts_with([']', ')', ':', '|', '>', '-']);
-    let by_name = || {
-        PROCESSES.iter().find_map(|word| numbered(left, word).filter(|(.., rest)| ends(rest))).map(|(_, rank, _)| rank)
-    };
+    let by_name = || numbered(left, PROCESSES, ends).map(|(_, rank)| rank);
     match by_mpi().or_else(by_name) {
         Some(0) => Process::Main,
         Some(rank) => Process::Rank(rank),
-        None => match numbered(left, "pid") {
-            Some((_, pid, rest)) if rest.starts_with([')', ',']) => Process::Pid(pid),
-            _ => Process::Main,
+        None => match numbered(left, &["pid"], |rest| rest.starts_with([')', ','])) {
+            Some((_, pid)) => Process::Pid(pid),
+            None => Process::Main,
         },
     }
 }
 
-/// The last place in `text` with this word and a whole number behind it: the word, the number and what follows.
-fn numbered<'a>(text: &'a str, word: &'a str) -> Option<(&'a str, u32, &'a str)> {
-    text.to_ascii_lowercase().rmatch_indices(word).find_map(|(at, _)| {
-        let is_word = !text[..at].ends_with(char::is_alphanumeric);
-        let behind = text[at + word.len()..].trim_start_matches([' ', '-', '_', '#', '=', ':', '[', '"', '\'']);
-        let digits = behind.len() - behind.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (number, rest) = behind.split_at(digits);
-        let mut next = rest.chars();
-        let is_whole = match next.next() {
-            Some('.' | ',') => !next.next().is_some_and(|c| c.is_ascii_digit()),
-            next => !next.is_some_and(|c| c.is_alphanumeric() || c == '_'),
-        };
-        (is_word && is_whole).then(|| Some((word, number.parse().ok()?, rest)))?
-    })
+/// The first of these words that `text` has with a whole number behind it, and its last number. `may_follow` judges the text behind
+/// the number.
+fn numbered(
+    text: &str,
+    words: &'static [&'static str],
+    may_follow: impl Fn(&str) -> bool,
+) -> Option<(&'static str, u32)> {
+    let mut found: Option<(usize, u32)> = None;
+    let mut end = text.len();
+    while let Some(last) = text[..end].rfind(|c: char| c.is_ascii_alphabetic()) {
+        let start = last + 1 - text[..=last].bytes().rev().take_while(u8::is_ascii_alphabetic).count();
+        let place = words.iter().position(|word| word.eq_ignore_ascii_case(&text[start..=last]));
+        let place = place.filter(|place| found.is_none_or(|(known, _)| *place < known));
+        if let Some(place) = place
+            && !text[..start].ends_with(char::is_alphanumeric)
+            && let Some((number, rest)) = number_behind(&text[last + 1..])
+            && may_follow(rest)
+        {
+            found = Some((place, number));
+        }
+        end = start;
+    }
+    found.map(|(place, number)| (words[place], number))
+}
+
+/// The whole number behind a word, and what follows.
+fn number_behind(text: &str) -> Option<(u32, &str)> {
+    let behind = text.trim_start_matches([' ', '-', '_', '#', '=', ':', '[', '"', '\'']);
+    let (number, rest) = behind.split_at(behind.bytes().take_while(u8::is_ascii_digit).count());
+    let mut next = rest.chars();
+    let is_whole = match next.next() {
+        Some('.' | ',') => !next.next().is_some_and(|c| c.is_ascii_digit()),
+        next => !next.is_some_and(|c| c.is_alphanumeric() || c == '_'),
+    };
+    is_whole.then(|| Some((number.parse().ok()?, rest)))?
 }
 
 #[cfg(test)]

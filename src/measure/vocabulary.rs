@@ -114,7 +114,7 @@ pub(super) fn is_blank(c: char) -> bool {
     c.is_whitespace() || c.is_control()
 }
 
-fn contains(words: &[&str], word: &str) -> bool {
+pub(super) fn contains(words: &[&str], word: &str) -> bool {
     let word = word.to_lowercase();
     words.contains(&word.as_str())
 }

@@ -186,9 +186,6 @@ impl OpenAttempt {
 pub struct Journal {
     /// The format's version.
     pub version: u32,
-    /// The newest of the crashes that were excused, as the best experiment failed as well.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub excused: Option<ExperimentId>,
     /// The reruns of the best experiment.
     #[serde(default, skip_serializing_if = "Checks::are_none")]
     pub checks: Checks,

@@ -189,7 +189,7 @@ fn an_adopted_run_gives_the_record_that_it_would_have_given() {
     assert_eq!(records, timeless_records(&whole));
     let ended = |record: &Value| (record["runs"][0]["exit"].as_i64(), record["runs"][0]["signal"].as_i64());
     let classes: Vec<_> = records.iter().map(|record| record["failure"]["class"].as_str()).collect();
-    assert_eq!(classes, [None, None, Some("crash"), Some("killed"), Some("timeout")]);
+    assert_eq!(classes, [None, None, Some("crash"), Some("crash"), Some("timeout")]);
     assert_eq!(ended(&records[2]), (Some(3), None));
     assert_eq!(ended(&records[3]), (None, Some(11)));
     assert_eq!(records[1]["metrics"]["depth"], 8.0);

@@ -15,6 +15,7 @@ fn repo(script: &str) -> TestRepo {
     let repo = TestRepo::empty();
     repo.write("train.sh", script);
     repo.write(".gitignore", "/ckpt/\n/cache/\n/data*\n");
+    repo.write("ar.toml", "carry = \"found\"\n");
     repo.commit_all("a script that leaves something");
     repo
 }

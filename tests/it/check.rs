@@ -22,10 +22,10 @@ fn session(repo: &TestRepo, flags: &[&str], edits: &[&str]) -> Called {
     let cases: String = (1..).zip(edits).map(|(n, edit)| format!("{n}) {edit};; ")).collect();
     let agent =
         format!("cat > ../prompt-$AR_EXPERIMENT; case $AR_EXPERIMENT in {cases} esac; echo \"number $AR_EXPERIMENT\"");
-    let count = edits.len().to_string();
-    let args =
-        ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh eval.sh", "--max-experiments", &count];
-    ar(repo, args.into_iter().chain(["--agent", &agent]).chain(flags.iter().copied()))
+    let (count, cap) = (edits.len().to_string(), "--max-experiments");
+    let args = ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh eval.sh", "--agent", &agent];
+    let capped = (!flags.contains(&cap)).then_some([cap, &count]);
+    ar(repo, args.into_iter().chain(capped.into_iter().flatten()).chain(flags.iter().copied()))
 }
 
 fn record(repo: &TestRepo, id: u32) -> Value {
@@ -178,9 +178,11 @@ fn what_was_measured_is_not_measured_again() {
         "echo new > src/new",
         "echo 2.0 > src/value",
         "git rm -q src/value; echo 1 > src/value",
+        // The second is refused without a run, and uses up no experiment.
+        "echo 3.5 > src/value",
     ];
-    let called = session(&repo, &[], &edits).ok();
-    let outcomes: Vec<_> = (1..=6).map(|id| record(&repo, id)["failure"]["class"].clone()).collect();
+    let called = session(&repo, &["--max-experiments", "6"], &edits).ok();
+    let outcomes: Vec<_> = (1..=7).map(|id| record(&repo, id)["failure"]["class"].clone()).collect();
     let duplicate = Value::from("duplicate");
     // The fifth is the tree of the baseline again.
     assert_eq!(outcomes[1], duplicate, "{outcomes:?}");

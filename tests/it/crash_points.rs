@@ -36,9 +36,9 @@ pub(crate) const IN_CONFIRMING: &[&str] = &[
     "confirming.run_taken",
 ];
 
-/// The names of the points that only a session passes whose runs find something harmless of earlier ones, sorted; `carry`
-/// kills at them.
-pub(crate) const IN_CARRYING: &[&str] = &["carrying.stays"];
+/// The names of the points that only a session with `carry = "found"` passes, sorted; `carry` kills at them.
+pub(crate) const IN_CARRYING: &[&str] =
+    &["carrying.begun", "carrying.found", "carrying.moved", "carrying.put_back", "carrying.stays"];
 
 /// The names of the points that only a job of an engine passes, sorted; `cluster` kills at them.
 pub(crate) const IN_CLUSTER: &[&str] = &["job.entered", "job.submitted", "job.submitting"];
@@ -70,10 +70,6 @@ pub(crate) const POINTS: &[&str] = &[
     "aside.put_back",
     "aside.ref_deleted",
     "baseline.repeats_forgotten",
-    "carrying.begun",
-    "carrying.found",
-    "carrying.moved",
-    "carrying.put_back",
     "checkout.branch_moved",
     "committing.branch_advanced",
     "committing.commit_noted",

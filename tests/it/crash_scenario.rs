@@ -104,9 +104,7 @@ impl Scenario {
         match self {
             Scenario::AdoptInVain => 1,
             Scenario::Stop(_) => self.experiments() + 2,
-            // A run reads what a guard wrote, and is repeated without it.
-            Scenario::Guards => self.experiments() + 1 + 4 + 1,
-            Scenario::Fixes => self.experiments() + 1 + 4,
+            Scenario::Guards | Scenario::Fixes => self.experiments() + 1 + 4,
             _ => self.experiments() + 1,
         }
     }

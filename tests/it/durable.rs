@@ -168,6 +168,7 @@ impl<'a> Disk<'a> {
             "job.json",
             "started.json",
             "tree.before",
+            "files.before",
             "artifacts.json",
             "namespaces",
             "settings_before.json",

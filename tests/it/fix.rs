@@ -116,7 +116,8 @@ fn every_class_of_failure_says_what_it_means_for_the_next_proposal() {
     ];
     let args =
         ["run", "--yes", "--metric", "val_bpb", "--tag", "t", "--cmd", "sh train.sh", "--max-experiments", &count];
-    ar(&repo, args.into_iter().chain(["--agent", &agent]).chain(flags)).ok();
+    // The duplicate uses up no experiment, and then the agent changes nothing more.
+    ar(&repo, args.into_iter().chain(["--agent", &agent]).chain(flags)).exits(4);
     for (id, (step, class, words)) in (1..).zip(classes) {
         let record = record(&repo, id);
         assert_eq!(record["failure"]["class"].as_str().unwrap_or("-"), class, "{step}: {record}");

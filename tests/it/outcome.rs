@@ -112,6 +112,10 @@ fn timeless(text: &str) -> String {
     documents
         .map(|document| {
             let mut document = document.unwrap();
+            if let Some(last) = document.pointer_mut("/last_call").and_then(Value::as_object_mut) {
+                // A journal that is made again does not know the agent's words.
+                last.shift_remove("said");
+            }
             if let Some(fields) = document.as_object_mut() {
                 // How many calls there were depends on where the kill was, and a checkpoint is known by its time.
                 for name in ["ts", "last_seen", "progressed", "worktree", "spent", "checkpoints", "process", "openings"]

@@ -186,3 +186,13 @@ fn walls_are_a_setting_that_may_change_between_nights() {
     let called = ar(&repo, ["run", "--tag", "new", "--metric", "val_bpb", "--cmd", "sh train.sh"]).exits(1);
     assert!(called.stderr.contains("must be one of auto, require, off"), "{called:?}");
 }
+
+#[test]
+fn a_direction_in_the_file_is_that_of_the_metric_in_the_file() {
+    let repo = training_repo();
+    repo.write("ar.toml", "metric = \"val_bpb\"\nlower = true\ncmd = \"sh train.sh\"\nagent = \"none\"\n");
+    repo.commit_all("settings");
+    let refused = ar(&repo, ["run", "--metric", "depth"]).exits(2);
+    assert!(refused.stderr.contains("--higher") && refused.stderr.contains("--lower"), "{refused:?}");
+    ar(&repo, ["run", "--metric", "depth", "--higher"]).ok();
+}

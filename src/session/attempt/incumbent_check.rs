@@ -176,20 +176,17 @@ impl Store {
     /// Notes on the newest crashes, whose cause is not known to be their own, that the best experiment failed as well: they
     /// may be tried again.
     fn excuse_crashes(&mut self, best: ExperimentId) -> Result<(), SessionError> {
-        let newest: Vec<&Record> = self.history.crashed_runs().take(CRASHES_TO_CHECK as usize).collect();
-        let excused = newest.first().filter(|it| it.outside_cause.is_none()).map(|it| it.id);
-        let crashes: Vec<Record> = newest.into_iter().filter(|it| it.outside_cause.is_none()).cloned().collect();
+        let newest = self.history.crashed_runs().take(CRASHES_TO_CHECK as usize);
+        let crashes: Vec<Record> = newest.filter(|it| it.outside_cause.is_none()).cloned().collect();
         for record in crashes {
             self.amend_record(&Record { outside_cause: Some(excuse(best)), ..record })?;
         }
-        self.journal.excused = excused.or(self.journal.excused);
         Ok(())
     }
 
-    /// Returns whether the last of these crashes was excused.
+    /// Returns whether the last of these crashes had a cause outside of its change.
     fn is_excused(&self) -> bool {
-        let Some(last) = self.history.crashed_runs().next() else { return false };
-        self.journal.excused == Some(last.id)
+        self.history.crashed_runs().next().is_some_and(|last| last.outside_cause.is_some())
     }
 }
 

@@ -30,7 +30,10 @@ pub(super) const OWN_FILES: &[&str] = &[
 
 /// Returns whether `ar` itself writes this file of the working tree.
 pub(crate) fn is_own(path: &Path) -> bool {
-    let is_ledger = |name: &str| name.starts_with("results-") && name.contains(".tsv");
+    let is_ledger = |name: &str| {
+        let behind = name.strip_prefix("results-").and_then(|name| name.split_once(".tsv"));
+        !name.contains('/') && behind.is_some_and(|(_, end)| end.is_empty() || end.starts_with(".before-repair"))
+    };
     let begins = |name: &str| name.starts_with("results.tsv") || name.starts_with("run.log") || is_ledger(name);
     OWN_FILES.iter().any(|own| path.starts_with(own.trim_matches('/'))) || path.to_str().is_some_and(begins)
 }

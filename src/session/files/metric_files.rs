@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use crate::fs::read_at_most;
 use crate::measure::place_of;
 use crate::rules::glob;
+use crate::session::files::is_own;
 
 /// Limits of a search: files and folders seen, folders deep, and bytes of a file to read.
 const MOST: usize = 20_000;
@@ -36,7 +37,8 @@ pub(crate) fn newest_file(root: &Path, path: &Path) -> PathBuf {
 pub(crate) fn file_with(root: &Path, name: &str, since: SystemTime) -> Option<(PathBuf, String)> {
     let is_readable = |file: &Path| file.extension().is_some_and(|end| ENDS.iter().any(|known| end == *known));
     let mut files = files_below(root, Path::new(""));
-    files.retain(|(file, meta)| is_readable(file) && meta.len() <= LARGEST && modified(meta) >= Some(since));
+    let may_have_it = |file: &Path| is_readable(file) && !is_own(file);
+    files.retain(|(file, meta)| may_have_it(file) && meta.len() <= LARGEST && modified(meta) >= Some(since));
     files.sort_by_cached_key(|(file, _)| (file.components().count(), file.clone()));
     files.into_iter().find_map(|(file, _)| {
         let text = read_at_most(&root.join(&file), LARGEST).ok()?;

@@ -86,6 +86,7 @@ pub(crate) fn rebuilt_journal(
         commit: Some(last.commit.clone()),
         description: last.description.clone(),
         direction: last.direction.clone(),
+        recording: vec![last.clone()],
         ..OpenExperiment::new(last.id, last.base.clone(), last.started)
     };
     Journal { attempts: vec![OpenAttempt::new(Phase::Settling, open)], ..journal }

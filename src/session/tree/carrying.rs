@@ -49,11 +49,20 @@ type Stamped = Vec<(PathBuf, FileStamp)>;
 /// What a process knows of it.
 #[derive(Default)]
 pub(crate) struct Carrying {
+    /// The files that are never set aside, such as that which the loop's own output goes to.
+    spared: Vec<PathBuf>,
     known: Option<Carried>,
     /// The untracked files before the active run.
     before: Option<FilesBefore>,
     /// When the runs that this process saw began and ended, and whether they were the baseline's.
     runs: Vec<(SystemTime, SystemTime, bool)>,
+}
+
+impl Carrying {
+    /// Knows nothing yet but the files that are never set aside.
+    pub(crate) fn sparing(spared: Vec<PathBuf>) -> Carrying {
+        Carrying { spared, ..Carrying::default() }
+    }
 }
 
 /// `state/carried.json`.
@@ -260,6 +269,7 @@ impl Workspace {
             let name = path.file_name().and_then(OsStr::to_str);
             !meta.is_file() && !meta.is_dir()
                 || is_own(path)
+                || self.carrying.spared.iter().any(|spared| path == spared)
                 || self.file_terms.is_named_protected(path)
                 // Lists of files have names in UTF-8.
                 || name.is_none_or(|name| always_stays(name, |inside| exists(&root.join(path).join(inside))))

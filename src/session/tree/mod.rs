@@ -11,6 +11,7 @@ mod walls;
 mod working_tree;
 
 pub(crate) use artifact_files::refuse_artifacts;
+pub(crate) use carrying::Carrying;
 pub(crate) use linked::{SlotSetup, Tree, TreeOf, Trees, left_worktrees, open_seat, remove_trees};
 pub(crate) use protected::{Protected, forget_copies, name_of};
 pub(crate) use settings_file::SETTINGS_BEFORE;

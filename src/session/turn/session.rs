@@ -19,7 +19,7 @@ use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::is_fetched;
 use crate::session::plan::{Drive, Plan, UserCommits, go_home};
 use crate::session::store::{Interrupts, end_wait, forget_solved, listen};
-use crate::session::tree::{Protected, UntrackedFiles, Workspace, forget_copies, open_seat, remove_trees};
+use crate::session::tree::{Carrying, Protected, UntrackedFiles, Workspace, forget_copies, open_seat, remove_trees};
 use crate::session::wait::{Events, Observer, Place, Shared, register, take_in_guardians};
 use crate::state::{EventLog, SESSIONS_FOLDER, SessionFolder};
 
@@ -65,10 +65,14 @@ impl<'a> Session<'a> {
         let events = Events::new(observer, EventLog::new(&folder.logs()));
         let calls_agent = matches!(plan.drive, Drive::Loop { .. }) && contract.agent.is_some();
         let (file_terms, drive, continued) = (file_terms.clone(), plan.drive, plan.continued);
+        let root = repo.worktree().canonicalize().unwrap_or_else(|_| repo.worktree().to_owned());
+        let spared =
+            plan.left_out.iter().filter_map(|path| path.strip_prefix(&root).ok()).map(Path::to_owned).collect();
         let (home, notices) = (plan.home.take(), mem::take(&mut plan.notices));
         let (lost, night) = (continued && !stored.has_journal, stored.night.take());
         let store = stored.into_store(plan, lock);
         let workspace = Workspace {
+            carrying: Carrying::sparing(spared),
             variables: slot_variables(0, None),
             untracked: UntrackedFiles { known: untracked, listed: None },
             ..Workspace::new(Rc::clone(&store.repo), Home::UserTree, file_terms, protected)

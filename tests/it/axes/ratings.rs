@@ -193,11 +193,12 @@ fn ratings_of_all_repositories_speak_for_the_same_axes() {
     }
     let found = weights();
     assert_eq!((&found["ratings"], &found["missing"], &found["unrated"]), (&json!(2), &json!(6), &json!(["s0"])));
-    // Ratings of another scoring, or of other axes, are not mixed with these.
+    // Ratings of questions of another type, or of other axes, are not mixed with these.
     let file = state.join("autoresearch/ratings.jsonl");
     let lines = fs::read_to_string(&file).unwrap();
     let second = lines.lines().nth(1).unwrap();
-    let of_research = second.replace("\"scoring\":null", "\"scoring\":2").replace("\"tag\":\"q\"", "\"tag\":\"r\"");
+    let of_research =
+        second.replace("\"type\":null", "\"type\":\"business\"").replace("\"tag\":\"q\"", "\"tag\":\"r\"");
     assert_ne!(of_research, second);
     fs::write(&file, format!("{lines}no rating\n{of_research}\n")).unwrap();
     let found = weights();

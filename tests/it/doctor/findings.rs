@@ -394,7 +394,7 @@ fn what_a_deleted_folder_means_for_an_open_experiment_is_said_and_not_guessed() 
         "the uncommitted changes may be those of an experiment that was open",
         "ar doctor --repair",
     );
-    doctor(&repo, &["--repair"], 0);
+    doctor(&repo, &["--repair"], 1);
     assert_eq!(repo.read("value"), "0.5\n");
 }
 
@@ -457,7 +457,7 @@ fn what_is_left_of_a_first_try_is_found_when_its_folder_is_gone_and_can_be_had_b
     assert_eq!((repo.read("value").as_str(), repo.read("new").as_str()), ("1.5\n", "staged\n"));
     fs::write(repo.outside().join("go"), "").unwrap();
     // The name is free, and what was saved stays until somebody forgets it.
-    finds(&repo, 0, "warning", "session t no longer exists; its saved work is in", "git update-ref -d refs/");
+    finds(&repo, 1, "warning", "session t no longer exists; its saved work is in", "git update-ref -d refs/");
     assert!(ar(&repo, args).ok().stdout.contains("   1  keep     "));
     assert_eq!(repo.git(["diff", "--name-only", "left", "autoresearch/t"]), "new\nvalue");
     doctor(&repo, &[], 0);

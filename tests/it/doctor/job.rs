@@ -42,11 +42,14 @@ fn spawn(repo: &TestRepo, args: &[&str]) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
+/// The settings without which the doctor has an error of its own.
+const SET: &str = "metric = \"val_bpb\"\ncmd = \"sh train.sh\"\n";
+
 const JSON: [&str; 4] = ["doctor", "--job", "--format", "json"];
 
 #[test]
 fn a_job_says_what_it_sees_before_a_session_and_in_one() {
-    let (repo, engine) = Engine::with("");
+    let (repo, engine) = Engine::with(SET);
     let named = of_executor(&ar(&repo, ["doctor", "--format", "json"]).ok());
     says(&named, "ok", "`commands` executes runs; `ar doctor --job` tests it", "");
     assert_eq!((named.len(), engine.calls("submit")), (1, 0), "it was not asked for");
@@ -80,7 +83,7 @@ fn a_job_says_what_it_sees_before_a_session_and_in_one() {
 
 #[test]
 fn a_job_that_does_not_start_in_time_is_cancelled() {
-    let (repo, engine) = Engine::with("");
+    let (repo, engine) = Engine::with(SET);
     engine.write("hold", "0");
     let called = ar_in_time(&repo, [&JSON[..], &["--wait", "2s"]].concat()).exits(1);
     let found = of_executor(&called);
@@ -97,7 +100,7 @@ fn a_job_that_does_not_start_in_time_is_cancelled() {
 
 #[test]
 fn an_engine_that_takes_no_job_says_why() {
-    let (repo, engine) = Engine::with("");
+    let (repo, engine) = Engine::with(SET);
     engine.write("faults-submit", &"fail\n".repeat(50));
     let found = of_executor(&ar_in_time(&repo, JSON).exits(1));
     says(&found, "error", "the executor `commands` takes no job: the engine is away", "correct `submit` in [executor]");
@@ -106,7 +109,7 @@ fn an_engine_that_takes_no_job_says_why() {
 
 #[test]
 fn a_program_that_does_not_start_there_is_named_in_the_words_of_the_engine() {
-    let (repo, _engine) = Engine::with("");
+    let (repo, _engine) = Engine::with(SET);
     let states = "import json, sys; print(json.dumps({'version': 1, 'jobs': [{'id': '1', 'token': job['token'], \
                   'state': 'failed', 'exit': 127} for job in json.load(sys.stdin)['jobs']]}))";
     repo.write("states.py", states);
@@ -129,7 +132,7 @@ fn a_program_that_does_not_start_there_is_named_in_the_words_of_the_engine() {
 
 #[test]
 fn what_is_missing_where_the_job_runs_is_an_error() {
-    let (repo, engine) = Engine::with("");
+    let (repo, engine) = Engine::with(SET);
     engine.write("hold", "0");
     let doctor = spawn(&repo, &JSON);
     let folder = until("the job is in the queue", || {
@@ -159,7 +162,7 @@ fn what_is_missing_where_the_job_runs_is_an_error() {
 
 #[test]
 fn an_interrupt_cancels_the_job_and_a_kill_leaves_what_disturbs_nobody() {
-    let (repo, engine) = Engine::with("");
+    let (repo, engine) = Engine::with(SET);
     engine.write("hold", "0");
     for (signal, code) in [("-INT", Some(130)), ("-KILL", None)] {
         let jobs = engine.tokens().len();

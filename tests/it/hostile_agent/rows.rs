@@ -43,7 +43,7 @@ fn rows_that_the_agent_adds_are_taken_out_and_named_and_the_next_prompt_says_so(
     assert!(said(&called).contains(&named), "{called:?}");
     assert_eq!(hostile.read(".autoresearch/t/runs/00001/rows.tsv"), format!("{row}\n# mine\n"), "{called:?}");
     let prompt = std::fs::read_to_string(hostile.outside().join("prompt")).unwrap();
-    assert!(prompt.contains("The last call wrote into results.tsv. `ar` removed 2 rows"), "{prompt}");
+    assert!(prompt.contains("The last call wrote into the ledger. `ar` removed 2 rows"), "{prompt}");
     assert_eq!(measured(&hostile), measured(&honest), "{called:?}");
 }
 

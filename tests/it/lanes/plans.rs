@@ -303,6 +303,8 @@ fn the_same_change_in_two_seats_is_a_duplicate() {
     let same = format!("echo 1 >parts/base\n{}", after(&repo, 2).replace("-$n", "-both"));
     plan(&repo, "plan-1", &same);
     plan(&repo, "plan-2", &format!("{}{same}", behind(1..=1)));
+    // The duplicate uses up no experiment.
+    plan(&repo, "plan-3", &format!("{}echo 3 >parts/three\necho three\n", behind(1..=2)));
     let records = night(&repo, &TWO);
     assert_eq!(records.of(2)["failure"]["class"], "duplicate", "{:#?}", records.of(2));
     assert!(records.of(2)["failure"]["excerpt"].as_str().unwrap().contains("experiment 1, which is open"));
