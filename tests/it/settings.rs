@@ -12,7 +12,7 @@ fn a_settings_file_is_enough_and_flags_and_variables_come_before_it() {
     command.env("AR_TAG", "variable").env("AR_MAX_EXPERIMENTS", "1").env("AR_AGENT", "echo VAL_BPB=1 >> train.sh");
     Called::from(command.output().unwrap()).ok();
     assert_eq!(repo.git(["symbolic-ref", "HEAD"]), "refs/heads/autoresearch/variable");
-    assert_eq!(repo.read("results.tsv").lines().count(), 4, "header, baseline and two experiments");
+    assert_eq!(repo.read("results.tsv").lines().count(), 5, "header, baseline, one experiment and two refusals");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_direction_in_the_file_is_that_of_the_metric_in_the_file() {
     let repo = training_repo();
     repo.write("ar.toml", "metric = \"val_bpb\"\nlower = true\ncmd = \"sh train.sh\"\nagent = \"none\"\n");
     repo.commit_all("settings");
-    let refused = ar(&repo, ["run", "--metric", "depth"]).exits(2);
+    let refused = ar(&repo, ["run", "--metric", "num_params_M"]).exits(2);
     assert!(refused.stderr.contains("--higher") && refused.stderr.contains("--lower"), "{refused:?}");
-    ar(&repo, ["run", "--metric", "depth", "--higher"]).ok();
+    ar(&repo, ["run", "--metric", "num_params_M", "--higher"]).ok();
 }

@@ -76,7 +76,7 @@ fn text_and_servers_of_the_users_stay() {
     assert_eq!(agents.matches('\n').count(), agents.matches("\r\n").count());
     let servers: serde_json::Value = serde_json::from_str(&repo.read(".mcp.json")).unwrap();
     assert_eq!(servers["mcpServers"]["files"], serde_json::json!({"command": "x", "limit": 1.5}));
-    assert_eq!(servers["mcpServers"]["autoresearch"]["command"], "ar");
+    assert_eq!(servers["mcpServers"]["autoresearch"]["args"], serde_json::json!(["mcp"]));
     assert_eq!(repo.read(".cursor/rules/mine.mdc"), "mine");
 }
 

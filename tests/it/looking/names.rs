@@ -7,7 +7,7 @@ use crate::support::ar;
 
 #[test]
 fn an_experiment_has_a_number_a_hash_and_three_words() {
-    let repo = session("better worse crash better worse");
+    let repo = session("better worse crash better nan");
     let shown = |name: &str| ar(&repo, ["show", name, "--format", "json"]).ok().json()["id"].clone();
     for (name, id) in [("best", 4), ("baseline", 0), ("last", 5), ("2", 2), ("00002", 2), ("t/2", 2), ("t/best", 4)] {
         assert_eq!(shown(name), id, "{name}");
