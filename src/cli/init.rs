@@ -220,10 +220,10 @@ impl Suggestion {
         }
         let names = || log.metrics.iter().map(|(name, _)| name.as_str());
         let is_over = exit.exit == Some(0) && !exit.timed_out;
-        if self.terms.metric.as_deref().is_none_or(|metric| is_over && names().all(|name| name != metric)) {
-            if let Some(metric) = likeliest(names()) {
-                (self.terms.metric, self.terms.direction) = (Some(metric.to_owned()), None);
-            }
+        if self.terms.metric.as_deref().is_none_or(|metric| is_over && names().all(|name| name != metric))
+            && let Some(metric) = likeliest(names())
+        {
+            (self.terms.metric, self.terms.direction) = (Some(metric.to_owned()), None);
         }
         Ok(())
     }

@@ -107,7 +107,7 @@ fn ar_try_sets_a_checkpoint_aside_and_makes_the_user_s_no_part_of_a_change() {
     repo.write("ckpt/last", "80\n");
     for (change, first) in [("1", true), ("2", false)] {
         repo.write("train.sh", format!("{TRAIN}# {change}\n"));
-        let begin = ["--metric", "loss", "--cmd", "sh train.sh", "--tag", "t"];
+        let begin = ["--metric", "loss", "--cmd", "sh train.sh", "--tag", "t", "--carry", "found"];
         let args = ["try", "-m", change].into_iter().chain(begin.into_iter().filter(|_| first));
         ar(&repo, args).ok();
         assert_eq!(repo.read("ckpt/last"), "80\n");
