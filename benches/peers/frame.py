@@ -10,6 +10,8 @@ from pathlib import Path
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
     "HOME": "/nonexistent",
+    # The peers run nothing twice.
+    "AR_CONTROL": "false",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_AUTHOR_NAME": "bench",
