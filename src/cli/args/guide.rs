@@ -127,9 +127,9 @@ mod tests {
         }
     }
 
-    /// The words of a line as a shell takes it apart, without `>` and what follows.
+    /// The words of a line as a shell takes it apart, up to a `>` or the end of a subshell.
     fn shell_words(line: &str) -> Vec<String> {
-        let line = line.split(" > ").next().unwrap_or_default();
+        let line = [" > ", ") | "].iter().fold(line, |line, end| line.split(end).next().unwrap_or_default());
         let (mut words, mut quote, mut word) = (Vec::new(), None, String::new());
         for c in line.chars() {
             match (c, quote) {
