@@ -15,13 +15,19 @@
 //! | [`measure`] | log bytes to metrics and a failure class |
 //! | [`score`] | claims, sources and quotations of research to axes |
 //! | [`fs`] | durable writes, locks, bounded reads |
-//! | [`rules`] | pure decisions: keep or discard, stop, budgets |
-//! | [`domain`] | the types all of them speak in |
 //! | `crash` | moments at which the tests kill the program |
+//! | `clock` | the time of day |
+//! | [`rules`] | pure decisions: keep or discard, stop, budgets; of the crate `ar_core` |
+//! | [`domain`] | the types all of them speak in; of the crate `ar_core` |
 
 pub mod agent;
+mod clock;
 mod crash;
-pub mod domain;
+/// The types all of them speak in, and the clock.
+pub mod domain {
+    pub use crate::clock::{Clock, moment_text};
+    pub use ar_core::domain::*;
+}
 pub mod exec;
 pub mod fs;
 pub mod git;
@@ -29,7 +35,8 @@ pub mod guardian;
 pub mod ledger;
 pub mod measure;
 pub mod report;
-pub mod rules;
 pub mod score;
 pub mod session;
 pub mod state;
+
+pub use ar_core::rules;

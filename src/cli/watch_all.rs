@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use autoresearch::domain::{Clock, with_causes};
 use autoresearch::guardian::registered_sessions;
-use autoresearch::report::{Format, Screen, Scroll, fit, render_all_status};
-use autoresearch::rules::SessionStatus;
+use autoresearch::report::{Format, Screen, Scroll, SessionStatus, fit, render_all_status};
 use autoresearch::session::inspect_all;
 
 use super::watch::Shown;

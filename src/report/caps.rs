@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::session_status::SessionStatus;
 use crate::domain::{Bound, Contract, Spent, Tag, Tokens, money_text, tokens_text};
-use crate::rules::{SessionStatus, cap_of_tries, session_calls_enough, session_enough};
+use crate::rules::{cap_of_tries, session_calls_enough, session_enough};
 
 /// A cap that is reached.
 pub(super) struct ReachedCap {

@@ -6,8 +6,9 @@ use super::chart::Glyphs;
 use super::found::Report;
 use super::grid::Format;
 use super::render::{fact, render_report};
+use super::session_status::SessionStatus;
 use crate::domain::{Clock, Idea, IdeaState, cut, exact_time, two_digits};
-use crate::rules::{SessionStatus, by_rank};
+use crate::rules::by_rank;
 
 /// The most ideas to list, and the most characters of each.
 const IDEAS: usize = 20;

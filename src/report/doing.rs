@@ -1,7 +1,8 @@
 //! Describes a session's current activity.
 
+use super::session_status::SessionStatus;
 use crate::domain::{Phase, StopWhen, clock_time, experiment_name, moment_text, one_line};
-use crate::rules::{Activity, MAX_FRESH, SessionStatus};
+use crate::rules::{Activity, MAX_FRESH};
 
 impl SessionStatus {
     /// Describes the current activity as a clause.

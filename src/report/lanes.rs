@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::grid::{Align, Grid, text};
+use super::session_status::SessionStatus;
 use crate::domain::{ExperimentId, Phase, clock_time, exact_time, moment_text, one_line, percent_text};
-use crate::rules::{Activity, LaneStatus, OpenStatus, SessionStatus, Trial, listed};
+use crate::rules::{Activity, LaneStatus, OpenStatus, Trial, listed};
 
 impl SessionStatus {
     /// Describes the activity of several attempts as a clause; `None` for fewer than two.

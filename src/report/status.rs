@@ -14,13 +14,14 @@ use super::lanes::{lanes_grid, open_json, seat_json, slot_json};
 use super::point::{commit, describe, outcome};
 use super::render::{counts_sentence, fact};
 use super::reviews::reviews_sentence;
+use super::session_status::SessionStatus;
 use super::sources::Sources;
 use crate::domain::{
     Direction, FORMAT_VERSION, clock_time, duration_text, exact_time, json_text, one_line, shell_word, time_of_day_text,
 };
 use crate::rules::{
-    Activity, History, NightEnd, Point, SessionStatus, UnrecordedTip, Warning, doubted_numbers, ended_by_course,
-    reached_goal, stop_before_experiment,
+    Activity, History, NightEnd, Point, UnrecordedTip, Warning, doubted_numbers, ended_by_course, reached_goal,
+    stop_before_experiment,
 };
 
 /// The share of keeps within which a session that keeps by a threshold has converged, after the Madani adapter: with more of

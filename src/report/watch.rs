@@ -10,9 +10,10 @@ use super::chart::{Glyphs, Series, draw_chart};
 use super::grid::{Align, Grid};
 use super::render::counts_sentence;
 use super::safe::{safe_code, safe_line};
+use super::session_status::SessionStatus;
 use super::width::{columns, fit};
 use crate::domain::{ExperimentId, GpuLoad, Number, Record, clock_time, experiment_name};
-use crate::rules::{Ended, History, OpenStatus, SessionStatus, format_gain};
+use crate::rules::{Ended, History, OpenStatus, format_gain};
 
 /// The fewest lines of a chart: title, picture, the lane of experiments without a value, axis, legend.
 const LEAST_CHART: usize = 10;

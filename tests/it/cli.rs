@@ -6,13 +6,18 @@ use std::path::{Path, PathBuf};
 use crate::run_loop::training_repo;
 use crate::support::{Called, TestRepo, ar, ar_command};
 
-/// Where the sources are.
-pub(crate) const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+/// The folder of the project.
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// All files below a folder.
 pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+}
+
+/// The sources of the program and its crates.
+pub(crate) fn program_sources() -> Vec<PathBuf> {
+    ["src", "crates"].iter().flat_map(|folder| sources(&Path::new(ROOT).join(folder))).collect()
 }
 
 /// The words after `start` in a text, as far as they look like commands; bytes of a file format are none.
@@ -39,9 +44,8 @@ fn no_hint_and_no_page_names_a_command_that_is_not_there() {
     assert!(known.contains(&"run") && known.contains(&"resume"), "{known:?}");
     // A call of the archiver, as pages quote it.
     known.push("rcs");
-    let root = Path::new(SOURCES).parent().unwrap();
-    let mut pages = sources(Path::new(SOURCES));
-    pages.extend(["README.md", "program.md"].map(|page| root.join(page)));
+    let mut pages = program_sources();
+    pages.extend(["README.md", "program.md"].map(|page| Path::new(ROOT).join(page)));
     let mut found = 0;
     for page in pages {
         let text = fs::read_to_string(&page).unwrap();

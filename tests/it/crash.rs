@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::thread;
 
 use proptest::prelude::*;
 
-use crate::cli::{SOURCES, sources};
+use crate::cli::program_sources;
 use crate::crash_points::{BETWEEN_SESSIONS, IN_CARRYING, IN_CLUSTER, IN_CONFIRMING, IN_IMPORT, IN_LANES, POINTS};
 use crate::crash_scenario::{Kill, Scenario, Session, Trace};
 use crate::kill::soak;
@@ -220,7 +219,7 @@ fn kills_that_once_lost_something_change_nothing() {
 #[test]
 fn the_list_of_points_is_that_of_the_sources() {
     let mut named = BTreeSet::new();
-    for path in sources(Path::new(SOURCES)) {
+    for path in program_sources() {
         let text = fs::read_to_string(&path).unwrap();
         let in_shim = path.ends_with("exec/shim.rs");
         for rest in text.split("crash::point(\"").skip(1) {

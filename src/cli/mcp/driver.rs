@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use autoresearch::domain::{Clock, ExperimentId};
 use autoresearch::git::Repo;
-use autoresearch::rules::{Driver, SessionStatus};
+use autoresearch::report::SessionStatus;
+use autoresearch::rules::Driver;
 use autoresearch::session::{Lookout, SessionError, choose_session, inspect_sessions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

@@ -1,7 +1,8 @@
 //! The step of an experiment in words, for who waits for it.
 
 use autoresearch::domain::{ExperimentId, Phase};
-use autoresearch::rules::{Driver, MAX_FRESH, OpenStatus, SessionStatus};
+use autoresearch::report::SessionStatus;
+use autoresearch::rules::{Driver, MAX_FRESH, OpenStatus};
 
 /// The phase before the change is a commit.
 pub(super) const STARTING: &str = "starting";

@@ -11,8 +11,10 @@ use autoresearch::domain::{Clock, ExperimentId, Tag, Which, with_causes};
 use autoresearch::fs::read_at_most;
 use autoresearch::git::Repo;
 use autoresearch::guardian::examine_guardians;
-use autoresearch::report::{LivePart, LiveSession, Report, Room, live_course, live_experiment, live_now};
-use autoresearch::rules::{History, SessionStatus};
+use autoresearch::report::{
+    LivePart, LiveSession, Report, Room, SessionStatus, live_course, live_experiment, live_now,
+};
+use autoresearch::rules::History;
 use autoresearch::session::{Lookout, SessionError, SessionView, choose_session};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};

@@ -251,7 +251,7 @@ impl Queue {
             let queue = Arc::clone(self);
             in_background(move || {
                 // It is cancelled again while it is there.
-                let _ = queue.cluster.engine.cancel(&due);
+                let _ = cancel_jobs(&queue.cluster.engine, &due);
                 queue.ask_soon();
             });
         }
@@ -268,7 +268,7 @@ impl Queue {
         let since = state.jobs.values().map(|job| job.submitted).min().unwrap_or_else(Timestamp::now);
         let queue = Arc::clone(self);
         let is_asked = in_background(move || {
-            let answer = queue.cluster.engine.states(&jobs, since);
+            let answer = states(&queue.cluster.engine, &jobs, since);
             queue.take_answer(now, answer);
             queue.changed.notify_waiters();
         });
@@ -281,7 +281,7 @@ impl Queue {
     /// Submits a job, and notes its id in its file.
     fn submit(&self, submission: &Submission, job_file: &Path) {
         crash::point("job.submitting");
-        let submitted = self.cluster.engine.submit(submission);
+        let submitted = submit(&self.cluster.engine, submission);
         crash::point("job.submitted");
         let state = &mut *self.state();
         state.has_changed = true;
@@ -336,7 +336,7 @@ impl Queue {
             let is_other = |told: &&&Told| told.id != first.id && told.word.state.is_open();
             for second in known.iter().filter(is_other) {
                 let (engine, second) = (self.cluster.engine.clone(), (*second).clone());
-                in_background(move || engine.cancel_second(&second));
+                in_background(move || cancel_second(&engine, &second));
             }
             if job.submission.id != first.id
                 && let Some(id) = &first.id
@@ -380,57 +380,55 @@ pub(super) fn note(job_file: &Path, token: &str, change: impl FnOnce(&mut Ticket
     let _ = write_json(job_file, &job);
 }
 
-impl Engine {
-    fn submit(&self, job: &Submission) -> Result<String, NoAnswer> {
-        match self {
-            Engine::Slurm { sbatch } => slurm::submit(sbatch, job),
-            Engine::Commands(commands) => commands::submit(commands, job),
-        }
+fn submit(engine: &Engine, job: &Submission) -> Result<String, NoAnswer> {
+    match engine {
+        Engine::Slurm { sbatch } => slurm::submit(sbatch, job),
+        Engine::Commands(commands) => commands::submit(commands, job),
     }
+}
 
-    fn states(&self, jobs: &[Named], since: Timestamp) -> Result<Vec<Told>, NoAnswer> {
-        let commands = match self {
-            Engine::Slurm { .. } => {
-                let mut told = slurm::queue()?;
-                let is_missing = |job: &&Named| told.iter().all(|told| told.token != job.token);
-                let missing: Vec<String> = jobs.iter().filter(is_missing).map(|job| job.token.clone()).collect();
-                if !missing.is_empty() && is_there("sacct") {
-                    // Without accounting, the queue alone says what there is.
-                    told.extend(slurm::accounting(&missing, since).unwrap_or_default());
-                }
-                return Ok(told);
+fn states(engine: &Engine, jobs: &[Named], since: Timestamp) -> Result<Vec<Told>, NoAnswer> {
+    let commands = match engine {
+        Engine::Slurm { .. } => {
+            let mut told = slurm::queue()?;
+            let is_missing = |job: &&Named| told.iter().all(|told| told.token != job.token);
+            let missing: Vec<String> = jobs.iter().filter(is_missing).map(|job| job.token.clone()).collect();
+            if !missing.is_empty() && is_there("sacct") {
+                // Without accounting, the queue alone says what there is.
+                told.extend(slurm::accounting(&missing, since).unwrap_or_default());
             }
-            Engine::Commands(commands) => commands,
-        };
-        // A job without an id is found by its token among all.
-        let all = jobs.iter().any(|job| job.id.is_none());
-        commands::states(commands, if all { &[] } else { jobs })
-    }
-
-    pub(super) fn cancel(&self, jobs: &[Named]) -> Result<(), NoAnswer> {
-        match self {
-            Engine::Slurm { .. } => slurm::cancel(&jobs.iter().map(|job| job.token.clone()).collect::<Vec<_>>()),
-            Engine::Commands(commands) => commands::cancel(commands, jobs),
+            return Ok(told);
         }
-    }
+        Engine::Commands(commands) => commands,
+    };
+    // A job without an id is found by its token among all.
+    let all = jobs.iter().any(|job| job.id.is_none());
+    commands::states(commands, if all { &[] } else { jobs })
+}
 
-    /// Ends the second of two jobs that one submission became.
-    fn cancel_second(&self, told: &Told) {
-        // Its shim does nothing beside the first one.
-        let _ = match (self, &told.id) {
-            (Engine::Slurm { .. }, Some(id)) => slurm::cancel_id(id, &told.token),
-            (Engine::Commands(commands), id) => {
-                commands::cancel(commands, &[Named { id: id.clone(), token: told.token.clone() }])
-            }
-            (Engine::Slurm { .. }, None) => Ok(()),
-        };
+pub(super) fn cancel_jobs(engine: &Engine, jobs: &[Named]) -> Result<(), NoAnswer> {
+    match engine {
+        Engine::Slurm { .. } => slurm::cancel(&jobs.iter().map(|job| job.token.clone()).collect::<Vec<_>>()),
+        Engine::Commands(commands) => commands::cancel(commands, jobs),
     }
+}
 
-    /// What a job printed outside of its log, where the engine has to be asked for it.
-    pub(super) fn logs(&self, id: &str) -> Option<String> {
-        match self {
-            Engine::Slurm { .. } => None,
-            Engine::Commands(commands) => commands::logs(commands, id),
+/// Ends the second of two jobs that one submission became.
+fn cancel_second(engine: &Engine, told: &Told) {
+    // Its shim does nothing beside the first one.
+    let _ = match (engine, &told.id) {
+        (Engine::Slurm { .. }, Some(id)) => slurm::cancel_id(id, &told.token),
+        (Engine::Commands(commands), id) => {
+            commands::cancel(commands, &[Named { id: id.clone(), token: told.token.clone() }])
         }
+        (Engine::Slurm { .. }, None) => Ok(()),
+    };
+}
+
+/// What a job printed outside of its log, where the engine has to be asked for it.
+pub(super) fn logs(engine: &Engine, id: &str) -> Option<String> {
+    match engine {
+        Engine::Slurm { .. } => None,
+        Engine::Commands(commands) => commands::logs(commands, id),
     }
 }

@@ -14,7 +14,7 @@ use super::super::job::JobFiles;
 use super::super::{ExecError, Exit, Job, Started};
 use super::Ticket;
 use super::commands::Named;
-use super::queue::{Heard, Queue, note};
+use super::queue::{Heard, Queue, cancel_jobs, logs, note};
 use super::ticket::{Submission, shim_command};
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{is_shared, read_at_most};
@@ -252,7 +252,7 @@ impl QueuedJob {
     /// Has the engine end what it may still have of the job. If this process ends first, the job's shim finds that it was given up.
     fn cancel_left_over(&self) {
         let (engine, job) = (self.ticket.cluster.engine.clone(), named(&self.ticket));
-        let _ = std::thread::Builder::new().spawn(move || engine.cancel(&[job]));
+        let _ = std::thread::Builder::new().spawn(move || cancel_jobs(&engine, &[job]));
     }
 
     /// Notes in the job's file that it is over, for whoever looks at it later.
@@ -267,7 +267,7 @@ impl QueuedJob {
         let printed = printed.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         // Its id was learnt after the ticket was made.
         let id = || Job::ticket_of(&self.folder, &self.name).filter(|it| it.token == self.ticket.token)?.id;
-        let asked = || self.ticket.cluster.engine.logs(&id()?);
+        let asked = || logs(&self.ticket.cluster.engine, &id()?);
         let printed = printed.filter(|text| !text.trim().is_empty()).or_else(asked).unwrap_or_default();
         match last_lines(printed.as_bytes(), LAST_LINES) {
             words if words.is_empty() => format!("left no trace at the executor `{engine}`"),
@@ -312,7 +312,7 @@ pub(in super::super) async fn cancel(ticket: &Ticket, job_file: &Path) -> io::Re
     for attempt in 0..TRIES {
         let (engine, job) = (ticket.cluster.engine.clone(), named(ticket));
         let (done, answer) = tokio::sync::oneshot::channel();
-        std::thread::Builder::new().spawn(move || done.send(engine.cancel(&[job])))?;
+        std::thread::Builder::new().spawn(move || done.send(cancel_jobs(&engine, &[job])))?;
         match timeout(Duration::from_secs(40), answer).await {
             Ok(Ok(Ok(()))) => return Ok(()),
             _ if attempt + 1 < TRIES => sleep(Duration::from_secs(1)).await,

@@ -11,13 +11,12 @@ use super::experiments::{inside, table};
 use super::lanes::timeline;
 use super::page::{common_course, course as course_picture, policy, section, side_by_side};
 use crate::domain::{Clock, Finding, Severity};
-use crate::report::Report;
 use crate::report::chart::{ChartStyle, key, picture};
 use crate::report::lanes::lanes_grid;
 use crate::report::render::facts;
 use crate::report::safe::{safe_code, safe_line};
 use crate::report::sections::sections;
-use crate::rules::SessionStatus;
+use crate::report::{Report, SessionStatus};
 
 const STYLE: &str = concat!(include_str!("page.css"), include_str!("live.css"));
 const SCRIPT: &str = concat!(include_str!("page.js"), include_str!("live.js"));

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::lifecycle::Attempt;
 use super::measuring::metric_file_of;
 use crate::crash;
-use crate::domain::{Artifact, ArtifactsRun, ExperimentId, Notice, Outcome, Record, RunRole, SizeLimit, Space};
+use crate::domain::{Artifact, ArtifactsRun, ExperimentId, Notice, Record, RunRole, SizeLimit, Space};
 use crate::exec;
 use crate::rules::{ArtifactGlobs, ExperimentArtifacts, History, artifacts_to_drop, too_little_space};
 use crate::session::errors::SessionError;
@@ -223,21 +223,4 @@ fn limit_artifacts(folder: &SessionFolder, history: &History, limit: SizeLimit) 
     let all: Vec<ExperimentArtifacts> = all.collect();
     let why = |id| format!("deleted the artifacts of experiment {id} to stay within --keep-artifacts {limit}");
     artifacts_to_drop(&all, limit).into_iter().try_for_each(|id| folder.drop_artifacts(id, &why(id)))
-}
-
-impl Record {
-    /// The record as it is written: only what was kept has artifacts.
-    #[must_use]
-    pub(crate) fn with_artifacts_of_keep(mut self) -> Record {
-        if self.outcome != Outcome::Keep {
-            self.give_artifacts(Vec::new(), None);
-        }
-        self
-    }
-
-    /// Gives it the artifacts that a run left, if it left any, in place of its own.
-    pub(crate) fn give_artifacts(&mut self, artifacts: Vec<Artifact>, run: Option<ArtifactsRun>) {
-        self.artifacts_run = run.filter(|_| !artifacts.is_empty());
-        self.artifacts = artifacts;
-    }
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::domain::{Clock, Tag, with_causes};
 use crate::git::Repo;
-use crate::rules::{Activity, SessionStatus, UnrecordedTip};
+use crate::report::SessionStatus;
+use crate::rules::{Activity, UnrecordedTip};
 use crate::session::errors::SessionError;
 use crate::session::files::{Choice, choose_session, session_tags};
 use crate::session::plan::unrecorded_tip;

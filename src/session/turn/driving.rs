@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::late_reviews::review_left;
 use super::session::Session;
-use crate::domain::{Asked, Notice, StopReason};
+use crate::domain::{Asked, Notice, StopReason, moment_text};
 use crate::exec::ExecError;
 use crate::git::{Cut, GitError, Repo};
 use crate::rules::{MAX_FRESH, expected_run, is_confirmed};
@@ -73,7 +73,7 @@ impl Session<'_> {
         self.shared.times = times;
         if let Some(ends) = ends {
             // The next time of that name may be tomorrow's.
-            self.shared.emit(Notice::StopsAt(ends))?;
+            self.shared.emit(Notice::StopsAt(moment_text(ends)))?;
         }
         let begun = self.begin(drive).await;
         let reason = match self.or_roll_back(begun) {

@@ -12,9 +12,10 @@ use crate::exec::{Executor, Job, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
 use crate::measure::Scanner;
+use crate::report::SessionStatus;
 use crate::rules::{
-    Activity, Expenses, History, OpenStatus, OutageStatus, RunFound, Seen, SessionStatus, SleepStatus, activity,
-    is_confirmed, lanes_status, nearest_end,
+    Activity, Expenses, History, OpenStatus, OutageStatus, RunFound, Seen, SleepStatus, activity, is_confirmed,
+    lanes_status, nearest_end,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
@@ -91,7 +91,7 @@ impl Hooks {
     /// Tells the command of `--on-event` of an event, if there is one and it is of that kind. It does not wait.
     pub(crate) fn alert(&mut self, event: &Event, of: &Alerted<'_>) {
         let Some(command) = &of.contract.on_event else { return };
-        for alert in alerts(event, of.contract, of.history) {
+        for alert in alerts(event, of.contract, of.history, &Zoned::now()) {
             let courier = || Courier {
                 command: command.clone(),
                 root: of.root.to_owned(),

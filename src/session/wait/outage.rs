@@ -10,7 +10,7 @@ use super::escalation::escalate_outage;
 use super::new_messages::has_newer_messages;
 use super::shared::{Heartbeat, Shared};
 use crate::crash;
-use crate::domain::{Event, Notice, Outage, StopReason, exact_time};
+use crate::domain::{Event, Notice, Outage, StopReason, exact_time, moment_text};
 use crate::rules::{Patience, idle_limit, patience, pause_after_idle, pause_on};
 use crate::session::errors::SessionError;
 
@@ -34,7 +34,8 @@ pub(crate) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, 
                 shared.emit(Event::Outage { id, outage, again: None, waits: 0, seconds: open.seconds })?;
             }
             let Outage { kind, said, until } = open.outage;
-            return Ok(Some(StopReason::Outage { reason: kind, said, until, seconds: open.seconds }));
+            let until_text = until.map(moment_text);
+            return Ok(Some(StopReason::Outage { reason: kind, said, until, until_text, seconds: open.seconds }));
         }
     };
     let until = SignedDuration::try_from(pause).ok().and_then(|pause| now.checked_add(pause).ok());

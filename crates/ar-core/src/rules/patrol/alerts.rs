@@ -1,8 +1,10 @@
 //! Which events become alerts.
 
+use jiff::Zoned;
+
 use crate::domain::{
     Alert, AlertKind, Contract, Directive, EVENT_VERSION, Event, ExperimentId, Outcome, Record, ReviewVerdict,
-    count_of, experiment_name, moment_text, one_line,
+    count_of, experiment_name, moment_text_at, one_line,
 };
 use crate::rules::history::History;
 
@@ -10,8 +12,8 @@ use crate::rules::history::History;
 /// on the refine ladder.
 const STREAK: u32 = 3;
 
-/// The alerts of an event, in order. The history contains its experiment.
-pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Alert> {
+/// The alerts of an event, in order. The history contains its experiment; `now` is the time on the user's clock.
+pub fn alerts(event: &Event, contract: &Contract, history: &History, now: &Zoned) -> Vec<Alert> {
     let best = history.best_kept();
     let tag = &contract.tag;
     let alert = |event: AlertKind, id: Option<ExperimentId>, reason: &str, text: String| Alert {
@@ -48,7 +50,7 @@ pub fn alerts(event: &Event, contract: &Contract, history: &History) -> Vec<Aler
             vec![alert(AlertKind::Flagged, Some(*id), &reason, text)]
         }
         Event::Outage { id, outage, again: Some(again), waits: 0, .. } => {
-            let text = format!("{}, waiting until {}: {}", outage.kind, moment_text(*again), outage.said);
+            let text = format!("{}, waiting until {}: {}", outage.kind, moment_text_at(*again, now), outage.said);
             vec![alert(AlertKind::Outage, Some(*id), &outage.kind.to_string(), text)]
         }
         Event::Escalated { what, needed, waits, times: 1, .. } => {

@@ -296,7 +296,12 @@ pub(crate) fn bare(pattern: &str) -> &str {
     pattern.trim().trim_start_matches("./").trim_end_matches('/')
 }
 
-pub(crate) fn glob(pattern: &str) -> Result<Glob, globset::Error> {
+/// Reads a pattern for paths: `*` matches no slash, and a backslash makes the next character literal.
+///
+/// # Errors
+///
+/// It is not a pattern.
+pub fn glob(pattern: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build()
 }
 

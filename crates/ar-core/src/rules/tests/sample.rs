@@ -1,4 +1,6 @@
-//! Records for tests.
+//! Records for tests, also those of other crates.
+
+#![expect(clippy::unwrap_used, reason = "only tests call it")]
 
 use serde_json::{Value, json};
 
@@ -6,7 +8,7 @@ use crate::domain::{CommitId, Contract, Direction, MetricSource, MetricSpec, Rec
 
 /// A kept baseline record of session `t` with the lower-is-better metric `loss`, overridden by `fields`; `value` is the
 /// metric's value as printed.
-pub(crate) fn record(fields: Value) -> Record {
+pub fn record(fields: Value) -> Record {
     let mut all = json!({
         "version": 1, "id": 0, "tag": "t", "commit": "c0", "base": "b0", "description": "", "direction": null,
         "outcome": "keep", "failure": null, "reason": "", "metrics": {}, "memory_gb": null, "runs": [],
@@ -26,13 +28,13 @@ pub(crate) fn record(fields: Value) -> Record {
 }
 
 /// One execution of the measuring command.
-pub(crate) fn run(seconds: f64, value: Option<f64>) -> Value {
+pub fn run(seconds: f64, value: Option<f64>) -> Value {
     json!({"command": "sh train.sh", "seed": null, "started": "2026-11-20T22:00:00Z", "seconds": seconds, "exit": 0,
         "signal": null, "value": value})
 }
 
 /// The contract of session `t` with the lower-is-better metric `loss` and this command.
-pub(crate) fn contract(command: &str) -> Contract {
+pub fn contract(command: &str) -> Contract {
     let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::default() };
     let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));
     Contract::new(tag, metric, command.into(), start, jiff::Timestamp::UNIX_EPOCH)

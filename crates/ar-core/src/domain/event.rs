@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{
     CommitId, Directive, EnvironmentChange, ExperimentId, GuardRun, Notice, Number, Outage, OutageKind, Record, Review,
     Role, RunRole, Tag, ToldStep, TriedDirection, Trouble, clock_time, count_of, duration_text, experiment_name,
-    moment_text, time_of_day_text,
+    time_of_day_text,
 };
 
 /// The version of events in NDJSON and of alerts that this program writes.
@@ -68,6 +68,9 @@ pub enum StopReason {
         /// When it ends, if the agent names a time.
         #[serde(serialize_with = "crate::domain::millis::option::serialize")]
         until: Option<Timestamp>,
+        /// The same on the user's clock, as read when the loop ends.
+        #[serde(skip)]
+        until_text: Option<String>,
         /// Its duration so far, in seconds.
         seconds: f64,
     },
@@ -215,11 +218,9 @@ impl fmt::Display for StopReason {
                 }
                 Ok(())
             }
-            StopReason::Outage { reason, said, until, seconds } => {
-                match until {
-                    Some(until) => {
-                        write!(f, "{reason} until {}, longer than --outage-limit allows", moment_text(*until))?;
-                    }
+            StopReason::Outage { reason, said, until_text, seconds, .. } => {
+                match until_text {
+                    Some(until) => write!(f, "{reason} until {until}, longer than --outage-limit allows")?,
                     None => write!(f, "{reason}, for {}", clock_time(*seconds))?,
                 }
                 if !said.is_empty() {

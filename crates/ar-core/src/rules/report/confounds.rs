@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn the_page_of_the_report_names_every_name() {
-        let page = include_str!("../../../docs/report.md");
+        let page = include_str!("../../../../../docs/report.md");
         for (what, names) in &NAMES {
             for name in names.iter() {
                 assert!(page.contains(&format!("`{name}`")), "docs/report.md does not name `{name}` of {what}");

@@ -86,7 +86,7 @@ pub use beside::{Beside, Replay, Train};
 pub use cadence::Cadence;
 pub use cap_settings::Caps;
 pub use carry::Carry;
-pub use clock::{Clock, ago_text, exact_time, moment_text};
+pub use clock::{ago_text, exact_time, moment_text_at};
 pub use composite::{Axis, COMPOSITE, Composite, CompositeError, DEFAULT_FLOOR, Form, PRESETS, RESEARCH_AXES};
 pub use contract::{Drift, Follows, LOCK_FILES, stale_lock_clause};
 pub use control::Control;
@@ -126,7 +126,7 @@ pub use outage::{Outage, OutageKind, Refusal};
 pub use outcome::Outcome;
 pub use phase::Phase;
 pub use rating::Rating;
-pub(crate) use record::is_none;
+pub use record::is_none;
 pub use record::{
     AgentCall, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, RECORD_VERSION, Record, Run,
 };

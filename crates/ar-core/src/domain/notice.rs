@@ -9,7 +9,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{
     CommitId, Escalation, ExperimentId, MetricDrift, Role, Tag, count_of, cut, duration_text, exact_time,
-    experiment_name, moment_text, span_text, stale_lock_clause,
+    experiment_name, span_text, stale_lock_clause,
 };
 
 /// The most rows removed from results.tsv that a notice names, and the most characters of each.
@@ -75,8 +75,8 @@ pub enum Notice {
     // The invocation.
     #[error("{0}")]
     Planned(String),
-    #[error("this invocation stops at {}", moment_text(*.0))]
-    StopsAt(Timestamp),
+    #[error("this invocation stops at {0}")]
+    StopsAt(String),
     #[error("stopping after {after}; press Ctrl-C again to terminate {run} now")]
     StopsAfter { after: &'static str, run: &'static str },
     #[error("`ar stop` was requested; stopping after {after}")]

@@ -27,7 +27,7 @@ pub use named_files::{NamedFile, files_named};
 pub use novelty::{fingerprint, is_same_change, measured_before, outside_cause};
 pub use pythons::{Python, pythons_of};
 pub use refs::{RefChanges, compare_refs};
-pub(crate) use scope::glob;
+pub use scope::glob;
 pub use scope::{FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED, folders_of, takes_the_place};
 pub use shadow::{is_bytecode, is_compiled, modules_behind};
 pub use stall::question;

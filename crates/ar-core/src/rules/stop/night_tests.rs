@@ -49,7 +49,13 @@ fn a_typed_run_continues_only_a_night_that_was_cut_short() {
         StopReason::Interrupted { requested: true },
         StopReason::MaxExperiments { limit: 3, experiments: 3 },
         StopReason::Error { detail: "the disk is full".into() },
-        StopReason::Outage { reason: OutageKind::Offline, said: String::new(), until: None, seconds: 1.0 },
+        StopReason::Outage {
+            reason: OutageKind::Offline,
+            said: String::new(),
+            until: None,
+            until_text: None,
+            seconds: 1.0,
+        },
     ] {
         assert_eq!(after(reason), [false, false]);
     }

@@ -146,8 +146,8 @@ pub struct Run {
     pub part: Option<PartOf>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-pub(crate) fn is_none(count: &u32) -> bool {
+/// Returns whether a count is zero, for `skip_serializing_if`.
+pub fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
@@ -330,6 +330,21 @@ pub struct Record {
 }
 
 impl Record {
+    /// The record as it is written: only what was kept has artifacts.
+    #[must_use]
+    pub fn with_artifacts_of_keep(mut self) -> Record {
+        if self.outcome != Outcome::Keep {
+            self.give_artifacts(Vec::new(), None);
+        }
+        self
+    }
+
+    /// Gives it the artifacts that a run left, if it left any, in place of its own.
+    pub fn give_artifacts(&mut self, artifacts: Vec<Artifact>, run: Option<ArtifactsRun>) {
+        self.artifacts_run = run.filter(|_| !artifacts.is_empty());
+        self.artifacts = artifacts;
+    }
+
     /// The record's place in the order of recording, from 0 and without gaps. In a record of an earlier version it is the
     /// experiment's number.
     pub fn sequence(&self) -> u32 {

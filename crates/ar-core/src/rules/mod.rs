@@ -13,11 +13,11 @@ mod schedule;
 mod stop;
 mod wall;
 
-#[cfg(test)]
+#[doc(hidden)]
 #[path = "tests/sample.rs"]
-pub(crate) mod sample;
+pub mod sample;
 
-pub(crate) use change::glob;
+pub use change::glob;
 pub use change::named_files::named_files;
 pub use change::stall::stall;
 pub use change::{
@@ -54,9 +54,9 @@ pub use patrol::activity::activity;
 pub use patrol::alerts::alerts;
 pub use patrol::{
     Activity, CLOCK_PATIENCE, Claim, Driver, GuardianAction, Health, LaneStatus, LanesStatus, OpenFound, OpenStatus,
-    OpenTrouble, OtherHost, OutageStatus, Ownership, PatrolMemory, PatrolVerdict, Seen, SessionStatus, SleepStatus,
-    Thresholds, Tip, UnrecordedTip, Watched, clock_jump, interval, is_beat_missing, is_clock_behind, judge_open,
-    judge_space, judge_tip, lanes_status, ownership, patrol, pause_after_patrol, worst,
+    OpenTrouble, OtherHost, OutageStatus, Ownership, PatrolMemory, PatrolVerdict, Seen, SleepStatus, Thresholds, Tip,
+    UnrecordedTip, Watched, clock_jump, interval, is_beat_missing, is_clock_behind, judge_open, judge_space, judge_tip,
+    lanes_status, ownership, patrol, pause_after_patrol, worst,
 };
 pub use recover::{
     CACHED, Cause, Fate, Found, JOB_START, JobState, Known, LOST_RETRIES, NOT_CACHED, RunFound, Step, Word,

@@ -140,7 +140,7 @@ fn pattern(text: &str) -> Option<Regex> {
 mod tests {
     use super::*;
 
-    const BUILT_IN: &str = include_str!("../../../program.md");
+    const BUILT_IN: &str = include_str!("../../../../../program.md");
 
     #[test]
     fn columns_and_words_name_the_ledger_and_anything_else_does_not() {

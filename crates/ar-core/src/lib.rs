@@ -1,0 +1,6 @@
+//! The core of `ar`: the types that all of its crates share, and the rules by which it decides.
+//!
+//! No files, processes, clocks, environment variables or chance: what the world says is an argument. `clippy.toml` keeps it so.
+
+pub mod domain;
+pub mod rules;
