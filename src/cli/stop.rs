@@ -2,12 +2,15 @@
 
 use std::process::ExitCode;
 
-use autoresearch::domain::{Asked, Clock, ExperimentId, StopWhen, Tag, experiment_name, experiment_names, with_causes};
+use autoresearch::domain::{
+    Asked, Clock, ExperimentId, StopWhen, Tag, experiment_name, experiment_names, list, with_causes,
+};
 use autoresearch::git::Repo;
 use autoresearch::session::{
     Drive, Interrupt, Plan, Session, SessionError, Stopped, StoppingBeside, Tried, TryError, ask_to_stop, end_run_only,
     note_stopped,
 };
+use autoresearch::state::SessionFolder;
 
 use super::args::StopArgs;
 use super::error::CliError;
@@ -26,7 +29,12 @@ pub(super) fn run(args: StopArgs) -> Result<ExitCode, CliError> {
     if matches!(stopped, Stopped::NobodyThere | Stopped::RunsAlone(_) | Stopped::Left(_)) {
         keep_guardians_away(&repo, &tag, clock);
     }
+    let waiting = SessionFolder::new(&repo.main_worktree(), &tag).files_to_return();
     output::line(&match stopped {
+        Stopped::NobodyThere if !waiting.is_empty() => {
+            end_open(repo, &tag, ExperimentId::BASELINE, true, clock)?;
+            format!("session {tag} is idle; put back {}", list(&waiting))
+        }
         Stopped::NobodyThere => format!("session {tag} is idle; nothing to stop"),
         Stopped::RunsAlone(id) if args.now => end_open(repo, &tag, id, false, clock)?,
         Stopped::RunsAlone(id) => format!(

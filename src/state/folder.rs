@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::StateError;
+use super::copies::files_below;
 use super::json::{PROGRESS, read_json, write_json};
 use super::logs::EVENT_LOGS;
 use super::memory::{DIRECTIONS, FINDINGS, ITERATIONS};
@@ -115,6 +116,11 @@ impl SessionFolder {
     /// The folder of files that are set aside of the user's working tree.
     pub fn carried(&self) -> PathBuf {
         self.root.join("carried")
+    }
+
+    /// The user's files that a loop set aside and has not returned.
+    pub fn files_to_return(&self) -> Vec<PathBuf> {
+        files_below(&self.carried().join("user"), Path::new(""))
     }
 
     /// The folder of all runs.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Called, TestRepo, ar, ar_command};
+use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 /// Goes on from the checkpoint in `ckpt` if there is one, and leaves a better one.
 const TRAIN: &str = "s=100; [ ! -e ckpt/last ] || s=$(cat ckpt/last); s=$((s - 5))\n\
@@ -15,7 +15,6 @@ fn repo(script: &str) -> TestRepo {
     let repo = TestRepo::empty();
     repo.write("train.sh", script);
     repo.write(".gitignore", "/ckpt/\n/cache/\n/data*\n");
-    repo.write("ar.toml", "carry = \"found\"\n");
     repo.commit_all("a script that leaves something");
     repo
 }
@@ -91,6 +90,9 @@ fn nothing_that_is_set_aside_is_deleted_and_what_no_run_wrote_is_back_at_the_end
     let args = ["run", "--yes", "--metric", "loss", "--cmd", "sh train.sh", "--tag", "t", "--agent", &agent];
     ar(&repo, args.into_iter().chain(["--max-experiments", "3"])).ok();
     let lines = |file: &str| std::fs::read_to_string(repo.outside().join(file)).unwrap().lines().count();
+    let last = std::process::Command::new("find").args([".", "-name", "last*"]).current_dir(repo.path()).output();
+    let last = String::from_utf8(last.unwrap().stdout).unwrap();
+    assert_eq!(last.lines().count(), 2, "that of the last run and that of the one before: {last}");
     let find = std::process::Command::new("find").args([".", "-name", "model-*"]).current_dir(repo.path()).output();
     let models = String::from_utf8(find.unwrap().stdout).unwrap();
     assert_eq!((lines("runs"), models.lines().count(), lines("bases")), (5, 5, 5), "{models}");
@@ -107,7 +109,7 @@ fn ar_try_sets_a_checkpoint_aside_and_makes_the_user_s_no_part_of_a_change() {
     repo.write("ckpt/last", "80\n");
     for (change, first) in [("1", true), ("2", false)] {
         repo.write("train.sh", format!("{TRAIN}# {change}\n"));
-        let begin = ["--metric", "loss", "--cmd", "sh train.sh", "--tag", "t", "--carry", "found"];
+        let begin = ["--metric", "loss", "--cmd", "sh train.sh", "--tag", "t"];
         let args = ["try", "-m", change].into_iter().chain(begin.into_iter().filter(|_| first));
         ar(&repo, args).ok();
         assert_eq!(repo.read("ckpt/last"), "80\n");
@@ -131,13 +133,67 @@ fn what_makes_no_difference_is_put_back_and_stays() {
 }
 
 #[test]
-fn a_file_of_the_user_s_that_the_command_needs_stays() {
-    let repo = repo("s=$(cat data) || exit 1; echo $s >> data; echo loss: 5\n");
+fn each_run_finds_what_the_command_needs_of_the_user_s_as_it_was_before_the_first() {
+    // The command needs the data, and the checkpoint is state.
+    let repo = repo(&format!("wc -l < data >> ../found || exit 1; echo row >> data\n{TRAIN}"));
     repo.write("data", "rows\n");
-    let called = run(&repo, "1", &[]).ok();
-    assert_eq!(told(&repo), ["keep 5.0", "discard 5.0"]);
-    assert!(called.stderr.contains("put back data for later runs: the command fails without it"), "{called:#?}");
-    assert_eq!(repo.read("data").lines().count(), 3);
+    repo.write("ckpt/last", "80\n");
+    let called = run(&repo, "2", &[]).ok();
+    assert_eq!(told(&repo), ["keep 75.0", "discard 75.0", "discard 75.0"]);
+    assert!(called.stderr.contains("the command fails without it"), "{called:#?}");
+    let found = std::fs::read_to_string(repo.outside().join("found")).unwrap();
+    assert!(found.lines().all(|lines| lines == "1"), "{found}");
+    assert_eq!((repo.read("data").as_str(), repo.read("ckpt/last").as_str()), ("rows\n", "80\n"));
+}
+
+#[test]
+fn a_file_that_is_written_as_it_was_is_no_state() {
+    let repo = repo("cat data > copy; cat copy > data; echo run >> ../runs; echo loss: 5\n");
+    repo.write(".gitignore", "data\ncopy\n");
+    repo.commit_all("more to ignore");
+    repo.write("data", "rows\n");
+    run(&repo, "1", &[]).ok();
+    assert_eq!(std::fs::read_to_string(repo.outside().join("runs")).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn a_run_that_finds_another_state_each_time_counts_in_the_end_and_ar_says_so() {
+    // Each run takes what there is, and leaves it under the next name.
+    let repo = repo("n=$(ls box); cat box/$n; rm box/$n; echo x > box/$((n + 1)); echo loss: 5\n");
+    repo.write(".gitignore", "/box/\n");
+    repo.commit_all("more to ignore");
+    repo.write("box/0", "the user's\n");
+    let called = run(&repo, "1", &["--control", "false"]).ok();
+    let told = "counted experiment 0 although in each of its 6 runs it read and changed box/5";
+    assert!(called.stderr.contains(told), "{called:#?}");
+    assert_eq!(repo.read("box/0"), "the user's\n");
+}
+
+#[test]
+fn a_file_of_which_there_is_no_copy_returns_as_the_run_left_it_and_ar_says_so() {
+    let repo = repo("echo loss: 5\n");
+    repo.write("data", "rows\n");
+    run(&repo, "1", &[]).ok();
+    let agent = "echo 'cat data; echo row >> data' >> train.sh; echo use the data";
+    let args = ["run", "--yes", "--tag", "t", "--agent", agent, "--max-experiments", "1"];
+    let called = ar(&repo, args).ok();
+    assert!(called.stderr.contains("data was not copied before the run that changed it"), "{called:#?}");
+    assert_eq!(repo.read("data"), "rows\nrow\n");
+}
+
+#[test]
+fn after_a_stop_in_the_baseline_s_run_a_checkpoint_is_as_before() {
+    let repo = repo(&format!("{TRAIN}: > ../trained; sleep 60\n"));
+    repo.write("ckpt/last", "80\n");
+    let (repo, trained) = (&repo, repo.outside().join("trained"));
+    std::thread::scope(|scope| {
+        let night = scope.spawn(|| run(repo, "1", &[]));
+        until("the run trained", || trained.exists().then_some(()));
+        assert_eq!(repo.read("ckpt/last"), "75\n");
+        ar(repo, ["stop", "t", "--now"]).ok();
+        night.join().unwrap();
+    });
+    assert_eq!(repo.read("ckpt/last"), "80\n");
 }
 
 #[test]
@@ -158,28 +214,31 @@ fn a_further_run_of_the_baseline_names_the_state_that_it_finds_in_the_record() {
 #[cfg(debug_assertions)]
 #[test]
 fn killed_while_it_puts_something_back_it_does_so_again() {
-    let repo = repo("s=$(cat data) || exit 1; echo $s >> data; echo loss: 5\n");
-    repo.write("data", "rows\n");
-    let mut command = ar_command(&repo, &repo.path(), args("1"));
+    let repo = repo(
+        "mkdir -p cache; [ -e cache/table ] || [ $AR_EXPERIMENT = 0 ] || echo made $AR_EXPERIMENT > cache/table\n\
+         [ ! -e cache/table ] || cat cache/table > /dev/null; echo loss: 5\n",
+    );
+    let mut command = ar_command(&repo, &repo.path(), args("2"));
     command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", "carrying.stays:1");
     assert_eq!(Called::from(command.output().unwrap()).code, None);
     ar(&repo, ["resume", "t"]).ok();
-    assert_eq!((told(&repo), repo.read("data").lines().count()), (vec!["keep 5.0".into(), "discard 5.0".into()], 3));
+    assert_eq!((told(&repo).len(), repo.read("cache/table").as_str()), (3, "made 1\n"));
 }
 
 #[cfg(debug_assertions)]
 #[test]
-fn after_a_kill_ar_doctor_names_the_files_that_wait_for_their_return() {
+fn after_a_kill_ar_doctor_names_the_files_that_wait_for_their_return_and_ar_stop_returns_them() {
     let repo = repo(TRAIN);
     repo.write("ckpt/last", "80\n");
     let mut command = ar_command(&repo, &repo.path(), args("1"));
     command.env("AR_CRASH_TRACE", repo.outside().join("trace")).env("AR_CRASH_AT", "running.entered:2");
     assert_eq!(Called::from(command.output().unwrap()).code, None);
     let waits =
-        |stdout: &str| stdout.contains("carried/user for their return: ckpt/last") && stdout.contains("ar resume t");
+        |stdout: &str| stdout.contains("carried/user for their return: ckpt/last") && stdout.contains("ar stop t");
     let doctor = ar(&repo, ["doctor"]);
     assert!(waits(&doctor.stdout), "{doctor:#?}");
-    ar(&repo, ["resume", "t"]).ok();
+    ar(&repo, ["stop", "t", "--now"]).ok();
+    assert_eq!(repo.read("ckpt/last"), "80\n");
     let doctor = ar(&repo, ["doctor"]);
     assert!(!waits(&doctor.stdout), "{doctor:#?}");
 }

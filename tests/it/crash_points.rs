@@ -36,9 +36,8 @@ pub(crate) const IN_CONFIRMING: &[&str] = &[
     "confirming.run_taken",
 ];
 
-/// The names of the points that only a session with `carry = "found"` passes, sorted; `carry` kills at them.
-pub(crate) const IN_CARRYING: &[&str] =
-    &["carrying.begun", "carrying.found", "carrying.moved", "carrying.put_back", "carrying.stays"];
+/// The names of the points that only a run that finds something of earlier ones passes, sorted; `carry` kills at them.
+pub(crate) const IN_CARRYING: &[&str] = &["carrying.moved", "carrying.put_back", "carrying.stays"];
 
 /// The names of the points that only a job of an engine passes, sorted; `cluster` kills at them.
 pub(crate) const IN_CLUSTER: &[&str] = &["job.entered", "job.submitted", "job.submitting"];
@@ -70,6 +69,8 @@ pub(crate) const POINTS: &[&str] = &[
     "aside.put_back",
     "aside.ref_deleted",
     "baseline.repeats_forgotten",
+    "carrying.begun",
+    "carrying.found",
     "checkout.branch_moved",
     "committing.branch_advanced",
     "committing.commit_noted",

@@ -124,7 +124,7 @@ impl Attempt {
                 }
                 run => {
                     workspace.recall_tree(&folder);
-                    workspace.recall_files(&folder);
+                    workspace.recall_files(&folder, &commit_of(&self.open)?, self.is_of_baseline());
                     shared.store().begin_detection(Actor::Run, self.open.id)?;
                     return run.map(Some);
                 }
@@ -186,7 +186,7 @@ impl Attempt {
         crash::point("running.log_linked");
         workspace.note_settings(store, self.open.id, &self.job())?;
         workspace.note_tree(&commit, (!role.is_tied()).then_some(&*folder))?;
-        workspace.begin_carrying(store, &commit, &folder)?;
+        workspace.begin_carrying(store, &commit, &folder, self.is_of_baseline())?;
         self.note_before_run(workspace, store)?;
         store.begin_detection(Actor::Run, self.open.id)?;
         let run = self.measuring(workspace, store)?.start(executor)?;
@@ -252,6 +252,11 @@ impl Attempt {
                 ending => return Ok(ending),
             }
         }
+    }
+
+    /// Returns whether its run is one of the baseline.
+    fn is_of_baseline(&self) -> bool {
+        self.open.id.is_baseline() || self.run.role == RunRole::Baseline
     }
 
     /// Returns whether it is a proposal of which nothing was measured, that may wait for another slot.
@@ -387,8 +392,7 @@ impl Attempt {
         let (run, ended) = (finished.run(&store.contract.command), finished.ended());
         let FinishedRun { summary, mut verdict, exit, .. } = finished;
         let commit = commit_of(&self.open)?;
-        let is_baseline = self.open.id.is_baseline() || self.run.role == RunRole::Baseline;
-        let carried = workspace.find_carried(store, &commit, &exit, is_baseline)?;
+        let carried = workspace.find_carried(store, &exit)?;
         let disturbance = workspace.compare_after_run(store, self.open.id, &commit, &mut verdict)?;
         let is_changed_after = is_changed(&verdict);
         let disturbance = self.counted(store, &workspace.file_terms, disturbance)?;

@@ -6,7 +6,9 @@ use super::lifecycle::Attempt;
 use crate::domain::{FailureClass, GpuOther, Notice, RunRole};
 use crate::exec::Exit;
 use crate::measure::Verdict;
-use crate::rules::{CARRIED_REPEATS, Measured, OtherGpu, TAINT_REPEATS, carried_clause, changed_text, taint, tainting};
+use crate::rules::{
+    CARRIED_REPEATS, CarriedFate, Measured, OtherGpu, TAINT_REPEATS, carried_clause, changed_text, taint, tainting,
+};
 use crate::session::errors::{LayoutError, SessionError};
 use crate::session::store::{RUN, Store};
 use crate::session::tree::Workspace;
@@ -123,27 +125,42 @@ impl Attempt {
         measured: &Measured,
     ) -> Result<bool, SessionError> {
         let Some(without) = &mut self.run.without else { return Ok(false) };
-        let (value, (mut aside, mut back)) = (measured.counted_value(), (Vec::new(), Vec::new()));
+        let (mut aside, mut back, mut needed) = (Vec::new(), Vec::new(), Vec::new());
         for (path, effect) in take(&mut without.tried) {
-            if without.is_put_back(effect, value, workspace.is_users(store, &path)) {
-                workspace.let_stay(store, &path)?;
-                back.push(path);
-            } else {
-                without.paths.insert(path.display().to_string());
-                aside.push(path);
+            match without.fate(effect, measured, workspace.is_users(store, &path)) {
+                CarriedFate::Aside => {
+                    without.paths.insert(path.display().to_string());
+                    aside.push(path);
+                }
+                CarriedFate::Needed => {
+                    workspace.let_runs_find(store, &path)?;
+                    needed.push(path);
+                }
+                CarriedFate::Stays => {
+                    workspace.let_stay(store, &path)?;
+                    back.push(path);
+                }
             }
         }
-        let is_needed = !back.is_empty() && without.value.is_some() && value.is_none();
+        let (id, with, value) = (self.open.id, without.value, measured.counted_value());
+        let is_missed = with.is_some() && value.is_none() && !(back.is_empty() && needed.is_empty());
         if !aside.is_empty() {
             let text = |value: Option<f64>| value.map_or("no value".to_owned(), |value| value.to_string());
-            let (metric, with, without) = (store.contract.metric.name.clone(), text(without.value), text(value));
-            store.note(Notice::CarriedAside { id: self.open.id, paths: aside, metric, with, without });
+            let (metric, with, without) = (store.contract.metric.name.clone(), text(with), text(value));
+            store.note(Notice::CarriedAside { id, paths: aside, metric, with, without });
+        }
+        if !needed.is_empty() {
+            store.note(Notice::CarriedNeeded(needed));
         }
         if !back.is_empty() {
-            let why = if is_needed { "the command fails without it" } else { "the value is the same without it" };
+            let why = if is_missed { "the command fails without it" } else { "the value is the same without it" };
             store.note(Notice::CarriedBack { paths: back, why });
         }
-        Ok(is_needed)
+        if !measured.carried.is_empty() {
+            without.paths.extend(measured.carried.keys().map(|path| path.display().to_string()));
+            store.note(Notice::CarriedStill { id, runs: without.repeats + 1, why: carried_clause(&measured.carried) });
+        }
+        Ok(is_missed)
     }
 
     /// The error for a run that an engine executes on another model of GPU each time. It is made again when the session goes on.

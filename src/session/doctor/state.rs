@@ -21,8 +21,7 @@ use crate::session::store::contradiction::contradiction;
 use crate::session::store::{RUN, Remains, rebuilt_journal, trouble_text};
 use crate::session::wait::guardian_lines;
 use crate::state::{
-    DIRECTIONS, EVENT_LOGS, EventLog, FINDINGS, ITERATIONS, Journal, Memory, OpenExperiment, StateError, files_below,
-    read_json,
+    DIRECTIONS, EVENT_LOGS, EventLog, FINDINGS, ITERATIONS, Journal, Memory, OpenExperiment, StateError, read_json,
 };
 
 /// The state files that are there from the beginning and can be made anew from the records.
@@ -42,11 +41,12 @@ pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a
         if found.is_empty() {
             found.push(Finding::ok(Area::Journal, "no experiment is open").into());
         }
-        let kept = facts.folder.carried().join("user");
-        let waiting = files_below(&kept, Path::new(""));
+        let waiting = facts.folder.files_to_return();
         if !waiting.is_empty() && facts.holder.is_none() {
-            let what = format!("files of yours wait in {} for their return: {}", kept.display(), list(&waiting));
-            found.push(Finding::warning(Area::Journal, what).hint(format!("ar resume {}", facts.tag)).into());
+            let kept = facts.folder.carried();
+            let what = format!("files of yours wait in {}/user for their return: {}", kept.display(), list(&waiting));
+            let hint = format!("ar stop {0}, or ar resume {0}", facts.tag);
+            found.push(Finding::warning(Area::Journal, what).hint(hint).into());
         }
         if let Some(holder) = &facts.holder {
             found.push(Finding::ok(Area::Journal, format!("an ar is active: {holder}")).into());

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -13,13 +15,16 @@ use super::working_tree::Workspace;
 use crate::crash;
 use crate::domain::{Carry, CommitId, FORMAT_VERSION, Notice};
 use crate::exec::{Exit, FILES_BEFORE, FilesBefore, MOST_WATCHED, disk_space};
-use crate::fs::{FileStamp, failed, folder_of, free_name, in_writable_folder, make_folder, move_to, remove_all};
+use crate::fs::{
+    FileStamp, failed, folder_of, free_name, if_exists, in_writable_folder, make_folder, move_to, read_regular,
+    remove_all,
+};
 use crate::rules::{
     Change, Effect, UntrackedFile, Writer, always_stays, goes_with, set_aside_for, with_companions, without_numbers,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::is_own;
-use crate::session::store::Store;
+use crate::session::store::{self, Store};
 use crate::state::{CARRIED, read_json, write_json_unsynced};
 
 /// The most files that are listed to choose those from that are watched.
@@ -27,6 +32,9 @@ const MOST_LISTED: usize = 100_000;
 
 /// The most bytes of the user's files that are copied before the baseline.
 const MOST_COPIED: u64 = 2 << 30;
+
+/// The most bytes of a file that is compared with its copy.
+const MOST_COMPARED: u64 = 64 << 20;
 
 /// How far the clock of files may be behind that of processes.
 const CLOCK_LAG: Duration = Duration::from_millis(20);
@@ -37,11 +45,14 @@ const COPIES: &str = "copies";
 /// The folder of the user's files, until the end of the loop.
 const USER: &str = "user";
 
-/// The folder of what the newest run left at each path; what an older one left is moved on to the others.
+/// The folder of what runs left: at each path what the newest one did, as in a working tree that is not cleared.
 const RUN: &str = "run";
 
-/// The folder of all that stood in the way and that `ar` knows no run of.
+/// The folder of all that stood in the way and that no run wrote.
 const OTHER: &str = "other";
+
+/// When a run began and ended, and whether it was the baseline's.
+type RunTimes = (SystemTime, SystemTime, bool);
 
 /// Files with their stamps.
 type Stamped = Vec<(PathBuf, FileStamp)>;
@@ -52,10 +63,19 @@ pub(crate) struct Carrying {
     /// The files that are never set aside, such as that which the loop's own output goes to.
     spared: Vec<PathBuf>,
     known: Option<Carried>,
-    /// The untracked files before the active run.
-    before: Option<FilesBefore>,
-    /// When the runs that this process saw began and ended, and whether they were the baseline's.
-    runs: Vec<(SystemTime, SystemTime, bool)>,
+    active: Option<WatchedRun>,
+    /// The runs that this process saw.
+    runs: Vec<RunTimes>,
+}
+
+/// The active run, whose use of untracked files is watched.
+struct WatchedRun {
+    /// The folder of its own files.
+    folder: PathBuf,
+    commit: CommitId,
+    is_baseline: bool,
+    /// The untracked files before it.
+    before: Stamped,
 }
 
 impl Carrying {
@@ -74,8 +94,11 @@ struct Carried {
     folders: Option<BTreeSet<PathBuf>>,
     /// The files and folders that are set aside before each run.
     aside: BTreeSet<PathBuf>,
-    /// Those that make no difference, or that the command needs.
+    /// Those that make no difference.
     stays: BTreeSet<PathBuf>,
+    /// Those of `aside` that are the user's and without which the command fails: each run finds them as they were.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    needed: BTreeSet<PathBuf>,
     /// True from the first run of a loop on until what it set aside of the user's is back.
     begun: bool,
 }
@@ -88,29 +111,33 @@ impl Workspace {
         store: &mut Store,
         commit: &CommitId,
         folder: &Path,
+        is_baseline: bool,
     ) -> Result<(), SessionError> {
         if !self.home.has_user() || store.contract.carry == Carry::All || !cfg!(target_os = "linux") {
             return Ok(());
         }
         let mut carried = self.carried(store)?;
-        let is_first = !carried.begun;
+        let (is_first, user) = (!carried.begun, place(store, USER));
         for aside in &carried.aside {
             // A database does not go with the journals of another one.
-            let is_kept = is_file(&place(store, USER).join(aside));
-            for path in those_below(self.root(), aside) {
+            let is_kept = is_file(&user.join(aside));
+            for path in with_companions(aside) {
                 // A change may have added it.
                 if store.repo.objects.is_in(commit, &path)? {
                     continue;
                 }
-                if is_first && is_free(&place(store, USER), &path) {
-                    rename(&self.root().join(&path), &place(store, USER).join(&path))?;
-                } else {
-                    if !is_kept {
-                        self.keep_written(store, &path)?;
-                    }
-                    self.move_out(store, RUN, &path)?;
+                if is_first && is_free(&user, &path) && exists(&self.root().join(&path)) {
+                    rename(&self.root().join(&path), &user.join(&path))?;
                 }
+                if !is_kept {
+                    self.keep_written(store, &path)?;
+                }
+                self.move_out(store, RUN, &path)?;
                 crash::point("carrying.moved");
+                if carried.needed.contains(aside) {
+                    let (from, to) = (user.join(&path), self.root().join(&path));
+                    copy_all(&from, &to).map_err(failed("copy", &from))?;
+                }
             }
         }
         let (files, _) = self.list_files()?;
@@ -122,24 +149,36 @@ impl Workspace {
         crash::point("carrying.begun");
         let before = FilesBefore { version: FORMAT_VERSION, files };
         write_json_unsynced(&folder.join(FILES_BEFORE), &before)?;
-        self.carrying.before = Some(before);
+        self.watch_run(folder, commit, is_baseline, before);
         Ok(())
     }
 
     /// Reads what another process noted before the run in `folder`.
-    pub(crate) fn recall_files(&mut self, folder: &Path) {
-        self.carrying.before = read_json(&folder.join(FILES_BEFORE)).unwrap_or_default();
+    pub(crate) fn recall_files(&mut self, folder: &Path, commit: &CommitId, is_baseline: bool) {
+        let before = read_json(&folder.join(FILES_BEFORE)).ok().flatten();
+        before.into_iter().for_each(|before| self.watch_run(folder, commit, is_baseline, before));
     }
 
-    /// Returns the paths that make the number of a finished run false, or may. They are set aside before the next run.
+    fn watch_run(
+        &mut self,
+        folder: &Path,
+        commit: &CommitId,
+        is_baseline: bool,
+        FilesBefore { files, .. }: FilesBefore,
+    ) {
+        let (folder, commit) = (folder.to_owned(), commit.clone());
+        self.carrying.active = Some(WatchedRun { folder, commit, is_baseline, before: files });
+    }
+
+    /// Returns the paths that make the number of the run that ended false, or may. They are set aside before the next run.
     pub(crate) fn find_carried(
         &mut self,
         store: &mut Store,
-        commit: &CommitId,
         exit: &Exit,
-        is_baseline: bool,
     ) -> Result<BTreeMap<PathBuf, Effect>, SessionError> {
-        let Some(FilesBefore { files: before, .. }) = self.carrying.before.take() else { return Ok(BTreeMap::new()) };
+        let Some(WatchedRun { commit, is_baseline, before, .. }) = self.carrying.active.take() else {
+            return Ok(BTreeMap::new());
+        };
         let start = SystemTime::from(exit.started) - CLOCK_LAG;
         self.carrying.runs.push((start, SystemTime::now(), is_baseline));
         let Some(uses) = &exit.uses else {
@@ -152,17 +191,21 @@ impl Workspace {
         {
             let is_older = |folder: &Path| {
                 carried.folders.as_ref().is_none_or(|older| older.contains(folder))
-                    || store.repo.objects.is_in(commit, folder).unwrap_or(true)
+                    || store.repo.objects.is_in(&commit, folder).unwrap_or(true)
             };
             let known: BTreeSet<&PathBuf> = before.iter().map(|(path, _)| path).collect();
             let (after, _) = self.list_files()?;
             let is_new = |(path, stamp): &&(PathBuf, FileStamp)| stamp.changed() >= start && !known.contains(path);
             let new: Vec<&Path> = after.iter().filter(is_new).map(|(path, _)| path.as_path()).collect();
             let steps: BTreeSet<String> = new.iter().filter_map(|path| without_numbers(path)).collect();
-            let change = |(path, stamp): &(PathBuf, FileStamp)| match change(stamp, &root.join(path)) {
-                // A process that was killed may have kept it.
-                Change::Gone => change(stamp, &place(store, USER).join(path)),
-                change => change,
+            let change = |(path, stamp): &(PathBuf, FileStamp)| {
+                let changed = match change(stamp, &root.join(path)) {
+                    // A process that was killed may have kept it.
+                    Change::Gone => change(stamp, &place(store, USER).join(path)),
+                    change => change,
+                };
+                // It may have been written as it was.
+                if changed != Change::Unchanged && self.is_as_copied(store, path) { Change::Unchanged } else { changed }
             };
             let changes: Vec<Change> = before.iter().map(change).collect();
             let changed = before.iter().zip(&changes).filter(|(_, change)| **change != Change::Unchanged);
@@ -175,7 +218,7 @@ impl Workspace {
                 }
                 let top = set_aside_for(path, is_older);
                 let file = UntrackedFile {
-                    writer: Writer::of(stamp.changed(), &runs),
+                    writer: self.writer(store, &runs, path, stamp),
                     is_read,
                     is_mapped: uses.mapped.contains(&at),
                     // What was appended to is larger.
@@ -187,7 +230,8 @@ impl Workspace {
                         || written.range(top..).next().is_some_and(|folder| folder.starts_with(top)),
                     has_successor: without_numbers(path).is_some_and(|step| steps.contains(&step)),
                 };
-                if let Some(effect) = file.effect().filter(|_| !carried.stays.contains(top)) {
+                let is_settled = carried.stays.contains(top) || carried.needed.contains(top);
+                if let Some(effect) = file.effect().filter(|_| !is_settled) {
                     let known = found.entry(top.to_owned()).or_insert(effect);
                     *known = effect.min(*known);
                 }
@@ -205,10 +249,16 @@ impl Workspace {
         Ok(found)
     }
 
-    /// Returns whether no run made what is set aside of a path, or is being put back.
+    /// Returns whether no run made what is set aside of a path.
     pub(crate) fn is_users(&self, store: &Store, path: &Path) -> bool {
-        self.carrying.known.as_ref().is_some_and(|carried| carried.stays.contains(path))
-            || !those_below(&place(store, USER), path).is_empty()
+        !those_below(&place(store, USER), path).is_empty()
+    }
+
+    /// Lets each run find what is set aside of a path of the user's.
+    pub(crate) fn let_runs_find(&mut self, store: &mut Store, path: &Path) -> Result<(), SessionError> {
+        let mut carried = self.carried(store)?;
+        carried.needed.insert(path.to_owned());
+        self.note_carried(store, carried)
     }
 
     /// Puts what was set aside of a path back, where it stays.
@@ -227,6 +277,11 @@ impl Workspace {
     pub(crate) fn end_carrying(&mut self, store: &mut Store) -> Result<(), SessionError> {
         if !self.home.has_user() || !exists(&store.folder.state().join(CARRIED)) {
             return Ok(());
+        }
+        // A run that was cut off may have changed them as well.
+        let folder = self.carrying.active.as_ref().map(|run| run.folder.clone());
+        if let Some(exit) = folder.and_then(|folder| Exit::read(&folder, store::RUN)) {
+            self.find_carried(store, &exit)?;
         }
         let carried = Carried { begun: false, ..self.carried(store)? };
         self.note_carried(store, carried.clone())?;
@@ -291,31 +346,51 @@ impl Workspace {
             let copy = copies.join(path);
             let Some(rest) = left.checked_sub(size) else { break };
             left = rest;
-            make_folder(folder_of(&copy)).map_err(failed("create", folder_of(&copy)))?;
             // What the user cannot read, a run cannot read either.
-            let _ = fs::copy(self.root().join(path), &copy);
+            let _ = copy_all(&self.root().join(path), &copy);
         }
         Ok(())
+    }
+
+    /// Returns who wrote an untracked file last. A run that wrote it as the user had it does not count.
+    fn writer(&self, store: &Store, runs: &[RunTimes], path: &Path, stamp: &FileStamp) -> Writer {
+        let writer = Writer::of(stamp.changed(), runs);
+        if writer.is_no_run() || !self.is_as_copied(store, path) { writer } else { Writer::Before }
+    }
+
+    /// Returns whether a file has the bytes of its copy; false of large ones, which are not read.
+    fn is_as_copied(&self, store: &Store, path: &Path) -> bool {
+        let files = [place(store, COPIES), self.root().to_owned()].map(|at| at.join(path));
+        let sizes = files.each_ref().map(|file| FileStamp::of(file).map(|stamp| stamp.size()));
+        let is_alike = sizes[0].is_some_and(|size| size <= MOST_COMPARED) && sizes[0] == sizes[1];
+        let content = files.each_ref().map(|file| is_alike.then(|| read_regular(file).ok()).flatten());
+        content[0].is_some() && content[0] == content[1]
     }
 
     /// Keeps what no run wrote at a path that will be set aside: as it was before the run, where that was copied.
     fn keep_users(
         &self,
-        store: &Store,
+        store: &mut Store,
         aside: &BTreeSet<PathBuf>,
         before: &[(PathBuf, FileStamp)],
     ) -> Result<(), SessionError> {
-        let runs = self.runs(store);
+        let (runs, mut uncopied) = (self.runs(store), Vec::new());
         for (path, stamp) in before.iter().filter(|(path, _)| goes_with(path).any(|with| aside.contains(with))) {
             let [there, copy, kept] = [self.root(), &place(store, COPIES), &place(store, USER)].map(|at| at.join(path));
-            if !is_free(&place(store, USER), path) || !Writer::of(stamp.changed(), &runs).is_no_run() {
+            if !is_free(&place(store, USER), path) || !self.writer(store, &runs, path, stamp).is_no_run() {
                 continue;
             }
-            let is_copied = exists(&copy) && change(stamp, &there) != Change::Unchanged;
-            let from = if is_copied { copy } else { there };
-            if exists(&from) {
-                rename(&from, &kept)?;
+            let is_changed = change(stamp, &there) != Change::Unchanged;
+            let from = if is_changed && exists(&copy) { &copy } else { &there };
+            if is_changed && from == &there {
+                uncopied.push(path.clone());
             }
+            if exists(from) {
+                rename(from, &kept)?;
+            }
+        }
+        if !uncopied.is_empty() {
+            store.note(Notice::CarriedUncopied(uncopied));
         }
         Ok(())
     }
@@ -389,30 +464,43 @@ impl Workspace {
 
     /// Returns whether the user wrote a file after the last run. A process that saw no run end knows of none.
     fn is_written_on(&self, path: &Path) -> bool {
-        let end = self.carrying.runs.iter().map(|(_, end, _)| *end).max().filter(|_| self.carrying.before.is_none());
+        let end = self.carrying.runs.iter().map(|(_, end, _)| *end).max().filter(|_| self.carrying.active.is_none());
         let changed = fs::symlink_metadata(self.root().join(path)).ok().filter(|meta| meta.is_file());
         end.zip(changed).is_some_and(|(end, meta)| FileStamp::from_metadata(&meta).changed() > end)
     }
 
-    /// Moves what is at a path out of the tree, if anything is. What has its place there goes to the others, or gets a free name.
+    /// Moves what is at a path out of the tree, if anything is. What runs wrote replaces what earlier ones left there.
     fn move_out(&self, store: &Store, to: &str, path: &Path) -> Result<(), SessionError> {
-        let from = self.root().join(path);
-        if !exists(&from) {
-            return Ok(());
-        }
-        let place_of = |aside| place(store, aside);
-        let place = place_of(if is_of(&self.runs(store), &from) { to } else { OTHER });
-        let to = place.join(path);
-        if let Some(above) = file_above(&place, path) {
-            rename(&place.join(above), &free_name(&place.join(above)))?;
-        } else if exists(&to) {
-            rename(&to, &free_name(&place_of(OTHER).join(path)))?;
-        }
-        rename(&from, &to)
+        self.move_out_by(store, &self.runs(store), to, path)
     }
 
-    /// When the runs that are known began and ended, and whether they were the baseline's.
-    fn runs(&self, store: &Store) -> Vec<(SystemTime, SystemTime, bool)> {
+    fn move_out_by(&self, store: &Store, runs: &[RunTimes], to: &str, path: &Path) -> Result<(), SessionError> {
+        let from = self.root().join(path);
+        let Some(stamp) = FileStamp::of(&from) else { return Ok(()) };
+        let (to, kept) = (if is_of(runs, &from) { to } else { OTHER }, place(store, USER).join(path));
+        let (is_folder, place) = (!is_file(&from), place(store, to));
+        if is_folder && !(to == RUN && is_free(&place, path)) {
+            for entry in fs::read_dir(&from).map_err(failed("read", &from))?.flatten() {
+                self.move_out_by(store, runs, to, &path.join(entry.file_name()))?;
+            }
+            // A process may go on writing there.
+            let _ = in_writable_folder(&from, || fs::remove_dir(&from));
+            return Ok(());
+        }
+        if !is_folder && FileStamp::of(&kept).is_some_and(|kept| stamp.has_content_of(&kept)) {
+            return Ok(remove_all(&from).map_err(failed("remove", &from))?);
+        }
+        let in_the_way = file_above(&place, path).map_or_else(|| place.join(path), |above| place.join(above));
+        match to {
+            RUN => remove_all(&in_the_way).map_err(failed("remove", &in_the_way))?,
+            _ if exists(&in_the_way) => rename(&in_the_way, &free_name(&in_the_way))?,
+            _ => {}
+        }
+        rename(&from, &place.join(path))
+    }
+
+    /// The runs that are known.
+    fn runs(&self, store: &Store) -> Vec<RunTimes> {
         let recorded = store.history.records().iter().flat_map(|record| {
             record.runs.iter().map(|run| {
                 let start = SystemTime::from(run.started);
@@ -425,7 +513,7 @@ impl Workspace {
 }
 
 /// Returns whether these runs wrote everything at a path.
-fn is_of(runs: &[(SystemTime, SystemTime, bool)], path: &Path) -> bool {
+fn is_of(runs: &[RunTimes], path: &Path) -> bool {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => {
             fs::read_dir(path).into_iter().flatten().flatten().all(|entry| is_of(runs, &entry.path()))
@@ -467,6 +555,23 @@ fn change(before: &FileStamp, path: &Path) -> Change {
         Some(now) if now.has_content_of(before) => Change::Unchanged,
         Some(_) => Change::Written,
     }
+}
+
+/// Copies a file, or a folder with all that is in it. Files keep their times.
+fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
+    let Some(meta) = if_exists(fs::symlink_metadata(from))? else { return Ok(()) };
+    if meta.is_dir() {
+        return fs::read_dir(from)?.try_for_each(|entry| {
+            let entry = entry?;
+            copy_all(&entry.path(), &to.join(entry.file_name()))
+        });
+    }
+    make_folder(folder_of(to))?;
+    if meta.is_symlink() {
+        return symlink(fs::read_link(from)?, to);
+    }
+    fs::copy(from, to)?;
+    fs::File::open(to)?.set_modified(meta.modified()?)
 }
 
 fn exists(path: &Path) -> bool {

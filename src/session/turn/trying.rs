@@ -173,7 +173,10 @@ impl Session<'_> {
             let store = self.shared.store.get_mut();
             store.forget_unwritten();
             let is_open = store.journal.leave_by_hand();
-            // The first error is the one that has to be mended.
+            if !is_open {
+                // The first error is the one that has to be mended.
+                let _ = self.workspace.end_carrying(store);
+            }
             let _ = store.write_journal();
             if is_open && error.is_disk_full() { SessionError::Stopped(Box::new(error)) } else { error }
         })

@@ -11,10 +11,10 @@ use strum::{Display, EnumMessage, EnumString, VariantArray};
 #[strum(serialize_all = "lowercase")]
 pub enum Carry {
     /// Those that change no number, as far as `ar` sees.
+    #[default]
     #[strum(message = "Set aside what a run reads and changes, such as a checkpoint")]
     Found,
     /// All of them.
-    #[default]
     #[strum(message = "Let each run find everything that earlier ones left")]
     All,
     /// None but bytecode, environments, marked caches and records of trackers.

@@ -230,6 +230,17 @@ pub enum Notice {
     CarriedAside { id: ExperimentId, paths: Vec<PathBuf>, metric: String, with: String, without: String },
     #[error("put back {} for later runs: {why}", list(.paths))]
     CarriedBack { paths: Vec<PathBuf>, why: &'static str },
+    #[error(
+        "put back {} before each run, as it was before the first one: the command fails without it. It returns at the end",
+        list(.0)
+    )]
+    CarriedNeeded(Vec<PathBuf>),
+    #[error(
+        "counted experiment {id} although in each of its {runs} runs {why}: its number may be of an earlier run, too"
+    )]
+    CarriedStill { id: ExperimentId, runs: u32, why: String },
+    #[error("{} was not copied before the run that changed it: it returns as that run left it", list(.0))]
+    CarriedUncopied(Vec<PathBuf>),
     #[error("left {} as it was written since the last run; what was set aside of it before is {}", .path.display(), .kept.display())]
     CarriedOlder { path: PathBuf, kept: PathBuf },
     #[error("cannot see what runs read, because the kernel has no watch left (fs.inotify): nothing is set aside")]

@@ -286,10 +286,10 @@ settings! {
     #[serde(default, skip_serializing_if = "Carry::is_default")]
     carry: Carry as Carry = Carry::default(), {
         key: "carry", heading: Heading::Measuring, value: "WHAT", choices: choices::<Carry>,
-        help: "Untracked files that runs in place find of earlier runs [default: all]",
+        help: "Untracked files that runs in place find of earlier runs [default: found]",
         comment: "What a run in place finds of earlier ones: found sets aside what a run reads and changes, all sets \
                   nothing aside, none everything.",
-        example: "\"found\"",
+        example: "\"all\"",
         lines: |it| line(Some(it.carry).filter(|carry| !carry.is_default()), |carry| format!("carries   {carry}")),
     }
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::judge::Measured;
-use crate::domain::list;
+use crate::domain::{FailureClass, list};
 
 /// How often a run is repeated without what earlier runs left: each repetition may find something else.
 pub const CARRIED_REPEATS: u32 = 5;
@@ -179,19 +179,36 @@ impl Without {
         self.tried.extend(measured.carried.clone());
     }
 
-    /// Returns whether a path is put back, and stays, by the value `without` it: it makes no difference, or the command needs
-    /// what `is_users` there and no run made.
-    pub fn is_put_back(&self, effect: Effect, without: Option<f64>, is_users: bool) -> bool {
-        match (self.value, without) {
-            (Some(_), None) => is_users,
-            (with, without) => effect == Effect::Doubtful && with == without,
+    /// Decides what becomes of a path by the run without it, `measured`. Only what no run made `is_users`.
+    pub fn fate(&self, effect: Effect, measured: &Measured, is_users: bool) -> CarriedFate {
+        use FailureClass::{Crash, ImportError, NoMetric, NoOutput};
+        let class = measured.failure.as_ref().map(|failure| failure.class);
+        // A deadline and a kill do not tell that a file is missing.
+        let is_missed = is_users && matches!(class, Some(Crash | ImportError | NoMetric | NoOutput));
+        match (self.value, measured.counted_value()) {
+            (Some(_), None) if is_missed && effect == Effect::State => CarriedFate::Needed,
+            (Some(_), None) if is_missed => CarriedFate::Stays,
+            (with, without) if effect == Effect::Doubtful && with == without => CarriedFate::Stays,
+            _ => CarriedFate::Aside,
         }
     }
+}
+
+/// What becomes of a path that was set aside for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CarriedFate {
+    /// No run finds it.
+    Aside,
+    /// Each run finds it as it was before the first one.
+    Needed,
+    /// It is put back, and each run finds it as the last one left it.
+    Stays,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Failure;
 
     const QUIET: UntrackedFile = UntrackedFile {
         writer: Writer::Before,
@@ -324,23 +341,42 @@ mod tests {
     fn a_run_without_it_tells_what_becomes_of_a_path() {
         let measured = |value: Option<f64>, carried: &[(&str, Effect)]| Measured {
             value: value.map(crate::domain::Number::of),
+            failure: value.is_none().then(|| Failure::new(FailureClass::Crash, "no such file")),
             carried: carried.iter().map(|(path, effect)| (PathBuf::from(path), *effect)).collect(),
             ..Measured::default()
         };
+        let gave = |value: Option<f64>| measured(value, &[]);
         let mut without = Without::default();
         without.count(&measured(Some(2.0), &[("ckpt", Effect::State), ("cache", Effect::Doubtful)]));
         let (state, doubtful) = (Effect::State, Effect::Doubtful);
-        assert!(!without.is_put_back(state, Some(3.0), false));
-        assert!(!without.is_put_back(state, Some(2.0), false), "the next run may give another value with it");
-        assert!(without.is_put_back(doubtful, Some(2.0), false));
-        assert!(!without.is_put_back(doubtful, Some(2.5), false));
-        assert!(!without.is_put_back(doubtful, None, false), "no checkout has what another run left");
-        assert!(without.is_put_back(state, None, true), "the user's data");
+        assert_eq!(without.fate(state, &gave(Some(3.0)), false), CarriedFate::Aside);
+        assert_eq!(
+            without.fate(state, &gave(Some(2.0)), false),
+            CarriedFate::Aside,
+            "the next run may give another value"
+        );
+        assert_eq!(without.fate(doubtful, &gave(Some(2.0)), false), CarriedFate::Stays);
+        assert_eq!(without.fate(doubtful, &gave(Some(2.5)), false), CarriedFate::Aside);
+        assert_eq!(
+            without.fate(doubtful, &gave(None), false),
+            CarriedFate::Aside,
+            "no checkout has what another run left"
+        );
+        assert_eq!(without.fate(state, &gave(None), true), CarriedFate::Needed, "the user's data");
+        assert_eq!(without.fate(doubtful, &gave(None), true), CarriedFate::Stays, "no run changes it");
+        for class in [FailureClass::Timeout, FailureClass::Killed, FailureClass::Oom, FailureClass::Lost] {
+            let failed = Measured { failure: Some(Failure::new(class, "")), ..Measured::default() };
+            assert_eq!(
+                without.fate(state, &failed, true),
+                CarriedFate::Aside,
+                "{class} does not tell that it is missing"
+            );
+        }
         // The run without these found another one.
         without.count(&measured(None, &[("other", doubtful)]));
         assert_eq!((without.repeats, without.tried.len(), without.value), (2, 3, Some(2.0)));
         without.tried.clear();
         without.count(&measured(None, &[("other", doubtful)]));
-        assert!(without.is_put_back(doubtful, None, true), "it fails with and without");
+        assert_eq!(without.fate(doubtful, &gave(None), true), CarriedFate::Stays, "it fails with and without");
     }
 }

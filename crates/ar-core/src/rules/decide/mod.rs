@@ -23,8 +23,8 @@ mod verify;
 
 pub use ablate::{AblatingRun, AblationState, AblationTerms, ablation, most_ablating_runs};
 pub use carried::{
-    CARRIED_REPEATS, Change, Effect, UntrackedFile, Without, Writer, always_stays, carried_clause, goes_with,
-    set_aside_for, with_companions, without_numbers,
+    CARRIED_REPEATS, CarriedFate, Change, Effect, UntrackedFile, Without, Writer, always_stays, carried_clause,
+    goes_with, set_aside_for, with_companions, without_numbers,
 };
 pub use confirm::{
     Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
