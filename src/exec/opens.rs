@@ -119,6 +119,9 @@ pub struct FilesBefore {
     pub version: u32,
     /// Their paths, relative to the folder of the run, and their stamps.
     pub files: Vec<(PathBuf, FileStamp)>,
+    /// The last eight bytes of the first of them: a file that is appended to keeps them where they are.
+    #[serde(default)]
+    pub ends: Vec<Option<u64>>,
 }
 
 /// Watches `files`, relative to `root`, and returns what tells their use since; `None` if the kernel does not watch all of them.

@@ -157,6 +157,17 @@ fn a_file_that_is_written_as_it_was_is_no_state() {
 }
 
 #[test]
+fn a_file_that_is_written_anew_and_read_is_no_state_whatever_its_length_and_one_that_is_appended_to_is() {
+    let runs = |script: &str| {
+        let repo = repo(&format!("echo run >> ../runs; {script}\n"));
+        run(&repo, "1", &["--control", "false"]).ok();
+        std::fs::read_to_string(repo.outside().join("runs")).unwrap().lines().count()
+    };
+    assert_eq!(runs("wc -l < ../runs > data; seq 0 $(cat data) >> data; cat data; echo loss: 5"), 2);
+    assert_eq!(runs("echo row >> data; echo loss: $(wc -l < data)"), 3);
+}
+
+#[test]
 fn a_run_that_finds_another_state_each_time_counts_in_the_end_and_ar_says_so() {
     // Each run takes what there is, and leaves it under the next name.
     let repo = repo("n=$(ls box); cat box/$n; rm box/$n; echo x > box/$((n + 1)); echo loss: 5\n");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -32,6 +32,9 @@ const MOST_LISTED: usize = 100_000;
 
 /// The most bytes of the user's files that are copied before the baseline.
 const MOST_COPIED: u64 = 2 << 30;
+
+/// The most files, the newest, whose last bytes are noted.
+const MOST_ENDS: usize = 1000;
 
 /// The most bytes of a file that is compared with its copy.
 const MOST_COMPARED: u64 = 64 << 20;
@@ -75,7 +78,7 @@ struct WatchedRun {
     commit: CommitId,
     is_baseline: bool,
     /// The untracked files before it.
-    before: Stamped,
+    before: FilesBefore,
 }
 
 impl Carrying {
@@ -147,7 +150,8 @@ impl Workspace {
         carried.begun = true;
         self.note_carried(store, carried)?;
         crash::point("carrying.begun");
-        let before = FilesBefore { version: FORMAT_VERSION, files };
+        let ends = files.iter().take(MOST_ENDS).map(|(path, stamp)| end_of(&self.root().join(path), stamp.size()));
+        let before = FilesBefore { version: FORMAT_VERSION, ends: ends.collect(), files };
         write_json_unsynced(&folder.join(FILES_BEFORE), &before)?;
         self.watch_run(folder, commit, is_baseline, before);
         Ok(())
@@ -159,15 +163,9 @@ impl Workspace {
         before.into_iter().for_each(|before| self.watch_run(folder, commit, is_baseline, before));
     }
 
-    fn watch_run(
-        &mut self,
-        folder: &Path,
-        commit: &CommitId,
-        is_baseline: bool,
-        FilesBefore { files, .. }: FilesBefore,
-    ) {
+    fn watch_run(&mut self, folder: &Path, commit: &CommitId, is_baseline: bool, before: FilesBefore) {
         let (folder, commit) = (folder.to_owned(), commit.clone());
-        self.carrying.active = Some(WatchedRun { folder, commit, is_baseline, before: files });
+        self.carrying.active = Some(WatchedRun { folder, commit, is_baseline, before });
     }
 
     /// Returns the paths that make the number of the run that ended false, or may. They are set aside before the next run.
@@ -179,6 +177,7 @@ impl Workspace {
         let Some(WatchedRun { commit, is_baseline, before, .. }) = self.carrying.active.take() else {
             return Ok(BTreeMap::new());
         };
+        let FilesBefore { files: before, ends, .. } = before;
         let start = SystemTime::from(exit.started) - CLOCK_LAG;
         self.carrying.runs.push((start, SystemTime::now(), is_baseline));
         let Some(uses) = &exit.uses else {
@@ -223,7 +222,7 @@ impl Workspace {
                     is_mapped: uses.mapped.contains(&at),
                     // What was appended to is larger.
                     is_own: uses.written_first.contains(&at)
-                        && FileStamp::of(&root.join(path)).is_some_and(|now| now.size() <= stamp.size()),
+                        && !is_longer(&root.join(path), stamp.size(), ends.get(at).copied().flatten()),
                     change,
                     is_folder_written: path.parent().is_some_and(|folder| written.contains(folder))
                         // What is below a path follows it in this order.
@@ -572,6 +571,20 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     }
     fs::copy(from, to)?;
     fs::File::open(to)?.set_modified(meta.modified()?)
+}
+
+/// The up to eight bytes of a file before this size.
+fn end_of(path: &Path, size: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    let start = size.saturating_sub(8);
+    let end = &mut bytes[..usize::try_from(size - start).ok()?];
+    fs::File::open(path).ok()?.read_exact_at(end, start).ok()?;
+    Some(u64::from_be_bytes(bytes))
+}
+
+/// Returns whether a file is as it was, as far as the bytes at its `end` tell, with more behind that.
+fn is_longer(path: &Path, size: u64, end: Option<u64>) -> bool {
+    FileStamp::of(path).is_none_or(|now| now.size() > size && (end.is_none() || end == end_of(path, size)))
 }
 
 fn exists(path: &Path) -> bool {
