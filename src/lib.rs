@@ -13,10 +13,10 @@
 //! | [`ledger`] | results.tsv and its dialects |
 //! | [`state`] | state files, journal, locks, event logs |
 //! | [`measure`] | log bytes to metrics and a failure class |
-//! | [`score`] | claims, sources and quotations of research to axes |
 //! | [`fs`] | durable writes, locks, bounded reads |
 //! | `crash` | moments at which the tests kill the program |
 //! | `clock` | the time of day |
+//! | [`score`] | claims, sources and quotations of research to axes; the crate `ar_score` |
 //! | [`rules`] | pure decisions: keep or discard, stop, budgets; of the crate `ar_core` |
 //! | [`domain`] | the types all of them speak in; of the crate `ar_core` |
 
@@ -35,8 +35,8 @@ pub mod guardian;
 pub mod ledger;
 pub mod measure;
 pub mod report;
-pub mod score;
 pub mod session;
 pub mod state;
 
 pub use ar_core::rules;
+pub use ar_score as score;

@@ -8,7 +8,7 @@ use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
 use super::citation::{Citation, Cited, lift, part};
 use super::problem::Problem;
 use super::text::key;
-use crate::domain::{cut, one_line};
+use ar_core::domain::{cut, one_line};
 
 /// A claim of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,7 +194,7 @@ fn folded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::score::artifact_template;
+    use crate::artifact_template;
 
     fn topics(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()

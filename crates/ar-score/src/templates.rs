@@ -1,7 +1,7 @@
 //! The files that a research session begins with.
 
 use super::terms::{ARTIFACT, SOURCES};
-use crate::domain::{PRESETS, one_line};
+use ar_core::domain::{PRESETS, one_line};
 
 /// The protocol of research, for `program.md`.
 const PROGRAM: &str = include_str!("program.md");

@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::artifact::topic_key;
 use super::scoring::FRESHNESS;
-use crate::domain::values::{command_line, duration};
-use crate::domain::{Composite, CompositeError, PRESETS, RESEARCH_AXES, one_line};
+use ar_core::domain::values::{command_line, duration};
+use ar_core::domain::{Composite, CompositeError, PRESETS, RESEARCH_AXES, one_line};
 
 /// The file of the terms, in the repository's root.
 pub const TERMS_FILE: &str = "research.toml";
@@ -232,8 +232,8 @@ fn plain(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Form;
-    use crate::score::terms_template;
+    use crate::terms_template;
+    use ar_core::domain::Form;
 
     const LEAST: &str = "question = \"Why?\"\nsubtopics = [\"A\", \"B\"]\n";
 

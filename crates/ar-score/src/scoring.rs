@@ -12,8 +12,8 @@ use super::library::Library;
 use super::problem::Problem;
 use super::similarity::{Closest, closest};
 use super::terms::ResearchTerms;
-use crate::domain::{Composite, Form, Number, RESEARCH_AXES, count_of, cut};
-use crate::rules::{
+use ar_core::domain::{Composite, Form, Number, RESEARCH_AXES, count_of, cut};
+use ar_core::rules::{
     ArtifactPoint, AxisValues, NOVELTY, NOVELTY_WINDOW, composite_number, in_form, mean_novelty, worst_axis,
 };
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::*;
-use crate::domain::{COMPOSITE, Composite, Contract, DiffStat, Direction, Form, Metrics, Outcome, Record};
-use crate::rules::{
+use ar_core::domain::{COMPOSITE, Composite, Contract, DiffStat, Direction, Form, Metrics, Outcome, Record};
+use ar_core::rules::{
     ArtifactPoint, History, Measured, artifact_course, artifact_metric, decided_novelty, ended_by_course, judge,
 };
 
@@ -31,7 +31,7 @@ fn terms(kind: &str) -> ResearchTerms {
 impl Session {
     fn new(kind: &str, form: Form, rules: &[&str]) -> Session {
         let baseline = json!({"metric": {"name": COMPOSITE, "direction": "higher", "value": null, "raw": null}});
-        let mut contract = crate::rules::sample::contract("ar score");
+        let mut contract = ar_core::rules::sample::contract("ar score");
         contract.metric.name = COMPOSITE.into();
         contract.metric.direction = Direction::Higher;
         contract.composite = Composite::preset(kind);
@@ -40,7 +40,7 @@ impl Session {
         contract.stop_rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         Session {
             contract,
-            history: History::new(vec![crate::rules::sample::record(baseline)]),
+            history: History::new(vec![ar_core::rules::sample::record(baseline)]),
             kept: TOPICS.map(|topic| format!("## {topic}\n")).concat(),
             keeps: Keeps::default(),
             earlier: Earlier::default(),
@@ -91,7 +91,7 @@ impl Session {
         let (verdict, _) =
             judge(&self.contract, (&self.history, self.history.records()), id, DiffStat::default(), &measured);
         let (value, raw) = score.composite.as_ref().map(|number| (number.value, number.raw.clone())).unzip();
-        self.history.push(crate::rules::sample::record(json!({
+        self.history.push(ar_core::rules::sample::record(json!({
             "id": id.number(), "sequence": id.number(), "outcome": verdict.outcome, "metrics": numbers,
             "metric": {"name": COMPOSITE, "direction": "higher", "value": value, "raw": raw},
         })));

@@ -2,8 +2,8 @@
 
 use super::scoring::{FRESHNESS, Score};
 use super::terms::{ResearchTerms, TERMS_FILE};
-use crate::domain::{Composite, Form, RESEARCH_AXES, count_of, cut};
-use crate::rules::{AxisValues, artifact_metric, bring, composite_number, in_form};
+use ar_core::domain::{Composite, Form, RESEARCH_AXES, count_of, cut};
+use ar_core::rules::{AxisValues, artifact_metric, bring, composite_number, in_form};
 
 /// Number of characters to show of a claim.
 const SHOWN: usize = 100;

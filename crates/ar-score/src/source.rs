@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::problem::Problem;
 use super::text::as_text;
-use crate::domain::{cut, one_line};
+use ar_core::domain::{cut, one_line};
 
 /// The facts in the header of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

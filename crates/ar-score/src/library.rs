@@ -13,7 +13,7 @@ use super::problem::Problem;
 use super::scoring::{Judged, Request};
 use super::source::{FrontMatter, Source, source_id};
 use super::text::normal;
-use crate::domain::list;
+use ar_core::domain::list;
 
 /// The files of sources, by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
