@@ -10,34 +10,29 @@ use crate::domain::{ExecutorName, ExperimentId, Tag, count_of, duration_text, li
 use crate::exec::GpuLockError;
 use crate::rules::GpuError;
 
-/// The reason why a session cannot have its slots. Each variant carries its `kind` (by default
-/// [`ErrorKind::CannotStart`]) and, if it is fixed, its `hint`.
+/// The reason why a session cannot have its slots. Each variant carries its `hint`, if it is fixed.
 #[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum LayoutError {
     #[error("--{0} is for a session with slots")]
-    #[strum(props(kind = "usage", hint = "add --slots N, --gpus all or --ahead N"))]
+    #[strum(props(hint = "add --slots N, --gpus all or --ahead N"))]
     NeedsSlots(&'static str),
     #[error("--{0} is for a session that divides GPUs among its slots")]
-    #[strum(props(kind = "usage", hint = "add --gpus all"))]
+    #[strum(props(hint = "add --gpus all"))]
     NeedsGpus(&'static str),
     #[error("--{key} is for a session whose runs are executed elsewhere")]
-    #[strum(props(kind = "usage"))]
     NeedsExecutor { key: &'static str, executor: &'static str },
     #[error("ar.toml has no table [executor] with the commands of an engine")]
     #[strum(props(
-        kind = "usage",
         hint = "write it with the keys submit, states and cancel, or use --executor slurm; docs/guide/cluster.md explains them"
     ))]
     NoEngine,
     #[error("--gpus divides the GPUs of this machine, and runs are executed by {0}")]
-    #[strum(props(kind = "usage"))]
     GpusElsewhere(ExecutorName),
     #[error("a job may take {}, but a run up to {}, with its grace and a minute to start", duration_text(*limit), duration_text(*needed))]
-    #[strum(props(kind = "usage"))]
     ShortJobs { limit: Duration, needed: Duration },
     #[error("{0} in --sbatch makes of a run what is not one job of this cluster")]
-    #[strum(props(kind = "usage", hint = "omit it"))]
+    #[strum(props(hint = "omit it"))]
     SbatchOption(String),
     #[error(transparent)]
     Gpu(#[from] GpuError),
@@ -47,7 +42,6 @@ pub enum LayoutError {
     TooManySlots { slots: u32, there: u32 },
     #[error("the session was measured on {measured}, and the cluster ran this on {given} three times")]
     #[strum(props(
-        kind = "needs_person",
         hint = "ask for the same GPUs, as in `ar resume --sbatch \"--gres gpu:1 --constraint h100\"`, or start a new session"
     ))]
     OtherGpu { measured: String, given: String },
@@ -71,10 +65,9 @@ pub enum LayoutError {
     ))]
     Submodules(Vec<PathBuf>),
     #[error("--link takes a path relative to the repository's root, not {}", path.display())]
-    #[strum(props(kind = "usage"))]
     AbsoluteLink { path: PathBuf, relative: PathBuf },
     #[error("cannot link {}: it belongs to git or ar", .0.display())]
-    #[strum(props(kind = "usage", hint = "omit that --link"))]
+    #[strum(props(hint = "omit that --link"))]
     OwnLink(PathBuf),
     #[error("cannot link {}: {} is a link in each slot's working tree itself", path.display(), link.display())]
     BehindLink { path: PathBuf, link: PathBuf },
@@ -107,7 +100,19 @@ pub enum LayoutError {
 impl LayoutError {
     /// The kind of the error.
     pub(crate) fn kind(&self) -> ErrorKind {
-        self.get_str("kind").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::CannotStart)
+        match self {
+            LayoutError::NeedsSlots(_)
+            | LayoutError::NeedsGpus(_)
+            | LayoutError::NeedsExecutor { .. }
+            | LayoutError::NoEngine
+            | LayoutError::GpusElsewhere(_)
+            | LayoutError::ShortJobs { .. }
+            | LayoutError::SbatchOption(_)
+            | LayoutError::AbsoluteLink { .. }
+            | LayoutError::OwnLink(_) => ErrorKind::Usage,
+            LayoutError::OtherGpu { .. } => ErrorKind::NeedsPerson,
+            _ => ErrorKind::CannotStart,
+        }
     }
 
     /// The hint that tells the user how to fix it, if there is one.

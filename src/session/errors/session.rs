@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use strum::{EnumProperty, EnumString};
+use strum::EnumProperty;
 
 use super::axes::AxesError;
 use super::baseline::FailedBaseline;
@@ -33,8 +33,7 @@ use crate::rules::{GlobError, OtherHost};
 use crate::state::{SEE_DOCTOR, StateError};
 
 /// The kind of an error, which the command line maps to an exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The repository, the configuration or the environment is not as it must be.
     CannotStart,
@@ -52,8 +51,8 @@ pub enum ErrorKind {
     Interrupted,
 }
 
-/// An error that keeps a session from starting or continuing. Each variant carries its `kind` (by default
-/// [`ErrorKind::CannotStart`]) and, if it is fixed, its `hint`.
+/// An error that keeps a session from starting or continuing. Each variant carries its `hint`, if it is
+/// fixed.
 #[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum SessionError {
@@ -81,28 +80,22 @@ pub enum SessionError {
     #[error(transparent)]
     Message(#[from] MessageError),
     #[error(transparent)]
-    #[strum(props(kind = "usage"))]
     Pattern(#[from] PatternError),
     #[error(transparent)]
-    #[strum(props(
-        kind = "usage",
-        hint = "write --scope 'src/**' or --scope '*.py'; a folder includes everything in it"
-    ))]
+    #[strum(props(hint = "write --scope 'src/**' or --scope '*.py'; a folder includes everything in it"))]
     Glob(#[from] GlobError),
     #[error(transparent)]
-    #[strum(props(kind = "usage", hint = "use a name such as `--tag nov20-lr`"))]
+    #[strum(props(hint = "use a name such as `--tag nov20-lr`"))]
     Tag(#[from] TagError),
     #[error("a new session needs {0}")]
     #[strum(props(
-        kind = "usage",
         hint = "run `ar run --metric val_bpb --cmd \"uv run train.py\"`, or write an ar.toml with `ar init`"
     ))]
     Missing(&'static str),
     #[error("cannot tell whether a higher or a lower `{0}` is better")]
-    #[strum(props(kind = "usage", hint = "pass --higher or --lower"))]
+    #[strum(props(hint = "pass --higher or --lower"))]
     DirectionUnclear(String),
     #[error("{}, but --{setting} asks for a loop; {}", no_agent.why(), no_agent.installed_text())]
-    #[strum(props(kind = "usage"))]
     NoAgentForLoop { setting: &'static str, no_agent: NoAgent },
     #[error("the working tree has uncommitted changes: {}", list(.0))]
     #[strum(props(
@@ -117,10 +110,7 @@ pub enum SessionError {
     #[error("the session {tag} was approved with {}", drifted(drifts, "is asked for"))]
     Drift { tag: String, drifts: Vec<Drift> },
     #[error("{} was changed after it was approved{}", path.display(), changed_terms(drifts))]
-    #[strum(props(
-        kind = "damaged",
-        hint = "run `ar doctor --repair` to restore the approved contract; it saves this one beside it"
-    ))]
+    #[strum(props(hint = "run `ar doctor --repair` to restore the approved contract; it saves this one beside it"))]
     ContractChanged { path: PathBuf, drifts: Vec<Drift> },
     #[error("cannot start the {what}: `{word}` not found")]
     NoCommand { what: CommandRole, word: String },
@@ -131,7 +121,6 @@ pub enum SessionError {
     Tracked(PathBuf),
     #[error("--artifact '{glob}' matches {}, which is {what}", path.display())]
     #[strum(props(
-        kind = "usage",
         hint = "name files that the run writes and git does not have, as in --artifact 'checkpoints/best.*'"
     ))]
     NoArtifact { glob: String, path: PathBuf, what: &'static str },
@@ -156,10 +145,10 @@ pub enum SessionError {
     #[error("session {tag} has no experiment {name}")]
     NoExperiment { tag: String, name: String, last: Option<ExperimentId> },
     #[error("`{name}` matches several commits of session {tag}: {}", candidates.join(", "))]
-    #[strum(props(kind = "usage", hint = "write more digits, or use the experiment number"))]
+    #[strum(props(hint = "write more digits, or use the experiment number"))]
     AmbiguousExperiment { tag: String, name: String, candidates: Vec<String> },
     #[error("{name} is not in session {tag}")]
-    #[strum(props(kind = "usage", hint = "omit --tag"))]
+    #[strum(props(hint = "omit --tag"))]
     OtherSession { tag: String, name: String },
     #[error(transparent)]
     Keeps(#[from] KeepsError),
@@ -190,16 +179,13 @@ pub enum SessionError {
     #[error("no row of {} can be imported", .0.display())]
     NothingToImport(PathBuf),
     #[error("cannot read the record {reference}")]
-    #[strum(props(kind = "damaged"))]
     BadRecord { reference: String, source: serde_json::Error },
     #[error("the record {reference} has format version {found}; this program knows version {RECORD_VERSION}")]
     #[strum(props(hint = "use the newer ar that wrote it"))]
     NewerRecord { reference: String, found: u64 },
     #[error("session {tag} has no record of experiment {id}, but has later ones")]
-    #[strum(props(kind = "damaged"))]
     LostRecord { tag: String, id: ExperimentId },
     #[error(transparent)]
-    #[strum(props(kind = "baseline_failed"))]
     Baseline(#[from] Box<FailedBaseline>),
     #[error(transparent)]
     Try(#[from] TryError),
@@ -207,33 +193,24 @@ pub enum SessionError {
     #[strum(props(hint = "stop here; only the user may raise the limit, with --session-max-experiments"))]
     AtCap(Box<StopReason>),
     #[error("the loop stopped: {0}")]
-    #[strum(props(kind = "needs_person"))]
     Stopped(#[source] Box<SessionError>),
     #[error("{}, so far the best, no longer runs: {why}, after {crashes} crashes in a row", experiment_name(*.id))]
-    #[strum(props(kind = "needs_person"))]
     BestLost { id: ExperimentId, why: String, crashes: u32, log: PathBuf },
     #[error("{0}")]
-    #[strum(props(kind = "damaged"))]
     Contradiction(&'static str),
     #[error("the journal names no commit for experiment {0}")]
-    #[strum(props(kind = "damaged"))]
     NoCommit(ExperimentId),
     #[error("the journal does not say what experiment {0} measured")]
-    #[strum(props(kind = "damaged"))]
     NoDraft(ExperimentId),
     #[error("session {tag} is active {other}; it can be taken over in {}", clock_time(other.wait.as_secs_f64()))]
-    #[strum(props(kind = "held"))]
     Elsewhere { tag: Tag, other: OtherHost },
     #[error("session {tag} was taken over by {by}")]
-    #[strum(props(kind = "held"))]
     TakenOver { tag: Tag, by: String },
     #[error("session {tag} has not stopped yet: {holder} is still active")]
-    #[strum(props(kind = "needs_person"))]
     NotStopped { tag: String, holder: String },
     #[error("cannot write the request to stop: the disk is full")]
     NotAsked { process: u32, when: StopWhen, source: StateError },
     #[error("{0} has no contract, and neither do its records")]
-    #[strum(props(kind = "damaged"))]
     NoContract(PathBuf),
     #[error("no wall can be built around jobs, and the session requires one (--sandbox require): {0}")]
     NoWall(NoWall),
@@ -243,10 +220,7 @@ pub enum SessionError {
     #[error("{what}: {} and {} left at {}", bytes_text(space.free), count_of(space.free_files.try_into().unwrap_or(u32::MAX), "file"), path.display())]
     NoRoom { what: String, space: Space, path: PathBuf },
     #[error("objects of git's are damaged: {}", .0.join(", "))]
-    #[strum(props(
-        kind = "damaged",
-        hint = "inspect with `git fsck --full`, and fetch the objects from a copy of the repository"
-    ))]
+    #[strum(props(hint = "inspect with `git fsck --full`, and fetch the objects from a copy of the repository"))]
     ObjectsDamaged(Vec<String>),
     #[error("cannot {action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
@@ -262,17 +236,40 @@ impl SessionError {
     /// Returns the kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            SessionError::Git(GitError::Cut { cut: Cut::Asked, .. }) => ErrorKind::Interrupted,
-            SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
-            SessionError::Exec(ExecError::EngineAway { .. }) => ErrorKind::NeedsPerson,
             SessionError::Layout(error) => error.kind(),
             SessionError::Axes(error) => error.kind(),
             SessionError::Keeps(error) => error.kind(),
             SessionError::Verify(error) => error.kind(),
             SessionError::Try(error) => error.kind(),
-            SessionError::Message(MessageError::Empty | MessageError::TooLong(_)) => ErrorKind::Usage,
-            SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
-            _ => self.get_str("kind").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::CannotStart),
+            SessionError::Pattern(_)
+            | SessionError::Glob(_)
+            | SessionError::Tag(_)
+            | SessionError::Missing(_)
+            | SessionError::DirectionUnclear(_)
+            | SessionError::NoAgentForLoop { .. }
+            | SessionError::NoArtifact { .. }
+            | SessionError::AmbiguousExperiment { .. }
+            | SessionError::OtherSession { .. }
+            | SessionError::Message(MessageError::Empty | MessageError::TooLong(_)) => ErrorKind::Usage,
+            SessionError::Baseline(_) => ErrorKind::BaselineFailed,
+            SessionError::Stopped(_)
+            | SessionError::BestLost { .. }
+            | SessionError::NotStopped { .. }
+            | SessionError::Exec(ExecError::EngineAway { .. }) => ErrorKind::NeedsPerson,
+            SessionError::Elsewhere { .. }
+            | SessionError::TakenOver { .. }
+            | SessionError::State(StateError::Held { .. }) => ErrorKind::Held,
+            SessionError::ContractChanged { .. }
+            | SessionError::BadRecord { .. }
+            | SessionError::LostRecord { .. }
+            | SessionError::Contradiction(_)
+            | SessionError::NoCommit(_)
+            | SessionError::NoDraft(_)
+            | SessionError::NoContract(_)
+            | SessionError::ObjectsDamaged(_)
+            | SessionError::State(StateError::Json { .. }) => ErrorKind::Damaged,
+            SessionError::Git(GitError::Cut { cut: Cut::Asked, .. }) => ErrorKind::Interrupted,
+            _ => ErrorKind::CannotStart,
         }
     }
 

@@ -1,9 +1,8 @@
 use std::io;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use super::{BranchError, CommandRole, ErrorKind, FailedBaseline, KeepsError, SessionError, TryError, VerifyError};
+use super::{BranchError, CommandRole, FailedBaseline, KeepsError, SessionError, TryError, VerifyError};
 use crate::domain::{Decide, Drift, FailureClass, MetricSource, Space, StopWhen, Tag};
 use crate::exec::NoWall;
 use crate::git::GitError;
@@ -207,12 +206,4 @@ fn a_number_without_a_record_is_told_from_one_that_is_too_high() {
     let error = |name: &str| SessionError::NoExperiment { tag: "t".into(), name: name.into(), last: Some(50.into()) };
     let hint = |name: &str| error(name).hint().unwrap_or_default();
     assert_eq!(["27", "51", "abc"].map(|name| hint(name).starts_with("it has 0 to 50;")), [false, true, true]);
-}
-
-#[test]
-fn each_kind_at_a_variant_is_one() {
-    let kinds =
-        include_str!("session.rs").lines().filter_map(|line| line.trim().strip_prefix("#[strum(props(kind = \""));
-    let kinds: Vec<&str> = kinds.filter_map(|rest| rest.split('"').next()).collect();
-    assert!(kinds.len() > 10 && kinds.iter().all(|kind| ErrorKind::from_str(kind).is_ok()), "{kinds:?}");
 }

@@ -7,8 +7,8 @@ use strum::EnumProperty;
 use super::session::ErrorKind;
 use crate::domain::{ExperimentId, Tag, few, list, shell_word};
 
-/// The reason why a change in the working tree cannot become the next experiment. Each variant carries its `kind` (by default
-/// [`ErrorKind::CannotStart`]) and, if it is fixed, its `hint`.
+/// The reason why a change in the working tree cannot become the next experiment. Each variant carries its `hint`,
+/// if it is fixed.
 #[derive(Debug, EnumProperty, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum TryError {
@@ -33,7 +33,6 @@ pub enum TryError {
     #[strum(props(hint = "edit a file so that the guard passes, then run `ar try` again"))]
     SameVersion(ExperimentId),
     #[error("experiment {id} was refused, and the rest of your change is still in the working tree: {}", list(left))]
-    #[strum(props(kind = "needs_person"))]
     RefusedStays { tag: Tag, id: ExperimentId, left: Vec<PathBuf> },
     #[error("experiment {0} of this session is still open")]
     #[strum(props(hint = "run `ar try --continue` to finish it, or `ar stop --now` to save its change and close it"))]
@@ -50,7 +49,10 @@ pub enum TryError {
 impl TryError {
     /// Returns the kind of this error.
     pub(crate) fn kind(&self) -> ErrorKind {
-        self.get_str("kind").and_then(|kind| kind.parse().ok()).unwrap_or(ErrorKind::CannotStart)
+        match self {
+            TryError::RefusedStays { .. } => ErrorKind::NeedsPerson,
+            _ => ErrorKind::CannotStart,
+        }
     }
 
     /// Returns the hint for the user, if there is one.
