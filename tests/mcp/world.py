@@ -44,7 +44,7 @@ class World:
             "XDG_STATE_HOME": str(self.folder / "state"), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_AUTHOR_NAME": "test", "GIT_AUTHOR_EMAIL": "test@example.com",
             "GIT_COMMITTER_NAME": "test", "GIT_COMMITTER_EMAIL": "test@example.com",
-            "AR_NO_PAUSES": "1", "AR_SANDBOX": "off", "WORLD": str(self.folder), **environment,
+            "AR_NO_PAUSES": "1", "AR_SANDBOX": "off", "AR_CONTROL": "false", "WORLD": str(self.folder), **environment,
         }
         self.write("train.sh", TRAIN)
         self.write("model.sh", "VAL=2.0\n")
