@@ -19,7 +19,7 @@ echo "val_bpb: $VAL"
 echo "memory_gb: 1.5"
 """
 SETTINGS = 'metric = "val_bpb"\ncmd = "sh train.sh"\ntag = "night"\n'
-PATIENCE = 60
+PATIENCE = 240
 
 
 class ToolError(Exception):
