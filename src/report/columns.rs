@@ -54,9 +54,7 @@ static COLUMNS: [Named; 16] = [
     }),
     named("gain", "gain", Right, |shown, _| text(shown.gain())),
     named("memory", "GiB", Right, |shown, _| tenths(shown.record.memory_gb)),
-    named("seconds", "seconds", Right, |shown, _| {
-        tenths((!shown.record.runs.is_empty()).then(|| shown.record.run_seconds()))
-    }),
+    named("seconds", "s/run", Right, |shown, _| tenths(shown.record.seconds_per_run())),
     named("agent", "agent seconds", Right, |shown, _| tenths(shown.record.agent.as_ref().map(|call| call.seconds))),
     named("failure", "failure", Left, |shown, _| text(shown.record.failure.as_ref().map(|failure| failure.class))),
     named(REVIEW, REVIEW, Left, |shown, _| {
@@ -83,7 +81,7 @@ const DEFAULT: [&str; 11] =
     ["id", "outcome", VALUE, "gain", "commit", "memory", "seconds", "failure", REVIEW, "description", NOTES];
 
 /// Columns to omit on a narrow terminal, the least important first.
-pub(super) const SPARE: [&str; 5] = ["seconds", "GiB", "gain", "commit", "failure"];
+pub(super) const SPARE: [&str; 5] = ["s/run", "GiB", "gain", "commit", "failure"];
 
 fn tenths(number: Option<f64>) -> String {
     text(number.map(|number| format!("{number:.1}")))

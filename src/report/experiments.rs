@@ -10,7 +10,7 @@ use super::columns::{Column, SPARE, Shown, time};
 use super::cost::tokens_sentence;
 use super::grid::{Align, Grid, text};
 use crate::domain::{
-    Clock, Composite, ExperimentId, GuardRun, Note, Number, Record, ReviewVerdict, Run, bytes_text, experiment_name,
+    Clock, Composite, ExperimentId, GuardRun, Note, Record, ReviewVerdict, Run, bytes_text, experiment_name,
     money_text, one_line,
 };
 use crate::rules::{Ended, History, axis_values, confounds_of_keep};
@@ -146,10 +146,9 @@ impl Fields {
         self.add("artifact", if more > 0 { format!("and {more} more") } else { String::new() });
     }
 
-    /// Adds the runs and guards of each version. In `digits` of the log, a run's value is printed like the metric that it gave.
+    /// Adds the runs and guards of each version. Values have the `digits` of the log if asked for.
     fn add_runs(&mut self, record: &Record, digits: bool) {
-        let metric = record.metric.number().filter(|_| digits);
-        let run_text = |run| run_text(run, metric.as_ref());
+        let run_text = |run| run_text(run, digits);
         let mut runs = record.runs.iter();
         for (number, version) in (1..).zip(&record.versions) {
             let kept = version.saved.rsplit('/').next().unwrap_or_default();
@@ -188,7 +187,8 @@ fn is_no_plain_yes(record: &Record) -> bool {
     record.review.as_ref().is_some_and(|review| review.verdict != ReviewVerdict::Earned)
 }
 
-fn run_text(run: &Run, metric: Option<&Number>) -> String {
+/// Describes a run, its value in the `digits` of the log.
+fn run_text(run: &Run, digits: bool) -> String {
     let ended = match (run.exit, run.signal) {
         (_, Some(signal)) => format!("signal {signal}"),
         (Some(exit), None) => format!("exit {exit}"),
@@ -197,8 +197,7 @@ fn run_text(run: &Run, metric: Option<&Number>) -> String {
     let commit = run.commit.as_ref().map(|commit| format!(" of {}", commit.short(8))).unwrap_or_default();
     let role = run.role.map(|role| format!("{role}, ")).unwrap_or_default();
     let seed = run.seed.map(|seed| format!("seed {seed}, ")).unwrap_or_default();
-    let same = metric.filter(|number| run.value == Some(number.value)).map(|number| number.raw.clone());
-    let value = same.or_else(|| run.value.map(|value| value.to_string()));
+    let value = run.digits.clone().filter(|_| digits).or_else(|| run.value.map(|value| value.to_string()));
     let value = value.map(|value| format!("{value}, ")).unwrap_or_default();
     let void = if run.void { "void, " } else { "" };
     format!("{}{commit} ({role}{seed}{value}{void}{ended}, {:.1} s)", run.command, run.seconds)
@@ -207,4 +206,16 @@ fn run_text(run: &Run, metric: Option<&Number>) -> String {
 fn guard_text(guard: &GuardRun) -> String {
     let passed = if guard.passed { "passed" } else { "failed" };
     format!("{} ({passed}, {})", guard.command, guard.ended())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_the_digits_of_its_own_log() {
+        let run = crate::rules::sample::run(1.0, Some(0.97));
+        let run = Run { digits: Some("0.970".into()), ..serde_json::from_value(run).unwrap() };
+        assert!(run_text(&run, true).contains("0.970, ") && run_text(&run, false).contains("0.97, "));
+    }
 }

@@ -291,6 +291,7 @@ impl Attempt {
                     signal: None,
                     silent: None,
                     value: None,
+                    digits: None,
                     commit: Some(baseline.commit.clone()),
                     void: false,
                     tainted: 0,

@@ -261,6 +261,7 @@ impl FinishedRun {
             silent,
             value: None,
             commit: None,
+            digits: None,
             void: false,
             tainted: 0,
             queued,

@@ -107,6 +107,7 @@ fn run_of(exit: &Exit, seeded: Option<(RunRole, u64)>, command: &str, number: Op
         signal: exit.signal,
         silent: exit.silent,
         value: number.map(|number| number.value),
+        digits: number.map(|number| number.raw.clone()),
         commit: None,
         void: false,
         tainted: 0,

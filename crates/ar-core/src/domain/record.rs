@@ -126,6 +126,9 @@ pub struct Run {
     pub silent: Option<f64>,
     /// The measured value.
     pub value: Option<f64>,
+    /// Its digits in the log, where they are not those of the value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digits: Option<String>,
     /// The commit that it executed, where that is not the record's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitId>,
@@ -460,6 +463,11 @@ impl Record {
         let is_own = first.value == self.metric.value;
         let number = if is_own { own } else { first.value.map(Number::of) };
         (first.seed, number)
+    }
+
+    /// The mean time of its runs, in seconds: experiments have different numbers of them.
+    pub fn seconds_per_run(&self) -> Option<f64> {
+        (!self.runs.is_empty()).then(|| self.run_seconds() / self.runs.len() as f64)
     }
 
     /// The total time of all runs, in seconds.

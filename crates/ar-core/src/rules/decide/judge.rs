@@ -75,7 +75,9 @@ impl Measured {
     /// The run for a record, with its value where that counts, and with the `commit` that was executed.
     pub fn counted_run(&self, commit: Option<&CommitId>) -> Option<Run> {
         let value = self.counted_value();
-        self.run.clone().map(|run| Run { value, commit: commit.cloned(), ..run })
+        let digits = value.zip(self.value.as_ref()).map(|(value, number)| (value.to_string(), number.raw.clone()));
+        let digits = digits.filter(|(plain, raw)| plain != raw).map(|(_, raw)| raw);
+        self.run.clone().map(|run| Run { value, digits, commit: commit.cloned(), ..run })
     }
 
     /// What the run gave, where its number counts.
@@ -210,6 +212,14 @@ mod tests {
     fn measured(loss: &str) -> Measured {
         let value = Some(Number::new(loss.parse().unwrap(), loss));
         Measured { value, memory_gb: Some(44.0), ..Measured::default() }
+    }
+
+    #[test]
+    fn a_run_keeps_the_digits_of_its_value() {
+        let run = serde_json::from_value::<Run>(crate::rules::sample::run(1.0, None)).unwrap();
+        let digits =
+            |loss: &str| Measured { run: Some(run.clone()), ..measured(loss) }.counted_run(None).unwrap().digits;
+        assert_eq!((digits("0.980"), digits("0.98")), (Some("0.980".to_owned()), None));
     }
 
     fn outcome(contract: &Contract, id: u32, measured: &Measured) -> (Outcome, String, usize) {

@@ -78,7 +78,7 @@ fn metric(record: &Record, name: &str) -> Option<Number> {
 fn cost(a: &Record, b: &Record) -> Vec<Compared> {
     type Cost = fn(&Record) -> Option<f64>;
     let costs: [(&str, Cost); 3] = [
-        ("run seconds", |record| (!record.runs.is_empty()).then(|| rounded(record.run_seconds()))),
+        ("seconds per run", |record| record.seconds_per_run().map(rounded)),
         ("agent seconds", |record| record.agent.as_ref().map(|call| rounded(call.seconds))),
         (MEMORY, |record| record.memory_gb.map(rounded)),
     ];
@@ -135,11 +135,12 @@ fn known(environment: &Environment) -> Map<String, Value> {
     environment.known().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect()
 }
 
-/// A session's settings, with the command and the seed of the experiment's run.
+/// A session's settings, with the command and the seed of the experiment's first run.
 fn settings(record: &Record, terms: Option<&Contract>) -> Map<String, Value> {
     let mut all = terms.map(|terms| fields(&json!(terms))).unwrap_or_default();
     all.retain(|name, _| !NAMES.contains(&name.as_str()));
-    if let Some(run) = record.runs.last() {
+    // Experiments with different numbers of runs share the seed of the first one.
+    if let Some(run) = record.runs.first() {
         all.insert("command".into(), json!(run.command));
         all.insert("seed".into(), json!(run.seed));
     }
@@ -182,7 +183,10 @@ mod tests {
             measured("2.00", json!({})),
             measured(
                 "1.90",
-                json!({"metrics": {"steps": 110, "lr": 0.1}, "memory_gb": null, "environment": environment}),
+                json!({
+                    "metrics": {"steps": 110, "lr": 0.1}, "memory_gb": null, "environment": environment,
+                    "runs": [run(40.0, None), run(60.0, None)],
+                }),
             ),
         );
         let rows = compare(&a, &b, [None, None]);
@@ -194,7 +198,7 @@ mod tests {
                 "loss 2.0 1.9 -0.10 (5.0%)",
                 "steps 100 110 +10 (10%)",
                 "lr null 0.1 ",
-                "run seconds 60 60 0",
+                "seconds per run 60 50 -10 (17%)",
                 "memory_gb 1.5 null ",
                 "host \"a\" \"b\" "
             ]
