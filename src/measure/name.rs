@@ -9,7 +9,7 @@
 use super::elsewhere::{is_elsewhere, is_of_another_run, word_before};
 use super::file::NAME_FIELDS;
 use super::number::{Value, next_char, value_at, whole};
-use super::standing::{Standing, aggregate_behind, before_aggregate, is_progress};
+use super::standing::{Extent, Standing, aggregate_behind, before_aggregate, is_progress};
 use super::vocabulary::{counts_value, is_blank, is_decoration, is_marker, is_stale, is_unit_name, prints, qualifies};
 
 /// Number of bytes to check before a name.
@@ -57,14 +57,16 @@ enum Form {
 pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) -> Option<Reading> {
     let left = String::from_utf8_lossy(left);
     if let Some(value) = value_of_fields(&left, right, cut) {
-        return Some(Reading::Value(Standing::of(&left, false), value));
+        return Some(Reading::Value(Standing::of(&left, &String::from_utf8_lossy(right), None), value));
     }
     let is_unit = is_unit_name(name);
     let behind = aggregate_behind(right);
-    let found = form(&right[behind..]).filter(|(form, _)| *form != Form::Juxtaposed || !is_unit);
-    let valued = found.and_then(|(form, at)| Some((form, &right[behind + at..], value_at(&right[behind + at..])?)));
+    let right_of_name = right;
+    let right = &right[behind.as_ref().map_or(0, |(length, _)| *length)..];
+    let found = form(right).filter(|(form, _)| *form != Form::Juxtaposed || !is_unit);
+    let valued = found.and_then(|(form, at)| Some((form, &right[at..], value_at(&right[at..])?)));
     let Some((form, text, (value, length))) = valued else {
-        return if is_unit { reading_before(&left, right) } else { None };
+        return if is_unit { reading_before(&left, right_of_name) } else { None };
     };
     let rest = &text[length..];
     if (cut && rest.is_empty()) || leads_on(rest) {
@@ -75,12 +77,13 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     let is_final = |left: &str| stands(left) && !is_progress(left) && !left.contains(name);
     let before = before_aggregate(&left);
     let counts = match behind {
-        0 => stands(&left) || before.is_some_and(is_final),
-        _ => is_final(before.unwrap_or(&left)),
+        None => stands(&left) || before.is_some_and(is_final),
+        Some(_) => is_final(before.unwrap_or(&left)),
     };
+    let named = behind.map(|(_, extent)| extent).or(before.map(|_| Extent::Whole));
     let numbers = if form == Form::Juxtaposed { bare_numbers(text) } else { Vec::new() };
     counts.then(|| match numbers.len() {
-        0 | 1 => Reading::Value(Standing::of(&left, behind > 0 || before.is_some()), value),
+        0 | 1 => Reading::Value(Standing::of(&left, &String::from_utf8_lossy(rest), named), value),
         _ => Reading::Several(numbers),
     })
 }
@@ -119,7 +122,8 @@ fn reading_before(left: &str, right: &[u8]) -> Option<Reading> {
     let before = &text[..start];
     let value = whole(&text.as_bytes()[start..])?;
     let counts = !is_longer && !before.ends_with(char::is_alphanumeric) && !is_elsewhere(before);
-    (counts && !is_of_another_run(before)).then(|| Reading::Value(Standing::of(before, false), value))
+    (counts && !is_of_another_run(before))
+        .then(|| Reading::Value(Standing::of(before, &String::from_utf8_lossy(right), None), value))
 }
 
 /// The numbers at the start of `text`, with only blanks between them.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::clean::{Cleaner, Decoder};
 use super::mentions::Mentions;
 use super::search::{Found, PatternError};
-use super::summary::{KEPT, last_lines_of, pairs, shown};
+use super::summary::{KEPT, last_lines_of, pairs, plain_text, shown};
 use crate::domain::{Composite, MetricSpec, Number, PartOf};
 
 /// Bytes of a log to search at a time.
@@ -185,6 +185,18 @@ impl Scanner {
     /// The last finite number of the metric so far; a line counts once it is complete.
     pub fn last(&self) -> Option<&Number> {
         self.mentions.last()
+    }
+
+    /// Ends the log of a run that was cut off, and returns its summary: a last line without its end has no numbers.
+    pub fn finish_cut(mut self) -> LogSummary {
+        let start = self.text.len();
+        self.decoder.finish(&mut self.text);
+        self.search_lines(start);
+        let rest = plain_text(&self.text.split_off(self.searched));
+        let mut summary = self.finish();
+        summary.empty &= rest.is_empty();
+        summary.tail = format!("{}\n{rest}", summary.tail).trim_matches('\n').to_owned();
+        summary
     }
 
     /// Ends the log and returns its summary.

@@ -62,8 +62,17 @@ fn a_number_of_all_parts_counts_instead_of_one_of_a_part() {
         }
     }
     assert_eq!(val_loss(parts), (Some("0.88".into()), Some(PartOf::Split)));
-    assert_eq!(val_loss(&format!("val_loss: 0.5\n{parts}")), (Some("0.88".into()), Some(PartOf::Split)), "one of them");
-    assert_eq!(val_loss(&format!("{parts}val_loss: 0.5\n")), (Some("0.5".into()), None), "the last one is of all");
+    for all in ["val_loss: 0.5\n", "{\"val_loss\": 0.5}\n", "Avg. val_loss: 0.5\n", "val_loss over 3 seeds: 0.5\n"] {
+        assert_eq!(val_loss(&format!("{all}{parts}")), (Some("0.5".into()), None), "{all}");
+        assert_eq!(val_loss(&format!("{parts}{all}")), (Some("0.5".into()), None), "{all}");
+    }
+    assert_eq!(val_loss(&format!("val_loss/mean: 0.5\n{parts}")), (Some("0.5".into()), None));
+    assert_eq!(val_loss("val_loss: 0.5\nval_loss/mean: 0.6\n"), (Some("0.5".into()), None), "a name of its own");
+    let steps = format!("epoch 1 val_loss: 0.5\n{parts}");
+    assert_eq!(val_loss(&steps), (Some("0.88".into()), Some(PartOf::Split)), "a step of one of them");
+    let fields = "{\"val_loss\": 0.5}\n{\"fold\": 1, \"val_loss\": 0.4}\n{\"val_loss\": 0.6, \"fold\": 2}\n";
+    assert_eq!(val_loss(fields), (Some("0.5".into()), None));
+    assert_eq!(val_loss("val_loss=0.4 fold=4\nval_loss=0.6 fold=5\n"), (Some("0.6".into()), Some(PartOf::Split)));
     let one = "seed 3: step 1 val_loss: 0.8\nseed 3: step 2 val_loss: 0.7\n";
     assert_eq!(val_loss(one), (Some("0.7".into()), None), "a seed alone is the whole run");
     assert_eq!(
@@ -80,6 +89,9 @@ fn the_first_rank_counts_and_else_the_process_that_printed_first() {
         ("rank 1: val_loss: 0.2\nrank 0: val_loss: 0.1\nrank 1: val_loss: 0.3\n", "0.1", None),
         ("[1,0]<stdout>:val_loss: 0.1\n[1,1]<stdout>:val_loss: 0.2\n", "0.1", None),
         ("val_loss: 0.1\n[rank1]: val_loss: 0.2\n", "0.1", None),
+        ("rank=1 val_loss=0.2\nrank=0 val_loss=0.1\nval_loss=0.3 rank=2\n", "0.1", None),
+        ("{\"rank\": 0, \"val_loss\": 0.1}\n{\"val_loss\": 0.2, \"rank\": 1}\n", "0.1", None),
+        ("val_loss=0.3\nrank=16 val_loss=0.2\nrank=8 val_loss=0.1\n", "0.1", None),
         ("worker-1 | val_loss: 0.1\nworker-2 | val_loss: 0.2\n", "0.1", Some(PartOf::Process)),
         (
             "(a pid=7) val_loss: 0.3\n(a pid=5) val_loss: 0.2\n(a pid=7) val_loss: 0.1\n(a pid=5) val_loss: 0.4\n",
@@ -139,6 +151,26 @@ fn the_last_number_is_known_while_the_log_grows() {
     assert_eq!(scanner.last().map(|number| number.raw.as_str()), Some("2.5"));
     scanner.push(b"5\rloss: nan\r");
     assert_eq!(scanner.last().map(|number| number.raw.as_str()), Some("2.25"));
+}
+
+#[test]
+fn the_last_line_of_a_log_that_was_cut_off_has_no_number() {
+    let cut = |log: &str| {
+        let mut scanner = Scanner::new(&named("loss")).unwrap();
+        scanner.push(log.as_bytes());
+        scanner.finish_cut()
+    };
+    for (log, number) in [
+        ("loss: 0.9801\nloss: 0.97", Some("0.9801")),
+        ("loss: 0.9801\nloss: 0.9712\n", Some("0.9712")),
+        ("loss: 0.9801\rloss: 0.97", Some("0.9801")),
+        ("loss: 0.97", None),
+    ] {
+        let summary = cut(log);
+        assert_eq!(raw(&summary), number, "{log}");
+        assert!(summary.tail.ends_with(log.trim_end().rsplit(['\n', '\r']).next().unwrap()), "{}", summary.tail);
+        assert!(!summary.empty && summary.metrics.iter().all(|(_, it)| Some(it.raw.as_str()) == number), "{log}");
+    }
 }
 
 #[test]
@@ -260,6 +292,9 @@ fn log_bytes() -> impl Strategy<Value = Vec<u8>> {
             "[rank1] ",
             "(pid=7) ",
             "(pid=8) ",
+            "rank=0 ",
+            "rank=1 ",
+            "/mean",
             "\nval_bpb: 3\n",
             "epoch 1 "
         ])

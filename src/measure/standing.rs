@@ -1,6 +1,6 @@
 //! What the number of a line is of: the whole run, a part of it such as one fold, or another process than the first.
 
-use super::vocabulary::{AGGREGATES, PARTS, PROCESSES, PROGRESS, contains, is_blank, is_decoration};
+use super::vocabulary::{AGGREGATES, LINKS, PARTS, PROCESSES, PROGRESS, contains, is_blank, is_decoration};
 
 /// What a mention's number is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,10 +12,12 @@ pub(super) struct Standing {
 /// How much of the run it covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// All of it.
+    /// All of it: `val_loss: 0.92`, `Mean val_loss: 0.92`.
     Whole,
-    /// All parts together: `Mean val_loss: 0.92`.
-    Aggregate,
+    /// All of it up to a step: `step 5 val_loss: 0.92`.
+    SoFar,
+    /// All parts together, under a name of its own: `val_loss/mean: 0.92`.
+    Derived,
     /// One part: `Fold 5/5 - val_loss: 0.88`.
     Part(String),
 }
@@ -27,6 +29,8 @@ pub(super) enum Process {
     Main,
     /// Another rank.
     Rank(u32),
+    /// A rank, or a setting of that name: `rank=16`.
+    Field(u32),
     /// One whose rank the line does not give.
     Pid(u32),
 }
@@ -35,98 +39,155 @@ impl Standing {
     /// Of a line that says nothing about it.
     pub(super) const WHOLE: Standing = Standing { extent: Extent::Whole, process: Process::Main };
 
-    /// Of a line that has `left` before the name. `is_aggregate` says that words around the name name all parts.
-    pub(super) fn of(left: &str, is_aggregate: bool) -> Standing {
-        let extent = match numbered(left, PARTS, |_| true) {
-            Some((word, number)) => Extent::Part(format!("{word} {number}")),
-            None if is_aggregate => Extent::Aggregate,
-            None => Extent::Whole,
-        };
-        Standing { extent, process: process(left) }
+    /// Of a line that has `left` before the name and `right` behind the number. `named` is the extent that the words around the name
+    /// give, if any do.
+    pub(super) fn of(left: &str, right: &str, named: Option<Extent>) -> Standing {
+        let part = |it: &Labelled<'_>| Some(Extent::Part(format!("{} {}", it.word, it.number)));
+        let by_field = |it: &Labelled<'_>| part(it).filter(|_| it.is_aside());
+        let extent = labelled(left, &PARTS, part).or_else(|| labelled(right, &PARTS, by_field)).or(named);
+        let is_step = || is_progress(left) || is_progress(right);
+        let extent = extent.unwrap_or_else(|| if is_step() { Extent::SoFar } else { Extent::Whole });
+        Standing { extent, process: process(left, right) }
     }
 }
 
-/// The text before the words in front of a name that name all parts, if there are such words: `Mean`, `CV`.
+/// The text before the words in front of a name that name all parts, if there are such words: `Mean`, `Avg.`, `CV`.
 pub(super) fn before_aggregate(left: &str) -> Option<&str> {
-    let mut rest = left;
+    let (mut rest, mut found) = (left, None);
     loop {
         let before = rest.trim_end_matches(is_decoration);
         let phrase = before.trim_end_matches(is_blank);
+        let is_apart = phrase.len() < before.len();
+        let phrase = phrase.strip_suffix('.').unwrap_or(phrase);
         let word = phrase.rsplit(|c: char| !c.is_alphabetic() && c != '-').next().unwrap_or_default();
-        let is_apart = phrase.len() < before.len() && contains(AGGREGATES, word);
-        if !is_apart {
-            return (rest.len() < left.len()).then_some(rest);
+        let is_aggregate = contains(&AGGREGATES, word);
+        if !is_apart || !(is_aggregate || contains(LINKS, word)) {
+            return found;
         }
         rest = &phrase[..phrase.len() - word.len()];
+        if is_aggregate {
+            found = Some(rest);
+        }
     }
 }
 
-/// The length of what follows a name and says that its number is of all parts: ` (mean of 5)`, ` mean`.
-pub(super) fn aggregate_behind(right: &[u8]) -> usize {
+/// The length of what follows a name and says that its number is of all parts: ` (mean of 5)`, ` over 3 seeds`, `/mean`. Then the
+/// extent that it gives.
+pub(super) fn aggregate_behind(right: &[u8]) -> Option<(usize, Extent)> {
     let text = std::str::from_utf8(right)
         .unwrap_or_else(|error| std::str::from_utf8(&right[..error.valid_up_to()]).unwrap_or_default());
+    if let Some(behind) = text.strip_prefix('/') {
+        let word = first_word(behind);
+        let is_longer = behind[word.len()..].starts_with(['_', '/', '.']);
+        return (contains(&AGGREGATES, word) && !is_longer).then_some((1 + word.len(), Extent::Derived));
+    }
     let phrase = text.trim_start_matches([' ', '\t']);
-    let inner = phrase.strip_prefix(['(', '[']);
-    let word = inner.unwrap_or(phrase);
-    let word = &word[..word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len())];
-    let is_apart = inner.is_some() || phrase.len() < text.len();
-    if !is_apart || !contains(AGGREGATES, word) {
-        return 0;
-    }
     let before = text.len() - phrase.len();
-    match inner {
-        None => before + word.len(),
-        Some(inner) => inner.find([')', ']']).map_or(0, |end| before + end + 2),
+    let length = match phrase.strip_prefix(['(', '[']) {
+        None if before == 0 => return None,
+        None => before + all_parts(phrase)?,
+        Some(inner) => all_parts(inner).and_then(|_| Some(before + inner.find([')', ']'])? + 2))?,
+    };
+    Some((length, Extent::Whole))
+}
+
+/// The length of the words at the start of `text` that name all parts: `mean`, `averaged over 3 seeds`.
+fn all_parts(text: &str) -> Option<usize> {
+    let (mut length, mut at) = (None, 0);
+    for phrase in text.split_inclusive([' ', '\t']) {
+        let word = first_word(phrase);
+        let part = word.strip_suffix("es").filter(|part| part.ends_with('s')).or(word.strip_suffix('s'));
+        let is_of_all = contains(&AGGREGATES, word)
+            || part.is_some_and(|part| contains(&PARTS, part) || contains(&["run", "trial"], part));
+        if is_of_all {
+            length = Some(at + word.len());
+        } else if !contains(LINKS, word) && !word.bytes().all(|byte| byte.is_ascii_digit()) {
+            break;
+        }
+        if word.len() < phrase.trim_end().len() {
+            break;
+        }
+        at += phrase.len();
     }
+    length
 }
 
-/// Returns whether `left` counts steps, so that a mean behind it is one over time: `epoch 3 | mean loss: 0.5`.
-pub(super) fn is_progress(left: &str) -> bool {
-    left.split(|c: char| !c.is_alphanumeric()).any(|word| contains(PROGRESS, word))
+fn first_word(text: &str) -> &str {
+    &text[..text.find(|c: char| !c.is_alphanumeric() && c != '-').unwrap_or(text.len())]
 }
 
-fn process(left: &str) -> Process {
+/// Returns whether `text` counts steps, so that a mean behind it is one over time: `epoch 3 | mean loss: 0.5`.
+pub(super) fn is_progress(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| contains(PROGRESS, word))
+}
+
+fn process(left: &str, right: &str) -> Process {
     // mpirun writes `[job,rank]<stdout>`.
-    let by_mpi = || left.split_once("]<std")?.0.rsplit_once(',')?.1.parse().ok();
-    let ends = |rest: &str| rest.trim_start().starts_with([']', ')', ':', '|', '>', '-']);
-    let by_name = || numbered(left, PROCESSES, ends).map(|(_, rank)| rank);
-    match by_mpi().or_else(by_name) {
-        Some(0) => Process::Main,
-        Some(rank) => Process::Rank(rank),
-        None => match numbered(left, &["pid"], |rest| rest.starts_with([')', ','])) {
-            Some((_, pid)) => Process::Pid(pid),
-            None => Process::Main,
-        },
+    let by_mpi = || Some(Process::Rank(left.split_once("]<std")?.0.rsplit_once(',')?.1.parse().ok()?));
+    let in_front = |it: &Labelled<'_>| match (it.word, it.is_field()) {
+        ("pid", _) => it.rest.starts_with([')', ',']).then_some(Process::Pid(it.number)),
+        (_, true) if !it.rest.starts_with([']', ')', '>']) => Some(Process::Field(it.number)),
+        (_, _) => it.rest.starts_with([']', ')', ':', '|', '>', '-']).then_some(Process::Rank(it.number)),
+    };
+    let behind =
+        |it: &Labelled<'_>| (it.word != "pid" && it.is_field() && it.is_aside()).then_some(Process::Field(it.number));
+    let found =
+        by_mpi().or_else(|| labelled(left, &PROCESSES, in_front)).or_else(|| labelled(right, &PROCESSES, behind));
+    found.filter(|process| *process != Process::Rank(0)).unwrap_or(Process::Main)
+}
+
+/// A word in a line with a whole number behind it.
+struct Labelled<'a> {
+    word: &'static str,
+    before: &'a str,
+    between: &'a str,
+    number: u32,
+    /// The text behind the number, without blanks.
+    rest: &'a str,
+}
+
+impl Labelled<'_> {
+    /// Returns whether they are a field and its value: `fold=3`, `"fold": 3`.
+    fn is_field(&self) -> bool {
+        self.between.contains(['=', ':'])
+    }
+
+    /// Returns whether they describe the whole line though they stand at its end: `loss=0.4 fold=3`, `loss: 0.4 (fold 3)`. That is
+    /// not so in `loss: 0.4, best fold: 3`.
+    fn is_aside(&self) -> bool {
+        let before = self.before.trim_end_matches(is_decoration);
+        let token = before.split_whitespace().next_back().unwrap_or_default();
+        let word = token.trim_start_matches(['(', '[']);
+        let is_word = !word.is_empty() && word.chars().all(char::is_alphabetic);
+        before.ends_with(['(', '[']) || (self.is_field() && !is_word)
     }
 }
 
-/// The first of these words that `text` has with a whole number behind it, and its last number. `may_follow` judges the text behind
-/// the number.
-fn numbered(
-    text: &str,
-    words: &'static [&'static str],
-    may_follow: impl Fn(&str) -> bool,
-) -> Option<(&'static str, u32)> {
-    let mut found: Option<(usize, u32)> = None;
+/// The first of these words that `text` has with a whole number behind it and for which `judge` finds something; of several such
+/// places the last.
+fn labelled<T>(text: &str, words: &'static [&'static str], judge: impl Fn(&Labelled<'_>) -> Option<T>) -> Option<T> {
+    let mut found: Option<(usize, T)> = None;
     let mut end = text.len();
     while let Some(last) = text[..end].rfind(|c: char| c.is_ascii_alphabetic()) {
-        let start = last + 1 - text[..=last].bytes().rev().take_while(u8::is_ascii_alphabetic).count();
-        let place = words.iter().position(|word| word.eq_ignore_ascii_case(&text[start..=last]));
-        let place = place.filter(|place| found.is_none_or(|(known, _)| *place < known));
+        let is_part = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+        let start = last + 1 - text[..=last].bytes().rev().take_while(is_part).count();
+        let name = &text[start..=last];
+        let place = words.iter().position(|word| word.eq_ignore_ascii_case(name));
+        let place = place.filter(|place| found.as_ref().is_none_or(|(known, _)| place < known));
         if let Some(place) = place
             && !text[..start].ends_with(char::is_alphanumeric)
-            && let Some((number, rest)) = number_behind(&text[last + 1..])
-            && may_follow(rest)
+            && let Some((between, number, rest)) = number_behind(&text[last + 1..])
         {
-            found = Some((place, number));
+            let it = Labelled { word: words[place], before: &text[..start], between, number, rest: rest.trim_start() };
+            found = judge(&it).map(|given| (place, given)).or(found);
         }
         end = start;
     }
-    found.map(|(place, number)| (words[place], number))
+    found.map(|(_, it)| it)
 }
 
-/// The whole number behind a word, and what follows.
-fn number_behind(text: &str) -> Option<(u32, &str)> {
+/// The whole number behind a word, the text between them, and what follows.
+fn number_behind(text: &str) -> Option<(&str, u32, &str)> {
     let behind = text.trim_start_matches([' ', '-', '_', '#', '=', ':', '[', '"', '\'']);
     let (number, rest) = behind.split_at(behind.bytes().take_while(u8::is_ascii_digit).count());
     let mut next = rest.chars();
@@ -134,7 +195,7 @@ fn number_behind(text: &str) -> Option<(u32, &str)> {
         Some('.' | ',') => !next.next().is_some_and(|c| c.is_ascii_digit()),
         next => !next.is_some_and(|c| c.is_alphanumeric() || c == '_'),
     };
-    is_whole.then(|| Some((number.parse().ok()?, rest)))?
+    is_whole.then(|| Some((&text[..text.len() - behind.len()], number.parse().ok()?, rest)))?
 }
 
 #[cfg(test)]
@@ -153,12 +214,53 @@ mod tests {
             ("Task_4 | ", "task 4"),
             ("{\"fold\": 2, ", "fold 2"),
         ] {
-            assert_eq!(Standing::of(left, true).extent, Extent::Part(part.into()), "{left}");
+            assert_eq!(Standing::of(left, "", Some(Extent::Whole)).extent, Extent::Part(part.into()), "{left}");
         }
-        for left in ["", "epoch 3 | ", "5 folds: ", "class loss 0.5 ", "task: 0.5 ", "unfold 3 ", "seeds 3 "] {
-            assert_eq!(Standing::of(left, false), Standing::WHOLE, "{left}");
+        for left in ["", "5 folds: ", "class loss 0.5 ", "task: 0.5 ", "unfold 3 ", "seeds 3 ", "num_class: 10 "] {
+            assert_eq!(Standing::of(left, "", None), Standing::WHOLE, "{left}");
         }
-        assert_eq!(Standing::of("", true).extent, Extent::Aggregate);
+        assert_eq!(Standing::of("epoch 3 | ", "", None).extent, Extent::SoFar);
+        assert_eq!(Standing::of("{", ", \"step\": 5}", None).extent, Extent::SoFar);
+        assert_eq!(Standing::of("", " (epoch 5)", Some(Extent::Derived)).extent, Extent::Derived);
+    }
+
+    #[test]
+    fn words_behind_a_number_tell_what_it_is_of() {
+        for (right, part) in [
+            (" fold=4", Some("fold 4")),
+            (", \"seed\": 3}", Some("seed 3")),
+            (" acc=0.5 split=2", Some("split 2")),
+            (" (fold 4)", Some("fold 4")),
+            (" (best fold: 3)", None),
+            (", best fold: 3", None),
+            (" in fold 3", None),
+        ] {
+            let extent = part.map_or(Extent::Whole, |part| Extent::Part(part.into()));
+            assert_eq!(Standing::of("", right, None).extent, extent, "{right}");
+        }
+        let process = |right: &str| Standing::of("", right, None).process;
+        assert_eq!(process(" rank=1"), Process::Field(1));
+        assert_eq!(process(", \"local_rank\": \"2\"}"), Process::Field(2));
+        assert_eq!(process(" | gpu 1: 80 C"), Process::Main);
+    }
+
+    #[test]
+    fn words_behind_a_name_name_all_parts() {
+        for (right, length, extent) in [
+            (" mean: 0.5", 5, Extent::Whole),
+            (" over 3 seeds: 0.5", 13, Extent::Whole),
+            (" averaged over all 5 folds = 0.5", 26, Extent::Whole),
+            (" (over 5 folds): 0.5", 15, Extent::Whole),
+            (" across classes=0.5", 15, Extent::Whole),
+            ("/mean: 0.5", 5, Extent::Derived),
+        ] {
+            assert_eq!(aggregate_behind(right.as_bytes()), Some((length, extent)), "{right}");
+        }
+        for right in
+            [": 0.5", " 0.5", " over 100 steps: 0.5", "/mean_std: 0.5", "/means: 1", " (5 epochs): 1", " 3 0.5"]
+        {
+            assert_eq!(aggregate_behind(right.as_bytes()), None, "{right}");
+        }
     }
 
     #[test]
@@ -177,11 +279,16 @@ mod tests {
             ("(train pid=4711) ", Process::Pid(4711)),
             ("(RayTrainWorker pid=4711, ip=10.0.0.2) ", Process::Pid(4711)),
             ("(RayTrainWorker pid=4711) [rank1] ", Process::Rank(1)),
-            ("rank=16 lr=3 ", Process::Main),
+            ("rank=16 lr=3 ", Process::Field(16)),
+            ("rank=0 ", Process::Field(0)),
+            ("local_rank: 1, ", Process::Field(1)),
+            ("[local_rank: 1] ", Process::Rank(1)),
+            ("{\"rank\": 2, ", Process::Field(2)),
+            ("lora_rank=16 ", Process::Main),
             ("rank 16 adapters ", Process::Main),
             ("frank 1: ", Process::Main),
         ] {
-            assert_eq!(Standing::of(left, false).process, process, "{left}");
+            assert_eq!(Standing::of(left, "", None).process, process, "{left}");
         }
     }
 }

@@ -8,7 +8,7 @@ use super::scanner::LogSummary;
 use super::search::Found;
 use super::summary::excerpt;
 use super::trace::{Evidence, ended_from_outside, evidence, out_of_memory, without_report, worker_signal};
-use crate::domain::{Failure, FailureClass, Number};
+use crate::domain::{Failure, FailureClass, Number, Unit};
 
 /// The exit status of `timeout(1)` when it ended its command.
 const TIMEOUT_STATUS: i32 = 124;
@@ -82,8 +82,10 @@ pub fn judge(summary: &LogSummary, ending: &Ending) -> Verdict {
 pub fn partial<'a>(summary: &'a LogSummary, ending: &Ending, class: FailureClass) -> Option<&'a Number> {
     use FailureClass::{Crash, ImportError, SyntaxError, Timeout};
     let counts = matches!(class, Crash | ImportError | SyntaxError) || (class == Timeout && ending.timed_out);
+    // A shell's message follows a number that was cut on its line: `0.97Segmentation fault`.
+    let is_whole = |number: &Number| number.unit.as_ref().is_none_or(Unit::is_known);
     match &summary.found {
-        Some(Found::Number(number)) if counts => Some(number),
+        Some(Found::Number(number)) if counts && is_whole(number) => Some(number),
         _ => None,
     }
 }

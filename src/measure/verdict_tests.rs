@@ -219,6 +219,9 @@ fn a_number_before_a_failure_is_partial_unless_memory_or_another_process_ended_t
     assert_eq!(of(Ending::from_status(139), number(), "x").as_deref(), Some("0.97"));
     assert_eq!(of(Ending::from_status(1), None, "x"), None);
     assert_eq!(of(Ending::from_status(1), Some(Found::NotFinite("nan".into())), "x"), None);
+    let with_unit = |text: &str| Number::with_unit(text).map(Found::Number);
+    assert_eq!(of(Ending::from_status(139), with_unit("0.97Segmentation"), "x"), None, "it was cut");
+    assert_eq!(of(Ending::from_status(139), with_unit("0.97ms"), "x").as_deref(), Some("0.97"));
     assert_eq!(of(Ending::from_status(0), number(), "x"), None, "it is whole");
     let others = [Ending::from_status(137), Ending::from_status(143), Ending::from_status(124)];
     for ending in others.into_iter().chain([Ending { oom_killed: true, ..Ending::from_status(137) }]) {

@@ -21,40 +21,16 @@ const PRINTERS: &[&str] = &["echo", "print", "printf", "println"];
 static QUALIFIERS: WordList = WordList::new(|| word_list(include_str!("lists/qualifiers.txt")));
 
 /// Words around a name that say that its number is of all parts.
-pub(super) const AGGREGATES: &[&str] = &[
-    "aggregate",
-    "aggregated",
-    "average",
-    "averaged",
-    "avg",
-    "cross-validated",
-    "cross-validation",
-    "cv",
-    "final",
-    "mean",
-    "overall",
-    "total",
-];
+pub(super) static AGGREGATES: WordList = WordList::new(|| word_list(include_str!("lists/aggregates.txt")));
+
+/// Words between such a word and what it is of: `average of val_loss`, `mean over all folds`.
+pub(super) const LINKS: &[&str] = &["across", "all", "for", "of", "over", "the"];
 
 /// Words before the number of a part.
-pub(super) const PARTS: &[&str] = &[
-    "class",
-    "fold",
-    "partition",
-    "repeat",
-    "repetition",
-    "replicate",
-    "seed",
-    "shard",
-    "split",
-    "subject",
-    "subset",
-    "task",
-];
+pub(super) static PARTS: WordList = WordList::new(|| word_list(include_str!("lists/parts.txt")));
 
-/// Words before the number of a process.
-pub(super) const PROCESSES: &[&str] =
-    &["rank", "worker", "replica", "node", "trainer", "process", "proc", "gpu", "default"];
+/// Words before the number of a process, those that name the rank of all processes first.
+pub(super) static PROCESSES: WordList = WordList::new(|| word_list(include_str!("lists/processes.txt")));
 
 /// Words that count steps.
 pub(super) const PROGRESS: &[&str] = &["batch", "ep", "epoch", "it", "iter", "iteration", "round", "step", "update"];
@@ -115,6 +91,5 @@ pub(super) fn is_blank(c: char) -> bool {
 }
 
 pub(super) fn contains(words: &[&str], word: &str) -> bool {
-    let word = word.to_lowercase();
-    words.contains(&word.as_str())
+    words.iter().any(|known| known.eq_ignore_ascii_case(word))
 }

@@ -15,7 +15,7 @@ use crate::fs::read_at_most;
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file, partial};
 use crate::rules::{Silence, Wall, changed_text, is_empty_baseline};
 use crate::session::errors::SessionError;
-use crate::session::files::{LogFollower, SEED, file_with, is_pattern, newest_file, stamp};
+use crate::session::files::{LogFollower, SEED, file_with, is_pattern, last_changed, newest_file, stamp};
 use crate::session::store::{Interrupt, RUN, run_variables};
 use crate::session::wait::{Deadline, Ending, Exited, Waiter};
 
@@ -184,10 +184,11 @@ impl ActiveRun {
         // If that fails, at least the number was read.
         let _ = self.log.restore();
         let (root, before, metric) = (&self.root, self.metric_before.as_deref(), &contract.metric);
-        let mut summary = self.log.scanner.finish();
-        let file = metric_file_of(contract).map(|path| newest_file(root, &path));
+        let is_cut = exit.exit != Some(0);
+        let mut summary = if is_cut { self.log.scanner.finish_cut() } else { self.log.scanner.finish() };
+        let file = metric_file_of(contract).map(|path| newest_file(root, &path, before));
         let in_file = |path: &Path, pointer: &str, name: &str| match &file {
-            Some(file) => Ok(read_metric_file(file, path, pointer, name, before)?.named(name, baseline)),
+            Some(file) => Ok(read_metric_file(file, path, pointer, name, before, is_cut)?.named(name, baseline)),
             None => Err(String::new()),
         };
         let seen = file.as_deref().map(Watched::look);
@@ -260,8 +261,8 @@ impl FinishedRun {
             signal,
             silent,
             value: None,
-            commit: None,
             digits: None,
+            commit: None,
             void: false,
             tainted: 0,
             queued,
@@ -295,28 +296,35 @@ pub(crate) fn metric_file_of(contract: &Contract) -> Option<PathBuf> {
     }
 }
 
-/// The stamp of the file that the metric is read from, if it is read from one.
+/// The stamp of the file that the metric is read from, if it is read from one; of a pattern, of the file that changed last.
 pub(crate) fn metric_file_stamp(contract: &Contract, root: &Path) -> Option<String> {
-    stamp(&newest_file(root, &metric_file_of(contract)?))
+    stamp(&last_changed(root, &metric_file_of(contract)?))
 }
 
 /// The number in a file, if this run wrote the file: with the stamp from before the run, it belongs to an earlier one. Else a
-/// clause that says what is wrong with the file, which the user named by `path`.
+/// clause that says what is wrong with the file, which the user named by `path`. If the run was cut off, so may be the last line.
 fn read_metric_file(
     file: &Path,
     path: &Path,
     pointer: &str,
     name: &str,
     before: Option<&str>,
+    is_cut: bool,
 ) -> Result<Found, String> {
+    let is_one_of_many = is_pattern(path);
     let path = path.display();
     match stamp(file) {
+        None if is_one_of_many => return Err(format!("the run wrote no metric file {path}")),
         None => return Err(format!("the metric file {path} does not exist after the run")),
         now if now.as_deref() == before => return Err(format!("the run did not write the metric file {path}")),
         Some(_) => {}
     }
-    let text = read_at_most(file, LARGEST_METRIC_FILE)
+    let mut text = read_at_most(file, LARGEST_METRIC_FILE)
         .map_err(|error| format!("the metric file {path} cannot be read: {error}"))?;
+    // Half an object is no JSON, but half a number is one.
+    if is_cut && !text.trim_ascii_start().starts_with(b"{") {
+        text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+    }
     metric_file(file, &text, pointer, name).map_err(|error| format!("the metric file {path} {error}"))
 }
 

@@ -1,13 +1,14 @@
 //! Files that may hold the metric: the newest one of a pattern, and those that a run wrote.
 
 use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::fs::read_at_most;
 use crate::measure::place_of;
 use crate::rules::glob;
-use crate::session::files::is_own;
+use crate::session::files::{is_own, stamp};
 
 /// Limits of a search: files and folders seen, folders deep, and bytes of a file to read.
 const MOST: usize = 20_000;
@@ -22,15 +23,36 @@ pub(crate) fn is_pattern(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '['])
 }
 
-/// The file at a path below `root`; of a pattern, the newest one of those that it names.
-pub(crate) fn newest_file(root: &Path, path: &Path) -> PathBuf {
-    let exact = root.join(path);
-    let pattern = glob(&path.to_string_lossy()).ok().filter(|_| is_pattern(path) && !exact.exists());
-    let Some(pattern) = pattern.map(|pattern| pattern.compile_matcher()) else { return exact };
-    let start: PathBuf = path.components().take_while(|part| !is_pattern(Path::new(part))).collect();
-    let files = files_below(root, &start).into_iter().filter(|(file, _)| pattern.is_match(file));
+/// The file at a path below `root`; of a pattern, the one that changed last.
+pub(crate) fn last_changed(root: &Path, path: &Path) -> PathBuf {
+    let Some(files) = files_of(root, path) else { return root.join(path) };
+    files.into_iter().max_by_key(|(_, meta)| changed(meta)).map_or(root.join(path), |(file, _)| root.join(file))
+}
+
+/// The file at a path below `root`; of a pattern, the newest one of those that changed since `before`, the stamp of
+/// [`last_changed`] at the time.
+pub(crate) fn newest_file(root: &Path, path: &Path, before: Option<&str>) -> PathBuf {
+    let Some(files) = files_of(root, path) else { return root.join(path) };
+    let known = before.and_then(|stamp| serde_json::from_str::<[i64; 4]>(stamp.rsplit_once(':')?.1).ok());
+    let is_new = |file: &Path, meta: &Metadata| {
+        known.is_none_or(|[_, _, seconds, nanos]| changed(meta) >= (seconds, nanos))
+            && stamp(&root.join(file)).as_deref() != before
+    };
+    let files = files.into_iter().filter(|(file, meta)| is_new(file, meta));
     let newest = files.max_by_key(|(file, meta)| (modified(meta), file.clone()));
-    newest.map_or(exact, |(file, _)| root.join(file))
+    newest.map_or(root.join(path), |(file, _)| root.join(file))
+}
+
+/// The files of a pattern; `None` for the path of one file.
+fn files_of(root: &Path, path: &Path) -> Option<Vec<(PathBuf, Metadata)>> {
+    let pattern = glob(&path.to_string_lossy()).ok().filter(|_| is_pattern(path) && !root.join(path).exists())?;
+    let pattern = pattern.compile_matcher();
+    let start: PathBuf = path.components().take_while(|part| !is_pattern(Path::new(part))).collect();
+    Some(files_below(root, &start).into_iter().filter(|(file, _)| pattern.is_match(file)).collect())
+}
+
+fn changed(meta: &Metadata) -> (i64, i64) {
+    (meta.ctime(), meta.ctime_nsec())
 }
 
 /// A file below `root`, written since a run began, that has a number of this name, and its place there.
@@ -94,12 +116,31 @@ mod tests {
         for (file, seconds) in [("out/b/m.csv", 5), ("out/a/m.csv", 9), ("out/c/m.csv", 7), ("out/c/d/m.csv", 11)] {
             write(root, file, "", seconds);
         }
-        let newest = |pattern: &str| newest_file(root, Path::new(pattern)).strip_prefix(root).unwrap().to_owned();
+        let newest = |pattern: &str| newest_file(root, Path::new(pattern), None).strip_prefix(root).unwrap().to_owned();
         assert_eq!(newest("out/*/m.csv"), Path::new("out/a/m.csv"));
         assert_eq!(newest("out/**/m.csv"), Path::new("out/c/d/m.csv"));
         assert_eq!(newest("out/?/d/*.csv"), Path::new("out/c/d/m.csv"));
         assert_eq!(newest("out/*.csv"), Path::new("out/*.csv"), "no file");
         assert_eq!(newest("out/b/m.csv"), Path::new("out/b/m.csv"));
+    }
+
+    #[test]
+    fn of_a_pattern_only_a_file_that_changed_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, pattern) = (folder.path(), Path::new("out/*/m.csv"));
+        write(root, "out/a/m.csv", "", 5);
+        write(root, "out/b/m.csv", "", 9);
+        let time = |file: &str| changed(&fs::metadata(root.join(file)).unwrap());
+        while time("out/b/m.csv") == time("out/a/m.csv") {
+            write(root, "out/b/m.csv", "", 9);
+        }
+        let before = stamp(&last_changed(root, pattern));
+        let newest = || newest_file(root, pattern, before.as_deref()).strip_prefix(root).unwrap().to_owned();
+        assert_eq!(newest(), pattern, "nothing changed");
+        fs::remove_file(root.join("out/b/m.csv")).unwrap();
+        assert_eq!(newest(), pattern, "the newest one was deleted");
+        write(root, "out/a/m.csv", "x", 5);
+        assert_eq!(newest(), Path::new("out/a/m.csv"));
     }
 
     #[test]

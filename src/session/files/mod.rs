@@ -34,7 +34,7 @@ pub(crate) use layout::{INDEX_BEFORE, REPRO_FOLDER, UNFINISHED, clear_folder, ex
 pub use layout::{SETTINGS_FILE, exclude_pattern};
 pub use log_end::read_log;
 pub(crate) use log_follower::LogFollower;
-pub(crate) use metric_files::{file_with, is_pattern, newest_file};
+pub(crate) use metric_files::{file_with, is_pattern, last_changed, newest_file};
 pub(crate) use other_sessions::{HeldSessions, Others, has_job, is_odd_ref, other_records, tag_of};
 pub use ownership::await_other_host;
 pub(crate) use ownership::{driven_elsewhere, is_driven, opened_elsewhere, refuse_elsewhere};
