@@ -108,6 +108,21 @@ fn is_row_of(format: &RowFormat, line: &[u8], commit: &CommitId) -> bool {
     cells.len() == format.header.len() && cells[column] == format.commit(commit).as_bytes()
 }
 
+/// Returns whether a file is the ledger of a metric; `None` if it is missing or damaged.
+fn is_of(path: &Path, metric: &str) -> Option<bool> {
+    let ledger = LedgerFile::unread(path, metric, LedgerDialect::default());
+    let bytes = ledger.bytes().ok().flatten()?;
+    match ledger.format_of(&bytes) {
+        Ok(format) => format.map(|_| true),
+        // A header that is cut off may be this metric's.
+        Err(LedgerError::OtherMetric { .. }) if bytes.contains(&b'\n') => Some(false),
+        Err(_) => None,
+    }
+}
+
+/// The most metrics whose names differ only in signs.
+const MOST_ALIKE: usize = 9;
+
 /// The ledger of a repository's first metric.
 pub const RESULTS: &str = "results.tsv";
 
@@ -115,29 +130,25 @@ impl LedgerFile {
     /// The ledger of a metric in the repository at `root`: results.tsv, or `results-METRIC.tsv` where that is the ledger of
     /// another metric.
     pub fn place(root: &Path, metric: &str) -> PathBuf {
-        let (common, own) = (root.join(RESULTS), LedgerFile::own_place(root, metric));
-        let ledger = LedgerFile::unread(&common, metric, LedgerDialect::default());
-        let bytes = ledger.bytes().ok().flatten().unwrap_or_default();
-        match ledger.format_of(&bytes) {
-            Ok(Some(_)) => common,
-            // A header that is cut off may be this metric's.
-            Err(LedgerError::OtherMetric { .. }) if bytes.contains(&b'\n') => own,
+        let (common, own) = (root.join(RESULTS), LedgerFile::own_place(root, metric, |_| false));
+        match is_of(&common, metric) {
+            Some(true) => common,
+            Some(false) => own,
             // The file is missing or damaged: it may have been the other metric's.
-            _ => {
-                if own.exists() {
-                    own
-                } else {
-                    common
-                }
-            }
+            None if own.exists() => own,
+            None => common,
         }
     }
 
-    /// The ledger of a metric that is not the repository's first.
-    pub fn own_place(root: &Path, metric: &str) -> PathBuf {
+    /// The ledger of a metric that is not the repository's first. Names that differ only in signs have numbered files.
+    pub fn own_place(root: &Path, metric: &str, is_taken: impl Fn(&Path) -> bool) -> PathBuf {
         let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_');
         let name: String = metric.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
-        root.join(format!("results-{name}.tsv"))
+        let first = root.join(format!("results-{name}.tsv"));
+        let others = (2..=MOST_ALIKE).map(|nth| root.join(format!("results-{name}-{nth}.tsv")));
+        let places: Vec<PathBuf> = [first].into_iter().chain(others).filter(|place| !is_taken(place)).collect();
+        let with = |wanted| places.iter().find(|place| is_of(place, metric) == wanted);
+        with(Some(true)).or(with(None)).or(places.last()).cloned().unwrap_or_else(|| root.join(RESULTS))
     }
 
     /// Reads the file and changes nothing; `dialect` is for a file that is missing or has no header.
@@ -271,6 +282,16 @@ impl LedgerFile {
         self.append(entry)
     }
 
+    /// Moves on to a file of its own if a session with another metric made this one since it was found missing.
+    pub fn give_way(&mut self) -> bool {
+        let is_taken = self.format.is_none() && is_of(&self.path, &self.metric) == Some(false);
+        if is_taken {
+            let root = self.path.parent().unwrap_or(Path::new("."));
+            self.path = LedgerFile::own_place(root, &self.metric, |_| false);
+        }
+        is_taken
+    }
+
     /// Appends a row in one write, and the header before the first one; both are on disk when it returns. Where the dialect
     /// has no row for the experiment, the file stays as it is.
     ///
@@ -295,7 +316,10 @@ impl LedgerFile {
             file.seek(SeekFrom::Start(0))
                 .and_then(|_| file.read_to_end(&mut bytes))
                 .map_err(|error| self.io("read", error))?;
-            self.format = self.format_of(&bytes)?;
+            self.format = match self.format_of(&bytes) {
+                Err(LedgerError::OtherMetric { .. }) if self.give_way() => return self.append(entry),
+                format => format?,
+            };
         }
         crash::point("ledger.locked");
         let missing = self.format.is_none() || length == 0;
@@ -398,4 +422,35 @@ fn last_byte(file: &mut File) -> io::Result<Option<u8>> {
     let mut byte = [0];
     file.seek(SeekFrom::End(-1))?;
     Ok((file.read(&mut byte)? == 1).then_some(byte[0]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_whose_names_differ_only_in_signs_have_ledgers_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let place =
+            |metric: &str| LedgerFile::place(root, metric).strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+        let begin = |metric: &str, file: &str| {
+            assert_eq!(place(metric), file);
+            fs::write(root.join(file), format!("commit\t{metric}\tmemory_gb\tstatus\tdescription\n")).unwrap();
+        };
+        begin("val_bpb", "results.tsv");
+        begin("eval/acc", "results-eval-acc.tsv");
+        begin("eval-acc", "results-eval-acc-2.tsv");
+        assert_eq!(place("eval acc"), "results-eval-acc-3.tsv");
+        fs::remove_file(root.join("results-eval-acc.tsv")).unwrap();
+        // One was made while another session measured its baseline.
+        let mut late = LedgerFile::open(&root.join("results-loss.tsv"), "loss", LedgerDialect::default()).unwrap();
+        assert!(!late.give_way());
+        fs::write(root.join("results-loss.tsv"), "commit\tacc\tmemory_gb\tstatus\tdescription\n").unwrap();
+        assert!(late.give_way() && late.name() == "results-loss-2.tsv");
+        assert_eq!(
+            (place("eval-acc"), place("eval/acc")),
+            ("results-eval-acc-2.tsv".to_owned(), "results-eval-acc.tsv".to_owned())
+        );
+    }
 }

@@ -7,6 +7,7 @@ use crate::git::Look;
 use crate::ledger::Entry;
 use crate::rules::doubtful_gain;
 use crate::session::errors::SessionError;
+use crate::session::files::exclude_own;
 use crate::session::store::{NO_KEEP, Store};
 use crate::session::tree::{UsersTree, Workspace};
 use crate::state::OpenExperiment;
@@ -120,12 +121,17 @@ impl Store {
     /// Appends the row of an experiment, or puts it in the place of that of the version which it replaces; unless it is there,
     /// behind where the file ended when the step was entered. One of the same commit before that is another session's.
     fn write_row(&mut self, open: &OpenExperiment, record: &Record, found: Found) -> Result<(), SessionError> {
+        let name = self.ledger.name();
+        self.ledger.give_way();
         if matches!(found, Found::Something) && self.ledger.has_row(&record.commit, open.rows_from)? {
             return Ok(());
         }
         match open.versions.last().filter(|_| open.replaces.is_some()) {
             Some(old) => self.ledger.replace(&old.commit, &Entry::of(record), &self.folder.state())?,
             None => self.ledger.append(&Entry::of(record))?,
+        }
+        if self.ledger.name() != name {
+            exclude_own(&self.repo, &[self.ledger.name()])?;
         }
         crash::point("settling.row_appended");
         Ok(())

@@ -1,6 +1,6 @@
 //! The ledgers against the records of all sessions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::difference::{Difference, Repairs};
 use super::facts::REPAIR;
@@ -33,8 +33,9 @@ impl<'a> Books<'a> {
                 continue;
             }
             let mut path = LedgerFile::place(&root, &metric);
-            if all.iter().any(|books| books.path == path) {
-                path = LedgerFile::own_place(&root, &metric);
+            let is_taken = |path: &Path| all.iter().any(|books| books.path == path);
+            if is_taken(&path) {
+                path = LedgerFile::own_place(&root, &metric, is_taken);
             }
             let mut records: Vec<&Record> = own().flat_map(|facts| facts.history().records()).collect();
             records.retain(|record| one_line(&record.metric.name) == metric);

@@ -14,12 +14,6 @@ fn a_ledger_that_cannot_be_continued() {
     both_refused(&repo, &["results.tsv` is not a regular file", "hint: move it aside with `mv "]);
     fs::remove_dir(repo.file("results.tsv")).unwrap();
 
-    // Two names that differ in signs alone have one file.
-    repo.write("results.tsv", HEADER.replace("val_bpb", "loss"));
-    repo.write("results-val-bpb.tsv", HEADER.replace("val_bpb", "val bpb"));
-    let run = ["run", "--metric", "val/bpb", "--cmd", "sh train.sh", "--tag", "t1"];
-    refused(&repo, &run, 1, &["a ledger for `val bpb`, not for `val/bpb`", "`--metric 'val bpb'` continues it"]);
-    repo.rm("results-val-bpb.tsv");
     repo.write("results.tsv", "hello\n");
     refused(&repo, RUN, 1, &["cannot continue the ledger `", "hint: see its content with `ar report --ledger"]);
 
