@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use autoresearch::agent::{BUILT_IN_PROGRAM, Preset};
-use autoresearch::domain::{Asked, Contract, Decide, Direction, Prices, Setting, count_of, duration_text, settings};
+use autoresearch::domain::{
+    Asked, Contract, Decide, Direction, Number, Prices, Setting, count_of, duration_text, few, nearest, settings,
+};
 use autoresearch::git::Repo;
 use autoresearch::report::{Align, Format, Grid};
 use autoresearch::rules::likeliest;
@@ -40,7 +42,7 @@ pub(super) fn run(args: InitArgs) -> Result<ExitCode, CliError> {
     let asked = resolve(args.settings, &root)?;
     let session = session_checked_out(&repo);
     let mut suggestion = Suggestion::of(&root, session.as_ref(), &asked);
-    suggestion.probe(&root, &asked, args.probe)?;
+    suggestion.probe(&repo, &asked, args.probe)?;
     let mut terms = suggestion.complete(asked.clone());
     if let Some(metric) = terms.metric.clone() {
         if terms.direction_of(&metric).is_none() && output::is_interactive() {
@@ -182,7 +184,7 @@ impl Suggestion {
 
     /// Runs the command once and lists its numbers, where the user asks for it, or no metric is known and a terminal's user
     /// agrees. Takes the likeliest name as the metric, unless one that the run may print is known.
-    fn probe(&mut self, root: &Path, asked: &Asked, is_asked: bool) -> Result<(), CliError> {
+    fn probe(&mut self, repo: &Repo, asked: &Asked, is_asked: bool) -> Result<(), CliError> {
         let terms = self.complete(asked.clone());
         let command = match terms.command {
             Some(command) if is_asked => command,
@@ -197,35 +199,56 @@ impl Suggestion {
             None if is_asked => return Err(CliError::usage("--probe needs a command", "pass --cmd COMMAND")),
             _ => return Ok(()),
         };
-        let (exit, log) = runtime()?.block_on(probe(root, &command))?;
+        let before = repo.working_tree.changes()?;
+        let (exit, log) = runtime()?.block_on(probe(repo.worktree(), &command))?;
+        let left = repo.working_tree.changes()?.since(&before);
+        if !left.is_empty() {
+            let left = few(&left).join(", ");
+            output::note(&format!("the command left changes: {left}; undo them, or have git ignore such files"));
+        }
         let ended = match exit.exit {
             _ if exit.timed_out => "reached the limit of 60 s".to_owned(),
             Some(status) => format!("exited with {status}"),
             None => "was ended by a signal".to_owned(),
         };
-        let last = log.tail.lines().next_back().filter(|_| log.metrics.is_empty());
+        let is_failed = exit.exit != Some(0) && !exit.timed_out;
+        let last = log.tail.lines().next_back().filter(|_| is_failed || log.metrics.is_empty());
         let last = last.map(|line| format!(": {line}")).unwrap_or_default();
-        output::line(&format!("`{command}` {ended} and printed {}{last}", count_of(log.metrics.len(), "number")));
-        let mut grid = Grid::new([("name", Align::Left), ("value", Align::Right), ("direction", Align::Left)]);
-        for (name, number) in &log.metrics {
-            let direction = match Direction::of_name(name) {
-                Some((Direction::Lower, _)) => "lower is better",
-                Some((Direction::Higher, _)) => "higher is better: say --higher",
-                None => "say --higher or --lower",
-            };
-            grid.push([name.clone(), number.raw.clone(), direction.to_owned()]);
-        }
-        if !log.metrics.is_empty() {
-            output::text(&grid.render(Format::Table, output::width()));
-        }
-        let names = || log.metrics.iter().map(|(name, _)| name.as_str());
-        let is_over = exit.exit == Some(0) && !exit.timed_out;
-        if self.terms.metric.as_deref().is_none_or(|metric| is_over && names().all(|name| name != metric))
-            && let Some(metric) = likeliest(names())
-        {
-            (self.terms.metric, self.terms.direction) = (Some(metric.to_owned()), None);
+        let printed = match is_failed {
+            true => ", so nothing of what it printed is proposed".to_owned(),
+            false => format!(" and printed {}", count_of(log.metrics.len(), "number")),
+        };
+        output::line(&format!("`{command}` {ended}{printed}{last}"));
+        if !is_failed && !log.metrics.is_empty() {
+            output::text(&directions(&log.metrics).render(Format::Table, output::width()));
+            let names: Vec<&str> = log.metrics.iter().map(|(name, _)| name.as_str()).collect();
+            self.choose(asked.metric.as_deref(), &names, exit.timed_out);
         }
         Ok(())
+    }
+
+    /// Takes one of the names that a run printed as the metric, unless the user gave one or a known one is among them. A run that
+    /// `is_cut` may print the known one later.
+    fn choose(&mut self, given: Option<&str>, names: &[&str], is_cut: bool) {
+        let is_printed = |metric: &str| is_cut || names.contains(&metric);
+        if let Some(metric) = given {
+            if !is_printed(metric) {
+                let meant = nearest(metric, names).map(|meant| format!("; did you mean `{meant}`?"));
+                output::note(&format!("the run printed no {metric}{}", meant.unwrap_or_default()));
+            }
+            return;
+        }
+        let known = self.terms.metric.clone().filter(|metric| is_printed(metric));
+        let named = known.as_deref().map(|metric| (metric, "which the repository's files name"));
+        let Some((metric, why)) = named.or_else(|| likeliest(names.iter().copied())) else { return };
+        let is_other = |name: &&str| *name != metric && Direction::of_name(name).is_some();
+        let others: Vec<&str> = names.iter().copied().filter(is_other).collect();
+        if !others.is_empty() {
+            output::line(&format!("took {metric}, {why}; further candidates for --metric: {}", others.join(", ")));
+        }
+        if known.is_none() {
+            (self.terms.metric, self.terms.direction) = (Some(metric.to_owned()), None);
+        }
     }
 
     /// Completes the given settings with the suggested ones. Suggested direction and source apply only to the suggested
@@ -266,11 +289,26 @@ impl Suggestion {
             (None, several) => format!("agents {}; set agent to one of them", names(several)),
         });
         let ledger = self.conventions.ledger_text().filter(|_| asked.ledger.is_none());
-        [metric, beside, command, timeout, scope, agent, ledger, self.conventions.program_text()]
+        let decide = given.decide.filter(|_| asked.decide.is_none()).map(|decide| format!("decide {decide}"));
+        [metric, beside, command, timeout, scope, decide, agent, ledger, self.conventions.program_text()]
             .into_iter()
             .flatten()
             .collect()
     }
+}
+
+/// Tabulates numbers with the directions that their names suggest.
+fn directions(numbers: &[(String, Number)]) -> Grid {
+    let mut grid = Grid::new([("name", Align::Left), ("value", Align::Right), ("direction", Align::Left)]);
+    for (name, number) in numbers {
+        let direction = match Direction::of_name(name) {
+            Some((Direction::Lower, _)) => "lower is better",
+            Some((Direction::Higher, _)) => "higher is better: say --higher",
+            None => "say --higher or --lower",
+        };
+        grid.push([name.clone(), number.raw.clone(), direction.to_owned()]);
+    }
+    grid
 }
 
 /// Writes a file unless it exists. Returns whether it did.

@@ -109,7 +109,7 @@ pub(super) fn with_nearest_command(mut error: clap::Error, program: &Command) ->
 }
 
 /// Flags of other programs, and the flag that does it here, with its value if it has one.
-const OTHER_FLAGS: [(&str, &str, Option<&str>); 9] = [
+const OTHER_FLAGS: [(&str, &str, Option<&str>); 20] = [
     ("--json", "format", Some("json")),
     ("--csv", "format", Some("csv")),
     ("--md", "format", Some("md")),
@@ -117,6 +117,17 @@ const OTHER_FLAGS: [(&str, &str, Option<&str>); 9] = [
     ("--html", "format", Some("html")),
     ("-n", "top", None),
     ("-n", "max-experiments", None),
+    ("--n", "top", None),
+    ("--n", "max-experiments", None),
+    ("--iterations", "max-experiments", None),
+    ("--max-iterations", "max-experiments", None),
+    ("--trials", "max-experiments", None),
+    ("--n-trials", "max-experiments", None),
+    ("--maximize", "higher", None),
+    ("--maximise", "higher", None),
+    ("--minimize", "lower", None),
+    ("--minimise", "lower", None),
+    ("--max-time", "for", None),
     ("--limit", "top", None),
     ("-f", "format", None),
 ];
@@ -137,7 +148,8 @@ pub(super) fn with_meant_flag(mut error: clap::Error, program: &Command, args: &
             value.is_none_or(|value| arg.get_possible_values().iter().any(|possible| possible.get_name() == value))
         })
     };
-    if let Some(advice) = advice(&format!("{} {given}", command.get_name())) {
+    let of_settings = || takes("higher", None).then(|| advice(given)).flatten();
+    if let Some(advice) = advice(&format!("{} {given}", command.get_name())).or_else(of_settings) {
         suggest(&mut error, advice);
         return error;
     }
@@ -183,6 +195,13 @@ mod tests {
             ("report --html", "similar argument exists: '--format html'"),
             ("report --open", "tip: run `ar serve`"),
             ("init --force", "tip: move ar.toml or program.md aside"),
+            ("run --time 8h", "tip: pass --for 8h to end the loop, or --timeout 10m to end a run"),
+            ("run --direction max", "tip: pass --higher or --lower"),
+            ("init --mode min", "tip: pass --higher or --lower"),
+            ("try --maximize", "similar argument exists: '--higher'"),
+            ("run --minimize", "similar argument exists: '--lower'"),
+            ("run --n 20", "similar argument exists: '--max-experiments'"),
+            ("log --n 5", "similar argument exists: '--top'"),
             ("statsu", "similar subcommand exists: 'status'"),
         ] {
             let said = complaint(&format!("ar {given}"));

@@ -289,8 +289,23 @@ fn init_lists_the_numbers_of_a_run_and_reads_names_in_scripts() {
     }
     assert!(repo.read("ar.toml").contains("\nmetric = \"val_loss\"\n"), "{}", repo.read("ar.toml"));
     repo.rm("ar.toml");
-    let said = ar(&repo, ["init", "--probe", "--cmd", "echo broken; exit 3"]).ok().stdout;
-    assert!(said.starts_with("`echo broken; exit 3` exited with 3 and printed 0 numbers: broken\n"), "{said}");
+    assert!(said.contains("\ntook val_loss, a quality on data that nothing was fitted to; further"), "{said}");
+    assert!(
+        said.contains("candidates for --metric: accuracy\n") && said.contains("found: decide confirmed\n"),
+        "{said}"
+    );
+    // A run that failed suggests nothing.
+    let said = ar(&repo, ["init", "--probe", "--cmd", "echo loss: 0 broken; exit 3"]).ok().stdout;
+    assert!(said.contains("exited with 3, so nothing of what it printed is proposed: loss: 0 broken\n"), "{said}");
+    assert!(!said.contains("found: metric") && !repo.read("ar.toml").contains("\nmetric = "), "{said}");
+    repo.rm("ar.toml");
+    // What it leaves is named, and so is the name that may be meant.
+    let probe =
+        ["init", "--probe", "--metric", "val_bbp", "--lower", "--cmd", "echo val_bpb: 1; echo x > a; echo x > b"];
+    repo.write("a", "");
+    let said = ar(&repo, probe).ok().stderr;
+    assert!(said.contains("the run printed no val_bbp; did you mean `val_bpb`?"), "{said}");
+    assert!(said.contains("the command left changes: a, b; undo them"), "{said}");
     repo.rm("ar.toml");
     assert!(ar(&repo, ["init", "--probe"]).exits(2).stderr.contains("hint: pass --cmd COMMAND"));
 }

@@ -113,6 +113,7 @@ fn init_and_run_without_a_flag_make_a_night_of_one_idea_each_that_the_notebook_r
         "found: metric val_bpb (lower is better)\n",
         "found: command uv run train.py\n",
         "found: time limit per run 10m, named in program.md\n",
+        "found: decide confirmed\n",
         "found: agent claude, the only one installed\n",
         "found: program.md uses Karpathy's columns: a new results.tsv has commit … keep, discard, crash\n",
         "found: program.md tells the agent to loop, commit, log and reset by itself: the agent gets it after ar's protocol",

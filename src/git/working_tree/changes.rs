@@ -44,6 +44,16 @@ impl Changes {
     pub fn tracked_paths(&self) -> Vec<PathBuf> {
         self.tracked.iter().map(|(path, _)| path.clone()).collect()
     }
+
+    /// The files that differ as they did not `before`, untracked ones by their stamps; as text, sorted.
+    pub fn since(&self, before: &Changes) -> Vec<String> {
+        let tracked = self.tracked_paths().into_iter().filter(|path| !before.tracked_paths().contains(path));
+        let is_new = |path: &&Path| self.untracked.get(path) != before.untracked.get(path);
+        let untracked = self.untracked.paths().filter(is_new).map(Path::to_owned);
+        let mut paths: Vec<String> = tracked.chain(untracked).map(|path| path.display().to_string()).collect();
+        paths.sort();
+        paths
+    }
 }
 
 /// Files with their stamps, and folders.

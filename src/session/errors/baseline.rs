@@ -56,7 +56,8 @@ impl FailedBaseline {
                 }
                 _ if metric == COMPOSITE => axes_hint(missing, printed),
                 _ => {
-                    let meant = nearest(metric, printed).map(|meant| format!("did you mean --metric {meant}? "));
+                    let meant = nearest(metric, printed)
+                        .map(|meant| format!("did you mean --metric {}? ", shell_word(meant.as_ref())));
                     format!(
                         "{}pass --metric with a number that the log prints: {}",
                         meant.unwrap_or_default(),

@@ -16,8 +16,9 @@ const TARGETS: [&str; 6] = ["autoresearch", "bench", "benchmark", "train", "eval
 const ASIDE: [&str; 8] = ["train", "training", "mem", "memory", "vram", "rss", "total", "build"];
 const UNSEEN: [&str; 7] = ["val", "valid", "validation", "test", "eval", "dev", "heldout"];
 
-/// A name in a script, as part of a pattern.
+/// A name in a script, as part of a pattern; and one that may have blanks, as in `"p99 latency: $p99"`.
 const NAME: &str = r"([A-Za-z_][\w./%@-]*)";
+const PHRASE: &str = r"((?:[A-Za-z]\w* ){0,3}[A-Za-z_][\w./%@-]*)";
 
 /// The command that starts a run by the repository's scripts; `read` gives the text of a file.
 pub fn start_command(read: impl Fn(&str) -> Option<String>) -> Option<String> {
@@ -66,8 +67,10 @@ pub fn printed_metric(scripts: &str, notes: &str) -> Suggested {
         let prints = ["print", "echo", "log", "write", "report"];
         let is_output = |line: &&&str| prints.iter().any(|word| line.to_lowercase().contains(word));
         let output: String = lines.iter().filter(is_output).map(|line| format!("{line}\n")).collect();
+        // Escapes in a text, whose letter belongs to no name.
+        let output = output.replace(r"\n", " ").replace(r"\t", " ").replace("echo ", "echo, ");
         let number = r#"(?:\{|\$[\w({]|%[-+ 0-9.]*[a-zA-Z]|[-+]?\d|["']\s*[,+.])"#;
-        names = found(&format!(r"(?m)(?:^|[^\w{{.$]){NAME}\s*[:=]\s*{number}"), &output);
+        names = found(&format!(r"(?m)(?:^|[^\w{{.$]){PHRASE}\s*[:=]\s*{number}"), &output);
         names.extend(found(&format!(r#"(?:\blog\w*|\badd_scalar)\s*\(\s*["']{NAME}["']\s*,"#), &output));
         let tables = found(r"\b(?:log|dump|print)\w*\s*\((?:[^(){}]*,)?\s*(?:\w+\.dumps\()?\s*\{([^{}]*)\}", scripts);
         names.extend(tables.iter().flat_map(|table| found(&format!(r#"["']{NAME}["']\s*:"#), table)));
@@ -75,7 +78,8 @@ pub fn printed_metric(scripts: &str, notes: &str) -> Suggested {
             names.retain(|name| Direction::of_name(name).is_some());
         }
     }
-    let metric = primary(NAME).or(marked).or_else(|| likeliest(names.iter().map(String::as_str)).map(str::to_owned));
+    let likely = || likeliest(names.iter().map(String::as_str)).map(|(name, _)| name.to_owned());
+    let metric = primary(NAME).or(marked).or_else(likely);
     names.retain(|name| Some(name) != metric.as_ref());
     names.sort();
     names.dedup();
@@ -84,21 +88,22 @@ pub fn printed_metric(scripts: &str, notes: &str) -> Suggested {
     Suggested { direction, metric, beside: names, ..Suggested::default() }
 }
 
-/// The name among those of printed numbers by which a run is most likely judged.
-pub fn likeliest<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// The name among those of printed numbers by which a run is most likely judged, and why.
+pub fn likeliest<'a>(names: impl Iterator<Item = &'a str>) -> Option<(&'a str, &'static str)> {
     let rank = |name: &str| {
         let (_, kind) = Direction::of_name(name)?;
         let plain = plain_name(name);
         let has = |words: &[&str]| plain.split('_').any(|word| words.contains(&word));
         Some(match kind {
-            _ if has(&ASIDE) => 4,
-            NameKind::Quality if has(&["bpb"]) => 0,
-            NameKind::Quality if has(&UNSEEN) => 1,
-            NameKind::Quality => 2,
-            NameKind::Rate | NameKind::Duration | NameKind::Size => 3,
+            _ if has(&ASIDE) => (4, "the first number"),
+            NameKind::Quality if has(&["bpb"]) => (0, "as bits per byte"),
+            NameKind::Quality if has(&UNSEEN) => (1, "a quality on data that nothing was fitted to"),
+            NameKind::Quality => (2, "the first quality"),
+            NameKind::Rate | NameKind::Duration | NameKind::Size => (3, "the first rate, time or size"),
         })
     };
-    names.filter_map(|name| Some((rank(name)?, name))).min_by_key(|(rank, _)| *rank).map(|(_, name)| name)
+    let ranked = names.filter_map(|name| Some((rank(name)?, name)));
+    ranked.min_by_key(|((rank, _), _)| *rank).map(|((_, why), name)| (name, why))
 }
 
 /// What the group of a pattern of `ar`'s own captures; an invalid one finds nothing.
@@ -153,7 +158,10 @@ mod tests {
             ("self.log(\"val_acc\", acc, prog_bar=True)\nself.log('train_loss', loss)", "val_acc"),
             ("print(json.dumps({\"rmse\": rmse, \"n\": n}))", "rmse"),
             ("writer.add_scalar('loss/val', x, step)", "loss/val"),
-            ("print('test accuracy:', acc)", "accuracy"),
+            ("print('test accuracy:', acc)", "test accuracy"),
+            ("echo \"p99 latency: $p99 ms\"", "p99 latency"),
+            ("echo latency: $x", "latency"),
+            ("print(f\"\\nval_bpb: {x}\")", "val_bpb"),
             ("println!(\"latency_ms: {:.2}\", ms);", "latency_ms"),
             ("console.log(`p99_ms=${p99}`)", "p99_ms"),
             ("printf(\"latency_us: %.1f\\n\", us);", "latency_us"),
