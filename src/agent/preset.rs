@@ -40,8 +40,10 @@ enum RoundLimit {
 pub const PRESETS: [Preset; 7] = [
     Preset {
         name: "agy",
-        // The prompt is an argument, and its own limit of five minutes is lifted: `--agent-timeout` ends a call.
-        command: "agy -p \"$(cat)\" --dangerously-skip-permissions --add-dir \"$AR_RUN_DIR\" --print-timeout 24h",
+        // The prompt is an argument, unless it is longer than the kernel lets one be. Its own limit of five minutes is lifted:
+        // `--agent-timeout` ends a call.
+        command: "agy -p \"$(if [ $(wc -c <\"$AR_PROMPT\") -lt 120000 ]; then cat; else echo \"Do what $AR_PROMPT says.\"; fi)\" \
+                  --dangerously-skip-permissions --add-dir \"$AR_RUN_DIR\" --print-timeout 24h",
         install: "curl -fsSL https://antigravity.google/cli/install.sh | bash",
         needs: "a login, made by calling `agy` once",
         reports: Reports::Nothing,

@@ -6,9 +6,11 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::CStr;
-use std::fs::File;
+use std::fs::{self, File, Permissions};
+use std::io::ErrorKind;
 use std::num::NonZero;
 use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -25,7 +27,7 @@ use rustix::io::Errno;
 use super::stamps::Stamp;
 use super::tree::WorkingTree;
 use crate::fs::OWN_FOLDER;
-use crate::git::error::{At, During, Result};
+use crate::git::error::{At, During, GitError, Result};
 use crate::git::index::Staged;
 use crate::git::path::to_path;
 
@@ -120,7 +122,21 @@ fn find(tree: &WorkingTree, index: &Staged, looks_at_files: bool) -> Result<Foun
         file_system: tree.gix.filesystem_options().during(WHAT)?,
         looks_at_files,
     };
-    walk.all(Arc::new(opened), root)
+    match walk.all(Arc::new(opened), root) {
+        Err(GitError::Io { path, source, .. }) if source.kind() == ErrorKind::PermissionDenied && opens(&path) => {
+            find(tree, index, looks_at_files)
+        }
+        found => found,
+    }
+}
+
+/// Lets the user read a folder with tracked files again, of which git stores no permissions. Returns whether that changed them.
+fn opens(folder: &Path) -> bool {
+    const OWN: u32 = 0o700;
+    fs::symlink_metadata(folder).is_ok_and(|meta| {
+        let mode = meta.permissions().mode();
+        meta.is_dir() && mode & OWN != OWN && fs::set_permissions(folder, Permissions::from_mode(mode | OWN)).is_ok()
+    })
 }
 
 fn walk_over(tree: &WorkingTree, index: &Staged, with_untracked: bool, looks_at_files: bool) -> Result<Scan> {
@@ -199,11 +215,11 @@ fn is_repository(tree: &WorkingTree, folder: &Path) -> bool {
 /// Flags for opening a folder, but not through a link.
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Lists the names in an untracked folder; `None` if it is missing.
+/// Lists the names in an untracked folder; `None` if it is missing, or if the user may not read it, as git skips it then.
 fn names(folder: &Path) -> Result<Option<Names>> {
     let read = || Names::in_folder(&rustix::fs::open(folder, DIRECTORY, FileMode::empty())?.into());
     match read() {
-        Err(errno) if is_gone(errno) => Ok(None),
+        Err(errno) if is_gone(errno) || errno == Errno::ACCESS => Ok(None),
         read => read.map(Some).map_err(std::io::Error::from).at("reading", folder),
     }
 }
@@ -486,5 +502,23 @@ fn stat_of(there: &rustix::fs::Stat) -> Stat {
         uid: there.st_uid,
         gid: there.st_gid,
         size: there.st_size as _,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_its_user_may_not_read_is_opened_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("src");
+        fs::create_dir(&path).unwrap();
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        for (before, after) in [(0o000, 0o700), (0o444, 0o744), (0o755, 0o755)] {
+            fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
+            assert_eq!((opens(&path), mode()), (before != after, after));
+        }
+        assert!(!opens(&folder.path().join("none")));
     }
 }
