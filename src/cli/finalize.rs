@@ -53,6 +53,9 @@ pub(super) fn run(args: FinalizeArgs) -> Result<ExitCode, CliError> {
         let commits = count_of(count, "commit");
         output::note(&format!("also in it: {commits} of yours, made after session {tag}, and what {tag} kept"));
     }
+    for pair in view.history.unconfirmed() {
+        output::note(&format!("verification did not confirm this: {}", pair.sentence(4)));
+    }
     if let Some(id) = finalized.unmeasured {
         let tag = &view.tag;
         output::note(&format!(

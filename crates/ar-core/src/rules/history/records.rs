@@ -58,6 +58,16 @@ impl History {
         History { verified, ..self }
     }
 
+    /// The verified pairs whose later experiment was kept, but did not prove better than the earlier one.
+    pub fn unconfirmed(&self) -> impl Iterator<Item = &VerifiedPair> {
+        let is_kept = |id| self.get(id).is_some_and(|record| record.outcome == Outcome::Keep);
+        let is_failed = move |pair: &&VerifiedPair| {
+            let Some((a, b)) = pair.a.own().zip(pair.b.own()).filter(|_| pair.runs > 0) else { return false };
+            is_kept(a.max(b)) && if a < b { pair.low <= 0.0 } else { pair.high >= 0.0 }
+        };
+        self.verified.iter().filter(is_failed)
+    }
+
     /// The pairs that were verified beside the session.
     pub fn verified(&self) -> &[VerifiedPair] {
         &self.verified
@@ -320,7 +330,31 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::VerifiedId;
     use crate::rules::sample::record;
+
+    #[test]
+    fn a_verification_that_shows_no_gain_of_a_later_keep_is_found() {
+        let made = |id: u32, outcome| record(json!({"id": id, "outcome": outcome}));
+        let pair = |a: u32, b: u32, low, high| VerifiedPair {
+            runs: 4,
+            low,
+            high,
+            ..VerifiedPair::new(VerifiedId::new(None, a.into()), VerifiedId::new(None, b.into()))
+        };
+        let pairs = vec![
+            pair(0, 1, -0.1, 0.2),
+            pair(0, 2, 0.1, 0.2),
+            pair(2, 0, -0.2, -0.1),
+            pair(2, 1, -0.2, 0.1),
+            pair(0, 3, -0.1, 0.2),
+        ];
+        let history = History::new(vec![made(0, "keep"), made(1, "keep"), made(2, "keep"), made(3, "discard")]);
+        let history = history.with_verified(pairs);
+        let found: Vec<_> = history.unconfirmed().map(|pair| (pair.a.text(), pair.b.text())).collect();
+        let names = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(found, [names("the baseline", "experiment 1"), names("experiment 2", "experiment 1")]);
+    }
 
     #[test]
     fn records_go_by_their_places_and_numbers_may_have_gaps() {
