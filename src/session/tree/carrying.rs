@@ -290,6 +290,8 @@ impl Workspace {
             crash::point("carrying.put_back");
         }
         remove_all(&place(store, COPIES)).map_err(failed("remove", &place(store, COPIES)))?;
+        // It stays where something is left in it.
+        let _ = fs::remove_dir(store.folder.carried());
         if is_any && self.untracked.known.is_some() { self.remember_untracked(store) } else { Ok(()) }
     }
 
