@@ -86,7 +86,7 @@ pub(super) fn run(args: TryArgs) -> Result<ExitCode, CliError> {
                     let _ = session.note_printed(&words);
                 }
                 // The answer is given; what cannot be done now is done the next time.
-                let _ = session.keep_newest_logs();
+                let _ = session.keep_logs();
             }
         }
         // Also of one that fails: what it had recorded by then is told.

@@ -250,7 +250,7 @@ impl Shown for View<'_> {
             }
         };
         self.trouble = None;
-        self.log = status.log.as_ref().map(|log| self.lookout.last_lines(log).to_vec()).unwrap_or_default();
+        self.log = status.log.as_ref().map(|log| self.lookout.last_lines(log)).unwrap_or_default();
         let overview = match self.seen.take() {
             Some((_, overview)) if overview.is_of(&status) => overview,
             _ => Overview::of(&status),

@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 /// The byte that starts an escape.
-pub(super) const ESC: u8 = 0x1b;
+const ESC: u8 = 0x1b;
 
 /// Bytes after which the start of a control sequence counts as stray bytes.
 const LONGEST_CONTROL: usize = 64;
@@ -38,11 +38,6 @@ fn mark(head: &[u8]) -> Option<(Encoding, usize)> {
     }
 }
 
-/// Returns whether a log starts with a byte order mark. `head` is its first three bytes, or all of a shorter log.
-pub fn has_mark(head: &[u8]) -> bool {
-    mark(head).is_some()
-}
-
 /// Decodes a log that comes in any pieces: drops its byte order mark and turns UTF-16 into UTF-8.
 ///
 /// The output does not depend on how the input was cut.
@@ -54,14 +49,8 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// For a log from its first byte on.
     pub(super) fn new() -> Self {
         Decoder { encoding: Encoding::Undecided, held: Vec::new() }
-    }
-
-    /// For a part of a log that has no byte order mark.
-    pub(super) fn of_bytes() -> Self {
-        Decoder { encoding: Encoding::Bytes, held: Vec::new() }
     }
 
     /// Appends the decoded `chunk`.

@@ -16,7 +16,7 @@ const MEMORY: [&str; 2] = ["memory_gb", "peak_vram_mb"];
 struct Mention {
     /// The name; absent if the log does not give it.
     name: Option<String>,
-    /// The search for it; absent if nothing is left to find.
+    /// The search for it; absent if the log does not give it.
     search: Option<Search>,
     claims: Claims,
 }
@@ -29,23 +29,6 @@ impl Mention {
     /// Looks for a name, which a log can print.
     fn named(name: &str) -> Self {
         Mention::of(Some(name.to_owned()), Some(Search::names(&[name.trim()])))
-    }
-
-    /// Looks for the same, and knows nothing yet.
-    fn anew(&self) -> Self {
-        Mention::of(self.name.clone(), self.search.clone())
-    }
-
-    /// Looks for it unless it is known.
-    fn missing(&self) -> Self {
-        let mut missing = self.anew();
-        missing.search.take_if(|_| self.claims.are_settled());
-        missing
-    }
-
-    /// Returns whether earlier lines can no longer change the result.
-    fn is_known(&self) -> bool {
-        self.claims.are_settled() || self.search.is_none()
     }
 
     fn look(&mut self, lines: &[u8], range: &Range<usize>) {
@@ -88,8 +71,8 @@ fn is_printable(name: &str) -> bool {
 pub(super) struct Mentions {
     metric: Mention,
     axes: Vec<Mention>,
-    /// The search for memory; absent if nothing is left to find.
-    memory: Option<Search>,
+    /// The search for memory.
+    memory: Search,
     /// The last finite number of memory, in GiB.
     memory_gb: Option<f64>,
 }
@@ -103,38 +86,12 @@ impl Mentions {
             MetricSource::Regex(pattern) => Mention::of(Some(spec.name.clone()), Some(Search::pattern(pattern)?)),
             MetricSource::File { .. } => Mention::of(None, None),
         };
-        let memory = Some(Search::names(&MEMORY));
-        Ok(Mentions { metric, axes: Vec::new(), memory, memory_gb: None })
+        Ok(Mentions { metric, axes: Vec::new(), memory: Search::names(&MEMORY), memory_gb: None })
     }
 
     /// Looks for these names, too, as for the name of a metric.
     pub(super) fn look_for<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         self.axes.extend(names.filter(|name| is_printable(name)).map(Mention::named));
-    }
-
-    /// Looks for the same, and knows nothing yet.
-    pub(super) fn anew(&self) -> Self {
-        let axes = self.axes.iter().map(Mention::anew).collect();
-        Mentions { metric: self.metric.anew(), axes, memory: self.memory.clone(), memory_gb: None }
-    }
-
-    /// Looks for what these do not know yet.
-    pub(super) fn missing(&self) -> Self {
-        let axes = self.axes.iter().map(Mention::missing).collect();
-        let memory = self.memory.clone().filter(|_| self.memory_gb.is_none());
-        Mentions { metric: self.metric.missing(), axes, memory, memory_gb: None }
-    }
-
-    /// Returns whether earlier lines can no longer change the results.
-    pub(super) fn are_known(&self) -> bool {
-        self.metric.is_known() && self.axes.iter().all(Mention::is_known) && self.memory_gb.is_some()
-    }
-
-    /// Takes what earlier lines said.
-    pub(super) fn put_before(&mut self, earlier: Mentions) {
-        self.metric.claims.put_before(earlier.metric.claims);
-        self.axes.iter_mut().zip(earlier.axes).for_each(|(axis, earlier)| axis.claims.put_before(earlier.claims));
-        self.memory_gb = self.memory_gb.or(earlier.memory_gb);
     }
 
     /// Says what the log has instead of the metric's number: several behind its name, or one behind a similar name.
@@ -159,15 +116,13 @@ impl Mentions {
     pub(super) fn look(&mut self, lines: &[u8], range: &Range<usize>) {
         self.metric.look(lines, range);
         self.axes.iter_mut().for_each(|axis| axis.look(lines, range));
-        if let Some(search) = &self.memory {
-            search.backwards(lines, range, |which, reading| {
-                let Reading::Value(_, Value::Finite(number)) = reading.named(MEMORY[which]) else { return false };
-                let number = number.named(MEMORY[0]);
-                let is_memory = number.unit.as_ref().is_some_and(Unit::is_bytes);
-                self.memory_gb = Some(number.value).filter(|_| is_memory).or(self.memory_gb);
-                is_memory
-            });
-        }
+        self.memory.backwards(lines, range, |which, reading| {
+            let Reading::Value(_, Value::Finite(number)) = reading.named(MEMORY[which]) else { return false };
+            let number = number.named(MEMORY[0]);
+            let is_memory = number.unit.as_ref().is_some_and(Unit::is_bytes);
+            self.memory_gb = Some(number.value).filter(|_| is_memory).or(self.memory_gb);
+            is_memory
+        });
     }
 
     /// The mentions of the metric, and the last one of memory. Makes `metrics` and the names that are not finite say the same of the

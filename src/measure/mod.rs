@@ -21,7 +21,6 @@ mod units;
 mod verdict;
 mod vocabulary;
 
-pub use clean::has_mark;
 pub(crate) use file::quote_constants;
 pub use file::{MetricFileError, metric_file, place_of};
 pub use plain::PlainText;

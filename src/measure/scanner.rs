@@ -14,14 +14,10 @@ use crate::domain::{Composite, MetricSpec, Number, PartOf};
 /// Bytes of a log to search at a time.
 const BLOCK: usize = 64 * 1024;
 
-/// Bytes at the end of a log that its last lines are taken from. Without escapes, these are as a rule more than [`KEPT`].
-const LAST: usize = 8 * KEPT;
-
 /// Bytes of a line to search at once. A longer line is searched in pieces that overlap by [`OVERLAP`].
 const PIECE: usize = 2 * BLOCK;
 
-/// Overlap of the pieces of a long line, in bytes. Half of it is longer than any escape, and than the text that belongs to a
-/// name.
+/// Overlap of the pieces of a long line, in bytes. Half of it is longer than the text that belongs to a name.
 const OVERLAP: usize = 16 * 1024;
 
 /// The findings in a log, bounded in size for a log of any length.
@@ -55,14 +51,12 @@ pub struct LogSummary {
 /// Reads a log in any pieces, also while it grows, and remembers the last number of the metric.
 ///
 /// The result does not depend on how the log was cut into pieces. Memory stays under 5 MiB whatever the log.
-///
-/// A log that is finished can be read in parts, the last one first: [`Scanner::for_part`] reads the last part,
-/// [`Scanner::for_earlier`] those before it until [`Scanner::is_settled`].
 #[derive(Debug)]
 pub struct Scanner {
     decoder: Decoder,
+    cleaner: Cleaner,
     mentions: Mentions,
-    /// The log's last bytes: those that were searched, and those of a line that is not complete yet.
+    /// The log's last bytes without escapes: those that were searched, and those of a line that is not complete yet.
     text: Vec<u8>,
     /// Offset in `text` of the first byte to search.
     searched: usize,
@@ -71,8 +65,6 @@ pub struct Scanner {
     seen: usize,
     /// True if the log has bytes before those of `text`.
     forgotten: bool,
-    /// Number of bytes to keep for the last lines.
-    keeps: usize,
     blank: bool,
 }
 
@@ -86,7 +78,16 @@ impl Scanner {
     ///
     /// The name is empty or has a line break, or the pattern is invalid or has not exactly one group.
     pub fn new(spec: &MetricSpec) -> Result<Self, PatternError> {
-        Ok(Scanner::of(Decoder::new(), Mentions::new(spec)?, LAST))
+        Ok(Scanner {
+            decoder: Decoder::new(),
+            cleaner: Cleaner::new(),
+            mentions: Mentions::new(spec)?,
+            text: Vec::new(),
+            searched: 0,
+            seen: 0,
+            forgotten: false,
+            blank: true,
+        })
     }
 
     /// The same, which looks for the axes of a composite as for the metric, wherever the log has them.
@@ -96,21 +97,22 @@ impl Scanner {
         self
     }
 
-    fn of(decoder: Decoder, mentions: Mentions, keeps: usize) -> Self {
-        let text = Vec::new();
-        Scanner { decoder, mentions, text, searched: 0, seen: 0, forgotten: false, keeps, blank: true }
-    }
-
     /// Reads the log's next bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         for block in bytes.chunks(BLOCK) {
-            let start = self.text.len();
-            self.decoder.push(block, &mut self.text);
-            self.search_lines(start);
-            if self.text.len() > 4 * self.keeps {
+            let mut decoded = Vec::with_capacity(block.len());
+            self.decoder.push(block, &mut decoded);
+            self.take(&decoded);
+            if self.text.len() > 4 * KEPT {
                 self.forget();
             }
         }
+    }
+
+    fn take(&mut self, decoded: &[u8]) {
+        let start = self.text.len();
+        self.cleaner.push(decoded, &mut self.text);
+        self.search_lines(start);
     }
 
     /// Searches the lines that are complete with the bytes from `new` on, and the first pieces of a long one.
@@ -132,14 +134,14 @@ impl Scanner {
     fn search(&mut self, part: Range<usize>, length: usize) {
         let lines = &self.text[part];
         self.mentions.look(lines, &(self.seen..length));
-        self.blank = self.blank && is_blank(&without_escapes(lines));
+        self.blank = self.blank && lines.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0);
     }
 
     /// Searches what is left, now that no more bytes come.
     fn end(&mut self) {
-        let start = self.text.len();
-        self.decoder.finish(&mut self.text);
-        self.search_lines(start);
+        let mut decoded = Vec::new();
+        self.decoder.finish(&mut decoded);
+        self.take(&decoded);
         let rest = self.searched..self.text.len();
         self.search(rest.clone(), rest.len());
         (self.searched, self.seen) = (rest.end, 0);
@@ -148,38 +150,10 @@ impl Scanner {
 
     /// Drops the bytes that nobody needs any more.
     fn forget(&mut self) {
-        let dropped = self.text.len().saturating_sub(self.keeps).min(self.searched);
+        let dropped = self.text.len().saturating_sub(KEPT).min(self.searched);
         self.text.drain(..dropped);
         self.searched -= dropped;
         self.forgotten |= dropped > 0;
-    }
-
-    /// A scanner for the same metric that has read nothing, for the last part of a log without a byte order mark. The part begins
-    /// behind a line break, or at the log's start.
-    pub fn for_part(&self) -> Self {
-        Scanner::of(Decoder::of_bytes(), self.mentions.anew(), LAST)
-    }
-
-    /// A scanner for whole lines before this one's part, which looks only for what they can add.
-    pub fn for_earlier(&self) -> Self {
-        Scanner::of(Decoder::of_bytes(), self.mentions.missing(), LAST.saturating_sub(self.text.len()))
-    }
-
-    /// Takes what a scanner found in the lines right before this one's part, and becomes the scanner of both.
-    pub fn put_before(&mut self, mut earlier: Scanner) {
-        self.end();
-        earlier.end();
-        self.mentions.put_before(earlier.mentions);
-        self.blank &= earlier.blank;
-        self.forgotten |= earlier.forgotten;
-        self.searched += earlier.text.len();
-        self.text.splice(..0, earlier.text);
-    }
-
-    /// Ends this part of the log. Returns whether earlier lines can no longer change the summary.
-    pub fn is_settled(&mut self) -> bool {
-        self.end();
-        self.mentions.are_known() && !self.blank && self.text.len() >= LAST
     }
 
     /// The last finite number of the metric so far; a line counts once it is complete.
@@ -189,9 +163,9 @@ impl Scanner {
 
     /// Ends the log of a run that was cut off, and returns its summary: a last line without its end has no numbers.
     pub fn finish_cut(mut self) -> LogSummary {
-        let start = self.text.len();
-        self.decoder.finish(&mut self.text);
-        self.search_lines(start);
+        let mut decoded = Vec::new();
+        self.decoder.finish(&mut decoded);
+        self.take(&decoded);
         let rest = plain_text(&self.text.split_off(self.searched));
         let mut summary = self.finish();
         summary.empty &= rest.is_empty();
@@ -202,8 +176,7 @@ impl Scanner {
     /// Ends the log and returns its summary.
     pub fn finish(mut self) -> LogSummary {
         self.end();
-        let plain = without_escapes(&self.text);
-        let lines = last_lines_of(&plain, self.forgotten);
+        let lines = last_lines_of(&self.text, self.forgotten);
         let (mut metrics, mut not_finite) = pairs(lines);
         let instead = self.mentions.instead(&metrics);
         let (claims, memory) = self.mentions.finish(&mut metrics, &mut not_finite);
@@ -212,16 +185,6 @@ impl Scanner {
         let (found, part) = (claims.found().cloned(), claims.part());
         LogSummary { found, part, instead, metrics, not_finite, memory_gb, empty: self.blank, tail: shown(lines) }
     }
-}
-
-fn without_escapes(lines: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(lines.len());
-    Cleaner::new().push(lines, &mut plain);
-    plain
-}
-
-fn is_blank(plain: &[u8]) -> bool {
-    plain.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 use proptest::prelude::*;
 
-use super::super::clean::has_mark;
 use super::*;
 use crate::domain::{Direction, MetricSource, Number, PartOf};
 
@@ -22,6 +21,12 @@ fn scan(spec: &MetricSpec, pieces: &[&[u8]]) -> LogSummary {
         scanner.push(piece);
     }
     scanner.finish()
+}
+
+fn without_escapes(log: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    Cleaner::new().push(log, &mut plain);
+    plain
 }
 
 /// Removes the escapes of a log, then scans it.
@@ -239,8 +244,7 @@ fn a_long_coloured_log_is_read_in_bounded_memory_and_its_last_lines_are_kept() {
     let bar = b"\x1b[2K\r\x1b[32m 12.5%\x1b[0m|\x1b[1;34m####\x1b[0m| \x1b[36m125/1000\x1b[0m".repeat(20_000);
     let empty = b"\n".iter().chain(b"\x1b[0m".repeat(1000).iter()).copied().collect::<Vec<_>>().repeat(400);
     let told: &[u8] = b"\n\x1b[1mval\x1b[0m_bpb: 1.5\nmem\x1b[0mory_gb: 7\n";
-    let logs = [[told, &bar, &bar, &bar, &bar], [&bar, &bar, told, &bar, &bar], [told, &bar, &bar, &empty, &empty]];
-    for (parts, has_last_lines) in logs.into_iter().zip([true, true, false]) {
+    for parts in [[told, &bar, &bar, &bar, &bar], [&bar, &bar, told, &bar, &bar], [told, &bar, &bar, &empty, &empty]] {
         let mut scanner = Scanner::new(&named("val_bpb")).unwrap();
         for part in parts {
             for bytes in part.chunks(100_000) {
@@ -250,12 +254,7 @@ fn a_long_coloured_log_is_read_in_bounded_memory_and_its_last_lines_are_kept() {
         }
         let summary = scanner.finish();
         assert_eq!((raw(&summary), summary.memory_gb), (Some("1.5"), Some(7.0)));
-        // A log that is mostly escapes keeps fewer last lines.
-        assert!(if has_last_lines {
-            summary == cleaned(&named("val_bpb"), &parts.concat())
-        } else {
-            summary.tail.is_empty()
-        });
+        assert_eq!(summary, cleaned(&named("val_bpb"), &parts.concat()));
     }
 }
 
@@ -320,11 +319,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn taking_escapes_out_where_a_name_may_be_finds_what_taking_out_all_finds(
+    fn escapes_in_and_around_names_change_nothing_however_the_log_is_cut(
         pieces in proptest::collection::vec(prop_oneof![
             4 => split_name(),
             1 => log_bytes(),
-            // Names are so rare that looking for them is worth it.
             4 => Just(b"step 7 | \x1b[36m12%\x1b[0m lr 2.5 |\n".repeat(200)),
             1 => Just(b"\n".to_vec()),
             1 => Just(b"\r".to_vec()),
@@ -333,21 +331,12 @@ proptest! {
         name in proptest::sample::select(vec!["val_bpb", "test loss"]),
     ) {
         let log = [&pieces.concat()[..], b"\n"].concat();
-        prop_assume!(!has_mark(&log));
-        let last = b"step 8 | lr 2.5 |\n".repeat(5000);
+        prop_assume!(!log.starts_with(b"\xff\xfe") && !log.starts_with(b"\xfe\xff") && !log.starts_with(b"\xef\xbb\xbf"));
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.index(log.len() + 1)).chain([0, log.len()]).collect();
         cuts.sort_unstable();
         let parts: Vec<&[u8]> = cuts.windows(2).map(|cut| &log[cut[0]..cut[1]]).collect();
         let spec = named(name);
-        let expected = cleaned(&spec, &[&log[..], &last].concat());
-        prop_assert_eq!(&scan(&spec, &[&parts[..], &[&last[..]]].concat()), &expected);
-        // Here no line is cleaned for the tail.
-        let mut scanner = Scanner::new(&spec).unwrap().for_part();
-        scanner.push(&last);
-        let mut earlier = scanner.for_earlier();
-        parts.iter().for_each(|part| earlier.push(part));
-        scanner.put_before(earlier);
-        prop_assert_eq!(scanner.finish(), expected, "from the end");
+        prop_assert_eq!(scan(&spec, &parts), cleaned(&spec, &log));
     }
 }
 

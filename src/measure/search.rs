@@ -1,22 +1,15 @@
 //! The search for mentions of a metric in complete lines: by its name, or by a pattern.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
-use aho_corasick::packed::{Config, Searcher};
 use memchr::{memchr2, memmem, memrchr2};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::clean::{Cleaner, ESC};
 use super::name::{LEFT, RIGHT, Reading, reading_between};
 use super::number::{Value, whole};
 use super::standing::Standing;
 use crate::domain::Number;
-
-/// Bytes to search at once, from the end of the lines backwards: few, so that a name on every line costs little, and enough for a
-/// fast search where there is none.
-const STRETCH: usize = 8 * 1024;
 
 /// The value in the last mention of the metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,19 +68,11 @@ impl PatternError {
     }
 }
 
-/// Finds mentions in lines that may contain escapes.
-#[derive(Debug, Clone)]
+/// Finds mentions in lines without escapes.
+#[derive(Debug)]
 pub(super) enum Search {
     /// By names.
-    Names {
-        /// The names.
-        names: Vec<memmem::Finder<'static>>,
-        /// Skips lines without a name before their escapes are removed; absent where the machine cannot search so fast.
-        ///
-        /// A name appears in one piece, or an escape interrupts it. So the names and each start of them followed by an escape are
-        /// all there is to find.
-        skip: Option<Searcher>,
-    },
+    Names(Vec<memmem::Finder<'static>>),
     /// By a regular expression with one group, line by line.
     Pattern(Regex),
 }
@@ -95,14 +80,7 @@ pub(super) enum Search {
 impl Search {
     /// Searches for names.
     pub(super) fn names(names: &[&str]) -> Self {
-        let interrupted =
-            |name: &&str| (1..name.len()).map(|end| [&name.as_bytes()[..end], &[ESC]].concat()).collect::<Vec<_>>();
-        let found: BTreeSet<Vec<u8>> =
-            names.iter().flat_map(interrupted).chain(names.iter().map(|name| name.as_bytes().to_vec())).collect();
-        Search::Names {
-            names: names.iter().map(|name| memmem::Finder::new(name).into_owned()).collect(),
-            skip: Config::new().builder().extend(found).build(),
-        }
+        Search::Names(names.iter().map(|name| memmem::Finder::new(name).into_owned()).collect())
     }
 
     /// Searches for a pattern.
@@ -122,69 +100,36 @@ impl Search {
     /// Passes the mentions that begin in a range of `lines` to `take`, last one first, until it returns true.
     /// Each comes with the index of its name.
     pub(super) fn backwards(&self, lines: &[u8], range: &Range<usize>, mut take: impl FnMut(usize, Reading) -> bool) {
-        let mut end = lines.len();
-        while end > 0 {
-            let near = end.saturating_sub(STRETCH);
-            let start = memrchr2(b'\n', b'\r', &lines[..near]).map_or(0, |brk| brk + 1);
-            let stretch = &lines[start..end];
-            if self.may_mention(stretch) {
-                let from = range.start.clamp(start, end) - start;
-                let to = range.end.clamp(start, end) - start;
-                let (mut cleaner, mut plain) = (Cleaner::new(), Vec::with_capacity(stretch.len()));
-                cleaner.push(&stretch[..from], &mut plain);
-                let from_plain = plain.len();
-                cleaner.push(&stretch[from..to], &mut plain);
-                let range = from_plain..plain.len();
-                cleaner.push(&stretch[to..], &mut plain);
-                if self.backwards_in_plain(&plain, &range, &mut take) {
-                    return;
-                }
-            }
-            end = start;
-        }
-    }
-
-    fn may_mention(&self, lines: &[u8]) -> bool {
         match self {
-            Search::Names { skip: Some(skip), .. } => skip.find(lines).is_some(),
-            Search::Names { .. } | Search::Pattern(_) => true,
-        }
-    }
-
-    fn backwards_in_plain(
-        &self,
-        plain: &[u8],
-        range: &Range<usize>,
-        take: &mut impl FnMut(usize, Reading) -> bool,
-    ) -> bool {
-        match self {
-            Search::Names { names, .. } => {
+            Search::Names(names) => {
                 let mut found = Vec::new();
                 for (which, name) in names.iter().enumerate() {
                     let mut at = range.start;
-                    while let Some(offset) = name.find(&plain[at..]).filter(|offset| at + offset < range.end) {
+                    while let Some(offset) = name.find(&lines[at..]).filter(|offset| at + offset < range.end) {
                         found.push((at + offset, which));
                         at += offset + 1;
                     }
                 }
                 found.sort_unstable();
-                found.into_iter().rev().any(|(at, which)| {
-                    named_value(plain, at, names[which].needle()).is_some_and(|reading| take(which, reading))
-                })
+                for (at, which) in found.into_iter().rev() {
+                    if named_value(lines, at, names[which].needle()).is_some_and(|reading| take(which, reading)) {
+                        return;
+                    }
+                }
             }
             Search::Pattern(regex) => {
-                let mut end = plain.len();
+                let mut end = lines.len();
                 loop {
-                    let start = memrchr2(b'\n', b'\r', &plain[..end]).map_or(0, |brk| brk + 1);
+                    let start = memrchr2(b'\n', b'\r', &lines[..end]).map_or(0, |brk| brk + 1);
                     let values: Vec<Value> = regex
-                        .captures_iter(&plain[start..end])
+                        .captures_iter(&lines[start..end])
                         .filter(|found| found.get(0).is_some_and(|all| range.contains(&(start + all.start()))))
                         .filter_map(|found| whole(found.get(1)?.as_bytes()))
                         .collect();
                     if values.into_iter().rev().any(|value| take(0, Reading::Value(Standing::WHOLE, value))) {
-                        return true;
+                        return;
                     }
-                    let Some(before) = start.checked_sub(1) else { return false };
+                    let Some(before) = start.checked_sub(1) else { return };
                     end = before;
                 }
             }
@@ -207,17 +152,6 @@ fn named_value(plain: &[u8], at: usize, name: &[u8]) -> Option<Reading> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_lines_that_may_mention_a_name_are_cleaned() {
-        let search = Search::names(&["val_bpb", "memory_gb"]);
-        for line in ["step 1\rval_bpb: 1\n", "v\u{1b}[1mal_bpb\n", "val\u{1b}]0;_bpb\u{7}_bpb\n", "a memory_gb"] {
-            assert!(search.may_mention(line.as_bytes()), "{line:?}");
-        }
-        for line in ["", "step 1 | \u{1b}[1mlr\u{1b}[0m 2.5 |\n", "val bpb, memory\n", "\u{1b}[1m12%\u{1b}[0m"] {
-            assert!(!search.may_mention(line.as_bytes()), "{line:?}");
-        }
-    }
 
     #[test]
     fn mentions_come_last_one_first_until_one_is_taken() {

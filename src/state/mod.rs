@@ -64,7 +64,7 @@ pub use presence::{Opener, Presence};
 pub use ratings::{RatedLine, add_rating, read_ratings};
 pub use register::{Register, Registered};
 pub use results::Results;
-pub use run_logs::{further_runs, is_compressed, plain_log, read_log_tail};
+pub use run_logs::{further_runs, plain_log, read_log_tail};
 pub use sleep::Sleep;
 pub use stopping::{Stopping, StoppingBeside};
 pub use tree_state::{Aside, TreeState};

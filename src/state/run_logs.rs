@@ -150,16 +150,11 @@ fn compress(log: &Path) -> io::Result<()> {
     fs::remove_file(log)
 }
 
-/// Returns whether a log is compressed, by its first bytes, of which `head` has at least two.
-pub fn is_compressed(head: &[u8]) -> bool {
-    head.starts_with(&GZIP)
-}
-
 /// Reads a log that may be compressed as the plain text that it was, in bounded memory.
 pub fn plain_log<R: Read + 'static>(mut log: R) -> io::Result<Box<dyn Read>> {
     let mut head = Vec::new();
     log.by_ref().take(GZIP.len() as u64).read_to_end(&mut head)?;
-    let is_compressed = is_compressed(&head);
+    let is_compressed = head == GZIP;
     let whole = BufReader::new(Cursor::new(head).chain(log));
     Ok(if is_compressed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) })
 }

@@ -254,7 +254,7 @@ impl Watched<'_> {
         self.seen = match self.lookout.look() {
             Err(error) => Err(with_causes(&error)),
             Ok(status) => {
-                let log = status.log.as_ref().map(|log| self.lookout.last_lines(log).to_vec()).unwrap_or_default();
+                let log = status.log.as_ref().map(|log| self.lookout.last_lines(log)).unwrap_or_default();
                 let escalation = status.report.as_ref().and_then(|path| read_at_most(path, REPORT).ok());
                 let escalation = escalation.map(|text| String::from_utf8_lossy(&text).into_owned());
                 Ok(Sight { status, log, escalation })

@@ -45,7 +45,7 @@ pub fn inspect_all(sessions: Vec<(PathBuf, Tag)>, clock: Clock) -> (Vec<(PathBuf
     (seen, troubles)
 }
 
-/// Looks at one session again and again, and reads what has changed since the last look.
+/// Looks at one session again and again.
 pub struct Lookout<'a> {
     repo: &'a Repo,
     reader: StatusReader<'a>,
@@ -89,7 +89,7 @@ impl<'a> Lookout<'a> {
     }
 
     /// The last lines of a log as a terminal would show them, without escapes; none where there is no log.
-    pub fn last_lines(&mut self, log: &Path) -> &[String] {
+    pub fn last_lines(&self, log: &Path) -> Vec<String> {
         self.reader.last_lines(log)
     }
 }

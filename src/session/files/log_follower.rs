@@ -1,14 +1,41 @@
-//! The log of a run, read while it is written.
+//! The log of a run, read while it is written or afterwards.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::domain::{Composite, Contract, MetricSpec};
 use crate::fs::{open_regular, standing};
-use crate::measure::{PatternError, Scanner};
+use crate::measure::{LogSummary, PatternError, Scanner};
 use crate::session::errors::SessionError;
+use crate::state::plain_log;
+
+/// Size of one read of a log, in bytes.
+const CHUNK: usize = 256 * 1024;
+
+/// Summarises the log at `path` by its metric, or by the axes of a composite, compressed or not; `-` is standard input. If a
+/// log is still growing, this is its summary so far.
+///
+/// # Errors
+///
+/// The log cannot be read, or the metric cannot be looked for.
+pub fn read_log(path: &Path, metric: &MetricSpec, axes: Option<&Composite>) -> Result<LogSummary, SessionError> {
+    let mut scanner = Scanner::new(metric)?.with_axes(axes);
+    let mut read = || -> io::Result<()> {
+        let is_input = path == Path::new("-");
+        let mut log = if is_input { plain_log(io::stdin().lock())? } else { plain_log(File::open(path)?)? };
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            match log.read(&mut buffer)? {
+                0 => return Ok(()),
+                count => scanner.push(&buffer[..count]),
+            }
+        }
+    };
+    read().map_err(|source| SessionError::Io { action: "read", path: path.to_owned(), source })?;
+    Ok(scanner.finish())
+}
 
 /// Reads a log as it grows.
 pub(crate) struct LogFollower {
@@ -27,8 +54,6 @@ pub(crate) struct LogFollower {
 }
 
 impl LogFollower {
-    /// Size of one read, in bytes.
-    const CHUNK: usize = 256 * 1024;
     /// Number of first bytes that are compared.
     const HEAD: usize = 4096;
     /// Maximum number of bytes read in one poll, so that a flood cannot block the loop.
@@ -47,7 +72,7 @@ impl LogFollower {
             taken: 0,
             head: Vec::new(),
             scanner,
-            buffer: vec![0; Self::CHUNK],
+            buffer: vec![0; CHUNK],
         })
     }
 

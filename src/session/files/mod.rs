@@ -8,7 +8,6 @@ mod disk_space;
 mod fetched;
 mod ignored;
 mod layout;
-mod log_end;
 mod log_follower;
 mod metric_files;
 mod other_sessions;
@@ -32,14 +31,14 @@ pub(crate) use ignored::{IgnoredFiles, ignored_inputs, stamp};
 pub use layout::refuse_tracked;
 pub(crate) use layout::{INDEX_BEFORE, REPRO_FOLDER, UNFINISHED, clear_folder, exclude_own, is_own, remove_file};
 pub use layout::{SETTINGS_FILE, exclude_pattern};
-pub use log_end::read_log;
 pub(crate) use log_follower::LogFollower;
+pub use log_follower::read_log;
 pub(crate) use metric_files::{file_with, is_pattern, last_changed, newest_file};
 pub(crate) use other_sessions::{HeldSessions, Others, has_job, is_odd_ref, other_records, tag_of};
 pub use ownership::await_other_host;
 pub(crate) use ownership::{driven_elsewhere, is_driven, opened_elsewhere, refuse_elsewhere};
 pub(crate) use program_path::own_path;
-pub(crate) use read_cache::{Damage, LogTail, Records, Terms};
+pub(crate) use read_cache::{Damage, Records};
 pub(crate) use reading::{
     SESSIONS, expected_tip, is_session, lost_records, no_experiment, parse_record, read_history, read_messages,
     read_records, readable_refs, record_id, record_message, recorded_terms, refuse_changed, session_of_head,

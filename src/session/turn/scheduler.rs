@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::thread::JoinHandle;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -23,7 +22,7 @@ use crate::session::errors::SessionError;
 use crate::session::store::{Interrupt, Store};
 use crate::session::tree::{Tree, TreeOf, Trees, Workspace};
 use crate::session::wait::{
-    Clearance, Deadline, Ending, Keeper, Paced, Shared, await_gpus, clear, take_in_guardians, wait_out,
+    Clearance, Deadline, Ending, Paced, Shared, await_gpus, clear, take_in_guardians, wait_out,
 };
 use crate::state::OpenExperiment;
 
@@ -102,7 +101,6 @@ pub(crate) struct Lanes<'s, 'a> {
     reviews: BTreeSet<ExperimentId>,
     /// The attempts that wait for a slot, in the order in which they became ready.
     ready: Vec<ExperimentId>,
-    keeper: Option<Keeper>,
     /// Set while the loop waits for an outage to end.
     waits: bool,
     /// Number of calls in a row whose shims were killed.
@@ -125,7 +123,6 @@ impl Session<'_> {
         let reason = loop {
             let mut lanes = Lanes::new(&self.shared, &mut self.workspace, Scope::Night { first });
             let turned = lanes.turn().await;
-            lanes.end_keeper(true)?;
             let may_pass = lanes.trees.are_own() && turned.as_ref().is_err_and(SessionError::may_pass);
             drop(lanes);
             match turned {
@@ -188,7 +185,6 @@ impl<'s, 'a> Lanes<'s, 'a> {
             checked_before: None,
             reviews: BTreeSet::new(),
             ready: Vec::new(),
-            keeper: None,
             waits: false,
             lost: 0,
             attempted: None,
@@ -240,7 +236,6 @@ impl<'s, 'a> Lanes<'s, 'a> {
             let bar = plan.bar;
             let is_over = plan.is_empty() && self.jobs.is_empty();
             if is_over {
-                self.end_keeper(true)?;
                 return match self.failing.take() {
                     Some(error) => Err(error),
                     None => Ok(self.reason(asked, bar)),
@@ -632,9 +627,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
         let Some(purpose) = purpose else { return Ok(()) };
         shared.check_disk_space()?;
         let Some(mut tree) = self.seat(seat)? else { return Ok(()) };
-        if self.keeper.is_none() {
-            self.keeper = Some(shared.log_keeper.borrow_mut().start(&shared.store()));
-        }
+        shared.keep_logs()?;
         // *In place* the journal names no seat.
         let named = self.trees.are_own().then_some(seat);
         let Some(open) = made else {
@@ -683,7 +676,7 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 let attempted = ended?;
                 self.is_detached |= attempted == Attempted::StillRunning;
                 self.attempted = Some(attempted);
-                self.end_keeper(false)
+                Ok(())
             }
             Done::Checked { slot, tree, ended } => {
                 self.slots.remove(&slot);
@@ -714,7 +707,6 @@ impl<'s, 'a> Lanes<'s, 'a> {
                 self.text.take_if(|at| *at == seat);
                 self.trees.give_back(tree);
                 self.put_branch_back("put back")?;
-                self.end_keeper(!self.trees.are_own())?;
                 match ended? {
                     Called::Over => self.lost = 0,
                     // One pause serves all calls that end before it is over.
@@ -756,17 +748,6 @@ impl<'s, 'a> Lanes<'s, 'a> {
         }
         let tip = self.shared.store().tip();
         self.shared.store().set_branch(&tip, &[], why)
-    }
-
-    /// Notes what was done about the logs, once that is over; `at_once` waits for it.
-    fn end_keeper(&mut self, at_once: bool) -> Result<(), SessionError> {
-        let is_over = |keeper: &mut Keeper| at_once || keeper.as_ref().is_none_or(JoinHandle::is_finished);
-        let Some(keeper) = self.keeper.take_if(is_over) else { return Ok(()) };
-        let shared = self.shared;
-        shared.log_keeper.borrow_mut().end(keeper, &shared.store(), &shared.events.borrow().log)?;
-        let store = &mut *shared.store();
-        store.expected.expect_again(&store.folder.logs());
-        Ok(())
     }
 }
 

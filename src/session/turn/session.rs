@@ -233,14 +233,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Compresses the log of the last experiment if it is large, and deletes logs beyond the limits.
+    /// Compresses large logs of experiments that are over, and deletes logs beyond the limits.
     ///
     /// # Errors
     ///
     /// The event log cannot be written.
-    pub fn keep_newest_logs(&mut self) -> Result<(), SessionError> {
-        let Shared { store, events, log_keeper, .. } = &mut self.shared;
-        log_keeper.get_mut().keep_newest(store.get_mut(), &events.get_mut().log)
+    pub fn keep_logs(&self) -> Result<(), SessionError> {
+        self.shared.keep_logs()
     }
 
     /// Notes that nobody is at work any more, and why.

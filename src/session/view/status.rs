@@ -11,7 +11,7 @@ use crate::domain::{Clock, Contract, MetricSpec, Number, Phase, RunRole, Tag};
 use crate::exec::{Executor, Job, Started};
 use crate::fs::read_tail;
 use crate::git::Repo;
-use crate::measure::Scanner;
+use crate::measure::{Scanner, plain_text};
 use crate::report::SessionStatus;
 use crate::rules::{
     Activity, Expenses, History, OpenStatus, OutageStatus, RunFound, Seen, SleepStatus, activity, is_confirmed,
@@ -19,35 +19,25 @@ use crate::rules::{
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{
-    Damage, LogTail, Records, Terms, driven_elsewhere, is_fetched, is_session, recorded_terms,
+    Damage, Records, driven_elsewhere, is_fetched, is_session, recorded_terms, refuse_changed,
 };
 use crate::session::store::{AGENT, REVIEW, RUN, guard_name, job_place, run_name};
-use crate::state::{EscalationFiles, Journal, OpenAttempt, OpenExperiment, Presence, SessionFolder};
+use crate::state::{EscalationFiles, Journal, OpenAttempt, OpenExperiment, Presence, SessionFolder, read_log_tail};
 
-/// Reads the status of one session again and again, each time only what has changed since.
+/// Reads the status of one session again and again.
 pub(crate) struct StatusReader<'a> {
     repo: &'a Repo,
     tag: Tag,
     clock: Clock,
     folder: SessionFolder,
     records: Records,
-    terms: Terms,
-    tail: LogTail,
 }
 
 impl<'a> StatusReader<'a> {
     /// A reader that has read nothing yet.
     pub(crate) fn new(repo: &'a Repo, tag: Tag, clock: Clock) -> StatusReader<'a> {
         let folder = SessionFolder::new(&repo.main_worktree(), &tag);
-        StatusReader {
-            repo,
-            clock,
-            folder,
-            records: Records::new(&tag),
-            terms: Terms::default(),
-            tail: LogTail::default(),
-            tag,
-        }
+        StatusReader { repo, clock, folder, records: Records::default(), tag }
     }
 
     /// Reads the current status, without the commits of an idle session's branch that belong to no experiment.
@@ -58,12 +48,13 @@ impl<'a> StatusReader<'a> {
     pub(crate) fn read(&mut self) -> Result<SessionStatus, SessionError> {
         let StatusReader { repo, clock, folder, tag, .. } = self;
         let mut damage = Damage::default();
-        let is_changed = self.records.look(repo)?;
+        self.records.look(repo, tag)?;
         damage.0.extend_from_slice(&self.records.damage);
         let history = Arc::clone(&self.records.history);
-        self.terms.look(repo, tag, folder, is_changed);
-        damage.0.extend_from_slice(&self.terms.damage);
-        let contract = self.terms.stored.clone();
+        let contract = damage.unless(folder.contract()).flatten();
+        if let Some(contract) = &contract {
+            damage.unless(refuse_changed(repo, tag, contract));
+        }
         let read = damage.unless(folder.journal()).flatten();
         let is_known = read.is_some();
         // Without one nothing is open, and only the records tell what was spent.
@@ -160,8 +151,9 @@ impl<'a> StatusReader<'a> {
     }
 
     /// The last lines of a log as a terminal would show them, without escapes; none where there is no log.
-    pub(crate) fn last_lines(&mut self, log: &Path) -> &[String] {
-        self.tail.lines(log)
+    pub(crate) fn last_lines(&self, log: &Path) -> Vec<String> {
+        let text = read_log_tail(log).map(|bytes| plain_text(&bytes)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
     }
 }
 

@@ -1,10 +1,7 @@
 //! Looking after the logs of experiments that are over, while nothing trains.
 
 use std::collections::BTreeMap;
-use std::thread::{self, JoinHandle};
 
-#[cfg(target_os = "linux")]
-use rustix::process::setpriority_process;
 use serde_json::json;
 
 use crate::domain::{ExperimentId, SizeLimit, bytes_text, with_causes};
@@ -14,26 +11,12 @@ use crate::session::files::refuse_full;
 use crate::session::store::Store;
 use crate::state::{EventLog, Level, SessionFolder, StateError};
 
-/// The logs being looked after, beside the loop.
-pub(crate) type Keeper = Option<JoinHandle<Kept>>;
-
 /// Sizes of the logs of experiments, in bytes.
 type LogSizes = BTreeMap<ExperimentId, u64>;
 
-/// The lowest priority of a thread.
-#[cfg(target_os = "linux")]
-const LOW: i32 = 19;
-
-/// Number of experiments, each in its own process, after which all logs are looked after.
-const ALL_EACH: u32 = 16;
-
-/// If the newest log exceeds the quota divided by this, all logs are looked after at once. Until the next such pass, the
-/// excess is at most a sixtieth of the quota.
-const LARGE: u64 = 1000;
-
 /// The result of looking after the logs.
 #[derive(Default)]
-pub(crate) struct Kept {
+struct Kept {
     /// Sizes of logs that need no further check: their experiments are finished, and the logs are compressed.
     sizes: LogSizes,
     /// The experiments whose logs were dropped.
@@ -52,25 +35,10 @@ pub(crate) struct LogKeeper {
 }
 
 impl LogKeeper {
-    /// Compresses the large logs of the experiments that are over and drops those that are too much, before it returns.
+    /// Compresses the large logs of the experiments that are over and drops those that are too much.
     pub(crate) fn keep(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
-        let keeper = self.start(store);
-        self.end(keeper, store, log)
-    }
-
-    /// Does that after a single experiment, only for the logs before the newest one: the others were looked after before. Now
-    /// and then, and if the newest log is large, it looks after all logs.
-    pub(crate) fn keep_newest(&mut self, store: &Store, log: &EventLog) -> Result<(), SessionError> {
-        let Some(newest) = store.history.records().last().map(|record| record.id) else { return Ok(()) };
-        let is_large = match store.contract.keep_logs {
-            SizeLimit::Bytes(quota) => store.folder.log_bytes(newest) > quota / LARGE,
-            SizeLimit::All => false,
-        };
-        if is_large || newest.number().is_multiple_of(ALL_EACH) {
-            return self.keep(store, log);
-        }
-        let compressed = store.folder.compress_logs(newest.previous());
-        self.note(Kept { trouble: compressed.err(), ..Kept::default() }, store, log)
+        let (logs, sizes) = (logs_of(&store.history), std::mem::take(&mut self.sizes));
+        self.note(keep(&store.folder, logs, store.contract.keep_logs, sizes), store, log)
     }
 
     /// Refuses an experiment that there may be no room for, also when the logs of earlier ones were compressed and
@@ -81,25 +49,6 @@ impl LogKeeper {
             let _ = self.keep(store, log);
         }
         refuse_full(&store.repo, &store.folder, &store.history)
-    }
-
-    /// Starts with that in a thread of its own.
-    pub(crate) fn start(&mut self, store: &Store) -> Keeper {
-        let (folder, quota) = (store.folder.clone(), store.contract.keep_logs);
-        let (logs, sizes) = (logs_of(&store.history), std::mem::take(&mut self.sizes));
-        // If no thread can start, the next experiment tries again.
-        let keep = move || {
-            // Runs in other slots go first. On Linux this is about the thread alone.
-            #[cfg(target_os = "linux")]
-            let _ = setpriority_process(None, LOW);
-            keep(&folder, logs, quota, sizes)
-        };
-        thread::Builder::new().spawn(keep).ok()
-    }
-
-    /// Waits for its end and notes what was done.
-    pub(crate) fn end(&mut self, keeper: Keeper, store: &Store, log: &EventLog) -> Result<(), SessionError> {
-        self.note(keeper.and_then(|keeper| keeper.join().ok()).unwrap_or_default(), store, log)
     }
 
     fn note(&mut self, kept: Kept, store: &Store, log: &EventLog) -> Result<(), SessionError> {

@@ -29,7 +29,6 @@ pub(crate) use gpu_turn::await_gpus;
 pub use guardians::hear_guardians;
 pub(crate) use guardians::{guardian_lines, interval_of, register, take_in_guardians};
 pub(crate) use hooks::Alerted;
-pub(crate) use log_keeping::Keeper;
 pub(crate) use outage::wait_out;
 pub(crate) use shared::{Heartbeat, Shared};
 pub(crate) use sleeping::Paced;

@@ -192,6 +192,14 @@ impl Shared<'_> {
         self.log_keeper.borrow_mut().free_disk_space(&self.store(), &self.events.borrow().log)
     }
 
+    /// Compresses the large logs of the experiments that are over and drops those that are too much.
+    pub(crate) fn keep_logs(&self) -> Result<(), SessionError> {
+        self.log_keeper.borrow_mut().keep(&self.store(), &self.events.borrow().log)?;
+        let store = &mut *self.store();
+        store.expected.expect_again(&store.folder.logs());
+        Ok(())
+    }
+
     /// Notes the lock files and the versions as they are now that a run is over.
     pub(crate) async fn note_environment(&self, id: ExperimentId) {
         if self.store().heal().is_err() {
