@@ -2,6 +2,7 @@
 //! for lack of memory.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::param::{clock_ticks_per_second, page_size};
@@ -9,7 +10,7 @@ use rustix::process::{Pid, getpid};
 use tokio::time::Instant;
 
 use super::beat::beat;
-use super::gpu::{GpuWatch, Kin};
+use super::gpu::GpuWatch;
 use super::place::Written;
 use super::tree::Tree;
 use super::unix::peak_rss_of_reaped;
@@ -39,7 +40,8 @@ pub(super) struct Sampler {
     next: Instant,
     pause: Duration,
     peak_rss: u64,
-    kin: Kin,
+    /// The folder below which runs may use the same GPUs, if any.
+    shares_gpus: Option<PathBuf>,
     gpu: Option<GpuWatch>,
     quiet: Option<Listening>,
 }
@@ -56,8 +58,8 @@ impl Sampler {
     pub(super) fn new(start: Instant, job: &Job) -> Sampler {
         let silence = job.silence;
         let quiet = silence.map(|silence| Listening { silence, quiet: Quiet::new(silence), last: start });
-        let kin = Kin::of(job);
-        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, kin, gpu: None, quiet }
+        let shares_gpus = job.shares_gpus.clone();
+        Sampler { start, next: beat(FIRST_PAUSE), pause: FIRST_PAUSE, peak_rss: 0, shares_gpus, gpu: None, quiet }
     }
 
     /// The time of the next sample.
@@ -73,7 +75,7 @@ impl Sampler {
         self.peak_rss = self.peak_rss.max(rss);
         if self.start.elapsed() >= crash::pace(GPU_AFTER) {
             let ids = members.iter().map(|pid| pid.as_raw_pid().cast_unsigned()).collect();
-            let watch = || GpuWatch::start(self.quiet.is_some(), self.kin.clone());
+            let watch = || GpuWatch::start(self.quiet.is_some(), self.shares_gpus.clone());
             self.gpu.get_or_insert_with(watch).look(ids);
         }
         let least = began.elapsed() * SHARE;

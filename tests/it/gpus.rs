@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Child, Command, Stdio};
 
-use autoresearch::domain::{Gpu, GpuInventory, GpuRuntime, GpuUse};
+use autoresearch::domain::{Gpu, GpuUse};
 use autoresearch::exec::{GpuHolder, GpuLocks, GpuProcesses, gpu_inventory};
 
 use crate::exec::block_on;
@@ -57,7 +57,7 @@ fn gpus_instances_and_what_others_use_are_what_the_library_shows() {
         gpu(2, "MIG-b1", " MIG 3g.40gb", 40, Some("GPU-bbbb")),
         gpu(2, "MIG-b2", " MIG 21 GB", 20, Some("GPU-bbbb")),
     ];
-    assert_eq!(gpu_inventory(), GpuInventory { runtime: GpuRuntime::Cuda, gpus: expected });
+    assert_eq!(gpu_inventory(), expected);
 
     let seen = |uuid: &str, total, halves, processes: &[(u32, Option<u64>)]| GpuUse {
         uuid: uuid.into(),
@@ -100,7 +100,7 @@ fn a_record_names_the_models_that_the_library_shows() {
 
 /// In a process of its own: locks GPU 1, says so or why not, and holds it until standard input ends.
 fn hold_gpu(tag: &str) {
-    let gpu = gpu_inventory().gpus.swap_remove(1);
+    let gpu = gpu_inventory().swap_remove(1);
     let holder = GpuHolder { repository: "/path".into(), session: tag.parse().unwrap(), process: std::process::id() };
     let taken = GpuLocks::take(&[gpu], &holder);
     let said = taken.as_ref().map_or_else(|error| error.to_string(), |_| "taken".to_owned());

@@ -5,11 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use nvml_wrapper::Device;
-use nvml_wrapper::enums::device::UsedGpuMemory;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::library::{library, units};
+use super::library::{library, processes, units};
 use crate::domain::GpuUse;
 
 /// Time limit for the driver's answer. It takes milliseconds, or seconds if the driver must first wake the GPUs.
@@ -45,15 +44,6 @@ impl GpuProcesses {
 
 fn of(device: &Device) -> Option<GpuUse> {
     let memory = device.memory_info().ok()?;
-    let processes = device.running_compute_processes().ok()?;
-    let bytes = |memory| match memory {
-        UsedGpuMemory::Used(bytes) => Some(bytes),
-        UsedGpuMemory::Unavailable => None,
-    };
-    Some(GpuUse {
-        uuid: device.uuid().ok()?,
-        total: memory.total,
-        used: memory.used,
-        processes: processes.into_iter().map(|it| (it.pid, bytes(it.used_gpu_memory))).collect(),
-    })
+    let processes = processes(device).ok()?;
+    Some(GpuUse { uuid: device.uuid().ok()?, total: memory.total, used: memory.used, processes })
 }

@@ -1,23 +1,16 @@
 //! The GPUs of a machine.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use nvml_wrapper::Device;
 
-use super::amd::{TOPOLOGY, amd_gpus};
 use super::library::{devices, instances, library};
-use crate::domain::{Gpu, GpuInventory, GpuRuntime, bytes_text};
+use crate::domain::{Gpu, bytes_text};
 
-/// The GPUs of this machine: those of NVIDIA, or those of AMD if there are none. Asks the driver, which takes seconds where it
-/// first has to wake the GPUs.
-pub fn gpu_inventory() -> GpuInventory {
-    let gpus: Vec<Gpu> =
-        library().into_iter().flat_map(devices).flat_map(|(index, device)| usable(index, &device)).collect();
-    if gpus.is_empty() {
-        return GpuInventory { runtime: GpuRuntime::Rocm, gpus: amd_gpus(Path::new(TOPOLOGY)) };
-    }
-    GpuInventory { runtime: GpuRuntime::Cuda, gpus }
+/// The NVIDIA GPUs of this machine, in the order of their indices. A GPU in MIG mode is listed as its instances. Asks the
+/// driver, which takes seconds where it first has to wake the GPUs.
+pub fn gpu_inventory() -> Vec<Gpu> {
+    library().into_iter().flat_map(devices).flat_map(|(index, device)| usable(index, &device)).collect()
 }
 
 /// A GPU, or its instances if it is in MIG mode. One that does not tell its UUID cannot be given to a run.

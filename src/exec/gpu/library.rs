@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
 /// The library, opened at most once in a process.
@@ -37,4 +39,14 @@ pub(super) fn indexed_units(library: &'static Nvml) -> impl Iterator<Item = (u32
         let units = instances(&device).unwrap_or_else(|| vec![device]);
         units.into_iter().map(move |unit| (index, unit))
     })
+}
+
+/// The processes that compute on a device, each with its memory in bytes where the driver reports it.
+pub(super) fn processes(device: &Device) -> Result<Vec<(u32, Option<u64>)>, NvmlError> {
+    let bytes = |memory| match memory {
+        UsedGpuMemory::Used(bytes) => Some(bytes),
+        UsedGpuMemory::Unavailable => None,
+    };
+    let running = device.running_compute_processes()?;
+    Ok(running.into_iter().map(|it| (it.pid, bytes(it.used_gpu_memory))).collect())
 }

@@ -1,12 +1,10 @@
-//! GPUs: which ones the machine has, by NVIDIA's management library or by AMD's kernel driver, what is in use of them, and
-//! locks against other sessions.
+//! GPUs: which ones the machine has, by NVIDIA's management library, what is in use of them, and locks against other
+//! sessions.
 //!
 //! All calls into the library are here. Nothing here decides which slot has which GPU.
 
-mod amd;
 mod in_use;
 mod inventory;
-mod kin;
 mod library;
 mod locks;
 mod watch;
@@ -14,7 +12,6 @@ mod watch;
 pub use in_use::GpuProcesses;
 pub use inventory::gpu_inventory;
 pub(super) use inventory::models;
-pub(super) use kin::Kin;
 pub use locks::{GpuHolder, GpuLockError, GpuLocks};
 pub use watch::GpuMonitor;
 pub(super) use watch::GpuWatch;

@@ -1,17 +1,23 @@
 //! Watching what a process tree, or all processes, use of the GPUs.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::{Device, Nvml};
+use rustix::io::Errno;
+use rustix::process::{Pid, getpid, test_kill_process};
 
-use super::kin::Kin;
-use super::library::{devices, indexed_units, library, units};
+use super::library::{devices, indexed_units, library, processes, units};
 use crate::domain::{GpuLoad, GpuOther};
+use crate::exec::tree::shims_above;
+use crate::exec::{JobFiles, process_name};
 use crate::rules::{Company, GpuLife, GpuLook};
+
+/// The beginning of the name of processes that belong to the driver: the server through which several share a GPU.
+const OF_DRIVER: &str = "nvidia-cuda-mps";
 
 /// Watches the GPU memory of a process tree on a thread of its own: a driver call can take long, or never return
 /// when a GPU is lost, and the deadline must not wait for it.
@@ -25,9 +31,9 @@ pub(in crate::exec) struct GpuWatch {
 }
 
 impl GpuWatch {
-    /// Starts the thread, which ends when this is dropped; `listens` has it ask also whether the GPUs compute. `kin` tells who
-    /// may be on a GPU of the tree.
-    pub(in crate::exec) fn start(listens: bool, kin: Kin) -> GpuWatch {
+    /// Starts the thread, which ends when this is dropped; `listens` has it ask also whether the GPUs compute. Runs with folders
+    /// below `shares` may be on a GPU of the tree.
+    pub(in crate::exec) fn start(listens: bool, shares: Option<PathBuf>) -> GpuWatch {
         let (trees, requests) = sync_channel::<Vec<u32>>(1);
         let (peak, others) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let life = Arc::new(Mutex::new(None));
@@ -41,7 +47,7 @@ impl GpuWatch {
                 watched.0.fetch_max(used.tree, Ordering::Relaxed);
                 watched.1.fetch_max(used.others, Ordering::Relaxed);
                 if let Ok(mut company) = watched.3.lock() {
-                    company.look(&devices, &pids, |pid| kin.stranger(pid));
+                    company.look(&devices, &pids, |pid| stranger(pid, shares.as_deref()));
                 }
                 if let Some(mut life) = watched.2.lock().ok().filter(|_| listens) {
                     *life = Some(life_on(devices.iter().zip(loads(library)), &pids));
@@ -75,6 +81,21 @@ impl GpuWatch {
     pub(in crate::exec) fn life(&self) -> Option<GpuLife> {
         self.life.lock().ok()?.take()
     }
+}
+
+/// The name of a process that may not be on a GPU of a run; empty if the system does not tell it. `None` for one that may: a
+/// descendant of this process, a run with a folder below `shares`, a part of the driver. `None` also for one that is not
+/// here: the driver may name processes by their ids in another namespace.
+fn stranger(pid: u32, shares: Option<&Path>) -> Option<String> {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+    // Another user's process may be hidden in /proc, and still be here.
+    let is_here = matches!(test_kill_process(process), Ok(()) | Err(Errno::PERM));
+    let mut name = process_name(pid).unwrap_or_default();
+    // Any program names itself as it likes.
+    name.retain(|character| !character.is_control());
+    let may_share = |job: &Path| shares.is_some_and(|shares| job.starts_with(shares)) && JobFiles::is_of_run(job);
+    let is_allowed = || shims_above(process).any(|(shim, job)| shim == getpid() || may_share(&job));
+    (is_here && !name.starts_with(OF_DRIVER) && !is_allowed()).then_some(name)
 }
 
 /// Samples the load of the GPUs on its own thread: a driver call can take long, or never return.
@@ -121,14 +142,10 @@ fn load(device: &Device) -> Option<GpuLoad> {
 
 /// The processes that compute on each GPU or MIG instance, with the memory that each of them uses.
 fn looks(library: &'static Nvml) -> Vec<GpuLook> {
-    let bytes = |memory| match memory {
-        UsedGpuMemory::Used(bytes) => Some(bytes),
-        UsedGpuMemory::Unavailable => None,
-    };
-    let of = |(gpu, unit): (u32, Device)| {
-        let running = unit.running_compute_processes().unwrap_or_default();
-        let processes = running.into_iter().map(|it| (it.pid, bytes(it.used_gpu_memory))).collect();
-        GpuLook { gpu, uuid: unit.uuid().unwrap_or_default(), processes }
+    let of = |(gpu, unit): (u32, Device)| GpuLook {
+        gpu,
+        uuid: unit.uuid().unwrap_or_default(),
+        processes: processes(&unit).unwrap_or_default(),
     };
     indexed_units(library).map(of).collect()
 }

@@ -185,7 +185,7 @@ pub(crate) fn dirty_notice(changes: &Changes) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Gpu, GpuChoice, GpuInventory, GpuRuntime};
+    use crate::domain::{Gpu, GpuChoice};
 
     #[test]
     fn the_gpus_of_each_slot_are_shown() {
@@ -196,8 +196,8 @@ mod tests {
             memory: None,
             parent: None,
         };
-        let inventory = GpuInventory { runtime: GpuRuntime::Cuda, gpus: (0..4).map(gpu).collect() };
-        let plan = gpu_plan(&inventory, |_| None, &GpuChoice::All, 2).unwrap();
+        let machine: Vec<Gpu> = (0..4).map(gpu).collect();
+        let plan = gpu_plan(&machine, |_| None, &GpuChoice::All, 2).unwrap();
         let layout = Layout { gpus: Some(GpuChoice::All), gpus_per_run: 2, ..Layout::of(2) };
         let lines = [
             "slots     2, 2 proposals ahead",

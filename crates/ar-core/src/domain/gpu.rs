@@ -13,7 +13,7 @@ use super::{bytes_text, few};
 pub struct Gpu {
     /// Its index on this machine, as `nvidia-smi` shows it; a MIG instance has the index of its GPU.
     pub index: u32,
-    /// Its UUID as the driver writes it. An AMD GPU without one has its index here, which names it as well.
+    /// Its UUID as the driver writes it.
     pub uuid: String,
     /// The model; for a MIG instance with its profile.
     pub model: String,
@@ -31,24 +31,6 @@ impl fmt::Display for Gpu {
             None => write!(f, "GPU {} ({})", self.index, self.uuid),
         }
     }
-}
-
-/// The runtime that gives programs their GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GpuRuntime {
-    /// CUDA, of NVIDIA.
-    Cuda,
-    /// ROCm, of AMD.
-    Rocm,
-}
-
-/// The GPUs of a machine in the order of their indices. A GPU in MIG mode is listed as its instances.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GpuInventory {
-    /// The runtime of all of them.
-    pub runtime: GpuRuntime,
-    /// The GPUs; empty if there are none.
-    pub gpus: Vec<Gpu>,
 }
 
 /// One GPU as the user names it.

@@ -105,7 +105,7 @@ pub use experiment_id::ExperimentId;
 pub use exploring::{Explored, Role, RoleProposal};
 pub use failure::{Failure, FailureClass, FailureTexts};
 pub use finding::{Area, Finding, Severity};
-pub use gpu::{Gpu, GpuChoice, GpuChoiceError, GpuCrowd, GpuInventory, GpuLoad, GpuName, GpuOther, GpuRuntime, GpuUse};
+pub use gpu::{Gpu, GpuChoice, GpuChoiceError, GpuCrowd, GpuLoad, GpuName, GpuOther, GpuUse};
 pub use guard::{GuardRun, Version};
 pub use home::Home;
 pub use idea::{Idea, IdeaKind, IdeaState, NewIdea, USER, agent_name, search_name};

@@ -2,40 +2,33 @@
 
 use std::time::Duration;
 
-use crate::domain::{Gpu, GpuChoice, GpuCrowd, GpuInventory, GpuName, GpuRuntime, GpuUse, count_of};
+use crate::domain::{Gpu, GpuChoice, GpuCrowd, GpuName, GpuUse, count_of};
 
 /// The longest that a run waits for others to leave its GPU: long enough for an agent that tries something, and short beside
 /// a night.
 pub const GPU_PATIENCE: Duration = Duration::from_secs(600);
 
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
-const ROCM: &str = "ROCR_VISIBLE_DEVICES";
-const HIP: &str = "HIP_VISIBLE_DEVICES";
 
 /// The variables that show programs some GPUs only. The first one that is set names them as the driver does.
-pub const GPU_MASKS: [&str; 3] = [ROCM, HIP, CUDA];
-
-/// The variable that shows programs some GPUs only.
-fn mask_of(runtime: GpuRuntime) -> &'static str {
-    match runtime {
-        GpuRuntime::Cuda => CUDA,
-        GpuRuntime::Rocm => ROCM,
-    }
-}
+pub const GPU_MASKS: [&str; 3] = ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", CUDA];
 
 /// The GPUs of one slot, all of one model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuSlot {
     /// The GPUs, at least one.
     pub gpus: Vec<Gpu>,
-    /// The environment variables that show a run these GPUs and no others.
-    variables: Vec<(String, String)>,
 }
 
 impl GpuSlot {
     /// The model of its GPUs: values are comparable within a model only.
     pub fn model(&self) -> &str {
         self.gpus.first().map_or("", |gpu| gpu.model.as_str())
+    }
+
+    /// The UUIDs of its GPUs, as the driver reads them.
+    fn uuids(&self) -> String {
+        self.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",")
     }
 }
 
@@ -165,15 +158,15 @@ impl Named {
 ///
 /// [`GpuError`] says what cannot be had.
 pub fn gpu_plan(
-    inventory: &GpuInventory,
+    machine: &[Gpu],
     variable: impl Fn(&str) -> Option<String>,
     choice: &GpuChoice,
     per_run: usize,
 ) -> Result<GpuPlan, GpuError> {
-    let Visible { gpus, masks, renumbered } = visible(inventory, variable)?;
+    let Visible { gpus, mask } = visible(machine, variable)?;
     let chosen = match choice {
         GpuChoice::All => gpus,
-        GpuChoice::Listed(names) => listed(&gpus, names, masks.as_deref())?,
+        GpuChoice::Listed(names) => listed(&gpus, names, mask.as_deref())?,
     };
     let models = by_model(&chosen);
     if models.len() > 1 {
@@ -190,17 +183,14 @@ pub fn gpu_plan(
     if !unused.is_empty() && *choice != GpuChoice::All {
         return Err(GpuError::Uneven { per_run, left: unused.iter().map(Named::name).collect() });
     }
-    let slot = |gpus: &[Named]| {
-        let gpus: Vec<Gpu> = gpus.iter().map(|named| named.gpu.clone()).collect();
-        GpuSlot { variables: shown_by(inventory.runtime, &gpus, &renumbered), gpus }
-    };
+    let slot = |gpus: &[Named]| GpuSlot { gpus: gpus.iter().map(|named| named.gpu.clone()).collect() };
     let unused = unused.iter().map(|named| named.gpu.clone()).collect();
     Ok(GpuPlan { slots: of_runs.map(slot).collect(), unused })
 }
 
 /// The GPUs of a machine that the environment leaves to `ar`, of whatever models; none where nobody knows.
-pub fn usable_gpus(inventory: &GpuInventory, variable: impl Fn(&str) -> Option<String>) -> Vec<Gpu> {
-    let gpus = visible(inventory, variable).map(|visible| visible.gpus).unwrap_or_default();
+pub fn usable_gpus(machine: &[Gpu], variable: impl Fn(&str) -> Option<String>) -> Vec<Gpu> {
+    let gpus = visible(machine, variable).map(|visible| visible.gpus).unwrap_or_default();
     gpus.into_iter().map(|named| named.gpu).collect()
 }
 
@@ -236,45 +226,29 @@ fn by_model(gpus: &[Named]) -> Vec<(String, Vec<String>)> {
 
 /// The environment variables of a run in a slot, counted from 0, beside those of every run.
 pub fn slot_variables(slot: u32, gpus: Option<&GpuSlot>) -> Vec<(String, String)> {
-    let gpus = gpus.map(|gpus| gpus.variables.clone()).unwrap_or_default();
-    [("AR_SLOT".to_owned(), slot.to_string())].into_iter().chain(gpus).collect()
+    let shown = gpus.map(|gpus| (CUDA.to_owned(), gpus.uuids()));
+    [("AR_SLOT".to_owned(), slot.to_string())].into_iter().chain(shown).collect()
 }
 
 /// The GPUs that the environment leaves to `ar`.
 struct Visible {
     gpus: Vec<Named>,
-    /// The variables that select them, as in a shell.
-    masks: Option<String>,
-    /// Variables that are set and count within what the run's own variable shows.
-    renumbered: Vec<&'static str>,
+    /// The variable that selects them, as in a shell.
+    mask: Option<String>,
 }
 
-fn visible(inventory: &GpuInventory, variable: impl Fn(&str) -> Option<String>) -> Result<Visible, GpuError> {
-    if inventory.gpus.is_empty() {
+fn visible(machine: &[Gpu], variable: impl Fn(&str) -> Option<String>) -> Result<Visible, GpuError> {
+    if machine.is_empty() {
         return Err(GpuError::Nowhere);
     }
-    let mut gpus: Vec<Named> = inventory.gpus.iter().map(|gpu| Named { index: gpu.index, gpu: gpu.clone() }).collect();
-    // ROCm applies its own mask, then that of HIP to what is left; HIP heeds either name, and ignores an empty one.
-    let hip = |name: &&str| variable(name).is_some_and(|mask| !mask.is_empty());
-    let renumbered: Vec<_> = match inventory.runtime {
-        GpuRuntime::Cuda => Vec::new(),
-        GpuRuntime::Rocm => [HIP, CUDA].into_iter().filter(hip).collect(),
-    };
-    let mut masks = Vec::new();
-    for name in [Some(mask_of(inventory.runtime)), renumbered.first().copied()].into_iter().flatten() {
-        let Some(mask) = variable(name) else { continue };
-        let text = format!("{name}={mask}");
-        if inventory.runtime == GpuRuntime::Cuda && order_matters(&gpus, &mask) && !is_by_bus(&variable) {
-            return Err(GpuError::UnclearOrder(text));
-        }
-        gpus = masked(&gpus, &mask);
-        masks.push(text);
+    let gpus: Vec<Named> = machine.iter().map(|gpu| Named { index: gpu.index, gpu: gpu.clone() }).collect();
+    let Some(mask) = variable(CUDA) else { return Ok(Visible { gpus, mask: None }) };
+    let text = format!("{CUDA}={mask}");
+    if order_matters(&gpus, &mask) && !is_by_bus(&variable) {
+        return Err(GpuError::UnclearOrder(text));
     }
-    let masks = (!masks.is_empty()).then(|| masks.join(" "));
-    match masks {
-        Some(masks) if gpus.is_empty() => Err(GpuError::Hidden(masks)),
-        masks => Ok(Visible { gpus, masks, renumbered }),
-    }
+    let gpus = masked(&gpus, &mask);
+    if gpus.is_empty() { Err(GpuError::Hidden(text)) } else { Ok(Visible { gpus, mask: Some(text) }) }
 }
 
 /// Returns whether CUDA counts GPUs in the order of `nvidia-smi`. Otherwise, the fastest one is first.
@@ -331,15 +305,6 @@ fn find<'a>(gpus: &'a [Named], name: &GpuName, within: Option<&str>) -> Result<V
         }
         _ => Err(GpuError::Ambiguous { name: name.clone(), uuids }),
     }
-}
-
-/// The variables that show a program these GPUs alone. Those in `renumbered` are set where `ar` runs, and would count within
-/// what is shown.
-fn shown_by(runtime: GpuRuntime, gpus: &[Gpu], renumbered: &[&str]) -> Vec<(String, String)> {
-    let uuids = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",");
-    let all = (0..gpus.len()).map(|index| index.to_string()).collect::<Vec<_>>().join(",");
-    let renumbered = renumbered.iter().map(|name| ((*name).to_owned(), all.clone()));
-    [(mask_of(runtime).to_owned(), uuids)].into_iter().chain(renumbered).collect()
 }
 
 /// The decision whether a run starts now.

@@ -18,38 +18,34 @@ fn instance(index: u32, uuid: &str) -> Gpu {
     Gpu { parent: Some(format!("GPU-{index}0")), ..gpu(index, uuid, "NVIDIA A100 MIG 3g.40gb") }
 }
 
-fn cuda(gpus: Vec<Gpu>) -> GpuInventory {
-    GpuInventory { runtime: GpuRuntime::Cuda, gpus }
-}
-
 /// GPUs of one model, `GPU-00`, `GPU-10` and so on.
-fn same(count: u32) -> GpuInventory {
-    cuda((0..count).map(|index| gpu(index, &format!("GPU-{index}0"), H100)).collect())
+fn same(count: u32) -> Vec<Gpu> {
+    (0..count).map(|index| gpu(index, &format!("GPU-{index}0"), H100)).collect()
 }
 
 /// Four of one model, then four of another.
-fn eight() -> GpuInventory {
-    cuda((0..8).map(|index| gpu(index, &format!("GPU-{index}0"), if index < 4 { H100 } else { A100 })).collect())
+fn eight() -> Vec<Gpu> {
+    (0..8).map(|index| gpu(index, &format!("GPU-{index}0"), if index < 4 { H100 } else { A100 })).collect()
 }
 
 /// GPU 0 in MIG mode with two instances, and GPU 1 as a whole.
-fn mig() -> GpuInventory {
-    cuda(vec![instance(0, "MIG-a1"), instance(0, "MIG-a2"), gpu(1, "GPU-10", A100)])
+fn mig() -> Vec<Gpu> {
+    vec![instance(0, "MIG-a1"), instance(0, "MIG-a2"), gpu(1, "GPU-10", A100)]
 }
 
 /// The plan for a choice, with variables as in `A=1 B=2`.
-fn plan(inventory: &GpuInventory, variables: &str, choice: &str, per_run: usize) -> Result<GpuPlan, GpuError> {
+fn plan(machine: &[Gpu], variables: &str, choice: &str, per_run: usize) -> Result<GpuPlan, GpuError> {
     let variable = |name: &str| {
         let found = variables.split(' ').filter_map(|set| set.split_once('=')).find(|(known, _)| *known == name);
         found.map(|(_, value)| value.to_owned())
     };
-    gpu_plan(inventory, variable, &choice.parse().unwrap(), per_run)
+    gpu_plan(machine, variable, &choice.parse().unwrap(), per_run)
 }
 
 /// Formats the GPUs of each slot, as in `GPU-00 GPU-10,GPU-20`, or the error.
-fn shown(inventory: &GpuInventory, variables: &str, choice: &str) -> String {
-    match plan(inventory, variables, choice, 1) {
-        Ok(plan) => plan.slots.iter().map(|slot| slot.variables[0].1.as_str()).collect::<Vec<_>>().join(" "),
+fn shown(machine: &[Gpu], variables: &str, choice: &str) -> String {
+    match plan(machine, variables, choice, 1) {
+        Ok(plan) => plan.slots.iter().map(GpuSlot::uuids).collect::<Vec<_>>().join(" "),
         Err(error) => error.to_string(),
     }
 }
@@ -101,7 +97,7 @@ fn a_mask_that_counts_gpus_of_different_models_needs_an_order() {
 
 #[test]
 fn gpus_that_are_too_few_for_another_run_are_left() {
-    let slots = |plan: GpuPlan| plan.slots.iter().map(|slot| slot.variables[0].1.clone()).collect::<Vec<_>>();
+    let slots = |plan: GpuPlan| plan.slots.iter().map(GpuSlot::uuids).collect::<Vec<_>>();
     assert_eq!(slots(plan(&same(4), "", "all", 2).unwrap()), ["GPU-00,GPU-10", "GPU-20,GPU-30"]);
     assert_eq!(slots(plan(&eight(), "", "3,1,2,0", 2).unwrap()), ["GPU-30,GPU-10", "GPU-20,GPU-00"]);
     let seven = plan(&same(7), "", "all", 3).unwrap();
@@ -115,13 +111,13 @@ fn what_cannot_be_had_is_refused_with_a_way_out() {
     let uuids = vec!["GPU-00".into(), "GPU-10".into()];
     let twice = GpuError::Twice(Box::new(gpu(1, "GPU-10", H100)));
     let uneven = GpuError::Uneven { per_run: 2, left: vec!["2".into()] };
-    for (inventory, choice, per_run, expected) in [
-        (&cuda(vec![]), "all", 1, GpuError::Nowhere),
+    for (machine, choice, per_run, expected) in [
+        (&vec![], "all", 1, GpuError::Nowhere),
         (&eight(), "3,4,5", 1, GpuError::Mixed { models: mixed }),
         (&same(2), "1,GPU-1", 1, twice.clone()),
         (&same(2), "1,1", 1, twice),
         (
-            &cuda(vec![gpu(0, "GPU-00", H100), gpu(1, "GPU-01", H100)]),
+            &vec![gpu(0, "GPU-00", H100), gpu(1, "GPU-01", H100)],
             "GPU-0",
             1,
             GpuError::Ambiguous { name: GpuName::Uuid("GPU-0".into()), uuids: vec!["GPU-00".into(), "GPU-01".into()] },
@@ -137,7 +133,7 @@ fn what_cannot_be_had_is_refused_with_a_way_out() {
         (&same(3), "0,1,2", 2, uneven),
         (&mig(), "0", 2, GpuError::SeveralInstances(2)),
     ] {
-        let error = plan(inventory, "", choice, per_run).unwrap_err();
+        let error = plan(machine, "", choice, per_run).unwrap_err();
         assert_eq!(error, expected, "{choice}");
         assert!(!error.hint().is_empty());
     }
@@ -154,26 +150,12 @@ fn what_cannot_be_had_is_refused_with_a_way_out() {
 #[test]
 fn a_run_is_told_its_slot_and_its_gpus() {
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let slot =
-        |inventory: &GpuInventory, variables: &str| plan(inventory, variables, "all", 2).unwrap().slots.remove(1);
+    let slot = |machine: &[Gpu], variables: &str| plan(machine, variables, "all", 2).unwrap().slots.remove(1);
     assert_eq!(slot_variables(3, None), [set("AR_SLOT", "3")]);
     let mask = "CUDA_VISIBLE_DEVICES=3,2,1,0";
     assert_eq!(
         slot_variables(1, Some(&slot(&same(4), mask))),
         [set("AR_SLOT", "1"), set("CUDA_VISIBLE_DEVICES", "GPU-10,GPU-00")]
-    );
-    // ROCm selects first, and HIP, by either name, from what that left.
-    let amd = GpuInventory { runtime: GpuRuntime::Rocm, ..same(6) };
-    let uuids = set("ROCR_VISIBLE_DEVICES", "GPU-20,GPU-30");
-    assert_eq!(slot_variables(1, Some(&slot(&amd, ""))), [set("AR_SLOT", "1"), uuids]);
-    let masks = "ROCR_VISIBLE_DEVICES=5,4,3,2,1 HIP_VISIBLE_DEVICES=1,2,3,4";
-    assert_eq!(
-        slot_variables(1, Some(&slot(&amd, masks))),
-        [set("AR_SLOT", "1"), set("ROCR_VISIBLE_DEVICES", "GPU-20,GPU-10"), set("HIP_VISIBLE_DEVICES", "0,1")]
-    );
-    assert_eq!(
-        slot(&amd, "HIP_VISIBLE_DEVICES= CUDA_VISIBLE_DEVICES=0,1,2,3").variables,
-        [set("ROCR_VISIBLE_DEVICES", "GPU-20,GPU-30"), set("CUDA_VISIBLE_DEVICES", "0,1")]
     );
 }
 
@@ -230,7 +212,7 @@ fn a_run_that_chooses_its_gpu_waits_while_none_has_room() {
 }
 
 /// Machines with whole GPUs of up to three models, some of them divided into instances.
-fn machines() -> impl Strategy<Value = GpuInventory> {
+fn machines() -> impl Strategy<Value = Vec<Gpu>> {
     proptest::collection::vec((0usize..3, 0usize..4), 0..9).prop_map(|gpus| {
         let gpus = (0..).zip(gpus).flat_map(|(index, (model, instances))| {
             let model = [H100, A100, "NVIDIA T4"][model];
@@ -247,19 +229,19 @@ fn machines() -> impl Strategy<Value = GpuInventory> {
                 _ => vec![whole],
             }
         });
-        cuda(gpus.collect())
+        gpus.collect()
     })
 }
 
 proptest! {
     #[test]
     fn no_gpu_is_in_two_slots_and_none_is_lost(machine in machines(), per_run in 1usize..4) {
-        let has_models = machine.gpus.iter().map(|gpu| &gpu.model).collect::<BTreeSet<_>>().len();
+        let has_models = machine.iter().map(|gpu| &gpu.model).collect::<BTreeSet<_>>().len();
         match plan(&machine, "", "all", per_run) {
             Ok(plan) => {
                 let in_slots = plan.slots.iter().flat_map(|slot| &slot.gpus);
                 let mut uuids: Vec<_> = in_slots.chain(&plan.unused).map(|gpu| &gpu.uuid).collect();
-                let mut all: Vec<_> = machine.gpus.iter().map(|gpu| &gpu.uuid).collect();
+                let mut all: Vec<_> = machine.iter().map(|gpu| &gpu.uuid).collect();
                 uuids.sort();
                 all.sort();
                 prop_assert_eq!(uuids, all);
@@ -268,13 +250,13 @@ proptest! {
                 for slot in &plan.slots {
                     prop_assert_eq!(slot.gpus.len(), per_run);
                     prop_assert!(slot.gpus.iter().all(|gpu| gpu.model == slot.model()));
-                    prop_assert_eq!(slot.variables[0].1.split(',').count(), per_run);
+                    prop_assert_eq!(slot.uuids().split(',').count(), per_run);
                 }
             }
-            Err(GpuError::Nowhere) => prop_assert!(machine.gpus.is_empty()),
+            Err(GpuError::Nowhere) => prop_assert!(machine.is_empty()),
             Err(GpuError::Mixed { models }) => prop_assert!(models.len() == has_models && has_models > 1),
             Err(GpuError::SeveralInstances(_)) => {
-                prop_assert!(per_run > 1 && machine.gpus.iter().any(|gpu| gpu.parent.is_some()));
+                prop_assert!(per_run > 1 && machine.iter().any(|gpu| gpu.parent.is_some()));
             }
             Err(GpuError::TooFew { there, .. }) => prop_assert!(there < per_run),
             Err(error) => prop_assert!(false, "{error}"),
@@ -286,7 +268,7 @@ proptest! {
         let all = usable_gpus(&machine, |_| None);
         let Some(uuid) = all.get(at % all.len().max(1)).map(|gpu| &gpu.uuid) else { return Ok(()) };
         let slot = &plan(&machine, "", uuid, 1).unwrap().slots[0];
-        prop_assert_eq!(uuid, &slot.variables[0].1);
+        prop_assert_eq!(uuid, &slot.uuids());
         let mask = format!("CUDA_VISIBLE_DEVICES={uuid}");
         for same in [plan(&machine, "", uuid, 1), plan(&machine, &mask, "0", 1)] {
             prop_assert_eq!(same.unwrap().slots, std::slice::from_ref(slot));
