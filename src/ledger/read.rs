@@ -128,15 +128,12 @@ fn rows(text: &str, reader: &mut RowReader<'_>) -> Vec<Row> {
 pub(super) struct RowReader<'a> {
     shape: &'a Shape,
     verdict: Verdict,
-    /// The verdict of the last row, as it is written and what it is.
-    said: (String, RowStatus),
     words: OtherWords,
 }
 
 impl<'a> RowReader<'a> {
     fn new(shape: &'a Shape, verdict: Verdict) -> Self {
-        let said = (String::new(), RowStatus::Other);
-        RowReader { shape, verdict, said, words: OtherWords::default() }
+        RowReader { shape, verdict, words: OtherWords::default() }
     }
 
     pub(super) fn row(&mut self, number: u32, cells: &[Cow<'_, str>]) -> Row {
@@ -147,14 +144,11 @@ impl<'a> RowReader<'a> {
         }
         let cell = |column: Option<usize>| column.map(|column| cells[column].as_ref());
         let status = cell(columns.status).map_or(RowStatus::Other, |cell| {
-            // Most rows say what the one before them says.
-            if self.said.0 != cell {
-                self.said = (cell.to_owned(), classify(cell, self.verdict));
-            }
-            if !self.said.1.is_verdict() {
+            let status = classify(cell, self.verdict);
+            if !status.is_verdict() {
                 self.words.add(cell);
             }
-            self.said.1
+            status
         });
         let is_named = only.as_ref().is_none_or(|(column, name)| cells[*column].trim() == name);
         let metric = cell(columns.metric).filter(|_| is_named);

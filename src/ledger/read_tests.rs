@@ -394,6 +394,22 @@ fn a_line_break_in_a_quoted_cell_makes_no_second_row() {
 }
 
 #[test]
+fn quotes_around_cells_are_read_as_spreadsheets_and_people_write_them() {
+    let found = ledger(
+        "commit,loss,status,description\n\
+         a, 2, keep, \"first, then \"\"more\"\"\"\n\
+         b,1.9,keep,\"two\nlines, and a \"\"quote\"\"\"\n\
+         c,1.8,keep,\"never ended\n\
+         d,\"1.7,keep,ended nowhere\n",
+    );
+    let rows: Vec<_> = found.rows.iter().map(|row| (row.line, &*row.description)).collect();
+    let expected =
+        [(2, "first, then \"more\""), (3, "two\nlines, and a \"quote\""), (5, "never ended"), (6, "ended nowhere")];
+    assert_eq!(rows, expected);
+    assert_eq!(problems(&found), [(6, "`\"1.7` is not a number")]);
+}
+
+#[test]
 fn commas_semicolons_and_bars_separate_cells_too() {
     let text = "commit,val_bpb,status,description\na,1.5,keep,\"first, \"\"best\"\"\"\nb,1.25,keep,it's 5\" wide\n";
     for text in [text.to_owned(), text.replace("first, ", "first; ").replace(",", ";").replace("first; ", "first, ")] {

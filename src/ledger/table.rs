@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use memchr::memchr_iter;
+use csv_core::{Reader, ReaderBuilder, Terminator};
 
 use super::aligned::{self, Stops};
 use super::text::{Cells, TextLines};
@@ -65,6 +65,15 @@ impl Form {
             None => Form::Tabs,
         }
     }
+
+    /// The sign between cells.
+    fn sign(self) -> char {
+        match self {
+            Form::Commas => ',',
+            Form::Semicolons => ';',
+            _ => '\t',
+        }
+    }
 }
 
 /// Returns whether a line only draws the rule of a Markdown table.
@@ -95,6 +104,8 @@ pub(super) struct Lines<'a> {
     form: Form,
     /// The columns at which the cells of an aligned table begin.
     stops: Stops,
+    /// Reads rows with quotes; made for the first one.
+    quotes: Option<Reader>,
     /// Number of cells in a row, once known; it shows whether a row is torn in a quoted cell.
     pub(super) width: Option<usize>,
     /// The last comment, with its line.
@@ -111,7 +122,16 @@ impl<'a> Lines<'a> {
         for line in (1..rule).map_while(|_| lines.next()) {
             prose += u32::from(!line.trim().is_empty() && !is_comment(line));
         }
-        Lines { lines, ahead: VecDeque::new(), form, stops: Stops::default(), width: None, comment: None, prose }
+        Lines {
+            lines,
+            ahead: VecDeque::new(),
+            form,
+            stops: Stops::default(),
+            quotes: None,
+            width: None,
+            comment: None,
+            prose,
+        }
     }
 
     /// Reads the next line of cells into `line`; false at the end.
@@ -177,11 +197,10 @@ impl<'a> Lines<'a> {
     fn split(&mut self, text: &'a str, cells: &mut Cells<'a>) {
         cells.clear();
         match self.form {
-            Form::Tabs | Form::JsonLines | Form::JsonArray => split_tabs(text, cells),
-            Form::Commas => split_quoted(text, ',', cells),
-            Form::Semicolons => split_quoted(text, ';', cells),
             Form::Aligned => self.stops.split(text, cells),
             Form::Markdown => split_bars(text, cells),
+            Form::Commas | Form::Semicolons if text.contains('"') => *cells = self.quoted_cells(text),
+            _ => cells.extend(text.split(self.form.sign()).map(Cow::Borrowed)),
         }
     }
 
@@ -201,7 +220,8 @@ impl<'a> Lines<'a> {
                 return;
             }
             if ends {
-                return self.join(text, place, '\t', Some(width), cells);
+                self.join(text, place, cells);
+                return;
             }
         }
     }
@@ -212,78 +232,53 @@ impl<'a> Lines<'a> {
         if is_balanced(text) {
             return;
         }
-        let sign = if self.form == Form::Commas { ',' } else { ';' };
-        for place in 0..LONGEST_CELL {
-            let Some(next) = self.peek(place) else { return };
-            if !is_balanced(next) {
-                let width = self.width;
-                return self.join(text, place, sign, width, cells);
-            }
+        let end =
+            (0..LONGEST_CELL).map_while(|place| Some((place, self.peek(place)?))).find(|(_, next)| !is_balanced(next));
+        let is_joined = end.is_some_and(|(place, _)| self.join(text, place, cells));
+        if !is_joined && self.width != Some(cells.len()) {
+            *cells = text.split(self.form.sign()).map(Cow::Borrowed).collect();
         }
     }
 
-    /// Joins a line with those up to a place among the next ones, where that makes a row of this width, or any row where none is
-    /// known.
-    fn join(&mut self, text: &str, place: usize, sign: char, width: Option<usize>, cells: &mut Cells<'a>) {
+    /// Joins a line with those up to a place among the next ones, where that makes a row. Returns whether it does.
+    fn join(&mut self, text: &str, place: usize, cells: &mut Cells<'a>) -> bool {
         let joined = self.ahead.iter().take(place + 1).fold(text.to_owned(), |joined, (_, next)| joined + "\n" + next);
-        let mut whole = Cells::new();
-        split_quoted(&joined, sign, &mut whole);
-        if width.is_none_or(|width| whole.len() == width) {
+        let whole = self.quoted_cells(&joined);
+        let is_row = self.width.is_none_or(|width| whole.len() == width);
+        if is_row {
             self.ahead.drain(..=place);
-            *cells = whole.into_iter().map(|cell| Cow::Owned(cell.into_owned())).collect();
+            *cells = whole;
         }
+        is_row
+    }
+
+    /// The cells of a row with quotes.
+    fn quoted_cells(&mut self, text: &str) -> Cells<'static> {
+        let sign = self.form.sign();
+        let (mut plain, mut is_quoted) = (String::with_capacity(text.len()), false);
+        for (place, c) in text.char_indices() {
+            is_quoted ^= c == '"';
+            // People write blanks in front of a quoted cell.
+            let is_lead = c == ' ' && !is_quoted && (plain.is_empty() || plain.ends_with(sign));
+            if !(is_lead && text[place..].trim_start_matches(' ').starts_with('"')) {
+                plain.push(c);
+            }
+        }
+        let build = || ReaderBuilder::new().delimiter(sign as u8).terminator(Terminator::Any(b'\0')).build();
+        let reader = self.quotes.get_or_insert_with(build);
+        reader.reset();
+        let (mut found, mut ends) = (vec![0; plain.len()], vec![0; plain.len() + 1]);
+        let (_, _, length, count) = reader.read_record(plain.as_bytes(), &mut found, &mut ends);
+        // Nothing more comes, which ends the row.
+        let (_, _, _, last) = reader.read_record(&[], &mut found[length..], &mut ends[count..]);
+        let starts = std::iter::once(&0).chain(&ends);
+        let cells = starts.zip(&ends[..count + last]).map(|(start, end)| String::from_utf8_lossy(&found[*start..*end]));
+        cells.map(|cell| Cow::Owned(cell.into_owned())).collect()
     }
 }
 
 fn is_balanced(text: &str) -> bool {
-    memchr_iter(b'"', text.as_bytes()).count().is_multiple_of(2)
-}
-
-fn split_tabs<'a>(text: &'a str, cells: &mut Cells<'a>) {
-    let mut from = 0;
-    for tab in memchr_iter(b'\t', text.as_bytes()) {
-        cells.push(Cow::Borrowed(&text[from..tab]));
-        from = tab + 1;
-    }
-    cells.push(Cow::Borrowed(&text[from..]));
-}
-
-/// Splits at a sign that does not stand in a quoted cell; `""` in one is a quote. A quote elsewhere, or one that is not ended
-/// in front of the sign, is a character.
-fn split_quoted<'a>(text: &'a str, sign: char, cells: &mut Cells<'a>) {
-    let mut rest = text;
-    loop {
-        let (cell, behind) = quoted_cell(rest, sign).unwrap_or_else(|| match rest.split_once(sign) {
-            Some((cell, behind)) => (Cow::Borrowed(cell), Some(behind)),
-            None => (Cow::Borrowed(rest), None),
-        });
-        cells.push(cell);
-        match behind {
-            Some(behind) => rest = behind,
-            None => return,
-        }
-    }
-}
-
-/// The quoted cell at the start of `text` without its quotes, and what stands behind the sign that ends it.
-fn quoted_cell(text: &str, sign: char) -> Option<(Cow<'_, str>, Option<&str>)> {
-    let inner = text.trim_start_matches(' ').strip_prefix('"')?;
-    let mut from = 0;
-    loop {
-        let end = from + inner[from..].find('"')?;
-        let behind = &inner[end + 1..];
-        if behind.starts_with('"') {
-            from = end + 2;
-            continue;
-        }
-        let cell = &inner[..end];
-        let cell = if from == 0 { Cow::Borrowed(cell) } else { Cow::Owned(cell.replace("\"\"", "\"")) };
-        let behind = behind.trim_start_matches(' ');
-        return match behind.strip_prefix(sign) {
-            Some(behind) => Some((cell, Some(behind))),
-            None => behind.is_empty().then_some((cell, None)),
-        };
-    }
+    text.matches('"').count().is_multiple_of(2)
 }
 
 /// Splits a line of a Markdown table; `\|` is a bar, and emphasis around a cell goes.
