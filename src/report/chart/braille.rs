@@ -2,7 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Color;
+use ratatui::style::{Color, Style};
 use ratatui::symbols::Marker;
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Context, Line, Points};
@@ -16,11 +16,11 @@ pub(super) const DOWN: usize = 4;
 /// The fewest dots between two experiments at which a keep is three dots wide; below, it is one dot wide.
 const ROOMY: usize = 4;
 
-/// One character of the picture: braille or a pointer beyond an edge, and its colour.
-pub(super) type Dots = (String, Option<Color>);
+/// One character of a picture and its style.
+pub(super) type Styled = (char, Style);
 
 /// Draws the running best as a line, keeps as blocks on it, and what was not kept as dots: row by row from the top.
-pub(super) fn dots(series: &Series, limits: Limits, rows: usize, columns: usize) -> Vec<Vec<Dots>> {
+pub(super) fn dots(series: &Series, limits: Limits, rows: usize, columns: usize) -> Vec<Vec<Styled>> {
     let size = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     let area = Rect::new(0, 0, size(columns), size(rows));
     let mut buffer = Buffer::empty(area);
@@ -44,7 +44,12 @@ pub(super) fn dots(series: &Series, limits: Limits, rows: usize, columns: usize)
     }
     let cell = |row: usize, column: usize| {
         let cell = &buffer[(size(column), size(row))];
-        (cell.symbol().to_owned(), (cell.fg != Color::Reset).then_some(cell.fg))
+        let style = match cell.fg {
+            Color::Reset => Style::new(),
+            Color::DarkGray => Style::new().dim(),
+            colour => Style::new().fg(colour),
+        };
+        (cell.symbol().chars().next().unwrap_or(' '), style)
     };
     (0..rows).map(|row| (0..columns).map(|column| cell(row, column)).collect()).collect()
 }
@@ -90,10 +95,10 @@ mod tests {
     use crate::report::chart::series::test_series;
 
     /// Whether each dot of the picture is set, line by line from the top.
-    fn set(picture: &[Vec<Dots>]) -> Vec<Vec<bool>> {
+    fn set(picture: &[Vec<Styled>]) -> Vec<Vec<bool>> {
         const PATTERN: [[u32; ACROSS]; DOWN] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
-        let bits = |text: &str| text.chars().next().map_or(0, |c| u32::from(c).saturating_sub(0x2800) & 0xff);
-        let is_set = |y: usize, x: usize| bits(&picture[y / DOWN][x / ACROSS].0) & PATTERN[y % DOWN][x % ACROSS] != 0;
+        let bits = |c: char| u32::from(c).saturating_sub(0x2800) & 0xff;
+        let is_set = |y: usize, x: usize| bits(picture[y / DOWN][x / ACROSS].0) & PATTERN[y % DOWN][x % ACROSS] != 0;
         (0..picture.len() * DOWN).map(|y| (0..picture[0].len() * ACROSS).map(|x| is_set(y, x)).collect()).collect()
     }
 
@@ -113,8 +118,8 @@ mod tests {
         // A keep is a block on the line, also where it is no corner; what was not kept is one dot.
         assert!([1, 2, 3].iter().all(|y| dots[*y][5] && dots[*y][6] && dots[*y][7]), "{dots:?}");
         assert!(dots[8][13] && ![12, 14].iter().any(|x| dots[8][*x]), "{dots:?}");
-        assert_eq!(picture[0][0].1, Some(Color::Green));
-        assert_eq!(picture[2][6].1, Some(Color::DarkGray));
+        assert_eq!(picture[0][0].1, Style::new().green());
+        assert_eq!(picture[2][6].1, Style::new().dim());
     }
 
     #[test]
@@ -123,7 +128,7 @@ mod tests {
         let series = test_series(Direction::Lower, &values);
         let limits = series.limits.unwrap();
         let picture = dots(&series, limits, 4, 12);
-        let text: Vec<String> = picture.iter().map(|row| row.iter().map(|(text, _)| text.as_str()).collect()).collect();
+        let text: Vec<String> = picture.iter().map(|row| row.iter().map(|(c, _)| *c).collect()).collect();
         assert!(text[0].contains('▲') && text[3].ends_with('▼'), "{text:?}");
         for (rows, columns) in [(1, 1), (2, 200), (60, 3)] {
             assert_eq!(dots(&series, limits, rows, columns).len(), rows);

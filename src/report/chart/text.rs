@@ -1,10 +1,10 @@
 //! The chart in characters.
 
-use ratatui::style::{Color, Style};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::axis::{ticks, whole_ticks};
-use super::braille::{ACROSS, DOWN, Dots, dots};
+use super::braille::{ACROSS, DOWN, Styled, dots};
 use super::series::{Edge, Limits, MarkKind, Series, Step};
 use crate::domain::cut;
 use crate::report::styled::ansi_text;
@@ -69,6 +69,10 @@ impl Glyphs {
         }
     }
 
+    fn styled(self, row: &[Cell]) -> Vec<Styled> {
+        row.iter().map(|cell| (self.of(*cell), style_of(*cell))).collect()
+    }
+
     /// The corner of the axes, and what stands beside a label and elsewhere.
     fn axis(self) -> [char; 4] {
         if self == Glyphs::Ascii { ['+', '+', '|', '-'] } else { ['└', '┤', '│', '─'] }
@@ -118,13 +122,14 @@ pub(in crate::report) fn draw_chart(series: &Series, width: u16, height: u16, gl
             let side = if label.is_some() { tick } else { line };
             format!("{:>margin$}{side}", label.unwrap_or_default())
         });
-        if glyphs == Glyphs::Braille {
-            let picture = dots(series, limits, rows, columns);
-            lines.extend(beside.zip(&picture).map(|(beside, row)| dotted(beside, row)));
-        } else {
-            let picture = picture(series, limits, rows, columns, &column);
-            lines.extend(beside.zip(&picture).map(|(beside, row)| painted(beside, row, glyphs)));
-        }
+        let picture = match glyphs {
+            Glyphs::Braille => dots(series, limits, rows, columns),
+            _ => {
+                let cells = picture(series, limits, rows, columns, &column);
+                cells.iter().map(|row| glyphs.styled(row)).collect()
+            }
+        };
+        lines.extend(beside.zip(&picture).map(|(beside, row)| painted(beside, row)));
     }
     if has_lane {
         let mut lane = vec![Cell::Empty; columns];
@@ -132,7 +137,7 @@ pub(in crate::report) fn draw_chart(series: &Series, width: u16, height: u16, gl
             let cell = &mut lane[column(mark.place)];
             *cell = (*cell).max(if mark.is_numberless() { Cell::Numberless } else { cell_of(mark.kind) });
         }
-        lines.push(painted(format!("{:>margin$}{line}", ""), &lane, glyphs));
+        lines.push(painted(format!("{:>margin$}{line}", ""), &glyphs.styled(&lane)));
     }
     lines.push(format!("{:>margin$}{corner}{}", "", across.to_string().repeat(columns)).into());
     lines.push(format!("{:>margin$} {}", "", number_labels(series, columns, &column)).into());
@@ -218,29 +223,10 @@ fn draw_best(picture: &mut [Vec<Cell>], best: &[Step], limits: Limits, column: &
 }
 
 /// A row of the picture behind what stands beside it.
-fn painted(beside: String, row: &[Cell], glyphs: Glyphs) -> Line<'static> {
-    let end = row.iter().rposition(|cell| *cell != Cell::Empty).map_or(0, |last| last + 1);
-    let runs = row[..end].chunk_by(|one, other| style_of(*one) == style_of(*other));
-    let run = |cells: &[Cell]| {
-        let text: String = cells.iter().map(|cell| glyphs.of(*cell)).collect();
-        Span::styled(text, style_of(cells[0]))
-    };
-    Line::from_iter([Span::raw(beside)].into_iter().chain(runs.map(run)))
-}
-
-/// A row of a picture in braille behind what stands beside it.
-fn dotted(beside: String, row: &[Dots]) -> Line<'static> {
-    let end = row.iter().rposition(|(text, _)| text != " ").map_or(0, |last| last + 1);
+fn painted(beside: String, row: &[Styled]) -> Line<'static> {
+    let end = row.iter().rposition(|(c, _)| *c != ' ').map_or(0, |last| last + 1);
     let runs = row[..end].chunk_by(|(_, one), (_, other)| one == other);
-    let run = |cells: &[Dots]| {
-        let text: String = cells.iter().map(|(text, _)| text.as_str()).collect();
-        let style = match cells[0].1 {
-            Some(Color::DarkGray) => Style::new().dim(),
-            Some(colour) => Style::new().fg(colour),
-            None => Style::new(),
-        };
-        Span::styled(text, style)
-    };
+    let run = |dots: &[Styled]| Span::styled(dots.iter().map(|(c, _)| c).collect::<String>(), dots[0].1);
     Line::from_iter([Span::raw(beside)].into_iter().chain(runs.map(run)))
 }
 
