@@ -155,7 +155,7 @@ pub(super) fn standing(briefing: &Briefing<'_>, excerpt: usize, room: Room) -> S
     }
     if let Some(best) = history.best_kept().filter(|best| history.best().is_some_and(|(_, number)| number != *best)) {
         let margin = "; no simplification may fall further behind it than the margin";
-        let _ = writeln!(text, "- best ever kept: {best}{}", contract.simpler_wins.map_or("", |_| margin));
+        let _ = writeln!(text, "- best ever kept: {best}{}", contract.simpler_wins.as_ref().map_or("", |_| margin));
     }
     let _ = writeln!(
         text,
@@ -290,9 +290,9 @@ fn contract_spec(contract: &Contract) -> String {
     };
     let silence = contract.caps.silence.map(duration_text);
     let axes = contract.deciding_composite();
-    let kept = match contract.keep_above {
+    let kept = match &contract.keep_above {
         Some(threshold) => format!("reaches {threshold}, regardless of earlier keeps"),
-        None if contract.min_delta > 0.0 => format!("is better by more than: {}", contract.min_delta),
+        None if contract.min_delta.value(None) > 0.0 => format!("is better by more than: {}", contract.min_delta),
         None if contract.decide != Decide::Once => {
             "is probably better, as fresh runs after its first one say".to_owned()
         }
@@ -307,7 +307,7 @@ fn contract_spec(contract: &Contract) -> String {
         silence.map(|limit| format!("- a run that prints nothing and does nothing is ended after: {limit}")),
         axes.map(|axes| format!("- ar computes {} from the axes that the command prints: {axes}", metric.name)),
         Some(format!("- a change is kept when it {kept}")),
-        contract.simpler_wins.map(|margin| {
+        contract.simpler_wins.as_ref().map(|margin| {
             format!(
                 "- where it is within {margin} of the incumbent instead: kept when it deletes more lines than it adds, \
                  and not when it adds more"

@@ -139,7 +139,7 @@ fn refuse_own(given: &Asked) -> Result<(), CliError> {
 /// The settings of the session: what was asked for, with what research goes by.
 fn asked(given: Asked) -> Asked {
     let defaults = Asked {
-        keep_above: Some(RESEARCH_THRESHOLD),
+        keep_above: Some(RESEARCH_THRESHOLD.into()),
         stop_rules: Some(StopRule::OF_RESEARCH.to_vec()),
         ..Asked::default()
     };

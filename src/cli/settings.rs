@@ -381,7 +381,7 @@ mod tests {
             .unwrap();
         let settings = from_file(&path).unwrap();
         assert_eq!(settings.prices, None);
-        assert_eq!((settings.max_experiments, settings.min_delta), (Some(3), Some(0.5)));
+        assert_eq!((settings.max_experiments, settings.min_delta), (Some(3), Some(0.5.into())));
         assert_eq!(settings.timeout, Some(Duration::from_secs(120)));
         assert_eq!(settings.budget, Some(Duration::from_secs(28800)));
         let prices = |text: &str| {

@@ -218,7 +218,7 @@ fn print_outcome(history: &History, record: &Record, next: Next<'_>, contract: &
         }
     }
     let name = &record.metric.name;
-    match (contract.keep_above, history.best()) {
+    match (&contract.keep_above, history.best()) {
         (Some(threshold), _) => output::line(&format!("      to reach: {name} {threshold}")),
         (None, Some((id, best))) => output::line(&format!("      to beat: {name} {best} of experiment {id}")),
         (None, None) => {}

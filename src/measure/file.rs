@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::number::whole;
 use super::search::Found;
-use crate::domain::few;
+use crate::domain::{Unit, few};
 
 /// Fields that hold the name of a number whose value is in a field of its own.
 pub(super) const NAME_FIELDS: [&str; 3] = ["metric", "name", "key"];
@@ -110,8 +110,11 @@ fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<Found, MetricFi
     if !pointer.is_empty() && !pointer.starts_with('/') {
         return Err(MetricFileError::Pointer(pointer.to_owned()));
     }
+    // The object whose field `value` the number is.
+    let mut holder = None;
     for part in pointer.split('/').skip(1) {
         let key = part.replace("~1", "/").replace("~0", "~");
+        holder = (key == "value").then_some(value);
         value = member(value, &key).ok_or_else(|| {
             let last = pointer.rsplit('/').next().unwrap_or_default();
             let elsewhere = serde_json::from_slice(json).ok().and_then(|all| pointer_to(&all, last, DEEPEST));
@@ -122,10 +125,12 @@ fn in_document(json: &[u8], pointer: &str, name: &str) -> Result<Found, MetricFi
         let named = NAME_FIELDS.iter().find(|field| {
             member(value, field).is_some_and(|it| serde_json::from_str::<String>(it.get()).is_ok_and(|it| it == name))
         });
+        holder = named.map(|_| value);
         value = member(value, named.map_or(name, |_| "value")).unwrap_or(value);
     }
-    let text = value.get();
-    number(pointer, &serde_json::from_str::<String>(text).unwrap_or_else(|_| text.to_owned()))
+    let read = |value: &RawValue| serde_json::from_str::<String>(value.get()).ok();
+    let unit = holder.and_then(|holder| member(holder, "unit")).and_then(read);
+    number(pointer, &read(value).unwrap_or_else(|| value.get().to_owned()), unit)
 }
 
 fn in_column(text: &[u8], place: &str, name: &str) -> Result<Found, MetricFileError> {
@@ -141,12 +146,12 @@ fn in_column(text: &[u8], place: &str, name: &str) -> Result<Found, MetricFileEr
     let Some(column) = column else { return Err(MetricFileError::Column { column: wanted.to_owned(), columns }) };
     let cells = table.byte_records().map_while(Result::ok).filter_map(|row| Some(row.get(column)?.to_owned()));
     let last = cells.filter(|cell| !cell.is_empty()).last().ok_or_else(|| MetricFileError::NoRow(wanted.to_owned()))?;
-    number(wanted, &String::from_utf8_lossy(&last))
+    number(wanted, &String::from_utf8_lossy(&last), None)
 }
 
-fn number(place: &str, text: &str) -> Result<Found, MetricFileError> {
+fn number(place: &str, text: &str, unit: Option<String>) -> Result<Found, MetricFileError> {
     whole(text.as_bytes())
-        .map(Found::from)
+        .map(|value| value.with_unit(unit.map(|unit| Unit::new(&unit))).into())
         .ok_or_else(|| MetricFileError::NotANumber { place: place.to_owned(), found: text.chars().take(60).collect() })
 }
 

@@ -66,6 +66,19 @@ fn the_last_line_with_the_number_counts() {
 }
 
 #[test]
+fn the_unit_stands_beside_the_value() {
+    for (json, place, expected) in [
+        (r#"{"latency": {"value": 980, "unit": "ms"}}"#, "/latency/value", "980 ms"),
+        (r#"{"metric": "val_loss", "unit": "s", "value": 1.5}"#, "", "1.5 s"),
+        (r#"{"value": 2, "max": 980, "unit": "ms"}"#, "/max", "980"),
+        (r#"{"value": "2 s", "unit": "ms"}"#, "/value", "2 s"),
+    ] {
+        let found = metric_file(Path::new("m.json"), json.as_bytes(), place, "val_loss");
+        assert!(matches!(&found, Ok(Found::Number(number)) if format!("{number:#}") == expected), "{json}: {found:?}");
+    }
+}
+
+#[test]
 fn the_place_of_a_name_in_a_file_is_found() {
     let place = |file: &str, text: &str| place_of(Path::new(file), text.as_bytes(), "val_loss");
     assert_eq!(place("m.csv", "epoch,val_loss\n1,0.5\n").as_deref(), Some(""));

@@ -10,7 +10,8 @@ use super::elsewhere::{is_elsewhere, is_of_another_run, word_before};
 use super::file::NAME_FIELDS;
 use super::number::{Value, next_char, value_at, whole};
 use super::standing::{Extent, Standing, aggregate_behind, before_aggregate, is_progress};
-use super::vocabulary::{counts_value, is_blank, is_decoration, is_marker, is_stale, is_unit_name, prints, qualifies};
+use super::vocabulary::{counts_value, is_blank, is_decoration, is_marker, is_stale, prints, qualifies};
+use crate::domain::Unit;
 
 /// Number of bytes to check before a name.
 pub(super) const LEFT: usize = 256;
@@ -59,7 +60,7 @@ pub(super) fn reading_between(name: &str, left: &[u8], right: &[u8], cut: bool) 
     if let Some(value) = value_of_fields(&left, right, cut) {
         return Some(Reading::Value(Standing::of(&left, &String::from_utf8_lossy(right), None), value));
     }
-    let is_unit = is_unit_name(name);
+    let is_unit = Unit::is_name(name);
     let behind = aggregate_behind(right);
     let right_of_name = right;
     let right = &right[behind.as_ref().map_or(0, |(length, _)| *length)..];
@@ -106,12 +107,17 @@ fn value_of_fields(left: &str, right: &[u8], cut: bool) -> Option<Value> {
     let right = String::from_utf8_lossy(right);
     let start = left.rfind(leaves('}', '{')).unwrap_or(0);
     let end = right.find(leaves('{', '}')).unwrap_or(right.len());
-    let field = format!("{quote}value{quote}");
-    [&right[..end], &left[start..]].into_iter().find_map(|part| {
-        let text = part[part.find(&field)? + field.len()..].trim_start().strip_prefix(':')?.trim_start();
-        let (value, length) = value_at(text.as_bytes())?;
-        (!cut || length < text.len()).then_some(value)
-    })
+    let parts = [&right[..end], &left[start..]];
+    let field = |name: &str| {
+        let field = format!("{quote}{name}{quote}");
+        parts.into_iter().find_map(|part| {
+            Some(part[part.find(&field)? + field.len()..].trim_start().strip_prefix(':')?.trim_start())
+        })
+    };
+    let text = field("value")?;
+    let (value, length) = value_at(text.as_bytes())?;
+    let unit = field("unit").and_then(|text| text.strip_prefix(quote)?.split(quote).next()).map(Unit::new);
+    (!cut || length < text.len()).then(|| value.with_unit(unit))
 }
 
 /// Reads the number right before a name that is a unit.
@@ -500,6 +506,28 @@ mod tests {
             r#"{"metric": "val_bpb", "value": null}"#,
         ] {
             assert_eq!(read(line, "val_bpb"), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_unit_of_a_number_may_be_a_field_of_its_own() {
+        for (line, expected) in [
+            (r#"{"name":"latency","value":980,"unit":"ms"}"#, "980 ms"),
+            (r#"{"unit": "MB", "value": 12, "key": "latency"}"#, "12 MB"),
+            ("{'metric': 'latency', 'value': '1.2 s', 'unit': 'ms'}", "1.2 s"),
+            (r#"{"metric": "latency", "value": 12, "unit": "B"}"#, "12 B"),
+            (r#"{"metric": "latency", "value": 12, "unit": "1"}"#, "12"),
+            (r#"{"metric": "latency", "value": 12, "unit": null, "meta": {"unit": "s"}}"#, "12"),
+            (r#"[{"name":"a","value":1,"unit":"s"},{"name":"latency","value":12}]"#, "12"),
+        ] {
+            let at = line.find("latency").unwrap();
+            let right = &line.as_bytes()[at + "latency".len()..];
+            let Some(Reading::Value(_, Value::Finite(number))) =
+                reading_between("latency", &line.as_bytes()[..at], right, false)
+            else {
+                panic!("no number in {line}");
+            };
+            assert_eq!(format!("{number:#}"), expected, "{line}");
         }
     }
 }

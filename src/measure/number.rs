@@ -1,6 +1,6 @@
 //! Recognises numbers in a log and finds where they end.
 
-use crate::domain::{Number, Suffix, duration};
+use crate::domain::{Number, Suffix, Unit, duration};
 
 /// A number in a log.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,6 +12,14 @@ pub(super) enum Value {
 }
 
 impl Value {
+    /// It in a known unit that is written elsewhere, unless it has one of its own.
+    pub(super) fn with_unit(mut self, unit: Option<Unit>) -> Value {
+        if let Value::Finite(number @ Number { unit: None, .. }) = &mut self {
+            number.unit = unit.filter(Unit::is_known);
+        }
+        self
+    }
+
     /// It as the value of a name; see [`Number::named`].
     pub(super) fn named(self, name: &str) -> Value {
         match self {
@@ -119,7 +127,18 @@ fn bare(text: &[u8]) -> Option<(Value, usize)> {
         Some(number) => Value::Finite(number),
         None => Value::NotFinite(raw),
     };
-    Some((value, after))
+    let (unit, length) = deviation(&text[after..]).filter(|_| unit == 0).unzip();
+    Some((value.with_unit(unit), after + length.unwrap_or_default()))
+}
+
+/// The unit behind a standard deviation, which is that of the mean as well: `± 0.3 ms`; with the length of all.
+fn deviation(text: &[u8]) -> Option<(Unit, usize)> {
+    let mut at = blanks(text);
+    let sign = ["±", "+/-", "+-"].into_iter().find(|sign| text[at..].starts_with(sign.as_bytes()))?;
+    at += sign.len() + blanks(&text[at + sign.len()..]);
+    at += text[at..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+    let suffix = Suffix::of(valid(&text[at..]));
+    Some((suffix.unit.filter(Unit::is_known)?, at + suffix.length))
 }
 
 /// The length of the operators and operands behind a number, as in `45 / 50`; absent if there are none. A sum or difference
@@ -325,6 +344,13 @@ mod tests {
             ("1,234.5 ms", 1234.5, Some("ms"), 10),
             ("3.2\u{a0}µs", 3.2, Some("µs"), 8),
             ("0.818192+0.011359", 0.818192, None, 17),
+            ("12.5 ± 0.3 ms", 12.5, Some("ms"), 14),
+            ("12.5±.3ms", 12.5, Some("ms"), 10),
+            ("12.5 +/- 1.3 MB/s", 12.5, Some("MB/s"), 17),
+            ("12.5 s ± 300 ms", 12.5, Some("s"), 6),
+            ("12.5 ± 0.3", 12.5, None, 4),
+            ("12.5 ± 1e-3 ms", 12.5, None, 4),
+            ("12.5 ± 0.3 min 3 max 9", 12.5, None, 4),
         ] {
             assert_eq!(read(text), Some((value, unit.map(str::to_owned), length)), "{text}");
         }

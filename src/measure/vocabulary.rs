@@ -1,6 +1,6 @@
 //! The words and signs that decide whether a name in front of a number is the metric's own.
 
-use crate::domain::{WordList, word_list};
+use crate::domain::{Unit, WordList, word_list};
 
 /// Words in front of a name that only say where the line comes from or that the number is final.
 const MARKERS: &[&str] = &[
@@ -35,24 +35,9 @@ pub(super) static PROCESSES: WordList = WordList::new(|| word_list(include_str!(
 /// Words that count steps.
 pub(super) const PROGRESS: &[&str] = &["batch", "ep", "epoch", "it", "iter", "iteration", "round", "step", "update"];
 
-/// Words after the `/` of a unit, whatever is before it.
-const RATES: &[&str] = &["h", "hour", "hr", "min", "minute", "op", "s", "sec", "second"];
-
-/// Units that may be per anything.
-const UNITS: &[&str] =
-    &["b", "gb", "gib", "h", "kb", "kib", "mb", "mib", "min", "ms", "ns", "s", "sec", "us", "µs", "%", "x", "m", "hr"];
-
-/// Returns whether a name is a unit, such as `ns/op`, `MB/s` or `/s`.
-pub(super) fn is_unit_name(name: &str) -> bool {
-    name.split_once('/').is_some_and(|(unit, per)| {
-        let is_plain = |text: &str| text.chars().all(char::is_alphabetic);
-        is_plain(unit) && is_plain(per) && (contains(RATES, per) || contains(UNITS, unit))
-    })
-}
-
 /// Returns whether `word` between a value and a name belongs to the value: `12 epochs`, `5 ms`.
 pub(super) fn counts_value(word: &str) -> bool {
-    contains(UNITS, word) || (word.ends_with('s') && !word.ends_with("ss"))
+    Unit::new(word).is_known() || (word.ends_with('s') && !word.ends_with("ss"))
 }
 
 /// Returns whether `word` before a name says nothing about the number.

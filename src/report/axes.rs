@@ -50,7 +50,8 @@ impl Report {
         }
         self.composite = composite.cloned();
         self.sources = Sources::of(history.records());
-        self.keep_above = contract.and_then(|contract| contract.keep_above);
+        let start = self.baseline().and_then(|point| point.value.as_ref());
+        self.keep_above = contract.and_then(|contract| Some(contract.keep_above.as_ref()?.value(start)));
         if self.keep_above.is_some() {
             // None of them had to be better than another.
             self.summary.kept.iter_mut().for_each(KeptStep::forget_gain);

@@ -35,7 +35,7 @@ pub fn compared_grid(a: &Record, b: &Record, rows: &[Compared]) -> Grid {
             Aspect::Settings => format!("settings: {}", row.name),
         };
         let raw = |record: &Record, value: &Value| match (record.metric.number(), value.as_f64()) {
-            (Some(number), _) if is_metric(row, record) => number.raw,
+            (Some(number), _) if is_metric(row, record) => format!("{number:#}"),
             (_, Some(memory)) if row.aspect == Aspect::Cost && row.name == MEMORY => format!("{memory:.3} GiB"),
             _ => text(value),
         };

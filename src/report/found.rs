@@ -22,7 +22,8 @@ use crate::rules::{
     AxisValues, Check, Confound, Counts, Course, Ended, Evidence, History, Margin, Miss, Patterns, Point, RunOf,
     SHORTEST, Slots, Spread, Summary, TimeSplit, WallCounts, Warning, by_direction, by_file, confounds_of_keep,
     distinct_runs, environment_changes, expectations, gain_alone, gpu_hours, ignored_changes, is_concurrent,
-    keep_hours, lanes, margin, misses, moved_in_a_row, run_seconds, slots, spread, summarize, time_split, warnings,
+    keep_hours, kept_uncontrolled, lanes, margin, misses, moved_in_a_row, run_seconds, slots, spread, summarize,
+    time_split, warnings,
 };
 
 /// The time that a session took.
@@ -212,6 +213,8 @@ pub struct Report {
     pub(super) tainted_runs: u32,
     /// The last experiments in a row whose controls moved.
     pub(super) moved: Vec<ExperimentId>,
+    /// The keeps whose controls gave no number.
+    pub(super) uncontrolled: Vec<ExperimentId>,
     /// The program that the command starts, where that is known.
     pub(super) program: Option<String>,
     /// Changes of the machine that values depend on.
@@ -282,6 +285,7 @@ impl Report {
                 .map(|record| Details::of(record, replaced.get(&record.id).copied(), gain_alone(records, record)))
                 .collect(),
             moved: moved_in_a_row(records),
+            uncontrolled: kept_uncontrolled(records),
             direction,
             counts,
             points,
@@ -429,6 +433,7 @@ impl Report {
             time: self.time_split.as_ref(),
             checks: &self.checks,
             moved: &self.moved,
+            uncontrolled: &self.uncontrolled,
             program: self.program.as_deref(),
             changes: &self.changes,
             changed_while_running: changed,

@@ -6,7 +6,7 @@ use anstyle::Style;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::chart::Overlaid;
+use super::chart::{Overlaid, Series};
 use super::cost::cost_sentence;
 use super::found::{Report, Times};
 use super::grid::{Align, Format, Grid, escape_markdown, text};
@@ -63,9 +63,36 @@ pub fn overlaid(reports: &[&Report]) -> Vec<Overlaid> {
     let of = |report: &Report| Overlaid {
         name: name(report),
         about: report.chart_title().lines().next().unwrap_or_default().to_owned(),
-        series: report.series(),
+        series: series_beside(report, reports[0]),
     };
     reports.iter().copied().map(of).collect()
+}
+
+/// The course of a session, in the unit of the first one. One that is not comparable with that gets a frame of its own.
+fn series_beside(report: &Report, first: &Report) -> Series {
+    let other = start(first).filter(|other| start(report).is_some_and(|own| own.unit != other.unit));
+    let Some(other) = other else { return report.series() };
+    if !is_comparable(report, first) {
+        return Series { metric: format!("{}{}", report.metric_name(), in_unit(report)), ..report.series() };
+    }
+    let like =
+        |point: &Point| Point { value: point.value.as_ref().and_then(|number| number.like(other)), ..point.clone() };
+    Series::new(report.metric_name(), report.direction, &report.points.iter().map(like).collect::<Vec<_>>())
+}
+
+/// The first number of a session.
+fn start(report: &Report) -> Option<&Number> {
+    report.points.iter().find_map(|point| point.value.as_ref())
+}
+
+/// Returns whether the numbers of two sessions have one dimension.
+fn is_comparable(report: &Report, first: &Report) -> bool {
+    start(report).zip(start(first)).is_none_or(|(own, other)| own.like(other).is_some())
+}
+
+/// The unit of its numbers, to follow the name of the metric.
+fn in_unit(report: &Report) -> String {
+    start(report).and_then(|number| number.unit.as_ref()).map(|unit| format!(" in {unit}")).unwrap_or_default()
 }
 
 /// The title of several sessions: their repository and their names.
@@ -101,7 +128,7 @@ type Fact = fn(&Report) -> Option<String>;
 
 /// What is compared, in order.
 const FACTS: &[(&str, Fact)] = &[
-    ("metric", |report| Some(format!("{}, {} is better", report.metric_name(), report.direction))),
+    ("metric", |report| Some(format!("{}{}, {} is better", report.metric_name(), in_unit(report), report.direction))),
     ("baseline", |report| report.baseline().map(value)),
     ("best", |report| report.best().map(describe)),
     ("gain", gain),
@@ -175,6 +202,7 @@ fn rows(reports: &[&Report]) -> Grid {
             ("gpu_hours", Align::Right, &|report| times(report, |times| times.gpu_hours)),
             ("gain_per_gpu_hour", Align::Right, &|report| number(report.gain_per_gpu_hour())),
             ("cost", Align::Right, &|report| number(report.spent.cost)),
+            ("unit", Align::Left, &|report| text(start(report).and_then(|number| number.unit.as_ref()))),
         ],
     )
 }
@@ -186,6 +214,8 @@ pub(super) fn remarks(reports: &[&Report]) -> Vec<(String, Option<String>)> {
     let metric = |report: &Report| (report.metric_name().to_owned(), report.direction);
     if others.iter().any(|report| metric(report) != metric(first)) {
         remarks.push(("the sessions have different metrics, so their values are not comparable".into(), None));
+    } else if others.iter().any(|report| !is_comparable(report, first)) {
+        remarks.push(("the sessions have different units, so their values are not comparable".into(), None));
     } else {
         remarks.extend(leader(reports));
     }
@@ -201,7 +231,8 @@ pub(super) fn remarks(reports: &[&Report]) -> Vec<(String, Option<String>)> {
 
 /// By how much the best value of all is better than the best of each other session.
 fn leader(reports: &[&Report]) -> Option<(String, Option<String>)> {
-    let number = |report: &Report| -> Option<Number> { report.best()?.value.clone() };
+    let unit = reports.iter().copied().find_map(start)?;
+    let number = |report: &Report| report.best()?.value.as_ref()?.like(unit);
     let direction = reports.first()?.direction;
     let mut with_number: Vec<(&Report, Number)> =
         reports.iter().filter_map(|report| Some((*report, number(report)?))).collect();
@@ -217,7 +248,8 @@ fn leader(reports: &[&Report]) -> Option<(String, Option<String>)> {
     let experiment = |report: &Report, point: Option<&Point>| Some(format!("{}/{}", report.tag.as_ref()?, point?.id));
     let pair = experiment(second.0, second.0.best()).zip(experiment(leader, leader.best()));
     let hint = pair.map(|(a, b)| format!("`ar verify {a} {b}` compares the two best by fresh runs"));
-    Some((format!("the best of {} is better than that of {}", name(leader), behind.join(", of ")), hint))
+    let unit = best.unit.as_ref().map(|unit| format!(", in {unit}")).unwrap_or_default();
+    Some((format!("the best of {} is better than that of {}{unit}", name(leader), behind.join(", of ")), hint))
 }
 
 #[cfg(test)]
@@ -225,7 +257,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::Direction;
+    use crate::domain::{Direction, Unit};
     use crate::rules::sample::{record, run};
     use crate::rules::{Course, History};
 
@@ -295,6 +327,37 @@ mod tests {
         let [a, _] = two();
         let tie = shown(&[a, session("d", "loss", &[("keep", "1.5")])]);
         assert!(tie.contains("the best values of a and d are equal"), "{tie}");
+    }
+
+    /// The same with a unit behind each value.
+    fn with_unit(mut report: Report, unit: &str) -> Report {
+        for number in report.points.iter_mut().filter_map(|point| point.value.as_mut()) {
+            number.unit = Some(Unit::new(unit));
+        }
+        report
+    }
+
+    #[test]
+    fn values_are_compared_in_the_unit_of_the_first_session() {
+        let [a, b] = two();
+        let thousands = session("b", "loss", &[("keep", "2000"), ("keep", "1000")]);
+        let mixed = [with_unit(a, "s"), with_unit(thousands, "ms")];
+        let text = shown(&mixed);
+        assert!(text.contains("\nthe best of b is better than that of a by 0.5 (33%), in s\n"), "{text}");
+        assert!(text.contains("loss in s, lower is better") && text.contains("loss in ms, lower is better"), "{text}");
+        let drawn = overlaid(&mixed.each_ref());
+        assert_eq!(drawn[1].series.marks.iter().map(|mark| mark.value).collect::<Vec<_>>(), [Some(2.0), Some(1.0)]);
+        assert!(
+            rendered(&mixed, Format::Csv)
+                .lines()
+                .all(|line| [",unit", ",s", ",ms"].iter().any(|end| line.ends_with(end)))
+        );
+        let [first, _] = mixed;
+        let other = [first, with_unit(b, "MB")];
+        let text = shown(&other);
+        let said = "the sessions have different units, so their values are not comparable";
+        assert!(text.contains(said) && !text.contains("is better than"), "{text}");
+        assert_eq!(overlaid(&other.each_ref())[1].series.metric, "loss in MB", "a frame of its own");
     }
 
     #[test]

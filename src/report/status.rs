@@ -273,7 +273,7 @@ impl SessionStatus {
     /// threshold, since a rising bar keeps ever less.
     fn kept_ratio(&self, report: &Report) -> Option<(f64, [f64; 2])> {
         let contract = self.contract.as_ref()?;
-        contract.keep_above?;
+        contract.keep_above.as_ref()?;
         let ratio = match contract.artifact() {
             Some(_) => Sources::of(self.history.records())?.kept_ratio(),
             None => report.summary.keep_rate,
@@ -444,7 +444,7 @@ impl SessionStatus {
 
     /// The doubts that its numbers tell of its changes at all.
     fn doubts(&self, report: &Report) -> Vec<Warning> {
-        doubted_numbers(self.tag.as_str(), &report.points, None, &report.moved)
+        doubted_numbers(self.tag.as_str(), &report.points, None, (&report.moved, &report.uncontrolled))
     }
 
     fn details(&self, markdown: bool, width: Option<u16>) -> String {

@@ -18,7 +18,8 @@ impl Journal {
         let kept: Vec<ExperimentId> = kept.map(|record| record.id).collect();
         let running = self.running_trials();
         // With a threshold, no gain is large enough to remove a kept experiment.
-        let min_delta = if contract.keep_above.is_some() { f64::INFINITY } else { contract.min_delta };
+        let min_delta =
+            if contract.keep_above.is_some() { f64::INFINITY } else { contract.min_delta.value(number.as_ref()) };
         let standing = Standing {
             incumbent,
             number: number.as_ref(),

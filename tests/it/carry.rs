@@ -52,6 +52,16 @@ fn a_checkpoint_of_an_earlier_run_makes_no_change_better() {
 }
 
 #[test]
+fn what_only_the_control_goes_on_from_is_noted_with_its_experiment() {
+    let repo = repo(
+        "case $AR_RUN_DIR in */control-*) s=$(cat data); echo $((s + 1)) > data;; *) [ -e data ] || echo 1 > data;; esac\n\
+         echo loss: $((100 - $(wc -l < train.sh)))\n",
+    );
+    run(&repo, "1", &["--control", "true"]).ok();
+    assert_eq!(told(&repo), ["keep 98.0", "keep 97.0 without [\"data\"]"]);
+}
+
+#[test]
 fn everything_is_carried_over_where_the_user_says_so_and_nothing_likewise() {
     let all = repo(TRAIN);
     run(&all, "1", &["--carry", "all", "--control", "false"]).ok();

@@ -8,12 +8,14 @@ use crate::escalation::start;
 use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// A repository whose command is cold for the first run of the baseline, with a cache that no tree has; `value` is what a warm run
-/// prints. Controls wait while `hold` exists, and fail where `fails` does. Each run notes its experiment and its folder.
+/// prints. Controls wait while `hold` exists, fail where `fails` does, and are killed once for each `kill-*`. Each run notes its
+/// experiment and its folder.
 fn cold() -> TestRepo {
     let repo = TestRepo::empty();
     let script = format!(
         "echo \"$AR_EXPERIMENT ${{AR_RUN_DIR##*/}}\" >> {0}/runs\n\
-         case $AR_RUN_DIR in */control-*) while [ -e {0}/hold ]; do sleep 0.02; done; [ ! -e {0}/fails ] || exit 3;; \
+         case $AR_RUN_DIR in */control-*) while [ -e {0}/hold ]; do sleep 0.02; done; [ ! -e {0}/fails ] || exit 3; \
+           for kill in {0}/kill-*; do [ ! -e $kill ] || {{ rm $kill; kill -KILL $$; }}; done;; \
          *) [ $AR_EXPERIMENT != 0 ] || {{ echo 'loss: 100'; exit; }};; esac\n\
          echo \"loss: $(cat value)\"\n",
         repo.outside().display()
@@ -143,10 +145,31 @@ fn a_control_that_fails_condemns_no_change_and_the_next_one_is_controlled() {
     let reason = first["reason"].as_str().unwrap();
     let why = "; not controlled, as experiment 0 gave no number when it ran again: exit 3 after ";
     assert!(reason.contains(why), "{reason}");
+    assert_eq!(controls(&repo), 1, "its own crash is no reason to repeat it");
+    let doubt = "kept although the control gave no number: 1";
+    for looking in ["status", "report"] {
+        let shown = ar(&repo, [looking, "t"]).ok().stdout;
+        assert!(shown.contains(doubt), "{shown}");
+    }
     fs::remove_file(repo.outside().join("fails")).unwrap();
     let better = "echo 55 > value; echo better".to_owned();
     ar_in_time(&repo, args("1", &[]).into_iter().map(|arg| if arg == AGENT { better.clone() } else { arg })).ok();
     assert_eq!(shown(&repo, 2)["control"]["moved"], false);
+    let shown = ar(&repo, ["status", "t"]).ok().stdout;
+    assert!(!shown.contains("kept although the control"), "the second control ran it again: {shown}");
+}
+
+#[test]
+fn a_control_that_something_else_kills_is_made_again() {
+    let repo = cold();
+    for kill in ["kill-1", "kill-2"] {
+        fs::write(repo.outside().join(kill), "").unwrap();
+    }
+    let called = ar_in_time(&repo, args("1", &[])).ok();
+    assert_eq!(called.stderr.matches("repeating the run of experiment 1: ").count(), 2, "{called:#?}");
+    let first = shown(&repo, 1);
+    assert_eq!((&first["outcome"], &first["control"]["moved"]), (&json!("discard"), &json!(true)), "{first:#}");
+    assert_eq!((controls(&repo), roles(&first)), (3, vec!["screen", "control"]));
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Session {
         contract.metric.direction = Direction::Higher;
         contract.composite = Composite::preset(kind);
         contract.artifact_form = Some(form);
-        contract.keep_above = Some(0.45);
+        contract.keep_above = Some(0.45.into());
         contract.stop_rules = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         Session {
             contract,

@@ -149,6 +149,13 @@ impl Attempt {
             }
             shared.publish()?;
             match fresh.measured(workspace, shared, deadline).await? {
+                // Its code has given a number before.
+                Ending::Done(measured) if measured.is_cut_off() && fresh.run.tries() <= LOST_RETRIES => {
+                    let store = &mut *shared.store();
+                    store.note(Notice::RunRepeated { id: self.open.id, why: measured.ended.clone() });
+                    fresh.forget_run(store)?;
+                    fresh.is_prepared = false;
+                }
                 Ending::Done(measured) => break *measured,
                 Ending::Lost => fresh.is_prepared = false,
                 Ending::Detached => return Ok(Some(Stage::Over(Attempted::StillRunning))),

@@ -53,6 +53,7 @@ impl Attempt {
             });
             let mut draft: Record = controlled(draft, (id, &before), now);
             draft.add_runs(measured.counted_run(Some(&commit_of(&control.open)?)), measured.sandbox);
+            draft.carried.extend(control.run.carried().cloned());
             self.open.draft = Some(Box::new(draft));
         }
         let first = store.journal.find(self.open.id).and_then(|left| left.first_run().cloned());

@@ -79,7 +79,7 @@ pub(crate) fn judge_trial(
             let riding: Vec<&Car> = store.journal.line.cars().filter(|car| cars.contains(&car.id)).collect();
             let runs = history.baseline().map_or(&[][..], |baseline| &baseline.runs);
             let values: Vec<f64> = runs.iter().filter_map(|run| run.value).collect();
-            let tolerance = train_tolerance(contract.min_delta, &values);
+            let tolerance = train_tolerance(contract.min_delta.value(measured.value.as_ref()), &values);
             let id = riding.last().map_or_else(|| history.next_id(), |car| car.id);
             let (verdict, unmet) = judge(contract, (history, history.records()), id, diff, measured);
             let value = measured.value.as_ref().filter(|_| measured.failure.is_none());
@@ -99,7 +99,8 @@ pub(crate) fn decide_trial(attempt: &mut Attempt, store: &Store, trial: &Trial) 
         Trial::Train { cars, .. } => {
             let riding: Vec<&Car> = store.journal.line.cars().filter(|car| cars.contains(&car.id)).collect();
             let noise = session_noise(&store.history);
-            let tolerance = mean_tolerance(store.contract.min_delta, noise.as_ref(), draft.deciding_runs().len());
+            let min_delta = store.contract.min_delta.value(Some(&number));
+            let tolerance = mean_tolerance(min_delta, noise.as_ref(), draft.deciding_runs().len());
             let verdict = Verdict { outcome: draft.outcome, reason: draft.reason.clone() };
             let (tested, verdict) = judge_train(&store.contract, Some(&number), verdict, &riding, tolerance);
             draft.reason = verdict.reason;

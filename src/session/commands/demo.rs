@@ -66,7 +66,7 @@ pub fn research_demo_terms() -> Asked {
         command: Some("ar score".into()),
         agent: Some("./agent.sh".into()),
         scope: Some(vec![ARTIFACT.into(), format!("{SOURCES}/**/*.md"), format!("{SOURCES}/.gitkeep")]),
-        keep_above: Some(RESEARCH_THRESHOLD),
+        keep_above: Some(RESEARCH_THRESHOLD.into()),
         stop_rules: Some(vec![StopRule::Plateau(PLATEAU)]),
         max_experiments: Some(RESEARCH_EXPERIMENTS),
         ..Asked::default()

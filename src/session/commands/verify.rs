@@ -80,11 +80,12 @@ fn refuse(a: VerifiedSide<'_>, b: VerifiedSide<'_>, contract: &Contract) -> Resu
         return if a.record.id == b.record.id { Err(VerifyError::Same(a.record.id).into()) } else { Ok(()) };
     }
     let other = a.view.terms()?;
-    let measures = |contract: &Contract| (contract.metric.name.clone(), contract.metric.direction);
-    if measures(other) != measures(contract) {
-        let [a, b] = [(a, other), (b, contract)].map(|(side, contract)| {
-            format!("{} measures {} ({})", side.view.tag, contract.metric.name, contract.metric.direction)
-        });
+    let [of_a, of_b] = [(a, other), (b, contract)].map(|(side, contract)| {
+        let unit = side.record.metric.unit.as_ref().map(|unit| format!(" in {unit}")).unwrap_or_default();
+        format!("{}{unit} ({})", contract.metric.name, contract.metric.direction)
+    });
+    if of_a != of_b {
+        let [a, b] = [(a, of_a), (b, of_b)].map(|(side, metric)| format!("{} measures {metric}", side.view.tag));
         return Err(VerifyError::OtherMetric { a, b }.into());
     }
     Ok(())

@@ -3,7 +3,7 @@
 use strum::EnumProperty;
 
 use super::session::ErrorKind;
-use crate::domain::{CompositeError, StopRule, Tag};
+use crate::domain::{CompositeError, Tag};
 
 /// An error about a session's axes, or about something that depends on them.
 #[derive(Debug, EnumProperty, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum AxesError {
     #[strum(props(
         hint = "use kill, plateau:N or above:VALUE:N, or describe the axes in [composite] and pass --metric composite"
     ))]
-    NeedsComposite(StopRule),
+    NeedsComposite(String),
     #[error("research and --keep-above run on one slot, not {0}: each iteration builds on what was kept before it")]
     #[strum(props(hint = "omit --slots and --gpus, or pass --slots 1"))]
     OneSlot(u32),

@@ -29,7 +29,7 @@ use crate::fs::{FileError, is_disk_full, is_missing, move_command};
 use crate::git::{Cut, GitError};
 use crate::ledger::LedgerError;
 use crate::measure::PatternError;
-use crate::rules::{GlobError, OtherHost};
+use crate::rules::{GlobError, Incomparable, OtherHost};
 use crate::state::{SEE_DOCTOR, StateError};
 
 /// The kind of an error, which the command line maps to an exit code.
@@ -87,6 +87,9 @@ pub enum SessionError {
     #[error(transparent)]
     #[strum(props(hint = "use a name such as `--tag nov20-lr`"))]
     Tag(#[from] TagError),
+    #[error(transparent)]
+    #[strum(props(hint = "pass it in that unit, or without a unit"))]
+    Incomparable(#[from] Incomparable),
     #[error("a new session needs {0}")]
     #[strum(props(
         hint = "run `ar run --metric val_bpb --cmd \"uv run train.py\"`, or write an ar.toml with `ar init`"
@@ -244,6 +247,7 @@ impl SessionError {
             SessionError::Pattern(_)
             | SessionError::Glob(_)
             | SessionError::Tag(_)
+            | SessionError::Incomparable(_)
             | SessionError::Missing(_)
             | SessionError::DirectionUnclear(_)
             | SessionError::NoAgentForLoop { .. }

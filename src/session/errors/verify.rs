@@ -49,7 +49,7 @@ impl VerifyError {
             VerifyError::BranchThere(branch) => {
                 format!("rename it with `git branch -m {branch} {branch}-before`, and repeat the command")
             }
-            VerifyError::OtherMetric { .. } => "name two sessions with the same metric and direction".into(),
+            VerifyError::OtherMetric { .. } => "name two sessions with the same metric, unit and direction".into(),
             VerifyError::Unread(name) => format!("look at it with `git show {name}`; a newer ar may have written it"),
             VerifyError::Recorded(_) => "repeat the command, which may name another experiment now".into(),
             VerifyError::NoNoise => "pass --runs 2 or more".into(),

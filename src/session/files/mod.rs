@@ -40,9 +40,9 @@ pub(crate) use ownership::{driven_elsewhere, is_driven, opened_elsewhere, refuse
 pub(crate) use program_path::own_path;
 pub(crate) use read_cache::{Damage, Records};
 pub(crate) use reading::{
-    SESSIONS, expected_tip, is_session, lost_records, no_experiment, parse_record, read_history, read_messages,
-    read_records, readable_refs, record_id, record_message, recorded_terms, refuse_changed, session_of_head,
-    stored_contract,
+    SESSIONS, expected_tip, is_session, lost_records, no_experiment, parse_record, read_baseline, read_history,
+    read_messages, read_records, readable_refs, record_id, record_message, recorded_terms, refuse_changed,
+    session_of_head, stored_contract,
 };
 pub use reading::{no_session, session_tags};
 pub(crate) use refs::SessionRefs;

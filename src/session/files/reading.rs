@@ -85,17 +85,18 @@ pub(crate) fn stored_contract(repo: &Repo, tag: &Tag) -> Result<Option<Contract>
     }
 }
 
+/// The record of a session's baseline, if it has one that can be read.
+pub(crate) fn read_baseline(repo: &Repo, tag: &Tag) -> Result<Option<Record>, SessionError> {
+    let baseline = repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))?;
+    // One that cannot be read is refused where it is needed.
+    Ok(baseline.and_then(|baseline| parse_record(&baseline.name, &baseline.message).ok()))
+}
+
 /// Refuses terms that somebody changed after they were approved: in the file, or both in it and in its hash.
 pub(crate) fn refuse_changed(repo: &Repo, tag: &Tag, stored: &Contract) -> Result<(), SessionError> {
     let folder = SessionFolder::new(&repo.main_worktree(), tag);
-    let drifts = match repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))? {
-        // One that cannot be read is refused where it is needed.
-        Some(baseline) => {
-            parse_record(&baseline.name, &baseline.message).ok().and_then(|it| recorded_terms(&it).ok()?)
-        }
-        None => None,
-    };
-    let drifts = drifts.map_or_else(Vec::new, |approved| Drift::all(&approved, stored));
+    let approved = read_baseline(repo, tag)?.and_then(|baseline| recorded_terms(&baseline).ok()?);
+    let drifts = approved.map_or_else(Vec::new, |approved| Drift::all(&approved, stored));
     if !drifts.is_empty() || folder.contract_was_changed()? {
         return Err(SessionError::ContractChanged { path: folder.state().join("contract.json"), drifts });
     }

@@ -23,12 +23,13 @@ use crate::ledger::{LedgerFile, RESULTS};
 use crate::measure::Scanner;
 use crate::rules::{
     Driver, FileTerms, GpuSlot, History, LoopCall, OtherHost, Tonight, UV_LINK_MODE, cadence_warning, gaps,
-    idle_limits, is_confirmed, is_research, links_from_cache, named_files, within,
+    idle_limits, is_confirmed, is_research, links_from_cache, named_files, refuse_incomparable, within,
 };
 use crate::session::errors::{AxesError, BranchError, CommandRole, KeepsError, LayoutError, SessionError, TryError};
 use crate::session::files::{
-    Conventions, SETTINGS_FILE, check_command, has_job, is_own, lost_records, read_history, record_id, refuse_changed,
-    refuse_elsewhere, refuse_full, refuse_tracked, session_of_head, session_tags, session_there, stored_contract,
+    Conventions, SETTINGS_FILE, check_command, has_job, is_own, lost_records, read_baseline, read_history, record_id,
+    refuse_changed, refuse_elsewhere, refuse_full, refuse_tracked, session_of_head, session_tags, session_there,
+    stored_contract,
 };
 use crate::session::research::{missing_headings, with_research};
 use crate::session::store::{Walls, watch_programs};
@@ -310,6 +311,9 @@ impl<'a> Subject<'a> {
     fn settle(&self, repo: &Repo, dialect: Option<LedgerDialect>, clock: Clock) -> Result<Settled, SessionError> {
         let (wanted, journal, is_new) = (self.wanted, self.journal.as_ref(), self.known.is_none());
         let mut contract = self.contract(repo, dialect, clock)?;
+        if self.known.as_ref() != Some(&contract) {
+            refuse_incomparable(&contract, read_baseline(repo, &contract.tag)?.as_ref())?;
+        }
         let tonight = settle_caps(&mut contract, self.known.as_ref(), journal, wanted, self.drive, clock.now());
         let (contract, sources, odd) = with_research(repo, contract, is_new)?;
         let (contract, weights) = with_axes(contract)?;

@@ -109,7 +109,7 @@ pub(crate) fn with_axes(mut contract: Contract) -> Result<(Contract, Option<Stri
         return Err(AxesError::Pattern);
     }
     match contract.stop_rules.iter().find(|rule| rule.needs_composite()) {
-        Some(rule) if !is_composite => Err(AxesError::NeedsComposite(*rule)),
+        Some(rule) if !is_composite => Err(AxesError::NeedsComposite(rule.to_string())),
         _ => Ok((contract, warning)),
     }
 }

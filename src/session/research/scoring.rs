@@ -163,7 +163,8 @@ impl Before {
         let contract = stored_contract(repo, tag)?;
         let composite = contract.as_ref().filter(|it| it.deciding_composite().is_some());
         let composite = composite.and_then(Contract::asked_composite);
-        let threshold = contract.as_ref().and_then(|contract| contract.keep_above).unwrap_or(RESEARCH_THRESHOLD);
+        let threshold = contract.as_ref().and_then(|contract| contract.keep_above.as_ref());
+        let threshold = threshold.map_or(RESEARCH_THRESHOLD, |threshold| threshold.value(None));
         let of_baseline = || history.baseline().map(|record| record.commit.clone());
         let start = contract.map(|contract| contract.start).or_else(of_baseline);
         let earlier = earlier_records(&history, own);

@@ -35,7 +35,7 @@ pub(crate) fn with_research(
         contract.artifact_form = Some(terms.composite.form);
         // Its threshold is one of the mean: in another form what multiplies keeps nothing.
         contract.composite = Some(Composite { form: Form::Weighted, ..terms.composite });
-        contract.keep_above.get_or_insert(RESEARCH_THRESHOLD);
+        contract.keep_above.get_or_insert(RESEARCH_THRESHOLD.into());
         warnings = terms.warnings;
         if contract.stop_rules.is_empty() {
             contract.stop_rules.extend(StopRule::OF_RESEARCH);

@@ -14,7 +14,7 @@ use crate::domain::{ExperimentId, FailureClass, GpuOther, Notice, Outcome, Phase
 use crate::exec::OpensWatch;
 use crate::rules::{
     FileTerms, Forbidden, Measured, RunFound, axes_without_number, baseline_runs, baseline_with, describe_failure,
-    is_confirmed, may_be_code,
+    is_confirmed, may_be_code, refuse_incomparable,
 };
 use crate::session::attempt::{Attempt, Attempted, await_files, end_first_jobs, end_further_runs, end_jobs};
 use crate::session::errors::{FailedBaseline, LayoutError, SessionError, TryError};
@@ -232,6 +232,10 @@ impl Session<'_> {
         let mut record = attempt.judge(&self.workspace, store, measured, environment)?;
         if record.outcome == Outcome::Crash {
             return Err(self.refuse_baseline(record, "run.log", printed, changed));
+        }
+        if let Err(refused) = refuse_incomparable(&store.contract, Some(&record)) {
+            self.roll_back()?;
+            return Err(refused.into());
         }
         record.give_artifacts(artifacts, attempt.artifacts_run());
         let mut results = Vec::new();

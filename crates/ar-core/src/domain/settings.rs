@@ -103,12 +103,12 @@ settings! {
     session_max_cost: f64,
     session_max_tokens: u64;
     /// How much better than the incumbent a number must be; 0 or more.
-    min_delta: f64 as f64 = 0.0, {
+    min_delta: Target as Target = Target::from(0.0), {
         key: "min-delta", heading: Heading::Keeping, value: "DELTA",
-        help: "Minimum gain over the best value so far [default: 0]",
+        help: "Minimum gain over the best value so far, as in 0.01 or 20ms [default: 0]",
         comment: "How much better than the best one a number must be to be kept.", example: "0.0",
         fixed: Some("minimum gain"), check: non_negative,
-        lines: |it| line(Some(it.min_delta).filter(|delta| *delta > 0.0), |delta| {
+        lines: |it| line(Some(&it.min_delta).filter(|delta| delta.value(None) > 0.0), |delta| {
             format!("kept      when better by more than {delta}")
         }),
     }
@@ -132,7 +132,7 @@ settings! {
     control: bool as bool = true, {
         key: "control", heading: Heading::Keeping, value: "true|false",
         help: "With --decide once, run the experiment to beat once more before the first change that beats it is kept, and \
-               again where its value moved [default: true]",
+               again where its value moved; a train has none of its own [default: true]",
         comment: "Run the experiment to beat once more before the first change that beats it is kept.", example: "true",
         kind: Kind::OnOff,
     }
@@ -172,24 +172,24 @@ settings! {
 
     /// How far behind the incumbent a number may be that is kept because its change makes the program shorter; 0 or more.
     #[serde(default)]
-    simpler_wins: f64 as Option<f64> = None, {
+    simpler_wins: Target as Option<Target> = None, {
         key: "simpler-wins", heading: Heading::Keeping, value: "EPS",
         help: "Largest loss against the best value at which a change that makes the program shorter is still kept",
         comment: "How far behind the best value a change may be that makes the program shorter.", example: "0.001",
         fixed: Some("margin for simpler changes"), check: non_negative,
-        lines: |it| line(it.simpler_wins, |margin| {
+        lines: |it| line(it.simpler_wins.as_ref(), |margin| {
             format!("simpler   is kept within {margin} of the best one, and longer is not")
         }),
     }
 
     /// The number from which an experiment is kept, whatever the best one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    keep_above: f64 as Option<f64> = None, {
+    keep_above: Target as Option<Target> = None, {
         key: "keep-above", heading: Heading::Keeping, value: "VALUE",
         help: "Value at which an experiment is kept, regardless of the best one; at or below it if lower is better",
         comment: "Keep what reaches this value, regardless of the best one.", example: "0.45",
         fixed: Some("threshold of keeps"), excludes: Some("simpler-wins"),
-        lines: |it| line(it.keep_above, |threshold| format!("kept      when it reaches {threshold}")),
+        lines: |it| line(it.keep_above.as_ref(), |threshold| format!("kept      when it reaches {threshold}")),
     }
 
     /// The commands that a change must pass before it is kept, in order, each for `sh -c` as the measuring command.

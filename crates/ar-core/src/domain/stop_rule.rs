@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::as_text::as_text;
 use super::values::{finite, positive, share};
-use super::{DEFAULT_FLOOR, count_of};
+use super::{DEFAULT_FLOOR, Target, count_of};
 
 /// The fewest numbers that have a slope.
 const LEAST_WINDOW: u32 = 2;
 
 /// A rule on the course of the numbers, written `kill`, `kill2:5:0.01:0.5`, `plateau:30` or `above:0.6:3`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum StopRule {
     /// The values have stopped rising over many experiments, and are low.
@@ -21,9 +21,9 @@ pub enum StopRule {
         /// The number of values that it compares.
         window: u32,
         /// The rise per value below which it fires.
-        slope: f64,
-        /// The level below which it fires, in the metric's unit.
-        level: f64,
+        slope: Target,
+        /// The level below which it fires.
+        level: Target,
     },
     /// They have stopped rising over a few experiments, and no axis is below its floor.
     Kill2 {
@@ -38,8 +38,8 @@ pub enum StopRule {
     Plateau(u32),
     /// So many experiments in a row that are better than the threshold.
     Above {
-        /// The threshold, in the metric's unit.
-        threshold: f64,
+        /// The threshold.
+        threshold: Target,
         /// The number of experiments.
         times: u32,
     },
@@ -47,7 +47,9 @@ pub enum StopRule {
 
 impl StopRule {
     /// The Madani adapter's kill criterion.
-    pub const KILL: StopRule = StopRule::Kill { window: 50, slope: 0.001, level: 0.55 };
+    pub fn kill() -> StopRule {
+        StopRule::Kill { window: 50, slope: 0.001.into(), level: 0.55.into() }
+    }
 
     /// Its revision, which looks at the axes.
     pub const KILL2: StopRule = StopRule::Kill2 { window: 5, slope: 0.01, floor: DEFAULT_FLOOR };
@@ -57,12 +59,21 @@ impl StopRule {
     pub const OF_RESEARCH: [StopRule; 2] = [StopRule::KILL2, StopRule::Plateau(30)];
 
     /// Returns whether it reads the axes of a composite.
-    pub fn needs_composite(self) -> bool {
+    pub fn needs_composite(&self) -> bool {
         matches!(self, StopRule::Kill2 { .. })
     }
 
+    /// The values that it compares with the metric's.
+    pub fn targets(&self) -> Vec<&Target> {
+        match self {
+            StopRule::Kill { slope, level, .. } => vec![slope, level],
+            StopRule::Above { threshold, .. } => vec![threshold],
+            StopRule::Kill2 { .. } | StopRule::Plateau(_) => Vec::new(),
+        }
+    }
+
     /// Describes the condition, to follow `until`.
-    pub fn meaning(self) -> String {
+    pub fn meaning(&self) -> String {
         match self {
             StopRule::Kill { window, slope, level } => format!(
                 "the metric has improved by less than {slope} an experiment over {window} experiments and is worse \
@@ -72,9 +83,9 @@ impl StopRule {
                 "the composite has risen by less than {slope} an experiment over {window} experiments and no axis is \
                  below its floor (by default {floor})"
             ),
-            StopRule::Plateau(times) => format!("{} bring no new best", count_of(times, "experiment")),
+            StopRule::Plateau(times) => format!("{} bring no new best", count_of(*times, "experiment")),
             StopRule::Above { threshold, times } => {
-                format!("{} in a row are better than {threshold}", count_of(times, "experiment"))
+                format!("{} in a row are better than {threshold}", count_of(*times, "experiment"))
             }
         }
     }
@@ -83,7 +94,7 @@ impl StopRule {
 impl fmt::Display for StopRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StopRule::Kill { .. } if *self == StopRule::KILL => f.write_str("kill"),
+            StopRule::Kill { .. } if *self == StopRule::kill() => f.write_str("kill"),
             StopRule::Kill { window, slope, level } => write!(f, "kill:{window}:{slope}:{level}"),
             StopRule::Kill2 { .. } if *self == StopRule::KILL2 => f.write_str("kill2"),
             StopRule::Kill2 { window, slope, floor } => write!(f, "kill2:{window}:{slope}:{floor}"),
@@ -99,28 +110,24 @@ impl FromStr for StopRule {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts: Vec<&str> = text.trim().split(':').collect();
         let wrong = |why: String| format!("`{text}`: {why}");
-        let course = |window: &str, slope: &str| {
-            let window = positive(window).map_err(wrong)?;
-            if window < LEAST_WINDOW {
-                return Err(wrong(format!("a slope needs at least {LEAST_WINDOW} numbers")));
-            }
-            Ok((window, finite(slope).map_err(wrong)?))
+        let target = |text: &str| text.parse::<Target>().map_err(wrong);
+        let count = |window: &str| match positive(window).map_err(wrong)? {
+            window if window < LEAST_WINDOW => Err(wrong(format!("a slope needs at least {LEAST_WINDOW} numbers"))),
+            window => Ok(window),
         };
         match parts[..] {
-            ["kill"] => Ok(StopRule::KILL),
+            ["kill"] => Ok(StopRule::kill()),
             ["kill", window, slope, level] => {
-                let (window, slope) = course(window, slope)?;
-                Ok(StopRule::Kill { window, slope, level: finite(level).map_err(wrong)? })
+                Ok(StopRule::Kill { window: count(window)?, slope: target(slope)?, level: target(level)? })
             }
             ["kill2"] => Ok(StopRule::KILL2),
             ["kill2", window, slope, floor] => {
-                let (window, slope) = course(window, slope)?;
-                Ok(StopRule::Kill2 { window, slope, floor: share(floor).map_err(wrong)? })
+                let (slope, floor) = (finite(slope).map_err(wrong)?, share(floor).map_err(wrong)?);
+                Ok(StopRule::Kill2 { window: count(window)?, slope, floor })
             }
             ["plateau", times] => positive(times).map(StopRule::Plateau).map_err(wrong),
             ["above", threshold, times] => {
-                let threshold = finite(threshold).map_err(wrong)?;
-                Ok(StopRule::Above { threshold, times: positive(times).map_err(wrong)? })
+                Ok(StopRule::Above { threshold: target(threshold)?, times: positive(times).map_err(wrong)? })
             }
             _ => Err(format!(
                 "`{text}` is not a stop rule; write kill, kill:50:0.001:0.55, kill2, kill2:5:0.01:0.5, plateau:30 or \
@@ -138,9 +145,18 @@ mod tests {
 
     #[test]
     fn a_rule_reads_as_it_is_written() {
-        for text in
-            ["kill", "kill:40:0.002:0.6", "kill2", "kill2:10:-0.01:0.3", "plateau:30", "above:0.6:3", "above:-2:1"]
-        {
+        for text in [
+            "kill",
+            "kill:40:0.002:0.6",
+            "kill:9:1 ms:0.2 s",
+            "kill2",
+            "kill2:10:-0.01:0.3",
+            "plateau:30",
+            "above:0.6:3",
+            "above:-2:1",
+            "above:0.2 s:3",
+            "above:95%:1",
+        ] {
             let rule: StopRule = text.parse().unwrap();
             assert_eq!(rule.to_string(), text);
             assert_eq!(serde_json::from_str::<StopRule>(&serde_json::to_string(&rule).unwrap()).unwrap(), rule);

@@ -1,4 +1,4 @@
-//! A value that the user asks for: a goal, or the bound of a limit.
+//! A value that the user asks for: a goal, a margin, a threshold, or the bound of a limit.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,6 +25,17 @@ impl Target {
     pub fn beside(&self, number: &Number) -> Option<f64> {
         self.0.or_unit_of(number).like(number).map(|own| own.value)
     }
+
+    /// Its value in the unit of a number that it compares with; as it was written where no such number is known.
+    pub fn value(&self, number: Option<&Number>) -> f64 {
+        number.and_then(|number| self.beside(number)).unwrap_or(self.0.value)
+    }
+}
+
+impl From<f64> for Target {
+    fn from(value: f64) -> Self {
+        Target(Number::of(value))
+    }
 }
 
 impl FromStr for Target {
@@ -33,7 +44,7 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let number = Number::with_unit(text).ok_or("must be a number, with a unit if it has one")?;
         let is_plain = number.printed.is_none() && number.unit.is_none();
-        Ok(Target(if is_plain { Number::of(number.value) } else { number }))
+        Ok(if is_plain { number.value.into() } else { Target(number) })
     }
 }
 
@@ -48,7 +59,7 @@ impl TryFrom<Written> for Target {
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
         match written {
-            Written::Plain(value) => Ok(Target(Number::of(value))),
+            Written::Plain(value) => Ok(value.into()),
             Written::Text(text) => text.parse(),
         }
     }

@@ -50,7 +50,7 @@ const WORDS: &str = "dB Hz kHz MHz GHz W kW J kJ Wh kWh px fps FPS qps QPS rps R
                      GBps bpb nat nats pp ppm x °C GFLOPS TFLOPS";
 
 /// What a rate is per, where a blank is before it or no word: `900 tok/s`, `4.8/s`.
-const PER: &str = "s sec second min minute h hour op ops it iter iteration step epoch sample token tok req request query \
+const PER: &str = "s sec second min minute h hr hour op ops it iter iteration step epoch sample token tok req request query \
                    call image img batch item frame run px";
 
 /// Scales, as powers of ten. `B` is a billion, unless bytes are expected.
@@ -100,6 +100,18 @@ impl Unit {
     /// Returns whether it is a unit that `ar` knows.
     pub fn is_known(&self) -> bool {
         is_unit(&self.0)
+    }
+
+    /// Returns whether a name is a unit: a rate per time or operation, or bytes or a time per anything.
+    pub fn is_name(name: &str) -> bool {
+        let is_of = |word: &str, of: &[Dimension<'_>]| {
+            unit(word).is_some_and(|(dimension, ..)| of.contains(&dimension)) && !has("m d B", word)
+        };
+        name.split_once('/').is_some_and(|(word, per)| {
+            let is_plain = [word, per].concat().chars().all(char::is_alphabetic);
+            let per = per.to_lowercase();
+            is_plain && (per == "op" || is_of(&per, &[Time]) || is_of(word, &[Time, Bytes]))
+        })
     }
 
     /// Returns whether it is percent.
@@ -384,6 +396,13 @@ mod tests {
         ] {
             assert_eq!(Unit::of_name(name).map(|unit| unit.to_string()).as_deref(), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn a_rate_per_time_and_a_unit_per_anything_are_names_of_units() {
+        let names = |names: &str| names.split(' ').map(Unit::is_name).collect::<Vec<bool>>();
+        assert_eq!(names("ns/op MB/s /s req/min tok/S ops/hr ms/epoch s/it KiB/token"), [true; 9]);
+        assert_eq!(names("loss/epoch d/loss bits/dim eval/loss loss/m ms p95_ms/op s/1"), [false; 8]);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use jiff::civil::Time;
 
+use super::Number;
+
 /// Parses a duration: `90s`, `10m`, `8h`, `1h30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let trouble = || format!("`{text}` is not a duration; write 90s, 10m or 8h");
@@ -27,9 +29,9 @@ pub fn share(text: &str) -> Result<f64, String> {
     })
 }
 
-/// Accepts a finite number that is 0 or more.
+/// Accepts a finite number, with or without a unit, that is 0 or more.
 pub fn non_negative(text: &str) -> Result<(), String> {
-    finite(text).and_then(|value| if value >= 0.0 { Ok(()) } else { Err("must be 0 or more".into()) })
+    Number::with_unit(text).filter(|number| number.value >= 0.0).map(drop).ok_or_else(|| "must be 0 or more".into())
 }
 
 /// Parses a whole number.

@@ -79,6 +79,14 @@ pub fn moved_in_a_row(records: &[Record]) -> Vec<ExperimentId> {
     moved
 }
 
+/// The keeps whose controls gave no number, and that no later control has run again.
+pub fn kept_uncontrolled(records: &[Record]) -> Vec<ExperimentId> {
+    let found = |it: &Record| it.control.as_ref().map(|control| (control.experiment, control.metric.value.is_some()));
+    let has_run = |id: &ExperimentId| records.iter().filter_map(found).any(|control| control == (*id, true));
+    let failed = |it: &&Record| it.outcome == Outcome::Keep && found(it).is_some_and(|(_, gave)| !gave);
+    records.iter().filter(failed).map(|record| record.id).filter(|id| !has_run(id)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -198,7 +206,11 @@ mod tests {
         let failed = after(Err("exit 1"));
         assert_eq!((failed.outcome, failed.control.as_ref().unwrap().moved), (Keep, false));
         assert_eq!(failed.reason, "better; not controlled, as experiment 0 gave no number when it ran again: exit 1");
-        assert!(control_due(false, [failed].iter()), "the next one is");
+        assert!(control_due(false, [failed.clone()].iter()), "the next one is");
+        assert_eq!(kept_uncontrolled(std::slice::from_ref(&failed)), [1.into()]);
+        let mut next = after(Ok("100"));
+        (next.id, next.control.as_mut().unwrap().experiment) = (2.into(), 1.into());
+        assert_eq!(kept_uncontrolled(&[failed, next]), [], "it has run again");
         assert!(!control_due(false, [after(Ok("100"))].iter()));
         let simplified = record(json!({"id": 1, "value": "101"}));
         assert!(control_due(false, [simplified].iter()), "a keep that claimed nothing");

@@ -7,7 +7,8 @@ use super::noise::{Noise, Repeats, Sample, noise, repeats};
 use super::outcome::{Verdict, format_gain};
 use super::simplicity::{Rivals, decide_by_simplicity};
 use crate::domain::{
-    Contract, Decide, DiffStat, Metrics, Number, Outcome, Record, Run, RunResult, RunRole, VerifiedPair, percent_text,
+    Contract, Decide, DiffStat, Metrics, Number, Outcome, Record, Run, RunResult, RunRole, Target, VerifiedPair,
+    percent_text,
 };
 use crate::rules::history::{History, best_kept_of, best_of};
 
@@ -106,11 +107,14 @@ pub fn session_noise(history: &History) -> Option<Noise> {
 }
 
 /// The bar of a contract for a change of this size.
-fn bar(contract: &Contract, diff: DiffStat) -> KeepBar {
-    let min_delta = match contract.simpler_wins {
+fn bar(contract: &Contract, records: &[Record], diff: DiffStat) -> KeepBar {
+    let baseline = records.first().and_then(|record| record.metric.number());
+    let own = |target: &Target| target.value(baseline.as_ref());
+    let min_delta = own(&contract.min_delta);
+    let min_delta = match contract.simpler_wins.as_ref().map(own) {
         Some(margin) if diff.deleted > diff.added => -margin,
-        Some(margin) if diff.added > diff.deleted => contract.min_delta.max(margin),
-        _ => contract.min_delta,
+        Some(margin) if diff.added > diff.deleted => min_delta.max(margin),
+        _ => min_delta,
     };
     KeepBar { direction: contract.metric.direction, min_delta, strict: contract.decide == Decide::Strict }
 }
@@ -121,7 +125,7 @@ fn passes(contract: &Contract, history: &History, records: &[Record], diff: Diff
     let incumbent = records.iter().rfind(|record| record.outcome == Outcome::Keep && record.metric.value.is_some())?;
     let (fresh, baseline) = (fresh_runs(incumbent), records.first().map(fresh_runs).unwrap_or_default());
     let noise = session_noise(history);
-    (!fresh.is_empty()).then(|| passes_screen(&bar(contract, diff), &fresh, &baseline, noise.as_ref(), first))
+    (!fresh.is_empty()).then(|| passes_screen(&bar(contract, records, diff), &fresh, &baseline, noise.as_ref(), first))
 }
 
 /// The verdict on a change's first run, by what its value alone says: `Keep` if it gets fresh runs.
@@ -217,7 +221,7 @@ pub fn fresh_step(
         }
     }
     let noise = noise(&all);
-    let bar = bar(contract, diff);
+    let bar = bar(contract, records, diff);
     match next_step(&bar, &against, &fresh, noise.as_ref()) {
         NextStep::Run => FreshStep::Another(contender.results.len() as u32 + 1),
         step => {
@@ -282,18 +286,20 @@ fn verdict(
     let decimals = mean.decimals().min(12);
     let way = if found.difference < 0.0 { "worse" } else { "better" };
     let runs = if found.runs == 1 { "1 fresh run".to_owned() } else { format!("{} fresh runs", found.runs) };
+    let unit = mean.unit.as_ref().map(|unit| format!(" {unit}")).unwrap_or_default();
     let mut reason = format!(
-        "{name} {mean} against {best} of experiment {id}: {way} by {:.decimals$} ± {:.decimals$} on {runs} ({} sure{})",
+        "{name} {mean} against {best} of experiment {id}: {way} by {:.decimals$} ± {:.decimals$}{unit} on {runs} ({} sure{})",
         found.difference.abs(),
         found.error,
         sure_text(found.sure),
-        of_what(bar(contract, diff).min_delta),
+        of_what(bar(contract, records, diff).min_delta),
     );
     if let Some(first) = contender.draft.metric.number().filter(|_| !contender.first_counts) {
         let way = if contract.metric.direction.better(first.value, best.value) { "" } else { " worse" };
         reason += &format!("; its first run had said {}{way}", format_gain(&first, &best));
     }
-    let simplicity = contract.simpler_wins.and_then(|margin| {
+    let simplicity = contract.simpler_wins.as_ref().and_then(|margin| {
+        let margin = margin.value(Some(&mean));
         let best = best_kept_of(records)?.1;
         let (id, incumbent) = best_of(records)?;
         decide_by_simplicity(&contract.metric, &mean, Rivals { id, incumbent: &incumbent, best: &best }, margin, diff)

@@ -62,6 +62,16 @@ impl Measured {
         Measured { failure: Some(failure), ended: format!("{times} times"), ..Measured::default() }
     }
 
+    /// Returns whether something outside ended the run, which says nothing about its code: a signal, another's deadline, a lost
+    /// machine, others on its GPU or disk.
+    pub fn is_cut_off(&self) -> bool {
+        let class = self.failure.as_ref().map(|failure| failure.class);
+        // `ar` ends a run by a signal, `timeout` by an exit status.
+        let exit = self.run.as_ref().and_then(|run| run.exit);
+        let is_ended = matches!(class, Some(FailureClass::Lost | FailureClass::Killed));
+        is_ended || matches!((class, exit), (Some(FailureClass::Timeout), Some(_))) || self.outside_cause.is_some()
+    }
+
     /// The files that anyone changed during the run, each once.
     pub fn changed(&self) -> Vec<PathBuf> {
         self.disturbance.paths()
@@ -148,8 +158,8 @@ pub fn judge(
             }
             Verdict { outcome: Outcome::Crash, reason }
         }
-        (Some(value), None) => match contract.keep_above.filter(|_| !id.is_baseline()) {
-            Some(threshold) => decide_by_threshold(&contract.metric, value, threshold),
+        (Some(value), None) => match contract.keep_above.as_ref().filter(|_| !id.is_baseline()) {
+            Some(threshold) => decide_by_threshold(&contract.metric, value, threshold.value(Some(value))),
             None if is_confirmed(contract) && !id.is_baseline() => {
                 let by_value = verdict_on(contract, records, diff, value);
                 let first = (value, measured.run.as_ref().and_then(|run| run.seed));
@@ -186,12 +196,12 @@ pub fn judge(
 pub(super) fn verdict_on(contract: &Contract, records: &[Record], diff: DiffStat, value: &Number) -> Verdict {
     let (metric, best) = (&contract.metric, best_of(records));
     let by_simplicity = || {
-        let margin = contract.simpler_wins?;
+        let margin = contract.simpler_wins.as_ref()?.value(Some(value));
         let ((id, incumbent), best) = best.as_ref().zip(Some(best_kept_of(records)?.1))?;
         decide_by_simplicity(metric, value, Rivals { id: *id, incumbent, best: &best }, margin, diff)
     };
     let incumbent = best.as_ref().map(|(id, number)| (*id, number));
-    by_simplicity().unwrap_or_else(|| decide(metric, value, incumbent, contract.min_delta))
+    by_simplicity().unwrap_or_else(|| decide(metric, value, incumbent, contract.min_delta.value(Some(value))))
 }
 
 #[cfg(test)]
@@ -242,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_reaches_the_threshold_is_kept_whatever_the_best_is() {
-        let contract = Contract { keep_above: Some(3.0), ..contract(&["memory_gb<=50"]) };
+        let contract = Contract { keep_above: Some(3.0.into()), ..contract(&["memory_gb<=50"]) };
         let outcomes = [(0, "4.0"), (1, "2.5"), (1, "3.0"), (1, "3.5")]
             .map(|(id, loss)| outcome(&contract, id, &measured(loss)).0);
         assert_eq!(outcomes, [Outcome::Keep, Outcome::Keep, Outcome::Keep, Outcome::Discard], "the best is 2.0");
@@ -258,7 +268,7 @@ mod tests {
             contract
         };
         let (plain, axes) = (contract(&[]), with_axes(contract(&[])));
-        let threshold = Contract { keep_above: Some(3.0), ..contract(&[]) };
+        let threshold = Contract { keep_above: Some(3.0.into()), ..contract(&[]) };
         let is_empty = |contract: &Contract, class, exit| is_empty_baseline(contract, class, exit);
         assert!(is_empty(&axes, FailureClass::Nan, Some(0)) && !is_empty(&axes, FailureClass::NoMetric, Some(0)));
         assert!(!is_empty(&plain, FailureClass::Nan, Some(0)) && !is_empty(&threshold, FailureClass::Nan, Some(0)));
@@ -301,7 +311,7 @@ mod tests {
         let found = outcomes.map(|(base, loss)| judged(base, loss).outcome);
         assert_eq!(found, [Outcome::Keep, Outcome::Discard, Outcome::Keep, Outcome::Discard, Outcome::Keep]);
         assert!(judged(4, "1.5").reason.contains("of experiment 4"));
-        let simpler = Contract { simpler_wins: Some(0.5), ..contract.clone() };
+        let simpler = Contract { simpler_wins: Some(0.5.into()), ..contract.clone() };
         let less = DiffStat { files: 1, added: 0, deleted: 9 };
         let (verdict, _) = judge(&simpler, (&history, history.as_of(4.into())), 5.into(), less, &measured("2.0"));
         assert_eq!(verdict.outcome, Outcome::Keep, "within the margin of what was best then: {}", verdict.reason);

@@ -29,13 +29,14 @@ pub use carried::{
 pub use confirm::{
     Bars, CONFIRMED, Estimate, KeepBar, MAX_FRESH, MIN_FRESH, NextStep, STRICT, estimate, next_step, passes_screen,
 };
-pub use control::{control_due, controlled, is_timed, moved_in_a_row};
+pub use control::{control_due, controlled, is_timed, kept_uncontrolled, moved_in_a_row};
 pub use drift::{Check, Checks, Shift};
 pub use fresh::{
     Contender, FreshStep, baseline_runs, baseline_with, fresh_groups, fresh_groups_besides, fresh_runs, fresh_step,
     is_confirmed, over_limit, session_noise, with_runs,
 };
 pub use judge::{Measured, axes_without_number, is_empty_baseline};
+pub use limits::{Incomparable, refuse_incomparable};
 pub use noise::{Noise, Repeats, Sample, noise, repeats};
 pub use other_gpu::OtherGpu;
 pub use outcome::{Verdict, decide, describe_failure, format_distance, format_gain, format_step, relative_gain};

@@ -106,7 +106,7 @@ mod tests {
         let (tag, start) = ("t".parse().unwrap(), CommitId::new("c"));
         let mut contract = Contract::new(tag, metric, "true".into(), start, jiff::Timestamp::UNIX_EPOCH);
         contract.limits = vec!["memory_gb<=40".parse().unwrap()];
-        contract.keep_above = keep_above;
+        contract.keep_above = keep_above.map(Into::into);
         let history = History::new(vec![record(json!({"value": "2.0"}))]);
         let cars: Vec<Car> =
             alone.iter().zip(3..).map(|(value, id)| Car::new(id.into(), 0.into(), number(value), 0.1)).collect();

@@ -78,17 +78,16 @@ pub fn spread(records: &[Record], elsewhere: &[Elsewhere]) -> Option<Spread> {
     let mut groups: BTreeMap<(&str, &str, Option<&str>), Group> = BTreeMap::new();
     for record in records {
         let numbers = numbers(record);
-        if numbers.is_empty() || !record.commit.is_known() {
-            continue;
-        }
+        let Some(own) = numbers.first().cloned().filter(|_| record.commit.is_known()) else { continue };
         let code = record.fingerprint.as_ref().map_or(record.commit.as_str(), |fingerprint| &fingerprint.tree);
         let group = groups.entry(key(code, &record.environment)).or_default();
         group.experiments.push(record.id);
         group.numbers.extend(numbers);
         for other in elsewhere.iter().filter(|other| other.commit == record.commit) {
-            if key(code, &other.environment) == key(code, &record.environment) {
+            let in_own_unit: Vec<Number> = other.numbers.iter().filter_map(|number| number.like(&own)).collect();
+            if key(code, &other.environment) == key(code, &record.environment) && !in_own_unit.is_empty() {
                 group.sessions.push(other.tag.clone());
-                group.numbers.extend(other.numbers.iter().cloned());
+                group.numbers.extend(in_own_unit);
             }
         }
     }
@@ -118,8 +117,8 @@ fn numbers(record: &Record) -> Vec<Number> {
     if !record.versions.is_empty() || runs.len() < 2 {
         return vec![own];
     }
-    let number = |value: f64| if value == own.value { own.clone() } else { Number::of(value) };
-    runs.into_iter().map(number).collect()
+    let other = |value: f64| Number { unit: own.unit.clone(), ..Number::of(value) };
+    runs.into_iter().map(|value| if value == own.value { own.clone() } else { other(value) }).collect()
 }
 
 #[derive(Default)]
@@ -150,6 +149,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::Unit;
     use crate::rules::sample::{record, run};
 
     fn measured(id: u32, tree: &str, value: &str, host: &str) -> Record {
@@ -207,6 +207,22 @@ mod tests {
             (&vec!["u".to_owned()], 2, 0.0)
         );
         assert_eq!(spread(&records, &[other("v", "laptop")]), None);
+    }
+
+    #[test]
+    fn a_baseline_of_another_session_counts_in_the_unit_of_this_one() {
+        let measured = |value: &str, unit: &str, runs: [f64; 2]| {
+            let mut measured = record(json!({"value": value, "runs": runs.map(|value| run(1.0, Some(value)))}));
+            measured.metric.unit = Some(Unit::new(unit));
+            measured
+        };
+        let own = measured("2.0", "s", [2.0, 3.0]);
+        let of =
+            |other: Record| spread(std::slice::from_ref(&own), &[Elsewhere::of(other)]).unwrap().repeated.remove(0);
+        let found = of(measured("2500", "ms", [2000.0, 3500.0]));
+        assert_eq!((found.count, found.max.value, found.sessions.len()), (4, 3.5, 1));
+        let found = of(measured("2500", "MB", [2000.0, 3500.0]));
+        assert_eq!((found.count, found.sessions.len()), (2, 0), "another dimension is no repeat");
     }
 
     #[test]

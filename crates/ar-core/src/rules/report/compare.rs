@@ -31,7 +31,7 @@ pub struct Compared {
     pub a: Value,
     /// The value of the second; null if it has none.
     pub b: Value,
-    /// The second minus the first, if both are numbers.
+    /// The second minus the first, in the unit of that, if both are numbers that compare.
     pub difference: Option<f64>,
     /// The difference in words, with a percentage: `+0.05 (3%)`; may be empty.
     #[serde(skip)]
@@ -72,7 +72,8 @@ fn metric(record: &Record, name: &str) -> Option<Number> {
     if record.metric.name == name {
         return record.metric.number();
     }
-    number(record.metrics.get(name))
+    let unit = record.units.get(name).cloned();
+    number(record.metrics.get(name)).map(|number| Number { unit, ..number }.named(name))
 }
 
 fn cost(a: &Record, b: &Record) -> Vec<Compared> {
@@ -96,8 +97,8 @@ fn number(value: Option<f64>) -> Option<Number> {
 }
 
 fn numbers(aspect: Aspect, name: &str, a: Option<Number>, b: Option<Number>) -> Compared {
-    let pair = a.as_ref().zip(b.as_ref());
-    let change = match pair {
+    let pair = a.as_ref().zip(b.as_ref()).and_then(|(a, b)| Some((a, b.like(a)?)));
+    let change = match &pair {
         Some((a, b)) if a.value == b.value => "0".to_owned(),
         Some((a, b)) => {
             let sign = if b.value < a.value { '-' } else { '+' };
@@ -108,7 +109,7 @@ fn numbers(aspect: Aspect, name: &str, a: Option<Number>, b: Option<Number>) -> 
     Compared {
         aspect,
         name: name.to_owned(),
-        difference: pair.map(|(a, b)| b.value - a.value),
+        difference: pair.as_ref().map(|(a, b)| b.value - a.value),
         a: a.map_or(Value::Null, written),
         b: b.map_or(Value::Null, written),
         change,
@@ -164,7 +165,7 @@ fn fields(document: &Value) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Direction, MetricSource, MetricSpec};
+    use crate::domain::{Direction, MetricSource, MetricSpec, Unit};
     use crate::rules::sample::{record, run};
 
     fn measured(value: &str, more: Value) -> Record {
@@ -206,10 +207,24 @@ mod tests {
         let metric = MetricSpec { name: "loss".into(), direction: Direction::Lower, source: MetricSource::Log };
         let at = a.started;
         let one = Contract::new("one".parse().unwrap(), metric, "sh train.sh".into(), a.commit.clone(), at);
-        let two = Contract { tag: "two".parse().unwrap(), min_delta: 0.5, ..one.clone() };
+        let two = Contract { tag: "two".parse().unwrap(), min_delta: 0.5.into(), ..one.clone() };
         let rows = compare(&a, &a, [Some(&one), Some(&two)]);
         let settings: Vec<_> = rows.iter().filter(|row| row.aspect == Aspect::Settings).collect();
         assert_eq!(settings.len(), 1, "{settings:?}");
         assert_eq!((settings[0].name.as_str(), &settings[0].b), ("min_delta", &json!(0.5)));
+    }
+
+    #[test]
+    fn a_difference_is_in_the_unit_of_the_first_and_there_is_none_between_dimensions() {
+        let of = |value: &str, unit: &str| {
+            let mut record = measured(value, json!({"metrics": {"p95": value.parse::<f64>().unwrap()}}));
+            record.metric.unit = Some(Unit::new(unit));
+            record.units.insert("p95".to_owned(), Unit::new(unit));
+            record
+        };
+        let rows = |b: &Record| compare(&of("2.0", "s"), b, [None, None]);
+        let changes = |b: &Record| rows(b).into_iter().take(2).map(|row| row.change).collect::<Vec<_>>();
+        assert_eq!(changes(&of("1900", "ms")), ["-0.1 (5.0%)"; 2]);
+        assert_eq!(changes(&of("1900", "MB")), [""; 2]);
     }
 }

@@ -11,10 +11,25 @@ const SAME: usize = 6;
 /// The controls in a row that moved from which it is doubtful that the metric can be compared at all.
 const MOVED: usize = 3;
 
-/// The doubts about the numbers of session `tag`: those of `points` are the baseline's, though the command starts `program`; and
-/// the last gains did not stand, as their controls `moved`.
-pub fn doubted_numbers(tag: &str, points: &[Point], program: Option<&str>, moved: &[ExperimentId]) -> Vec<Warning> {
-    [controls_moved(tag, moved), same_digits(tag, points, program)].into_iter().flatten().collect()
+/// The doubts about the numbers of session `tag`: those of `points` are the baseline's, though the command starts `program`; the
+/// last gains did not stand, as their controls `moved`; or keeps are `uncontrolled`, as theirs gave no number.
+pub fn doubted_numbers(
+    tag: &str,
+    points: &[Point],
+    program: Option<&str>,
+    (moved, uncontrolled): (&[ExperimentId], &[ExperimentId]),
+) -> Vec<Warning> {
+    let doubts = [controls_moved(tag, moved), controls_failed(tag, uncontrolled), same_digits(tag, points, program)];
+    doubts.into_iter().flatten().collect()
+}
+
+fn controls_failed(tag: &str, uncontrolled: &[ExperimentId]) -> Option<Warning> {
+    let last = uncontrolled.last()?;
+    Some(Warning {
+        kind: "controls_failed",
+        what: format!("kept although the control gave no number: {}", listed(uncontrolled)),
+        hint: Some(format!("run `ar verify {last} --tag {tag}` to compare it by fresh runs")),
+    })
 }
 
 fn controls_moved(tag: &str, moved: &[ExperimentId]) -> Option<Warning> {
@@ -65,7 +80,7 @@ mod tests {
             value => point(id, Some(value), if id == 0 { Keep } else { Discard }),
         };
         let points: Vec<Point> = (0..).zip(values).map(point).collect();
-        doubted_numbers("t", &points, program, &[]).pop()
+        doubted_numbers("t", &points, program, (&[], &[])).pop()
     }
 
     #[test]
@@ -88,7 +103,7 @@ mod tests {
     fn three_controls_in_a_row_that_moved_are_a_doubt() {
         let doubts = |moved: &[u32]| {
             let moved: Vec<ExperimentId> = moved.iter().copied().map(ExperimentId::from).collect();
-            doubted_numbers("t", &[], None, &moved).pop().map(|warning| warning.what)
+            doubted_numbers("t", &[], None, (&moved, &[])).pop().map(|warning| warning.what)
         };
         assert_eq!(doubts(&[1, 4]), None);
         assert_eq!(
@@ -97,5 +112,12 @@ mod tests {
                 "3 gains in a row did not stand, because what they had beaten gave another number when it ran again: 1, 4 and 5"
             )
         );
+    }
+
+    #[test]
+    fn a_keep_whose_control_gave_no_number_is_a_doubt() {
+        let doubt = doubted_numbers("t", &[], None, (&[], &[4.into()])).pop().unwrap();
+        assert_eq!(doubt.what, "kept although the control gave no number: 4");
+        assert!(doubt.hint.unwrap().starts_with("run `ar verify 4 --tag t`"));
     }
 }

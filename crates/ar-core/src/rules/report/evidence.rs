@@ -47,6 +47,8 @@ pub struct Evidence<'a> {
     pub checks: &'a [Check],
     /// The last experiments in a row whose controls moved.
     pub moved: &'a [ExperimentId],
+    /// The keeps whose controls gave no number.
+    pub uncontrolled: &'a [ExperimentId],
     /// The program that the command starts, where that is known.
     pub program: Option<&'a str>,
     /// The changes of the environment.
@@ -132,6 +134,7 @@ pub(crate) mod tests {
             time: None,
             checks: &[],
             moved: &[],
+            uncontrolled: &[],
             program: None,
             changes: &[],
             changed_while_running: &[],

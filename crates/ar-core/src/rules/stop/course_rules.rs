@@ -6,7 +6,7 @@
 use serde_json::json;
 
 use crate::domain::{
-    Bound, Composite, Contract, Direction, ExperimentId, Number, Record, StopReason, StopRule, count_of,
+    Bound, Composite, Contract, Direction, ExperimentId, Number, Record, StopReason, StopRule, Target, count_of,
 };
 use crate::rules::history::History;
 use crate::rules::research::{
@@ -26,11 +26,13 @@ pub fn course(contract: &Contract, history: &History) -> Option<StopReason> {
         return None;
     }
     let course = Course::of(contract, history);
-    contract.stop_rules.iter().find_map(|rule| match *rule {
-        StopRule::Kill { window, slope, level } => course.kill(window as usize, slope, level),
-        StopRule::Kill2 { window, slope, floor } => course.kill2(window as usize, slope, floor),
-        StopRule::Plateau(times) => course.plateau(times),
-        StopRule::Above { threshold, times } => course.above(threshold, times as usize),
+    let newest = course.experiments.iter().rev().find_map(|(_, number)| number.as_ref());
+    let own = |target: &Target| target.value(newest);
+    contract.stop_rules.iter().find_map(|rule| match rule {
+        StopRule::Kill { window, slope, level } => course.kill(*window as usize, own(slope), own(level)),
+        StopRule::Kill2 { window, slope, floor } => course.kill2(*window as usize, *slope, *floor),
+        StopRule::Plateau(times) => course.plateau(*times),
+        StopRule::Above { threshold, times } => course.above(own(threshold), *times as usize),
     })
 }
 
@@ -331,7 +333,7 @@ mod tests {
         assert_eq!(lower("plateau:4", &course), None);
         assert_eq!(lower("plateau:1", &course[..1]), None, "the baseline is no experiment");
         let mut threshold = contract("plateau:3");
-        (threshold.metric.direction, threshold.keep_above) = (Direction::Lower, Some(1.0));
+        (threshold.metric.direction, threshold.keep_above) = (Direction::Lower, Some(1.0.into()));
         let falling = ["2.0", "1.8", "1.6", "1.4", "1.5", "1.6", "1.7"].into_iter().enumerate().map(|(id, value)| {
             let outcome = if id == 0 { "keep" } else { "discard" };
             record(json!({"id": id, "value": value, "outcome": outcome}))
