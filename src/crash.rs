@@ -3,13 +3,13 @@
 //! In a build with debug assertions they act only if their variables are set. Each process adds a line with the name of each
 //! point that it passes to the file that `AR_CRASH_TRACE` names. With `AR_CRASH_AT=NAME:N` the process that adds the N-th
 //! line of that name kills itself with SIGKILL. In a shim all names begin with `shim.`. With `AR_CRASH_RUN=COMMAND` the first
-//! process to pass a point runs that command there, and continues.
+//! process to pass a point runs that command there, and continues. `AR_WAITS=N` shortens waits that only bound or pace.
 
 #[cfg(not(debug_assertions))]
 use std::time::Duration;
 
 #[cfg(debug_assertions)]
-pub(crate) use armed::{in_shim, pace, point};
+pub(crate) use armed::{in_shim, pace, point, wait};
 
 /// Names a moment between two steps.
 #[cfg(not(debug_assertions))]
@@ -19,6 +19,12 @@ pub(crate) const fn point(_name: &str) {}
 #[cfg(not(debug_assertions))]
 pub(crate) const fn pace(pause: Duration) -> Duration {
     pause
+}
+
+/// Returns the length of a wait that only bounds or paces.
+#[cfg(not(debug_assertions))]
+pub(crate) const fn wait(whole: Duration) -> Duration {
+    whole
 }
 
 /// Says that this process is a shim.
@@ -47,6 +53,12 @@ mod armed {
     /// Returns the pause to make between calls: none if `AR_NO_PAUSES` is set, except for an outage.
     pub(crate) fn pace(pause: Duration) -> Duration {
         if env::var_os("AR_NO_PAUSES").is_some() { Duration::ZERO } else { pause }
+    }
+
+    /// Returns the length of a wait that only bounds or paces: its N-th part if `AR_WAITS` is N.
+    pub(crate) fn wait(whole: Duration) -> Duration {
+        let parts = env::var("AR_WAITS").ok().and_then(|parts| parts.parse().ok());
+        whole / parts.unwrap_or(1).max(1)
     }
 
     /// Names a moment between two steps.

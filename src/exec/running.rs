@@ -14,6 +14,7 @@ use super::cluster::QueuedJob;
 use super::job::{JobFiles, lock_path, marker_of};
 use super::socket::{Socket, Word};
 use super::{ExecError, Exit, SHIM_ARGUMENT, Started, tree};
+use crate::crash;
 use crate::fs::{FileError, open_regular};
 use crate::state::{StateError, read_json};
 
@@ -169,7 +170,7 @@ impl LocalJob {
         };
         if last.is_none() {
             // A dying process closes all its files at almost the same time.
-            let interval = if self.shim.is_some() { DEATH_INTERVAL } else { LOCK_INTERVAL };
+            let interval = if self.shim.is_some() { DEATH_INTERVAL } else { crash::wait(LOCK_INTERVAL) };
             released(&self.lock, interval).await.map_err(ExecError::Watch)?;
         }
         if let Some(shim) = &mut self.shim {

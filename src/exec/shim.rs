@@ -138,7 +138,7 @@ fn open_queued(job_file: &Path, token: &str) -> Result<Option<Opened>, ExecError
         if current(job_file, token)?.is_none() {
             return Ok(None);
         }
-        sleep(LOCK_LOOK);
+        sleep(crash::wait(LOCK_LOOK));
     }
     let Some(job) = current(job_file, token)? else { return Ok(None) };
     // Also where locks do not work, only one start makes it.
@@ -171,10 +171,10 @@ fn await_current(job_file: &Path, token: &str) -> Result<Option<Job>, ExecError>
         // A client of a network file system looks into a folder anew when it is listed.
         let _ = std::fs::read_dir(folder).map(Iterator::count);
         let found = current(job_file, token);
-        if matches!(found, Ok(Some(_))) || !is_shared(folder) || begun.elapsed() > CACHED {
+        if matches!(found, Ok(Some(_))) || !is_shared(folder) || begun.elapsed() > crash::wait(CACHED) {
             return found;
         }
-        sleep(LOCK_LOOK);
+        sleep(crash::wait(LOCK_LOOK));
     }
 }
 

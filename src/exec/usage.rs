@@ -78,7 +78,7 @@ impl Sampler {
             let watch = || GpuWatch::start(self.quiet.is_some(), self.shares_gpus.clone());
             self.gpu.get_or_insert_with(watch).look(ids);
         }
-        let least = began.elapsed() * SHARE;
+        let least = crash::wait(began.elapsed() * SHARE);
         self.pause *= 2;
         while self.pause < least {
             self.pause *= 2;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::error::{GitError, Result};
 use super::program::{Cut, Program};
+use crate::crash;
 
 /// Poll interval of the watchdog while a program can be running.
 const POLL: Duration = Duration::from_millis(50);
@@ -113,10 +114,10 @@ impl State {
 /// Returns the time that a program may still run after the user asked to stop. Rolling back needs filters, but signs
 /// nothing.
 fn patience(program: Program) -> Duration {
-    match program {
+    crash::wait(match program {
         Program::Filter => WAY_BACK,
         Program::Signing => SIGNED_IN,
-    }
+    })
 }
 
 /// A stretch of work in which gix may start programs and wait for them; ends when it is dropped. Once one of them is

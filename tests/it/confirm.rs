@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::artifacts::left;
+use crate::kill::soak;
 use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// A repository whose command prints the number in `value`, with noise by seed; `luck` makes it better for seed 1 alone. Each run
@@ -293,6 +294,17 @@ const POINTS: [&str; 15] = [
     "running.over",
 ];
 
+/// Each point with each of these times; in a suite that is called often, with one of them in turn.
+#[cfg(debug_assertions)]
+fn starts(times: &[u32]) -> Vec<(&'static str, u32)> {
+    let at = |(index, point)| {
+        let time = times[index % times.len()];
+        let times = if soak().is_some() { times.to_vec() } else { vec![time] };
+        times.into_iter().map(move |time| (point, time))
+    };
+    POINTS.into_iter().enumerate().flat_map(at).collect()
+}
+
 #[cfg(debug_assertions)]
 fn is_killed_and_resumed(point: &str, time: u32, more: &[&str], whole: &(Vec<Value>, String), all: &[String]) {
     let repo = noisy();
@@ -326,17 +338,16 @@ fn killed_at_any_point_in_place_no_run_is_counted_twice() {
     let whole = noisy();
     night(&whole, &[]).ok();
     let (outcome, made) = (outcome(&whole), made(&whole));
-    let starts: Vec<(&str, u32)> =
-        POINTS.into_iter().flat_map(|point| [1, 2, 3, 5].map(|time| (point, time))).collect();
-    crate::crash::in_parallel(&starts, |(point, time)| is_killed_and_resumed(point, *time, &[], &outcome, &made));
+    crate::crash::in_parallel(&starts(&[1, 2, 3, 5]), |(point, time)| {
+        is_killed_and_resumed(point, *time, &[], &outcome, &made)
+    });
 }
 
 #[cfg(debug_assertions)]
 #[test]
 fn killed_at_any_point_on_slots_no_seed_is_used_twice() {
-    let starts: Vec<(&str, u32)> = POINTS.into_iter().flat_map(|point| [1, 3].map(|time| (point, time))).collect();
     let none = (Vec::new(), String::new());
-    crate::crash::in_parallel(&starts, |(point, time)| {
+    crate::crash::in_parallel(&starts(&[1, 3]), |(point, time)| {
         is_killed_and_resumed(point, *time, &["--slots", "2"], &none, &[])
     });
 }
@@ -521,15 +532,13 @@ fn a_night_keeps_time_to_verify_its_best_experiment_where_its_runs_are_made() {
 fn night_that_ends_while_confirming(repo: &TestRepo, fails: &str) -> Child {
     fs::write(repo.outside().join(fails), "").unwrap();
     let begun = Instant::now();
-    let agent = AGENT.replace("echo 0.9 > luck", "echo 1.0 > value");
+    let hold = repo.outside().join("hold-3");
+    // The runs before with that seed have ended when it is called.
+    let agent = AGENT.replace("echo 0.9 > luck", &format!(": > {}; echo 1.0 > value", hold.display()));
     let args = ARGS.map(|arg| if arg == AGENT { &agent } else { arg });
     let more = ["confirmed", "--for", "16s", "--verify-for", "8s"];
     let mut command = ar_command(repo, &repo.path(), args.iter().chain(&more));
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let is_kept = || repo.git(["for-each-ref", "refs/autoresearch/t/00001"]);
-    until("the first keep", || (!is_kept().is_empty()).then_some(()));
-    let hold = repo.outside().join("hold-3");
-    fs::write(&hold, "").unwrap();
     until("a run that confirms the second", || made(repo).contains(&"2 3".to_owned()).then_some(()));
     thread::sleep(Duration::from_millis(8200).saturating_sub(begun.elapsed()));
     fs::remove_file(&hold).unwrap();

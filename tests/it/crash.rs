@@ -164,16 +164,12 @@ fn a_session_that_is_killed_at_any_point_ends_as_if_nothing_had_been() {
                     later.lock().unwrap().extend(points);
                     return true;
                 }
-                // For a suite that is called often, every second one is killed on its way back; a longer run kills all of
-                // them.
-                if soak().is_none() && POINTS.binary_search(&first.point).is_ok_and(|index| index % 2 == 1) {
-                    return true;
-                }
                 let chosen = tally.choose(&mut later.lock().unwrap());
                 chosen.is_none_or(|point| play(whole, &[first.clone(), Kill { point, time: 1 }]).is_some())
             });
             assert!(!ended_well.contains(&false), "what came of each of them is told above");
-            if is_enough() || (soak().is_none() && round == 1) {
+            // A suite that is called often has no time for pairs of points.
+            if is_enough() || soak().is_none() {
                 break 'all;
             }
             if starts.iter().all(|start| start.later.lock().unwrap().is_empty()) {

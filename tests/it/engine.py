@@ -1,8 +1,9 @@
 """An engine for tests of `--executor commands`: `engine.py FOLDER submit|states|cancel|logs`.
 
 Each job is a folder `jobs/N` with the token, and once it has begun `pid`, at its end `exit`. The file `hold` has how many jobs may
-begin; the others are pending. Each line of `faults-VERB` makes one call of that verb go wrong: `late` (done, and then no answer), `fail`, `hang`, `empty`
-(an answer without jobs), `twice` (an answer with each job twice), `garbage`. `state-TOKEN` has a state that is told in place of the true one. `calls` counts the calls.
+begin; the others are pending. Each line of `faults-VERB` makes one call of that verb go wrong: `late` (done, and then no answer), `fail`,
+`hang` (while the caller waits), `empty` (an answer without jobs), `twice` (an answer with each job twice), `garbage`. `state-TOKEN` has a
+state that is told in place of the true one. `calls` counts the calls.
 """
 
 import fcntl
@@ -101,6 +102,7 @@ def cancel(asked):
 
 
 def main():
+    caller = os.getppid()
     asked = json.loads(sys.stdin.read())
     os.makedirs(FOLDER, exist_ok=True)
     with open(os.path.join(FOLDER, "lock"), "w") as lock:
@@ -123,8 +125,8 @@ def main():
             answer = {"submit": submit, "states": states, "cancel": cancel}[VERB](asked)
     if wrong == "twice":
         answer["jobs"] *= 2
-    if wrong == "hang":
-        time.sleep(600)
+    while wrong == "hang" and os.getppid() == caller:
+        time.sleep(0.1)
     if wrong == "late":
         sys.exit("the answer got lost")
     print(json.dumps(answer))

@@ -82,11 +82,13 @@ fn machine(others: u32) -> String {
     format!("gpu GPU-a 80 NVIDIA Fake 9000\nprocess GPU-a 1 {others}\n")
 }
 
-/// A repository whose runs use 60 GiB of the GPU for some seconds.
+/// A repository whose runs use 60 GiB of the GPU until their shim has looked at it.
 fn on_gpu() -> TestRepo {
     let repo = training_repo();
     let script = format!(
-        "echo run >> {0}/runs\necho \"process GPU-a $$ 61440\" >> \"$FAKE_GPUS\"\nsleep 4\necho val_bpb: 2\n\
+        "echo run >> {0}/runs\necho \"process GPU-a $$ 61440\" >> \"$FAKE_GPUS\"\n\
+         shim=$(grep -o '\"pid\": *[0-9]*' \"$AR_RUN_DIR/started.json\" | grep -o '[0-9]*')\n\
+         until [ -s \"$FAKE_GPUS.$$.$shim\" ]; do sleep 0.02; done\necho val_bpb: 2\n\
          cp {0}/free \"$FAKE_GPUS\"\n",
         repo.outside().display()
     );
@@ -125,10 +127,14 @@ fn the_wait_for_a_gpu_ends_with_the_time_of_the_loop() {
     let repo = on_gpu();
     fs::write(repo.outside().join("full"), machine(40960)).unwrap();
     let agent = format!("{AGENT}; cp ../full \"$FAKE_GPUS\"");
-    let mut command = ar_command(&repo, &repo.path(), ARGS);
-    gpus.show_to(&mut command);
-    command.args(["--agent", &agent, "--for", "15s"]).env_remove("AR_NO_PAUSES").env_remove("CUDA_VISIBLE_DEVICES");
-    let called = Called::from(command.output().unwrap()).ok();
+    let call = |args: &[&str]| {
+        let mut command = ar_command(&repo, &repo.path(), args);
+        gpus.show_to(&mut command);
+        command.env_remove("AR_NO_PAUSES").env_remove("CUDA_VISIBLE_DEVICES");
+        Called::from(command.output().unwrap()).ok()
+    };
+    call(&[&ARGS[..ARGS.len() - 1], &["0"]].concat());
+    let called = call(&["resume", "--agent", &agent, "--max-experiments", "1", "--for", "6s"]);
     assert!(called.stderr.contains("the run waits: other processes use 43 GB"), "{called:#?}");
     assert!(called.stdout.contains("   1  discard"), "{called:#?}");
 }

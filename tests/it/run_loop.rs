@@ -7,17 +7,20 @@ use autoresearch::domain::CommitId;
 use autoresearch::git::Repo;
 use serde_json::Value;
 
-use crate::support::{Called, TestRepo, ar, ar_command};
+use crate::support::{Called, Template, TestRepo, ar, ar_command};
 
 /// The fixtures of the project.
 pub(crate) const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
 
 /// A repository whose training script prints the number it is told to print.
 pub(crate) fn training_repo() -> TestRepo {
-    let repo = TestRepo::empty();
-    copy(Path::new(FIXTURES).join("train/loop").as_path(), &repo.path());
-    repo.commit_all("a training script");
-    repo
+    static TRAINING: Template = Template::new();
+    TRAINING.copy(|| {
+        let repo = TestRepo::empty();
+        copy(Path::new(FIXTURES).join("train/loop").as_path(), &repo.path());
+        repo.commit_all("a training script");
+        repo
+    })
 }
 
 fn copy(from: &Path, to: &Path) {

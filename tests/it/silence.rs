@@ -8,6 +8,7 @@ use autoresearch::exec::Job;
 use autoresearch::rules::Silence;
 use serde_json::{Value, json};
 
+use crate::crash::in_parallel;
 use crate::exec::{Bench, owned_here, owner_command, succeeded};
 use crate::recovery::runs;
 use crate::run_loop::training_repo;
@@ -15,6 +16,9 @@ use crate::support::{Called, FakeGpus, TestRepo, ar, ar_command, ar_in_time, unt
 
 /// A silence that no working process keeps, however slow the machine is.
 const SILENCE: Silence = Silence { after: Duration::from_secs(3), by_gpu: true };
+
+/// Works without an end, for a tenth of its time: ten times what counts as work.
+const WORK: &str = "while :; do i=0; until [ $i = 20000 ]; do i=$((i + 1)); done; sleep 0.1; done";
 
 /// A job that ends after such a silence.
 fn listened_to(bench: &Bench, command: &str) -> Job {
@@ -41,8 +45,8 @@ fn who_prints_goes_on() {
 #[test]
 fn who_works_in_a_grandchild_of_another_session_goes_on() {
     let bench = Bench::new();
-    let burn = "sh -c 'setsid sh -c \"while :; do :; done\" & sleep 7'";
-    let exit = bench.end(&listened_to(&bench, burn));
+    let work = format!("export WORK='{WORK}'; sh -c 'setsid sh -c \"$WORK\" & sleep 7'");
+    let exit = bench.end(&listened_to(&bench, &work));
     assert!(succeeded(&exit) && exit.silent.is_none(), "{exit:?}");
     assert!(exit.seconds >= 7.0, "{exit:?}");
 }
@@ -51,7 +55,7 @@ fn who_works_in_a_grandchild_of_another_session_goes_on() {
 fn who_works_in_children_that_end_goes_on() {
     let bench = Bench::new();
     // Each child is waited for, so its time is that of its parent.
-    let work = "i=0; while [ $i -lt 8 ]; do timeout 0.3 sh -c 'while :; do :; done'; sleep 0.5; i=$((i + 1)); done";
+    let work = "i=0; while [ $i -lt 10 ]; do timeout 0.1 sh -c 'while :; do :; done'; sleep 0.5; i=$((i + 1)); done";
     let exit = bench.end(&listened_to(&bench, work));
     assert!(succeeded(&exit) && exit.silent.is_none(), "{exit:?}");
 }
@@ -88,9 +92,7 @@ fn who_waits_busily_for_an_idle_gpu_is_ended() {
     if owned_here() {
         return;
     }
-    let Some(ended) = on_gpu("silence::who_waits_busily_for_an_idle_gpu_is_ended", 0, "while :; do :; done") else {
-        return;
-    };
+    let Some(ended) = on_gpu("silence::who_waits_busily_for_an_idle_gpu_is_ended", 0, WORK) else { return };
     assert_eq!(ended, (false, Some(3.0)));
 }
 
@@ -189,7 +191,8 @@ fn the_limits_on_silence_can_be_turned_off_again() {
 
 #[test]
 fn a_call_that_works_or_prints_goes_on() {
-    for work in ["timeout 6 sh -c 'while :; do :; done'", "for i in $(seq 20); do echo $i; sleep 0.3; done"] {
+    let works = format!("timeout 6 sh -c '{WORK}'");
+    in_parallel(&[works.as_str(), "for i in $(seq 20); do echo $i; sleep 0.3; done"], |work| {
         let repo = training_repo();
         let (called, _) = calls(
             &repo,
@@ -198,5 +201,5 @@ fn a_call_that_works_or_prints_goes_on() {
         );
         assert!(!called.stderr.contains("ended the agent's call"), "{called:#?}");
         assert!(called.stdout.contains("   1  discard"), "{called:#?}");
-    }
+    });
 }

@@ -4,10 +4,13 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+use crate::kill::soak;
 use crate::support::{Called, TestRepo, ar_command};
 
 /// How many experiments each session makes.
-const EXPERIMENTS: u32 = 50;
+fn experiments() -> u32 {
+    if soak().is_some() { 50 } else { 12 }
+}
 
 /// What an agent does in one of the sessions: every other experiment is better than all before it.
 const AGENT: &str = "n=$AR_EXPERIMENT; echo $((n % 2 ? 200 - n : 200 + n)) > value; echo step $n";
@@ -29,7 +32,7 @@ fn two_sessions_at_once_write_every_row_whole_and_each_its_own_history() {
     for tag in tags {
         let dir = repo.outside().join(tag);
         repo.git(["worktree", "add", "--quiet", "--detach", dir.to_str().unwrap()]);
-        let cap = EXPERIMENTS.to_string();
+        let cap = experiments().to_string();
         let args =
             ["run", "--yes", "--metric", "loss", "--cmd", "echo loss: $(cat value)", "--agent", AGENT, "--tag", tag];
         let mut command = ar_command(&repo, &dir, args.iter().chain(&["--max-experiments", &cap]));
@@ -47,11 +50,11 @@ fn two_sessions_at_once_write_every_row_whole_and_each_its_own_history() {
     let ledger = repo.read("results.tsv");
     let rows: Vec<Vec<&str>> = ledger.lines().skip(1).map(|row| row.split('\t').collect()).collect();
     assert!(ledger.starts_with("commit_hash\tloss\t") && ledger.ends_with('\n'));
-    assert_eq!(rows.len(), 2 * (EXPERIMENTS as usize + 1));
+    assert_eq!(rows.len(), 2 * (experiments() as usize + 1));
     assert!(rows.iter().all(|row| row.len() == 5), "{ledger}");
     for tag in tags {
         let records = records(&repo, tag);
-        assert_eq!(records.len(), EXPERIMENTS as usize + 1, "{tag}");
+        assert_eq!(records.len(), experiments() as usize + 1, "{tag}");
         let mut tip = start.clone();
         let mut chain = vec![start.clone()];
         let mut below = rows.iter();

@@ -15,6 +15,7 @@ use super::super::job::MARKER;
 use super::super::running::kill_marked;
 use super::super::shim::shell;
 use super::super::unix;
+use crate::crash;
 
 /// How long a command may take.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -61,7 +62,7 @@ pub(super) fn call(line: &str, input: &[u8], unset: impl Fn(&str) -> bool) -> Re
     });
     let handle = command.start().map_err(unable)?;
     let group = handle.pids().first().and_then(|pid| Pid::from_raw(i32::try_from(*pid).ok()?));
-    let status = match handle.wait_timeout(LIMIT) {
+    let status = match handle.wait_timeout(crash::wait(LIMIT)) {
         Ok(Some(output)) => output.status,
         Ok(None) => {
             end(group, &marker);

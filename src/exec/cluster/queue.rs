@@ -236,7 +236,7 @@ impl Queue {
             job.is_cancelled
                 && job.step == Step::Submitted
                 && job.word.is_none_or(|word| word.state.is_open())
-                && job.cancel_at.is_none_or(|at| now.duration_since(at) >= CANCEL_AGAIN)
+                && job.cancel_at.is_none_or(|at| now.duration_since(at) >= crash::wait(CANCEL_AGAIN))
         };
         let due: Vec<Named> = state
             .jobs
@@ -259,7 +259,7 @@ impl Queue {
             return;
         }
         let pause = if state.has_changed { BETWEEN } else { next_pause(state.pause, false) };
-        if state.asked_at.is_some_and(|at| now.duration_since(at) < pause) {
+        if state.asked_at.is_some_and(|at| now.duration_since(at) < crash::wait(pause)) {
             return;
         }
         state.pause = Some(pause);
@@ -327,7 +327,7 @@ impl Queue {
             let Some(first) = known.first() else {
                 let since = job.absent.map_or(now, |(since, _)| since);
                 (job.word, job.over, job.absent) = (None, None, Some((since, now)));
-                if job.step == Step::Uncertain && now.duration_since(since) >= MISSING {
+                if job.step == Step::Uncertain && now.duration_since(since) >= crash::wait(MISSING) {
                     (job.step, job.absent) = (Step::Ready, None);
                 }
                 continue;

@@ -16,6 +16,7 @@ use super::Ticket;
 use super::commands::Named;
 use super::queue::{Heard, Queue, cancel_jobs, logs, note};
 use super::ticket::{Submission, shim_command};
+use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{is_shared, read_at_most};
 use crate::measure::last_lines;
@@ -93,7 +94,7 @@ impl QueuedJob {
             }
             tokio::select! {
                 () = changed => {}
-                () = sleep_until(beat(LOOK)) => {}
+                () = sleep_until(beat(crash::wait(LOOK))) => {}
             }
         }
     }
@@ -140,7 +141,7 @@ impl QueuedJob {
             over,
             is_cancelled,
         };
-        let seen_after = if is_shared(&self.folder) { CACHED } else { NOT_CACHED };
+        let seen_after = crash::wait(if is_shared(&self.folder) { CACHED } else { NOT_CACHED });
         match (fate(&known, self.ticket.cluster.lost_after, seen_after), exit) {
             (Fate::Open, _) | (Fate::Over, None) => Ok(None),
             (Fate::Ask, _) => {
@@ -315,7 +316,7 @@ pub(in super::super) async fn cancel(ticket: &Ticket, job_file: &Path) -> io::Re
         std::thread::Builder::new().spawn(move || done.send(cancel_jobs(&engine, &[job])))?;
         match timeout(Duration::from_secs(40), answer).await {
             Ok(Ok(Ok(()))) => return Ok(()),
-            _ if attempt + 1 < TRIES => sleep(Duration::from_secs(1)).await,
+            _ if attempt + 1 < TRIES => sleep(crash::wait(Duration::from_secs(1))).await,
             Ok(Ok(Err(why))) => return Err(io::Error::other(why.0)),
             _ => {}
         }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::agent::{Finding, directive_text, goal_sentence};
+use crate::crash;
 use crate::domain::{
     Directive, Event, ExperimentId, FORMAT_VERSION, IdeaKind, NewIdea, Notice, Rung, cut, ended_text, one_line,
     search_name, with_causes,
@@ -168,7 +169,7 @@ fn job(store: &Store, id: ExperimentId, command: &str, folder: &Path, room: u64)
             ("AR_ROOT".into(), path(store.repo.worktree())),
         ],
         timeout: store.contract.search_timeout,
-        grace: GRACE,
+        grace: crash::wait(GRACE),
         tied: true,
         ..Job::default()
     }

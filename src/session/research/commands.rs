@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::files::ResearchFiles;
 use crate::agent::{last_line, read_answer};
+use crate::crash;
 use crate::domain::{cut, duration_text, one_line, with_causes};
 use crate::exec::{Executor, Exit, Job};
 use crate::fs::{read_at_most, read_tail, write_atomic};
@@ -170,7 +171,7 @@ impl Call<'_> {
             stdin: Some(prompt.clone()),
             env: variables.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())).to_vec(),
             timeout: limit,
-            grace: GRACE,
+            grace: crash::wait(GRACE),
             tied: true,
             ..Job::default()
         });

@@ -109,7 +109,7 @@ async fn await_clock(shared: &Shared<'_>) -> Result<(), SessionError> {
             shared.gate.borrow_mut().given_up = Some(last);
             return shared.emit(Notice::ClockStaysBehind);
         }
-        if !shared.pause(LOOK).await? {
+        if !shared.pause(crash::wait(LOOK)).await? {
             break;
         }
     }

@@ -69,7 +69,7 @@ async fn wait(
             }
             GpuTurn::Later(_) => {}
         }
-        if !shared.pause(LOOK.min(patience)).await? {
+        if !shared.pause(crash::wait(LOOK).min(patience)).await? {
             break;
         }
     }

@@ -11,13 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{open, propose_and_commit, save_as};
+use crate::kill::soak;
 use crate::support::TestRepo;
 use autoresearch::domain::CommitId;
 use autoresearch::git::Untracked;
 
-/// How many repositories there are, and how many rounds of edits each lives through: 512 cases.
-const REPOSITORIES: u64 = 16;
-const ROUNDS: u64 = 32;
+/// How many repositories there are, and how many rounds of edits each lives through: 512 cases for a soak.
+fn size() -> (u64, u64) {
+    if soak().is_some() { (16, 32) } else { (6, 12) }
+}
 
 /// A small generator (splitmix64): a seed is all that is needed to see a failure again.
 pub(super) struct Random(pub(super) u64);
@@ -275,7 +277,7 @@ fn rounds(seed: u64) {
         edit_of(kind, &repo, &mut random, true);
     }
     let mut base = CommitId::new(repo.commit_all("base"));
-    for round in 0..ROUNDS {
+    for round in 0..size().1 {
         let git = open(&repo);
         let edits: Vec<_> = (0..1 + random.below(8)).map(|_| edit(&repo, &mut random)).collect();
         let case = format!("seed {seed}, round {round}: {edits:#?}");
@@ -352,7 +354,7 @@ fn random_edits_agree_with_git() {
     let first = std::env::var("AR_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     std::thread::scope(|scope| {
         for half in 0..2 {
-            scope.spawn(move || (first..first + REPOSITORIES).filter(|seed| seed % 2 == half).for_each(rounds));
+            scope.spawn(move || (first..first + size().0).filter(|seed| seed % 2 == half).for_each(rounds));
         }
     });
 }

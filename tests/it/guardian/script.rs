@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use super::{User, check, ended, send, system_path};
+use crate::crash::in_parallel;
 use crate::support::{Called, until};
 
 /// Shells that stand for those of many systems.
@@ -46,11 +47,11 @@ fn shells_and_their_checkers_accept_the_script() {
 
 #[test]
 fn the_script_calls_a_patrol_when_the_last_one_is_too_old() {
-    for shell in SHELLS {
+    in_parallel(&SHELLS, |shell| {
         let user = User::new();
         user.beat(-7201);
         let old = user.reads("patrol.json");
-        let Some(mut child) = start(&user, shell, &print(&user, &[])) else { continue };
+        let Some(mut child) = start(&user, shell, &print(&user, &[])) else { return };
         let new = || Some(user.reads("patrol.json")).filter(|beat| !beat.is_empty() && *beat != old);
         until("a patrol", new);
         let second = start(&user, shell, &user.repo.outside().join("guard.sh")).unwrap();
@@ -65,19 +66,19 @@ fn the_script_calls_a_patrol_when_the_last_one_is_too_old() {
         until("a patrol", || user.reads("patrol.json").trim_end().ends_with('}').then_some(()));
         child.kill().unwrap();
         child.wait().unwrap();
-    }
+    });
 }
 
 #[test]
 fn of_two_that_start_at_once_on_the_lock_of_a_killed_one_one_stays() {
-    for shell in SHELLS {
+    in_parallel(&SHELLS, |shell| {
         let user = User::new();
         let script = print(&user, &[]);
         let lock = user.guard().join("resident-sh.lock");
         fs::create_dir(&lock).unwrap();
         // No system has so high a number.
         fs::write(lock.join("process"), "999999999\n").unwrap();
-        let Some(first) = start(&user, shell, &script) else { continue };
+        let Some(first) = start(&user, shell, &script) else { return };
         let mut both = vec![first, start(&user, shell, &script).unwrap()];
         let loser = until("the end of one", || both.iter_mut().position(|one| one.try_wait().unwrap().is_some()));
         let said = ended(both.remove(loser));
@@ -88,7 +89,7 @@ fn of_two_that_start_at_once_on_the_lock_of_a_killed_one_one_stays() {
         // Another one that takes the lock later ends it as well.
         fs::write(lock.join("process"), "1\n").unwrap();
         assert_eq!(winner.wait().unwrap().code(), Some(5), "{shell}");
-    }
+    });
 }
 
 #[test]

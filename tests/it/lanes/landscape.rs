@@ -7,16 +7,20 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::run_loop::FIXTURES;
-use crate::support::TestRepo;
+use crate::support::{Template, TestRepo};
 
 /// A repository with the landscape in it, on `main`, with a change of the user's that is not committed.
 pub(crate) fn landscape() -> TestRepo {
-    let repo = TestRepo::empty();
-    for file in ["train.sh", "guard.sh", "ideas/0"] {
-        repo.write(file, fs::read(Path::new(FIXTURES).join("train/landscape").join(file)).unwrap());
-    }
-    repo.write("notes.txt", "of the user\n");
-    repo.commit_all("a landscape");
+    static LANDSCAPE: Template = Template::new();
+    let repo = LANDSCAPE.copy(|| {
+        let repo = TestRepo::empty();
+        for file in ["train.sh", "guard.sh", "ideas/0"] {
+            repo.write(file, fs::read(Path::new(FIXTURES).join("train/landscape").join(file)).unwrap());
+        }
+        repo.write("notes.txt", "of the user\n");
+        repo.commit_all("a landscape");
+        repo
+    });
     repo.write("notes.txt", "of the user, and more\n");
     repo
 }

@@ -63,11 +63,20 @@ impl From<Output> for Called {
 /// The day on which all sessions of the tests begin.
 pub(crate) const CLOCK: &str = "2026-11-20T22:00:00Z";
 
+/// By how much waits of `ar` are shorter that only bound or pace.
+pub(crate) const WAITS: &str = "10";
+
 /// A call of the binary in `dir`, in the environment of `repo`, not started yet.
 pub(crate) fn ar_command<S: AsRef<OsStr>>(repo: &TestRepo, dir: &Path, args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(AR);
     repo.environment(&mut command);
-    command.env("AR_CLOCK", CLOCK).env("AR_NO_PAUSES", "1").args(args).current_dir(dir).stdin(Stdio::null());
+    command
+        .env("AR_CLOCK", CLOCK)
+        .env("AR_NO_PAUSES", "1")
+        .env("AR_WAITS", WAITS)
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::null());
     command
 }
 

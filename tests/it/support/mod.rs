@@ -5,13 +5,15 @@ mod disk;
 mod gpus;
 mod person;
 mod repo;
+mod template;
 mod wait;
 
-pub(crate) use ar::{AR, CLOCK, Called, ar, ar_command, ar_in_time};
+pub(crate) use ar::{AR, CLOCK, Called, WAITS, ar, ar_command, ar_in_time};
 pub(crate) use disk::SmallDisk;
 pub(crate) use gpus::FakeGpus;
 pub(crate) use person::Person;
 pub(crate) use repo::{TestRepo, can_have_walls, path_without_agents};
+pub(crate) use template::Template;
 pub(crate) use wait::{hears_hang_ups, until};
 
 /// Has the shell of an agent or a command find the `ar` that called it, as `$owner`: the parent of the shell is its shim,

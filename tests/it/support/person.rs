@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use super::{CLOCK, TestRepo};
+use super::{CLOCK, TestRepo, WAITS};
 
 /// Runs each script that calls ask for, one after the other, for as long as the test is there.
 const TERMINAL: &str = "while kill -0 $PPID 2> /dev/null && sleep 0.02; do
@@ -24,7 +24,7 @@ impl Person {
         let folder = repo.outside().to_str().unwrap().to_owned();
         let mut terminal = Command::new("sh");
         repo.environment(&mut terminal);
-        terminal.env("AR_CLOCK", CLOCK).env("AR_NO_PAUSES", "1").current_dir(repo.path());
+        terminal.env("AR_CLOCK", CLOCK).env("AR_NO_PAUSES", "1").env("AR_WAITS", WAITS).current_dir(repo.path());
         let terminal =
             terminal.args(["-c", TERMINAL, &folder]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         Person { terminal, folder }

@@ -13,6 +13,8 @@ use autoresearch::agent::PRESETS;
 use autoresearch::exec::disk_space;
 use tempfile::TempDir;
 
+use super::Template;
+
 /// A repository in a folder of its own. The user's configuration and environment do not reach it.
 #[derive(Debug)]
 pub(crate) struct TestRepo {
@@ -60,13 +62,25 @@ fn place() -> PathBuf {
     if is_roomy { memory.to_owned() } else { env::temp_dir() }
 }
 
-/// The developer's PATH without the agents that `ar` knows by name: a folder that has one is replaced by a folder of links to
-/// its other programs.
+/// The folder that has the shim of a version manager as its `python3`, and the folder of the program that it starts: a shim
+/// takes eight times as long.
+fn shim_of_python(path: &OsStr) -> Option<(PathBuf, PathBuf)> {
+    let found = env::split_paths(path).find(|folder| folder.join("python3").is_file())?;
+    let answer = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().ok()?;
+    let program = PathBuf::from(String::from_utf8(answer.stdout).ok()?.trim());
+    let folder = program.parent().filter(|folder| folder.join("python3").is_file())?;
+    (folder != found).then(|| (found, folder.to_owned()))
+}
+
+/// The developer's PATH without shims of Python, and without the agents that `ar` knows by name: a folder that has one is
+/// replaced by a folder of links to its other programs.
 pub(crate) fn path_without_agents() -> &'static OsStr {
     static WITHOUT: OnceLock<OsString> = OnceLock::new();
     WITHOUT.get_or_init(|| {
         let path = env::var_os("PATH").unwrap_or_default();
+        let shim = shim_of_python(&path);
         let folders = env::split_paths(&path).map(|folder| {
+            let folder = shim.iter().find(|(shims, _)| *shims == folder).map_or(folder, |(_, real)| real.clone());
             let has_agent = PRESETS.iter().any(|preset| folder.join(preset.name).exists());
             if has_agent { links_without_agents(&folder) } else { folder }
         });
@@ -98,12 +112,22 @@ fn links_without_agents(folder: &Path) -> PathBuf {
 }
 
 impl TestRepo {
-    /// A repository on the unborn branch `main`.
-    pub(crate) fn empty() -> TestRepo {
+    /// A folder for a repository, and a home beside it.
+    pub(super) fn bare() -> TestRepo {
         let dir = tempfile::Builder::new().prefix("ar-test-").tempdir_in(place()).unwrap();
         fs::create_dir(dir.path().join("home")).unwrap();
         fs::create_dir(dir.path().join("repo")).unwrap();
-        let repo = TestRepo { dir, sandbox: sandbox() };
+        TestRepo { dir, sandbox: sandbox() }
+    }
+
+    /// A repository on the unborn branch `main`.
+    pub(crate) fn empty() -> TestRepo {
+        static EMPTY: Template = Template::new();
+        EMPTY.copy(TestRepo::initialized)
+    }
+
+    fn initialized() -> TestRepo {
+        let repo = TestRepo::bare();
         repo.git(["init", "--quiet", "--initial-branch=main", "."]);
         // What the library reads in this process, where the environment is the developer's own.
         for (key, value) in [
@@ -122,11 +146,14 @@ impl TestRepo {
 
     /// A repository with one commit on `main` that holds `train.py` and `README.md`.
     pub(crate) fn new() -> TestRepo {
-        let repo = TestRepo::empty();
-        repo.write("train.py", "print('val_bpb: 1.0')\n");
-        repo.write("README.md", "# test\n");
-        repo.commit_all("first");
-        repo
+        static ONE_COMMIT: Template = Template::new();
+        ONE_COMMIT.copy(|| {
+            let repo = TestRepo::empty();
+            repo.write("train.py", "print('val_bpb: 1.0')\n");
+            repo.write("README.md", "# test\n");
+            repo.commit_all("first");
+            repo
+        })
     }
 
     /// The same without walls: for what `ar` finds out afterwards.
