@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::harness::{RUN, TRY, assert_says, both_refused, both_refused_with_change, refused, start, training_repo};
-use crate::support::{Called, ar, ar_command, until};
+use crate::support::{Called, TestRepo, ar, ar_command, until};
 
 #[test]
 fn a_ledger_that_cannot_be_continued() {
@@ -114,6 +114,11 @@ fn other_terms_than_those_that_were_approved() {
     ar(&repo, RUN).ok();
 }
 
+/// Waits until the session at work has written down what it started.
+fn until_told(repo: &TestRepo, event: &str) {
+    until(event, || repo.read(".autoresearch/t1/logs/work.jsonl").contains(event).then_some(()));
+}
+
 #[test]
 fn a_second_call_while_one_is_going_on() {
     let repo = training_repo();
@@ -123,6 +128,7 @@ fn a_second_call_while_one_is_going_on() {
     repo.commit_all("waits");
     let first = start(&repo, RUN);
     until("the run", || there.exists().then_some(()));
+    until_told(&repo, "run_started");
     let holder = format!("process {} with session t1", first.id());
     let held = [holder.as_str(), "hint: wait until it ends"];
     refused(&repo, RUN, 5, &held);
@@ -137,6 +143,7 @@ fn a_second_call_while_one_is_going_on() {
     let agent = format!("echo changed > README.md; {wait}");
     let second = start(&repo, &["run", "--max-experiments", "1", "--agent", &agent]);
     until("the run", || there.exists().then_some(()));
+    until_told(&repo, "agent_started");
     let holder = format!("process {} with session t1", second.id());
     for args in [&["run"][..], &["run", "--adopt"], &["try", "-m", "x"]] {
         refused(&repo, args, 5, &[&holder]);

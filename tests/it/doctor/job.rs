@@ -94,7 +94,10 @@ fn a_job_that_does_not_start_in_time_is_cancelled() {
     // An engine that says nothing more hangs nothing.
     engine.write("faults-states", &"fail\n".repeat(200));
     let called = ar_in_time(&repo, [&JSON[..], &["--wait", "3s"]].concat()).exits(1);
-    says(&of_executor(&called), "error", "started within 3s (the engine is away); `ar` could not confirm", "");
+    // The engine may be away from the first question on, or from the last.
+    let found = of_executor(&called);
+    let told = ["no job of `commands` started within 3s", "`ar` could not confirm", "the engine is away"];
+    assert!(found.iter().any(|(_, what, _)| told.iter().all(|part| what.contains(part))), "{found:#?}");
     assert!(engine.folder.join("jobs/2/cancelled").exists());
 }
 
