@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::exec::LOCAL;
 use crate::interrupt::{wait_for_runs, wait_for_words, waiting_loop};
 use crate::run_loop::training_repo;
-use crate::support::{Called, TestRepo, ar, ar_command, until};
+use crate::support::{Called, FIND_OWNER, TestRepo, ar, ar_command, until};
 
 const REQUEST: &str = ".autoresearch/t/stop.json";
 
@@ -260,4 +260,21 @@ fn a_first_try_goes_on_from_its_baseline_to_the_change() {
     assert_eq!(ar(&repo, ["stop", "t"]).ok().stdout, "session t stops after experiment 1\n");
     fs::write(repo.outside().join("go"), "").unwrap();
     assert!(Called::from(child.wait_with_output().unwrap()).ok().stdout.contains("   1  keep     "));
+}
+
+#[test]
+fn a_signal_that_ends_the_loop_and_its_run_is_no_failure_of_the_change() {
+    let repo = training_repo();
+    let train = format!(
+        "[ $AR_EXPERIMENT = 0 ] || ! mkdir ../ended 2>/dev/null || \
+         {{ {FIND_OWNER}; kill -TERM $owner $$; }}; echo val_bpb: $(cat value)"
+    );
+    repo.write("value", "2.0\n");
+    repo.commit_all("a value");
+    let agent = "echo 1.5 > value; echo better";
+    let args = ["run", "--yes", "--metric", "val_bpb", "--cmd", &train, "--tag", "t", "--agent", agent];
+    ar(&repo, args.into_iter().chain(["--max-experiments", "1", "--control", "false"])).exits(130);
+    ar(&repo, ["resume", "t"]).ok();
+    assert_eq!(repo.read("results.tsv").lines().filter(|row| row.contains("1.5")).count(), 1);
+    assert!(!repo.read("results.tsv").contains("killed"), "{}", repo.read("results.tsv"));
 }

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
+use libc::{SIGKILL, SIGTERM};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::checkpoints::keep_checkpoint;
@@ -170,8 +171,16 @@ pub(crate) async fn supervise(
             () = at(deadline), if !stopping => return Ok(Ending::Detached),
         }
     };
+    // Whoever ends `ar`, such as a cluster that takes the node back, may end the run by the same signal, and a moment earlier.
+    let is_cut_off = exit.as_ref().is_ok_and(|exit| {
+        !exit.stopped && matches!(exit.signal.or(exit.exit.map(|status| status - 128)), Some(SIGTERM | SIGKILL))
+    });
+    if is_cut_off {
+        listener.signal_or_look().await;
+    }
     Ok(match exit {
         Err(ExecError::Lost { .. }) => Ending::Lost,
+        Ok(_) if is_cut_off && tick()? == Interrupt::Now => Ending::Interrupted,
         Ok(exit) if exit.stopped && stopping => Ending::Interrupted,
         // The process that terminated it was killed before anything came of that.
         Ok(exit) if exit.stopped => Ending::Lost,

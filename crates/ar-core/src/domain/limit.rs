@@ -73,7 +73,7 @@ impl FromStr for Limit {
         let found = signs.into_iter().find_map(|(sign, comparison)| Some((rest.strip_prefix(sign)?, comparison)));
         let (bound, comparison) = found.ok_or_else(trouble)?;
         match bound.trim().parse() {
-            Ok(bound) if !name.is_empty() && !name.contains(['=', ' ']) => {
+            Ok(bound) if !name.is_empty() && !name.contains('=') => {
                 Ok(Limit { name: name.to_owned(), comparison, bound })
             }
             _ => Err(trouble()),
@@ -103,6 +103,7 @@ mod tests {
             ("latency_ms<=0.2s", "latency_ms<=0.2 s"),
             ("memory_gb<41 GB", "memory_gb<41 GB"),
             ("acc>=95%", "acc>=95%"),
+            ("p99 latency <= 5 ms", "p99 latency<=5 ms"),
         ] {
             let limit: Limit = text.parse().unwrap();
             assert_eq!(limit.to_string(), back);
