@@ -178,16 +178,68 @@ fn a_file_that_is_written_anew_and_read_is_no_state_whatever_its_length_and_one_
 }
 
 #[test]
+fn no_run_goes_on_from_the_newest_of_several_numbered_checkpoints() {
+    let script = "n=$(ls ckpt | tail -n 1); s=100; [ -z \"$n\" ] || s=$(cat ckpt/$n); s=$((s - 5))\n\
+                  echo $s > ckpt/step-$((1000 - s)).pt; echo loss: $s\n";
+    let repo = repo(script);
+    repo.write("ckpt/.gitkeep", "");
+    repo.git(["add", "-f", "ckpt/.gitkeep"]);
+    repo.git(["commit", "-qm", "a folder"]);
+    repo.write("ckpt/step-5.pt", "80\n");
+    run(&repo, "2", &[]).ok();
+    let outcomes: Vec<_> = told(&repo).iter().map(|told| told.split(" without").next().unwrap().to_owned()).collect();
+    assert_eq!(outcomes, ["keep 95.0", "discard 95.0", "discard 95.0"]);
+    assert_eq!(repo.read("ckpt/step-5.pt"), "80\n");
+}
+
+#[test]
+fn what_stayed_once_is_state_as_soon_as_a_run_goes_on_from_it() {
+    let repo = repo("mkdir -p out; [ -e out/words ] || echo words > out/words; cat out/words; echo loss: 100\n");
+    repo.write(".gitignore", "/out/\n");
+    repo.commit_all("more to ignore");
+    let agent = "case $AR_EXPERIMENT in 2) echo 's=99; [ ! -e out/last ] || s=$(cat out/last); s=$((s - 5)); \
+                 echo $s > out/last; echo loss: $s' >> train.sh;; *) echo \"# $AR_EXPERIMENT\" >> train.sh;; esac";
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    ar(&repo, args.into_iter().chain(["--max-experiments", "4", "--control", "false"])).ok();
+    let values: Vec<_> = told(&repo).iter().map(|told| told.split(' ').nth(1).unwrap().to_owned()).collect();
+    assert_eq!(values, ["100.0", "100.0", "94.0", "94.0", "94.0"], "{:#?}", told(&repo));
+}
+
+#[test]
+fn a_kept_change_that_adds_a_file_at_the_place_of_one_of_the_user_s_stays() {
+    let repo = repo(TRAIN);
+    repo.write(".gitignore", "");
+    repo.commit_all("ignore nothing");
+    repo.write("ckpt/last", "80\n");
+    let agent = "echo echo loss: 50 > train.sh; mkdir -p ckpt; echo 50 > ckpt/last; git add ckpt; echo a checkpoint";
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "sh train.sh", "--tag", "t"];
+    let more = ["--agent", agent, "--max-experiments", "1", "--control", "false"];
+    let called = ar(&repo, args.into_iter().chain(more)).ok();
+    assert_eq!((repo.status().as_str(), repo.read("ckpt/last").as_str()), ("", "50\n"), "{called:#?}");
+    assert!(called.stderr.contains("what was set aside of it before is"), "{called:#?}");
+}
+
+#[test]
+fn a_data_set_that_gets_another_link_between_two_nights_is_no_state() {
+    let repo = repo("cat data/rows > /dev/null || exit 1; echo run >> ../runs; echo loss: 5\n");
+    repo.write("data/rows", "rows\n");
+    run(&repo, "1", &[]).ok();
+    std::fs::hard_link(repo.file("data/rows"), repo.outside().join("backup")).unwrap();
+    run(&repo, "1", &[]).ok();
+    assert_eq!(std::fs::read_to_string(repo.outside().join("runs")).unwrap().lines().count(), 3);
+}
+
+#[test]
 fn a_run_that_finds_another_state_each_time_counts_in_the_end_and_ar_says_so() {
     // Each run takes what there is, and leaves it under the next name.
-    let repo = repo("n=$(ls box); cat box/$n; rm box/$n; echo x > box/$((n + 1)); echo loss: 5\n");
+    let repo = repo("n=$(ls box); cat box/$n; rm box/$n; echo x > box/${n}x; echo loss: 5\n");
     repo.write(".gitignore", "/box/\n");
     repo.commit_all("more to ignore");
-    repo.write("box/0", "the user's\n");
+    repo.write("box/x", "the user's\n");
     let called = run(&repo, "1", &["--control", "false"]).ok();
-    let told = "counted experiment 0 although in each of its 6 runs it read and changed box/5";
+    let told = "counted experiment 0 although in each of its 6 runs it read and changed box/xxxxxx";
     assert!(called.stderr.contains(told), "{called:#?}");
-    assert_eq!(repo.read("box/0"), "the user's\n");
+    assert_eq!(repo.read("box/x"), "the user's\n");
 }
 
 #[test]

@@ -229,10 +229,21 @@ impl Workspace {
                         || written.range(top..).next().is_some_and(|folder| folder.starts_with(top)),
                     has_successor: without_numbers(path).is_some_and(|step| steps.contains(&step)),
                 };
-                let is_settled = carried.stays.contains(top) || carried.needed.contains(top);
-                if let Some(effect) = file.effect().filter(|_| !is_settled) {
+                let is_settled =
+                    |effect| effect == Effect::Doubtful && carried.stays.contains(top) || carried.needed.contains(top);
+                if let Some(effect) = file.effect().filter(|effect| !is_settled(*effect)) {
                     let known = found.entry(top.to_owned()).or_insert(effect);
                     *known = effect.min(*known);
+                }
+            }
+            // The next run would go on from the step before, or from the one that this run made.
+            let alike: BTreeMap<String, Effect> =
+                found.iter().filter_map(|(path, effect)| Some((without_numbers(path)?, *effect))).collect();
+            for (path, _) in &after {
+                let effect = without_numbers(path).and_then(|step| alike.get(&step));
+                let top = set_aside_for(path, is_older);
+                if let Some(effect) = effect.filter(|_| !carried.stays.contains(top) && !carried.needed.contains(top)) {
+                    found.entry(top.to_owned()).or_insert(*effect);
                 }
             }
             aside.extend(found.keys().cloned());
@@ -242,6 +253,7 @@ impl Workspace {
             }
         }
         carried.aside.extend(aside.iter().cloned());
+        carried.stays.retain(|path| !aside.contains(path));
         self.note_carried(store, carried)?;
         crash::point("carrying.found");
         self.keep_users(store, &aside, &before)?;
@@ -355,8 +367,15 @@ impl Workspace {
 
     /// Returns who wrote an untracked file last. A run that wrote it as the user had it does not count.
     fn writer(&self, store: &Store, runs: &[RunTimes], path: &Path, stamp: &FileStamp) -> Writer {
-        let writer = Writer::of(stamp.changed(), runs);
-        if writer.is_no_run() || !self.is_as_copied(store, path) { writer } else { Writer::Before }
+        match Writer::of(stamp.changed(), runs) {
+            // Another link to it, or other rights, are no other content.
+            Writer::Between => stamp.modified().map_or(Writer::Between, |at| match Writer::of(at, runs) {
+                Writer::Before => Writer::Before,
+                _ => Writer::Between,
+            }),
+            writer if writer.is_no_run() || !self.is_as_copied(store, path) => writer,
+            _ => Writer::Before,
+        }
     }
 
     /// Returns whether a file has the bytes of its copy; false of large ones, which are not read.
@@ -378,10 +397,12 @@ impl Workspace {
         let (runs, mut uncopied) = (self.runs(store), Vec::new());
         for (path, stamp) in before.iter().filter(|(path, _)| goes_with(path).any(|with| aside.contains(with))) {
             let [there, copy, kept] = [self.root(), &place(store, COPIES), &place(store, USER)].map(|at| at.join(path));
-            if !is_free(&place(store, USER), path) || !self.writer(store, &runs, path, stamp).is_no_run() {
+            let is_users = exists(&copy) || self.writer(store, &runs, path, stamp).is_no_run();
+            if !is_free(&place(store, USER), path) || !is_users {
                 continue;
             }
-            let is_changed = change(stamp, &there) != Change::Unchanged;
+            let is_changed =
+                change(stamp, &there) != Change::Unchanged || exists(&copy) && !self.is_as_copied(store, path);
             let from = if is_changed && exists(&copy) { &copy } else { &there };
             if is_changed && from == &there {
                 uncopied.push(path.clone());
@@ -420,7 +441,7 @@ impl Workspace {
         let back = those_below(&place, path);
         let out = if from == USER { RUN } else { OTHER };
         if is_file(&place.join(path)) {
-            if self.is_written_on(path) {
+            if self.is_to_be_left(store, path) {
                 back.iter().try_for_each(|path| self.leave(store, &place, path))?;
                 return Ok(true);
             }
@@ -439,6 +460,9 @@ impl Workspace {
     fn put_in(&self, store: &mut Store, place: &Path, out: &str, path: &Path) -> Result<(), SessionError> {
         let (from, to) = (place.join(path), self.root().join(path));
         if let Some(above) = file_above(self.root(), path) {
+            if self.is_to_be_left(store, above) {
+                return self.leave(store, place, path);
+            }
             self.move_out(store, out, above)?;
         }
         if from.is_dir() && !is_file(&from) && to.is_dir() && !is_file(&to) {
@@ -448,7 +472,7 @@ impl Workspace {
             }
             return Ok(fs::remove_dir(&from).map_err(failed("remove", &from))?);
         }
-        if self.is_written_on(path) {
+        if self.is_to_be_left(store, path) {
             return self.leave(store, place, path);
         }
         self.move_out(store, out, path)?;
@@ -463,19 +487,24 @@ impl Workspace {
         Ok(())
     }
 
-    /// Returns whether the user wrote a file after the last run. A process that saw no run end knows of none.
-    fn is_written_on(&self, path: &Path) -> bool {
+    /// Returns whether what is at a path is not to be replaced: a change that was kept added it, or the user wrote it after the
+    /// last run. A process that saw no run end knows of no such time.
+    fn is_to_be_left(&self, store: &Store, path: &Path) -> bool {
+        if exists(&self.root().join(path)) && store.repo.objects.is_in(&store.tip(), path).unwrap_or(true) {
+            return true;
+        }
         let end = self.carrying.runs.iter().map(|(_, end, _)| *end).max().filter(|_| self.carrying.active.is_none());
         let changed = fs::symlink_metadata(self.root().join(path)).ok().filter(|meta| meta.is_file());
         end.zip(changed).is_some_and(|(end, meta)| FileStamp::from_metadata(&meta).changed() > end)
     }
 
     /// Moves what is at a path out of the tree, if anything is. What runs wrote replaces what earlier ones left there.
-    fn move_out(&self, store: &Store, to: &str, path: &Path) -> Result<(), SessionError> {
-        self.move_out_by(store, &self.runs(store), to, path)
+    fn move_out(&self, store: &mut Store, to: &str, path: &Path) -> Result<(), SessionError> {
+        let runs = self.runs(store);
+        self.move_out_by(store, &runs, to, path)
     }
 
-    fn move_out_by(&self, store: &Store, runs: &[RunTimes], to: &str, path: &Path) -> Result<(), SessionError> {
+    fn move_out_by(&self, store: &mut Store, runs: &[RunTimes], to: &str, path: &Path) -> Result<(), SessionError> {
         let from = self.root().join(path);
         let Some(stamp) = FileStamp::of(&from) else { return Ok(()) };
         let (to, kept) = (if is_of(runs, &from) { to } else { OTHER }, place(store, USER).join(path));
@@ -494,8 +523,12 @@ impl Workspace {
         let in_the_way = file_above(&place, path).map_or_else(|| place.join(path), |above| place.join(above));
         match to {
             RUN => remove_all(&in_the_way).map_err(failed("remove", &in_the_way))?,
-            _ if exists(&in_the_way) => rename(&in_the_way, &free_name(&in_the_way))?,
-            _ => {}
+            _ => {
+                if exists(&in_the_way) {
+                    rename(&in_the_way, &free_name(&in_the_way))?;
+                }
+                store.notices.note_first(Notice::CarriedAway { path: path.to_owned(), kept: place.join(path) });
+            }
         }
         rename(&from, &place.join(path))
     }
@@ -566,6 +599,9 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
             let entry = entry?;
             copy_all(&entry.path(), &to.join(entry.file_name()))
         });
+    }
+    if !meta.is_file() && !meta.is_symlink() {
+        return Ok(());
     }
     make_folder(folder_of(to))?;
     if meta.is_symlink() {

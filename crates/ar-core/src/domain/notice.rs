@@ -241,6 +241,8 @@ pub enum Notice {
     CarriedStill { id: ExperimentId, runs: u32, why: String },
     #[error("{} was not copied before the run that changed it: it returns as that run left it", list(.0))]
     CarriedUncopied(Vec<PathBuf>),
+    #[error("moved {}, which no run wrote, out of the way to {}; others are beside it", .path.display(), .kept.display())]
+    CarriedAway { path: PathBuf, kept: PathBuf },
     #[error("left {} as it was written since the last run; what was set aside of it before is {}", .path.display(), .kept.display())]
     CarriedOlder { path: PathBuf, kept: PathBuf },
     #[error("cannot see what runs read, because the kernel has no watch left (fs.inotify): nothing is set aside")]

@@ -105,6 +105,7 @@ impl UntrackedFile {
 
 /// The path that is set aside for a file: the topmost folder above it that is not `older` than the session's runs, else its own.
 pub fn set_aside_for(file: &Path, older: impl Fn(&Path) -> bool) -> &Path {
+    let file = database_of(file).unwrap_or(file);
     let mut folders: Vec<&Path> = file.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()).collect();
     folders.reverse();
     folders.into_iter().find(|folder| !older(folder)).unwrap_or(file)
@@ -124,8 +125,12 @@ pub fn with_companions(path: &Path) -> impl Iterator<Item = PathBuf> + '_ {
 
 /// The paths of which each, if it is set aside, takes this one along: itself, the folders above it, and its database.
 pub fn goes_with(path: &Path) -> impl Iterator<Item = &Path> {
-    let database = path.to_str().and_then(|path| COMPANIONS.into_iter().find_map(|end| path.strip_suffix(end)));
-    path.ancestors().chain(database.map(Path::new))
+    path.ancestors().chain(database_of(path))
+}
+
+/// The database that a file of SQLite is beside.
+fn database_of(path: &Path) -> Option<&Path> {
+    path.to_str().and_then(|path| COMPANIONS.into_iter().find_map(|end| path.strip_suffix(end))).map(Path::new)
 }
 
 /// A path without the numbers in it; `None` if it has none.
@@ -275,6 +280,7 @@ mod tests {
             ("data/sets/x.db", "data/sets/x.db"),
             ("data/cache/ab/x", "data/cache"),
             ("state.json", "state.json"),
+            ("data/x.db-wal", "data/x.db"),
         ] {
             assert_eq!(set_aside_for(Path::new(file), older), Path::new(aside));
         }
