@@ -27,7 +27,7 @@ pub use names::{
 };
 pub use read::{TAIL, is_odd, open_regular, read_at_most, read_regular, read_tail};
 pub use shared::{is_shared, kind_of};
-pub use stamp::FileStamp;
+pub use stamp::{CLOCK_LAG, FileStamp};
 pub use standing::{OWN_FOLDER, make_folder, standing};
 pub use trial::{Ability, FileSystemTrial, trial_folder};
 pub use unsynced::Unsynced;

@@ -7,6 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+/// How far the clock of files may be behind that of processes.
+pub const CLOCK_LAG: Duration = Duration::from_millis(20);
+
 /// The file system's data on a file, which change whenever a process writes to it or replaces it. The owner of the file
 /// cannot set the time of the last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

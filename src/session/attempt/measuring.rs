@@ -1,7 +1,7 @@
 //! One execution of the measuring command: started or picked up, awaited, and read. It knows neither store nor journal.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -11,7 +11,7 @@ use crate::domain::{
     shell_word,
 };
 use crate::exec::{Executor, Exit, Job, Running, Started, Watched};
-use crate::fs::read_at_most;
+use crate::fs::{CLOCK_LAG, read_at_most};
 use crate::measure::{self, Found, LogSummary, Verdict, judge, metric_file, partial};
 use crate::rules::{Silence, Wall, changed_text, is_empty_baseline};
 use crate::session::errors::SessionError;
@@ -228,7 +228,7 @@ impl ActiveRun {
             if refused.is_some() {
                 failure.detail = refused;
             } else if metric.source == MetricSource::Log
-                && let Some((file, place)) = file_with(root, &metric.name, exit.started.into())
+                && let Some((file, place)) = file_with(root, &metric.name, SystemTime::from(exit.started) - CLOCK_LAG)
             {
                 failure.detail = Some(named_file(&metric.name, &file, &place));
             }

@@ -16,8 +16,8 @@ use crate::crash;
 use crate::domain::{Carry, CommitId, FORMAT_VERSION, Notice};
 use crate::exec::{Exit, FILES_BEFORE, FilesBefore, MOST_WATCHED, disk_space};
 use crate::fs::{
-    FileStamp, failed, folder_of, free_name, if_exists, in_writable_folder, make_folder, move_to, read_regular,
-    remove_all,
+    CLOCK_LAG, FileStamp, failed, folder_of, free_name, if_exists, in_writable_folder, make_folder, move_to,
+    read_regular, remove_all,
 };
 use crate::rules::{
     Change, Effect, UntrackedFile, Writer, always_stays, goes_with, set_aside_for, with_companions, without_numbers,
@@ -38,9 +38,6 @@ const MOST_ENDS: usize = 1000;
 
 /// The most bytes of a file that is compared with its copy.
 const MOST_COMPARED: u64 = 64 << 20;
-
-/// How far the clock of files may be behind that of processes.
-const CLOCK_LAG: Duration = Duration::from_millis(20);
 
 /// The folder, in the session's `carried/`, of copies of the user's files, until the end of the loop that measures the baseline.
 const COPIES: &str = "copies";
