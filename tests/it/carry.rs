@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Called, TestRepo, ar, ar_command, until};
+use crate::support::{Called, TestRepo, ar, ar_command, ar_in_time, until};
 
 /// Goes on from the checkpoint in `ckpt` if there is one, and leaves a better one.
 const TRAIN: &str = "s=100; [ ! -e ckpt/last ] || s=$(cat ckpt/last); s=$((s - 5))\n\
@@ -217,6 +217,22 @@ fn a_kept_change_that_adds_a_file_at_the_place_of_one_of_the_user_s_stays() {
     let called = ar(&repo, args.into_iter().chain(more)).ok();
     assert_eq!((repo.status().as_str(), repo.read("ckpt/last").as_str()), ("", "50\n"), "{called:#?}");
     assert!(called.stderr.contains("what was set aside of it before is"), "{called:#?}");
+}
+
+#[test]
+fn a_pipe_in_a_folder_that_the_command_needs_stops_no_loop() {
+    let repo = repo(
+        "[ $AR_EXPERIMENT = 0 ] && { echo loss: 9; exit; }; s=$(cat work/s) || exit 1; echo $((s - 1)) > work/s; \
+         echo loss: $s\n",
+    );
+    repo.write(".gitignore", "/work/\n");
+    repo.commit_all("more to ignore");
+    let agent =
+        "mkdir -p work; [ -e work/s ] || { echo 5 > work/s; mkfifo work/pipe; }; echo \"# $AR_EXPERIMENT\" >> train.sh";
+    let args = ["run", "--yes", "--metric", "loss", "--cmd", "sh train.sh", "--tag", "t", "--agent", agent];
+    let called = ar_in_time(&repo, args.into_iter().chain(["--max-experiments", "1", "--control", "false"])).ok();
+    assert!(called.stderr.contains("put back work before each run"), "{called:#?}");
+    assert!(repo.exists("work/pipe") && told(&repo).len() == 2, "{called:#?}");
 }
 
 #[test]
