@@ -81,12 +81,6 @@ impl Job {
     pub fn ticket_of(folder: &Path, name: &str) -> Option<Ticket> {
         read_json::<Job>(&JobFiles::named(folder, name).job).unwrap_or_default()?.ticket
     }
-
-    /// The value of a variable that the command of the job `name` in `folder` got beside those of `ar`.
-    pub fn variable(folder: &Path, name: &str, variable: &str) -> Option<String> {
-        let job: Job = read_json(&JobFiles::named(folder, name).job).unwrap_or_default()?;
-        job.env.into_iter().rfind(|(known, _)| known == variable).map(|(_, value)| value)
-    }
 }
 
 /// The contents of `started.json`, which exists before the command starts, and for a run is on the disk soon after.

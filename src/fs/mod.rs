@@ -1,4 +1,4 @@
-//! Files as git, exec, ledger and state share them: durable writes, locks, bounded reads, stamps, trials of a file system.
+//! Files as git, exec, ledger and state share them: durable writes, locks, bounded reads, stamps.
 //!
 //! Nothing here knows what a file is for.
 
@@ -12,7 +12,6 @@ mod read;
 mod shared;
 mod stamp;
 mod standing;
-mod trial;
 mod unsynced;
 mod write;
 
@@ -26,10 +25,9 @@ pub use names::{
     move_no_folder_away, move_odd_away, move_to, remove_all,
 };
 pub use read::{TAIL, is_odd, open_regular, read_at_most, read_regular, read_tail};
-pub use shared::{is_shared, kind_of};
+pub use shared::is_shared;
 pub use stamp::{CLOCK_LAG, FileStamp};
 pub use standing::{OWN_FOLDER, make_folder, standing};
-pub use trial::{Ability, FileSystemTrial, trial_folder};
 pub use unsynced::Unsynced;
 pub use write::{
     append, append_line, create_folder, folder_of, remove_left_over, replace_through, write_after, write_atomic,

@@ -1,11 +1,6 @@
-//! The file system of a path: its kind, and whether other hosts may have the same files.
+//! Whether other hosts may have the files of a path, too.
 
 use std::path::Path;
-
-use super::read::read_at_most;
-
-/// The largest table of mounts that is read, in bytes.
-const LARGEST: u64 = 4 << 20;
 
 /// File systems that hosts share, by the numbers of `statfs(2)` and of their own sources: NFS, SMB and CIFS, Lustre, GPFS, BeeGFS,
 /// Ceph, AFS, GFS2, OCFS2, OrangeFS, 9P, and all in user space.
@@ -40,39 +35,10 @@ pub fn is_shared(path: &Path) -> bool {
     }
 }
 
-/// The name of the file system of `path`, such as `ext4` or `nfs4`; `None` where the system has no table of mounts.
-pub fn kind_of(path: &Path) -> Option<String> {
-    let table = read_at_most(Path::new("/proc/self/mountinfo"), LARGEST).ok()?;
-    kind_in(&String::from_utf8_lossy(&table), &path.canonicalize().ok()?)
-}
-
-/// Finds the file system of `path` in a table of mounts (`proc_pid_mountinfo(5)`): that of the longest mount point, and of several
-/// there the last one, which covers the others.
-fn kind_in(table: &str, path: &Path) -> Option<String> {
-    let mounts = table.lines().filter_map(|line| {
-        let (mount, kind) = line.split_once(" - ")?;
-        let place = mount.split(' ').nth(4)?.replace("\\040", " ");
-        path.starts_with(&place).then(|| (place.len(), kind.split(' ').next().unwrap_or_default()))
-    });
-    mounts.max_by_key(|(length, _)| *length).map(|(_, kind)| kind.to_owned())
-}
-
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_kind_is_that_of_the_innermost_mount() {
-        let table = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
-            30 22 0:40 / /home rw,relatime shared:5 - nfs4 server:/home rw\n\
-            31 22 0:41 / /home rw - lustre server:/fs rw\n\
-            32 22 0:42 / /my\\040data rw - fuse.sshfs host: rw\n";
-        for (path, kind) in [("/home/a", "lustre"), ("/homes", "ext4"), ("/my data/x", "fuse.sshfs")] {
-            assert_eq!(kind_in(table, Path::new(path)).as_deref(), Some(kind), "{path}");
-        }
-        assert_eq!(kind_of(Path::new("/proc")).as_deref(), Some("proc"));
-    }
 
     #[test]
     fn what_is_in_memory_is_of_this_host_alone() {

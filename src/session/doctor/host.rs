@@ -7,11 +7,12 @@ use std::path::Path;
 use strum::VariantArray;
 
 use super::facts::Facts;
+use super::job;
 use super::sessions::finding_of;
-use super::{file_system, job};
 use crate::agent::{PRESETS, Preset, agent_terms};
 use crate::domain::{Area, Asked, Decide, Finding, LedgerDialect, Severity, bytes_text, shell_word};
 use crate::exec::{self, NoWall};
+use crate::fs::is_shared;
 use crate::git::Repo;
 use crate::rules::{NamedFile, calls_score, judge_space, named_files};
 use crate::session::errors::{CommandRole, SessionError};
@@ -22,7 +23,6 @@ use crate::session::store::Walls;
 /// Looks at the file systems that are written to, and for the programs that are called.
 pub(crate) fn inspect(repo: &Repo, sessions: &[Facts], asked: &Asked) -> Vec<Finding> {
     let mut found = disks(repo);
-    found.extend(file_system::inspect(repo));
     found.extend(job::inspect(sessions, asked));
     let asked_agent = asked.agent.as_deref().and_then(|line| agent_terms(line).0);
     let mut commands: Vec<(Area, CommandRole, String)> = Vec::new();
@@ -152,6 +152,14 @@ fn disks(repo: &Repo) -> Vec<Finding> {
         }
         seen.push(device);
         found.push(disk(dir));
+        let at = dir.display();
+        let what = match is_shared(dir) {
+            true => {
+                format!("other hosts may have the file system at {at}, and `ar` does not rely on locks between hosts")
+            }
+            false => format!("the file system at {at} is of this host alone"),
+        };
+        found.push(Finding::ok(Area::Disk, what));
     }
     found
 }

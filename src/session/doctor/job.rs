@@ -7,18 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use tempfile::TempDir;
 use tokio::time::sleep;
 
 use super::facts::Facts;
-use super::file_system::skewed;
 use super::sessions::finding_of;
 use crate::domain::{
     Area, Asked, Cluster, ExecutorName, Finding, Layout, Sandbox, Tag, duration_text, ended_text, shell_word,
     span_text, with_causes,
 };
-use crate::exec::{ExecError, Executor, Exit, Job, JobFiles, Running, Started, find_builder, host_name};
-use crate::fs::{age, make_folder, read_at_most, trial_folder};
+use crate::exec::{ExecError, Executor, Exit, Job, JobFiles, Running, find_builder, host_name};
+use crate::fs::{age, make_folder, read_at_most, remove_all};
 use crate::git::Repo;
 use crate::session::errors::SessionError;
 use crate::session::files::{exclude_own, find_session, session_of_head, stored_contract};
@@ -29,13 +28,10 @@ use crate::state::{Journal, SESSIONS_FOLDER, SessionFolder};
 /// The job's name.
 const NAME: &str = "trial";
 
-/// How long the job waits for a file that is written here once its start was seen.
-const ANSWER: Duration = Duration::from_secs(30);
-
 /// How long the job may take at most.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// How long after the job's start its end must be seen: file systems of clusters may show files a minute late.
+/// How much later than its start the end of the job must be seen: file systems of clusters may show files a minute late.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// How long the engine may take to end a job.
@@ -43,6 +39,12 @@ const ENDING: Duration = Duration::from_secs(30);
 
 /// Poll interval.
 const LOOK: Duration = Duration::from_millis(256);
+
+/// The start of the names of folders for the job. None is the tag of a session.
+const PREFIX: &str = ".ar-trial-";
+
+/// The age from which on such a folder was left behind: the job may wait in a queue.
+const LEFT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The largest answer of the job that is read, in bytes.
 const LARGEST: u64 = 64 << 10;
@@ -54,9 +56,6 @@ echo "version=$("$AR_TRIAL_PROGRAM" --version 2>/dev/null | head -n 1)"
 if [ -x "$AR_TRIAL_WALL" ]; then
     if "$AR_TRIAL_WALL" --unshare-user --dev-bind / / true 2>/dev/null; then echo wall=yes; else echo wall=no; fi
 fi
-waited=0
-until [ -e answer ] || [ "$waited" -ge "$AR_TRIAL_ANSWER" ]; do sleep 1; waited=$((waited + 1)); done
-[ -e answer ] && echo "answer=$waited"
 echo over=yes
 "#;
 
@@ -150,17 +149,17 @@ struct Trial<'a> {
     interrupts: &'a Interrupts,
 }
 
-/// What was seen here of the job.
-#[derive(Debug, Default)]
-struct Seen {
-    /// When its start was seen.
-    started: Option<Instant>,
-    /// True if its lock was seen as held then.
-    lock: bool,
-    /// True if the file was written for which it waits.
-    answered: bool,
-    /// When its end was asked for.
-    stopped: Option<Instant>,
+/// Makes the folder of the job in `above`, which is removed with the result. Removes such folders that killed processes left.
+fn trial_folder(above: &Path) -> io::Result<TempDir> {
+    for entry in fs::read_dir(above)?.flatten() {
+        let is_trial = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let is_left = || entry.file_type().is_ok_and(|kind| kind.is_dir()) && age(&entry.path()) >= Some(LEFT);
+        if is_trial && is_left() {
+            // One that cannot be removed is in nobody's way.
+            let _ = remove_all(&entry.path());
+        }
+    }
+    tempfile::Builder::new().prefix(PREFIX).tempdir_in(above)
 }
 
 impl Trial<'_> {
@@ -184,7 +183,6 @@ impl Trial<'_> {
             ("AR_EXPERIMENT", "doctor".to_owned()),
             ("AR_TRIAL_TREE", text(&tree)),
             ("AR_TRIAL_PROGRAM", text(&program)),
-            ("AR_TRIAL_ANSWER", ANSWER.as_secs().to_string()),
         ];
         env.extend(tag.map(|tag| ("AR_TAG", tag.to_string())));
         env.extend(wall.as_deref().map(|wall| ("AR_TRIAL_WALL", text(wall))));
@@ -206,51 +204,47 @@ impl Trial<'_> {
             "waiting up to {} for a job of `{engine}` to start; Ctrl-C cancels it",
             duration_text(self.wait)
         ));
-        let begun = Instant::now();
-        let mut seen = Seen::default();
-        let mut away = None;
+        let is_interrupted = || self.interrupts.asked() != Interrupt::None;
+        let (begun, mut is_started, mut stopped) = (Instant::now(), false, None::<Instant>);
         let ended = loop {
             tokio::select! {
                 ended = running.wait() => break Some(ended),
                 () = sleep(LOOK) => {}
             }
-            seen.look(&executor, folder);
-            let is_late = match seen.started {
-                None => begun.elapsed() >= self.wait,
-                Some(started) => started.elapsed() >= PATIENCE,
-            };
-            match seen.stopped {
+            is_started |= JobFiles::named(folder, NAME).started.is_file();
+            let limit = if is_started { self.wait + PATIENCE } else { self.wait };
+            match stopped {
                 Some(stopped) if stopped.elapsed() >= ENDING => break None,
                 Some(_) => {}
-                None if is_late || self.interrupts.asked() != Interrupt::None => {
-                    away = running.engine_away().map(|(_, why)| why);
+                None if begun.elapsed() >= limit || is_interrupted() => {
                     running.stop()?;
-                    seen.stopped = Some(Instant::now());
+                    stopped = Some(Instant::now());
                 }
                 None => {}
             }
         };
-        let is_interrupted = seen.stopped.is_some() && self.interrupts.asked() != Interrupt::None;
         match ended {
             // It may have ended by itself just before.
             Some(Ok(exit)) if !exit.stopped => {
-                Ok(Some(self.findings(&exit, &seen, folder, &nonce, (&program, wall.as_deref()))))
+                Ok(Some(self.findings(&exit, folder, &nonce, (&program, wall.as_deref()))))
             }
-            _ if is_interrupted => Ok(None),
-            Some(Err(error)) if seen.stopped.is_none() => Err(error),
-            ended => Ok(Some(vec![self.unanswered(&seen, &running, ended.is_some(), away)])),
+            _ if stopped.is_some() && is_interrupted() => Ok(None),
+            Some(Err(error)) if stopped.is_none() => Err(error),
+            ended => {
+                let by_this = stopped.is_some();
+                Ok(Some(vec![self.unanswered(is_started, by_this, &running, ended.is_some())]))
+            }
         }
     }
 
     /// The finding about a job that did not start in time, or whose end was not seen.
-    fn unanswered(&self, seen: &Seen, running: &Running, is_cancelled: bool, away: Option<String>) -> Finding {
+    fn unanswered(&self, is_started: bool, by_this: bool, running: &Running, is_cancelled: bool) -> Finding {
         let engine = self.cluster.engine.name();
-        let mut what = match (seen.started, seen.stopped) {
-            (None, Some(_)) => format!("no job of `{engine}` started within {}", duration_text(self.wait)),
-            (Some(_), Some(_)) => format!("a job of `{engine}` started, but its end was not seen here"),
-            (_, None) => format!("a job of `{engine}` was cancelled by another process"),
+        let mut what = match (is_started, by_this) {
+            (_, false) => format!("a job of `{engine}` was cancelled by another process"),
+            (false, true) => format!("no job of `{engine}` started within {}", duration_text(self.wait)),
+            (true, true) => format!("a job of `{engine}` started, but its end was not seen here"),
         };
-        what += &away.map(|why| format!(" ({why})")).unwrap_or_default();
         if !is_cancelled {
             let why = running.engine_away().map(|(_, why)| format!(": {why}")).unwrap_or_default();
             what += &format!("; `ar` could not confirm that it was cancelled{why}");
@@ -259,9 +253,9 @@ impl Trial<'_> {
             ExecutorName::Slurm => "see `squeue --me` and `sinfo` for what jobs wait for",
             _ => "see the queue of the engine for what jobs wait for",
         };
-        let hint = match seen.started {
-            None => format!("{queue}, or wait longer: ar doctor --job --wait 1h"),
-            Some(_) => "check that all nodes mount the same file system, and repeat the command".to_owned(),
+        let hint = match is_started {
+            false => format!("{queue}, or wait longer: ar doctor --job --wait 1h"),
+            true => "check that all nodes mount the same file system, and repeat the command".to_owned(),
         };
         Finding::error(Area::Executor, what).hint(hint)
     }
@@ -270,13 +264,11 @@ impl Trial<'_> {
     fn findings(
         &self,
         exit: &Exit,
-        seen: &Seen,
         folder: &Path,
         nonce: &str,
         (program, wall): (&Path, Option<&Path>),
     ) -> Vec<Finding> {
         let engine = self.cluster.engine.name();
-        let files = JobFiles::named(folder, NAME);
         let host = &exit.host;
         let said = read_at_most(&folder.join("trial.log"), LARGEST).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
@@ -305,11 +297,6 @@ impl Trial<'_> {
             let tree = self.repo.main_worktree();
             found.push(error(format!("the working tree {} does not exist on {host}", tree.display()), share));
         }
-        found.push(seen_after(exit, seen, &files, fact("answer")));
-        found.push(ok(match seen.lock {
-            true => format!("a lock that the job held on {host} was seen here; `ar` does not rely on that"),
-            false => format!("a lock that the job held on {host} was not seen here; `ar` does not rely on it"),
-        }));
         let there = fact("version").unwrap_or_default();
         match version_of(program) {
             Some(here) if here != there => {
@@ -320,11 +307,6 @@ impl Trial<'_> {
             _ => found.push(ok(format!("`ar` on {host} is the same version as here"))),
         }
         found.extend(wall.map(|wall| self.wall(wall, host, fact("wall"))));
-        let ahead = Started::read(folder, NAME)
-            .zip(fs::metadata(&files.started).and_then(|meta| meta.modified()).ok())
-            .and_then(|(started, stamped)| Some(started.started.duration_since(Timestamp::try_from(stamped).ok()?)));
-        let clock = format!("the clock of {host}");
-        found.extend(ahead.and_then(|ahead| skewed(Area::Executor, &clock, ahead, "that of the file system")));
         found
     }
 
@@ -346,33 +328,6 @@ impl Trial<'_> {
             }
         }
     }
-}
-
-impl Seen {
-    /// Looks whether the job has started, and then writes the file for which it waits.
-    fn look(&mut self, executor: &Executor, folder: &Path) {
-        if self.started.is_none() && JobFiles::named(folder, NAME).started.is_file() {
-            self.started = Some(Instant::now());
-        }
-        if self.started.is_some() && !self.answered {
-            self.lock = executor.is_locked(folder);
-            // The next look tries again.
-            self.answered = fs::write(folder.join("answer"), "").is_ok();
-        }
-    }
-}
-
-/// The finding about how soon the files of either side are seen by the other one.
-fn seen_after(exit: &Exit, seen: &Seen, files: &JobFiles, answer: Option<&str>) -> Finding {
-    let host = &exit.host;
-    let end =
-        age(&files.exit).map_or_else(|| "late".to_owned(), |age| format!("after {}", span_text(age.as_secs_f64())));
-    let answer = match (answer.and_then(|waited| waited.parse::<f64>().ok()), seen.answered) {
-        (Some(waited), _) => format!("files written here were seen there after {} at most", span_text(waited + 1.0)),
-        (None, true) => format!("a file written here was not seen there within {}", span_text(ANSWER.as_secs_f64())),
-        (None, false) => "its start was not seen here before its end".to_owned(),
-    };
-    Finding::ok(Area::Executor, format!("the end of the job on {host} was seen here {end}; {answer}"))
 }
 
 /// What a program prints of its version.
@@ -400,4 +355,29 @@ fn finding(cluster: &Cluster, error: &ExecError) -> Finding {
         error => (with_causes(error), error.hint()),
     };
     Finding { hint, ..Finding::error(Area::Executor, what) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_left_goes_later_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = SystemTime::now() - LEFT - Duration::from_secs(60);
+        for name in [".ar-trial-old", ".ar-trial-new", "session"] {
+            let path = folder.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("file"), "").unwrap();
+            if name != ".ar-trial-new" {
+                File::open(&path).unwrap().set_modified(old).unwrap();
+            }
+        }
+        drop(trial_folder(folder.path()).unwrap());
+        assert!(!folder.path().join(".ar-trial-old").exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
 }

@@ -1,6 +1,6 @@
 //! Examines a session, suggests repairs, and does those that need no guess.
 //!
-//! Examining takes no lock of a session and changes nothing: it tries the file system in a folder that it removes. Each part compares the files with the refs. It returns
+//! Examining takes no lock of a session and changes nothing. Each part compares the files with the refs. It returns
 //! [`Difference`](difference::Difference)s: a [`Finding`](crate::domain::Finding) and its repair. Decisions that need no
 //! disk access are in [`rules`](crate::rules).
 
@@ -8,11 +8,9 @@ mod difference;
 mod entries;
 mod examine;
 mod facts;
-mod file_system;
 mod host;
 mod job;
 mod ledger;
-mod lost;
 mod open_refs;
 mod records;
 mod refs;

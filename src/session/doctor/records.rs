@@ -2,9 +2,9 @@
 
 use super::difference::Difference;
 use super::facts::{Facts, RecordRef};
+use super::repository;
 use super::sessions::finding_of;
 use super::state::keep;
-use super::{lost, repository};
 use crate::agent::task_spec;
 use crate::domain::{Area, Drift, ExperimentId, Finding, count_of, with_causes};
 use crate::git::Repo;
@@ -14,7 +14,8 @@ use crate::state::StateError;
 
 /// Compares the terms and the records of a session.
 pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
-    let mut found: Vec<Difference<'a>> = facts.refs.iter().filter_map(|found| record(repo, facts, found)).collect();
+    let mut found: Vec<Difference<'a>> =
+        facts.refs.iter().filter_map(|found| record(repo, facts, found)).map(Difference::from).collect();
     if repository::in_the_way(repo).is_none() && facts.has_files() {
         found.extend(contract(facts));
     }
@@ -39,8 +40,8 @@ fn ignored(facts: &Facts) -> Option<Finding> {
     Some(Finding::warning(Area::Session, what).hint("pass --protect FILE to pin an input, or track it with git"))
 }
 
-fn record<'a>(repo: &'a Repo, facts: &Facts, found: &'a RecordRef) -> Option<Difference<'a>> {
-    let RecordRef { id, name, tagged, record, .. } = found;
+fn record(repo: &Repo, facts: &Facts, found: &RecordRef) -> Option<Finding> {
+    let RecordRef { id, name, object, tagged, record } = found;
     let look = format!(
         "look with `git cat-file -p {name}`, and decide what experiment {id} was; `git update-ref {name} OBJECT` puts \
          another tag object in its place"
@@ -48,18 +49,17 @@ fn record<'a>(repo: &'a Repo, facts: &Facts, found: &'a RecordRef) -> Option<Dif
     let record = match record {
         Ok(record) => record,
         Err(error) => {
-            if let Some((record, message)) = lost::rebuilt(repo, facts, found) {
-                let what =
-                    format!("the object of the record {name} is gone; its commit, its row and the logs tell of it");
-                return Some(Difference::new(Finding::error(Area::Session, what), move |repairs| {
-                    repo.refs.rewrite_record(name, &record.commit, &message)?;
-                    repairs.did(format!("rebuilt {name} from its commit, its row and the logs"));
-                    Ok(())
-                }));
+            if !repo.objects.has_object(object) {
+                let what = format!("the object {object} of the record {name} is gone");
+                let hint = format!(
+                    "fetch it from a copy of the repository; without one, decide whether to go on without the record: \
+                     `git update-ref -d {name}`"
+                );
+                return Some(Finding::damaged(Area::Session, what).hint(hint));
             }
             let finding = finding_of(Area::Session, error);
             let is_bad = matches!(error, SessionError::BadRecord { .. });
-            return Some(if is_bad { finding.hint(look) } else { finding }.into());
+            return Some(if is_bad { finding.hint(look) } else { finding });
         }
     };
     let what = if record.id != *id {
@@ -71,7 +71,7 @@ fn record<'a>(repo: &'a Repo, facts: &Facts, found: &'a RecordRef) -> Option<Dif
     } else {
         return None;
     };
-    Some(Finding::damaged(Area::Session, what).hint(look).into())
+    Some(Finding::damaged(Area::Session, what).hint(look))
 }
 
 /// Compares contract.json with the terms that the baseline's record has.

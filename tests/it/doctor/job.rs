@@ -56,15 +56,9 @@ fn a_job_says_what_it_sees_before_a_session_and_in_one() {
     let called = ar_in_time(&repo, JSON).ok();
     assert!(called.stderr.contains("waiting up to 5m for a job of `commands` to start"), "{called:#?}");
     let found = of_executor(&called);
-    for what in [
-        "a job of `commands` ran on ",
-        ", which is this host after ",
-        " in the queue",
-        "the end of the job on ",
-        "files written here were seen there after ",
-        " was seen here; `ar` does not rely on that",
-        "is the same version as here",
-    ] {
+    for what in
+        ["a job of `commands` ran on ", ", which is this host after ", " in the queue", "is the same version as here"]
+    {
         says(&found, "ok", what, "");
     }
     assert!(found.iter().all(|(level, _, _)| level == "ok"), "{found:#?}");

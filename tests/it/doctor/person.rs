@@ -77,6 +77,15 @@ fn a_record_that_cannot_be_read_or_is_another_ones() {
 }
 
 #[test]
+fn a_record_whose_object_is_gone_is_reported_and_not_made_up() {
+    let repo = session();
+    let lost = object(&repo, "refs/autoresearch/t/00002");
+    repo.rm(format!(".git/objects/{}/{}", &lost[..2], &lost[2..]));
+    let what = format!("the object {lost} of the record refs/autoresearch/t/00002 is gone");
+    assert_damaged(&repo, &[&what, "hint: fetch it from a copy of the repository"]);
+}
+
+#[test]
 fn packed_refs_with_a_torn_line() {
     let repo = session();
     repo.git(["pack-refs", "--all"]);

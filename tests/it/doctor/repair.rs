@@ -15,12 +15,6 @@ fn empty(repo: &TestRepo, path: &str) {
     repo.write(path, "");
 }
 
-/// Deletes the object that a ref names.
-fn lose(repo: &TestRepo, name: &str) {
-    let object = object(repo, name);
-    repo.rm(format!(".git/objects/{}/{}", &object[..2], &object[2..]));
-}
-
 /// Damages with what is found of them and what was mended of them.
 const DAMAGES: &[(&str, Damage, &str, &str)] = &[
     ("rm results.tsv", |repo| repo.rm("results.tsv"), "results.tsv is missing", "4 rows put in"),
@@ -113,12 +107,6 @@ const DAMAGES: &[(&str, Damage, &str, &str)] = &[
         "restored refs/autoresearch/t/00002 to ",
     ),
     (
-        "a record whose object is gone",
-        |repo| lose(repo, "refs/autoresearch/t/00002"),
-        "the object of the record refs/autoresearch/t/00002 is gone",
-        "rebuilt refs/autoresearch/t/00002 from ",
-    ),
-    (
         "an empty file of a record in a pack",
         |repo| {
             repo.git(["pack-refs", "--all"]);
@@ -194,23 +182,6 @@ fn every_damage_is_found_mended_and_found_no_more() {
         assert_healthy(repo, "going on");
     }
     assert_eq!((outcome(&repo), iterations(&repo)), (outcome(&twin), iterations(&twin)));
-}
-
-#[test]
-fn a_record_that_is_rebuilt_has_what_its_folder_tells() {
-    let repo = session();
-    let name = "refs/autoresearch/t/00001";
-    let record =
-        || -> Value { serde_json::from_str(&repo.git(["for-each-ref", "--format=%(contents:body)", name])).unwrap() };
-    let before = record();
-    lose(&repo, name);
-    ar(&repo, ["doctor", "--repair"]).ok();
-    let after = record();
-    assert_eq!(after["rebuilt"], true);
-    for field in ["commit", "base", "description", "outcome", "metric", "memory_gb", "metrics", "runs", "agent"] {
-        assert_eq!(after[field], before[field], "{field}");
-    }
-    assert!(before["metrics"].as_object().is_some_and(|metrics| metrics.len() > 3), "{before}");
 }
 
 #[test]
