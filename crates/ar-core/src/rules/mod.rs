@@ -17,17 +17,16 @@ mod wall;
 #[path = "tests/sample.rs"]
 pub mod sample;
 
-pub use change::glob;
-pub use change::named_files::named_files;
-pub use change::stall::stall;
+pub use change::agent_words::stall;
+pub use change::conventions::named_files;
 pub use change::{
     ArtifactGlobs, Columns, Disturbance, ExperimentArtifacts, FileEdit, FileTerms, Forbidden, GlobError, LARGEST_ADDED,
     NamedFile, PORT, Python, RefChanges, Suggested, UV_LINK_MODE, artifacts_to_drop, candidates, changed_text,
-    columns_of, compare_refs, described, editable_path, entries_into, files_named, fingerprint, folders_of, has_words,
-    ignored_changes, is_bytecode, is_compiled, is_package, is_same_change, likeliest, links_from_cache, looks_in_tree,
-    may_be_code, measured_before, modules_behind, outside_cause, own_loop, paths_into, port_of, printed_metric,
-    pythons_of, question, says_where, start_command, suggested, syncs_environment, takes_the_place, variables_of_slot,
-    within,
+    columns_of, compare_refs, described, editable_path, entries_into, files_named, fingerprint, folders_of, glob,
+    has_words, ignored_changes, is_bytecode, is_compiled, is_package, is_same_change, likeliest, links_from_cache,
+    looks_in_tree, may_be_code, measured_before, modules_behind, outside_cause, own_loop, paths_into, port_of,
+    printed_metric, pythons_of, question, says_where, start_command, suggested, syncs_environment, takes_the_place,
+    variables_of_slot, within,
 };
 pub use decide::judge::judge;
 pub use decide::{
@@ -50,8 +49,7 @@ pub use history::{
     Unfound, directions_tried, environment_changes, environment_differences, find_experiment, gaps, is_sound, is_tried,
     lost_ids, near_misses, same_direction, select_places, session_meant, unnamed_in_a_row, why_not_kept,
 };
-pub use patrol::activity::activity;
-pub use patrol::alerts::alerts;
+pub use patrol::watching::{activity, alerts};
 pub use patrol::{
     Activity, CLOCK_PATIENCE, Claim, Driver, GuardianAction, Health, LaneStatus, LanesStatus, OpenFound, OpenStatus,
     OpenTrouble, OtherHost, OutageStatus, Ownership, PatrolMemory, PatrolVerdict, Seen, SleepStatus, Thresholds, Tip,

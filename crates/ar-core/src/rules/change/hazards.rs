@@ -1,11 +1,12 @@
-//! Hazards that make a run in a linked working tree measure the code of another tree.
+//! Hazards that make a run measure other code than its tree's: the code of another tree, another Python, or files that Python
+//! imports instead of a module.
 
 use std::path::{Component, Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
-use super::named_files::files_named;
+use super::conventions::files_named;
 use crate::domain::{LOCK_FILES, WordList, word_list};
 
 /// The first port of `torch.distributed` for a slot, which is that of slot 0: the default of PyTorch.
@@ -201,6 +202,280 @@ pub fn variables_of_slot(
     unset.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
+/// Programs installed beside the interpreter that they start.
+const LAUNCHERS: [&str; 3] = ["torchrun", "accelerate", "deepspeed"];
+
+/// Programs that start the interpreter of the project's own environment.
+const RUNNERS: [&str; 5] = ["uv", "poetry", "pdm", "hatch", "rye"];
+
+/// The places of that environment, relative to the root of the working tree.
+const PROJECT_PYTHON: &str = ".venv/bin/python";
+
+/// A Python interpreter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Python {
+    /// The one with this name or path.
+    Named(String),
+    /// The one beside the program with this name or path.
+    Beside(String),
+}
+
+/// The interpreters that a command line names, each once. It does not parse like a shell: any word that is the name or path of
+/// one counts, and words with characters other than letters, digits and `./_-+` do not.
+pub fn pythons_of(command: &str) -> Vec<Python> {
+    let mut pythons = Vec::new();
+    let mut is_run = false;
+    for word in command.split(|c: char| c.is_whitespace() || ";&|()<>".contains(c)) {
+        if word.is_empty() || !word.chars().all(|c| c.is_ascii_alphanumeric() || "./_-+".contains(c)) {
+            continue;
+        }
+        let name = word.rsplit('/').next().unwrap_or(word);
+        let python = if RUNNERS.contains(&name) {
+            is_run = true;
+            Python::Named(PROJECT_PYTHON.into())
+        } else if LAUNCHERS.contains(&name) && !is_run {
+            Python::Beside(word.into())
+        // A runner starts the project's interpreter, whatever its name.
+        } else if is_python(name) && (!is_run || word.contains('/')) {
+            Python::Named(word.into())
+        } else {
+            continue;
+        };
+        if !pythons.contains(&python) {
+            pythons.push(python);
+        }
+    }
+    pythons
+}
+
+/// `python`, `python3`, `python3.12`.
+fn is_python(name: &str) -> bool {
+    name.strip_prefix("python").is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+/// The modules that a path shadows: Python looks for a package, then a compiled module, then the source, and prefers
+/// the source's bytecode if it exists. A link or a nested repository may be a package: `is_opaque` marks those, whose
+/// content is not examined. A plain folder shadows nothing.
+pub fn modules_behind(path: &Path, is_opaque: bool) -> Vec<PathBuf> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let stem = name.split('.').next().unwrap_or(name);
+    let source = |folder: &Path, stem: &str| folder.join(format!("{stem}.py"));
+    let mut modules = Vec::new();
+    if is_bytecode(name) && folder.ends_with("__pycache__") {
+        modules.extend(folder.parent().map(|folder| source(folder, stem)));
+    } else if stem == "__init__" && stem != name {
+        let package = folder.file_name().and_then(|package| package.to_str());
+        modules.extend(folder.parent().zip(package).map(|(above, package)| source(above, package)));
+    }
+    if is_compiled(name) || (is_opaque && stem == name) {
+        modules.push(source(folder, stem));
+    }
+    modules
+}
+
+/// Returns whether a file name is that of a compiled module.
+pub fn is_compiled(name: &str) -> bool {
+    [".so", ".pyd"].iter().any(|end| name.ends_with(end))
+}
+
+/// Returns whether a file name is that of Python bytecode.
+pub fn is_bytecode(name: &str) -> bool {
+    name.ends_with(".pyc")
+}
+
 #[cfg(test)]
-#[path = "hazards_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn paths(paths: &[&str]) -> Vec<PathBuf> {
+        paths.iter().map(PathBuf::from).collect()
+    }
+
+    #[test]
+    fn absolute_paths_into_a_working_tree_are_found_wherever_a_command_has_them() {
+        let roots = paths(&["/home/me/repo", "/mnt/disk/repo"]);
+        for (line, found) in [
+            ("python /home/me/repo/train.py", &["/home/me/repo/train.py"][..]),
+            ("cd /home/me/repo && python train.py", &["/home/me/repo"]),
+            ("cd /home/me/repo; make", &["/home/me/repo"]),
+            ("python train.py --data=/mnt/disk/repo/data/", &["/mnt/disk/repo/data/"]),
+            ("PYTHONPATH=/opt/x:/home/me/repo/src python a.py", &["/home/me/repo/src"]),
+            ("sh -c 'python \"/home/me/repo/a.py\"'", &["/home/me/repo/a.py"]),
+            (
+                "python ~/repo/a.py $HOME/repo/b ${HOME}/repo",
+                &["/home/me/repo/a.py", "/home/me/repo/b", "/home/me/repo"],
+            ),
+            ("~/repo/run.sh --out=~/repo/x", &["/home/me/repo/run.sh", "/home/me/repo/x"]),
+            ("python /home/me/repository/a.py /home/me/repo2 /home/me/repo-old/x /home/me/repo.bak", &[]),
+            ("python /backup/home/me/repo/a.py x/home/me/repo", &[]),
+            ("python train.py --data ../data", &[]),
+        ] {
+            assert_eq!(paths_into(line, &roots, Some("/home/me")), paths(found), "{line}");
+        }
+        assert_eq!(paths_into("python ~/repo/a.py", &roots, None), paths(&[]));
+    }
+
+    #[test]
+    fn a_search_path_leads_into_a_working_tree_by_its_absolute_entries() {
+        let roots = paths(&["/repo"]);
+        assert_eq!(entries_into("src:/repo/src::/repo:/repository", &roots), paths(&["/repo/src", "/repo"]));
+        assert_eq!(entries_into("", &roots), paths(&[]));
+    }
+
+    #[test]
+    fn a_command_may_have_python_look_in_the_tree_first() {
+        for line in
+            ["PYTHONPATH=src python a.py", "env \"PYTHONPATH=.:/x\" python a.py", "PYTHONPATH=$PWD/src:$PYTHONPATH a"]
+        {
+            assert!(looks_in_tree(line), "{line}");
+        }
+        for line in
+            ["python a.py", "PYTHONPATH=/x:src python a.py", "PYTHONPATH= python a.py", "PYTHONPATH=$X:src python"]
+        {
+            assert!(!looks_in_tree(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn uv_run_installs_a_package_unless_told_not_to() {
+        assert!(syncs_environment("cd sub && uv run train.py") && syncs_environment("/opt/bin/uv sync"));
+        assert!(links_from_cache("uv run train.py") && !links_from_cache("uv run --no-sync train.py"));
+        for chosen in ["UV_LINK_MODE=copy uv run train.py", "uv sync --link-mode symlink && uv run train.py"] {
+            assert!(!links_from_cache(chosen), "{chosen}");
+        }
+        assert!(!syncs_environment("uv run --no-sync train.py") && !syncs_environment("uvx run train.py"));
+        assert!(is_package("[project]\nname = \"a\"\n[build-system]\nrequires = []\n"));
+        assert!(is_package("[tool.uv]\npackage = true\n"));
+        for text in ["[project]\nname = \"a\"\n", "[build-system]\n[tool.uv]\npackage = false\n", "[", ""] {
+            assert!(!is_package(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn files_of_editable_installs_are_known() {
+        let names =
+            ["__editable__.x-1.pth", "easy-install.pth", "x.egg-link", "__editable___x_1_finder.py", "_x_editable.py"];
+        assert!(names.into_iter().all(says_where));
+        assert!(!["x.py", "editable", "editable.pyc", "x-1.dist-info"].into_iter().any(says_where));
+        let said = |url: &str, info: &str| editable_path(&format!("{{\"url\": \"{url}\", {info}}}"));
+        let editable = "\"dir_info\": {\"editable\": true}";
+        assert_eq!(said("file:///a%20b/c", editable), Some("/a b/c".into()));
+        assert_eq!(said("file://localhost/a", editable), Some("/a".into()));
+        assert_eq!(said("https://host/a", editable), None);
+        assert_eq!(said("file:///a", "\"dir_info\": {}"), None);
+        assert_eq!(said("file:///a", "\"archive_info\": {}"), None);
+        assert_eq!(editable_path("{"), None);
+    }
+
+    #[test]
+    fn what_git_and_ar_read_is_no_code() {
+        assert!(
+            ["train.py", "src/a.yaml", "Makefile", "lib/x.so", "sub/pyproject.toml"]
+                .iter()
+                .all(|path| may_be_code(Path::new(path)))
+        );
+        let others = [
+            ".gitignore",
+            "src/.gitattributes",
+            "ar.toml",
+            "program.md",
+            "README.rst",
+            "sub/uv.lock",
+            "pyproject.toml",
+        ];
+        assert!(!others.iter().any(|path| may_be_code(Path::new(path))));
+    }
+
+    #[test]
+    fn links_are_relative_to_the_root_and_within_it() {
+        for (path, plain) in [("data", Some("data")), ("./a/./b/", Some("a/b")), (".", None), ("", None)] {
+            assert_eq!(within(Path::new(path)), plain.map(PathBuf::from), "{path}");
+        }
+        assert!(["/data", "../data", "a/../b"].iter().all(|path| within(Path::new(path)).is_none()));
+    }
+
+    #[test]
+    fn candidates_for_links_are_named_or_look_like_data() {
+        let ignored = paths(&[
+            ".env",
+            ".venv",
+            "build",
+            "cache",
+            "corpus.bin",
+            "data",
+            "local.yaml",
+            "my",
+            "runs/a.pt",
+            "sub/data",
+        ]);
+        let found = |lines: &[&str], links: &[&str]| {
+            let is_environment = |path: &Path| path == Path::new("my");
+            candidates(&ignored, lines, &paths(links), is_environment)
+        };
+        assert_eq!(found(&[], &[]), paths(&[".venv", "corpus.bin", "data", "my", "runs/a.pt", "sub/data"]));
+        let lines = ["python train.py --config=local.yaml", "sh guard.sh cache/x"];
+        let expected = ["cache", "local.yaml", "my", "runs/a.pt", "sub/data"];
+        assert_eq!(found(&lines, &[".venv", "corpus.bin", "data/small"]), paths(&expected));
+    }
+
+    #[test]
+    fn a_slot_has_ports_temporary_files_and_an_environment_of_its_own_unless_the_user_set_them() {
+        let tree = Path::new("/r/.autoresearch/t/trees/slot-3");
+        let of = |tree: &Path, linked: bool, set: &[(&str, &str)]| {
+            let get = |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+            variables_of_slot(tree, 3, linked, get)
+                .into_iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect::<Vec<_>>()
+        };
+        let port = "MASTER_PORT=29503";
+        let temporary = "TMPDIR=/r/.autoresearch/t/trees/tmp-3";
+        assert_eq!(
+            of(tree, false, &[("TMPDIR", "")]),
+            [port, temporary, "UV_PROJECT_ENVIRONMENT=/r/.autoresearch/t/trees/venv-3"]
+        );
+        assert_eq!(of(tree, true, &[]), [port, temporary]);
+        assert_eq!(of(tree, true, &[("MASTER_PORT", "1"), ("TMPDIR", "/t")]), Vec::<String>::new());
+        let deep = PathBuf::from(format!("/{}/trees/slot-3", "a".repeat(60)));
+        assert_eq!(of(&deep, true, &[]), [port], "sockets below it would have names that are too long");
+    }
+
+    #[test]
+    fn a_command_is_searched_for_the_interpreters_that_it_runs() {
+        let python = |word: &str| Python::Named(word.into());
+        for (command, pythons) in [
+            ("sh train.sh", vec![]),
+            ("python train.py > run.log 2>&1", vec![python("python")]),
+            ("CUDA_VISIBLE_DEVICES=0 timeout 5m env/bin/python3.12 -u train.py", vec![python("env/bin/python3.12")]),
+            ("uv run train.py", vec![python(PROJECT_PYTHON)]),
+            ("cd x && uv run python train.py", vec![python(PROJECT_PYTHON)]),
+            (
+                "torchrun --nproc 8 train.py; python3 eval.py",
+                vec![Python::Beside("torchrun".into()), python("python3")],
+            ),
+            ("(julia train.jl)|tee log", vec![]),
+            ("\"$PY\" train.py; $(rm -rf python); pythonic python3x", vec![python("python")]),
+        ] {
+            assert_eq!(pythons_of(command), pythons, "{command}");
+        }
+    }
+
+    #[test]
+    fn knows_what_python_would_import_first() {
+        let behind = |path: &str, is_opaque| modules_behind(Path::new(path), is_opaque);
+        let modules = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        for path in ["prepare/__init__.py", "prepare.so", "prepare.cpython-312-x86_64-linux-gnu.so", "prepare.pyd"] {
+            assert_eq!(behind(path, false), modules(&["prepare.py"]), "{path}");
+        }
+        assert_eq!(behind("lib/__pycache__/eval.cpython-312.pyc", false), modules(&["lib/eval.py"]));
+        assert_eq!(behind("lib/__pycache__/__init__.cpython-312.pyc", false), modules(&["lib/__init__.py"]));
+        assert_eq!(behind("lib/eval/__init__.abi3.so", false), modules(&["lib/eval.py", "lib/eval/__init__.py"]));
+        assert_eq!(behind("prepare", true), modules(&["prepare.py"]));
+        // A data folder beside the module, the source itself, and bytecode that Python does not load.
+        for path in ["data/train.bin", "prepare", "prepare.py", "prepare.pyc", "prepare/eval.py"] {
+            assert!(behind(path, false).is_empty(), "{path}");
+        }
+        assert!(behind("link.txt", true).is_empty());
+    }
+}

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::confirm::compare;
+use super::confirm::{compare, probability_below};
 use super::noise::{Noise, Sample, noise};
-use super::student::probability_below;
-use super::verify::verified;
+use super::reproduce::verified;
 use crate::domain::{AblatedRun, AblationStep, Contribution, Direction, ExperimentId};
 
 /// A change is dropped only if the best experiment without it, and without all that was dropped before, is probably worse by

@@ -2,10 +2,9 @@
 //! the verdict in the end.
 
 use super::confirm::{Estimate, KeepBar, MAX_FRESH, NextStep, estimate, next_step, passes_screen};
-use super::limits::unmet;
+use super::judge::unmet;
 use super::noise::{Noise, Repeats, Sample, noise, repeats};
-use super::outcome::{Verdict, format_gain};
-use super::simplicity::{Rivals, decide_by_simplicity};
+use super::outcome::{Rivals, Verdict, decide_by_simplicity, format_gain};
 use crate::domain::{
     Contract, Decide, DiffStat, Metrics, Number, Outcome, Record, Run, RunResult, RunRole, Target, VerifiedPair,
     percent_text,

@@ -7,19 +7,13 @@ mod control;
 mod drift;
 mod fresh;
 pub(super) mod judge;
-mod limits;
 mod noise;
-mod other_gpu;
 mod outcome;
 mod reproduce;
 mod rework;
 mod settle;
-mod simplicity;
-mod student;
 mod taint;
-mod train_steps;
 mod trains;
-mod verify;
 
 pub use ablate::{AblatingRun, AblationState, AblationTerms, ablation, most_ablating_runs};
 pub use carried::{
@@ -35,15 +29,14 @@ pub use fresh::{
     Contender, FreshStep, baseline_runs, baseline_with, fresh_groups, fresh_groups_besides, fresh_runs, fresh_step,
     is_confirmed, over_limit, session_noise, with_runs,
 };
-pub use judge::{Measured, axes_without_number, is_empty_baseline};
-pub use limits::{Incomparable, refuse_incomparable};
+pub use judge::{Incomparable, Measured, axes_without_number, is_empty_baseline, refuse_incomparable};
 pub use noise::{Noise, Repeats, Sample, noise, repeats};
-pub use other_gpu::OtherGpu;
 pub use outcome::{Verdict, decide, describe_failure, format_distance, format_gain, format_step, relative_gain};
-pub use reproduce::{CRASHES_TO_CHECK, CameBack, CheckReason, came_back, check_due, failed_again, repeat_limit};
+pub use reproduce::{
+    CRASHES_TO_CHECK, CameBack, CheckReason, Verified, came_back, check_due, failed_again, judge_pair, repeat_limit,
+    to_verify, verified,
+};
 pub use rework::{Again, FIXES, REWORKS, Ran, Task, again, again_on_slots};
 pub use settle::{BeforeRun, before_run, judge_train, mean_tolerance, train_tolerance};
-pub use taint::{Company, GpuLook, TAINT_REPEATS, taint, tainting};
-pub use train_steps::{Afresh, Car, LineStep, Merged, Standing, Tested, Trial, Why};
-pub use trains::Line;
-pub use verify::{Verified, judge_pair, to_verify, verified};
+pub use taint::{Company, GpuLook, OtherGpu, TAINT_REPEATS, taint, tainting};
+pub use trains::{Afresh, Car, Line, LineStep, Merged, Standing, Tested, Trial, Why};

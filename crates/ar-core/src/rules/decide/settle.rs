@@ -2,7 +2,7 @@
 
 use super::noise::Noise;
 use super::outcome::{Verdict, exceeds, format_distance};
-use super::train_steps::{Car, Merged, Tested};
+use super::trains::{Car, Merged, Tested};
 use crate::domain::{Contract, Number, Outcome};
 use crate::rules::history::LIMIT;
 

@@ -1,4 +1,4 @@
-//! Selecting and sorting experiments.
+//! Selecting experiments: filters and orders, the experiment that a name means, and the session of a command without a tag.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use regex::Regex;
 
 use super::counts::Ended;
-use crate::domain::{Direction, ExperimentId, Note, Record};
+use super::records::History;
+use crate::domain::{Direction, ExperimentId, FEWEST_DIGITS, Note, Record, Which};
 
 /// The order of experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -105,6 +106,53 @@ fn by_number(a: &Candidate<'_>, b: &Candidate<'_>) -> Ordering {
     }
 }
 
+/// The reason why a name does not match exactly one experiment.
+#[derive(Debug, PartialEq)]
+pub enum Unfound<'a> {
+    /// No experiment has that number or a commit with that start.
+    Missing,
+    /// There is no keep yet, so there is no best experiment.
+    NothingKept,
+    /// All these commits match.
+    Ambiguous(Vec<&'a Record>),
+}
+
+/// The experiment with this name. If a text is both a number and the start of a commit, the number wins.
+pub fn find_experiment<'a>(history: &'a History, which: &Which) -> Result<&'a Record, Unfound<'a>> {
+    let digits = match which {
+        Which::Best => return history.best_kept_record().ok_or(Unfound::NothingKept),
+        Which::Baseline => return history.baseline().ok_or(Unfound::Missing),
+        Which::Last => return history.records().last().ok_or(Unfound::Missing),
+        Which::Digits(digits) => digits,
+    };
+    if let Some(record) = digits.parse().ok().and_then(|id| history.get(id)) {
+        return Ok(record);
+    }
+    let is_hash = digits.len() >= FEWEST_DIGITS;
+    let starts_so = |record: &&Record| is_hash && record.commit.short(usize::MAX).starts_with(digits.as_str());
+    let mut found: Vec<&Record> = history.records().iter().filter(starts_so).collect();
+    match found.len() {
+        0 => Err(Unfound::Missing),
+        1 => Ok(found.remove(0)),
+        _ => Err(Unfound::Ambiguous(found)),
+    }
+}
+
+/// The activity of one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionSign {
+    /// True if an `ar` process holds it.
+    pub is_active: bool,
+    /// Its latest activity, if known.
+    pub last_activity: Option<Timestamp>,
+}
+
+/// The index of the session: the active one, else the newest. Among several active ones, the newest; among equals, the
+/// last.
+pub fn session_meant(signs: &[SessionSign]) -> Option<usize> {
+    (0..signs.len()).max_by_key(|place| (signs[*place].is_active, signs[*place].last_activity))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -145,5 +193,19 @@ mod tests {
         assert_eq!(ids(Selection { outcomes: vec![Ended::Crash, Ended::Keep], ..Selection::default() }), [0, 1, 3]);
         let pattern = Some(Regex::new("(?i)warmup").unwrap());
         assert_eq!(ids(Selection { pattern, top: Some(9), ..Selection::default() }), [1, 2, 3]);
+    }
+
+    #[test]
+    fn the_active_one_comes_before_the_newest() {
+        let sign = |is_active, second: Option<i64>| SessionSign {
+            is_active,
+            last_activity: second.map(|second| Timestamp::from_second(second).unwrap()),
+        };
+        assert_eq!(session_meant(&[]), None);
+        assert_eq!(session_meant(&[sign(false, None)]), Some(0));
+        assert_eq!(session_meant(&[sign(false, Some(2)), sign(false, Some(1)), sign(false, None)]), Some(0));
+        assert_eq!(session_meant(&[sign(false, Some(2)), sign(true, Some(1)), sign(false, Some(3))]), Some(1));
+        assert_eq!(session_meant(&[sign(true, Some(2)), sign(true, Some(1))]), Some(0));
+        assert_eq!(session_meant(&[sign(false, Some(2)), sign(false, Some(2))]), Some(1));
     }
 }

@@ -2,8 +2,9 @@
 
 mod fate;
 pub(super) mod recovery;
-mod slurm_limit;
 
-pub use fate::{CACHED, Cause, Fate, JobState, Known, NOT_CACHED, Word, WrittenExit, fate, next_pause};
+pub use fate::{
+    CACHED, Cause, Fate, JOB_START, JobState, Known, NOT_CACHED, Word, WrittenExit, fate, next_pause, slurm_duration,
+    slurm_limit, slurm_refused,
+};
 pub use recovery::{Found, LOST_RETRIES, RunFound, Step, recover};
-pub use slurm_limit::{JOB_START, slurm_duration, slurm_limit, slurm_refused};

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::summary::{KeptStep, Point};
 use crate::domain::{Direction, FailureClass, Outcome};
 use crate::rules::history::Spread;
-use crate::rules::history::median::median;
+use crate::rules::history::spread::median;
 
 /// The most near misses named: nobody would look at more.
 const MOST: usize = 5;

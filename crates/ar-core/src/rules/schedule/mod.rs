@@ -2,8 +2,6 @@
 
 mod cadence;
 mod gpus;
-mod retention;
-mod shelving;
 mod silence;
 mod slot_use;
 mod space;
@@ -14,13 +12,11 @@ pub use gpus::{
     GPU_MASKS, GPU_PATIENCE, GpuError, GpuPlan, GpuSlot, GpuTurn, any_gpu_turn, gpu_plan, gpu_turn, slot_variables,
     usable_gpus,
 };
-pub use retention::{ExperimentLogs, NEWEST_KEPT, logs_to_drop};
-pub use shelving::{Left, Shelved, shelve};
 pub use silence::{GpuLife, LifeSign, Quiet, Silence};
 pub(crate) use slot_use::slots_so_far;
 pub use slot_use::{RunOf, Slots, distinct_runs, gain_alone, gpu_hours, is_concurrent, lanes, run_seconds, slots};
-pub use space::{spoilt_by_full_disk, too_little_space};
+pub use space::{ExperimentLogs, NEWEST_KEPT, logs_to_drop, spoilt_by_full_disk, too_little_space};
 pub use starts::{
-    Bar, Budgets, Call, Capacity, Demand, Expected, OpenAttempt, Place, Plan, Running, Situation, Start, Work,
-    call_limit, calls_are_short, calls_that_feed, most_calls, schedule,
+    Bar, Budgets, Call, Capacity, Demand, Expected, Left, OpenAttempt, Place, Plan, Running, Shelved, Situation, Start,
+    Work, call_limit, calls_are_short, calls_that_feed, most_calls, schedule, shelve,
 };

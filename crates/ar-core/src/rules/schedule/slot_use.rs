@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::domain::{CommitId, Home, Layout, Outcome, Record, Run};
-use crate::rules::history::median::median;
+use crate::rules::history::spread::median;
 
 /// The slots of a session, and how busy they were.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
