@@ -309,7 +309,7 @@ impl Report {
         self.program = course.program;
         self.spread = spread(records, &course.elsewhere);
         let seconds = self.times.map_or(0.0, |times| times.hours * 3600.0);
-        let nobody = course.waits.nobody;
+        let waits = history.waits();
         let layout = course.layout.as_ref();
         let slots = slots(records, layout);
         self.slots = Some(slots);
@@ -317,11 +317,11 @@ impl Report {
             self.lanes = lanes(records, slots.count).iter().map(|runs| Lane::of(runs)).collect();
         } else {
             // If runs and calls overlap, they are not shares of the same time.
-            self.time_split = time_split(records, course.waits, seconds);
+            self.time_split = time_split(records, waits, course.agent_timeout, seconds);
         }
         if let Some(times) = &mut self.times {
             times.gpu_hours = gpu_hours(&distinct_runs(records), layout);
-            times.idle_hours = self.time_split.map_or(nobody.min(seconds), |split| split.nobody) / 3600.0;
+            times.idle_hours = self.time_split.map_or(waits.nobody.min(seconds), |split| split.nobody) / 3600.0;
             // With `ar try`, the user works between experiments, so idle time counts.
             if records.iter().all(|record| record.agent.is_some() || record.id.is_baseline()) {
                 times.per_hour = per_hour(records, times.hours - times.idle_hours);

@@ -10,7 +10,7 @@ use crate::domain::{Direction, Layout, Record, Spent};
 use crate::ledger::{self, Said};
 use crate::report::{Column, columns, experiments_grid, record_grid};
 use crate::rules::sample::{record, run};
-use crate::rules::{Course, Elsewhere, History, Waits};
+use crate::rules::{Course, Elsewhere, History};
 
 fn clock() -> Clock {
     Clock::Fixed("2026-11-21T08:00:00Z".parse().unwrap())
@@ -35,6 +35,11 @@ fn history(records: impl IntoIterator<Item = Value>) -> History {
 }
 
 fn rich() -> (History, Course) {
+    rich_with_idle(600.0)
+}
+
+/// The same with so many seconds between two loops.
+fn rich_with_idle(nobody: f64) -> (History, Course) {
     let keep = |value: &str, what: &str| json!({"value": value, "description": what});
     let discard = |value: &str, what: &str, reason: &str| json!({"outcome": "discard", "value": value, "description": what, "reason": reason});
     let crash = |class: &str, what: &str, excerpt: &str| {
@@ -45,6 +50,7 @@ fn rich() -> (History, Course) {
     let escape = "\u{1b}[5;35mred\u{7} <script>alert(1)</script>\tand | more";
     let mut upgraded = keep("0.5", "count the validation set twice");
     upgraded["environment"] = json!({"host": "box", "gpu": "H100", "gpus": 1, "driver": "560", "lockfile": null});
+    upgraded["waits"] = json!({"idle_calls": 60.0, "nobody": nobody});
     let history = history([
         json!({"value": "0.9979", "description": "baseline", "agent": null}),
         keep("0.9860", "halve the batch"),
@@ -71,7 +77,7 @@ fn rich() -> (History, Course) {
         repository: None,
         flagged: vec![8.into()],
         ended: Some("the session reached its limit of 11 experiments".into()),
-        waits: Waits { idle_calls: 60.0, outages: 0.0, nobody: 600.0, limit_met: None },
+        agent_timeout: None,
         changed: Vec::new(),
         elsewhere: vec![elsewhere("nov18", "0.9982"), elsewhere("nov19", "0.9976")],
         checks: Vec::new(),
@@ -95,8 +101,7 @@ fn shown(report: &Report, width: Option<u16>) -> String {
 
 #[test]
 fn a_pause_between_nights_is_named_and_lowers_no_rate() {
-    let (history, mut course) = rich();
-    course.waits.nobody = 7200.0;
+    let (history, course) = rich_with_idle(7200.0);
     for (layout, time) in [(None, "3 h 50 min until "), (Some(Layout::of(1)), "3 h 50 min (2 h idle) until ")] {
         let report = report(&history, Course { layout, ..course.clone() });
         assert!(report.headline().contains("in 11 experiments, 3 h 50 min (2 h idle), "), "{}", report.headline());

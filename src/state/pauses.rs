@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Sleep;
-use crate::domain::{Outage, OutageKind, StopReason};
-use crate::rules::SoFar;
+use crate::domain::{Outage, OutageKind, StopReason, Waits};
+use crate::rules::{History, SoFar};
 
 /// An outage of the agent that is not over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ impl OpenOutage {
     }
 }
 
-/// The outage and the pause between two experiments.
+/// The outage, the pause between two experiments, and the times that no experiment has.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pauses {
     /// The outage that keeps the agent from its work.
@@ -67,9 +67,17 @@ pub struct Pauses {
     /// The last pause between experiments; absent without a cadence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sleep: Option<Sleep>,
+    /// The times so far that no experiment has.
+    #[serde(default, skip_serializing_if = "Waits::are_none")]
+    pub waits: Waits,
 }
 
 impl Pauses {
+    /// Those of a session of which only the records are known.
+    pub fn of_records(history: &History) -> Self {
+        Pauses { waits: history.waits(), ..Pauses::default() }
+    }
+
     /// The outage that is not over.
     pub fn outage(&self) -> Option<&OpenOutage> {
         self.outage.as_ref()
@@ -102,6 +110,7 @@ impl Pauses {
     pub fn note_lasted(&mut self, seconds: f64) {
         if let Some(open) = &mut self.outage {
             open.seconds += seconds;
+            self.waits.outages += seconds;
             open.failed_seconds =
                 if open.outage.kind == OutageKind::Failed { open.failed_seconds + seconds } else { 0.0 };
         }
@@ -200,8 +209,22 @@ mod tests {
             let open = pauses.outage().unwrap();
             assert_eq!((open.repeats, open.seconds, open.failed_seconds), expected);
         }
+        assert_eq!(pauses.waits.outages, 6.0);
         assert!(pauses.end_outage(true).is_some() && pauses.was_out() && pauses.end_outage(false).is_none());
         assert!(pauses.was_out(), "no outage ended");
+    }
+
+    #[test]
+    fn an_outage_that_a_stop_or_another_agent_ended_is_outage() {
+        let mut pauses = Pauses::default();
+        pauses.enter_outage(outage(OutageKind::RateLimit, None), None, 10.0);
+        pauses.note_lasted(365.0);
+        pauses.end_loop(&StopReason::Terminated, None);
+        pauses.note_lasted(600.0);
+        assert_eq!(pauses.waits.outages, 375.0, "after its end no time is of an outage");
+        pauses.enter_outage(outage(OutageKind::RateLimit, None), None, 5.0);
+        pauses.forget_outage();
+        assert_eq!(pauses.waits.outages, 380.0);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use jiff::Timestamp;
+
 use super::{Aside, Journal, MessageMarks, OpenExperiment, OpenOutage, Sleep};
 use crate::domain::{Cadence, CommitId, Contract, Message, Spent, StopReason, Usage};
 use crate::rules::{Driver, History, Night, SoFar, StopFacts, stop_before_next};
@@ -23,6 +25,11 @@ pub enum Rest {
 }
 
 impl Journal {
+    /// Counts the time since the last sign of life, in which nobody was active.
+    pub fn count_absence(&mut self, now: Timestamp) {
+        self.pauses.waits.nobody += now.duration_since(self.presence.last_seen()).as_secs_f64().max(0.0);
+    }
+
     /// Notes on which boot and in which working tree a session goes on, with the night that its loop enters. Without a `driver`
     /// nobody is active: what is open is only ended. A loop calls `agent`; nobody else waits for one.
     pub fn take_over(
@@ -198,8 +205,6 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
     use crate::rules::NightEnd;
 
@@ -219,6 +224,17 @@ mod tests {
             journal.take_over(driver, None, Path::new("/s"), None, None);
             assert_eq!((journal.presence.is_active(), journal.tree.worktree()), (is_active, Path::new("/s")));
         }
+    }
+
+    #[test]
+    fn a_killed_loop_was_there_until_its_last_sign_of_life() {
+        let (folder, mut journal) = (tempfile::tempdir().unwrap(), journal());
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (shown, opened) in [(50, 600), (610, 620), (700, 640)] {
+            journal.show(folder.path(), at(shown)).unwrap();
+            journal.count_absence(at(opened));
+        }
+        assert_eq!(journal.pauses.waits.nobody, 560.0, "a clock that was set back counts nothing");
     }
 
     #[test]

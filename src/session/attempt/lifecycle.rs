@@ -12,7 +12,7 @@ use super::left_over::{await_files, end_jobs};
 use super::trial::judge_trial;
 use crate::crash;
 use crate::domain::{
-    DiffStat, Environment, GpuOther, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed,
+    DiffStat, Environment, GpuOther, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed, Waits,
 };
 use crate::exec::Executor;
 use crate::rules::{
@@ -410,6 +410,7 @@ impl Attempt {
             ignored_changed,
             ignored_inputs,
             layout: None,
+            waits: Waits::default(),
             beside: self.open.beside.clone(),
             more: Map::new(),
         };

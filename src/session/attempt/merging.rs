@@ -8,7 +8,7 @@ use super::seat_calls::Called;
 use crate::agent::Merging;
 use crate::crash;
 use crate::domain::{
-    CommitId, Event, ExperimentId, Failure, FailureClass, Outcome, Phase, Record, Replay, Review, ReviewVerdict,
+    CommitId, ExperimentId, Failure, FailureClass, Outcome, Phase, Record, Replay, Review, ReviewVerdict,
     experiment_name,
 };
 use crate::rules::{BeforeRun, FileTerms, Forbidden, before_run};
@@ -129,14 +129,7 @@ fn commit_merge(
     let known = workspace.known_untracked()?;
     let made = attempt.make_commit(workspace, store, &known, texts)?;
     crash::point("merging.change_committed");
-    store.note(Event::AgentFinished {
-        id: attempt.open.id,
-        seconds: exit.seconds,
-        changed: made.is_some(),
-        exit: exit.exit,
-        timed_out: exit.timed_out,
-        said: String::new(),
-    });
+    store.note_call_end(attempt.open.id, &exit, made.is_some(), String::new());
     let Some((commit, change)) = made else { return Ok(false) };
     workspace.move_head(store, &commit, &[&attempt.open.base], "merged")?;
     workspace.repo.working_tree.adopt_index(change)?;

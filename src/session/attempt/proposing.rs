@@ -4,7 +4,7 @@ use super::calling::{Calling, Work};
 use super::change_checks::repeated_direction;
 use super::lifecycle::Attempt;
 use crate::crash;
-use crate::domain::{AgentCall, CommitId, Event, ExperimentId, Notice, Phase, Record};
+use crate::domain::{AgentCall, CommitId, ExperimentId, Notice, Phase, Record};
 use crate::git::{Proposal as Change, Untracked};
 use crate::session::errors::SessionError;
 use crate::session::store::{AGENT, NO_KEEP, Store, Texts, describe, note_offer};
@@ -107,18 +107,12 @@ impl Attempt {
         let counted = store.journal.count_call(&words, proposal.direction.as_deref());
         let committed = self.commit_change(workspace, store, &known, texts)?;
         crash::point("proposing.change_committed");
-        store.note(Event::AgentFinished {
-            id,
-            seconds: exit.seconds,
-            changed: committed.is_some(),
-            exit: exit.exit,
-            timed_out: exit.timed_out,
-            said: said.clone().unwrap_or_default(),
-        });
+        store.note_call_end(id, &exit, committed.is_some(), said.clone().unwrap_or_default());
         if committed.is_some() {
             store.note_unnamed(id);
             return Ok(CallResult::Change(Box::new(self)));
         }
+        store.journal.pauses.waits.idle_calls += exit.seconds;
         if cut_short {
             // Its outcome is unknown, so it is repeated.
             store.journal.uncount_call(counted);

@@ -25,6 +25,7 @@ impl Store {
         for (record, sequence) in records.iter_mut().zip(first..) {
             record.sequence = Some(sequence);
             record.finished = self.now();
+            record.waits = self.journal.pauses.waits;
             *record = record.clone().with_artifacts_of_keep();
         }
         if let Some(first) = records.first_mut() {

@@ -93,14 +93,7 @@ impl Attempt {
         let texts = Texts { own: proposal.description, fallback: described, before };
         let committed = if is_new { self.commit_change(workspace, store, &known, texts)? } else { None };
         crash::point("rework.change_committed");
-        store.note(Event::AgentFinished {
-            id: self.open.id,
-            seconds: exit.seconds,
-            changed: committed.is_some(),
-            exit: exit.exit,
-            timed_out: exit.timed_out,
-            said: said.unwrap_or_default(),
-        });
+        store.note_call_end(self.open.id, &exit, committed.is_some(), said.unwrap_or_default());
         if committed.is_some() {
             return Ok(Reworked::Version);
         }

@@ -9,7 +9,7 @@ use serde_json::{Map, json};
 
 use crate::domain::{
     Beside, Clock, CommitId, Contract, DiffStat, ExperimentId, FEWEST_DIGITS, Failure, Imported, MetricSource,
-    MetricSpec, MetricValue, Outcome, RECORD_VERSION, Record, Tag, one_line,
+    MetricSpec, MetricValue, Outcome, RECORD_VERSION, Record, Tag, Waits, one_line,
 };
 use crate::git::{GitError, Head, Repo};
 use crate::ledger::{Ledger, Row};
@@ -199,6 +199,7 @@ impl Maker<'_> {
             ignored_changed: BTreeSet::new(),
             ignored_inputs: BTreeMap::new(),
             layout: None,
+            waits: Waits::default(),
             units: BTreeMap::new(),
             unmet_limits: Vec::new(),
             outside_cause: None,

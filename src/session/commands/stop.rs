@@ -125,6 +125,7 @@ pub fn note_stopped(repo: &Repo, tag: &Tag, clock: Clock) -> Result<(), SessionE
     };
     refuse_elsewhere(&folder, false)?;
     let Some(mut journal) = unfinished() else { return Ok(()) };
+    journal.count_absence(clock.now());
     if let Some(reason) = journal.end_by_user() {
         EventLog::new(&folder.logs()).stopped_by_user(clock.now(), &reason)?;
     }

@@ -18,7 +18,6 @@ mod reading;
 mod refs;
 mod seed;
 mod sessions_folder;
-mod timeline;
 
 pub(crate) use choosing::session_there;
 pub use choosing::{Choice, Chosen, choose_session, find_session};
@@ -50,4 +49,3 @@ pub(crate) use seed::SEED;
 pub use seed::{SEED_LINE, names_seed};
 pub(crate) use sessions_folder::OwnFolder;
 pub use sessions_folder::is_behind_wall;
-pub(crate) use timeline::{command, waits};

@@ -18,7 +18,7 @@ use crate::rules::{Expenses, History, LadderState};
 use crate::session::errors::SessionError;
 use crate::session::files::{Others, exclude_own, other_records, read_history};
 use crate::state::{
-    Calls, EventLog, Journal, LoggedEnd, Memory, OpenAttempt, OpenExperiment, PROGRESS, Presence, Results,
+    Calls, EventLog, Journal, LoggedEnd, Memory, OpenAttempt, OpenExperiment, PROGRESS, Pauses, Presence, Results,
     SessionFolder,
 };
 
@@ -79,6 +79,7 @@ pub(crate) fn rebuilt_journal(
         expenses: Expenses::of_records(&settled),
         layout: history.layout().cloned(),
         ladder: LadderState::of_records(contract, &settled),
+        pauses: Pauses::of_records(history),
         ..Journal::new(worktree, now)
     };
     let Some(last) = last else { return journal };

@@ -13,6 +13,7 @@ use crate::crash;
 use crate::domain::{
     Clock, CommitId, Contract, Event, ExperimentId, Notice, Number, Outcome, Phase, Record, Rung, Stall, with_causes,
 };
+use crate::exec::Exit;
 use crate::fs::{FileStamp, Unsynced};
 use crate::git::Repo;
 use crate::ledger::LedgerFile;
@@ -206,6 +207,13 @@ impl Store {
             self.note_once(Notice::NotPacked(with_causes(&error)));
         }
         Ok(())
+    }
+
+    /// Notes the end of a call of the agent, and whether it changed anything.
+    pub(crate) fn note_call_end(&mut self, id: ExperimentId, exit: &Exit, changed: bool, said: String) {
+        let &Exit { seconds, exit, timed_out, .. } = exit;
+        self.journal.pauses.waits.note_call(seconds, self.contract.agent_timeout.as_secs_f64());
+        self.note(Event::AgentFinished { id, seconds, changed, exit, timed_out, said });
     }
 
     /// Counts a call that changed nothing. Returns the rung of before.

@@ -94,6 +94,7 @@ impl Stored {
         let mut journal = found.map_or_else(|| made_journal(plan, &history), Ok)?;
         let night = plan.tonight.as_ref().map(|tonight| entered_night(&journal, tonight, contract, &history, *clock));
         let opener = Opener { host: host_name(), boot: boot_id(), process: std::process::id() };
+        journal.count_absence(clock.now());
         journal.presence.wake(plan.drive.driver(), interval_of(contract), opener);
         let mut stored = Stored { history, journal, has_journal, night };
         if has_journal {

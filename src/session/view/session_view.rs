@@ -20,8 +20,8 @@ use crate::rules::{
 };
 use crate::session::errors::{KeepsError, SessionError};
 use crate::session::files::{
-    Choice, Chosen, SessionRefs, choose_session, command, no_experiment, no_session, parse_record, program_of,
-    read_history, refuse_changed, session_tags, stored_contract, waits,
+    Choice, Chosen, SessionRefs, choose_session, no_experiment, no_session, parse_record, program_of, read_history,
+    refuse_changed, session_tags, stored_contract,
 };
 use crate::session::store::{Files, last_failed_log, memories, waiting_messages};
 use crate::state::{Calls, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
@@ -293,11 +293,7 @@ impl SessionView {
             flagged: self.flagged(),
             checks: checks.made().to_vec(),
             ended: self.ended(),
-            waits: waits(
-                &self.folder.logs(),
-                self.history.records(),
-                self.contract.as_ref().map(|contract| contract.agent_timeout),
-            ),
+            agent_timeout: self.contract.as_ref().map(|contract| contract.agent_timeout),
             changed: self.history.records().iter().map(|record| self.changed(record)).collect(),
             elsewhere: self.elsewhere(),
             program: self.contract.as_ref().and_then(|contract| {
@@ -320,6 +316,7 @@ impl SessionView {
             parse_record(&object.name, &object.message).ok()
         });
         let kept = |record: &&Record| record.outcome == Outcome::Keep;
+        let command = |record: &Record| record.runs.last().map(|run| run.command.clone());
         let is_same = |one: &Record, other: &Record| {
             one.commit == other.commit && one.metric.name == other.metric.name && command(one) == command(other)
         };

@@ -128,7 +128,7 @@ pub use phase::Phase;
 pub use rating::Rating;
 pub use record::is_none;
 pub use record::{
-    AgentCall, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, RECORD_VERSION, Record, Run,
+    AgentCall, CommitId, DiffStat, FORMAT_VERSION, Fingerprint, MetricValue, RECORD_VERSION, Record, Run, Waits,
 };
 pub use resident::Resident;
 pub use review::{Review, ReviewVerdict};

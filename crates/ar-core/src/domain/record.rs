@@ -215,6 +215,37 @@ impl AgentCall {
     }
 }
 
+/// Times of a session so far that none of its experiments has, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waits {
+    /// Agent calls without changes.
+    pub idle_calls: f64,
+    /// Outages of the agent, including failed calls.
+    pub outages: f64,
+    /// From the last sign of life of one process to the start of the next.
+    pub nobody: f64,
+    /// The time limit of the last call that came near it; 0 if none did.
+    pub limit_met: f64,
+}
+
+impl Waits {
+    /// The part of its time limit from which a call comes near it. Own judgement.
+    const NEAR: f64 = 0.8;
+
+    /// Returns whether there were none, for `skip_serializing_if`.
+    pub fn are_none(&self) -> bool {
+        *self == Waits::default()
+    }
+
+    /// Notes a call of so many seconds, which had this time limit.
+    pub fn note_call(&mut self, seconds: f64, limit: f64) {
+        if seconds >= Waits::NEAR * limit {
+            self.limit_met = limit;
+        }
+    }
+}
+
 /// The complete record of one experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -324,6 +355,9 @@ pub struct Record {
     /// The slots of the session, where they are not those of the records before. A journal that is lost is rebuilt with them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
+    /// The times of the session until it was decided that no record has.
+    #[serde(default, skip_serializing_if = "Waits::are_none")]
+    pub waits: Waits,
     /// Its relation to other experiments open at the same time.
     #[serde(flatten)]
     pub beside: Beside,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::{
-    CommitId, Contract, ExperimentId, FailureClass, Layout, Number, Outcome, Record, Spent, VerifiedPair,
+    CommitId, Contract, ExperimentId, FailureClass, Layout, Number, Outcome, Record, Spent, VerifiedPair, Waits,
 };
 
 /// The records of one session in the order in which they were made; an experiment's number says when it was opened.
@@ -44,6 +44,11 @@ impl History {
             spent.add(review.tokens, review.cost);
         }
         spent
+    }
+
+    /// The times of the session so far that no record has.
+    pub fn waits(&self) -> Waits {
+        self.records.last().map(|last| last.waits).unwrap_or_default()
     }
 
     /// Creates a history from records in any order.

@@ -33,6 +33,6 @@ pub use misses::{Margin, MarginBy, Miss, margin};
 pub use patterns::{Expectation, FileResult, Patterns};
 pub use summary::{KeptStep, Point, Summary, summarize};
 pub use tally::Tally;
-pub use time_split::{SHORTEST, TimeSplit, Waits};
+pub use time_split::{SHORTEST, TimeSplit};
 pub use timeline::Course;
 pub use wall_counts::WallCounts;

@@ -4,20 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::domain::{GuardRun, Record};
-
-/// Times of a session that only the event logs have, in seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Waits {
-    /// Agent calls without changes.
-    pub idle_calls: f64,
-    /// Outages of the agent, including failed calls.
-    pub outages: f64,
-    /// From the end of one loop to the start of the next.
-    pub nobody: f64,
-    /// The time limit of a call, if a call came near it.
-    pub limit_met: Option<Duration>,
-}
+use crate::domain::{GuardRun, Record, Waits};
 
 /// The use of a session's time, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -34,7 +21,7 @@ pub struct TimeSplit {
     pub outages: f64,
     /// No loop was active; an agent that drives by itself works then.
     pub nobody: f64,
-    /// The rest: git, checks, input and output, and pauses that no event log has.
+    /// The rest: git, checks, input and output, and pauses.
     pub rest: f64,
     /// The time limit of a call, if a call came near it.
     #[serde(skip)]
@@ -45,10 +32,10 @@ pub struct TimeSplit {
 /// dominates.
 pub const SHORTEST: f64 = 60.0;
 
-/// Splits `total` seconds by records and event logs; `None` for a session below [`SHORTEST`].
+/// Splits `total` seconds; `None` for a session below [`SHORTEST`]. `limit` is the time limit of a call.
 ///
 /// The parts never exceed the whole, although a run can continue while no loop is active.
-pub fn time_split(records: &[Record], waits: Waits, total: f64) -> Option<TimeSplit> {
+pub fn time_split(records: &[Record], waits: Waits, limit: Option<Duration>, total: f64) -> Option<TimeSplit> {
     if total < SHORTEST {
         return None;
     }
@@ -70,7 +57,8 @@ pub fn time_split(records: &[Record], waits: Waits, total: f64) -> Option<TimeSp
     let guards = part(records.iter().map(guards).sum());
     let outages = part(waits.outages);
     let nobody = part(waits.nobody);
-    Some(TimeSplit { total, runs, agent, guards, outages, nobody, rest: left, limit_met: waits.limit_met })
+    let limit_met = limit.filter(|limit| waits.limit_met >= limit.as_secs_f64());
+    Some(TimeSplit { total, runs, agent, guards, outages, nobody, rest: left, limit_met })
 }
 
 #[cfg(test)]
@@ -90,13 +78,15 @@ mod tests {
             [record(json!({"runs": [run(10.0, None), run(20.0, None)], "guards": [&guard], "versions": [version],
             "review": review,
             "agent": {"command": "", "seconds": 5.0}}))];
-        let waits = Waits { idle_calls: 2.0, outages: 8.0, nobody: 40.0, limit_met: None };
-        let split = |total| time_split(&records, waits, total);
+        let waits = Waits { idle_calls: 2.0, outages: 8.0, nobody: 40.0, limit_met: 600.0 };
+        let split = |total| time_split(&records, waits, None, total);
         let parts = |total, nobody, rest| {
             Some(TimeSplit { total, runs: 30.0, agent: 7.0, guards: 13.0, outages: 8.0, nobody, rest, limit_met: None })
         };
         assert_eq!(split(100.0), parts(100.0, 40.0, 2.0));
         assert_eq!(split(60.0), parts(60.0, 2.0, 0.0), "a run went on while nobody was at work");
         assert_eq!(split(59.0), None);
+        let met = |limit| time_split(&records, waits, Some(Duration::from_secs(limit)), 60.0).unwrap().limit_met;
+        assert_eq!((met(600), met(601)), (Some(Duration::from_secs(600)), None), "it was raised since");
     }
 }

@@ -1,6 +1,7 @@
 //! Facts for a report on a session that are not in its records.
 
-use super::time_split::Waits;
+use std::time::Duration;
+
 use crate::domain::{CommitId, ExperimentId, Layout, Spent};
 use crate::rules::decide::Check;
 use crate::rules::history::Elsewhere;
@@ -14,8 +15,8 @@ pub struct Course {
     pub flagged: Vec<ExperimentId>,
     /// The reason why its last loop ended.
     pub ended: Option<String>,
-    /// The times from its event logs.
-    pub waits: Waits,
+    /// The time limit of a call of its agent.
+    pub agent_timeout: Option<Duration>,
     /// The files that each of its experiments changed, in the order of the records.
     pub changed: Vec<Vec<String>>,
     /// Measurements of its commits by other sessions.
