@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::engine::CLUSTER_SLOTS;
+use super::execution::CLUSTER_SLOTS;
 use super::setting::{Form, Heading, choices, texts};
 use super::settings::{asked, described};
 use super::values::not_zero;

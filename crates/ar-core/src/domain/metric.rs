@@ -1,10 +1,12 @@
-//! A metric: its name and where to find its value.
+//! A metric: its name, where to find its value, and the values of a log by name.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use super::unit::{SCALES, shifted};
 use super::{Direction, Suffix, Unit, duration};
@@ -268,6 +270,99 @@ pub struct MetricSpec {
     pub source: MetricSource,
 }
 
+/// Values by name, in the order of the log.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metrics {
+    values: Vec<(String, f64)>,
+    /// The digits in the log of those for which the shortest form has others.
+    digits: BTreeMap<String, String>,
+}
+
+impl Metrics {
+    /// The value with that name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.values.iter().map(|(name, _)| name)
+    }
+
+    /// The names with their values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.values.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// The digits of a value as the log has them, where they are known and not the shortest ones: `2.50`.
+    pub fn digits(&self, name: &str) -> Option<&str> {
+        self.digits.get(name).map(String::as_str)
+    }
+
+    /// These values with the digits that `other` has for the same ones.
+    #[must_use]
+    pub fn in_digits_of(self, other: &Metrics) -> Metrics {
+        let mut digits = other.digits.clone();
+        digits.retain(|name, _| self.get(name) == other.get(name));
+        Metrics { digits, ..self }
+    }
+}
+
+impl FromIterator<(String, f64)> for Metrics {
+    fn from_iter<T: IntoIterator<Item = (String, f64)>>(named: T) -> Self {
+        Metrics { values: named.into_iter().collect(), digits: BTreeMap::new() }
+    }
+}
+
+impl FromIterator<(String, Number)> for Metrics {
+    fn from_iter<T: IntoIterator<Item = (String, Number)>>(named: T) -> Self {
+        let mut all = Metrics::default();
+        for (name, number) in named {
+            if number.raw != number.value.to_string() {
+                all.digits.insert(name.clone(), number.raw);
+            }
+            all.values.push((name, number.value));
+        }
+        all
+    }
+}
+
+impl Serialize for Metrics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Metrics {
+    /// Reads an object and skips everything but numbers.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let fields = Map::<String, Value>::deserialize(from)?;
+        Ok(fields.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect())
+    }
+}
+
+/// Metrics as two fields of a record.
+#[derive(Serialize, Deserialize)]
+struct Fields {
+    metrics: Metrics,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    digits: BTreeMap<String, String>,
+}
+
+/// Metrics as fields of what has them: `metrics`, and `digits` if there are some.
+pub(super) mod with_digits {
+    use super::{Deserialize, Deserializer, Fields, Metrics, Serialize, Serializer};
+
+    pub(in crate::domain) fn serialize<S: Serializer>(metrics: &Metrics, serializer: S) -> Result<S::Ok, S::Error> {
+        Fields { metrics: metrics.clone(), digits: metrics.digits.clone() }.serialize(serializer)
+    }
+
+    pub(in crate::domain) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Metrics, D::Error> {
+        let Fields { metrics, digits } = Fields::deserialize(from)?;
+        Ok(Metrics { digits, ..metrics })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -373,5 +468,56 @@ mod tests {
         {
             assert_eq!(text.parse::<Number>().map(|number| number.decimals()), Ok(decimals), "{text}");
         }
+    }
+
+    fn read(text: &str) -> Metrics {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_read_is_written_again() {
+        for text in [
+            r#"{"loss":1.5,"steps":20.0}"#,
+            r#"{"loss":2.5,"steps":21.0}"#,
+            r#"{"loss":3.5}"#,
+            r#"{"steps":22.0,"loss":4.5}"#,
+            r#"{"steps":22.0,"loss":4.5,"lr":0.1}"#,
+            r#"{"steps":22.0,"l\"r":0.1,"loss":4.5}"#,
+            "{}",
+        ] {
+            let metrics = read(text);
+            assert_eq!(serde_json::to_string(&metrics).unwrap(), text);
+            let one_by_one: Metrics = metrics.iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            assert_eq!(metrics, one_by_one);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_left_out() {
+        let metrics = read(r#"{"device": "cuda", "loss": 1, "best": null, "steps": 20}"#);
+        assert_eq!(metrics.iter().collect::<Vec<_>>(), [("loss", 1.0), ("steps", 20.0)]);
+        assert_eq!((metrics.get("steps"), metrics.get("best")), (Some(20.0), None));
+    }
+
+    #[test]
+    fn the_digits_of_a_log_stay_beside_the_values_that_are_the_same() {
+        let named = |text: &str| {
+            let pairs = text.split(' ').map(|pair| pair.split_once('=').unwrap());
+            pairs.map(|(name, raw)| (name.to_owned(), raw.parse::<Number>().unwrap())).collect::<Metrics>()
+        };
+        let printed = named("loss=2.50 acc=0.900 lr=0.1");
+        let digits = |metrics: &Metrics| ["loss", "acc", "lr"].map(|name| metrics.digits(name).map(str::to_owned));
+        assert_eq!(digits(&printed), [Some("2.50".to_owned()), Some("0.900".to_owned()), None]);
+        let mean = read(r#"{"loss": 2.45, "acc": 0.9, "lr": 0.1}"#).in_digits_of(&printed);
+        assert_eq!(digits(&mean), [None, Some("0.900".to_owned()), None]);
+
+        let record = crate::rules::sample::record(
+            serde_json::json!({"id": 1, "metrics": {"loss": 2.5}, "digits": {"loss": "2.50"}}),
+        );
+        assert_eq!(digits(&record.metrics)[0].as_deref(), Some("2.50"));
+        assert!(record.more.is_empty(), "{:?}", record.more);
+        let written = serde_json::to_string(&record).unwrap();
+        assert!(written.contains(r#""metrics":{"loss":2.5},"digits":{"loss":"2.50"}"#), "{written}");
+        assert_eq!(serde_json::from_str::<crate::domain::Record>(&written).unwrap(), record);
     }
 }

@@ -281,7 +281,7 @@ pub struct Record {
     /// The metric.
     pub metric: MetricValue,
     /// Every value in the log's summary, by name.
-    #[serde(flatten, with = "super::metrics::with_digits")]
+    #[serde(flatten, with = "super::metric::with_digits")]
     pub metrics: Metrics,
     /// The units that the baseline printed beside numbers whose names give none; those of later experiments are converted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -318,7 +318,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
     /// The environment in which it ran.
-    #[serde(with = "super::environment::shared")]
+    #[serde(with = "super::execution::shared")]
     pub environment: Arc<Environment>,
     /// When the attempt began.
     #[serde(with = "crate::domain::millis")]

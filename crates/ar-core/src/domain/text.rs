@@ -1,11 +1,14 @@
-//! Text for people: on one line, as one word of a command, or as a person would write it.
+//! Text for people: on one line, as one word of a command, moments, lists of words, and suggestions for misspelt names.
 
 use std::error::Error;
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use jiff::civil::Time;
+use jiff::fmt::temporal::DateTimePrinter;
+use jiff::{SignedDuration, Timestamp, Zoned};
 
 use super::ExperimentId;
 
@@ -202,8 +205,92 @@ pub fn time_of_day_text(time: Time) -> String {
     text.strip_suffix(":00").map_or(text.clone(), str::to_owned)
 }
 
+/// The least similarity of a suggestion, from 0 to 1.
+const ALIKE: f64 = 0.8;
+
+/// The fewest letters of a word that may match a part of a longer name.
+const FEWEST_LETTERS: usize = 3;
+
+/// The likeness of a name with two neighbouring letters swapped.
+const SWAPPED: f64 = 0.95;
+
+/// The name most similar to `word`, if any is similar enough. A name that contains `word` is, and one of which `word` has two
+/// neighbouring letters swapped.
+pub fn nearest<T: AsRef<str>>(word: &str, names: impl IntoIterator<Item = T>) -> Option<T> {
+    let word = word.to_lowercase();
+    let likeness = |name: &str| {
+        let is_part = word.len() >= FEWEST_LETTERS && name.contains(&word);
+        let by_form = if is_swapped(&word, name) {
+            SWAPPED
+        } else if is_part {
+            ALIKE
+        } else {
+            0.0
+        };
+        strsim::jaro_winkler(&word, name).max(by_form)
+    };
+    names
+        .into_iter()
+        .map(|name| (likeness(&name.as_ref().to_lowercase()), name))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        // The first of equally similar names.
+        .reduce(|best, other| if other.0 > best.0 { other } else { best })
+        .map(|(_, name)| name)
+}
+
+/// Returns whether two words differ only by a swap of two neighbouring letters.
+fn is_swapped(a: &str, b: &str) -> bool {
+    a.len() == b.len() && strsim::levenshtein(a, b) == 2 && strsim::osa_distance(a, b) == 1
+}
+
+/// Formats a moment for files and documents: in UTC, with milliseconds, at a fixed width.
+pub fn exact_time(at: Timestamp) -> String {
+    let mut text = String::with_capacity(24);
+    // Writing to a string cannot fail.
+    let _ = DateTimePrinter::new().precision(Some(3)).print_timestamp(&at, &mut text);
+    text
+}
+
+/// The distance within which the seconds of a moment matter to the user.
+const NEAR: SignedDuration = SignedDuration::from_mins(10);
+
+/// Formats a moment on the user's clock as a person would at `now`: `03:00`, with seconds if it is near, and with the day
+/// if it is not today.
+pub fn moment_text_at(moment: Timestamp, now: &Zoned) -> String {
+    let is_near = moment.duration_since(now.timestamp()).abs() < NEAR;
+    let moment = moment.to_zoned(now.time_zone().clone());
+    let format = match (is_near, moment.date() == now.date()) {
+        (true, _) => "%H:%M:%S",
+        (false, true) => "%H:%M",
+        (false, false) => "%H:%M on %b %-d",
+    };
+    moment.strftime(format).to_string()
+}
+
+/// Formats the time since a moment, as in `2 h ago`; empty for a future moment.
+pub fn ago_text(moment: Timestamp, now: Timestamp) -> Option<String> {
+    let seconds = now.duration_since(moment).as_secs();
+    Some(match seconds {
+        _ if moment > now => return None,
+        ..60 => "just now".to_owned(),
+        60..7200 => format!("{} min ago", seconds / 60),
+        7200..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    })
+}
+
+/// The words or phrases of a text file, one a line, in its order.
+pub type WordList = LazyLock<Vec<&'static str>>;
+
+/// Reads a list.
+pub fn word_list(text: &'static str) -> Vec<&'static str> {
+    text.lines().collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use jiff::tz::TimeZone;
+
     use super::*;
 
     #[test]
@@ -257,5 +344,99 @@ mod tests {
         let spans = [0.4, 119.0, 120.0, 7199.0, 7200.0, 29_520.0, 172_799.0, 273_600.0].map(span_text);
         assert_eq!(spans, ["0 s", "119 s", "2 min", "120 min", "2 h", "8 h 12 min", "48 h", "3 d 4 h"]);
         assert_eq!([count_of(0, "row"), count_of(1, "row"), count_of(2, "row")], ["0 rows", "1 row", "2 rows"]);
+    }
+
+    #[test]
+    fn misspelt_and_shortened_names_are_known_and_strange_ones_are_not() {
+        let nearest = |word| nearest(word, ["status", "stop", "claude", "val_bpb", "val_loss", "metric", "run", "log"]);
+        for (word, meant) in [
+            ("statsu", "status"),
+            ("rnu", "run"),
+            ("urn", "run"),
+            ("lgo", "log"),
+            ("tsop", "stop"),
+            ("claud", "claude"),
+            ("Claude", "claude"),
+            ("metrik", "metric"),
+            ("val_bp", "val_bpb"),
+            ("loss", "val_loss"),
+            ("bpb", "val_bpb"),
+        ] {
+            assert_eq!(nearest(word), Some(meant), "{word}");
+        }
+        for word in ["", "xyzzy", "t", "accuracy", "nur", "gol"] {
+            assert_eq!(nearest(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn the_past_is_told_from_now() {
+        let now: Timestamp = "2026-11-20T22:00:00Z".parse().unwrap();
+        let at = |moment: &str| ago_text(moment.parse().unwrap(), now);
+        let cases = [
+            ("2026-11-20T22:00:00Z", "just now"),
+            ("2026-11-20T21:58:59Z", "1 min ago"),
+            ("2026-11-20T20:00:01Z", "119 min ago"),
+            ("2026-11-20T20:00:00Z", "2 h ago"),
+            ("2026-11-18T22:00:00Z", "2 days ago"),
+        ];
+        for (moment, text) in cases {
+            assert_eq!(at(moment).as_deref(), Some(text));
+        }
+        assert_eq!(at("2026-11-20T22:00:01Z"), None, "clocks of two machines differ");
+        let now = now.to_zoned(TimeZone::fixed(jiff::tz::offset(1)));
+        let text = |moment: &str| moment_text_at(moment.parse().unwrap(), &now);
+        assert_eq!(text("2026-11-20T06:26:10Z"), "07:26");
+        assert_eq!(text("2026-11-19T06:26:10Z"), "07:26 on Nov 19");
+    }
+
+    #[test]
+    fn all_times_have_milliseconds_and_one_width() {
+        for (moment, text) in [
+            ("2026-11-20T22:00:00Z", "2026-11-20T22:00:00.000Z"),
+            ("2026-11-20T22:00:00.123456789Z", "2026-11-20T22:00:00.123Z"),
+            ("1969-12-31T23:59:59.5Z", "1969-12-31T23:59:59.500Z"),
+        ] {
+            assert_eq!(exact_time(moment.parse().unwrap()), text);
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the lists of all crates are files")]
+mod word_list_tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::{fs, io};
+
+    /// The text files in the folders `lists` below a folder.
+    fn lists(folder: &Path, found: &mut Vec<String>) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                lists(&path, found)?;
+            } else if folder.ends_with("lists") {
+                found.push(fs::read_to_string(path)?);
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn lists_have_a_word_a_line_and_none_twice() {
+        let mut found = Vec::new();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for sources in ["src", "crates"] {
+            lists(&root.join(sources), &mut found).unwrap();
+        }
+        assert!(found.len() > 20);
+        for text in found {
+            let words: Vec<&str> = text.lines().collect();
+            assert!(
+                text.ends_with('\n') && words.iter().all(|word| !word.is_empty() && word.trim() == *word),
+                "{text}"
+            );
+            assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), words.len(), "{text}");
+        }
     }
 }

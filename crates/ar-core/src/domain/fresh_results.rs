@@ -1,9 +1,9 @@
-//! What fresh runs say of two recorded experiments.
+//! What fresh runs say: of two recorded experiments, of the changes that one carries, and of a drift of the numbers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ExperimentId, FORMAT_VERSION, Tag, experiment_name};
+use super::{ExperimentId, FORMAT_VERSION, Tag, count_of, experiment_name, two_digits};
 
 /// An experiment as a verification names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,6 +148,96 @@ fn has(values: &[(u64, f64)], seed: u64) -> bool {
     values.iter().any(|(known, _)| *known == seed)
 }
 
+/// Fresh runs of the best experiment with and without what was kept before. It is the message of a tag under `ablated/`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ablated {
+    /// The format's version.
+    pub version: u32,
+    /// The experiment whose changes were taken out.
+    pub best: ExperimentId,
+    /// The runs of each tree that is compared with another one.
+    pub runs: u32,
+    /// What each kept change carries, in the order in which they were kept; empty until all of them were measured.
+    pub kept: Vec<Contribution>,
+    /// The changes that were taken out for good, in that order.
+    pub dropped: Vec<ExperimentId>,
+    /// All runs.
+    pub values: Vec<AblatedRun>,
+    /// Unknown fields, from a newer version.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// What a kept change carries: by how much the best experiment is better with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Contribution {
+    /// The experiment that made the change.
+    pub experiment: ExperimentId,
+    /// How much better the best one is with it, in the metric's unit; absent if it cannot be taken out by itself.
+    pub contribution: Option<f64>,
+    /// The low end of the interval.
+    pub low: Option<f64>,
+    /// The high end.
+    pub high: Option<f64>,
+    /// Whether it carries anything: the whole interval is above 0.
+    pub carries: Option<bool>,
+}
+
+/// A fresh run of the best experiment without some changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AblatedRun {
+    /// The changes that it lacks, in the order of their numbers; none for the best experiment itself.
+    pub without: Vec<ExperimentId>,
+    /// What it was made for.
+    pub step: AblationStep,
+    /// Its seed.
+    pub seed: u64,
+    /// Its value; absent if it gave none.
+    pub value: Option<f64>,
+}
+
+/// The purpose of a run without some changes. The runs of one are never those that choose what the other measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AblationStep {
+    /// To measure each change by itself.
+    Ablate,
+    /// To see what remains without the changes that are dropped.
+    Drop,
+}
+
+/// A shift beyond chance in reruns of the best experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MetricDrift {
+    /// By how much the same code is better now, in the metric's unit; negative if it is worse.
+    pub shift: f64,
+    /// Its standard error.
+    pub error: f64,
+    /// The reruns that show it: 1 for a sudden shift.
+    pub checks: u32,
+    /// The experiments over which it came.
+    pub experiments: u32,
+}
+
+impl MetricDrift {
+    /// Says of the newest rerun, which was of experiment `id`, what it shows.
+    pub fn sentence(&self, id: ExperimentId, metric: &str) -> String {
+        let way = if self.shift < 0.0 { "worse" } else { "better" };
+        let size = format!("{} ± {} {way}", two_digits(self.shift.abs()), two_digits(self.error));
+        match self.checks {
+            1 => format!(
+                "{metric} drifts: {} measures {size} than the same code by the same seed before, more than chance",
+                experiment_name(id)
+            ),
+            checks => format!(
+                "{metric} drifts: over {} the same code became {size} by {}, more than chance",
+                count_of(self.experiments, "experiment"),
+                count_of(checks, "rerun")
+            ),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,5 +255,20 @@ mod tests {
         assert_eq!((&json["a"], &json["b"]), (&0.into(), &7.into()));
         let tag: Tag = "nov20".parse().unwrap();
         assert_eq!(serde_json::to_value(VerifiedId::new(Some(&tag), 7.into())).unwrap(), "nov20:7");
+    }
+
+    #[test]
+    fn a_drift_says_its_size_and_its_error() {
+        let drift = MetricDrift { shift: -0.0123, error: 0.003, checks: 1, experiments: 9 };
+        assert_eq!(
+            drift.sentence(7.into(), "loss"),
+            "loss drifts: experiment 7 measures 0.012 ± 0.0030 worse than the same code by the same seed before, more than \
+             chance"
+        );
+        let slow = MetricDrift { shift: 0.5, checks: 4, experiments: 80, ..drift };
+        assert_eq!(
+            slow.sentence(7.into(), "loss"),
+            "loss drifts: over 80 experiments the same code became 0.50 ± 0.0030 better by 4 reruns, more than chance"
+        );
     }
 }
