@@ -13,16 +13,15 @@ use super::{chosen, output};
 
 /// Prints what an agent has to know for the next experiment.
 pub(super) fn run(args: BriefArgs) -> Result<ExitCode, CliError> {
-    let (tag, clock) = (args.session.tag(), clock()?);
-    let view = chosen::open(tag)?;
+    let view = chosen::open(args.session.tag())?;
     if !called_by_loop() {
         let notices = Box::new(|event: &Event| {
             if let Event::Notice(notice) = event {
                 output::note(&notice.to_string());
             }
         });
-        runtime()?.block_on(hear_guardians(&view.repo, &view.tag, clock, notices))?;
+        runtime()?.block_on(hear_guardians(&view.repo, &view.tag, clock()?, notices))?;
     }
-    output::text(&view.brief(clock.now(), called_by_loop())?);
+    output::text(&view.brief(called_by_loop())?);
     Ok(ExitCode::SUCCESS)
 }

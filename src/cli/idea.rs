@@ -50,7 +50,8 @@ pub(super) fn add(dir: &Path, idea: &NewIdea, who: &str) -> Result<String, CliEr
 
 /// Drops an idea of the repository that `dir` is in, in the name of `who`. Returns a line that says so.
 pub(super) fn drop_idea(dir: &Path, idea: u32, who: &str) -> Result<String, CliError> {
-    let found = open_backlog(dir)?.mark(|known| known.id == idea, IdeaState::Dropped, who, clock()?.now());
+    let dropped = |_: &Idea| (IdeaState::Dropped, false);
+    let found = open_backlog(dir)?.mark(|known| known.id == idea, dropped, who, clock()?.now());
     let found = found.map_err(SessionError::from)?.ok_or(SessionError::NoIdea(idea))?;
     let dropped = if found.state == IdeaState::Dropped { "already dropped:" } else { "dropped" };
     Ok(format!("{dropped} {} {idea}: {}", found.idea.kind, found.idea.text))

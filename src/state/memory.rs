@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::json::{read_json, write_json};
+use super::json::write_json;
 use super::{StateError, lines};
-use crate::domain::{ExperimentId, FORMAT_VERSION, Outcome, Record, Stall, exact_time};
-use crate::fs::{read_tail, write_atomic};
+use crate::domain::{ExperimentId, FORMAT_VERSION, Outcome, Record, Stall};
 use crate::rules::same_direction;
 
 /// The findings.
@@ -55,44 +54,13 @@ impl<'a> Iteration<'a> {
     }
 }
 
+/// One line of `findings.jsonl`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Directions {
-    version: u32,
-    directions: Vec<DirectionTried>,
-    #[serde(flatten)]
-    more: Map<String, Value>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct DirectionTried {
-    direction: String,
-    experiments: Vec<ExperimentId>,
-    #[serde(flatten)]
-    more: Map<String, Value>,
-}
-
-impl Directions {
-    fn none() -> Self {
-        Directions { version: FORMAT_VERSION, directions: Vec::new(), more: Map::new() }
-    }
-
-    /// Assigns an experiment to a direction; returns whether that is new.
-    fn add(&mut self, direction: &str, experiment: ExperimentId) -> bool {
-        match self.directions.iter_mut().find(|known| same_direction(&known.direction, direction)) {
-            Some(known) if known.experiments.contains(&experiment) => return false,
-            Some(known) => known.experiments.push(experiment),
-            None => self.directions.push(DirectionTried {
-                direction: direction.to_owned(),
-                experiments: vec![experiment],
-                more: Map::new(),
-            }),
-        }
-        true
-    }
-}
-
-fn finding_line(ts: Timestamp, experiment: ExperimentId, finding: &str) -> Value {
-    json!({"ts": exact_time(ts), "experiment": experiment, "finding": finding})
+struct FindingLine {
+    #[serde(with = "crate::domain::millis")]
+    ts: Timestamp,
+    experiment: ExperimentId,
+    finding: String,
 }
 
 /// The memory files of one session.
@@ -110,69 +78,42 @@ impl Memory {
     /// Creates missing files from the session's records. Agent calls without changes have no record, so each experiment
     /// counts as one iteration.
     pub fn create(&self, records: &[Record]) -> Result<(), StateError> {
-        let lines = |path: &Path, lines: Vec<Value>| {
-            let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
-            write_atomic(path, text.as_bytes())
-        };
         let experiments = || records.iter().filter(|record| !record.id.is_baseline());
-        let path = self.folder.join(FINDINGS);
-        if !path.exists() {
-            let found = experiments().flat_map(|record| {
-                record
-                    .findings()
-                    .iter()
-                    .map(|finding| finding_line(record.finished, record.id, finding))
-                    .collect::<Vec<_>>()
-            });
-            lines(&path, found.collect())?;
+        let missing = |name: &str| Some(self.folder.join(name)).filter(|path| !path.exists());
+        if let Some(path) = missing(FINDINGS) {
+            let line = |record: &Record, finding| FindingLine { ts: record.finished, experiment: record.id, finding };
+            let of = |record| Record::findings(record).into_iter().map(move |finding| line(record, finding));
+            lines::replace(&path, &experiments().flat_map(of).collect::<Vec<_>>())?;
         }
-        let path = self.folder.join(ITERATIONS);
-        if !path.exists() {
+        if let Some(path) = missing(ITERATIONS) {
             let mut stale_count = 0;
             let iterations = (1u32..).zip(experiments()).map(|(iteration, record)| {
                 stale_count = if record.outcome == Outcome::Keep { 0 } else { stale_count + 1 };
-                json!(Iteration::of(record, iteration, stale_count))
+                Iteration::of(record, iteration, stale_count)
             });
-            lines(&path, iterations.collect())?;
+            lines::replace(&path, &iterations.collect::<Vec<_>>())?;
         }
-        let path = self.directions_path();
-        if !path.exists() {
-            let mut tried = Directions::none();
-            for record in experiments() {
-                if let Some(direction) = &record.direction {
-                    tried.add(direction, record.id);
-                }
-            }
-            write_json(&path, &tried)?;
-        }
-        Ok(())
+        if missing(DIRECTIONS).is_some() { self.write_directions(records) } else { Ok(()) }
     }
 
     /// Adds a line to the log of iterations unless its last line has the same iteration and experiment.
     pub fn log_iteration(&self, iteration: &Iteration<'_>) -> Result<(), StateError> {
-        let tail = read_tail(&self.folder.join(ITERATIONS), 0)?;
-        let last = tail.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
-        let last = last.and_then(|line| serde_json::from_slice::<Value>(line).ok());
-        let is_same = |last: &Value| {
-            last["iteration"] == iteration.iteration && last["experiment"] == json!(iteration.experiment)
-        };
-        if last.as_ref().is_some_and(is_same) {
+        let path = self.folder.join(ITERATIONS);
+        let last = lines::newest::<Value>(&path)?.pop().unwrap_or_default();
+        if last["iteration"] == iteration.iteration && last["experiment"] == json!(iteration.experiment) {
             return Ok(());
         }
-        lines::add(&self.folder.join(ITERATIONS), iteration)
+        lines::add(&path, iteration)
     }
 
     /// Adds the findings of an experiment unless they exist.
     pub fn add_findings(&self, ts: Timestamp, experiment: ExperimentId, findings: &[String]) -> Result<(), StateError> {
-        let tail = read_tail(&self.folder.join(FINDINGS), 0)?;
-        let lines = tail.split(|byte| *byte == b'\n');
-        let mut known: Vec<Value> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
-        for finding in findings {
-            let is_known = |line: &Value| line["experiment"] == experiment.number() && line["finding"] == *finding;
-            if !known.iter().any(is_known) {
-                let line = finding_line(ts, experiment, finding);
+        let mut known = self.findings()?;
+        for finding in findings.iter().map(|finding| (experiment, finding.clone())) {
+            if !known.contains(&finding) {
+                let line = FindingLine { ts, experiment, finding: finding.1.clone() };
                 lines::add(&self.folder.join(FINDINGS), &line)?;
-                known.push(line);
+                known.push(finding);
             }
         }
         Ok(())
@@ -184,24 +125,23 @@ impl Memory {
     ///
     /// The file exists but cannot be read.
     pub fn findings(&self) -> Result<Vec<(ExperimentId, String)>, StateError> {
-        let tail = read_tail(&self.folder.join(FINDINGS), 0)?;
-        let lines = tail.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-        let finding = |line: Value| {
-            let experiment = ExperimentId::deserialize(&line["experiment"]).ok()?;
-            Some((experiment, line["finding"].as_str()?.to_owned()))
-        };
-        Ok(lines.filter_map(finding).collect())
+        let lines = lines::newest::<FindingLine>(&self.folder.join(FINDINGS))?;
+        Ok(lines.into_iter().map(|line| (line.experiment, line.finding)).collect())
     }
 
-    /// Assigns an experiment to a direction.
-    pub fn add_direction(&self, direction: &str, experiment: ExperimentId) -> Result<(), StateError> {
-        let path = self.directions_path();
-        let mut tried = read_json::<Directions>(&path)?.unwrap_or(Directions::none());
-        if tried.add(direction, experiment) { write_json(&path, &tried) } else { Ok(()) }
-    }
-
-    fn directions_path(&self) -> PathBuf {
-        self.folder.join(DIRECTIONS)
+    /// Writes the directions that the experiments of these records named, each with its experiments.
+    pub fn write_directions(&self, records: &[Record]) -> Result<(), StateError> {
+        let mut tried: Vec<(&str, Vec<ExperimentId>)> = Vec::new();
+        for record in records.iter().filter(|record| !record.id.is_baseline()) {
+            let Some(direction) = record.direction.as_deref() else { continue };
+            match tried.iter_mut().find(|(known, _)| same_direction(known, direction)) {
+                Some((_, experiments)) => experiments.push(record.id),
+                None => tried.push((direction, vec![record.id])),
+            }
+        }
+        let json = |(direction, experiments)| json!({"direction": direction, "experiments": experiments});
+        let directions: Vec<Value> = tried.into_iter().map(json).collect();
+        write_json(&self.folder.join(DIRECTIONS), &json!({"version": FORMAT_VERSION, "directions": directions}))
     }
 }
 
@@ -231,11 +171,12 @@ mod tests {
         memory.add_findings(Timestamp::UNIX_EPOCH, 1.into(), &found[..1]).unwrap();
         memory.add_findings(Timestamp::UNIX_EPOCH, 1.into(), &found).unwrap();
         memory.add_findings(Timestamp::UNIX_EPOCH, 2.into(), &found[..1]).unwrap();
-        memory.add_direction("warmup", 1.into()).unwrap();
-        memory.add_direction("Warm up", 1.into()).unwrap();
+        let record = |id: u32, direction: &str| crate::rules::sample::record(json!({"id": id, "direction": direction}));
+        memory.write_directions(&[record(1, "warmup"), record(2, "Warm up")]).unwrap();
         let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(text("iteration_log.jsonl").lines().count(), 2);
         assert_eq!(text("findings.jsonl").lines().count(), 3);
-        assert_eq!(text("directions_tried.json").matches('1').count(), 2, "the version and the experiment");
+        let tried: Value = serde_json::from_str(&text("directions_tried.json")).unwrap();
+        assert_eq!(tried["directions"], json!([{"direction": "warmup", "experiments": [1, 2]}]));
     }
 }

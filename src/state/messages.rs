@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::json::check_version;
+use super::lines::RepairedLines;
 use super::{SessionFolder, StateError, lines, user_folder};
 use crate::domain::{FORMAT_VERSION, Message, Tag};
-use crate::fs::{copy_beside, create_folder, failed, move_away, move_odd_away, read_at_most};
+use crate::fs::{create_folder, failed, read_at_most};
 
 /// The file of the key in the user's folder, and its length in bytes.
 const KEY: &str = "key";
@@ -77,7 +77,7 @@ impl MessageMarks {
 
 /// One line: a word, or without a text that the word of this number is dropped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MessageLine {
+struct MessageLine {
     version: u32,
     id: u32,
     #[serde(with = "crate::domain::millis")]
@@ -148,33 +148,35 @@ impl MessageKey {
     }
 }
 
-/// The content of the file.
+/// The words among some lines that are not dropped, in their order. A line that is there twice counts once.
+fn messages_of(lines: &[MessageLine]) -> Vec<Message> {
+    let mut messages: Vec<Message> = Vec::new();
+    for line in lines {
+        let is_dropped = || lines.iter().any(|other| other.id == line.id && other.text.is_none());
+        let is_known = |messages: &[Message]| messages.iter().any(|word| word.id == line.id);
+        if let Some(text) = line.text.clone()
+            && !is_known(&messages)
+            && !is_dropped()
+        {
+            messages.push(Message { id: line.id, text, standing: line.standing });
+        }
+    }
+    messages
+}
+
+/// The words of a session as it has heard them.
 #[derive(Debug, Default)]
-struct Content {
-    /// The lines of the user, in their order.
-    lines: Vec<MessageLine>,
-    /// The number of foreign lines.
-    foreign: usize,
+pub struct HeardMessages {
+    /// The words that are not dropped, in their order.
+    pub messages: Vec<Message>,
+    content: Vec<u8>,
 }
 
-/// The content of the file as a session hears it, put right.
-#[derive(Debug)]
-pub struct Heard {
-    /// The lines of the user, in their order.
-    pub lines: Vec<MessageLine>,
-    /// The number of foreign lines that were removed.
-    pub foreign: usize,
-    /// True if known lines were missing and are restored.
-    pub restored: bool,
-    /// The file as it was found, if it had lines of others.
-    pub found: Option<PathBuf>,
-}
-
-/// The words among some lines that are not dropped, in their order.
-pub fn messages_of(lines: &[MessageLine]) -> Vec<Message> {
-    let is_dropped = |id| lines.iter().any(|line| line.id == id && line.text.is_none());
-    let word = |line: &MessageLine| Some(Message { id: line.id, text: line.text.clone()?, standing: line.standing });
-    lines.iter().filter(|line| !is_dropped(line.id)).filter_map(word).collect()
+impl HeardMessages {
+    /// Returns whether no line was heard.
+    pub fn is_none(&self) -> bool {
+        self.content.is_empty()
+    }
 }
 
 /// The file.
@@ -201,7 +203,7 @@ impl MessageFile {
     ///
     /// It cannot be read, or a newer version of `ar` wrote it.
     pub fn messages(&self) -> Result<Vec<Message>, StateError> {
-        Ok(messages_of(&self.read(MessageKey::read()?.as_ref())?.lines))
+        Ok(messages_of(&self.read(MessageKey::read()?.as_ref())?.0))
     }
 
     /// Adds a word, with a number above `after`. It is on disk when this returns.
@@ -217,7 +219,7 @@ impl MessageFile {
         now: Timestamp,
     ) -> Result<u32, StateError> {
         let _lock = lines::lock(&self.path)?;
-        let last = self.read(Some(key))?.lines.iter().map(|line| line.id).max().unwrap_or(0);
+        let last = self.read(Some(key))?.0.iter().map(|line| line.id).max().unwrap_or(0);
         let id = last.max(after).saturating_add(1);
         self.append(key, id, Some((text, standing)), now)?;
         Ok(id)
@@ -230,72 +232,43 @@ impl MessageFile {
     /// See [`add`](Self::add).
     pub fn drop_message(&self, key: &MessageKey, id: u32, now: Timestamp) -> Result<Option<Message>, StateError> {
         let _lock = lines::lock(&self.path)?;
-        let messages = messages_of(&self.read(Some(key))?.lines);
+        let messages = messages_of(&self.read(Some(key))?.0);
         let Some(word) = messages.into_iter().find(|word| word.id == id) else { return Ok(None) };
         self.append(key, id, None, now)?;
         Ok(Some(word))
     }
 
-    /// Reads the file, removes lines of others, and restores the `known` ones that are missing. What it held is kept beside
-    /// it.
+    /// Reads the file, removes lines of others, and restores those that `heard` has and that are missing. What it held is
+    /// kept beside it.
     ///
     /// # Errors
     ///
     /// See [`add`](Self::add).
-    pub fn hear(&self, known: &[MessageLine]) -> Result<Heard, StateError> {
+    pub fn hear(&self, heard: &mut HeardMessages) -> Result<RepairedLines, StateError> {
         let key = MessageKey::read()?;
-        let is_whole = |content: &Content| {
-            content.foreign == 0 && known.iter().all(|line| content.lines.contains(line)) && !self.is_odd()
+        let repaired = lines::repair(&self.path, &heard.content, |line| self.unsealed(line, key.as_ref()))?;
+        let (lines, _) = self.parse(&repaired.content, key.as_ref())?;
+        *heard = HeardMessages { messages: messages_of(&lines), content: repaired.content.clone() };
+        Ok(repaired)
+    }
+
+    fn read(&self, key: Option<&MessageKey>) -> Result<(Vec<MessageLine>, usize), StateError> {
+        self.parse(&lines::content(&self.path)?, key)
+    }
+
+    /// The lines of the user, in their order, and the number of foreign ones.
+    fn parse(&self, content: &[u8], key: Option<&MessageKey>) -> Result<(Vec<MessageLine>, usize), StateError> {
+        lines::valid(content, |line| self.unsealed(line, key))
+    }
+
+    /// A line that has the user's seal for this session.
+    fn unsealed(&self, text: &[u8], key: Option<&MessageKey>) -> Result<Option<MessageLine>, StateError> {
+        let unsealed = || {
+            let mut line: Value = serde_json::from_slice(text).ok()?;
+            let seal = line.as_object_mut()?.remove(SEAL)?;
+            (seal == key?.seal(&self.tag, &line)).then_some(())
         };
-        if let Some(content) = self.read(key.as_ref()).ok().filter(is_whole) {
-            return Ok(Heard { lines: content.lines, foreign: 0, restored: false, found: None });
-        }
-        if self.is_odd() {
-            move_odd_away(&self.path).map_err(failed("move", &self.path))?;
-        }
-        if fs::metadata(&self.path).is_ok_and(|meta| meta.len() > lines::LARGEST) {
-            move_away(&self.path).map_err(failed("move", &self.path))?;
-        }
-        let _lock = lines::lock(&self.path)?;
-        let Content { lines, foreign } = self.read(key.as_ref())?;
-        let mut whole = known.to_vec();
-        whole.extend(lines.iter().filter(|line| !known.contains(line)).cloned());
-        let found = match foreign {
-            0 => None,
-            _ => Some(copy_beside(&self.path, &lines::content(&self.path)?, ".rewritten")?),
-        };
-        let restored = whole.len() > lines.len();
-        lines::replace(&self.path, &whole)?;
-        Ok(Heard { lines: whole, foreign, restored, found })
-    }
-
-    /// Returns whether the path holds something other than a regular file.
-    fn is_odd(&self) -> bool {
-        fs::symlink_metadata(&self.path).is_ok_and(|meta| !meta.is_file())
-    }
-
-    fn read(&self, key: Option<&MessageKey>) -> Result<Content, StateError> {
-        let mut content = Content::default();
-        for text in lines::lines(&lines::content(&self.path)?) {
-            let line = key.and_then(|key| self.unsealed(text, key));
-            check_version(&self.path, line.as_ref().and_then(|line| line.get("version")))?;
-            match line.and_then(|line| serde_json::from_value(line).ok()) {
-                // A line that is there twice counts once.
-                Some(line) if content.lines.contains(&line) => {}
-                Some(line) => content.lines.push(line),
-                None => content.foreign += 1,
-            }
-        }
-        Ok(content)
-    }
-
-    /// The JSON of a line that has the user's seal for this session.
-    fn unsealed(&self, text: &[u8], key: &MessageKey) -> Option<Value> {
-        let mut line: Value = serde_json::from_slice(text).ok()?;
-        let seal = line.as_object_mut()?.remove(SEAL)?;
-        let is_sealed = seal == key.seal(&self.tag, &line);
-        line[SEAL] = seal;
-        is_sealed.then_some(line)
+        unsealed().map_or(Ok(None), |()| lines::versioned(&self.path, text))
     }
 
     fn append(&self, key: &MessageKey, id: u32, word: Option<(&str, bool)>, now: Timestamp) -> Result<(), StateError> {
@@ -323,23 +296,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, key, other) = (file(folder.path()), MessageKey(vec![7; KEY_BYTES]), MessageKey(vec![8; KEY_BYTES]));
         let now: Timestamp = "2026-11-20T22:00:00.123456Z".parse().unwrap();
-        let messages = |key: &MessageKey| messages_of(&file.read(Some(key)).unwrap().lines);
+        let messages = |key: &MessageKey| messages_of(&file.read(Some(key)).unwrap().0);
         assert_eq!(file.add(&key, 0, ("halve the rate\nsoon", false), now).unwrap(), 1);
         assert_eq!(file.add(&key, 4, ("keep it small", true), now).unwrap(), 5);
         assert_eq!(messages(&key).iter().map(|word| word.id).collect::<Vec<_>>(), [1, 5]);
-        assert_eq!((messages(&other), file.read(None).unwrap().foreign), (vec![], 2));
+        assert_eq!((messages(&other), file.read(None).unwrap().1), (vec![], 2));
 
         let text = fs::read_to_string(file.path()).unwrap();
         let forged = text.replace("halve", "raise");
         fs::write(file.path(), format!("{text}{text}{forged}torn")).unwrap();
-        let content = file.read(Some(&key)).unwrap();
-        assert_eq!(
-            (content.lines.len(), content.foreign),
-            (2, 2),
-            "a copy counts once, a changed or torn line not at all"
-        );
+        assert_eq!(file.read(Some(&key)).unwrap().1, 2, "the changed line and the torn one");
+        assert_eq!(messages(&key).len(), 2, "a copy counts once");
         let of_another = MessageFile { tag: "u".parse().unwrap(), ..file.clone() };
-        assert_eq!(of_another.read(Some(&key)).unwrap().lines, []);
+        assert_eq!(of_another.read(Some(&key)).unwrap().0.len(), 0);
 
         assert_eq!(file.drop_message(&key, 5, now).unwrap().unwrap().text, "keep it small");
         assert_eq!(file.drop_message(&key, 5, now).unwrap(), None);

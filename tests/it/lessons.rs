@@ -11,6 +11,10 @@ use crate::support::{Called, TestRepo, ar, ar_command};
 
 const LESSONS: &str = "autoresearch-lessons.md";
 
+/// The lines around the part of the file that is `ar`'s.
+const BEGIN: &str = "<!-- autoresearch-lessons version 1: ar rewrites this part, your notes stay outside it -->\n";
+const END: &str = "<!-- end of autoresearch-lessons -->\n";
+
 /// The arguments of a loop whose agent does what `first` says and then makes a change that is worth `$value`.
 fn loop_args(first: &str, experiments: u32) -> Vec<String> {
     let agent = format!(
@@ -43,8 +47,13 @@ fn prompt(repo: &TestRepo, experiment: u32) -> String {
     fs::read_to_string(repo.outside().join(format!("prompt-{experiment}"))).unwrap()
 }
 
-/// A file of `count` entries of another session, one a day, the last of them today.
+/// A file of lessons of another session.
 pub(crate) fn old_lessons(count: i64) -> String {
+    format!("{BEGIN}{}{END}", old_entries(count))
+}
+
+/// `count` entries of another session, one a day, the last of them today.
+fn old_entries(count: i64) -> String {
     let now: jiff::Timestamp = crate::support::CLOCK.parse().unwrap();
     let entry = |n: i64| {
         let time = now - jiff::SignedDuration::from_hours(24 * (count - n));
@@ -74,7 +83,9 @@ fn keeps_pivots_and_the_end_teach_lessons_that_the_next_session_reads() {
     assert_eq!(found[3].1, "4 experiments, 1 kept; best 1.5 (experiment 1: change 1); in vain: WarmUp; failed: nan 1");
     let text = repo.read(LESSONS);
     assert!(
-        text.starts_with("My own notes.\n\n<!-- lesson t/1 -->\n- **strategy**: depth\n- **outcome**: keep\n"),
+        text.starts_with(&format!(
+            "My own notes.\n\n{BEGIN}# Lessons\n\n<!-- lesson t/1 -->\n- **strategy**: depth\n- **outcome**: keep\n"
+        )),
         "{text}"
     );
     assert!(
@@ -110,7 +121,7 @@ fn old_lessons_are_folded_by_strategy_and_those_of_this_session_are_not() {
     run(&repo, "value=$(awk \"BEGIN{print 1.9-0.1*$AR_EXPERIMENT}\")", 1, &[]).ok();
     // It would be the first to go.
     let own = repo.read(LESSONS).replace("2026-11-20T22", "2020-11-20T22");
-    repo.write(LESSONS, format!("{own}{}{notes}", old_lessons(70)));
+    repo.write(LESSONS, own.replace(END, &format!("{}{END}{notes}", old_entries(70))));
     ar(&repo, ["resume", "--max-experiments", "1"]).ok();
     let names = names(&repo);
     let folded: Vec<_> = names.iter().filter(|name| name.starts_with("folded ")).collect();
@@ -119,7 +130,7 @@ fn old_lessons_are_folded_by_strategy_and_those_of_this_session_are_not() {
         assert!(names.contains(&own.to_owned()), "{own}: {names:?}");
     }
     assert!(names.contains(&"old/70".to_owned()) && !names.contains(&"old/1".to_owned()), "{names:?}");
-    assert!(repo.read(LESSONS).contains(notes));
+    assert!(repo.read(LESSONS).ends_with(&format!("{END}{notes}")));
     let brief = ar(&repo, ["brief"]).ok().stdout;
     assert!(brief.contains("## Lessons\n") && brief.len() < 8192, "{brief}");
 }
@@ -131,9 +142,9 @@ fn what_others_write_stays_to_the_byte_and_what_is_no_file_stops_nothing() {
     let first = "value=$(awk \"BEGIN{print 1.9-0.1*$AR_EXPERIMENT}\")";
     let content = |repo: &TestRepo| fs::read(repo.file(LESSONS)).unwrap();
     run(&repo, first, 1, &[]).ok();
-    assert!(
-        content(&repo).starts_with(b"<!-- autoresearch-lessons version 9 -->\nof a newer one\n\n<!-- lesson t/1 -->")
-    );
+    assert!(repo.read(LESSONS).starts_with(&format!(
+        "<!-- autoresearch-lessons version 9 -->\nof a newer one\n\n{BEGIN}# Lessons\n\n<!-- lesson t/1 -->"
+    )));
     assert_eq!(names(&repo), ["t/1", "t/summary-1"]);
     assert_eq!(repo.status(), "");
 
@@ -141,15 +152,20 @@ fn what_others_write_stays_to_the_byte_and_what_is_no_file_stops_nothing() {
         let called = ar(&repo, ["resume", "t", "--max-experiments", "1"]).ok();
         assert!(called.stderr.contains(trouble), "{trouble}: {called:#?}");
     };
-    // An entry that was edited is its editor's.
-    let edited = repo.read(LESSONS).replacen("- **insight**: ", "- **insight**: I doubt\n  that ", 1) + "* mine";
-    for theirs in [&b"\xff\xfe <!-- lesson t/2 -->\n- **strategy**: x\n"[..], edited.as_bytes()] {
-        repo.write(LESSONS, theirs);
-        goes_on("");
-        assert!(content(&repo).starts_with(theirs), "{}", repo.read(LESSONS));
-    }
-    assert_eq!(names(&repo), ["t/summary-1", "t/3", "t/summary-3"]);
-    assert!(!ar(&repo, ["brief", "t"]).ok().stdout.contains("doubt"));
+    // What is before and after the part stays; an entry that was edited says what its editor wants.
+    let before = b"\xff\xfe <!-- lesson t/2 -->\n- **strategy**: x\n";
+    let edited = repo.read(LESSONS).replacen("- **insight**: ", "- **insight**: I doubt\n  that ", 1);
+    repo.write(LESSONS, [before, edited.as_bytes(), b"* mine"].concat());
+    goes_on("");
+    assert!(content(&repo).starts_with(before) && content(&repo).ends_with(b"* mine"));
+    assert_eq!(names(&repo), ["t/1", "t/summary-1", "t/2", "t/summary-2"]);
+    assert!(ar(&repo, ["brief", "t"]).ok().stdout.contains("I doubt that change 1"));
+    // Without its end the part is text as well, and a new one begins.
+    let cut = String::from_utf8_lossy(&content(&repo)).replace(END, "");
+    repo.write(LESSONS, &cut);
+    goes_on("");
+    assert!(repo.read(LESSONS).starts_with(&cut));
+    assert_eq!(names(&repo), ["t/3", "t/summary-3"]);
     assert!(ar(&repo, ["doctor"]).ok().stdout.contains("no problems found"));
 
     repo.rm(LESSONS);
@@ -178,8 +194,8 @@ fn what_an_agent_deletes_is_put_back_and_what_it_adds_stays() {
     let is_told = |line: &&str| line.starts_with("note: restored ") && line.ends_with(told);
     assert_eq!(called.stderr.lines().filter(is_told).count(), 2, "{called:#?}");
     let text = repo.read(LESSONS);
-    assert!(text.starts_with("# Mine\n\n<!-- lesson t/1 -->"), "{text}");
-    assert!(text.contains("\nthe agent was here\n\n<!-- lesson t/3 -->"), "{text}");
+    assert!(text.starts_with(&format!("# Mine\n\n{BEGIN}")), "{text}");
+    assert!(text.ends_with(&format!("{END}the agent was here\n")), "{text}");
     assert_eq!(names(&repo), ["t/1", "t/2", "t/3", "t/summary-3"]);
 }
 

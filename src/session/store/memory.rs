@@ -11,15 +11,16 @@ use crate::agent::Memories;
 use crate::crash;
 use crate::domain::{
     Contract, Draw, ExperimentId, Idea, IdeaKind, Lesson, NewIdea, Notice, Outcome, Record, Rung, Tag, agent_name,
+    with_causes,
 };
 use crate::git::Repo;
 use crate::rules::{
-    self, History, directions_tried, draw, heaviest_first, is_used, keep_lesson, learned, pivot_lesson, same_idea,
-    summary_lesson,
+    self, History, directions_tried, draw, idea_key, is_used, keep_lesson, learned, newest_first, offered_state,
+    pivot_lesson, summary_lesson,
 };
 use crate::session::errors::SessionError;
 use crate::session::files::{exclude_own, session_tags};
-use crate::state::{Added, IdeaFile, Journal, LESSONS, LessonFile, Memory, OpenExperiment, SessionFolder};
+use crate::state::{Added, IdeaFile, Journal, LESSONS, LessonFile, Memory, OpenExperiment, SessionFolder, StateError};
 
 /// Notes what the agent is offered of the backlog with the open experiment.
 pub(crate) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {
@@ -29,11 +30,21 @@ pub(crate) fn note_offer(memories: &Memories, open: &mut OpenExperiment) {
 }
 
 /// The contents of the files that outlive a call.
-pub(crate) struct Files<'a> {
-    pub(crate) lessons: Vec<Lesson>,
-    pub(crate) ideas: &'a [Idea],
+pub(crate) struct Files {
+    lessons: Vec<Lesson>,
+    ideas: Vec<Idea>,
     /// The findings of the session, with the experiments of their calls.
-    pub(crate) noted: &'a [(ExperimentId, String)],
+    noted: Vec<(ExperimentId, String)>,
+}
+
+impl Files {
+    /// Reads the lessons and ideas of a repository and the findings of a session; those that cannot be read are `unread`.
+    pub(crate) fn read(root: &Path, state: &Path, mut unread: impl FnMut(&'static str, &StateError)) -> Files {
+        let lessons = LessonFile::new(root).read().inspect_err(|error| unread("lessons", error));
+        let backlog = IdeaFile::new(root).read().inspect_err(|error| unread("ideas", error));
+        let noted = Memory::new(state).findings().unwrap_or_default();
+        Files { lessons: lessons.unwrap_or_default(), ideas: backlog.unwrap_or_default().ideas, noted }
+    }
 }
 
 /// Selects the lessons, findings and ideas that an agent gets. When the agent of an experiment is called again, it gets the
@@ -44,21 +55,20 @@ pub(crate) fn memories(
     id: ExperimentId,
     new_direction: bool,
     how: Draw,
-    Files { lessons, ideas, noted }: Files<'_>,
-    now: Timestamp,
+    Files { lessons, mut ideas, noted }: Files,
 ) -> Memories {
     let tried = if new_direction { directions_tried(history.records()) } else { Vec::new() };
     let seed = format!("{tag}/{id}");
     let own = agent_name(tag.as_str(), &id.to_string());
-    let others: Vec<Idea> = ideas.iter().filter(|idea| idea.by != own).cloned().collect();
-    let mut learned = learned(history.records(), noted);
+    ideas.retain(|idea| idea.by != own);
+    let mut learned = learned(history.records(), &noted);
     learned.retain(|note| !lessons.iter().any(|lesson| lesson.insight == note.text));
     let offers_of = |record| IdeaKind::VARIANTS.iter().filter_map(move |kind| Record::offered(record, *kind));
     let earlier: Vec<String> = history.records().iter().flat_map(offers_of).collect();
     let offered = |idea: &Idea| earlier.iter().filter(|text| **text == idea.idea.text).count();
-    let offer = |kind: &IdeaKind| draw(&others, *kind, how, &seed, &tried, offered).cloned();
+    let offer = |kind: &IdeaKind| draw(&ideas, *kind, how, &seed, &tried, offered).cloned();
     let offers = IdeaKind::VARIANTS.iter().filter_map(offer).collect();
-    Memories { lessons: heaviest_first(lessons, now), learned, offers }
+    Memories { lessons: newest_first(lessons), learned, offers }
 }
 
 /// The backlog of the repository that `dir` is in, kept out of git.
@@ -89,13 +99,11 @@ pub(crate) struct Learning<'a> {
 impl Learning<'_> {
     /// Looks up what the agent of an experiment is told of earlier nights.
     pub(crate) fn recall(&mut self, id: ExperimentId) -> Memories {
-        let lessons = self.lessons.read().unwrap_or_else(|error| self.notices.unread("lessons", &error));
-        let backlog = self.ideas.read().map(|backlog| backlog.ideas);
-        let ideas = backlog.unwrap_or_else(|error| self.notices.unread("ideas", &error));
-        let noted = Memory::new(&self.folder.state()).findings().unwrap_or_default();
-        let files = Files { lessons, ideas: &ideas, noted: &noted };
+        let files = Files::read(&self.repo.main_worktree(), &self.folder.state(), |what, error| {
+            self.notices.note_once(Notice::MemoryUnread { what, why: with_causes(error) });
+        });
         let new_direction = self.rung.directive.wants_new_direction();
-        memories(&self.contract.tag, self.history, id, new_direction, self.contract.draw, files, self.now)
+        memories(&self.contract.tag, self.history, id, new_direction, self.contract.draw, files)
     }
 
     /// The current contents of the files.
@@ -137,9 +145,9 @@ impl Learning<'_> {
         self.add_ideas(record.id, &record.ideas())?;
         for text in IdeaKind::VARIANTS.iter().filter_map(|kind| record.offered(*kind)) {
             let by = agent_name(self.contract.tag.as_str(), &record.id.to_string());
-            let offered = |idea: &Idea| same_idea(&idea.idea.text, &text);
-            let is_kept = record.outcome == Outcome::Keep;
-            let marked = self.ideas.mark_drawn(offered, |idea| is_used(record, idea), is_kept, &by, self.now);
+            let offered = |idea: &Idea| idea_key(&idea.idea.text) == idea_key(&text);
+            let becomes = |idea: &Idea| offered_state(idea, is_used(record, idea), record.outcome == Outcome::Keep);
+            let marked = self.ideas.mark(offered, becomes, &by, self.now);
             self.notices.or_unrecorded(marked)?;
         }
         Ok(())
@@ -216,7 +224,7 @@ impl Learning<'_> {
             *tag == self.contract.tag || matches!(journal(), Ok(Some(journal)) if !journal.attempts.is_empty())
         });
         let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);
-        let added = self.lessons.add(lesson, spared, self.now, &self.folder.state());
+        let added = self.lessons.add(lesson, spared, &self.folder.state());
         self.notices.or_unrecorded(added).map(drop)
     }
 }

@@ -9,7 +9,7 @@ use crate::git::Repo;
 use crate::measure::PlainText;
 use crate::session::errors::{LONGEST, MessageError, SessionError};
 use crate::session::files::is_driven;
-use crate::state::{Heard, Journal, MessageFile, MessageKey, MessageLine, MessageMarks, SessionFolder, messages_of};
+use crate::state::{HeardMessages, Journal, MessageFile, MessageKey, MessageMarks, RepairedLines, SessionFolder};
 
 /// The most characters of a word in an event.
 const SHOWN: usize = 500;
@@ -87,16 +87,12 @@ fn marks(folder: &SessionFolder) -> MessageMarks {
 pub(crate) struct ReceivedMessages {
     /// The file when it was last looked at; absent before the first look.
     looked: Option<Option<FileStamp>>,
-    lines: Vec<MessageLine>,
+    heard: HeardMessages,
     /// Which experiment's call was given a word that no finished call had.
     claims: BTreeMap<u32, ExperimentId>,
 }
 
 impl ReceivedMessages {
-    fn all(&self) -> Vec<Message> {
-        messages_of(&self.lines)
-    }
-
     /// The words for the prompt of the next call for this experiment. Those that only one prompt has are given to no call
     /// for another experiment, as long as an agent proposes that one.
     pub(crate) fn claim(&mut self, id: ExperimentId, journal: &Journal) -> Vec<Message> {
@@ -110,14 +106,12 @@ impl ReceivedMessages {
 
     /// The words that a coming prompt has.
     pub(crate) fn coming(&self, journal: &Journal) -> Vec<Message> {
-        let mut messages = self.all();
-        messages.retain(|word| journal.messages.is_coming(word));
-        messages
+        self.heard.messages.iter().filter(|word| journal.messages.is_coming(word)).cloned().collect()
     }
 
     /// Returns whether there are undelivered words.
     pub(crate) fn are_waiting(&self, journal: &Journal) -> bool {
-        self.all().iter().any(|word| !journal.messages.is_delivered(word))
+        self.heard.messages.iter().any(|word| !journal.messages.is_delivered(word))
     }
 }
 
@@ -126,23 +120,22 @@ impl ReceivedMessages {
 pub(crate) fn receive_messages(store: &mut Store) -> bool {
     let file = MessageFile::new(&store.folder, &store.contract.tag);
     let stamp = FileStamp::of(file.path());
-    if store.rolled_back || store.messages.looked == Some(stamp) || stamp.is_none() && store.messages.lines.is_empty() {
+    if store.rolled_back || store.messages.looked == Some(stamp) || stamp.is_none() && store.messages.heard.is_none() {
         return false;
     }
     store.messages.looked = Some(stamp);
-    match file.hear(&store.messages.lines) {
-        Ok(Heard { lines, foreign, restored, found }) => {
-            if let Some(found) = found {
-                store.note(Notice::WordsRemoved { count: foreign, found });
+    match file.hear(&mut store.messages.heard) {
+        Ok(RepairedLines { removed, restored, copy, .. }) => {
+            if let Some(found) = copy {
+                store.note(Notice::WordsRemoved { count: removed, found });
             }
             if restored {
                 store.note(Notice::WordsRestored);
             }
-            store.messages.lines = lines;
         }
         Err(error) => store.note_once(Notice::MemoryUnread { what: "words", why: with_causes(&error) }),
     }
-    let mut messages = store.messages.all();
+    let mut messages = store.messages.heard.messages.clone();
     messages.retain(|word| store.journal.messages.hear(word.id));
     for word in messages {
         store.note(Event::Told { id: word.id, text: cut(&one_line(&word.text), SHOWN), standing: word.standing });

@@ -46,12 +46,6 @@ impl Notices {
         !self.events.is_empty()
     }
 
-    /// Says that `what` cannot be read, on which the loop does not depend.
-    pub(crate) fn unread<T: Default>(&mut self, what: &'static str, error: &StateError) -> T {
-        self.note_once(Notice::MemoryUnread { what, why: with_causes(error) });
-        T::default()
-    }
-
     /// Says that artifacts could not be settled, if so.
     pub(crate) fn or_unsettled(&mut self, id: ExperimentId, settled: Result<(), StateError>) {
         if let Err(error) = settled {

@@ -256,8 +256,8 @@ impl Store {
         if record.outcome == Outcome::Keep {
             remove_flag_report(self);
         }
-        if let Some(direction) = &record.direction {
-            Memory::new(&self.folder.state()).add_direction(direction, record.id)?;
+        if record.direction.is_some() {
+            Memory::new(&self.folder.state()).write_directions(self.history.records())?;
         }
         self.note_findings(record.id, &record.findings())?;
         crash::point("settling.direction_noted");

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-
 use crate::agent::{self, Briefing, Memories};
 use crate::domain::{
     Clock, CommitId, Contract, ExperimentId, ExperimentName, Imported, Note, Outcome, Phase, Record, Spent, Tag, Which,
@@ -24,7 +22,7 @@ use crate::session::files::{
     refuse_changed, session_tags, stored_contract,
 };
 use crate::session::store::{Files, last_failed_log, memories, waiting_messages};
-use crate::state::{Calls, IdeaFile, Journal, LessonFile, Memory, SessionFolder, plain_log, read_log_tail};
+use crate::state::{Calls, Journal, SessionFolder, plain_log, read_log_tail};
 
 /// A session as a reader sees it.
 #[derive(Debug)]
@@ -164,7 +162,7 @@ impl SessionView {
     /// # Errors
     ///
     /// The terms were changed after they were approved.
-    pub fn brief(&self, now: Timestamp, is_called: bool) -> Result<String, SessionError> {
+    pub fn brief(&self, is_called: bool) -> Result<String, SessionError> {
         let contract = self.contract.as_ref().ok_or_else(|| no_session(&self.repo, &self.tag))?;
         if contract.imported {
             return Err(SessionError::ImportedSession(self.tag.to_string()));
@@ -180,7 +178,7 @@ impl SessionView {
             experiment: self.history.next_id(),
             idle_calls: calls.idle(),
             last_call: calls.last(),
-            memories: &self.memories(ladder.wants_new_direction(), now),
+            memories: &self.memories(ladder.wants_new_direction()),
             directive: ladder.directive(),
             found: &[],
             asked_again: None,
@@ -227,20 +225,10 @@ impl SessionView {
     }
 
     /// The lessons, findings and ideas for the next experiment, as far as they are readable.
-    pub(crate) fn memories(&self, new_direction: bool, now: Timestamp) -> Memories {
-        let root = self.repo.main_worktree();
-        let lessons = LessonFile::new(&root).read().unwrap_or_default();
-        let ideas = IdeaFile::new(&root).read().unwrap_or_default().ideas;
-        let noted = Memory::new(&self.folder.state()).findings().unwrap_or_default();
-        memories(
-            &self.tag,
-            &self.history,
-            self.history.next_id(),
-            new_direction,
-            self.contract.as_ref().map(|contract| contract.draw).unwrap_or_default(),
-            Files { lessons, ideas: &ideas, noted: &noted },
-            now,
-        )
+    pub(crate) fn memories(&self, new_direction: bool) -> Memories {
+        let files = Files::read(&self.repo.main_worktree(), &self.folder.state(), |_, _| {});
+        let draw = self.contract.as_ref().map(|contract| contract.draw).unwrap_or_default();
+        memories(&self.tag, &self.history, self.history.next_id(), new_direction, draw, files)
     }
 
     /// The notes on these experiments, by number; those without one are left out.

@@ -81,7 +81,7 @@ pub fn search_name(tag: &str, experiment: &str) -> String {
 }
 
 /// One idea of the backlog.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Idea {
     /// Its number, from 1.
     pub id: u32,
@@ -91,11 +91,11 @@ pub struct Idea {
     /// The author: `user`, or `agent of nov20/7`.
     pub by: String,
     /// When it was added.
-    #[serde(serialize_with = "crate::domain::millis::serialize")]
+    #[serde(with = "crate::domain::millis", alias = "ts")]
     pub time: Timestamp,
     /// Its state.
     pub state: IdeaState,
     /// True if an agent was offered it and made something else; then `ar` may offer it again.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unused: bool,
 }

@@ -78,10 +78,10 @@ pub use research::is_research::is_research;
 pub use research::learned::learned;
 pub use research::unranged::unranged;
 pub use research::{
-    ArtifactPoint, AxisValues, Fit, Fold, Learned, Likeness, NOVELTY, NOVELTY_WINDOW, NoFit, RatedSession, Weighed,
-    Weights, artifact_course, artifact_metric, axis_means, axis_values, bring, brought, by_rank, calls_score,
-    composite, composite_number, decided_novelty, draw, fold, four_decimals, heaviest_first, in_form, is_used,
-    keep_lesson, mean_novelty, pivot_lesson, product, same_idea, summary_lesson, summed_up, v2, weigh, weighted,
+    ArtifactPoint, AxisValues, Fit, Learned, Likeness, NOVELTY, NOVELTY_WINDOW, NoFit, RatedSession, Weighed, Weights,
+    artifact_course, artifact_metric, axis_means, axis_values, bring, brought, by_rank, calls_score, composite,
+    composite_number, decided_novelty, draw, fold, four_decimals, idea_key, in_form, is_used, keep_lesson,
+    mean_novelty, newest_first, offered_state, pivot_lesson, product, summary_lesson, summed_up, v2, weigh, weighted,
     worst_axis,
 };
 pub use schedule::{

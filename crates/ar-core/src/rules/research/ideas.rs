@@ -79,10 +79,19 @@ fn words(text: &str) -> Vec<String> {
     words.filter(|word| !word.is_empty() && !FILLERS.contains(&word.as_str())).collect()
 }
 
-/// Returns whether two texts are the same idea, ignoring case and white space.
-pub fn same_idea(one: &str, other: &str) -> bool {
-    let words = |text: &str| text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>();
-    words(one) == words(other)
+/// The text of an idea without differences of case and white space: two with the same one are the same idea.
+pub fn idea_key(text: &str) -> String {
+    text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
+}
+
+/// The state of an idea after an experiment whose agent was offered it, and whether it was offered in vain. An idea that was
+/// used or kept stays so.
+pub fn offered_state(idea: &Idea, is_used: bool, is_kept: bool) -> (IdeaState, bool) {
+    match idea.state {
+        IdeaState::Kept => (IdeaState::Kept, false),
+        _ if is_used && is_kept => (IdeaState::Kept, false),
+        state => (IdeaState::Drawn, !is_used && (state != IdeaState::Drawn || idea.unused)),
+    }
 }
 
 #[cfg(test)]
@@ -193,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_idea_is_the_same_in_other_letters_and_not_with_another_sign() {
-        assert!(same_idea("Half the  rate", "half the rate "));
-        assert!(!same_idea("lr*2", "lr/2"));
+        assert_eq!(idea_key("Half the  rate"), idea_key("half the rate "));
+        assert_ne!(idea_key("lr*2"), idea_key("lr/2"));
     }
 }

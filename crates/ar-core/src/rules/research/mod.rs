@@ -18,9 +18,9 @@ pub use axes::{
     AxisValues, axis_means, axis_values, bring, brought, composite, composite_number, four_decimals, in_form, product,
     v2, weighted, worst_axis,
 };
-pub use ideas::{by_rank, draw, is_used, same_idea};
+pub use ideas::{by_rank, draw, idea_key, is_used, offered_state};
 pub use insights::{keep_lesson, pivot_lesson, summary_lesson, summed_up};
 pub use is_research::calls_score;
 pub use learned::Learned;
-pub use lessons::{Fold, fold, heaviest_first};
+pub use lessons::{fold, newest_first};
 pub use weights::{Fit, Likeness, NoFit, RatedSession, Weighed, Weights, weigh};
