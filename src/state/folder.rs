@@ -14,7 +14,7 @@ use super::StateError;
 use super::copies::files_below;
 use super::json::{PROGRESS, read_json, write_json};
 use super::logs::EVENT_LOGS;
-use super::memory::{DIRECTIONS, FINDINGS, ITERATIONS};
+use super::memory::MEMORY_FILES;
 use crate::domain::{Contract, ExperimentId, Tag};
 use crate::fs::{
     GLANCE, OWN_FOLDER, create_folder, failed, is_odd, lock_within, move_away, move_no_folder_away, open_regular,
@@ -29,9 +29,8 @@ const HASH: &str = "hash";
 /// The folder of all sessions in the root of the main worktree.
 pub const SESSIONS_FOLDER: &str = OWN_FOLDER;
 
-/// The files of the state folder.
-pub const STATE_FILES: [&str; 9] =
-    ["contract.json", "task_spec.md", PROGRESS, UNTRACKED, PROTECTED, CARRIED, FINDINGS, ITERATIONS, DIRECTIONS];
+/// The files of the state folder, except for those of memory.
+pub const STATE_FILES: [&str; 6] = ["contract.json", "task_spec.md", PROGRESS, UNTRACKED, PROTECTED, CARRIED];
 
 /// The file of the state folder that lists what runs in place may carry over.
 pub const CARRIED: &str = "carried.json";
@@ -76,7 +75,7 @@ impl SessionFolder {
         let found = |path: &Path| fs::symlink_metadata(path).ok();
         let folders = [self.root.clone(), self.state(), self.logs(), self.runs()].into_iter();
         let folders = folders.filter(|path| !path.is_dir() && found(path).is_some_and(|found| !found.is_dir()));
-        let state = STATE_FILES.iter().map(|name| self.state().join(name));
+        let state = STATE_FILES.iter().chain(&MEMORY_FILES).map(|name| self.state().join(name));
         let logs = EVENT_LOGS.iter().map(|name| self.logs().join(name));
         let files = state.chain(logs).chain([self.lock_path(), self.root.join("stop.json")]);
         folders.chain(files.filter(|path| found(path).is_some_and(|found| found.is_dir()))).collect()

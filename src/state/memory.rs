@@ -16,7 +16,9 @@ pub const FINDINGS: &str = "findings.jsonl";
 /// The log of iterations.
 pub const ITERATIONS: &str = "iteration_log.jsonl";
 /// The directions tried.
-pub const DIRECTIONS: &str = "directions_tried.json";
+const DIRECTIONS: &str = "directions_tried.json";
+/// The files that [`Memory::create`] makes of the records.
+pub const MEMORY_FILES: [&str; 3] = [FINDINGS, ITERATIONS, DIRECTIONS];
 
 /// One line of `iteration_log.jsonl`.
 #[derive(Debug, Clone, Serialize)]

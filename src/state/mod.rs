@@ -13,7 +13,6 @@ mod escalation_files;
 mod escalations;
 mod folder;
 mod guardian_files;
-mod held;
 mod ideas;
 mod journal;
 mod json;
@@ -49,14 +48,13 @@ pub use folder::{
     CARRIED, Owner, OwnerLock, PROTECTED, SESSIONS_FOLDER, STATE_FILES, SessionFolder, UNTRACKED, lock_all, refuse_held,
 };
 pub use guardian_files::{GuardianFiles, GuardianLine, RESIDENT, guardian_folder, has_guardian, last_patrol};
-pub use held::{Held, Repaired};
 pub use ideas::{Added, Backlog, IdeaFile};
 pub use journal::{Journal, OpenAttempt, OpenExperiment, Ported};
 pub use json::{PROGRESS, json_text, read_json, write_json, write_json_after, write_json_unsynced};
 pub use lessons::{LESSONS, LessonFile};
 pub use lines::RepairedLines;
 pub use logs::{EVENT_LOGS, EventLog, HEARTBEAT_LOG, Level, LoggedEnd, WORK_LOG};
-pub use memory::{DIRECTIONS, FINDINGS, ITERATIONS, Iteration, Memory};
+pub use memory::{FINDINGS, ITERATIONS, Iteration, MEMORY_FILES, Memory};
 pub use messages::{HeardMessages, MessageFile, MessageKey, MessageMarks};
 pub use open_run::{MOST_EVICTIONS, OpenRun};
 pub use pauses::{OpenOutage, Pauses};

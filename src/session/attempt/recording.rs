@@ -112,10 +112,6 @@ impl Store {
         }
         crash::point("settling.refs_dropped");
         self.write_journal()?;
-        if !self.expected.at_work.is_empty() {
-            // The logs of the recorded runs are not foreign changes.
-            self.expected.inspect_logs(&self.folder, &self.history);
-        }
         self.settle_git()
     }
 

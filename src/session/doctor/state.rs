@@ -21,14 +21,8 @@ use crate::session::store::contradiction::contradiction;
 use crate::session::store::{RUN, Remains, rebuilt_journal, trouble_text};
 use crate::session::wait::guardian_lines;
 use crate::state::{
-    DIRECTIONS, EVENT_LOGS, EventLog, FINDINGS, ITERATIONS, Journal, Memory, OpenExperiment, StateError, read_json,
+    EVENT_LOGS, EventLog, ITERATIONS, Journal, MEMORY_FILES, Memory, OpenExperiment, StateError, UNTRACKED, read_json,
 };
-
-/// The state files that are there from the beginning and can be made anew from the records.
-const MEMORY: [&str; 3] = [FINDINGS, ITERATIONS, DIRECTIONS];
-
-/// The untracked files that the last call left.
-const UNTRACKED: &str = "untracked.json";
 
 /// Compares the state folder of a session.
 pub(crate) fn inspect<'a>(repo: &'a Repo, facts: &'a Facts) -> Vec<Difference<'a>> {
@@ -208,7 +202,7 @@ fn torn_run_files(folder: &Path) -> Vec<PathBuf> {
 fn memory(facts: &Facts) -> Vec<Difference<'_>> {
     let state = facts.folder.state();
     let logs = EVENT_LOGS.iter().map(|name| facts.folder.logs().join(name));
-    let paths = MEMORY.iter().chain(&[UNTRACKED]).map(|name| state.join(name)).chain(logs);
+    let paths = MEMORY_FILES.iter().chain(&[UNTRACKED]).map(|name| state.join(name)).chain(logs);
     let difference = |path: PathBuf| {
         let shown = path.display();
         let what = match read_regular(&path) {
@@ -217,7 +211,9 @@ fn memory(facts: &Facts) -> Vec<Difference<'_>> {
                 bad if is_log(&path) => format!("cannot parse {} of {shown}", count_of(bad, "line")),
                 _ => format!("cannot parse {shown}"),
             },
-            Err(_) if MEMORY.iter().any(|name| path.ends_with(name)) && !path.exists() => format!("{shown} is missing"),
+            Err(_) if MEMORY_FILES.iter().any(|name| path.ends_with(name)) && !path.exists() => {
+                format!("{shown} is missing")
+            }
             Err(_) => return None,
         };
         let finding = Finding::error(Area::Journal, what);

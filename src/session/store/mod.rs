@@ -2,7 +2,6 @@
 //! waits, and nothing knows a working tree.
 
 pub(super) mod contradiction;
-mod earlier_logs;
 mod expectations;
 mod fresh_tags;
 mod jobs;
@@ -20,7 +19,6 @@ mod watchdog;
 mod writer;
 
 pub(crate) use contradiction::trouble_text;
-pub(crate) use earlier_logs::{LOGS, newest_log, of_earlier};
 pub(crate) use expectations::{Detection, Expected, Stamps};
 pub(crate) use fresh_tags::{first_fresh_seed, read_tag, record_verified, write_tag};
 pub use jobs::AGENT;

@@ -1,7 +1,7 @@
 //! Restoring what was deleted or replaced while the session was open: its folder, git's own files, results.tsv.
 //!
 //! `git clean -fdx`, `git stash --all` or `rm -rf .autoresearch` are things that agents and training scripts do. All that
-//! was there is in the refs and in this process, except for the logs of earlier runs.
+//! was there is in the refs and in this process, except for event logs and the logs of runs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::rules::{Expenses, History, LadderState};
 use crate::session::errors::SessionError;
 use crate::session::files::{Others, exclude_own, other_records, read_history};
 use crate::state::{
-    Calls, EventLog, Journal, LoggedEnd, Memory, OpenAttempt, OpenExperiment, PROGRESS, Pauses, Presence, Results,
-    SessionFolder,
+    CARRIED, Calls, EventLog, Journal, LoggedEnd, Memory, OpenAttempt, OpenExperiment, PROTECTED, Pauses, Presence,
+    Results, SessionFolder, UNTRACKED,
 };
 
 /// Number of tries to restore a folder that a process may be deleting at the same moment.
@@ -130,7 +130,8 @@ impl Store {
             }
             self.note(Notice::FolderRestored(self.folder.root().to_owned()));
         }
-        self.expected.restore_files(|_| true, &mut self.notices)?;
+        self.expected.restore_files(&mut self.notices)?;
+        self.restore_memory()?;
         if was_deleted {
             self.learning().restore()?;
             self.learning().put_ideas_back()?;
@@ -155,20 +156,20 @@ impl Store {
         }
         self.folder.create()?;
         self.folder.lock_again(&mut self.lock)?;
-        // Nothing but this process knows what the log said.
-        let runs = self.folder.runs();
-        self.expected.restore_files(|path| path.starts_with(&runs), &mut self.notices)?;
-        self.expected.write_files_again()?;
+        let state = self.folder.state();
+        self.expected
+            .files
+            .restore(|path| [UNTRACKED, PROTECTED, CARRIED].iter().any(|name| path == state.join(name)))?;
         let now = self.now();
         // Write the journal first: after a kill, unwritten counts of an experiment would be counted again.
-        self.written.journal.write(&self.folder.state(), now)?;
-        self.expected.expect_again(&self.folder.state().join(PROGRESS));
+        self.written.journal.write(&state, now)?;
         crash::point("heal.journal_written");
-        self.expected.restore_files(|_| true, &mut self.notices)?;
-        Memory::new(&self.folder.state()).create(self.history.records())?;
+        self.restore_memory()?;
+        Memory::new(&state).create(self.history.records())?;
         crash::point("heal.memory_made");
         self.folder.store_contract(&self.contract, &task_spec(&self.contract))?;
         crash::point("heal.contract_stored");
+        self.expected.expect_again(self.folder.root());
         exclude_own(&self.repo, &[self.ledger.name()])
     }
 

@@ -58,15 +58,12 @@ pub(crate) fn write_flag_report(store: &mut Store, why: &str) -> Option<PathBuf>
     let (tag, root) = (&store.contract.tag, store.repo.worktree());
     let text = flag_text(tag, root, (why, store.now()), &store.history, store.journal.ladder.told());
     // The journal has the flag, and the event tells of it.
-    let written = EscalationFiles::of(&store.folder).write_flag_report(&text);
-    store.expected.expect_again(&store.folder.state());
-    written
+    EscalationFiles::of(&store.folder).write_flag_report(&text)
 }
 
 /// Removes the report of a flag: a keep answers it.
 pub(crate) fn remove_flag_report(store: &mut Store) {
     EscalationFiles::of(&store.folder).remove_flag_report();
-    store.expected.expect_again(&store.folder.state());
 }
 
 /// Writes the report, and gives where it is; `root` is the working tree.

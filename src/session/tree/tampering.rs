@@ -7,11 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
-use std::mem::take;
 use std::path::{Path, PathBuf};
 
 use crate::domain::{Actor, Actors, CommitId, ExperimentId, Notice, Record, RowChanges, Tag};
-use crate::fs::{FileStamp, is_odd, move_away, move_odd_away};
+use crate::fs::{FileStamp, free_beside, if_exists, is_odd, move_away, move_odd_away};
 use crate::git::Repo;
 use crate::ledger::{Entry, HeldRows, Since};
 use crate::rules::{History, RefChanges, compare_refs};
@@ -20,10 +19,8 @@ use crate::session::files::{
     HeldSessions, IgnoredFiles, Others, OwnFolder, SESSIONS, SessionRefs, is_odd_ref, other_records, readable_refs,
     tag_of,
 };
-use crate::session::store::{
-    Detection, Expected, LOGS, Notices, RUN_FILES, Stamps, Store, newest_log, note_changed, of_earlier,
-};
-use crate::state::{EVENT_LOGS, Repaired, SESSIONS_FOLDER, STATE_FILES, SessionFolder};
+use crate::session::store::{Detection, Expected, Notices, RUN_FILES, Stamps, Store, note_changed};
+use crate::state::{EVENT_LOGS, MEMORY_FILES, Memory, SESSIONS_FOLDER, STATE_FILES, SessionFolder};
 
 /// Files of git's by which an agent could hide a change from git, and from `ar`.
 const HIDING: [&str; 3] = ["info/attributes", "info/exclude", "info/grafts"];
@@ -31,8 +28,8 @@ const HIDING: [&str; 3] = ["info/attributes", "info/exclude", "info/grafts"];
 /// The folder of git's refs that replace objects by others.
 const REPLACEMENTS: &str = "refs/replace";
 
-/// The size in bytes up to which the newest log is put back.
-const HELD_LOG: u64 = 1024 * 1024;
+/// Number of earlier runs, newest first, whose logs are named when they change.
+const LOGS: usize = 50;
 
 /// Limit on repairs of the rows in a row, while another process keeps changing them.
 const ROW_TRIES: u32 = 5;
@@ -65,6 +62,21 @@ pub(crate) fn move_odd(
         notices.note(Notice::GitFilesMoved(moved));
     }
     Ok(())
+}
+
+/// Says which files were restored, each with the path of the version found there.
+fn note_restored(restored: Vec<(PathBuf, Option<PathBuf>)>, who: &Actors, notices: &mut Notices) {
+    let (mut deleted, mut back, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    for (path, aside) in restored {
+        if aside.is_some() { &mut back } else { &mut deleted }.push(path);
+        kept.extend(aside);
+    }
+    if !deleted.is_empty() {
+        notices.note(Notice::FilesRestored { who: who.clone(), paths: deleted });
+    }
+    if !back.is_empty() {
+        notices.note(Notice::FilesPutRight { who: who.clone(), paths: back, kept });
+    }
 }
 
 impl Detection {
@@ -143,47 +155,25 @@ impl Detection {
 }
 
 impl Expected {
-    /// The files that are named when they change: git's settings and hooks, those apart that it never runs, and what a run that
-    /// is to come will leave.
-    fn stamps(&self, repo: &Repo, folder: &SessionFolder) -> Stamps {
+    /// The files that are named when they change: git's settings and hooks, those apart that it never runs, what a run that
+    /// is to come will leave, and the logs of earlier runs.
+    fn stamps(&self, repo: &Repo, folder: &SessionFolder, history: &History) -> Stamps {
         let git = repo.common_dir();
         let hooks = fs::read_dir(git.join("hooks")).into_iter().flatten().flatten().map(|entry| entry.path());
         let hooks = hooks.filter(|hook| hook.extension() != Some("sample".as_ref()));
         let coming = self.coming().map(|id| folder.run(id)).flat_map(|run| RUN_FILES.map(|name| run.join(name)));
-        let all = ["config", "config.worktree"].iter().map(|name| git.join(name)).chain(hooks).chain(coming);
+        let earlier = history.records().iter().rev().map(|record| record.id);
+        let earlier = earlier.filter(|id| self.at_work.iter().all(|(_, open)| open != id)).take(LOGS);
+        let logs = earlier.flat_map(|id| ["run.log", "run.log.gz"].map(|name| folder.run(id).join(name)));
+        let settings = ["config", "config.worktree"].iter().map(|name| git.join(name));
+        let all = settings.chain(hooks).chain(coming).chain(logs);
         all.filter_map(|path| FileStamp::of(&path).map(|stamp| (path, stamp))).collect()
     }
 
-    /// Puts those files of `ar`'s back that are `meant` and that somebody changed since the watch began.
-    pub(crate) fn restore_files(
-        &mut self,
-        meant: impl Fn(&Path) -> bool,
-        notices: &mut Notices,
-    ) -> Result<(), SessionError> {
-        let who = self.actors();
-        if self.watch.is_none() {
-            return Ok(());
-        }
-        let (mut deleted, mut back, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for mended in self.held.restore(meant)? {
-            match mended {
-                Repaired::Deleted(path) => deleted.push(path),
-                Repaired::PutBack(path, aside) => {
-                    back.push(path);
-                    kept.push(aside);
-                }
-                Repaired::Left(path) => left.push(path),
-            }
-        }
-        self.logs.note_restored(deleted.iter().chain(&back));
-        if !deleted.is_empty() {
-            notices.note(Notice::FilesRestored { who: who.clone(), paths: deleted });
-        }
-        if !back.is_empty() {
-            notices.note(Notice::FilesPutRight { who: who.clone(), paths: back, kept });
-        }
-        if !left.is_empty() {
-            notices.note(Notice::FilesTooLarge { who, paths: left });
+    /// Puts the state files back that somebody changed since the watch began, and git's files that hide changes.
+    pub(crate) fn restore_files(&mut self, notices: &mut Notices) -> Result<(), SessionError> {
+        if self.watch.is_some() {
+            note_restored(self.files.restore(|_| true)?, &self.actors(), notices);
         }
         Ok(())
     }
@@ -194,12 +184,8 @@ impl Expected {
         let torn = repo.refs.torn_head();
         let is_torn = |path: &Path| torn.as_ref().is_some_and(|torn| torn.path == path);
         let is_watched = self.watch.is_some();
-        let mended = self.git.restore(|path| is_watched && is_odd(path) || is_torn(path))?;
-        let kept = mended.into_iter().filter_map(|mended| match mended {
-            Repaired::PutBack(_, kept) => Some(kept),
-            Repaired::Deleted(_) | Repaired::Left(_) => None,
-        });
-        let mut moved: Vec<PathBuf> = kept.collect();
+        let restored = self.git.restore(|path| is_watched && is_odd(path) || is_torn(path))?;
+        let mut moved: Vec<PathBuf> = restored.into_iter().filter_map(|(_, kept)| kept).collect();
         // Nothing better is known of it than what its log says.
         if let Some(torn) = repo.refs.torn_head()
             && let Some(at) = repo.refs.logged_head()?
@@ -228,14 +214,20 @@ impl Expected {
         history: &History,
         notices: &mut Notices,
     ) {
-        let now = self.stamps(repo, folder);
+        let now = self.stamps(repo, folder, history);
         let paths: BTreeSet<&PathBuf> = now.keys().chain(watch.stamps.keys()).collect();
         let changed = paths.into_iter().filter(|path| now.get(*path) != watch.stamps.get(*path)).cloned();
         let runs: Vec<PathBuf> = self.at_work.iter().map(|(_, id)| folder.run(*id)).collect();
-        let (coming, git): (Vec<_>, Vec<_>) = changed.partition(|path| runs.iter().any(|run| path.starts_with(run)));
+        let (coming, others): (Vec<_>, Vec<_>) = changed.partition(|path| runs.iter().any(|run| path.starts_with(run)));
+        let (mut logs, git): (Vec<_>, Vec<_>) = others.into_iter().partition(|path| path.starts_with(folder.runs()));
+        // Those of runs that ended meanwhile are new, and `ar` compresses and drops logs.
+        let is_kept = |log: &PathBuf| {
+            log.exists() || ["run.log.gz", "logs.dropped"].iter().all(|name| !log.with_file_name(name).exists())
+        };
+        logs.retain(|log| watch.stamps.contains_key(log) && is_kept(log));
         let who = self.actors();
         note_changed("moved away files that already existed where the next run writes", &who, coming, notices);
-        self.logs.name_changed(&who, of_earlier(folder, history, &self.at_work).take(LOGS), notices);
+        note_changed("logs of earlier runs were changed", &who, logs, notices);
         note_changed("git's own settings changed, left as they are", &who, git, notices);
         for (effect, keys) in watch.settings.changed(&repo.watched_settings()) {
             notices.note(Notice::SettingsChanged { when: format!("while {who} active"), keys, effect: effect.into() });
@@ -263,7 +255,7 @@ impl Store {
         self.heal()?;
         self.note_activity();
         self.expected.at_work.push((who, id));
-        let stamps = self.expected.stamps(&self.repo, &self.folder);
+        let stamps = self.expected.stamps(&self.repo, &self.folder, &self.history);
         match &mut self.expected.watch {
             // When the first active job ends, `ar` finds the foreign changes since the watch began.
             Some(watch) => stamps.into_iter().for_each(|(path, stamp)| _ = watch.stamps.entry(path).or_insert(stamp)),
@@ -289,6 +281,32 @@ impl Store {
         Ok(rows)
     }
 
+    /// Writes memory files that others changed from the records, and names event logs that others changed. Event logs that are no
+    /// files any more, or have a second name, are moved away.
+    pub(crate) fn restore_memory(&mut self) -> Result<(), SessionError> {
+        let changed = self.expected.changed_memory();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let (who, folder) = (self.expected.actors(), self.folder.logs());
+        let failed = |path: &Path, source| SessionError::Io { action: "move", path: path.to_owned(), source };
+        let (logs, memory): (Vec<_>, Vec<_>) = changed.into_iter().partition(|path| path.starts_with(&folder));
+        let mut restored = Vec::new();
+        for path in memory {
+            let aside = free_beside(&path, ".rewritten");
+            let moved = if_exists(fs::rename(&path, &aside)).map_err(|source| failed(&path, source))?;
+            restored.push((path, moved.map(|()| aside)));
+        }
+        for log in &logs {
+            move_odd_away(log).map_err(|source| failed(log, source))?;
+        }
+        Memory::new(&self.folder.state()).create(self.history.records())?;
+        self.expected.expect_again(self.folder.root());
+        note_restored(restored, &who, &mut self.notices);
+        note_changed("event logs were changed", &who, logs, &mut self.notices);
+        Ok(())
+    }
+
     /// Puts the row of an amended record in the place of its former one. What others at work changed is put right before that.
     pub(crate) fn replace_row(&mut self, record: &Record) -> Result<(), SessionError> {
         let is_watched = self.expected.watch.is_some();
@@ -311,12 +329,10 @@ impl Store {
     fn hold(&mut self) -> Result<(), SessionError> {
         let memories = self.learning().hold();
         let Store { repo, folder, history, expected, .. } = self;
-        expected.inspect_logs(folder, history);
         let state = STATE_FILES.iter().map(|name| folder.state().join(name));
-        let logs = EVENT_LOGS.iter().map(|name| folder.logs().join(name));
         let hiding = HIDING.iter().map(|name| repo.common_dir().join(name));
-        let newest =
-            newest_log(folder, history).filter(|log| fs::metadata(log).is_ok_and(|meta| meta.len() <= HELD_LOG));
+        let logs = EVENT_LOGS.iter().map(|name| folder.logs().join(name));
+        let memory = MEMORY_FILES.iter().map(|name| folder.state().join(name)).chain(logs);
         let has_agent = expected.coming().next().is_some();
         let refs = match expected.refs.take() {
             Some(mut refs) => {
@@ -330,8 +346,9 @@ impl Store {
                 refs
             }
         };
-        expected.git = take(&mut expected.git).take_on(repo.own_files());
-        expected.held = take(&mut expected.held).take_on(state.chain(logs).chain(hiding).chain(newest));
+        expected.git.learn(repo.own_files());
+        expected.files.learn(state.chain(hiding));
+        expected.memory = memory.map(|path| (path.clone(), FileStamp::of(&path))).collect();
         expected.watch = Some(Detection {
             memories,
             // Runs never see the files that an agent leaves in a linked working tree.
@@ -347,7 +364,7 @@ impl Store {
             },
             sessions: HeldSessions::look(repo),
             refs,
-            stamps: expected.stamps(repo, folder),
+            stamps: expected.stamps(repo, folder, history),
             settings: repo.watched_settings(),
         });
         Ok(())

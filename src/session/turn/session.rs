@@ -266,7 +266,6 @@ impl<'a> Session<'a> {
         }
         let written = store.write_journal();
         crash::point("stop.journal_written");
-        store.expected.name_all_changed_logs(&store.folder, &store.history, &mut store.notices);
         let outlasts = store.repo.objects.outlast_gc(&self.shared.place.get_mut().environment.host);
         // On a full disk the event is what is left.
         let healed = store.heal();

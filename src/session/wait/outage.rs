@@ -22,7 +22,6 @@ pub(crate) async fn wait_out(shared: &Shared<'_>) -> Result<Option<StopReason>, 
         store.journal.outage(&store.history)
     };
     let Some((open, so_far)) = found else { return Ok(None) };
-    shared.store().expected.forget_logs();
     let now = Timestamp::now();
     let limit = shared.store().contract.outage_limit;
     let pause = match patience(&open.outage, so_far, limit, now) {

@@ -17,8 +17,6 @@ fn state_files_that_the_agent_rewrites_are_put_back_and_named() {
         ("rm $S/iteration_log.jsonl; mkfifo $S/iteration_log.jsonl", "iteration_log.jsonl"),
         ("echo '{\"x\": 1}' > $S/untracked.json", "untracked.json"),
         ("ln -sf ../../../../prepare.py $S/task_spec.md", "task_spec.md"),
-        ("echo '{}' > ../away; ln -f ../away $S/../logs/work.jsonl", "work.jsonl"),
-        ("rm $S/../logs/orchestrator.jsonl; mkfifo $S/../logs/orchestrator.jsonl", "orchestrator.jsonl"),
         ("rm $S/progress.json; mkfifo $S/progress.json", "progress.json.rewritten-2"),
         ("rm $S/findings.jsonl", "restored ar's files deleted while the agent was active: "),
     ]);
@@ -28,8 +26,25 @@ fn state_files_that_the_agent_rewrites_are_put_back_and_named() {
     assert!(kept.contains("higher"), "{kept}");
     let events = repo.read(".autoresearch/t/logs/work.jsonl");
     assert!(events.starts_with("{\"ts\":") && events.lines().next().unwrap().contains("session_started"), "{events}");
-    assert_eq!(events.matches("\"experiment_finished\"").count(), 14, "{events}");
+    assert_eq!(events.matches("\"experiment_finished\"").count(), 12, "{events}");
     assert!(events.contains("contract.json.rewritten"), "it is in the log of events too");
+}
+
+#[test]
+fn event_logs_that_the_agent_changes_are_named_and_written_on() {
+    let named = "event logs were changed, while the agent was active: ";
+    let (repo, called) = assert_undone(&[
+        ("echo '{}' >> $S/../logs/orchestrator.jsonl", named),
+        ("cp prepare.py ../away; ln -f ../away $S/../logs/work.jsonl", "work.jsonl"),
+        ("ln -sf $PWD/prepare.py $S/../logs/orchestrator.jsonl", "orchestrator.jsonl"),
+        ("rm $S/../logs/heartbeat.jsonl; mkfifo $S/../logs/heartbeat.jsonl", "heartbeat.jsonl"),
+        ("rm $S/../logs/work.jsonl", "work.jsonl"),
+    ]);
+    assert_eq!(said(&called).matches(named).count(), 5, "{called:?}");
+    // Nothing was written through a link.
+    assert_eq!(std::fs::read_to_string(repo.outside().join("away")).unwrap(), "the evaluation\n");
+    let events = repo.read(".autoresearch/t/logs/work.jsonl");
+    assert!(events.contains("session_stopped") && !events.contains("session_started"), "{events}");
 }
 
 #[test]

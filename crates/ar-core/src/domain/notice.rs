@@ -17,7 +17,7 @@ const ROWS: usize = 3;
 const ROW: usize = 80;
 
 /// The repair of a session's folder that was deleted.
-const REBUILT: &str = "restored it from the records, without the logs of earlier runs";
+const REBUILT: &str = "restored it from the records, without event logs and the logs of earlier runs";
 
 /// The party that is active while `ar` waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
@@ -162,8 +162,6 @@ pub enum Notice {
     FilesRestored { who: Actors, paths: Vec<PathBuf> },
     #[error("restored ar's files changed while {who} active: {}; the changed versions are {}", list(paths), list(kept))]
     FilesPutRight { who: Actors, paths: Vec<PathBuf>, kept: Vec<PathBuf> },
-    #[error("cannot restore ar's files changed while {who} active, they are too large: {}", list(paths))]
-    FilesTooLarge { who: Actors, paths: Vec<PathBuf> },
     #[error("{what}, while {who} active: {}", list(paths))]
     Changed { what: &'static str, who: Actors, paths: Vec<PathBuf> },
     #[error("restored {}, deleted while {who} active", path.display())]
