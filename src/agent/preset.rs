@@ -1,8 +1,12 @@
-//! Known agent programs.
+//! Known agent programs: how each is called, from which files it takes instructions, and what its transcript shows.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::domain::shell_word;
+use serde_json::Value;
+
+use crate::domain::{Contract, ExperimentId, Number, WordList, shell_word, word_list};
+use crate::fs::read_tail;
+use crate::measure::{plain_text, summary_number};
 use crate::rules::Reports;
 
 /// A known agent program and its unattended command line: it reads the prompt, edits files without asking, and exits.
@@ -211,6 +215,98 @@ pub fn model_in(command: &str) -> Option<&str> {
     model.or_else(|| words.next()).map(|model| model.trim_matches(['"', '\''])).filter(|model| !model.is_empty())
 }
 
+/// One call of the agent, by its files.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The folder of the experiment's runs.
+    pub folder: PathBuf,
+}
+
+impl Call {
+    /// The prompt, which is also the agent's standard input.
+    pub fn prompt(&self) -> PathBuf {
+        self.folder.join("prompt.md")
+    }
+
+    /// The agent's output.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("agent.log")
+    }
+
+    /// The agent's proposal.
+    pub fn proposal(&self) -> PathBuf {
+        self.folder.join("proposal.json")
+    }
+}
+
+/// The variables for an agent.
+pub fn variables(
+    contract: &Contract,
+    experiment: ExperimentId,
+    base: &str,
+    state: &Path,
+    call: &Call,
+    baseline: Option<&Number>,
+    best: Option<&Number>,
+) -> Vec<(String, String)> {
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let number = |number: Option<&Number>| number.map(Number::to_string).unwrap_or_default();
+    [
+        ("AR_TAG", contract.tag.to_string()),
+        ("AR_EXPERIMENT", experiment.to_string()),
+        ("AR_METRIC", contract.metric.name.clone()),
+        ("AR_DIRECTION", contract.metric.direction.to_string()),
+        ("AR_BEST", number(best)),
+        ("AR_BASELINE", number(baseline)),
+        ("AR_BASE", base.to_owned()),
+        ("AR_STATE_DIR", path(state)),
+        ("AR_RUN_DIR", path(&call.folder)),
+        ("AR_PROMPT", path(&call.prompt())),
+        ("AR_PROPOSAL", path(&call.proposal())),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
+}
+
+/// Files and folders, wherever they stand in a repository, from which `claude`, `codex`, `gemini`, `opencode`, `aider` and
+/// others read instructions or settings as they start, by their own documentation.
+static NAMES: WordList = WordList::new(|| word_list(include_str!("lists/instructions.txt")));
+
+/// Returns whether an agent may take a file for instructions to itself, by the names on its path. Ignores case, as some
+/// disks do.
+pub fn instructs_agents(path: &Path) -> bool {
+    let mut names = path.iter();
+    names.any(|part| NAMES.iter().any(|name| part.eq_ignore_ascii_case(name)))
+}
+
+/// The numbers of a metric in the end of `log` after byte `from`, from lines that consist of name and number, as a training
+/// prints them. Agents that report in JSON have such lines in their strings.
+pub fn printed_numbers(log: &Path, from: u64, metric: &str) -> Vec<Number> {
+    let tail = read_tail(log, from).unwrap_or_default();
+    let mut numbers = Vec::new();
+    let mut take = |text: &str| numbers.extend(text.lines().filter_map(|line| summary_number(line, metric)));
+    let mut rest = Vec::new();
+    for line in tail.split_inclusive(|byte| *byte == b'\n') {
+        match serde_json::from_slice::<Value>(line) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => each_text(&value, &mut take),
+            _ => rest.extend_from_slice(line),
+        }
+    }
+    take(&plain_text(&rest));
+    numbers
+}
+
+/// Passes each string in a document to `take`.
+fn each_text(value: &Value, take: &mut impl FnMut(&str)) {
+    match value {
+        Value::String(text) => take(text),
+        Value::Array(items) => items.iter().for_each(|item| each_text(item, take)),
+        Value::Object(fields) => fields.values().for_each(|field| each_text(field, take)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,5 +387,31 @@ mod tests {
             assert!(preset.command.contains(preset.permission), "{}", preset.name);
         }
         assert!(PRESETS.is_sorted_by_key(|preset| preset.name));
+    }
+
+    #[test]
+    fn instructions_are_known_by_name_at_any_depth() {
+        for path in ["CLAUDE.md", "src/agents.md", ".claude/hooks/a.sh", "a/.cursor/rules/b.mdc"] {
+            assert!(instructs_agents(Path::new(path)), "{path}");
+        }
+        for path in ["README.md", "claude/model.py", "src/CLAUDE.md.py", ""] {
+            assert!(!instructs_agents(Path::new(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn lines_of_a_training_are_found_in_text_and_in_json_and_mentions_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("agent.log");
+        let before = "val_bpb: 9.0\n";
+        let text = "\u{1b}[1mval_bpb:          0.9979\u{1b}[0m\nI expect val_bpb: 0.95\nval_bpb: 1.2 is the best\n\
+                    {\"type\":\"tool\",\"content\":[{\"text\":\"step 1\\nval_bpb: 0.9812\\nmfu: 3\"}]}\nval_bpb: nan\n";
+        std::fs::write(&log, format!("{before}{text}")).unwrap();
+        let raw = |from: usize| {
+            let numbers = printed_numbers(&log, u64::try_from(from).unwrap(), "val_bpb");
+            numbers.into_iter().map(|number| number.raw).collect::<Vec<_>>()
+        };
+        assert_eq!(raw(before.len()), ["0.9812", "0.9979"]);
+        assert_eq!(printed_numbers(&folder.path().join("none"), 0, "val_bpb"), []);
     }
 }

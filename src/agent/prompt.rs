@@ -2,14 +2,12 @@
 
 use std::fmt::Write;
 
-use super::beside::{Merging, Other, merging_text, others_text};
-use super::directive::{asked_again_text, directive_text, unnamed_text};
-use super::explore::proposals_text;
-use super::failure::{Reworked, last_failure, rework_text};
-use super::finding::{Finding, findings_text};
+use super::follow_ups::{Reworked, last_call_text, last_failure, proposals_text, rework_text};
 use super::memory::{IN_BRIEF, IN_PROMPT, Memories, Room, memories_text};
-use super::person::person_text;
-use super::stall::last_call_text;
+use super::prompt_sections::{
+    Finding, Merging, Other, asked_again_text, directive_text, findings_text, merging_text, others_text, person_text,
+    unnamed_text,
+};
 use crate::domain::{
     Contract, Decide, Direction, Directive, ExperimentId, LastCall, Limit, Message, MetricSource, Outcome, Record,
     ReviewVerdict, RoleProposal, count_of, cut, duration_text, one_line,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::fence::fenced;
+use super::follow_ups::fenced;
 use super::prompt::task_spec;
 use crate::domain::{Contract, Record, Review, ReviewVerdict, RunRole, cut, duration_text, experiment_name, one_line};
 use crate::fs::read_at_most;

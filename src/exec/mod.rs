@@ -5,21 +5,18 @@
 //! ([`shim_main`]). All `unsafe` is in `unix.rs`. Nothing here knows what a command is for, or reads its log.
 
 mod beat;
-mod calls;
 mod cluster;
 mod environment;
 mod error;
 mod executor;
 mod gpu;
 mod helper;
-mod holders;
 mod job;
 mod namespaces;
 mod opens;
-mod output;
-mod place;
 mod running;
 mod shim;
+mod shim_io;
 mod socket;
 mod tree;
 mod unix;
@@ -27,19 +24,20 @@ mod usage;
 mod wall;
 
 pub use beat::{beat, runtime};
-pub use calls::{Answer, Reply, ask_shim};
 pub use cluster::Ticket;
-pub use environment::{boot_id, disk_space, environment, host_name, lock_file_hash, process_name, since_boot};
+pub use environment::{
+    boot_id, disk_space, environment, host_name, lock_file_hash, may_be_held, process_name, since_boot,
+};
 pub use error::ExecError;
 pub use executor::{Executor, running_program};
 pub use gpu::{GpuHolder, GpuLockError, GpuLocks, GpuMonitor, GpuProcesses, gpu_inventory};
 pub use helper::Helper;
-pub use holders::may_be_held;
 pub use job::{Exit, Job, JobFiles, Node, Started, Watched};
 pub use namespaces::job_beyond;
 pub use opens::{FILES_BEFORE, FilesBefore, MOST_WATCHED, OpensWatch, Uses};
 pub use running::Running;
 pub use shim::{leave_starter, queued_shim_main, shim_main};
+pub use shim_io::{Answer, Reply, ask_shim};
 pub use tree::{jobs_above, kill_other_children};
 pub use unix::{end_by_signals, in_own_session, leave_interrupts_to_others, shield_from_terminal};
 pub use wall::{NoWall, enter_wall, find_builder, try_wall};

@@ -1,12 +1,11 @@
 //! The process tree of a command: finding all of it, and terminating all of it.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::iter::successors;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, getpgid, getpid, kill_process, kill_process_group,

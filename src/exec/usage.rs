@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::beat::beat;
 use super::gpu::GpuWatch;
-use super::place::Written;
+use super::job::Written;
 use super::tree::Tree;
 use super::unix::peak_rss_of_reaped;
 use super::{Exit, Job};

@@ -1,13 +1,13 @@
-//! Advisory locks that are waited for, though not for ever.
+//! Advisory locks that are waited for, though not for ever, and whether other hosts may have the files of a path, too.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
-use super::error::if_exists;
 use super::read::only_regular;
+use super::write::if_exists;
 
 /// Interval between attempts to take a lock that another process holds. The system can wait for a lock, but not for a limited
 /// time.
@@ -66,5 +66,50 @@ fn within(patience: Duration, mut lock: impl FnMut() -> Result<(), TryLockError>
             Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return Ok(false),
             Err(TryLockError::WouldBlock) => std::thread::sleep(INTERVAL),
         }
+    }
+}
+
+/// File systems that hosts share, by the numbers of `statfs(2)` and of their own sources: NFS, SMB and CIFS, Lustre, GPFS, BeeGFS,
+/// Ceph, AFS, GFS2, OCFS2, OrangeFS, 9P, and all in user space.
+#[cfg(target_os = "linux")]
+const SHARED: [u32; 13] = [
+    0x6969,
+    0xFE53_4D42,
+    0xFF53_4D42,
+    0x0BD0_0BD0,
+    0x4750_4653,
+    0x1983_0326,
+    0x00C3_6400,
+    0x5346_414F,
+    0x0116_1970,
+    0x7461_636F,
+    0x2003_0528,
+    0x0102_1997,
+    0x6573_5546,
+];
+
+/// Returns whether the file system of `path` may be one that other hosts have, too; in doubt it is.
+pub fn is_shared(path: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // The width of the number differs between architectures; the constants have 32 bits.
+        rustix::fs::statfs(path).map_or(true, |found| SHARED.contains(&(found.f_type as u32)))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = path;
+        true
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod shared_tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_memory_is_of_this_host_alone() {
+        assert!(!is_shared(Path::new("/proc")));
+        assert!(is_shared(Path::new("/no such path")));
     }
 }

@@ -5,8 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::error::{FileError, absent};
-use super::write::{folder_of, write_atomic};
+use super::write::{FileError, absent, folder_of, write_atomic};
 use crate::domain::shell_word;
 
 /// The first of `path`, `path-2`, `path-3` … at which nothing stands.

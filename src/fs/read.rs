@@ -1,11 +1,16 @@
-//! Reading files that another process may have replaced by something else, or made larger than it should be.
+//! Reading files that another process may have replaced by something else, or made larger than it should be: content, stamp
+//! and age.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fs, io};
 
-use super::error::{FileError, failed, if_exists};
+use serde::{Deserialize, Serialize};
+
+use super::write::{FileError, failed, folder_of, if_exists};
 
 /// Number of bytes to read at the end of a file.
 pub const TAIL: u64 = 64 * 1024;
@@ -62,6 +67,7 @@ pub fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 pub fn is_odd(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| !there.is_file())
 }
+
 /// The last bytes of a file, at most 64 KiB and none before byte `from`; nothing when there is no file.
 pub fn read_tail(path: &Path, from: u64) -> Result<Vec<u8>, FileError> {
     let read = || -> io::Result<Vec<u8>> {
@@ -73,4 +79,114 @@ pub fn read_tail(path: &Path, from: u64) -> Result<Vec<u8>, FileError> {
         Ok(bytes)
     };
     read().map_err(failed("read", path))
+}
+
+/// How far the clock of files may be behind that of processes.
+pub const CLOCK_LAG: Duration = Duration::from_millis(20);
+
+/// The file system's data on a file, which change whenever a process writes to it or replaces it. The owner of the file
+/// cannot set the time of the last change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStamp {
+    device: u64,
+    inode: u64,
+    mode: u32,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    /// Returns whether any further change of the file would change this stamp. File systems stamp files with a coarse clock:
+    /// at 100 Hz or more on Linux, or in whole seconds, on some only even ones.
+    pub fn is_settled(&self) -> bool {
+        let keeps_parts = self.changed.1 != 0;
+        self.is_older_than(if keeps_parts { Duration::from_millis(100) } else { Duration::from_secs(3) })
+    }
+
+    fn is_older_than(&self, age: Duration) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (seconds, nanoseconds) = self.changed;
+        let then = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+        let since = then.and_then(|(seconds, nanoseconds)| now.checked_sub(Duration::new(seconds, nanoseconds)));
+        since.is_some_and(|since| since >= age)
+    }
+
+    /// When the content was changed last; absent for a time that no program can set.
+    pub fn modified(&self) -> Option<SystemTime> {
+        let (seconds, nanoseconds) = self.modified;
+        let since = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanoseconds).ok()?);
+        UNIX_EPOCH.checked_add(since)
+    }
+
+    /// When a process wrote to the file, renamed it or changed its rights last; no program can set that time.
+    pub fn changed(&self) -> SystemTime {
+        let (seconds, nanoseconds) = self.changed;
+        let since = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+        UNIX_EPOCH + since.map_or(Duration::ZERO, |(seconds, nanoseconds)| Duration::new(seconds, nanoseconds))
+    }
+
+    /// Returns whether this is the stamp of the same file.
+    pub fn is_same_file(&self, other: &FileStamp) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
+    /// Returns whether nothing was written into the file since `before`, the same file's stamp, as far as stamps tell.
+    pub fn has_content_of(&self, before: &FileStamp) -> bool {
+        (self.size, self.modified) == (before.size, before.modified)
+    }
+
+    /// The size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Looks at what stands at `path`, a link itself and not what it leads to; absent when nothing does.
+    pub fn of(path: &Path) -> Option<Self> {
+        fs::symlink_metadata(path).ok().as_ref().map(FileStamp::from_metadata)
+    }
+
+    /// The stamp of a file of which that was said.
+    pub fn from_metadata(meta: &Metadata) -> Self {
+        FileStamp {
+            device: meta.dev(),
+            inode: meta.ino(),
+            mode: meta.mode(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+/// The time since the last change of the file at `path`, by the clock of its file system: that of a file without a name, made
+/// beside it for this moment. Zero if the change lies in the future. `None` if there is no file, or none can be made.
+pub fn age(path: &Path) -> Option<Duration> {
+    let changed = fs::metadata(path).and_then(|meta| meta.modified()).ok()?;
+    let now = tempfile::tempfile_in(folder_of(path)).and_then(|file| file.metadata()?.modified()).ok()?;
+    Some(now.duration_since(changed).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn the_age_is_that_of_the_content_and_never_below_zero() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        assert_eq!(age(&path), None);
+        fs::write(&path, "x").unwrap();
+        let change = |time| File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        change(SystemTime::now() - Duration::from_secs(600));
+        let found = age(&path).unwrap().as_secs();
+        assert!((599..660).contains(&found), "{found}");
+        change(SystemTime::now() + Duration::from_secs(600));
+        assert_eq!(age(&path), Some(Duration::ZERO));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }

@@ -7,11 +7,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::program::{guardian_folder, log_to, own_program, without_own_variables};
-use super::resident::RESIDENT_ARGUMENT;
-use super::seat::{Seat, seated};
-use super::service_error::ServiceError;
-use super::wanted::{want, wanted};
+use super::resident::{RESIDENT_ARGUMENT, Seat, seated, want, wanted};
+use super::units::{ServiceError, guardian_folder, log_to, own_program, without_own_variables};
 use crate::domain::Resident;
 
 /// The exit code of a resident guard that found another one.

@@ -1,28 +1,33 @@
-//! The resident guard: it depends on no session and no scheduler, and calls a patrol when none comes.
+//! The resident guard: it depends on no session and no scheduler, and calls a patrol when none comes. A lock keeps it to
+//! one, a file says that it is wanted, and it exists as a shell script, too.
 
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::program::{guardian_folder, home, log_to, own_program, without_own_variables};
-use super::seat::Seat;
-use super::service_error::ServiceError;
-use super::wanted::wanted;
-use crate::domain::{Resident, duration_text, ended_text, span_text, with_causes};
+use super::units::{
+    Service, ServiceError, guardian_folder, home, log_to, one_line, own_program, without_own_variables,
+};
+use crate::domain::{Area, Clock, Finding, Resident, duration_text, ended_text, shell_word, span_text, with_causes};
+use crate::fs::{GLANCE, create_folder, failed, is_at, lock_within, open_regular, share_within};
 use crate::rules::{is_beat_missing, pause_after_patrol};
-use crate::state::last_patrol;
+use crate::state::{RESIDENT, StateError, last_patrol, read_json, write_json};
 
 /// The hidden first argument that makes the program the resident guard.
 pub const RESIDENT_ARGUMENT: &str = "__resident";
 
 /// Messages of the resident guard when it ends by itself.
 const UNWANTED: &str = "no resident guard is wanted any more";
+
 const UNSEATED: &str = "the lock file was removed or replaced; the next patrol starts another resident guard";
 
 /// Time in which a terminated patrol may end by itself.
@@ -30,6 +35,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// The shortest and the longest pause between two looks at a patrol that is running.
 const SHORT: Duration = Duration::from_millis(20);
+
 const LONG: Duration = Duration::from_secs(1);
 
 /// The exit code of a patrol that found a session which needs a person.
@@ -178,8 +184,228 @@ fn terminate(child: &mut Child) -> io::Result<ExitStatus> {
 }
 
 /// Describes the work of a resident guard with these settings.
-pub(super) fn settings_text(settings: &Resident) -> String {
+fn settings_text(settings: &Resident) -> String {
     let (beat, wake) = (duration_text(settings.beat), duration_text(settings.wake));
     let patrol = settings.patrol.as_deref().unwrap_or("ar guard");
     format!("looks every {wake}, and calls `{patrol}` when the last patrol is {beat} old")
+}
+
+/// The lock of the resident guard, held until this is dropped or the process ends.
+pub(super) struct Seat {
+    file: File,
+    path: PathBuf,
+}
+
+fn lock_file(folder: &Path) -> PathBuf {
+    folder.join("resident.lock")
+}
+
+impl Seat {
+    /// Takes the lock.
+    ///
+    /// # Errors
+    ///
+    /// Another resident guard holds it, or its file cannot be opened.
+    pub(super) fn take(folder: &Path) -> Result<Seat, ServiceError> {
+        create_folder(folder)?;
+        let path = lock_file(folder);
+        let lock = || -> io::Result<Option<File>> {
+            let mut options = OpenOptions::new();
+            let options = options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NONBLOCK);
+            let file = options.open(&path)?;
+            Ok(lock_within(&file, GLANCE)?.then_some(file))
+        };
+        match lock().map_err(failed("lock", &path))? {
+            Some(file) => Ok(Seat { file, path }),
+            None => Err(ServiceError::Running { process: holder(&path) }),
+        }
+    }
+
+    /// Names this process in the file, for messages. A full disk stops no guard.
+    pub(super) fn sign(&mut self) {
+        let _ = self.file.set_len(0).and_then(|()| self.file.rewind());
+        let _ = writeln!(self.file, "{}", std::process::id());
+    }
+
+    /// Returns whether the file is still the one that another process would lock.
+    pub(super) fn holds(&self) -> bool {
+        is_at(&self.file, &self.path).unwrap_or(true)
+    }
+}
+
+/// The process that the lock file names.
+fn holder(path: &Path) -> Option<u32> {
+    let mut text = String::new();
+    open_regular(path).ok()?.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+/// The process of the running resident guard, `Some(None)` if it is not named; `None` if none runs. Changes nothing.
+pub(super) fn seated(folder: &Path) -> Option<Option<u32>> {
+    let path = lock_file(folder);
+    let file = open_regular(&path).ok()?;
+    // A process that starts one takes a moment to let go of the lock.
+    let is_free = share_within(&file, GLANCE / 10).unwrap_or(true);
+    (!is_free).then(|| holder(&path))
+}
+
+/// The file.
+pub(super) fn wanted_file(folder: &Path) -> PathBuf {
+    folder.join(RESIDENT)
+}
+
+/// Returns the settings of the resident guard; `None` if none is wanted.
+///
+/// A file that nobody can read still says that one is wanted: it gives `known`.
+pub(super) fn wanted(folder: &Path, known: &Resident) -> Result<Option<Resident>, ServiceError> {
+    let path = wanted_file(folder);
+    match read_json(&path) {
+        Ok(found) => Ok(found),
+        Err(error @ StateError::Newer { .. }) => Err(error.into()),
+        Err(_) => Ok(fs::symlink_metadata(&path).is_ok().then(|| known.clone())),
+    }
+}
+
+/// Says that one is wanted.
+pub(super) fn want(folder: &Path, resident: &Resident) -> Result<(), ServiceError> {
+    create_folder(folder)?;
+    Ok(write_json(&wanted_file(folder), resident)?)
+}
+
+/// The part that is the same everywhere.
+const BODY: &str = include_str!("resident.sh");
+
+/// A line for those who check scripts.
+const LITERAL: &str =
+    "# shellcheck disable=SC2016,SC2089,SC2090 # Quotes and dollars in values of variables mean themselves.\n";
+
+/// Returns the resident guard as a POSIX shell script, which needs `ar` only for the patrol itself, by its absolute path.
+///
+/// # Errors
+///
+/// There is no home folder, or a path contains a line break.
+pub fn resident_script(settings: &Resident) -> Result<String, ServiceError> {
+    let folder = one_line("the path of your state folder", guardian_folder()?.into_os_string())?;
+    let service = Service::of(&settings.arguments, Duration::ZERO)?;
+    let patrol = match &settings.patrol {
+        Some(line) => format!("/bin/sh -c {}", quoted(line)),
+        None => in_shell(&service),
+    };
+    let seconds = |duration: Duration| duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    Ok(format!(
+        "#!/bin/sh\n\
+         {LITERAL}\
+         # The resident guard of autoresearch, printed by `ar guard --print-sh`. It calls a patrol when the last one is too old.\n\
+         # Start it at each boot, detached: nohup sh FILE >/dev/null 2>&1 &\n\
+         \n\
+         # The folder with the beat of the patrols.\n\
+         folder={}\n\
+         # Seconds: the age of the last patrol at which one is called, and the time between two looks.\n\
+         beat={}\n\
+         wake={}\n\
+         # What a patrol needs.\n\
+         {}\
+         patrol() {{\n\
+         \texec {patrol}\n\
+         }}\n\
+         \n{BODY}",
+        quoted(&folder),
+        seconds(settings.beat),
+        seconds(settings.wake),
+        exported(&service.variables)
+    ))
+}
+
+/// Lines of a script that set variables for all that it starts.
+fn exported(variables: &[(String, String)]) -> String {
+    let lines = variables.iter().map(|(name, value)| format!("{name}={}\nexport {name}\n", quoted(value)));
+    lines.collect()
+}
+
+/// The command of a patrol, as a script calls it.
+pub(super) fn in_shell(service: &Service) -> String {
+    let words = [&service.program].into_iter().chain(&service.arguments);
+    words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A text as one word of the shell.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// Says when the last patrol came, and whether the resident guard runs. Changes nothing.
+pub fn examine_guardians(clock: Clock) -> Vec<Finding> {
+    let folder = match guardian_folder() {
+        Ok(folder) => folder,
+        Err(error) => return vec![unknown(&error)],
+    };
+    let settings = match wanted(&folder, &Resident::default()) {
+        Ok(settings) => settings,
+        Err(error) => return vec![unknown(&error)],
+    };
+    let mut found = vec![patrols(&folder, settings.as_ref(), clock)];
+    found.extend(settings.map(|_| {
+        match seated(&folder) {
+            Some(process) => {
+                let process = process.map(|pid| format!(": process {pid}")).unwrap_or_default();
+                Finding::ok(Area::Guardian, format!("the resident guard is running{process}"))
+            }
+            None => Finding::warning(Area::Guardian, "a resident guard is wanted, but none is running").hint(format!(
+                "run `ar guard` to start it, or `rm {}` to want none",
+                shell_word(&wanted_file(&folder))
+            )),
+        }
+    }));
+    found
+}
+
+fn unknown(error: &ServiceError) -> Finding {
+    let found = Finding::warning(Area::Guardian, with_causes(error));
+    match error.hint() {
+        Some(hint) => found.hint(hint),
+        None => found,
+    }
+}
+
+fn patrols(folder: &Path, settings: Option<&Resident>, clock: Clock) -> Finding {
+    let limit = settings.map_or(Resident::BEAT, |settings| settings.beat);
+    let Some(beat) = last_patrol(folder) else {
+        return Finding::ok(Area::Guardian, "no patrol has come yet (`ar guard --print systemd`)");
+    };
+    let last = format!("the last patrol ended at {}", clock.said(beat));
+    if is_beat_missing(Some(beat), clock.now(), Duration::ZERO, limit) {
+        return Finding::warning(Area::Guardian, format!("patrols are missing: {last}"))
+            .hint("run `ar guard` for a patrol by hand, and see whether your timer or crontab still starts it");
+    }
+    Finding::ok(Area::Guardian, last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::*;
+
+    /// A function of the script, by its name.
+    fn function(name: &str) -> &'static str {
+        let start = BODY.find(&format!("{name}() {{")).unwrap();
+        let end = BODY[start..].find("\n}\n").unwrap();
+        &BODY[start..start + end + 3]
+    }
+
+    #[test]
+    fn the_script_reads_the_moments_that_patrols_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let start: Timestamp = "1999-12-31T23:59:59Z".parse().unwrap();
+        for day in (0..60 * 366).step_by(97) {
+            let at = start + SignedDuration::from_secs(day * 86_401);
+            let beat = format!("{{\n  \"version\": 1,\n  \"at\": \"{at:.3}\"\n}}\n");
+            fs::write(folder.path().join("patrol.json"), beat).unwrap();
+            let text = format!("{}\n{}\nfolder=$1\nseconds $(last)", function("seconds"), function("last"));
+            let said = Command::new("sh").args(["-c", &text, "sh"]).arg(folder.path()).output().unwrap();
+            assert_eq!(String::from_utf8(said.stdout).unwrap().trim(), at.as_second().to_string(), "{at}");
+        }
+    }
 }

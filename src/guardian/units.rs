@@ -1,13 +1,19 @@
 //! The units that have a scheduler of the machine make patrols, printed for the user to paste.
 
-use std::env;
 use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
+use std::{env, io};
 
-use super::program::{guardian_folder, own_program};
-use super::script::{in_shell, quoted};
-use super::service_error::ServiceError;
-use crate::domain::duration_text;
+use super::resident::{in_shell, quoted, wanted_file};
+use crate::domain::{duration_text, shell_word};
+use crate::fs::{FileError, failed, move_odd_away};
+use crate::session::ErrorKind;
+use crate::state;
+use crate::state::{StateError, user_folder};
 
 /// The default time between two patrols.
 pub const DEFAULT_EVERY: Duration = Duration::from_secs(3600);
@@ -171,6 +177,132 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
+/// The reason why the guard cannot be printed or started.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// Neither variable names a folder.
+    #[error("no home folder: neither HOME nor XDG_STATE_HOME is an absolute path")]
+    NoHome,
+    /// A resident guard is running.
+    #[error("another resident guard is running{}", process.map(|pid| format!(": process {pid}")).unwrap_or_default())]
+    Running {
+        /// Its process, if its lock file names it.
+        process: Option<u32>,
+    },
+    /// A path or an argument that the unit of a scheduler cannot contain.
+    #[error("cannot write {what} into a file of the guard: it contains a line break or is not UTF-8")]
+    Unwritable {
+        /// A name for the path or argument.
+        what: String,
+    },
+    /// A line that some versions of cron would cut.
+    #[error("the line of the crontab would be longer than cron reads")]
+    LongLine,
+    /// A program did not start.
+    #[error("cannot start {}", program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The resident guard ended by an error.
+    #[error("it ended ({0}); guard/resident.log in your state folder has its output")]
+    Ended(ExitStatus),
+    /// A file of the guard's.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A file of the guard's with JSON.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+impl ServiceError {
+    /// The kind, which gives the exit code.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            ServiceError::Running { .. } => ErrorKind::Held,
+            _ => ErrorKind::CannotStart,
+        }
+    }
+
+    /// The next command to type, if there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            ServiceError::NoHome => Some("set HOME to your home folder: export HOME=/home/you".into()),
+            ServiceError::Running { process } => {
+                let end = process.map(|pid| format!("run `kill {pid}` to end it, or ")).unwrap_or_default();
+                let path = guardian_folder().map(|folder| wanted_file(&folder)).unwrap_or_default();
+                Some(format!("{end}run `rm {}` to want none", shell_word(&path)))
+            }
+            ServiceError::Unwritable { .. } => Some("change it to one line of UTF-8".into()),
+            ServiceError::LongLine => {
+                Some("run it with a short PATH: `PATH=/usr/local/bin:/usr/bin:/bin ar guard --print cron`".into())
+            }
+            ServiceError::Start { program, .. } => {
+                Some(format!("run `ls -l {}` to see what it is", shell_word(program)))
+            }
+            ServiceError::Ended(_) => Some("run `ar guard --resident` to see why".into()),
+            ServiceError::File(error) => {
+                let folder = error.path.parent().unwrap_or(Path::new("/"));
+                Some(format!("run `ls -ld {}` to see who may write there", shell_word(folder)))
+            }
+            ServiceError::State(error) => error.hint(),
+        }
+    }
+}
+
+/// The suffix that Linux adds to the name of a program whose file was replaced.
+const REPLACED: &str = " (deleted)";
+
+/// The start of the names of this program's variables.
+const OWN: &str = "AR_";
+
+/// Returns the folder that guardians write to: `guard` in the user's state folder.
+///
+/// # Errors
+///
+/// The user has no home folder.
+pub(super) fn guardian_folder() -> Result<PathBuf, ServiceError> {
+    user_folder().map(|user| state::guardian_folder(&user)).ok_or(ServiceError::NoHome)
+}
+
+/// The path of this program; after an upgrade, that of the new one.
+pub(super) fn own_program() -> Result<PathBuf, ServiceError> {
+    let path = env::current_exe().map_err(failed("find", Path::new("/proc/self/exe")))?;
+    let replaced = path.to_str().and_then(|text| text.strip_suffix(REPLACED)).map(PathBuf::from);
+    Ok(replaced.unwrap_or(path))
+}
+
+/// The home folder, where it is known.
+pub(super) fn home() -> Option<PathBuf> {
+    env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// The names of the variables of sessions and settings in the environment of this process.
+pub(super) fn own_variables() -> impl Iterator<Item = OsString> {
+    env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(OWN.as_bytes()))
+}
+
+/// Clears these variables, so that the starter's do not reach what a guard starts.
+pub(super) fn without_own_variables(command: &mut Command) -> &mut Command {
+    for name in own_variables() {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Has a command read nothing, and write to a new file; nowhere if that cannot be made, as a full disk stops no guard. What
+/// is no file in its place is moved away: whoever opens a pipe waits for a reader, and a link leads to somebody's file.
+pub(super) fn log_to(command: &mut Command, path: &Path) {
+    let _ = move_odd_away(path);
+    let mut new = File::options();
+    new.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW);
+    let log = new.open(path).and_then(|log| Ok((log.try_clone()?, log)));
+    let (out, error) = log.map_or_else(|_| (Stdio::null(), Stdio::null()), |(out, error)| (out.into(), error.into()));
+    command.stdin(Stdio::null()).stdout(out).stderr(error);
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -194,6 +326,7 @@ mod tests {
     }
 
     const SERVICE: &str = "autoresearch-guard.service";
+
     const TIMER: &str = "autoresearch-guard.timer";
 
     /// Returns whether systemd accepts the units, with its output. If systemd is not installed, reports that and returns

@@ -4,8 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::cell::number;
-use super::columns::Columns;
+use super::columns::{Columns, number};
 use super::row_format::{Entry, RowFormat};
 use super::tsv;
 use crate::crash;

@@ -1,16 +1,22 @@
-//! Reading a ledger that anybody wrote.
+//! Reading a ledger that anybody wrote, with findings about what is wrong with it.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use super::cell::{memory, quantity};
+use super::columns::{memory, quantity};
 use super::jsonl;
-use super::rows::{Ledger, OtherWords, Row, Said, WORD_SHOWN, assume_direction, value};
+use super::rows::{
+    Ledger, OtherWords, Row, RowStatus, Said, Segment, Verdict, WORD_SHOWN, assume_direction, classify, failure,
+    says_wrong, value,
+};
 use super::shape::Shape;
-use super::status::{RowStatus, Verdict, classify, failure, says_wrong};
 use super::table::{Form, Line, Lines};
 use super::text::decode;
-use crate::domain::{Direction, count_of, cut};
+use crate::domain::{Area, Direction, Finding, bytes_text, count_of, cut, shell_word};
+use crate::fs::read_at_most;
 
 /// Reads a ledger in any of the [`Form`]s, whatever is wrong with it; what it cannot read as a row it counts.
 ///
@@ -174,6 +180,236 @@ impl<'a> RowReader<'a> {
         }
         .without_empty_zero(is_zero)
     }
+}
+
+/// Largest ledger that is only read, in bytes: some ten million rows.
+const LARGEST: u64 = 1 << 30;
+
+/// Number of bytes at the start of a file that decide whether it is text.
+const HEAD: usize = 1024;
+
+/// Usual paths of ledgers in a folder.
+const USUAL: [&str; 4] = ["results.tsv", ".auto/log.jsonl", "autoresearch.jsonl", "results.csv"];
+
+/// The reason why a foreign ledger cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It is a folder.
+    #[error("{path} is a folder, not a ledger", path = .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// A ledger in it, where there is one.
+        inside: Option<PathBuf>,
+    },
+    /// It is a pipe or a device.
+    #[error("{path} is not a regular file", path = .0.display())]
+    NotAFile(PathBuf),
+    /// It is no text.
+    #[error("{path} is {what}, not text", path = .path.display())]
+    Binary {
+        /// The file.
+        path: PathBuf,
+        /// The kind of its content.
+        what: &'static str,
+    },
+    /// It is larger than a ledger may be.
+    #[error("{path} is larger than {limit}", path = .0.display(), limit = bytes_text(LARGEST))]
+    TooLarge(PathBuf),
+    /// It has no such segment.
+    #[error("{path} has no segment {wanted}: {there}", path = .path.display(), there = segments_text(.there))]
+    NoSegment {
+        /// The file.
+        path: PathBuf,
+        /// The number of the segment that was asked for.
+        wanted: usize,
+        /// Those that are there.
+        there: Vec<Segment>,
+    },
+    /// It cannot be opened or read.
+    #[error("cannot read {path}", path = .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl SourceError {
+    /// Returns a hint for the user.
+    pub fn hint(&self) -> String {
+        match self {
+            SourceError::Folder { inside: Some(file), .. } => format!("`--ledger {}`", shell_word(file)),
+            SourceError::Folder { path, inside: None } => {
+                format!("name a file in it; `ls {}` lists them", shell_word(path))
+            }
+            SourceError::NotAFile(path) => {
+                format!(
+                    "copy it to a file with `cat {} > ledger.tsv`, then pass `--ledger ledger.tsv`",
+                    shell_word(path)
+                )
+            }
+            SourceError::Binary { path, what: GZIP } => {
+                format!("unpack it with `zcat {} > ledger.tsv`, then pass `--ledger ledger.tsv`", shell_word(path))
+            }
+            SourceError::Binary { path, .. } => {
+                format!(
+                    "use tab- or comma-separated text, a Markdown table or JSON lines; `file {}` identifies this file",
+                    shell_word(path)
+                )
+            }
+            SourceError::TooLarge(path) => {
+                format!(
+                    "extract the newest rows with `(head -n 1 {0}; tail -n 1000000 {0}) > newest.tsv`",
+                    shell_word(path)
+                )
+            }
+            SourceError::NoSegment { there, .. } if there.is_empty() => {
+                "omit `--segment`: only JSON lines with config lines have segments".to_owned()
+            }
+            SourceError::NoSegment { .. } => "omit `--segment` for the newest".to_owned(),
+            SourceError::Io { source, path } if source.kind() == io::ErrorKind::PermissionDenied => {
+                format!("run `ls -l {}` to see the owner", shell_word(path))
+            }
+            SourceError::Io { .. } => format!("the usual names are {}", USUAL.join(", ")),
+        }
+    }
+
+    /// Returns whether the arguments are wrong, and not the file.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, SourceError::NoSegment { .. })
+    }
+}
+
+/// Maximum number of segments that an error names.
+const MOST_NAMED: usize = 10;
+
+fn segments_text(there: &[Segment]) -> String {
+    let named = |segment: &Segment| {
+        let name = segment.name.as_deref().or(segment.metric.as_deref()).unwrap_or("without a name");
+        let rows = count_of(segment.rows, "row");
+        format!("{} is {name}, {rows}", segment.number)
+    };
+    let mut names: Vec<String> = there.iter().take(MOST_NAMED).map(named).collect();
+    if let Some(more) = there.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        names.push(format!("and {more} more"));
+    }
+    if names.is_empty() { "it has none".to_owned() } else { names.join("; ") }
+}
+
+const GZIP: &str = "compressed";
+
+/// Reads a ledger from its file; see [`read`].
+///
+/// # Errors
+///
+/// It is not there, no regular file, no text, larger than 1 GiB, cannot be read, or has no segment of that number.
+pub fn read_file(path: &Path, said: &Said<'_>) -> Result<Ledger, SourceError> {
+    let failed = |source| SourceError::Io { path: path.to_owned(), source };
+    let meta = fs::metadata(path).map_err(failed)?;
+    if meta.is_dir() {
+        let inside = USUAL.iter().map(|name| path.join(name)).find(|file| file.is_file());
+        return Err(SourceError::Folder { path: path.to_owned(), inside });
+    }
+    if !meta.is_file() {
+        return Err(SourceError::NotAFile(path.to_owned()));
+    }
+    let bytes = read_at_most(path, LARGEST).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => SourceError::TooLarge(path.to_owned()),
+        _ => failed(error),
+    })?;
+    if let Some(what) = not_text(&bytes[..bytes.len().min(HEAD)]) {
+        return Err(SourceError::Binary { path: path.to_owned(), what });
+    }
+    let ledger = read(bytes, said);
+    match said.segment {
+        Some(wanted) if ledger.segments.iter().all(|segment| segment.number != wanted) => {
+            Err(SourceError::NoSegment { path: path.to_owned(), wanted, there: ledger.segments })
+        }
+        _ => Ok(Ledger { file: Some(path.to_owned()), ..ledger }),
+    }
+}
+
+/// Returns the kind of content that is not text, by its first bytes. Text has no NUL, unless a mark says that it is UTF-16.
+fn not_text(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0x1f, 0x8b, ..] => Some(GZIP),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => None,
+        _ => head.contains(&0).then_some("binary"),
+    }
+}
+
+/// Maximum number of lines to name.
+const MOST_FINDINGS: usize = 20;
+
+/// Looks at a ledger that was read: its form and columns, what was assumed, the rows that cannot be read or stand there twice.
+pub fn examine(ledger: &Ledger) -> Vec<Finding> {
+    let mut findings = vec![Finding::ok(Area::Ledger, what_it_is(ledger))];
+    let warn = |what: &str| Finding::warning(Area::Ledger, what);
+    // A direction that the name tells is no cause for a warning.
+    let told = format!("{} is better, as the name", ledger.direction);
+    let (named, assumed): (Vec<_>, Vec<_>) = ledger.assumed.iter().partition(|said| said.starts_with(&told));
+    findings.extend(named.into_iter().map(|said| Finding::ok(Area::Ledger, said.as_str())));
+    findings.extend(assumed.into_iter().map(|assumed| match assumed.split_once("; ") {
+        Some((what, hint)) => warn(what).hint(hint),
+        None => warn(assumed),
+    }));
+    if !ledger.rows.is_empty() && !ledger.has_verdict && ledger.rows.iter().all(|row| row.status == RowStatus::Other) {
+        findings.push(warn("no column holds outcomes, so the best is taken from all rows"));
+    }
+    let valued = ledger.rows.iter().filter(|row| row.value.is_some()).count();
+    if valued == 0 && !ledger.rows.is_empty() {
+        findings.push(warn("no row has a value").hint("`--metric NAME` names the column"));
+    }
+    findings.extend(unread(ledger));
+    findings.extend(repeated(&ledger.rows));
+    findings
+}
+
+fn what_it_is(ledger: &Ledger) -> String {
+    let columns: Vec<String> = ledger.columns.iter().map(|(what, name)| format!("{what} in `{name}`")).collect();
+    let columns = if columns.is_empty() { String::new() } else { format!("; {}", columns.join(", ")) };
+    let metric = ledger.metric.as_deref().map(|name| format!(", {} of `{name}` is better", ledger.direction));
+    let rows = count_of(ledger.rows.len(), "row");
+    format!("it is {} with {rows}{}{columns}", ledger.form, metric.unwrap_or_default())
+}
+
+/// The rows and numbers that cannot be read, by why.
+fn unread(ledger: &Ledger) -> impl Iterator<Item = Finding> {
+    let bad = |malformed: bool| {
+        let rows = ledger.rows.iter().filter(move |row| (row.status == RowStatus::Malformed) == malformed);
+        rows.filter_map(|row| Some((row.line, row.problem.as_deref()?))).collect::<Vec<_>>()
+    };
+    [(bad(true), "row", "cannot be read"), (bad(false), "number", "cannot be read")]
+        .into_iter()
+        .filter(|(lines, ..)| !lines.is_empty())
+        .map(|(lines, what, why)| {
+            let named: Vec<String> =
+                lines.iter().take(MOST_FINDINGS).map(|(line, problem)| format!("line {line}: {problem}")).collect();
+            let more = lines.len().saturating_sub(MOST_FINDINGS);
+            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            let count = count_of(lines.len(), what);
+            Finding::warning(Area::Ledger, format!("{count} {why}: {}{more}", named.join("; ")))
+        })
+}
+
+/// Rows that say the same as one before, in all that stands in them.
+fn repeated(rows: &[Row]) -> Option<Finding> {
+    let mut seen = HashMap::new();
+    let mut lines = Vec::new();
+    for row in rows.iter().filter(|row| row.status != RowStatus::Malformed) {
+        if let Some(first) = seen.get(&row.hash) {
+            lines.push(format!("line {} repeats line {first}", row.line));
+        } else {
+            seen.insert(row.hash, row.line);
+        }
+    }
+    let more = lines.len().saturating_sub(MOST_FINDINGS);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    lines.truncate(MOST_FINDINGS);
+    (!lines.is_empty()).then(|| Finding::warning(Area::Ledger, lines.join("; ") + &more))
 }
 
 #[cfg(test)]

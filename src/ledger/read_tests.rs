@@ -337,7 +337,7 @@ fn a_line_repeats_another_only_as_a_whole() {
     let line = |name: &str| format!("{{\"name\":\"{name}\",\"status\":\"done\",\"results\":{{\"tok_s\":1.5}}}}\n");
     let repeats = |lines: &[&str]| {
         let text: String = lines.iter().map(|name| line(name)).collect();
-        let findings = crate::ledger::examine(&ledger(&text));
+        let findings = examine(&ledger(&text));
         findings.into_iter().map(|found| found.what).find(|what| what.contains("repeats"))
     };
     assert_eq!(repeats(&["a", "b"]), None);
@@ -578,7 +578,7 @@ fn a_header_that_comes_again_is_no_experiment() {
 fn the_doctor_warns_of_a_guessed_direction_and_of_what_the_report_doubts() {
     let findings = |text: &str| {
         let found = ledger(text);
-        let findings = [crate::ledger::examine(&found), crate::report::ledger_doubts(found)].concat();
+        let findings = [examine(&found), crate::report::ledger_doubts(found)].concat();
         let of_direction = findings.into_iter().filter(|it| it.what.contains("is better"));
         of_direction.skip(1).map(|it| (it.level, it.what)).collect::<Vec<_>>()
     };

@@ -4,7 +4,7 @@ use csv::StringRecord;
 use strum::VariantArray;
 
 use super::columns::{Columns, memory_unit, verdict};
-use super::status::{RowStatus, Verdict, classify};
+use super::rows::{RowStatus, Verdict, classify};
 use super::tsv;
 use crate::domain::{CommitId, DialectFormat, FailureClass, LedgerDialect, Number, Outcome, Record, Unit, one_line};
 

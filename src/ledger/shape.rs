@@ -1,11 +1,10 @@
 //! Finds the columns of a ledger's table by its header or by its cells.
 
-use super::cell::{is_nothing, is_scaled, memory, number, quantity};
 use super::columns::{
-    CHECKS, Columns, DIRECTION, NAME, STATUS, SWEPT, VALUE, is_weak, is_without_unit, memory_unit, metric_assumed,
-    named, verdict,
+    CHECKS, Columns, DIRECTION, NAME, STATUS, SWEPT, VALUE, is_nothing, is_scaled, is_weak, is_without_unit, memory,
+    memory_unit, metric_assumed, named, number, quantity, verdict,
 };
-use super::status::{RowStatus, Verdict, classify};
+use super::rows::{RowStatus, Verdict, classify};
 use super::table::{Form, Line, Lines};
 use super::text::Cells;
 use crate::domain::{Direction, Number, Unit, plain_name};

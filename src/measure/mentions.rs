@@ -1,12 +1,19 @@
-//! Mentions of the metric, the axes and memory in the lines of a log.
+//! Mentions of the metric, the axes and memory in the lines of a log: finding them, by name or by a pattern, and choosing
+//! those that count.
+//!
+//! Of the mentions of one process, the last counts. If it is of a part, the last one of the whole run counts instead, wherever it
+//! stands. Rank 0 and lines that name no process come before other processes.
 
 use std::ops::Range;
 
-use super::claims::Claims;
-use super::name::Reading;
-use super::number::Value;
-use super::search::{Found, PatternError, Search};
-use crate::domain::{COMPOSITE, MetricSource, MetricSpec, Number, Unit, few, nearest};
+use memchr::{memchr2, memmem, memrchr2};
+use regex::bytes::Regex;
+use serde::{Deserialize, Serialize};
+
+use super::name::{LEFT, RIGHT, Reading, is_between, is_blank, is_decoration, is_stale, reading_between};
+use super::number::{Value, whole};
+use super::standing::{Extent, Process, Standing};
+use crate::domain::{COMPOSITE, MetricSource, MetricSpec, Number, PartOf, Unit, few, nearest};
 
 /// Names of memory; the first one's unit is the result's.
 const MEMORY: [&str; 2] = ["memory_gb", "peak_vram_mb"];
@@ -136,5 +143,365 @@ impl Mentions {
             axis.put_into(metrics, not_finite);
         }
         (self.metric.put_into(metrics, not_finite), self.memory_gb)
+    }
+}
+
+/// The most processes beside rank 0 to remember; those that printed last stay.
+const MOST_PROCESSES: usize = 64;
+
+/// The mentions of one process.
+#[derive(Debug, Clone, Default)]
+struct Claim {
+    last: Option<Found>,
+    /// True if the last one is of a part.
+    is_part: bool,
+    /// The last part.
+    part: Option<String>,
+    /// True if there are several parts.
+    has_parts: bool,
+    /// The last mention of the whole run that counts before those of parts.
+    whole: Option<Found>,
+    /// The last finite number of the whole run.
+    finite: Option<Number>,
+    /// The last finite number of a part.
+    finite_part: Option<Number>,
+}
+
+impl Claim {
+    fn of(extent: Extent, value: Value) -> Claim {
+        let finite = if let Value::Finite(number) = &value { Some(number.clone()) } else { None };
+        let found = Found::from(value);
+        match extent {
+            Extent::Whole => Claim { last: Some(found.clone()), whole: Some(found), finite, ..Claim::default() },
+            Extent::SoFar => Claim { last: Some(found), finite, ..Claim::default() },
+            Extent::Derived => Claim { whole: Some(found), ..Claim::default() },
+            Extent::Part(part) => {
+                Claim { last: Some(found), is_part: true, part: Some(part), finite_part: finite, ..Claim::default() }
+            }
+        }
+    }
+
+    fn put_before(&mut self, earlier: Claim) {
+        if self.last.is_none() {
+            (self.last, self.is_part) = (earlier.last, earlier.is_part);
+        }
+        self.has_parts |= earlier.has_parts || matches!((&self.part, &earlier.part), (Some(a), Some(b)) if a != b);
+        self.part = self.part.take().or(earlier.part);
+        self.whole = self.whole.take().or(earlier.whole);
+        self.finite = self.finite.take().or(earlier.finite);
+        self.finite_part = self.finite_part.take().or(earlier.finite_part);
+    }
+
+    /// Returns whether the last mention is of one part of several, and the log has none of the whole run.
+    fn is_part_alone(&self) -> bool {
+        self.is_part && self.has_parts && self.whole.is_none()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.last.is_some() && (!self.is_part || self.whole.is_some())
+    }
+
+    fn found(&self) -> Option<&Found> {
+        self.whole.as_ref().filter(|_| self.is_part).or(self.last.as_ref())
+    }
+}
+
+/// The mentions of all processes, as far as they can count.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    main: Claim,
+    /// The same, with lines that have a field such as `rank=16`. They count unless a line has `rank=0`.
+    all: Claim,
+    /// The lowest number of such a field.
+    lowest: Option<u32>,
+    /// Those of other processes, the last one first.
+    others: Vec<(Process, Claim)>,
+    /// The one of these that printed first.
+    first: Option<Process>,
+    /// The numbers of the last mention that can mean any of several.
+    several: Vec<String>,
+}
+
+impl Claims {
+    pub(super) fn of(reading: Reading) -> Claims {
+        match reading {
+            Reading::Several(several) => Claims { several, ..Claims::default() },
+            Reading::Value(standing, value) => {
+                let claim = Claim::of(standing.extent, value);
+                match standing.process {
+                    Process::Main => Claims { main: claim.clone(), all: claim, ..Claims::default() },
+                    Process::Field(rank) => {
+                        let main = if rank == 0 { claim.clone() } else { Claim::default() };
+                        Claims { main, all: claim, lowest: Some(rank), ..Claims::default() }
+                    }
+                    other => Claims { others: vec![(other, claim)], first: Some(other), ..Claims::default() },
+                }
+            }
+        }
+    }
+
+    /// Takes what earlier lines say. In which order neighbours are put together does not matter.
+    pub(super) fn put_before(&mut self, earlier: Claims) {
+        self.main.put_before(earlier.main);
+        self.all.put_before(earlier.all);
+        self.lowest = self.lowest.into_iter().chain(earlier.lowest).min();
+        for (process, claim) in earlier.others {
+            match self.others.iter().position(|(known, _)| *known == process) {
+                Some(at) => self.others[at].1.put_before(claim),
+                None => self.others.push((process, claim)),
+            }
+        }
+        self.others.truncate(MOST_PROCESSES);
+        self.first = earlier.first.or(self.first);
+        if self.several.is_empty() {
+            self.several = earlier.several;
+        }
+    }
+
+    /// Returns whether earlier lines can no longer change what was found.
+    pub(super) fn are_settled(&self) -> bool {
+        self.main.is_settled() && self.lowest.is_none_or(|rank| rank == 0)
+    }
+
+    /// The mentions of rank 0 and of lines that name no process.
+    fn main(&self) -> &Claim {
+        if self.lowest == Some(0) { &self.main } else { &self.all }
+    }
+
+    /// The claim that counts: rank 0, else the lowest rank, else the process that printed first.
+    fn chosen(&self) -> &Claim {
+        let of = |process: Option<Process>| self.others.iter().find(|(other, _)| Some(*other) == process);
+        let rank = || self.others.iter().filter(|(it, _)| matches!(it, Process::Rank(_))).min_by_key(|(it, _)| *it);
+        let other = || rank().or_else(|| of(self.first)).or(self.others.last()).map(|(_, claim)| claim);
+        let main = self.main();
+        Some(main).filter(|main| main.last.is_some()).or_else(other).unwrap_or(main)
+    }
+
+    pub(super) fn found(&self) -> Option<&Found> {
+        self.chosen().found()
+    }
+
+    /// What the number is of, if that is not the whole run.
+    pub(super) fn part(&self) -> Option<PartOf> {
+        let is_of_process = self.main().last.is_none() && self.others.len() > 1;
+        let of_split = || self.chosen().is_part_alone().then_some(PartOf::Split);
+        if is_of_process { Some(PartOf::Process) } else { of_split() }
+    }
+
+    /// The last finite number, as a point of a curve: never one of several parts, nor of another rank than the first.
+    pub(super) fn last_finite(&self) -> Option<&Number> {
+        let is_rank = self.main().last.is_none() && self.others.iter().any(|(it, _)| matches!(it, Process::Rank(_)));
+        let claim = Some(self.chosen()).filter(|_| !is_rank)?;
+        claim.finite.as_ref().or(claim.finite_part.as_ref().filter(|_| !claim.has_parts))
+    }
+
+    /// The numbers of the last mention that can mean any of them, where no mention counts.
+    pub(super) fn several(&self) -> &[String] {
+        if self.found().is_some() { &[] } else { &self.several }
+    }
+}
+
+/// Number of words to check before a name.
+const WORDS: usize = 4;
+
+/// Returns whether `left`, the line up to a name, marks all numbers behind it as not this run's. Either its last tag names
+/// another run, such as `[baseline]`, or it ends inside a call with a text as its argument, as in `print('val_bpb: 0.1')`.
+pub(super) fn is_elsewhere(left: &str) -> bool {
+    let tag = left.rfind(']').and_then(|end| Some(&left[left[..end].rfind('[')? + 1..end]));
+    tag.is_some_and(is_of_another_run) || is_in_call(left)
+}
+
+/// Returns whether the last words of `text` name another run: `best`, `previous run:`, `(old)`, `best so far`. Ignores
+/// brackets and punctuation around them.
+pub(super) fn is_of_another_run(text: &str) -> bool {
+    let mut rest = text;
+    let mut far = false;
+    for _ in 0..WORDS {
+        rest = rest.trim_end_matches(|c: char| is_blank(c) || is_decoration(c) || ":()[]{}<>-—–|│┃".contains(c));
+        let word = word_before(rest);
+        if is_stale(word) || (far && word.eq_ignore_ascii_case("so")) || word.eq_ignore_ascii_case("so_far") {
+            return true;
+        }
+        far = word.eq_ignore_ascii_case("far");
+        if !far && !is_between(word) {
+            return false;
+        }
+        rest = &rest[..rest.len() - word.len()];
+    }
+    false
+}
+
+/// The word at the end of `text`.
+pub(super) fn word_before(text: &str) -> &str {
+    let start = text
+        .rfind(|c: char| !c.is_alphanumeric() && c != '_')
+        .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
+    &text[start..]
+}
+
+/// Returns whether `left` ends inside a quoted text that is the first argument of a call.
+fn is_in_call(left: &str) -> bool {
+    left.match_indices('(').any(|(at, _)| {
+        let is_call = left[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        // `f"…"`, `rb'…'`
+        let argument = left[at + 1..].trim_start_matches(|c: char| "bBfFrRuU".contains(c));
+        let quote = argument.chars().next().filter(|c| matches!(c, '\'' | '"' | '`'));
+        is_call && quote.is_some_and(|quote| !argument[1..].contains(quote))
+    })
+}
+
+/// The value in the last mention of the metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Found {
+    /// A finite number.
+    Number(Number),
+    /// `nan`, `inf` or a number too large or too small for a double, as it was written.
+    NotFinite(String),
+}
+
+impl From<Value> for Found {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Finite(number) => Found::Number(number),
+            Value::NotFinite(raw) => Found::NotFinite(raw),
+        }
+    }
+}
+
+/// An error in the name or pattern of a metric.
+#[derive(Debug, thiserror::Error)]
+pub enum PatternError {
+    /// The name is empty or spans lines.
+    #[error("`{0}` cannot be the name of a metric in a log")]
+    Name(String),
+    /// The pattern is not a regular expression.
+    #[error("cannot parse the metric's pattern")]
+    Syntax(#[source] regex::Error),
+    /// The pattern does not say where the number stands.
+    #[error("the metric's pattern `{pattern}` has {groups} groups, not one")]
+    Groups {
+        /// The pattern.
+        pattern: String,
+        /// The number of groups in it.
+        groups: usize,
+    },
+}
+
+impl PatternError {
+    /// Returns a hint for the user.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            PatternError::Name(_) => "give the metric's name as the log prints it: `--metric val_bpb`".to_owned(),
+            PatternError::Syntax(_) => concat!(
+                "put the pattern in single quotes and escape `(`, `[`, `+` with a backslash: ",
+                r"`--metric-regex 'loss \(mean\): ([0-9.]+)'`"
+            )
+            .to_owned(),
+            PatternError::Groups { .. } => {
+                "put parentheses around the number and nothing else; `(?:…)` groups without counting: \
+                 `--metric-regex 'loss: ([0-9.]+)'`"
+                    .to_owned()
+            }
+        })
+    }
+}
+
+/// Finds mentions in lines without escapes.
+#[derive(Debug)]
+pub(super) enum Search {
+    /// By names.
+    Names(Vec<memmem::Finder<'static>>),
+    /// By a regular expression with one group, line by line.
+    Pattern(Regex),
+}
+
+impl Search {
+    /// Searches for names.
+    pub(super) fn names(names: &[&str]) -> Self {
+        Search::Names(names.iter().map(|name| memmem::Finder::new(name).into_owned()).collect())
+    }
+
+    /// Searches for a pattern.
+    ///
+    /// # Errors
+    ///
+    /// The pattern is invalid, or has not exactly one group.
+    pub(super) fn pattern(pattern: &str) -> Result<Self, PatternError> {
+        let regex = Regex::new(pattern).map_err(PatternError::Syntax)?;
+        let groups = regex.captures_len() - 1;
+        if groups != 1 {
+            return Err(PatternError::Groups { pattern: pattern.to_owned(), groups });
+        }
+        Ok(Search::Pattern(regex))
+    }
+
+    /// Passes the mentions that begin in a range of `lines` to `take`, last one first, until it returns true.
+    /// Each comes with the index of its name.
+    pub(super) fn backwards(&self, lines: &[u8], range: &Range<usize>, mut take: impl FnMut(usize, Reading) -> bool) {
+        match self {
+            Search::Names(names) => {
+                let mut found = Vec::new();
+                for (which, name) in names.iter().enumerate() {
+                    let mut at = range.start;
+                    while let Some(offset) = name.find(&lines[at..]).filter(|offset| at + offset < range.end) {
+                        found.push((at + offset, which));
+                        at += offset + 1;
+                    }
+                }
+                found.sort_unstable();
+                for (at, which) in found.into_iter().rev() {
+                    if named_value(lines, at, names[which].needle()).is_some_and(|reading| take(which, reading)) {
+                        return;
+                    }
+                }
+            }
+            Search::Pattern(regex) => {
+                let mut end = lines.len();
+                loop {
+                    let start = memrchr2(b'\n', b'\r', &lines[..end]).map_or(0, |brk| brk + 1);
+                    let values: Vec<Value> = regex
+                        .captures_iter(&lines[start..end])
+                        .filter(|found| found.get(0).is_some_and(|all| range.contains(&(start + all.start()))))
+                        .filter_map(|found| whole(found.get(1)?.as_bytes()))
+                        .collect();
+                    if values.into_iter().rev().any(|value| take(0, Reading::Value(Standing::WHOLE, value))) {
+                        return;
+                    }
+                    let Some(before) = start.checked_sub(1) else { return };
+                    end = before;
+                }
+            }
+        }
+    }
+}
+
+/// The mention of a name at `at`, if it is the metric's own.
+fn named_value(plain: &[u8], at: usize, name: &[u8]) -> Option<Reading> {
+    let behind = &plain[at + name.len()..];
+    let behind = &behind[..behind.len().min(RIGHT)];
+    let line_end = memchr2(b'\n', b'\r', behind);
+    let before = &plain[at.saturating_sub(LEFT)..at];
+    let left = &before[memrchr2(b'\n', b'\r', before).map_or(0, |brk| brk + 1)..];
+    let right = &behind[..line_end.unwrap_or(behind.len())];
+    let is_cut = line_end.is_none() && behind.len() == RIGHT;
+    reading_between(std::str::from_utf8(name).ok()?, left, right, is_cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mentions_come_last_one_first_until_one_is_taken() {
+        let log = [&b"a: 1\nb: 2\n"[..], &b"step 7\n".repeat(5000), b"a: 3 | b: 4\nb: x\n"].concat();
+        let mut seen = Vec::new();
+        Search::names(&["a", "b"]).backwards(&log, &(0..log.len()), |which, reading| {
+            if let Reading::Value(_, Value::Finite(number)) = reading {
+                seen.push((which, number.raw));
+            }
+            seen.len() == 3
+        });
+        assert_eq!(seen, [(1, "4".to_owned()), (0, "3".to_owned()), (1, "2".to_owned())]);
     }
 }

@@ -3,28 +3,20 @@
 //! A [`Scanner`] reads a log in one pass and bounded memory; [`judge`] says what its [`LogSummary`] and the way the
 //! run ended amount to. All of it is pure: nothing here opens a file or knows of a process.
 
-mod axes;
-mod claims;
 mod clean;
-mod elsewhere;
 mod file;
 mod mentions;
 mod name;
 mod number;
-mod plain;
 mod scanner;
-mod search;
 mod standing;
 mod summary;
-mod trace;
-mod units;
 mod verdict;
-mod vocabulary;
 
+pub use clean::PlainText;
 pub(crate) use file::quote_constants;
 pub use file::{MetricFileError, metric_file, place_of};
-pub use plain::PlainText;
+pub use mentions::{Found, PatternError};
 pub use scanner::{LogSummary, Scanner};
-pub use search::{Found, PatternError};
 pub use summary::{last_lines, plain_text, summary_number};
 pub use verdict::{EXCERPT_LINES, Ending, Verdict, judge, partial};

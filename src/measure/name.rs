@@ -6,12 +6,11 @@
 //! a name of several parts counts only when nothing stands around `:` or `=`, as in a structured log: `eval done val_bpb=1.2`.
 //! Words for all parts are no other name: `Mean val_bpb: 1.2`. A name that is a unit has its number before it: `99 ns/op`.
 
-use super::elsewhere::{is_elsewhere, is_of_another_run, word_before};
 use super::file::NAME_FIELDS;
+use super::mentions::{is_elsewhere, is_of_another_run, word_before};
 use super::number::{Value, next_char, value_at, whole};
 use super::standing::{Extent, Standing, aggregate_behind, before_aggregate, is_progress};
-use super::vocabulary::{counts_value, is_blank, is_decoration, is_marker, is_stale, prints, qualifies};
-use crate::domain::Unit;
+use crate::domain::{Unit, WordList, word_list};
 
 /// Number of bytes to check before a name.
 pub(super) const LEFT: usize = 256;
@@ -253,6 +252,83 @@ fn blanks(text: &[u8]) -> usize {
         length += c.len_utf8();
     }
     length
+}
+
+/// Words in front of a name that only say where the line comes from or that the number is final.
+const MARKERS: &[&str] = &[
+    "critical", "current", "debug", "done", "error", "final", "finished", "info", "metric", "metrics", "notice",
+    "result", "results", "summary", "trace", "warn", "warning",
+];
+
+/// Words that make the number that of another time: the best of some earlier night is not this run's number.
+static STALE: WordList = WordList::new(|| word_list(include_str!("lists/stale.txt")));
+
+/// Words that may stand between such a word and the name: `previous run`.
+const BETWEEN: &[&str] = &["experiment", "number", "result", "results", "run", "score", "session", "value"];
+
+/// Programs and functions whose arguments a source line shows, while it is not run.
+const PRINTERS: &[&str] = &["echo", "print", "printf", "println"];
+
+/// Words that make the name another metric's: `test loss` is not `loss`.
+static QUALIFIERS: WordList = WordList::new(|| word_list(include_str!("lists/qualifiers.txt")));
+
+/// Words around a name that say that its number is of all parts.
+pub(super) static AGGREGATES: WordList = WordList::new(|| word_list(include_str!("lists/aggregates.txt")));
+
+/// Words between such a word and what it is of: `average of val_loss`, `mean over all folds`.
+pub(super) const LINKS: &[&str] = &["across", "all", "for", "of", "over", "the"];
+
+/// Words before the number of a part.
+pub(super) static PARTS: WordList = WordList::new(|| word_list(include_str!("lists/parts.txt")));
+
+/// Words before the number of a process, those that name the rank of all processes first.
+pub(super) static PROCESSES: WordList = WordList::new(|| word_list(include_str!("lists/processes.txt")));
+
+/// Words that count steps.
+pub(super) const PROGRESS: &[&str] = &["batch", "ep", "epoch", "it", "iter", "iteration", "round", "step", "update"];
+
+/// Returns whether `word` between a value and a name belongs to the value: `12 epochs`, `5 ms`.
+fn counts_value(word: &str) -> bool {
+    Unit::new(word).is_known() || (word.ends_with('s') && !word.ends_with("ss"))
+}
+
+/// Returns whether `word` before a name says nothing about the number.
+pub(super) fn is_marker(word: &str) -> bool {
+    contains(MARKERS, word)
+}
+
+/// Returns whether `word` before a name marks the number as one of another time.
+pub(super) fn is_stale(word: &str) -> bool {
+    contains(&STALE, word)
+}
+
+/// Returns whether `word` may stand between a word that [`is_stale`] and a name.
+pub(super) fn is_between(word: &str) -> bool {
+    contains(BETWEEN, word)
+}
+
+/// Returns whether `word` before a name marks the line as source code.
+pub(super) fn prints(word: &str) -> bool {
+    contains(PRINTERS, word)
+}
+
+/// Returns whether a part of `word` before a name makes it another name.
+fn qualifies(word: &str) -> bool {
+    word.split(|c: char| !c.is_alphabetic()).any(|part| is_stale(part) || contains(&QUALIFIERS, part))
+}
+
+/// Quotes and Markdown emphasis, which may stand around a name.
+pub(super) fn is_decoration(c: char) -> bool {
+    matches!(c, '\'' | '"' | '`' | '*' | '\\')
+}
+
+/// Blanks and control characters.
+pub(super) fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
+}
+
+pub(super) fn contains(words: &[&str], word: &str) -> bool {
+    words.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]

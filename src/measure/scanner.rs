@@ -6,8 +6,7 @@ use memchr::{memchr2, memrchr2};
 use serde::{Deserialize, Serialize};
 
 use super::clean::{Cleaner, Decoder};
-use super::mentions::Mentions;
-use super::search::{Found, PatternError};
+use super::mentions::{Found, Mentions, PatternError};
 use super::summary::{KEPT, last_lines_of, pairs, plain_text, shown};
 use crate::domain::{Composite, MetricSpec, Number, PartOf};
 

@@ -1,6 +1,6 @@
 //! What the number of a line is of: the whole run, a part of it such as one fold, or another process than the first.
 
-use super::vocabulary::{AGGREGATES, LINKS, PARTS, PROCESSES, PROGRESS, contains, is_blank, is_decoration};
+use super::name::{AGGREGATES, LINKS, PARTS, PROCESSES, PROGRESS, contains, is_blank, is_decoration};
 
 /// What a mention's number is of.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,14 +1,14 @@
-//! The verdict on a run: its value or its failure class.
+//! The verdict on a run: its value or its failure class, with the composite of its axes, in the units of the session.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::mentions::Found;
 use super::scanner::LogSummary;
-use super::search::Found;
-use super::summary::excerpt;
-use super::trace::{Evidence, ended_from_outside, evidence, out_of_memory, without_report, worker_signal};
-use crate::domain::{Failure, FailureClass, Number, Unit};
+use super::summary::{Evidence, ended_from_outside, evidence, excerpt, out_of_memory, without_report, worker_signal};
+use crate::domain::{COMPOSITE, Composite, Failure, FailureClass, Number, Record, Unit};
+use crate::rules::{AxisValues, composite, composite_number};
 
 /// The exit status of `timeout(1)` when it ended its command.
 const TIMEOUT_STATUS: i32 = 124;
@@ -139,6 +139,221 @@ fn by_signal(lines: &[&str], signal: i32, shown: Range<usize>) -> Evidence {
     })
 }
 
+impl Found {
+    /// It as the number of a name, in the unit that the baseline printed beside that name.
+    #[must_use]
+    pub fn named(self, name: &str, baseline: Option<&Record>) -> Found {
+        let Found::Number(number) = self else { return self };
+        let number = number.named(name);
+        let unit = baseline.and_then(|baseline| baseline.units.get(name));
+        Found::Number(unit.and_then(|unit| number.converted(unit)).unwrap_or(number))
+    }
+}
+
+impl LogSummary {
+    /// Converts the numbers to the units of the baseline. If the metric's does not compare with the baseline's, it does not
+    /// count, and the clause that says so is returned.
+    pub fn in_units_of(&mut self, baseline: &Record) -> Option<String> {
+        for (name, number) in &mut self.metrics {
+            let unit = baseline.units.get(name.as_str());
+            if let Some(converted) = unit.and_then(|unit| number.converted(unit)) {
+                *number = converted;
+            }
+        }
+        let (name, before) = (&baseline.metric.name, baseline.metric.number()?);
+        let Some(Found::Number(number)) = &self.found else { return None };
+        let Some(own) = number.like(&before) else {
+            let refused = refusal(name, number, &before);
+            self.found = None;
+            return Some(refused);
+        };
+        if let Some((_, known)) = self.metrics.iter_mut().find(|(known, _)| known == name) {
+            known.clone_from(&own);
+        }
+        self.found = Some(Found::Number(own));
+        None
+    }
+}
+
+/// The clause for a number that does not compare with the baseline's.
+fn refusal(name: &str, number: &Number, baseline: &Number) -> String {
+    let text = number.text();
+    match (&number.unit, &baseline.unit) {
+        (Some(_), Some(unit)) => format!("{name} is {text}, but the baseline's unit is {unit}"),
+        (None, Some(unit)) => format!("{name} is {text} without a unit, but the baseline's unit is {unit}"),
+        (_, None) => format!("{name} is {text}, but the baseline's {baseline} has no unit"),
+    }
+}
+
+impl LogSummary {
+    /// Finds the last value of a name. The scanner searched the whole log for axes, but only the last 64 KiB for other names.
+    pub fn named(&self, name: &str) -> Option<Found> {
+        let number = self.metrics.iter().find(|(known, _)| known == name).map(|(_, number)| number.clone());
+        let is_nan = || self.not_finite.iter().any(|known| known == name);
+        number.map(Found::Number).or_else(|| is_nan().then(|| Found::NotFinite("nan".into())))
+    }
+
+    /// Puts the composite of the axes that `find` finds in the place of the metric: whatever the log itself prints under that
+    /// name does not count. The numbers have those of the axes and of the composite then. With an axis that is missing the
+    /// metric is missing, and with one that is not finite it is not finite.
+    pub fn put_composite(&mut self, of: &Composite, find: impl Fn(&LogSummary, &str) -> Option<Found>) {
+        let found: Vec<(&String, Option<Found>)> = of.axes.keys().map(|name| (name, find(self, name))).collect();
+        let is_missing = found.iter().any(|(_, found)| found.is_none());
+        let mut values = AxisValues::new();
+        for (name, found) in found {
+            let number = found.and_then(Found::number);
+            values.insert(name.clone(), number.as_ref().map(|number| number.value));
+            self.put(name, number);
+        }
+        let number = composite(of, &values).and_then(composite_number);
+        self.put(COMPOSITE, number.clone());
+        let without = || (!is_missing).then(|| Found::NotFinite("nan".into()));
+        self.found = number.map(Found::Number).or_else(without);
+    }
+
+    /// Makes the numbers say this of a name.
+    fn put(&mut self, name: &str, number: Option<Number>) {
+        let known = self.metrics.iter().position(|(known, _)| known == name);
+        match (known, number) {
+            (Some(at), Some(number)) => self.metrics[at].1 = number,
+            (Some(at), None) => drop(self.metrics.remove(at)),
+            (None, Some(number)) => self.metrics.push((name.to_owned(), number)),
+            (None, None) => {}
+        }
+    }
+}
+
+impl Found {
+    /// The number, if it is finite.
+    fn number(self) -> Option<Number> {
+        match self {
+            Found::Number(number) => Some(number),
+            Found::NotFinite(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod unit_tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::{Direction, MetricSource, MetricSpec, MetricValue};
+    use crate::measure::Scanner;
+    use crate::rules::sample::record;
+
+    fn read(log: &str, name: &str) -> LogSummary {
+        let spec = MetricSpec { name: name.into(), direction: Direction::Lower, source: MetricSource::Log };
+        let mut scanner = Scanner::new(&spec).unwrap();
+        scanner.push(log.as_bytes());
+        scanner.finish()
+    }
+
+    /// The baseline that printed `log`.
+    fn baseline(log: &str, name: &str) -> Record {
+        let spec = MetricSpec { name: name.into(), direction: Direction::Lower, source: MetricSource::Log };
+        let summary = read(log, name);
+        let Some(Found::Number(number)) = &summary.found else { panic!("no number in {log}") };
+        let units = summary.metrics.iter().filter_map(|(name, it)| Some((name.clone(), it.unit.clone()?))).collect();
+        Record { metric: MetricValue::of(&spec, Some(number)), units, ..record(json!({"id": 0, "value": "1"})) }
+    }
+
+    #[test]
+    fn numbers_are_in_the_units_of_the_baseline() {
+        let before = baseline("latency: 1.234 s\nload: 0.5 s\nfree: 3\n", "latency");
+        let mut summary = read("latency: 980 ms\nload: 250 ms\nfree: 2\n", "latency");
+        assert_eq!(summary.in_units_of(&before), None);
+        let shown: Vec<String> = summary.metrics.iter().map(|(name, number)| format!("{name} {number:#}")).collect();
+        assert_eq!(shown, ["latency 0.98 s", "load 0.25 s", "free 2"]);
+        assert!(matches!(&summary.found, Some(Found::Number(number)) if number.value == 0.98));
+    }
+
+    #[test]
+    fn a_number_that_does_not_compare_is_none_and_its_unit_is_named() {
+        for (name, first, log, clause) in [
+            ("latency", "980 ms", "1.1", Some("latency is 1.1 without a unit, but the baseline's unit is ms")),
+            ("latency", "1.2 s", "3 MB", Some("latency is 3 MB, but the baseline's unit is s")),
+            ("latency", "1.2", "900 ms", Some("latency is 900 ms, but the baseline's 1.2 has no unit")),
+            ("latency_ms", "120", "0.09 s", None),
+            ("latency_ms", "0.12 s", "90", None),
+        ] {
+            let before = baseline(&format!("{name}: {first}\n"), name);
+            let mut summary = read(&format!("{name}: {log}\n"), name);
+            assert_eq!(summary.in_units_of(&before).as_deref(), clause, "{name}: {log} after {first}");
+            assert_eq!(summary.found.is_none(), clause.is_some());
+        }
+    }
+}
+
 #[cfg(test)]
 #[path = "verdict_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod axes_tests {
+    use super::*;
+    use crate::domain::{Direction, MetricSource, MetricSpec};
+    use crate::measure::Scanner;
+
+    fn read(log: &str) -> LogSummary {
+        let spec = MetricSpec { name: COMPOSITE.into(), direction: Direction::Higher, source: MetricSource::Log };
+        let composite = Composite::preset("equal").unwrap();
+        let mut scanner = Scanner::new(&spec).unwrap().with_axes(Some(&composite));
+        scanner.push(log.as_bytes());
+        let mut summary = scanner.finish();
+        summary.put_composite(&composite, LogSummary::named);
+        summary
+    }
+
+    const AXES: &str = "claim_density: 0.7700\nsource_diversity: 0.9100\ntopic_coverage: 0.5100\n";
+
+    fn composite_of(summary: &LogSummary) -> Option<&str> {
+        match &summary.found {
+            Some(Found::Number(number)) => Some(&number.raw),
+            Some(Found::NotFinite(_)) => Some("not finite"),
+            None => None,
+        }
+    }
+
+    #[test]
+    fn the_composite_is_that_of_the_axes_whatever_the_log_says_of_it() {
+        // (0.77 + 0.91 + 0.51 + 0.77) / 4
+        for own in ["", "composite: 0.9900\n", "composite: nan\n"] {
+            let summary = read(&format!("{AXES}novelty: 0.7700\n{own}"));
+            assert_eq!(composite_of(&summary), Some("0.7400"), "{own}");
+            let numbers: Vec<_> = summary.metrics.iter().filter(|(name, _)| name == COMPOSITE).collect();
+            assert!(numbers.len() == 1 && numbers[0].1.raw == "0.7400", "{numbers:?}");
+        }
+    }
+
+    #[test]
+    fn axes_are_found_wherever_the_log_has_them_and_however_many_names_follow() {
+        let noise: String = (0..10_000).map(|n| format!("name{n}: {n} of much that stands behind\n")).collect();
+        let log = format!("{AXES}novelty: 0.1\nnovelty: 0.7700\n{noise}");
+        assert!(log.len() > 3 * 64 * 1024);
+        assert_eq!(composite_of(&read(&log)), Some("0.7400"));
+        assert_eq!(composite_of(&read(&log.replace("0.9100", "nan"))), Some("not finite"));
+        // As with a metric, neither a phrase such as `best novelty` nor a longer name counts as the axis.
+        assert_eq!(composite_of(&read(&format!("{AXES}best novelty: 0.9\nmean_novelty: 0.8\n"))), None);
+    }
+
+    #[test]
+    fn without_an_axis_there_is_no_composite() {
+        let summary = read(&format!("{AXES}composite: 0.9\n"));
+        assert_eq!((composite_of(&summary), summary.named("novelty"), summary.named(COMPOSITE)), (None, None, None));
+        let summary = read(&format!("{AXES}novelty: 0.5\nnovelty: nan\ncomposite: 0.9\n"));
+        assert_eq!((composite_of(&summary), summary.named("claim_density").is_some()), (Some("not finite"), true));
+        assert!(summary.metrics.iter().all(|(name, _)| name != "novelty" && name != COMPOSITE), "{summary:?}");
+    }
+
+    #[test]
+    fn axes_of_a_file_come_before_those_of_the_log() {
+        let mut summary = read(&format!("{AXES}novelty: 0.77\n"));
+        let in_file = |_: &LogSummary, name: &str| (name != "novelty").then(|| Found::Number("0.5".parse().unwrap()));
+        summary.put_composite(&Composite::preset("equal").unwrap(), in_file);
+        assert_eq!((composite_of(&summary), summary.named("novelty")), (None, None));
+        summary.put_composite(&Composite::preset("equal").unwrap(), |_, _| Some(Found::Number("0.5".parse().unwrap())));
+        assert_eq!(composite_of(&summary), Some("0.5000"));
+        assert_eq!(summary.named("novelty"), Some(Found::Number("0.5".parse().unwrap())));
+    }
+}

@@ -6,10 +6,8 @@
 mod aider;
 mod claude;
 mod codex;
-mod content;
 mod gemini;
 mod opencode;
 mod reader;
 
-pub use content::Answer;
-pub use reader::{Progress, read_answer};
+pub use reader::{Answer, Progress, read_answer};

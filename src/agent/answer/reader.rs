@@ -1,11 +1,12 @@
-//! Reading the output of an agent line by line.
+//! Reading the output of an agent line by line, as what agents' formats contain.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::{Answer, aider, claude, codex, gemini, opencode};
+use super::{aider, claude, codex, gemini, opencode};
+use crate::domain::{Refusal, Usage};
 use crate::fs::open_regular;
 use crate::measure::plain_text;
 
@@ -14,6 +15,7 @@ const LONGEST: usize = 4 << 20;
 
 /// The number of last lines outside a stream to keep, and the most bytes of each.
 const PLAIN_LINES: usize = 50;
+
 const PLAIN_LINE: usize = 4096;
 
 /// The bytes to read at once.
@@ -152,6 +154,27 @@ impl Reader {
             || opencode::take_line(line, answer)
             || codex::take_line(line, answer)
     }
+}
+
+/// The answer of an agent.
+#[derive(Debug, Default, PartialEq)]
+pub struct Answer {
+    /// The refusal that its answer ends with, if any.
+    pub refusal: Option<Refusal>,
+    /// Its tokens and cost.
+    pub usage: Usage,
+    /// The number of rounds that it has begun: answers of its model, each with the actions that follow. 0 if its output
+    /// does not show them.
+    pub rounds: u32,
+    /// True if its last line is the result with which its program ends.
+    pub is_complete: bool,
+    /// True if it ended itself after as many rounds as allowed.
+    pub rounds_are_up: bool,
+    /// Its final words.
+    pub text: Option<String>,
+    /// The last lines of its output that belong to no stream, and its final words; absent where the output is no
+    /// machine-readable stream.
+    pub words: Option<String>,
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 //! Everything here is text in, text out. The command line reads and writes the files.
 
 mod edit;
-mod kind;
 mod text;
 
 pub use edit::{Edit, MCP_FILE, NotOurs, mcp_entry};
-pub use kind::Skill;
+pub use text::Skill;
 
 impl Skill {
     /// Writes the instructions into what its file holds.

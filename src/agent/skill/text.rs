@@ -1,6 +1,9 @@
-//! The texts, made from this folder's `skill.md` and from the protocol, so that each fact is written once.
+//! The agents that can get instructions, and the texts: made from this folder's `skill.md` and from the protocol, so that
+//! each fact is written once.
 
-use super::Skill;
+use clap::ValueEnum;
+use strum::{Display, VariantArray};
+
 use crate::agent::BUILT_IN_PROGRAM;
 
 /// How to work with `ar` by its command line.
@@ -60,6 +63,32 @@ fn as_section(text: &str) -> String {
     let (title, rest) = rest.split_once("\n\n").unwrap_or((rest, ""));
     let deeper = |line: &str| if line.starts_with("## ") { format!("#{line}\n") } else { format!("{line}\n") };
     format!("#{title}\n\n{first}\n\n{}", rest.lines().map(deeper).collect::<String>())
+}
+
+/// The form of instructions to an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, ValueEnum, VariantArray)]
+#[strum(serialize_all = "lowercase")]
+pub enum Skill {
+    /// A skill of Claude Code
+    Claude,
+    /// A skill of Codex
+    Codex,
+    /// A section of AGENTS.md, which most agents read
+    Agents,
+    /// A rule of Cursor
+    Cursor,
+}
+
+impl Skill {
+    /// The file, from the root of the repository.
+    pub fn path(self) -> &'static str {
+        match self {
+            Skill::Claude => ".claude/skills/autoresearch/SKILL.md",
+            Skill::Codex => ".codex/skills/autoresearch/SKILL.md",
+            Skill::Agents => "AGENTS.md",
+            Skill::Cursor => ".cursor/rules/autoresearch.mdc",
+        }
+    }
 }
 
 #[cfg(test)]

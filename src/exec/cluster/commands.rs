@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{NoAnswer, call};
+use super::call::{NoAnswer, Submission, TOKENS, call};
 use super::queue::Told;
-use super::ticket::{Submission, TOKENS};
 use crate::domain::{EngineCommands, FORMAT_VERSION};
 use crate::rules::{JobState, Word};
 

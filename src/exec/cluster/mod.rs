@@ -10,8 +10,7 @@ mod commands;
 mod queue;
 mod queued_job;
 mod slurm;
-mod ticket;
 
+pub use call::Ticket;
 pub(super) use queue::Queue;
 pub(super) use queued_job::{QueuedJob, cancel};
-pub use ticket::Ticket;

@@ -10,9 +10,8 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::super::Job;
-use super::call::{NoAnswer, is_there};
+use super::call::{NoAnswer, Submission, Ticket, is_there};
 use super::commands::Named;
-use super::ticket::{Submission, Ticket};
 use super::{commands, slurm};
 use crate::crash;
 use crate::domain::{Cluster, Engine};

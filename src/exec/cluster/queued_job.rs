@@ -1,10 +1,9 @@
 //! A job that an engine executes, as `ar` sees it.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use jiff::Timestamp;
 use tokio::time::{sleep, sleep_until, timeout};
@@ -13,9 +12,9 @@ use super::super::beat::beat;
 use super::super::job::JobFiles;
 use super::super::{ExecError, Exit, Job, Started};
 use super::Ticket;
+use super::call::{Submission, shim_command};
 use super::commands::Named;
 use super::queue::{Heard, Queue, cancel_jobs, logs, note};
-use super::ticket::{Submission, shim_command};
 use crate::crash;
 use crate::domain::FORMAT_VERSION;
 use crate::fs::{is_shared, read_at_most};

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
 
-use super::call::{NoAnswer, call};
+use super::call::{NoAnswer, Submission, TOKENS, call};
 use super::queue::Told;
-use super::ticket::{Submission, TOKENS};
 use crate::domain::shell_word;
 use crate::rules::{JobState, Word, slurm_limit};
 

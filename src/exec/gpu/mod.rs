@@ -3,15 +3,9 @@
 //!
 //! All calls into the library are here. Nothing here decides which slot has which GPU.
 
-mod in_use;
-mod inventory;
-mod library;
+mod devices;
 mod locks;
-mod watch;
 
-pub use in_use::GpuProcesses;
-pub use inventory::gpu_inventory;
-pub(super) use inventory::models;
+pub use devices::{GpuMonitor, GpuProcesses, gpu_inventory};
+pub(super) use devices::{GpuWatch, models};
 pub use locks::{GpuHolder, GpuLockError, GpuLocks};
-pub use watch::GpuMonitor;
-pub(super) use watch::GpuWatch;

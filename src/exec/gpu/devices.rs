@@ -1,20 +1,158 @@
-//! Watching what a process tree, or all processes, use of the GPUs.
+//! The GPUs of a machine, by NVIDIA's management library: which there are, and what processes use of them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
+use std::time::Duration;
 
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid, test_kill_process};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
-use super::library::{devices, indexed_units, library, processes, units};
-use crate::domain::{GpuLoad, GpuOther};
+use crate::domain::{Gpu, GpuLoad, GpuOther, GpuUse, bytes_text};
 use crate::exec::tree::shims_above;
 use crate::exec::{JobFiles, process_name};
 use crate::rules::{Company, GpuLife, GpuLook};
+
+/// Time limit for the driver's answer. It takes milliseconds, or seconds if the driver must first wake the GPUs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Asks what compute processes use, on a thread of its own: a driver call can take long, or never return when a GPU is lost.
+#[derive(Debug)]
+pub struct GpuProcesses {
+    requests: Sender<oneshot::Sender<Vec<GpuUse>>>,
+}
+
+impl GpuProcesses {
+    /// Starts the thread, which ends when this is dropped.
+    pub fn start() -> GpuProcesses {
+        let (requests, asked) = channel::<oneshot::Sender<Vec<GpuUse>>>();
+        thread::spawn(move || {
+            for answer in asked {
+                // The caller may have given up.
+                let _ = answer.send(library().into_iter().flat_map(units).filter_map(|unit| of(&unit)).collect());
+            }
+        });
+        GpuProcesses { requests }
+    }
+
+    /// The current use of each GPU and each MIG instance. Omits those that do not report it. Empty if the driver does
+    /// not answer within 10 seconds.
+    pub async fn look(&self) -> Vec<GpuUse> {
+        let (answer, answered) = oneshot::channel();
+        let _ = self.requests.send(answer);
+        timeout(PATIENCE, answered).await.ok().and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+fn of(device: &Device) -> Option<GpuUse> {
+    let memory = device.memory_info().ok()?;
+    let processes = processes(device).ok()?;
+    Some(GpuUse { uuid: device.uuid().ok()?, total: memory.total, used: memory.used, processes })
+}
+
+/// The NVIDIA GPUs of this machine, in the order of their indices. A GPU in MIG mode is listed as its instances. Asks the
+/// driver, which takes seconds where it first has to wake the GPUs.
+pub fn gpu_inventory() -> Vec<Gpu> {
+    library().into_iter().flat_map(devices).flat_map(|(index, device)| usable(index, &device)).collect()
+}
+
+/// A GPU, or its instances if it is in MIG mode. One that does not tell its UUID cannot be given to a run.
+fn usable(index: u32, device: &Device<'static>) -> Vec<Gpu> {
+    let (Ok(uuid), model) = (device.uuid(), device.name().unwrap_or_default()) else { return Vec::new() };
+    let memory = |device: &Device| device.memory_info().ok().map(|memory| memory.total);
+    let Some(instances) = instances(device) else {
+        return vec![Gpu { index, uuid, model, memory: memory(device), parent: None }];
+    };
+    let instance = |device: &Device| {
+        let memory = memory(device);
+        let name = device.name().ok().filter(|name| name.contains(" MIG "));
+        // Without a profile in the name, the size tells instances apart.
+        let model = name.unwrap_or_else(|| format!("{model} MIG {}", memory.map(bytes_text).unwrap_or_default()));
+        Some(Gpu { index, uuid: device.uuid().ok()?, model, memory, parent: Some(uuid.clone()) })
+    };
+    instances.iter().filter_map(instance).collect()
+}
+
+/// The GPU part of a record's environment.
+pub(in crate::exec) struct Models {
+    /// The model names, as [`model_list`] gives them.
+    pub(in crate::exec) models: String,
+    pub(in crate::exec) count: u32,
+    /// The driver's version.
+    pub(in crate::exec) driver: Option<String>,
+}
+
+/// The NVIDIA GPUs of this machine; `None` without any.
+pub(in crate::exec) fn models() -> Option<Models> {
+    let library = library()?;
+    let names: Vec<String> = devices(library).map(|(_, device)| device.name().unwrap_or_default()).collect();
+    let count = u32::try_from(names.len()).ok().filter(|count| *count > 0)?;
+    Some(Models { models: model_list(&names), count, driver: library.sys_driver_version().ok() })
+}
+
+/// `2 x NVIDIA H100, NVIDIA T4`: each model once, with its number when there are several.
+fn model_list(names: &[String]) -> String {
+    let mut models: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in names {
+        *models.entry(name).or_default() += 1;
+    }
+    let list =
+        models.iter().map(|(name, count)| if *count == 1 { (*name).to_owned() } else { format!("{count} x {name}") });
+    list.collect::<Vec<_>>().join(", ")
+}
+
+/// The library, opened at most once in a process.
+pub(super) fn library() -> Option<&'static Nvml> {
+    static LIBRARY: OnceLock<Option<Nvml>> = OnceLock::new();
+    // A driver installs the versioned name; the plain one comes with the development files, or on other systems.
+    let open = || Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init().or_else(|_| Nvml::init()).ok();
+    LIBRARY.get_or_init(open).as_ref()
+}
+
+/// The GPUs with their indices. One that fell off the bus is left out.
+pub(super) fn devices(library: &'static Nvml) -> impl Iterator<Item = (u32, Device<'static>)> {
+    let count = library.device_count().unwrap_or(0);
+    (0..count).filter_map(|index| library.device_by_index(index).ok().map(|device| (index, device)))
+}
+
+/// The MIG instances of a GPU; `None` if it is not in MIG mode.
+pub(super) fn instances(device: &Device<'static>) -> Option<Vec<Device<'static>>> {
+    let is_on = device.mig_mode().is_ok_and(|mode| mode.current == 1);
+    // Instances that were deleted leave gaps.
+    let at = |index| device.mig_device_by_index(index).ok();
+    is_on.then(|| (0..device.mig_device_count().unwrap_or(0)).filter_map(at).collect())
+}
+
+/// Devices that a program can use separately: whole GPUs, and the instances of those in MIG mode.
+fn units(library: &'static Nvml) -> impl Iterator<Item = Device<'static>> {
+    indexed_units(library).map(|(_, unit)| unit)
+}
+
+/// The same, each with the index of its GPU.
+fn indexed_units(library: &'static Nvml) -> impl Iterator<Item = (u32, Device<'static>)> {
+    devices(library).flat_map(|(index, device)| {
+        let units = instances(&device).unwrap_or_else(|| vec![device]);
+        units.into_iter().map(move |unit| (index, unit))
+    })
+}
+
+/// The processes that compute on a device, each with its memory in bytes where the driver reports it.
+fn processes(device: &Device) -> Result<Vec<(u32, Option<u64>)>, NvmlError> {
+    let bytes = |memory| match memory {
+        UsedGpuMemory::Used(bytes) => Some(bytes),
+        UsedGpuMemory::Unavailable => None,
+    };
+    let running = device.running_compute_processes()?;
+    Ok(running.into_iter().map(|it| (it.pid, bytes(it.used_gpu_memory))).collect())
+}
 
 /// The beginning of the name of processes that belong to the driver: the server through which several share a GPU.
 const OF_DRIVER: &str = "nvidia-cuda-mps";
@@ -189,7 +327,13 @@ fn used_by(devices: &[GpuLook], pids: &[u32]) -> Used {
 
 #[cfg(test)]
 mod tests {
-    use super::{GpuLife, GpuLook, Used, life_on, used_by};
+    use super::{GpuLife, GpuLook, Used, life_on, model_list, used_by};
+
+    #[test]
+    fn models_are_counted() {
+        let names = ["NVIDIA H100", "NVIDIA A100", "NVIDIA H100"].map(str::to_owned);
+        assert_eq!(model_list(&names), "NVIDIA A100, 2 x NVIDIA H100");
+    }
 
     fn look(processes: &[(u32, u64)]) -> GpuLook {
         let processes = processes.iter().map(|(pid, bytes)| (*pid, Some(*bytes))).collect();
