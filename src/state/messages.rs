@@ -129,11 +129,10 @@ impl MessageKey {
             let mut file = tempfile::NamedTempFile::new_in(&folder)?;
             file.write_all(&key)?;
             file.as_file().sync_all()?;
-            match file.persist_noclobber(&path) {
-                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(()),
-                Err(error) => Err(error.error),
-                Ok(_) => fs::File::open(&folder)?.sync_all(),
-            }
+            // Another process may have made one meanwhile: then that one counts.
+            let made = file.persist_noclobber(&path).map(drop).map_err(|error| error.error);
+            made.or_else(|error| if error.kind() == ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })?;
+            fs::File::open(&folder)?.sync_all()
         };
         make().map_err(failed("write", &path))?;
         MessageKey::read()

@@ -140,7 +140,7 @@ impl<'a> Calling<'a> {
         };
         let log_from = fs::metadata(self.files.log()).map_or(0, |meta| meta.len());
         let commits_from = workspace.repo.refs.head_log_size();
-        let memories = shared.store().learning().recall(self.attempt.open.id);
+        let memories = shared.store().recall(self.attempt.open.id);
         // A word of the user's is for whoever makes the change.
         let words = match self.purpose {
             Purpose::Change => {
@@ -275,7 +275,7 @@ impl<'a> Calling<'a> {
             store.note(Notice::Ignored { path, error: error.clone() });
         }
         // Ideas are worth keeping even if the change is not.
-        store.learning().add_ideas(attempt.open.id, &proposal.ideas)?;
+        store.add_ideas(attempt.open.id, &proposal.ideas)?;
         let described = described(&speech);
         let work = Work { exit, cut_short, usage, proposal, speech, said, described, memories, words: told };
         Ok(Ending::Done(Some(Box::new(work))))

@@ -120,7 +120,7 @@ impl Attempt {
         } else {
             let before = store.note_idle_call(&said.unwrap_or_default())?;
             store.note_findings(id, &proposal.learned())?;
-            store.learning().learn_from_pivot(before)?;
+            store.learn_from_pivot(before)?;
             store.note_steps(before, NO_KEEP);
         }
         workspace.enter_idle(store, id, None)?;

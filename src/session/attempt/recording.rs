@@ -87,7 +87,7 @@ impl Store {
             self.notices.or_unsettled(record.id, settled);
             let before = self.remember(record)?;
             crash::point("settling.remembered");
-            self.learning().learn_from(record, before)?;
+            self.learn_from(record, before)?;
             let incumbent = self.history.to_beat(&self.contract);
             let doubt = doubtful_gain(&self.contract, &self.history, record.id);
             self.note(Event::ExperimentFinished { record: Box::new(record.clone()), incumbent, doubt });

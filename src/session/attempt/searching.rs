@@ -87,7 +87,7 @@ pub(crate) async fn search(shared: &Shared<'_>, id: ExperimentId) -> Result<Endi
         }
     }
     let by = search_name(shared.store().contract.tag.as_str(), &id.to_string());
-    let new = shared.store().learning().add_ideas_by(&by, &ideas)?;
+    let new = shared.store().add_ideas_by(&by, &ideas)?;
     shared.emit(Event::Searched { id, answers: found.len(), ideas: new })?;
     let found: Rc<[Finding]> = found.into();
     *shared.searched.borrow_mut() = Some((turns, Rc::clone(&found)));

@@ -2,16 +2,14 @@
 
 use std::path::Path;
 
-use jiff::Timestamp;
 use strum::VariantArray;
 
-use super::expectations::{Detection, Expected, HeldMemories};
-use super::notices::Notices;
+use super::expectations::{Detection, HeldMemories};
+use super::writer::Store;
 use crate::agent::Memories;
 use crate::crash;
 use crate::domain::{
-    Contract, Draw, ExperimentId, Idea, IdeaKind, Lesson, NewIdea, Notice, Outcome, Record, Rung, Tag, agent_name,
-    with_causes,
+    Draw, ExperimentId, Idea, IdeaKind, Lesson, NewIdea, Notice, Outcome, Record, Rung, Tag, agent_name, with_causes,
 };
 use crate::git::Repo;
 use crate::rules::{
@@ -82,44 +80,38 @@ pub fn open_backlog(dir: &Path) -> Result<IdeaFile, SessionError> {
     Ok(IdeaFile::new(&repo.main_worktree()))
 }
 
-/// The lessons and the ideas of the repository, as a session keeps them.
-pub(crate) struct Learning<'a> {
-    pub(crate) repo: &'a Repo,
-    pub(crate) folder: &'a SessionFolder,
-    pub(crate) contract: &'a Contract,
-    pub(crate) history: &'a History,
-    pub(crate) expected: &'a Expected,
-    pub(crate) rung: Rung,
-    pub(crate) lessons: LessonFile,
-    pub(crate) ideas: IdeaFile,
-    pub(crate) now: Timestamp,
-    pub(crate) notices: &'a mut Notices,
-}
-
-impl Learning<'_> {
+impl Store {
     /// Looks up what the agent of an experiment is told of earlier nights.
     pub(crate) fn recall(&mut self, id: ExperimentId) -> Memories {
         let files = Files::read(&self.repo.main_worktree(), &self.folder.state(), |what, error| {
             self.notices.note_once(Notice::MemoryUnread { what, why: with_causes(error) });
         });
-        let new_direction = self.rung.directive.wants_new_direction();
-        memories(&self.contract.tag, self.history, id, new_direction, self.contract.draw, files)
+        let new_direction = self.journal.ladder.rung().directive.wants_new_direction();
+        memories(&self.contract.tag, &self.history, id, new_direction, self.contract.draw, files)
+    }
+
+    fn lessons(&self) -> LessonFile {
+        LessonFile::new(&self.repo.main_worktree())
+    }
+
+    fn ideas(&self) -> IdeaFile {
+        IdeaFile::new(&self.repo.main_worktree())
     }
 
     /// The current contents of the files.
-    pub(crate) fn hold(&self) -> HeldMemories {
-        let (lessons, ideas) = (self.lessons.content(), self.ideas.content());
+    pub(crate) fn held_memories(&self) -> HeldMemories {
+        let (lessons, ideas) = (self.lessons().content(), self.ideas().content());
         HeldMemories { lessons: lessons.unwrap_or_default(), ideas: ideas.unwrap_or_default() }
     }
 
     /// Restores files that an active process deleted or emptied.
-    pub(crate) fn restore(&mut self) -> Result<(), SessionError> {
+    pub(crate) fn restore_memories(&mut self) -> Result<(), SessionError> {
         let Some(Detection { memories: held, .. }) = &self.expected.watch else { return Ok(()) };
-        let lessons = self.lessons.restore(&held.lessons, &self.folder.state());
-        let ideas = self.ideas.restore(&held.ideas);
-        for (back, path) in [(lessons, self.lessons.path()), (ideas, self.ideas.path())] {
+        let (lessons, ideas) = (self.lessons(), self.ideas());
+        let restored = lessons.restore(&held.lessons, &self.folder.state());
+        for (back, path) in [(restored, lessons.path()), (ideas.restore(&held.ideas), ideas.path())] {
             if self.notices.or_unrecorded(back)?.unwrap_or_default() {
-                self.notices.note(Notice::MemoryRestored { who: self.expected.actors(), path: path.to_owned() });
+                self.note(Notice::MemoryRestored { who: self.expected.actors(), path: path.to_owned() });
             }
         }
         Ok(())
@@ -131,7 +123,7 @@ impl Learning<'_> {
             return Ok(());
         }
         if record.outcome == Outcome::Keep {
-            self.add_lesson(keep_lesson(self.history, record))?;
+            self.add_lesson(keep_lesson(&self.history, record))?;
         }
         self.learn_from_pivot(before)?;
         crash::point("settling.lesson_added");
@@ -147,7 +139,7 @@ impl Learning<'_> {
             let by = agent_name(self.contract.tag.as_str(), &record.id.to_string());
             let offered = |idea: &Idea| idea_key(&idea.idea.text) == idea_key(&text);
             let becomes = |idea: &Idea| offered_state(idea, is_used(record, idea), record.outcome == Outcome::Keep);
-            let marked = self.ideas.mark(offered, becomes, &by, self.now);
+            let marked = self.ideas().mark(offered, becomes, &by, self.now());
             self.notices.or_unrecorded(marked)?;
         }
         Ok(())
@@ -155,39 +147,38 @@ impl Learning<'_> {
 
     /// Makes a backlog that is gone anew, with the ideas that the records tell of. Those of the user are not among them.
     pub(crate) fn put_ideas_back(&mut self) -> Result<(), SessionError> {
-        if self.ideas.path().exists() {
+        if self.ideas().path().exists() {
             return Ok(());
         }
         let was_offered = |record: &Record| IdeaKind::VARIANTS.iter().any(|kind| record.offered(*kind).is_some());
         let tells = |record: &&Record| !record.ideas().is_empty() || was_offered(record);
-        self.history.records().iter().filter(tells).try_for_each(|record| self.note_ideas(record))
+        let telling: Vec<Record> = self.history.records().iter().filter(tells).cloned().collect();
+        telling.iter().try_for_each(|record| self.note_ideas(record))
     }
 
     /// Keeps what the strategy taught that is left, if the session has pivoted since `before`.
     pub(crate) fn learn_from_pivot(&mut self, before: Rung) -> Result<(), SessionError> {
-        let turns = self.rung.turns;
-        match (turns > before.turns).then(|| pivot_lesson(self.history, turns)).flatten() {
-            Some(lesson) => self.add_lesson(lesson),
-            None => Ok(()),
-        }
+        let turns = self.journal.ladder.rung().turns;
+        let lesson = (turns > before.turns).then(|| pivot_lesson(&self.history, turns)).flatten();
+        lesson.map_or(Ok(()), |lesson| self.add_lesson(lesson))
     }
 
     /// Makes lessons that are gone with the rest of the session's files anew, as far as the records tell of keeps.
     pub(crate) fn put_lessons_back(&mut self) -> Result<(), SessionError> {
-        if self.lessons.path().exists() {
+        if self.lessons().path().exists() {
             return Ok(());
         }
         let is_kept = |record: &&Record| !record.id.is_baseline() && record.outcome == Outcome::Keep;
-        let mut kept = self.history.records().iter().filter(is_kept);
-        kept.try_for_each(|record| self.add_lesson(keep_lesson(self.history, record)))
+        let kept = self.history.records().iter().filter(is_kept).map(|record| keep_lesson(&self.history, record));
+        kept.collect::<Vec<_>>().into_iter().try_for_each(|lesson| self.add_lesson(lesson))
     }
 
     /// Keeps what the experiments came to that are in no summary yet; those up to `summed_up` are.
     pub(crate) fn sum_up(&mut self, summed_up: u32) -> Result<(), SessionError> {
         // A kill between the lesson and the journal leaves a summary that only the lessons tell of.
-        let lessons = self.lessons.read().unwrap_or_default();
-        let after = rules::summed_up(self.history, &lessons, summed_up);
-        if let Some(lesson) = summary_lesson(self.history, after, &lessons) {
+        let lessons = self.lessons().read().unwrap_or_default();
+        let after = rules::summed_up(&self.history, &lessons, summed_up);
+        if let Some(lesson) = summary_lesson(&self.history, after, &lessons) {
             self.add_lesson(lesson)?;
             crash::point("stop.lesson_added");
         }
@@ -204,7 +195,7 @@ impl Learning<'_> {
     pub(crate) fn add_ideas_by(&mut self, by: &str, ideas: &[NewIdea]) -> Result<usize, SessionError> {
         let mut new = 0;
         for idea in ideas {
-            let added = self.notices.or_unrecorded(self.ideas.add(idea, by, self.now))?;
+            let added = self.notices.or_unrecorded(self.ideas().add(idea, by, self.now()))?;
             new += usize::from(matches!(added, Some(Added::New(_))));
         }
         Ok(new)
@@ -213,18 +204,18 @@ impl Learning<'_> {
     /// Adds a lesson to those of the repository. Reports a failure and continues.
     fn add_lesson(&mut self, lesson: Lesson) -> Result<(), SessionError> {
         if self.repo.working_tree.is_tracked(Path::new(LESSONS))? {
-            self.notices.note_once(Notice::LessonsTracked(LESSONS));
+            self.note_once(Notice::LessonsTracked(LESSONS));
             return Ok(());
         }
         let root = self.repo.main_worktree();
-        let mut open = session_tags(self.repo)?;
+        let mut open = session_tags(&self.repo)?;
         // An entry of a session that has an experiment open may be looked for again.
         open.retain(|tag| {
             let journal = || Journal::read(&SessionFolder::new(&root, tag).state());
             *tag == self.contract.tag || matches!(journal(), Ok(Some(journal)) if !journal.attempts.is_empty())
         });
         let spared = |session: &str| open.iter().any(|tag| tag.as_str() == session);
-        let added = self.lessons.add(lesson, spared, &self.folder.state());
+        let added = self.lessons().add(lesson, spared, &self.folder.state());
         self.notices.or_unrecorded(added).map(drop)
     }
 }

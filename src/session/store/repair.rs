@@ -104,7 +104,7 @@ impl Store {
             false => Notice::JournalRebuilt { folder: self.folder.root().to_owned(), saved },
         });
         self.put_rows_back()?;
-        self.learning().put_lessons_back()
+        self.put_lessons_back()
     }
 
     /// Puts the session's folder, the refs of its records and results.tsv back if somebody deleted them, and says so. Nothing
@@ -133,8 +133,8 @@ impl Store {
         self.expected.restore_files(&mut self.notices)?;
         self.restore_memory()?;
         if was_deleted {
-            self.learning().restore()?;
-            self.learning().put_ideas_back()?;
+            self.restore_memories()?;
+            self.put_ideas_back()?;
         }
         if self.ledger.was_there()
             && let Some(kept) = self.ledger.move_odd_away()?

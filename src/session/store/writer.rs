@@ -6,7 +6,6 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use super::expectations::Expected;
-use super::memory::Learning;
 use super::messages::ReceivedMessages;
 use super::trouble_report::{forget_escalation, note_escalation, remove_flag_report, write_flag_report};
 use crate::crash;
@@ -23,8 +22,7 @@ use crate::session::files::{SessionRefs, expected_tip};
 use crate::session::store::notices::Notices;
 use crate::session::store::walls::Walls;
 use crate::state::{
-    FINDINGS, ITERATIONS, IdeaFile, Iteration, Journal, LessonFile, Memory, OpenExperiment, OwnerLock, PROGRESS,
-    Presence, SessionFolder,
+    FINDINGS, ITERATIONS, Iteration, Journal, Memory, OpenExperiment, OwnerLock, PROGRESS, Presence, SessionFolder,
 };
 
 /// After how many experiments the refs are packed: so many files are listed in half a millisecond, and packing them takes
@@ -78,23 +76,6 @@ impl Written {
 }
 
 impl Store {
-    /// The lessons and the ideas of the repository.
-    pub(crate) fn learning(&mut self) -> Learning<'_> {
-        let root = self.repo.main_worktree();
-        Learning {
-            lessons: LessonFile::new(&root),
-            ideas: IdeaFile::new(&root),
-            now: self.now(),
-            repo: &self.repo,
-            folder: &self.folder,
-            contract: &self.contract,
-            history: &self.history,
-            expected: &self.expected,
-            rung: self.journal.ladder.rung(),
-            notices: &mut self.notices,
-        }
-    }
-
     /// Notes what is to be told.
     pub(crate) fn note(&mut self, what: impl Into<Event>) {
         self.notices.note(what);

@@ -327,7 +327,7 @@ impl Store {
 
     /// Looks at all that nobody at work may change.
     fn hold(&mut self) -> Result<(), SessionError> {
-        let memories = self.learning().hold();
+        let memories = self.held_memories();
         let Store { repo, folder, history, expected, .. } = self;
         let state = STATE_FILES.iter().map(|name| folder.state().join(name));
         let hiding = HIDING.iter().map(|name| repo.common_dir().join(name));
@@ -372,7 +372,7 @@ impl Store {
 
     /// Puts right what somebody changed since the last look, and says so. Gives how many rows were taken out of results.tsv.
     fn restore(&mut self) -> Result<u32, SessionError> {
-        self.learning().restore()?;
+        self.restore_memories()?;
         let Some(mut watch) = self.expected.watch.take() else { return Ok(0) };
         take_on_written(&mut watch.refs, self.repo.refs.take_written());
         let who = self.expected.actors();

@@ -170,7 +170,7 @@ impl Store {
         let id: ExperimentId = open.id;
         let saved = self.refs().keep_of(id, "not run", commit)?;
         let text = format!("{} (proposed and not run; its change is {saved})", open.description);
-        self.learning().add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
+        self.add_ideas(id, &[NewIdea { text, direction: open.direction.clone(), ..NewIdea::default() }])?;
         self.note(Notice::NotRun { id, saved });
         Ok(())
     }

@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
         } else if open.is_empty() && store.ledger.is_torn()? {
             store.put_rows_back()?;
         }
-        store.learning().put_ideas_back()
+        store.put_ideas_back()
     }
 
     /// Goes from the user's working tree to one of `ar`'s own, if there are slots: the baseline is measured in the first slot.
@@ -252,7 +252,7 @@ impl<'a> Session<'a> {
         store.journal.end_loop(&reason, store.contract.agent.as_deref());
         if !matches!(reason, StopReason::Detached | StopReason::Error { .. }) {
             let summed_up = store.journal.results.summed_up();
-            store.learning().sum_up(summed_up)?;
+            store.sum_up(summed_up)?;
             store.journal.results.sum_up(store.history.next_sequence());
         }
         // An error may have left a run active, which writes there.
