@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use jiff::Zoned;
 
-use super::agent_training::{RunLogBefore, own_training};
+use super::during_call::{Cut, RunLogBefore, own_training, wait_for_agent};
 use super::left_over::restore_after;
 use super::lifecycle::Attempt;
-use super::rounds::{Cut, wait_for_agent};
 use super::running::DELETIONS;
 use super::searching::search;
 use crate::agent::{self, Answer, Briefing, Call, Finding, Memories, Merging, Other, Proposal, Reworked};

@@ -7,9 +7,9 @@ use serde_json::Map;
 
 use super::change_checks::check_again;
 use super::incumbent_check::before_rerun;
-use super::joining::join_line;
 use super::left_over::{await_files, end_jobs};
-use super::trial::judge_trial;
+use super::line::judge_trial;
+use super::recording::join_line;
 use crate::crash;
 use crate::domain::{
     DiffStat, Environment, GpuOther, MetricValue, Outcome, Phase, RECORD_VERSION, Record, Run, Unparsed, Waits,

@@ -1,45 +1,30 @@
 //! The stages of an attempt: call, check, run, guards, review, line of winners, record. Nothing here decides what comes next.
 
-mod agent_commits;
-mod agent_training;
-mod artifacts;
 mod calling;
 mod change_checks;
 mod confirming;
-mod controlling;
-mod disturbance;
-mod exploring;
+mod during_call;
 mod guarding;
 mod incumbent_check;
-mod joining;
 mod left_over;
 mod lifecycle;
 mod line;
 mod measuring;
-mod merging;
 mod proposing;
 mod recording;
 mod reviewing;
-mod reviews;
 mod reworking;
-mod rounds;
-mod run_log;
 mod running;
 mod searching;
-mod seat_calls;
-mod tainting;
-mod trial;
 
-pub(crate) use artifacts::settle_left_artifacts;
 pub(crate) use calling::Purpose;
-pub(crate) use exploring::text_due;
 pub(crate) use incumbent_check::RunAgain;
-pub(crate) use left_over::{await_files, end_first_jobs, end_further_runs, end_jobs, end_late_review};
+pub(crate) use left_over::{
+    await_files, end_first_jobs, end_further_runs, end_jobs, end_late_review, settle_left_artifacts,
+};
 pub(crate) use lifecycle::{Attempt, Attempted};
-pub(crate) use line::{Chains, close_trials, discard, find_attempt, open_attempt, settle_line};
+pub(crate) use line::{Chains, close_trials, discard, find_attempt, open_attempt, open_trial, settle_line};
 pub(crate) use measuring::{FinishedRun, MeasuringRun, metric_file_stamp};
-pub(crate) use merging::make_fresh;
-pub(crate) use reviewing::{ReviewCall, review_tree};
-pub(crate) use reviews::{review, to_review};
-pub(crate) use seat_calls::{Called, ask_for_text, call_again, propose};
-pub(crate) use trial::open_trial;
+pub(crate) use proposing::{Called, ask_for_text, call_again, propose, text_due};
+pub(crate) use reviewing::{ReviewCall, review, review_tree, to_review};
+pub(crate) use reworking::make_fresh;

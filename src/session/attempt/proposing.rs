@@ -1,16 +1,24 @@
-//! Calls of the agent that make an experiment, and the commit of what is in the working tree then.
+//! Calls of agents in seats: those that make an experiment, with the commit of what is in the working tree then, and those
+//! for text alone, a summary, and at a pivot proposals in roles.
 
-use super::calling::{Calling, Work};
+use jiff::Timestamp;
+
+use super::calling::{Calling, Purpose, Work};
 use super::change_checks::repeated_direction;
 use super::lifecycle::Attempt;
+use super::reworking::{Reworked, is_to_be_merged, merge};
 use crate::crash;
-use crate::domain::{AgentCall, CommitId, ExperimentId, Notice, Phase, Record};
+use crate::domain::{
+    AgentCall, CommitId, Contract, Event, ExperimentId, Notice, Phase, Record, Role, RoleProposal, ended_text,
+    with_causes,
+};
 use crate::git::{Proposal as Change, Untracked};
+use crate::measure::plain_text;
 use crate::session::errors::SessionError;
-use crate::session::store::{AGENT, NO_KEEP, Store, Texts, describe, note_offer};
+use crate::session::store::{AGENT, NO_KEEP, Store, Texts, commit_of, describe, note_offer};
 use crate::session::tree::Workspace;
-use crate::session::wait::{Ending, Shared};
-use crate::state::OpenExperiment;
+use crate::session::wait::{Ending, Shared, write_in_folder};
+use crate::state::{Journal, OpenExperiment};
 
 /// The outcome of a finished call of the agent.
 pub(crate) enum CallResult {
@@ -193,4 +201,181 @@ fn subject_of_call(store: &Store, tip: &CommitId, base: &CommitId) -> Result<Opt
         |record: &Record| record.commit == *tip || record.versions.iter().any(|version| version.commit == *tip);
     let is_old = store.history.records().iter().any(is_recorded) || objects.leads_to(tip, base)?;
     Ok(if is_old { None } else { Some(objects.subject(tip)?) })
+}
+
+/// The most bytes of a proposal that the next call is shown.
+const PROPOSAL: usize = 16 * 1024;
+
+/// The text that a call printed, or why it gave none.
+pub(crate) fn text_of(work: &Work) -> Result<String, String> {
+    let exit = &work.exit;
+    if exit.timed_out || exit.exit != Some(0) {
+        return Err(ended_text(exit.exit, exit.signal, exit.timed_out, exit.seconds));
+    }
+    let text = plain_text(work.speech.as_bytes());
+    if text.trim().is_empty() { Err("it printed nothing".into()) } else { Ok(text.trim().to_owned()) }
+}
+
+impl Calling<'_> {
+    /// Asks for text, with an attempt that comes to nothing and gives its number up again. What the call changes in the working
+    /// tree is put back. An outage postpones it: then the result is `false`.
+    pub(crate) async fn ask_for_text(
+        &self,
+        workspace: &mut Workspace,
+        shared: &Shared<'_>,
+    ) -> Result<Ending<bool>, SessionError> {
+        let (attempt, asked) = (self.attempt, self.ask(workspace, shared, None).await?);
+        shared.store().journal.give_up(attempt.open.id);
+        let work = match asked.done() {
+            Ok(Some(work)) => work,
+            Ok(None) => return Ok(Ending::Done(false)),
+            Err(ending) => return Ok(ending),
+        };
+        // One that was cut short is asked for again.
+        match self.purpose {
+            _ if work.cut_short => {}
+            Purpose::Summary => keep_summary(shared, &work, attempt)?,
+            Purpose::Proposal(role) => self.keep_proposal(shared, role, &work)?,
+            Purpose::Change => {}
+        }
+        attempt.put_unfinished_away(workspace, &mut shared.store())?;
+        shared.publish()?;
+        Ok(Ending::Done(true))
+    }
+
+    /// Notes the proposal that a call in a role made, or says that it made none. The journal that is written when the call is
+    /// put away has it.
+    fn keep_proposal(&self, shared: &Shared<'_>, role: Role, work: &Work) -> Result<(), SessionError> {
+        let text = text_of(work);
+        let event: Event = match &text {
+            Ok(_) => Event::Explored { id: self.attempt.open.id, role, seconds: work.exit.seconds },
+            Err(why) => Notice::NoProposal { role, why: why.clone() }.into(),
+        };
+        shared.emit(event)?;
+        let cut = |text: String| {
+            let end = (0..=PROPOSAL.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            text[..end].to_owned()
+        };
+        let proposal = text.ok().map(|text| RoleProposal { role, text: cut(text) });
+        let store = &mut *shared.store();
+        store.journal.ladder.note_proposal(proposal);
+        Ok(())
+    }
+}
+
+/// For which text the agent is to be called before the next change, if for any.
+pub(crate) fn text_due(contract: &Contract, journal: &Journal) -> Option<Purpose> {
+    let Journal { checkpoints, ladder, .. } = journal;
+    if checkpoints.summary_is_due(contract.summary_at, contract.created, Timestamp::now()) {
+        return Some(Purpose::Summary);
+    }
+    ladder.next_role(contract.explore).map(Purpose::Proposal)
+}
+
+/// Keeps the summary that a call gave, or says that it gave none.
+pub(crate) fn keep_summary(shared: &Shared<'_>, work: &Work, attempt: &Attempt) -> Result<(), SessionError> {
+    {
+        let Store { journal, contract, .. } = &mut *shared.store();
+        journal.checkpoints.summary_asked(contract.summary_at, contract.created, Timestamp::now());
+    }
+    let text = match text_of(work) {
+        Ok(text) => text,
+        Err(why) => return shared.emit(Notice::NoSummary(why)),
+    };
+    let path = shared.store().folder.checkpoints().join(SUMMARY);
+    let written = write_in_folder(&shared.store(), SUMMARY, &format!("{text}\n"));
+    match written {
+        Ok(()) => shared.emit(Event::Summary { id: attempt.open.id, path, seconds: work.exit.seconds }),
+        Err(error) => shared.emit(Notice::NoSummary(with_causes(&error))),
+    }
+}
+
+/// The file of the agent's summary.
+const SUMMARY: &str = "summary.md";
+
+/// The outcome of a call.
+pub(crate) enum Called {
+    /// Finished; the journal has its outcome.
+    Over,
+    /// The change is in the tree where it runs, and the run is in the journal.
+    Prepared(Box<Attempt>),
+    /// Nothing, after so many seconds.
+    Idle { seconds: f64 },
+    /// The agent is unavailable.
+    Outage,
+    /// Its shim was killed.
+    Lost,
+    /// It is still running without this process, or ends with it.
+    Detached,
+}
+
+/// Calls an agent for a new change. Records a refused change without running it.
+pub(crate) async fn propose(
+    attempt: Attempt,
+    workspace: &mut Workspace,
+    shared: &Shared<'_>,
+) -> Result<Called, SessionError> {
+    match attempt.propose(workspace, shared).await? {
+        Ending::Done(CallResult::Change(mut attempt)) => {
+            let commit = commit_of(&attempt.open)?;
+            if attempt.is_prepared {
+                return Ok(Called::Prepared(attempt));
+            }
+            if workspace.home.is_disposable() && workspace.vanishes_after(&attempt.open.base, &commit).await? {
+                let store = &mut *shared.store();
+                store.journal.calls.uncount();
+                store.close_open(attempt.open.id)?;
+                return Ok(Called::Lost);
+            }
+            if attempt.open.refused.is_some() {
+                attempt.finish(workspace, shared, None).await?;
+            }
+            Ok(Called::Over)
+        }
+        Ending::Done(CallResult::Nothing { seconds }) => Ok(Called::Idle { seconds }),
+        Ending::Done(CallResult::Outage) => Ok(Called::Outage),
+        Ending::Interrupted => Ok(Called::Over),
+        Ending::Lost => Ok(Called::Lost),
+        Ending::Detached => Ok(Called::Detached),
+    }
+}
+
+/// Asks an agent for text.
+pub(crate) async fn ask_for_text(
+    attempt: &Attempt,
+    workspace: &mut Workspace,
+    shared: &Shared<'_>,
+    purpose: Purpose,
+) -> Result<Called, SessionError> {
+    let call = Calling::for_text(attempt, &mut shared.store(), purpose)?;
+    Ok(match call.ask_for_text(workspace, shared).await? {
+        Ending::Done(true) | Ending::Interrupted => Called::Over,
+        Ending::Done(false) => Called::Outage,
+        Ending::Lost => Called::Lost,
+        Ending::Detached => Called::Detached,
+    })
+}
+
+/// Has an agent merge or rework the change of an open attempt.
+pub(crate) async fn call_again(
+    mut attempt: Attempt,
+    workspace: &mut Workspace,
+    shared: &Shared<'_>,
+) -> Result<Called, SessionError> {
+    if is_to_be_merged(&attempt) {
+        return merge(&mut attempt, workspace, shared).await;
+    }
+    let reworked = attempt.rework(workspace, shared).await?;
+    shared.publish()?;
+    Ok(match reworked {
+        Ending::Done(Reworked::Version) if attempt.is_prepared => Called::Prepared(Box::new(attempt)),
+        Ending::Done(Reworked::Version) if attempt.open.refused.is_some() => {
+            attempt.finish(workspace, shared, None).await?;
+            Called::Over
+        }
+        Ending::Done(Reworked::Version | Reworked::Recorded) | Ending::Interrupted => Called::Over,
+        Ending::Done(Reworked::Outage) => Called::Outage,
+        Ending::Lost => Called::Lost,
+        Ending::Detached => Called::Detached,
+    })
 }

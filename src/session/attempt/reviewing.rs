@@ -1,4 +1,5 @@
-//! The review of a change before it is kept, by an agent of its own in a tree of its own.
+//! The review of a change before it is kept, by an agent of its own in a tree of its own, also beside others, in the line of
+//! winners.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,16 +7,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::during_call::wait_for_agent;
 use super::left_over::restore_after;
 use super::lifecycle::{Attempt, Attempted, Stage};
-use super::rounds::wait_for_agent;
-use crate::agent::{self, Answer, Reviewing, review_prompt};
-use crate::crash;
+use super::recording::join_line;
+use crate::agent::{Answer, Reviewing, review_prompt};
 use crate::domain::{
     Actor, Event, ExperimentId, Failure, FailureClass, Notice, Outcome, Phase, Record, Review, ReviewVerdict,
     bytes_text, cut, ended_text, with_causes,
 };
-use crate::exec::{self, Job, Running};
+use crate::exec::{Job, Running};
 use crate::fs::write_unsynced;
 use crate::git::ChangeKind;
 use crate::measure::last_lines;
@@ -27,6 +28,7 @@ use crate::session::store::{REVIEW, Store, clear_run_folder, draft_of, own_names
 use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Ending, Exited, Shared};
 use crate::state::{SessionFolder, read_log_tail};
+use crate::{agent, crash, exec};
 
 /// The reason that git shows for the lock of the reviewer's working tree.
 const REASON: &str = "made and removed by ar";
@@ -298,4 +300,24 @@ fn prompt(store: &Store, call: &ReviewCall<'_>, diff: &[u8]) -> Result<String, S
         claims: &new_claims(&store.repo, &store.contract, base, commit)?,
         answer: &call.answer(),
     }))
+}
+
+/// The attempts that are to be reviewed, or are being reviewed.
+pub(crate) fn to_review(store: &Store) -> Vec<ExperimentId> {
+    store.journal.in_phase(Phase::Reviewing).map(|open| open.id).collect()
+}
+
+/// Has an attempt reviewed. Then it is a winner, or is recorded.
+pub(crate) async fn review(attempt: &mut Attempt, shared: &Shared<'_>) -> Result<Attempted, SessionError> {
+    if let Ending::Detached = attempt.have_reviewed(shared, None).await? {
+        return Ok(Attempted::StillRunning);
+    }
+    let draft = draft_of(&attempt.open)?;
+    let alone = join_line(attempt, &mut shared.store(), draft)?;
+    if let Some(record) = alone {
+        let record = Record { beside: attempt.open.beside.clone(), ..record };
+        shared.store().record(attempt.open.clone(), vec![record], None)?;
+    }
+    shared.publish()?;
+    Ok(Attempted::Waiting)
 }

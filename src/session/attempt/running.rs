@@ -7,12 +7,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::disturbance::is_changed;
-use super::left_over::{await_files, restore_after};
+use super::change_checks::is_changed;
+use super::left_over::{await_files, point_run_log, restore_after};
 use super::lifecycle::Attempt;
-use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, metric_file_stamp};
-use super::run_log::point_run_log;
-use super::tainting::Repeat;
+use super::measuring::{ActiveRun, FinishedRun, MeasuringRun, Repeat, metric_file_stamp};
 use crate::crash;
 use crate::domain::{
     Actor, Contract, Environment, Event, FailureClass, Metrics, Notice, Number, Phase, Record, Run, RunRole, Unit,

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::late_reviews::review_left;
 use super::session::Session;
+use super::verifying::review_left;
 use crate::domain::{Asked, Notice, StopReason, moment_text};
 use crate::exec::ExecError;
 use crate::git::{Cut, GitError, Repo};

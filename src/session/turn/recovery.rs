@@ -1,14 +1,19 @@
-//! Picks up attempts that an earlier process left open, and saves unfinished work when a loop ends.
+//! Picks up attempts that an earlier process left open, opens a session again after it waited for an answer, and saves
+//! unfinished work when a loop ends.
 
 use super::scheduler::Lanes;
 use super::session::Session;
 use crate::crash;
-use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason};
-use crate::rules::{Left, Shelved, Why, shelve};
+use crate::domain::{CommitId, ExperimentId, NewIdea, Notice, Phase, Record, StopReason, with_causes};
+use crate::git::Repo;
+use crate::rules::{History, Left, Shelved, Why, shelve};
 use crate::session::attempt::{Attempt, close_trials, discard, end_jobs};
 use crate::session::errors::SessionError;
-use crate::session::store::{Store, commit_of, draft_of};
+use crate::session::files::read_history;
+use crate::session::plan::Plan;
+use crate::session::store::{Interrupts, Store, commit_of, draft_of};
 use crate::session::tree::UsersTree;
+use crate::session::wait::{Alerted, Observer, needed, report_unopened, trouble_of};
 use crate::state::{OpenAttempt, OpenExperiment};
 
 impl Lanes<'_, '_> {
@@ -174,4 +179,30 @@ impl Store {
         self.note(Notice::NotRun { id, saved });
         Ok(())
     }
+}
+
+/// Opens a session again after a wait for an answer. What keeps it from that is reported.
+///
+/// # Errors
+///
+/// Those of [`Session::open`].
+pub async fn open_again<'a>(
+    plan: Plan,
+    observer: Observer<'a>,
+    interrupts: Interrupts,
+) -> Result<Session<'a>, SessionError> {
+    let (root, folder, contract) = (plan.repo.worktree().to_owned(), plan.folder.clone(), plan.contract.clone());
+    let (clock, listener) = (plan.clock, interrupts.listen());
+    let opened = Session::open(plan, observer, interrupts).await;
+    // A contradiction is reported already.
+    if let Err(error) = &opened
+        && let Some(kind) = trouble_of(error).filter(|_| !matches!(error, SessionError::Contradiction(_)))
+    {
+        let repo = Repo::discover(&root);
+        let history = repo.map_err(SessionError::from).and_then(|repo| read_history(&repo, &contract.tag));
+        let history = history.unwrap_or_else(|_| History::new(Vec::new()));
+        let of = Alerted { contract: &contract, history: &history, root: &root, logs: folder.logs(), clock };
+        report_unopened(&folder, &of, listener, kind, (&with_causes(error), &needed(error))).await;
+    }
+    opened
 }

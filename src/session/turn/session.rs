@@ -1,14 +1,13 @@
 //! An open session: everything that the loop holds in its hands.
 
-use std::fs;
-use std::mem;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::{fs, mem};
 
 use serde_json::json;
 
-use super::late_reviews::undo_late_review;
-use super::opening::{Stored, exclude_files, forget, prepare_signing, slot_setup};
+use super::begin::{Stored, exclude_files, forget, prepare_signing, slot_setup};
+use super::verifying::undo_late_review;
 use crate::crash;
 use crate::domain::{Contract, Directive, Event, ExperimentId, Home, Notice, StopReason};
 use crate::exec::boot_id;

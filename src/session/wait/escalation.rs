@@ -1,22 +1,23 @@
-//! Problems that the session cannot solve by itself: the report to the user, and the wait for an answer.
+//! Problems that the session cannot solve by itself: the report to the user, the wait for an answer, and messages of the
+//! user.
 
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::events::event_detail;
-use super::hooks::{Alerted, Hooks};
-use super::new_messages::{has_newer_messages, publish_new_messages};
+use super::events::{Alerted, Hooks, event_detail};
+use super::pauses::Times;
 use super::shared::{Heartbeat, Shared};
-use super::times::Times;
 use crate::crash;
 use crate::domain::{Escalate, Escalation, Event, Notice, Outage, OutageKind, StopReason, Trouble, with_causes};
 use crate::exec::ExecError;
 use crate::rules::retry_pause;
 use crate::session::errors::{ErrorKind, SessionError};
 use crate::session::files::refuse_full;
-use crate::session::store::{Interrupt, Listener, Store, close_escalation, remove_report, write_report};
+use crate::session::store::{
+    Interrupt, Listener, Store, close_escalation, receive_messages, remove_report, write_report,
+};
 use crate::state::{EscalationFiles, EventLog, OpenOutage, SessionFolder, has_guardian};
 
 /// Returns whether the session waits for the user's answer to a problem instead of stopping. If a guard watches, it
@@ -218,4 +219,22 @@ async fn hold_on(shared: &Shared<'_>, kind: Trouble, what: &str, needed: &str) -
         Answer::Stop(reason) => Some(Driven::Stopped(reason)),
         Answer::TakenOver => None,
     }
+}
+
+/// Hears what the user has said, and tells and notes what is new.
+pub(crate) fn publish_new_messages(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let is_new = receive_messages(&mut shared.store());
+    if is_new {
+        shared.publish()?;
+        crash::point("words.heard");
+        shared.store().write_journal()?;
+    }
+    Ok(())
+}
+
+/// Returns a test for words that the session hears from now on.
+pub(crate) fn has_newer_messages<'s>(shared: &'s Shared<'_>) -> impl Fn() -> bool + 's {
+    let newest = || shared.store().journal.messages.newest();
+    let before = newest();
+    move || newest() != before
 }

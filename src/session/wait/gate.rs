@@ -1,22 +1,26 @@
-//! Checks before each call of the agent and each run: disk space, the clock, git's objects, and a free GPU.
-//!
-//! Other code checks the evaluator: it restores protected files before each run, and refuses changes to them by a call.
+//! Checks before each call of the agent and each run: pauses, disk space, the clock, git's objects, and a GPU with enough
+//! free memory.
 
-use std::mem;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{env, mem, thread};
 
-use super::gpu_turn::await_any_gpu;
-use super::shared::Shared;
-use super::times::Times;
-use crate::crash;
-use crate::domain::{Clock, CommitId, Notice};
-use crate::exec::since_boot;
-use crate::git::{Checked, ObjectChecker, Repo};
-use crate::rules::{CLOCK_PATIENCE, clock_jump, is_clock_behind};
-use crate::session::errors::SessionError;
-use crate::session::store::Store;
 use jiff::Timestamp;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::checkpoints::keep_checkpoint;
+use super::pauses::{Paced, Times, keep_pace, pause_when_idle};
+use super::shared::Shared;
+use crate::crash;
+use crate::domain::{Clock, CommitId, Gpu, GpuCrowd, GpuUse, Notice, Record, few};
+use crate::exec::{Exit, GpuProcesses, gpu_inventory, process_name, since_boot};
+use crate::git::{Checked, ObjectChecker, Repo};
+use crate::rules::{
+    CLOCK_PATIENCE, GPU_PATIENCE, GpuTurn, any_gpu_turn, clock_jump, gpu_turn, is_clock_behind, usable_gpus,
+};
+use crate::session::errors::SessionError;
+use crate::session::store::{RUN, Store};
 
 /// Time limit for the check of all git objects that a session relies on. It runs in its own thread at the start.
 const ALL: Duration = Duration::from_secs(60);
@@ -167,4 +171,120 @@ fn refuse_damaged(repo: &Repo, checker: &mut ObjectChecker, checked: Checked) ->
     repo.objects.rewrite_all_lost()?;
     let damaged = checker.check_again(Instant::now() + NEW).damaged;
     if damaged.is_empty() { Ok(()) } else { Err(SessionError::ObjectsDamaged(damaged)) }
+}
+
+/// The permission to start new calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Clearance {
+    /// Refused until the wait is over, which has not begun.
+    #[default]
+    None,
+    /// The wait is under way.
+    Awaited,
+    /// New calls may start.
+    Given,
+}
+
+/// Waits for what comes before new calls: a pause after a call of so many seconds that changed nothing; otherwise the pause
+/// that the cadence asks for, except before a call for text, and the gate. `paced` says whether the cadence's pause may have
+/// begun in an earlier process.
+pub(crate) async fn clear(shared: &Shared<'_>, idle: Option<f64>, paced: Option<bool>) -> Result<Paced, SessionError> {
+    if let Some(seconds) = idle {
+        pause_when_idle(shared, seconds).await?;
+        return Ok(Paced::Waited);
+    }
+    keep_checkpoint(shared)?;
+    let paced = match paced {
+        Some(is_begun) => keep_pace(shared, is_begun).await?,
+        None => Paced::Ready,
+    };
+    if matches!(paced, Paced::Ready | Paced::Rested) {
+        gate_of_call(shared).await?;
+    }
+    Ok(paced)
+}
+
+/// Time limit for the driver to list the GPUs.
+const INVENTORY: Duration = Duration::from_secs(10);
+
+/// Number of recent experiments that are searched for one whose run used a GPU.
+const NEWEST: usize = 10;
+
+const GIB: f64 = (1_u64 << 30) as f64;
+
+/// Waits until the GPUs of a slot have room for a run, at most for 10 minutes, and tells of it. Any request and the end of this
+/// invocation end it.
+pub(crate) async fn await_gpus(shared: &Shared<'_>, slot: u32) -> Result<(), SessionError> {
+    let Some(gpus) = shared.slots.gpus.get(slot as usize) else { return Ok(()) };
+    let last = {
+        let store = shared.store();
+        let runs = store.history.records().iter().rev().filter(|record| !record.runs.is_empty());
+        runs.filter_map(memory).next()
+    };
+    wait(shared, Some(slot), |uses, waited| gpu_turn(uses, gpus, &[], last, waited)).await
+}
+
+/// Waits in the same way for a run in place: until one of the GPUs that it sees has room. Not where no run used one so far.
+pub(crate) async fn await_any_gpu(shared: &Shared<'_>) -> Result<(), SessionError> {
+    let last = last_on_gpu(&shared.store());
+    let Some(last) = last else { return Ok(()) };
+    let gpus = visible_gpus().await;
+    if gpus.is_empty() {
+        return Ok(());
+    }
+    wait(shared, None, |uses, waited| any_gpu_turn(uses, &gpus, last, waited)).await
+}
+
+/// Waits for the turn of a run.
+async fn wait(
+    shared: &Shared<'_>,
+    slot: Option<u32>,
+    turn: impl Fn(&[GpuUse], Duration) -> GpuTurn,
+) -> Result<(), SessionError> {
+    let (processes, begun, mut is_told) = (GpuProcesses::start(), Instant::now(), false);
+    let patience = crash::pace(GPU_PATIENCE);
+    loop {
+        let uses = processes.look().await;
+        let waited = if begun.elapsed() >= patience { GPU_PATIENCE } else { Duration::ZERO };
+        match turn(&uses, waited) {
+            GpuTurn::Now => break,
+            GpuTurn::Anyway(crowd) => return shared.emit(Notice::GpuCrowded(with_names(&crowd))),
+            GpuTurn::Later(crowd) if !is_told => {
+                is_told = true;
+                shared.emit(Notice::GpuAwaited { slot, crowd: with_names(&crowd) })?;
+            }
+            GpuTurn::Later(_) => {}
+        }
+        if !shared.pause(crash::wait(LOOK).min(patience)).await? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Says who crowds a GPU.
+fn with_names(crowd: &GpuCrowd) -> String {
+    let name = |pid: &u32| format!("{} ({pid})", process_name(*pid).unwrap_or_else(|| "a process".into()));
+    let names: Vec<String> = crowd.processes.iter().map(name).collect();
+    format!("{crowd}; on it: {}", few(&names).join(", "))
+}
+
+/// The GPUs that a run sees, by the driver and the environment of `ar`; none where the driver does not answer.
+async fn visible_gpus() -> Vec<Gpu> {
+    let (answer, answered) = oneshot::channel();
+    thread::spawn(move || answer.send(gpu_inventory()));
+    let Ok(Ok(inventory)) = timeout(INVENTORY, answered).await else { return Vec::new() };
+    usable_gpus(&inventory, |name| env::var(name).ok())
+}
+
+/// The memory of GPUs that the newest run took which used one, in bytes.
+fn last_on_gpu(store: &Store) -> Option<u64> {
+    let taken = |record: &Record| Exit::read(&store.folder.run(record.id), RUN)?.gpu_peak_bytes;
+    store.history.records().iter().rev().take(NEWEST).find_map(taken)
+}
+
+/// The memory that an experiment took, in bytes.
+fn memory(record: &Record) -> Option<u64> {
+    // A float becomes an integer by saturation.
+    record.memory_gb.map(|gib| (gib * GIB) as u64)
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::checkpoints::LogKeeper;
+use super::escalation::publish_new_messages;
 use super::events::Events;
 use super::gate::Gate;
-use super::log_keeping::LogKeeper;
-use super::new_messages::publish_new_messages;
+use super::pauses::Times;
 use super::surroundings::Place;
-use super::times::Times;
 use crate::agent::{Finding, permission_hint};
 use crate::domain::{Bound, Environment, Event, ExperimentId, Notice, Reached, StopReason};
 use crate::exec::Executor;
