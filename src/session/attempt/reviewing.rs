@@ -23,7 +23,7 @@ use crate::measure::last_lines;
 use crate::rules::{JobPlaces, WalledRole, priced};
 use crate::session::errors::SessionError;
 use crate::session::files::{refuse_spoilt, remove_file};
-use crate::session::research::new_claims::new_claims;
+use crate::session::research::artifact::new_claims;
 use crate::session::store::{REVIEW, Store, clear_run_folder, draft_of, own_names, run_variables};
 use crate::session::tree::Workspace;
 use crate::session::wait::{Deadline, Ending, Exited, Shared};

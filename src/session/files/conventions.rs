@@ -1,28 +1,34 @@
-//! The repository's own conventions, as its `program.md` and its notebooks state them.
+//! The repository's own conventions, as its `program.md` and its notebooks state them, and the programs that its command
+//! lines call.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs, io};
 
 use serde_json::Value;
 
-use super::command_lines::check_command;
 use crate::agent::{BUILT_IN_PROGRAM, PRESETS, Preset};
 use crate::domain::{DialectFormat, LedgerDialect};
 use crate::fs::read_at_most;
-use crate::rules::{Columns, Suggested, columns_of, files_named, own_loop, printed_metric, start_command, suggested};
-use crate::session::errors::CommandRole;
+use crate::rules::{
+    Columns, Suggested, calls_score, columns_of, files_named, own_loop, printed_metric, start_command, suggested,
+};
+use crate::session::errors::{CommandRole, SessionError};
 
 /// The file in which a repository tells an agent what to do.
 pub const PROGRAM: &str = "program.md";
 
 /// Largest `program.md` that is read, in bytes.
 const LARGEST_PROGRAM: u64 = 1 << 20;
+
 /// Largest notebook that is read, in bytes. Notebooks may contain pictures.
 const LARGEST_NOTEBOOK: u64 = 16 << 20;
 
 /// Maximum number of notebooks, and of files of any kind, that are read.
 const NOTEBOOKS: usize = 16;
+
 const MOST_FILES: usize = 64;
 
 /// The conventions found in a repository.
@@ -172,4 +178,76 @@ fn and_list(words: &[&str]) -> String {
 fn columns_text(dialect: LedgerDialect) -> String {
     let DialectFormat { commit, words, .. } = dialect.format();
     format!("{commit} … {}", words.join(", "))
+}
+
+/// Refuses a command line whose first word is no program. A word that the shell would expand is left to the shell.
+pub(crate) fn check_command(what: CommandRole, line: &str, root: &Path) -> Result<(), SessionError> {
+    if own_path(line).is_some() {
+        return Ok(());
+    }
+    let Some(word) = first_word(line) else {
+        return Err(SessionError::NoCommand { what, word: line.trim().to_owned() });
+    };
+    if !is_plain(word) || find_program(word, root).is_some() {
+        return Ok(());
+    }
+    // It may be one of the shell's own.
+    let found = Command::new("sh")
+        .args(["-c", "command -v -- \"$1\"", "sh", word])
+        .current_dir(root)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map_err(|source| SessionError::Io { action: "start", path: "sh".into(), source })?;
+    if found.success() { Ok(()) } else { Err(SessionError::NoCommand { what, word: word.to_owned() }) }
+}
+
+/// The program that a command line starts, as the shell finds it from `root`; `None` where its words do not tell.
+pub(crate) fn program_of(line: &str, root: &Path) -> Option<PathBuf> {
+    find_program(first_word(line).filter(|word| is_plain(word))?, root)
+}
+
+/// The first word of a command line that assigns no variable.
+fn first_word(line: &str) -> Option<&str> {
+    line.split_whitespace().find(|word| !(is_plain(word) && word.contains('=')))
+}
+
+/// Returns whether the shell leaves a word as it is.
+fn is_plain(word: &str) -> bool {
+    word.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '+' | '=' | ':' | '@' | ','))
+}
+
+/// The executable file that a word names which the shell does not expand, by its path or in a folder of `PATH`.
+fn find_program(word: &str, root: &Path) -> Option<PathBuf> {
+    let may_run = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.mode() & 0o111 != 0);
+    if word.contains('/') {
+        return Some(root.join(word)).filter(may_run);
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&folders).map(|folder| root.join(folder).join(word)).find(may_run)
+}
+
+/// The name of the program.
+const NAME: &str = "ar";
+
+/// The suffix that Linux adds to the name of a program whose file was replaced.
+const REPLACED: &str = " (deleted)";
+
+/// `PATH` for a command line that calls `ar score`: first the folder of this program, since the first `ar` there is mostly the
+/// archiver of binutils, or there is none. Nothing for other command lines, and where this program has another name.
+pub(crate) fn own_path(command: &str) -> Option<(String, String)> {
+    if !calls_score(command) {
+        return None;
+    }
+    let program = env::current_exe().ok()?;
+    let name = program.file_name()?.to_str()?;
+    let folder = program.parent()?.to_owned();
+    if name.strip_suffix(REPLACED).unwrap_or(name) != NAME || !folder.join(NAME).is_file() {
+        return None;
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = [folder].into_iter().chain(env::split_paths(&path));
+    let path = env::join_paths(folders.collect::<Vec<PathBuf>>()).ok()?;
+    Some(("PATH".into(), path.into_string().ok()?))
 }

@@ -1,16 +1,21 @@
-//! Finding sessions and reading what they hold, without moving anything.
+//! The records and refs of a session, found and read without moving anything.
+
+use std::error::Error;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::layout::OWN_FILES;
 use crate::domain::{
-    CommitId, Contract, Drift, ExperimentId, FORMAT_VERSION, RECORD_VERSION, Record, Tag, VerifiedPair,
+    CommitId, Contract, Drift, ExperimentId, FORMAT_VERSION, Notice, RECORD_VERSION, Record, Replay, Tag, VerifiedPair,
+    with_causes,
 };
-use crate::git::{Head, Repo};
+use crate::fs::Unsynced;
+use crate::git::{Head, Header, PreparedRecord, Repo, Result, SaveAs};
 use crate::rules::{History, lost_ids};
-use crate::state::SessionFolder;
-
 use crate::session::errors::SessionError;
+use crate::state::SessionFolder;
 
 /// The refs of all sessions.
 pub(crate) const SESSIONS: &str = "refs/autoresearch";
@@ -178,4 +183,209 @@ fn newer(reference: &str, found: u64) -> SessionError {
 /// The commit that a session's branch should be at: its incumbent's, or where it started.
 pub(crate) fn expected_tip(contract: &Contract, incumbent: Option<&CommitId>) -> CommitId {
     incumbent.unwrap_or(&contract.start).clone()
+}
+
+/// The records of a session, read again only after a change of their refs.
+#[derive(Default)]
+pub(crate) struct Records {
+    /// The refs of those that were read, with the names of their objects.
+    refs: Vec<(String, String)>,
+    pub(crate) history: Arc<History>,
+    /// Those that could not be read, a sentence each.
+    pub(crate) damage: Vec<String>,
+}
+
+impl Records {
+    pub(crate) fn look(&mut self, repo: &Repo, tag: &Tag) -> Result<(), SessionError> {
+        let mut refs = repo.refs.refs_under(&tag.ref_prefix())?;
+        refs.retain(|(name, _)| record_id(name, tag).is_some());
+        if refs == self.refs {
+            return Ok(());
+        }
+        let mut damage = Damage::default();
+        let read = repo.objects.read_tags(&refs, |tag| parse_record(&tag.name, &tag.message))?;
+        let records = read.into_iter().filter_map(|record| damage.unless(record)).collect();
+        *self = Records { refs, history: Arc::new(History::new(records)), damage: damage.0 };
+        Ok(())
+    }
+}
+
+/// Read errors, one sentence each.
+#[derive(Default)]
+pub(crate) struct Damage(pub(crate) Vec<String>);
+
+impl Damage {
+    /// Returns the value that was read, or notes the error.
+    pub(crate) fn unless<T, E: Error + 'static>(&mut self, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.0.push(with_causes(&error))).ok()
+    }
+}
+
+/// Returns whether a session was only fetched: its folder is missing, and nothing shows that it was ever opened in this
+/// repository. If its branch exists, an `ar` that created the folder would have excluded its files from git.
+pub(crate) fn is_fetched(repo: &Repo, tag: &Tag) -> Result<bool, SessionError> {
+    if SessionFolder::new(&repo.main_worktree(), tag).root().exists()
+        || repo.refs.record(&tag.record_ref(ExperimentId::BASELINE))?.is_none()
+    {
+        return Ok(false);
+    }
+    Ok(repo.refs.branch(&tag.branch_ref())?.is_none() || !repo.excludes(OWN_FILES)?)
+}
+
+/// The default description of a saved commit.
+const UNCOMMITTED: &str = "uncommitted changes, saved before the working tree was restored";
+
+/// The header of a saved commit that names the experiment which it belongs to.
+const EXPERIMENT_HEADER: &str = "autoresearch-experiment";
+
+/// The refs of the session `tag`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionRefs<'a> {
+    pub(crate) repo: &'a Repo,
+    pub(crate) tag: &'a Tag,
+}
+
+impl SessionRefs<'_> {
+    /// The folder of the saved refs.
+    fn saved(&self) -> String {
+        format!("{}/saved", self.tag.ref_prefix())
+    }
+
+    /// Under which name uncommitted changes relative to `expected` are saved.
+    pub(crate) fn save_as(&self, expected: &CommitId) -> SaveAs {
+        SaveAs { folder: self.saved(), expected: expected.clone(), subject: UNCOMMITTED.into() }
+    }
+
+    /// Keeps a commit under a saved ref; gives the ref.
+    pub(crate) fn keep(&self, commit: &CommitId) -> Result<String> {
+        self.keep_as(UNCOMMITTED, commit)
+    }
+
+    /// Does the same and says in the saved ref what it is.
+    pub(crate) fn keep_as(&self, subject: &str, commit: &CommitId) -> Result<String> {
+        self.repo.working_tree.save_commit(&self.saved(), subject, commit, None)
+    }
+
+    /// Keeps a commit of an experiment, which its record or an idea names, under a saved ref; gives the ref.
+    pub(crate) fn keep_of(&self, id: ExperimentId, what: &str, commit: &CommitId) -> Result<String> {
+        let (subject, number) = (format!("experiment {id}, {what}"), id.to_string());
+        let header = Header { name: EXPERIMENT_HEADER, value: &number };
+        self.repo.working_tree.save_commit(&self.saved(), &subject, commit, Some(header))
+    }
+
+    /// Returns whether a saved commit is one of an experiment, and not unsaved work.
+    pub(crate) fn is_of_experiment(&self, saved: &CommitId) -> Result<bool> {
+        self.repo.objects.has_header(saved, EXPERIMENT_HEADER)
+    }
+
+    /// Keeps a commit under a saved ref, unless the newest one has the same change; gives the ref.
+    pub(crate) fn keep_once(&self, commit: &CommitId) -> Result<String> {
+        match self.repo.working_tree.saved_before(&self.saved(), commit)? {
+            Some(saved) => Ok(saved),
+            None => self.keep(commit),
+        }
+    }
+
+    /// Keeps the commit that a ref leads to, which is no longer to lead there, if it leads to one that no record has.
+    pub(crate) fn keep_target(&self, name: &str, history: &History) -> Result<()> {
+        if let Ok(Some(commit)) = self.repo.refs.branch(name)
+            && self.repo.objects.has_commit(&commit)
+            && !history.knows(&commit)
+        {
+            self.keep(&commit)?;
+        }
+        Ok(())
+    }
+
+    /// Creates the session's branch.
+    pub(crate) fn create_branch(&self, at: &CommitId, why: &str) -> Result<()> {
+        self.repo.refs.create_branch(&self.tag.branch_ref(), at, &format!("autoresearch: {why}"))
+    }
+
+    /// Moves the session's branch.
+    pub(crate) fn move_branch(&self, from: &CommitId, to: &CommitId, why: &str) -> Result<()> {
+        self.repo.refs.advance(&self.tag.branch_ref(), from, to, &format!("autoresearch: {why}"))
+    }
+
+    /// Brings the branch to `to`, which no working tree follows; gives what others did to it. A commit at its tip that is not
+    /// known is somebody's, and is kept under a saved ref.
+    pub(crate) fn set_branch(
+        &self,
+        to: &CommitId,
+        is_known: impl Fn(&CommitId) -> bool,
+        why: &str,
+    ) -> Result<Option<Notice>> {
+        match self.repo.refs.branch(&self.tag.branch_ref())? {
+            None => {
+                self.create_branch(to, why)?;
+                Ok(Some(Notice::BranchRecreated(self.tag.branch())))
+            }
+            Some(tip) if tip == *to => Ok(None),
+            Some(tip) => {
+                let saved = if is_known(&tip) { None } else { Some(self.keep(&tip)?) };
+                self.move_branch(&tip, to, why)?;
+                Ok(saved.map(|saved| Notice::BranchMoved { tip, saved }))
+            }
+        }
+    }
+
+    /// Keeps the commits that an experiment had, or was measured as, on other bases than that of its `commit`.
+    pub(crate) fn keep_replays(&self, id: ExperimentId, replays: &[Replay], commit: &CommitId) -> Result<()> {
+        let others = replays.iter().filter(|replay| replay.commit != *commit);
+        for (replay, number) in others.zip(1_u32..) {
+            let reference = self.tag.merged_ref(id);
+            let reference = if number == 1 { reference } else { format!("{reference}-{number}") };
+            self.repo.refs.put_ref(&reference, replay.commit.as_str())?;
+        }
+        Ok(())
+    }
+
+    /// Drops the refs of an attempt that has no record.
+    pub(crate) fn drop_all_of(&self, id: ExperimentId) -> Result<()> {
+        let merged = self.tag.merged_ref(id);
+        for (name, _) in self.repo.refs.refs_under(&format!("{}/merged", self.tag.ref_prefix()))? {
+            if name.strip_prefix(&merged).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
+                self.repo.refs.drop_ref(&name)?;
+            }
+        }
+        self.repo.refs.drop_ref(&self.tag.open_ref(id))
+    }
+
+    /// The ref of a record, and what its tag says.
+    fn record_text(&self, record: &Record) -> Result<(String, String), SessionError> {
+        let reference = self.tag.record_ref(record.id);
+        match record_message(record) {
+            Ok(message) => Ok((reference, message)),
+            Err(source) => Err(SessionError::BadRecord { reference, source }),
+        }
+    }
+
+    /// Writes the tag of a record; gives it with what must be durable before its ref. The ref must be a new one, or lead to the
+    /// object that it `replaces`.
+    pub(crate) fn prepare_record(
+        &self,
+        record: &Record,
+        replaces: Option<&str>,
+    ) -> Result<(PreparedRecord, Unsynced), SessionError> {
+        let (reference, message) = self.record_text(record)?;
+        Ok(self.repo.refs.prepare_record(&reference, &record.commit, &message, replaces)?)
+    }
+
+    /// Writes the refs of those records that are not among the refs that are `there`, sorted by name; gives their names.
+    pub(crate) fn write_missing(
+        &self,
+        history: &History,
+        there: &[(String, String)],
+    ) -> Result<Vec<String>, SessionError> {
+        let mut missing = Vec::new();
+        for record in history.records() {
+            let name = self.tag.record_ref(record.id);
+            if there.binary_search_by(|(known, _)| known.cmp(&name)).is_err() {
+                let (reference, message) = self.record_text(record)?;
+                self.repo.refs.write_record(&reference, &record.commit, &message)?;
+                missing.push(name);
+            }
+        }
+        Ok(missing)
+    }
 }

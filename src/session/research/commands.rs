@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use super::files::ResearchFiles;
+use super::artifact::ResearchFiles;
 use crate::agent::{last_line, read_answer};
 use crate::crash;
 use crate::domain::{cut, duration_text, one_line, with_causes};

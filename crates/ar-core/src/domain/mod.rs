@@ -20,15 +20,12 @@ mod failure;
 mod finding;
 mod fresh_results;
 mod gpu;
-mod idea;
 mod json;
 mod layout;
 mod layout_settings;
-mod lesson;
-mod message;
+mod memory;
 mod metric;
 pub mod millis;
-mod note;
 mod notice;
 mod rating;
 mod record;
@@ -66,13 +63,12 @@ pub use failure::{Failure, FailureClass, FailureTexts};
 pub use finding::{Area, Finding, Severity};
 pub use fresh_results::{Ablated, AblatedRun, AblationStep, Contribution, MetricDrift, VerifiedId, VerifiedPair};
 pub use gpu::{Gpu, GpuChoice, GpuChoiceError, GpuCrowd, GpuLoad, GpuName, GpuOther, GpuUse};
-pub use idea::{Idea, IdeaKind, IdeaState, NewIdea, USER, agent_name, search_name};
 pub use json::{Unparsed, json_text, write_json};
 pub use layout::Layout;
-pub use lesson::{KEPT, Lesson, LessonId};
-pub use message::Message;
+pub use memory::{
+    Idea, IdeaKind, IdeaState, KEPT, Lesson, LessonId, Message, NewIdea, Note, USER, agent_name, search_name,
+};
 pub use metric::{MetricSource, MetricSpec, Metrics, Number, NumberError, PartOf};
-pub use note::Note;
 pub use notice::{Actor, Actors, Notice, RowChanges, few, list};
 pub use rating::Rating;
 pub use record::{

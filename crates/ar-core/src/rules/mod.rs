@@ -74,9 +74,8 @@ pub use report::{
     Warning, doubted_numbers, doubtful_gain, how_to_repeat, kept_message, kept_steps, listed, margin, squashed_message,
     summarize,
 };
-pub use research::is_research::is_research;
-pub use research::learned::learned;
-pub use research::unranged::unranged;
+pub use research::axes::{is_research, unranged};
+pub use research::lessons::learned;
 pub use research::{
     ArtifactPoint, AxisValues, Fit, Learned, Likeness, NOVELTY, NOVELTY_WINDOW, NoFit, RatedSession, Weighed, Weights,
     artifact_course, artifact_metric, axis_means, axis_values, bring, brought, by_rank, calls_score, composite,

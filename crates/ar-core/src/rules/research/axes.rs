@@ -1,4 +1,4 @@
-//! Axes and what they are together.
+//! Axes and what they are together, and the artifact of a research session, whose axes follow from the records.
 //!
 //! The forms, their weights and the thresholds that go with them are those of the Madani adapter. Against the ratings of
 //! experts it found a correlation of 0.81 for the product, 0.78 for v2 and 0.71 for the mean; its thresholds are those of
@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Composite, Form, Metrics, Number, Record};
+use crate::domain::{Composite, Contract, Form, Metrics, Number, Outcome, Record};
+use crate::rules::history::History;
 
 /// The numbers of an experiment by the names of its axes, as printed; `None` for an axis without a number.
 pub type AxisValues = BTreeMap<String, Option<f64>>;
@@ -105,6 +106,108 @@ pub fn four_decimals(value: f64) -> String {
 pub fn worst_axis<'a>(composite: &'a Composite, values: &'a AxisValues) -> Option<(&'a str, f64)> {
     let numbers = brought(composite, values).filter_map(|(name, value)| Some((name, value?)));
     numbers.min_by(|(_, one), (_, other)| one.total_cmp(other))
+}
+
+/// The artifact's novelty is the mean over this many iterations.
+pub const NOVELTY_WINDOW: usize = 5;
+
+/// The name of the axis that no single state of the artifact has.
+pub const NOVELTY: &str = "novelty";
+
+/// The name under which a log says what an axis of the artifact is, or its composite.
+pub fn artifact_metric(name: &str) -> String {
+    format!("artifact_{name}")
+}
+
+/// The artifact as it stands after an iteration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArtifactPoint {
+    /// Its axes.
+    pub axes: AxisValues,
+    /// Their composite; `None` if one of them has no number.
+    pub composite: Option<Number>,
+}
+
+impl ArtifactPoint {
+    /// The artifact with these axes, of which four decimals count as in a log, put together in this form.
+    pub fn new(composite: &Composite, form: Form, mut axes: AxisValues) -> ArtifactPoint {
+        for value in axes.values_mut() {
+            *value = value.and_then(composite_number).map(|number| number.value);
+        }
+        let composite = in_form(composite, form, &axes).and_then(composite_number);
+        ArtifactPoint { axes, composite }
+    }
+
+    /// The composite's value.
+    pub fn value(&self) -> Option<f64> {
+        self.composite.as_ref().map(|number| number.value)
+    }
+}
+
+/// The novelty of an iteration that was decided on; `None` for a baseline and for one without a number.
+pub fn decided_novelty(record: &Record) -> Option<f64> {
+    let novelty = record.metrics.get(NOVELTY).filter(|_| !record.id.is_baseline())?;
+    record.metric.value.map(|_| novelty)
+}
+
+/// The mean novelty of the newest numbers of a course, `window` at most; `None` without any.
+pub fn mean_novelty(course: &[f64], window: usize) -> Option<f64> {
+    let newest = &course[course.len().saturating_sub(window)..];
+    (!newest.is_empty()).then(|| newest.iter().sum::<f64>() / newest.len() as f64)
+}
+
+/// The artifact after each record of a session, in their order: `None` for a record without a number. Empty where the
+/// session has no artifact with a composite of its own.
+///
+/// Novelty is the mean of the last [`NOVELTY_WINDOW`] iterations with a number, also of those that were discarded. All other
+/// axes are those of the last keep.
+pub fn artifact_course(contract: &Contract, history: &History) -> Vec<Option<ArtifactPoint>> {
+    let Some((composite, form)) = contract.artifact() else { return Vec::new() };
+    let mut novelties = Vec::new();
+    let mut kept = AxisValues::new();
+    let of_record = |record: &Record| {
+        novelties.extend(decided_novelty(record));
+        if record.outcome == Outcome::Keep {
+            // An axis that research does not know is what the log says of it.
+            let number = |name: &str| {
+                let own = record.metrics.get(&artifact_metric(name));
+                own.or_else(|| record.metrics.get(name).filter(|_| !crate::domain::RESEARCH_AXES.contains(&name)))
+            };
+            kept = composite.axes.keys().map(|name| (name.clone(), number(name))).collect();
+        }
+        record.metric.value?;
+        let mut axes = kept.clone();
+        if let Some(novelty) = axes.get_mut(NOVELTY) {
+            *novelty = mean_novelty(&novelties, NOVELTY_WINDOW);
+        }
+        Some(ArtifactPoint::new(composite, form, axes))
+    };
+    history.records().iter().map(of_record).collect()
+}
+
+/// The axes without a range whose numbers are not within 0..1, with their numbers and what these count as: a share in per cent
+/// would count as 1 whatever it is.
+pub fn unranged<'a>(
+    composite: &'a Composite,
+    values: &'a AxisValues,
+) -> impl Iterator<Item = (&'a str, f64, f64)> + 'a {
+    let plain = composite.axes.iter().filter(|(_, axis)| axis.range.is_none());
+    plain.filter_map(|(name, _)| {
+        let number = values.get(name).copied().flatten().filter(|number| number.is_finite())?;
+        let counts = bring(number, None);
+        (counts != number).then_some((name.as_str(), number, counts))
+    })
+}
+
+/// Returns whether a session is a research session.
+pub fn is_research(contract: &Contract) -> bool {
+    calls_score(&contract.command)
+}
+
+/// Returns whether a command line calls `ar score`, which makes a session a research session.
+pub fn calls_score(command: &str) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    words.windows(2).any(|pair| pair[1] == "score" && (pair[0] == "ar" || pair[0].ends_with("/ar")))
 }
 
 #[cfg(test)]
@@ -206,6 +309,27 @@ mod tests {
             }
             let least = numbers.into_iter().fold(1.0, f64::min);
             prop_assert!(composite(&settled, &values(numbers)).unwrap() >= least - 1e-12);
+        }
+    }
+
+    #[test]
+    fn numbers_outside_of_0_to_1_are_told_where_no_range_takes_them_there() {
+        let axis = |range| Axis { weight: 0.5, floor: None, range };
+        let axes = [("a", None), ("b", None), ("c", Some([0.0, 100.0])), ("d", None), ("e", None)];
+        let axes = axes.map(|(name, range)| (name.to_owned(), axis(range))).into();
+        let composite = Composite { axes, ..Composite::default() };
+        let numbers = [("a", 1.7), ("b", -0.5), ("c", 93.0), ("d", 1.0), ("e", f64::NAN)];
+        let values = numbers.map(|(name, number)| (name.to_owned(), Some(number))).into();
+        assert_eq!(unranged(&composite, &values).collect::<Vec<_>>(), [("a", 1.7, 1.0), ("b", -0.5, 0.0)]);
+    }
+
+    #[test]
+    fn the_scorer_is_known_by_its_name() {
+        for command in ["ar score", "cd x && ar score --format json", "/usr/local/bin/ar  score"] {
+            assert!(calls_score(command), "{command}");
+        }
+        for command in ["ar rcs score", "python score.py", "bar score", "ar", ""] {
+            assert!(!calls_score(command), "{command}");
         }
     }
 }

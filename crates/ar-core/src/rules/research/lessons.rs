@@ -1,15 +1,18 @@
-//! The order of lessons, and which ones are merged if there are many: about fifty entries stay, as in the lesson files of
-//! autonomous research protocols.
+//! What sessions teach: the lessons of keeps, abandoned strategies and finished loops, their order, which are merged, and
+//! the findings of earlier agent calls.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use crate::domain::{KEPT, Lesson, LessonId, count_of};
-use crate::rules::history::same_direction;
+use crate::domain::{ExperimentId, KEPT, Lesson, LessonId, Outcome, Record, Tag, count_of};
+use crate::rules::history::{History, directions_tried, is_sound, same_direction};
 
 /// The most entries before older ones are merged.
 const MOST: usize = 50;
+
 /// The most merged entries among them: half, to leave space for new ones.
 const MOST_FOLDED: usize = MOST / 2;
+
 /// The direction of merged lessons of several strategies.
 const SEVERAL: &str = "several strategies";
 
@@ -77,12 +80,203 @@ fn counts(lesson: &Lesson) -> (u32, u32) {
     }
 }
 
+/// The number of lessons from discards and crashes that a summary quotes.
+const QUOTED: usize = 3;
+
+/// The text for a missing direction.
+const NO_DIRECTION: &str = "no direction named";
+
+/// The lesson of a keep: the agent's own, else the reason for the keep.
+pub fn keep_lesson(history: &History, record: &Record) -> Lesson {
+    Lesson {
+        id: point(&record.tag, record.id.to_string()),
+        strategy: record.direction.clone().unwrap_or_else(|| NO_DIRECTION.into()),
+        outcome: KEPT.into(),
+        insight: match record.lesson() {
+            Some(lesson) => lesson,
+            None => format!("{}: {}", record.description, record.reason),
+        },
+        context: context(record, history.had_to_beat(record), Some(record)),
+        experiment: record.id.to_string(),
+        time: record.finished,
+    }
+}
+
+/// The lesson of the strategy abandoned at pivot `turn`; `None` in a session without experiments.
+pub fn pivot_lesson(history: &History, turn: u32) -> Option<Lesson> {
+    let last = history.records().iter().rev().find(|record| !record.id.is_baseline())?;
+    let named = history.records().iter().rev().find_map(|record| record.direction.as_deref());
+    let is_member = |record: &&Record| match (named, &record.direction) {
+        (Some(named), Some(direction)) => same_direction(named, direction),
+        (Some(_), None) => false,
+        (None, _) => !record.id.is_baseline(),
+    };
+    let members: Vec<&Record> = history.records().iter().filter(is_member).collect();
+    let kept = members.iter().filter(|record| record.outcome == Outcome::Keep).count();
+    let best = best_of(members.iter().copied().filter(|record| is_sound(record)));
+    let number = |record: &Record| record.metric.number().map_or("-".into(), |number| number.raw);
+    let made_of_numbers = || {
+        let best = best.map_or("none with a number".into(), |best| {
+            format!("best {} ({}: {})", number(best), best.id, best.description)
+        });
+        format!("left after {}, {kept} kept, {best}", count_of(members.len(), "experiment"))
+    };
+    let said = members.iter().rev().find_map(|record| record.lesson());
+    Some(Lesson {
+        id: point(&last.tag, format!("pivot-{turn}")),
+        strategy: named.unwrap_or(NO_DIRECTION).to_owned(),
+        outcome: format!("pivot: {}, {kept} kept", count_of(members.len(), "experiment")),
+        insight: said.unwrap_or_else(made_of_numbers),
+        context: context(last, history.incumbent(), best),
+        experiment: range(&members),
+        time: last.finished,
+    })
+}
+
+/// Summarises the records after place `after`; `None` if there are none. Quotes the newest lessons of discards and
+/// crashes, unless they are among `lessons`.
+pub fn summary_lesson(history: &History, after: u32, lessons: &[Lesson]) -> Option<Lesson> {
+    let new: Vec<&Record> = history.records().iter().filter(|record| record.sequence() > after).collect();
+    let last = new.last()?;
+    let kept = new.iter().filter(|record| record.outcome == Outcome::Keep).count();
+    let mut insight = format!("{}, {kept} kept", count_of(new.len(), "experiment"));
+    if let Some(best) = history.best_kept_record() {
+        let number = best.metric.number().map_or("-".into(), |number| number.raw);
+        insight += &format!("; best {number} (experiment {}: {})", best.id, best.description);
+    }
+    let tried = directions_tried(new.iter().copied());
+    let vain = tried.iter().filter(|known| known.kept == 0).map(|known| known.direction.as_str());
+    let mut failures: BTreeMap<String, u32> = BTreeMap::new();
+    for failure in new.iter().filter_map(|record| record.failure.as_ref()) {
+        *failures.entry(failure.class.to_string()).or_default() += 1;
+    }
+    let failures = failures.iter().map(|(class, count)| format!("{class} {count}"));
+    let is_known = |text: &String| lessons.iter().any(|lesson| lesson.insight == *text);
+    let said = new.iter().rev().filter(|record| record.outcome != Outcome::Keep).filter_map(|record| record.lesson());
+    let said = said.filter(|text| !is_known(text)).take(QUOTED);
+    for (what, names) in [
+        ("in vain", vain.collect::<Vec<_>>().join(", ")),
+        ("failed", failures.collect::<Vec<_>>().join(", ")),
+        ("learned", said.collect::<Vec<_>>().join("; ")),
+    ] {
+        if !names.is_empty() {
+            insight += &format!("; {what}: {names}");
+        }
+    }
+    let before = new.first().and_then(|first| history.had_to_beat(first));
+    Some(Lesson {
+        id: summary_id(last),
+        strategy: "the session as a whole".into(),
+        outcome: "summary".into(),
+        insight,
+        context: context(last, before, history.incumbent()),
+        experiment: range(&new),
+        time: last.finished,
+    })
+}
+
+/// The place of the last record covered by a summary: `after`, or a later one with a summary among `lessons`. A summary
+/// of an earlier session with the same tag has another time.
+pub fn summed_up(history: &History, lessons: &[Lesson], after: u32) -> u32 {
+    let is_last = |record: &&Record| {
+        lessons.iter().any(|lesson| lesson.time == record.finished && lesson.id == summary_id(record))
+    };
+    history.records().iter().rev().find(is_last).map_or(after, |record| record.sequence().max(after))
+}
+
+fn summary_id(last: &Record) -> LessonId {
+    point(&last.tag, format!("summary-{}", last.id))
+}
+
+fn point(tag: &Tag, point: String) -> LessonId {
+    LessonId::Point { session: tag.to_string(), point }
+}
+
+/// The record with the best value.
+fn best_of<'a>(records: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
+    let mut best: Option<&Record> = None;
+    for record in records {
+        let (Some(value), known) = (record.metric.value, best.and_then(|best| best.metric.value)) else { continue };
+        if known.is_none_or(|known| record.metric.direction.better(value, known)) {
+            best = Some(record);
+        }
+    }
+    best
+}
+
+/// The session, the metric, and its values before and after.
+fn context(of: &Record, from: Option<&Record>, to: Option<&Record>) -> String {
+    let number = |record: Option<&Record>| record.and_then(|record| record.metric.number()).map(|number| number.raw);
+    let mut text = format!("{}, {}", of.tag, of.metric.name);
+    if let (Some(from), Some(to)) = (number(from), number(to)) {
+        text += &format!(" {from} → {to}");
+    }
+    text
+}
+
+/// The first and last number of some experiments.
+fn range(records: &[&Record]) -> String {
+    match records {
+        [] => String::new(),
+        [only] => only.id.to_string(),
+        [first, .., last] => format!("{} to {}", first.id, last.id),
+    }
+}
+
+/// The weight of a lesson relative to a finding; a lesson is a conclusion.
+const LESSON: f64 = 2.0;
+
+/// The number of experiments after which a note's weight halves.
+const FADES_AFTER: u32 = 10;
+
+/// A note by an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Learned {
+    /// The experiment of its call.
+    pub experiment: ExperimentId,
+    /// The outcome of that experiment; absent if the call made none.
+    pub outcome: Option<Outcome>,
+    /// The finding.
+    pub text: String,
+    /// True for a lesson, false for a finding.
+    pub is_lesson: bool,
+}
+
+/// The findings and lessons of a session, heaviest first, then newest, each text once. `noted` are findings with the
+/// experiment of their call, also of calls without an experiment.
+pub fn learned(records: &[Record], noted: &[(ExperimentId, String)]) -> Vec<Learned> {
+    let last = records.iter().map(|record| record.id).max().unwrap_or(ExperimentId::BASELINE);
+    let outcome = |id: ExperimentId| records.iter().find(|record| record.id == id).map(|record| record.outcome);
+    let finding = |experiment, text| Learned { experiment, outcome: outcome(experiment), text, is_lesson: false };
+    let mut all: Vec<Learned> = Vec::new();
+    for record in records.iter().filter(|record| record.proposal.is_some()) {
+        let lesson = record.lesson().into_iter();
+        all.extend(lesson.map(|text| Learned { is_lesson: true, ..finding(record.id, text) }));
+        all.extend(record.findings().into_iter().map(|text| finding(record.id, text)));
+    }
+    all.extend(noted.iter().map(|(id, text)| finding(*id, text.clone())));
+    let weight = |note: &Learned| {
+        let age = f64::from(last.number().saturating_sub(note.experiment.number())) / f64::from(FADES_AFTER);
+        if note.is_lesson { LESSON * 0.5_f64.powf(age) } else { 0.5_f64.powf(age) }
+    };
+    all.sort_by(|one, other| weight(other).total_cmp(&weight(one)).then(other.experiment.cmp(&one.experiment)));
+    let mut kept: Vec<Learned> = Vec::new();
+    for note in all {
+        if !kept.iter().any(|known| known.text == note.text) {
+            kept.push(note);
+        }
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use jiff::{Timestamp, ToSpan};
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
+    use crate::rules::sample::record;
 
     fn now() -> Timestamp {
         "2026-11-20T22:00:00Z".parse().unwrap()
@@ -151,5 +345,29 @@ mod tests {
             prop_assert!(once.len() <= MOST.max(spared(&lessons) + MOST_FOLDED), "{}", once.len());
             prop_assert_eq!(&folded(&once, "s1").len(), &once.len(), "a second time changes nothing");
         }
+    }
+
+    #[test]
+    fn what_is_new_and_what_is_a_lesson_comes_first_and_nothing_twice() {
+        let records = [
+            record(json!({"id": 1, "outcome": "crash", "proposal": {"findings": ["oldest", "twice"]}})),
+            record(json!({"id": 2, "outcome": "discard", "proposal": {"lesson": "old lesson"}})),
+            record(json!({"id": 9, "outcome": "discard", "proposal": {"findings": ["twice"], "lesson": "lesson"}})),
+            record(json!({"id": 11})),
+        ];
+        let noted = [(9.into(), "twice".to_owned()), (12.into(), "of an idle call".to_owned())];
+        let texts: Vec<_> = learned(&records, &noted)
+            .into_iter()
+            .map(|note| format!("{} {:?} {}", note.experiment, note.outcome.map(<&str>::from), note.text))
+            .collect();
+        let expected = [
+            "9 Some(\"discard\") lesson",
+            "2 Some(\"discard\") old lesson",
+            "12 None of an idle call",
+            "9 Some(\"discard\") twice",
+            "1 Some(\"crash\") oldest",
+        ];
+        assert_eq!(texts, expected);
+        assert!(learned(&[], &[]).is_empty());
     }
 }
